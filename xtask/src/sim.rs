@@ -10,8 +10,14 @@ use clap::Args;
 use crate::step::{self, Counts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 5] =
-    [("", 150), ("--sharing", 50), ("--promising", 50), ("--overlapping", 50), ("--objects", 50)];
+const KINDS: [(&str, u64); 6] = [
+    ("", 100),
+    ("--sharing", 50),
+    ("--promising", 40),
+    ("--overlapping", 30),
+    ("--objects", 40),
+    ("--moving", 40),
+];
 
 /// The simulator: random runs, or the replay of one.
 #[derive(Args)]

@@ -67,6 +67,8 @@ pub struct WorldConfig {
     /// Of a hundred operations on blocks, those that cover parts of a few blocks which others cover in part too. Above zero, most blocks
     /// are modelled by sectors.
     pub parts_percent: u64,
+    /// Whether one shard after the other is filled while the others lose data, and power is cut soon after zones move.
+    pub has_floods: bool,
     /// What goes wrong beside power cuts.
     pub faults: Faults,
     /// How streams are reduced.
@@ -189,6 +191,7 @@ impl WorldConfig {
             promise_per_mille: 0,
             keeps_percent: 0,
             parts_percent: 0,
+            has_floods: false,
             deltas_bytes: pick(&mut rng, &[0, 400, 2 << 10, 1 << 20, 1 << 20]),
             deltas_from_per_mille: pick(&mut rng, &[0, 0, 0, 50]),
         }
@@ -279,29 +282,36 @@ impl WorldConfig {
         if self.parts_percent > 0 { 4 } else { 0 }
     }
 
-    /// A world of several shards of which each may want more than its share, and gives much back, so that zones move; from the same seed.
+    /// A world of several shards of which one after the other is filled while the others lose data, so that zones move; from the same seed.
     #[must_use]
     pub fn moving(seed: u64) -> Self {
         let seeded = Self::from_seed(seed);
         let shards = 2 + u16::try_from(seed % 3).expect("below 3");
         let segment_bytes = if seed.is_multiple_of(2) { 32 << 10 } else { 64 << 10 };
-        let per_shard = 90 + u32::try_from(seed % 80).expect("below 80");
-        let payload = u64::from(per_shard) * u64::from(segment_bytes) / 4096;
-        let streams = 2;
+        let per_shard = 48 + u32::try_from(seed % 40).expect("below 40");
+        let segments = per_shard * u32::from(shards);
+        let payload = u64::from(segments) * u64::from(segment_bytes) / 4096;
         Self {
+            has_floods: true,
             shards,
-            segments: per_shard * u32::from(shards),
+            segments,
             segment_bytes,
-            streams,
-            stream_blocks: payload * 13 / 10 / streams as u64,
+            streams: 2,
+            // A flooded shard wants most of the pool.
+            stream_blocks: payload / 2,
             write_bytes_max: 64 << 10,
             large_percent: 60,
             hot_percent: 0,
             object_percent: 0,
             key_percent: 0,
             cut_per_mille: seeded.cut_per_mille.min(5),
+            // Mostly, segments become empty without a checkpoint.
+            deaths_bytes: if seed % 4 == 1 { seeded.deaths_bytes } else { 1 << 20 },
+            deltas_bytes: if seed % 4 == 2 { seeded.deltas_bytes } else { 0 },
+            checkpoint_entries: if seed % 4 == 3 { seeded.checkpoint_entries } else { 5000 },
+            page_cache_bytes: 2 << 20,
             workers: 3,
-            lives: 12,
+            lives: 8,
             ..seeded
         }
     }

@@ -4,6 +4,7 @@
 mod block;
 mod config;
 mod content;
+mod flood;
 mod life;
 mod model;
 mod objects;

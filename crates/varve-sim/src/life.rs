@@ -10,7 +10,7 @@ use varve_engine::{
     ShardParts, ZoneState, plan_zone_moves,
 };
 use varve_media::Drive;
-use varve_reactor::Reactor;
+use varve_reactor::{JoinHandle, Reactor};
 use varve_stdx::Rng;
 use varve_types::{ErrorKind, ShardId};
 
@@ -171,13 +171,7 @@ impl Machine {
         }
         let requests = 1 + rng.below(400);
         for reopened in 0..=REOPENINGS_MAX {
-            let mut tasks = Vec::new();
-            for client in &clients {
-                for _ in 0..self.world.config.workers {
-                    let work = client.clone().work(rng.split(), requests);
-                    tasks.push(self.reactor.spawn_join(work));
-                }
-            }
+            let mut tasks = self.spawn_work(&clients, rng, requests);
             if reopened == 0 {
                 tasks.push(self.reactor.spawn_join(bring_faults(
                     Rc::clone(&self.world),
@@ -204,6 +198,25 @@ impl Machine {
         if rng.chance(1, 4) {
             self.close(&clients).await;
         }
+    }
+
+    /// Starts the workers of all shards: random requests or, in a world of floods, one shard that fills up while the others lose data.
+    fn spawn_work(&self, clients: &[Client], rng: &mut Rng, requests: u64) -> Vec<JoinHandle<()>> {
+        let flooded = self.world.config.has_floods.then(|| rng.index(clients.len()));
+        let mut tasks = Vec::new();
+        for (index, client) in clients.iter().enumerate() {
+            for worker in 0..self.world.config.workers {
+                let (client, rng) = (client.clone(), rng.split());
+                tasks.push(match flooded {
+                    Some(flooded) if flooded == index => self.reactor.spawn_join(client.flood(rng)),
+                    Some(_) if worker == 0 => {
+                        self.reactor.spawn_join(client.ebb(self.reactor.clone(), rng))
+                    }
+                    _ => self.reactor.spawn_join(client.work(rng, requests)),
+                });
+            }
+        }
+        tasks
     }
 
     /// Opens shards again that closed themselves; returns whether there were any.
@@ -262,16 +275,35 @@ impl Machine {
             if zones == 0 {
                 continue;
             }
+            self.cut_soon();
+            if self.world.config.has_floods {
+                client.lose(&mut self.world.split_rng()).await;
+            }
             match client.shard.give_zones(zones).await {
                 Ok(given) => {
                     self.world.record("zones given", client.id, &[given]);
                     self.world.zones_given.set(self.world.zones_given.get() + given);
+                    if given > 0 {
+                        self.cut_soon();
+                    }
                 }
                 Err(error) => client.settle(Err(error), "return of zones"),
             }
         }
         let may_mark = states.iter().any(|state| state.may_mark);
         clients.iter().for_each(|client| client.shard.end_zone_round(may_mark));
+    }
+
+    /// Now and then has power cut while a zone moves, or when it is its next owner's.
+    fn cut_soon(&self) {
+        if !self.world.config.has_floods {
+            return;
+        }
+        let mut rng = self.world.split_rng();
+        if rng.chance(1, 4) {
+            let magnitude = 3 + rng.below(9);
+            self.world.cut_after.set(Some(rng.below(1 << magnitude)));
+        }
     }
 
     /// Mark passes while requests are under way.

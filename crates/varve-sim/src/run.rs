@@ -59,6 +59,7 @@ pub fn run_world(config: WorldConfig) -> Outcome {
     let seed = config.seed;
     let lives = config.lives;
     let faults = config.faults;
+    let has_floods = config.has_floods;
     let world = World::new(config);
     let mut rng = Rng::new(seed);
     let mut outcome = Outcome {
@@ -89,7 +90,7 @@ pub fn run_world(config: WorldConfig) -> Outcome {
         return outcome;
     }
     for life in 0..lives {
-        let steps = steps_of_life(&mut rng);
+        let steps = if has_floods { steps_of_flood(&mut rng) } else { steps_of_life(&mut rng) };
         if !run_life(&world, &mut rng, Plan::Work, steps, &mut outcome) {
             return finish(&world, outcome, life);
         }
@@ -135,6 +136,11 @@ fn steps_of_life(rng: &mut Rng) -> u64 {
     }
 }
 
+/// Steps until the power is cut, if nothing asks for that before: mostly enough to fill a shard.
+fn steps_of_flood(rng: &mut Rng) -> u64 {
+    if rng.chance(1, 8) { rng.below(1000) } else { 5000 + rng.below(20_000) }
+}
+
 /// Lives once and cuts the power; false when something was wrong.
 fn run_life(
     world: &Rc<World>,
@@ -164,10 +170,11 @@ fn spend(
     world: &Rc<World>,
     mut sim: SimLoop,
     body: impl Future<Output = ()> + 'static,
-    steps: u64,
+    mut steps: u64,
     outcome: &mut Outcome,
 ) -> End {
     let reactor = sim.handle();
+    world.cut_after.set(None);
     let mut body = Some(reactor.spawn_join(body));
     let (mut answers, mut since, mut since_steps) = (world.answers.get(), Nanos(0), 0);
     let end = loop {
@@ -193,6 +200,9 @@ fn spend(
         };
         if let Some(violation) = world.violation() {
             break End::Failed(violation);
+        }
+        if let Some(left) = world.cut_after.take() {
+            steps = steps.min(sim.steps() + left);
         }
         if done {
             break End::Finished;

@@ -56,11 +56,16 @@ impl Client {
     /// Sends `requests` random requests one after the other, or fewer when the shard stops.
     pub(crate) async fn work(self, mut rng: Rng, requests: u64) {
         for _ in 0..requests {
-            if self.world.stopping.get() || self.world.is_violated() || self.shard.has_failed() {
+            if self.is_over() {
                 return;
             }
             self.request(&mut rng).await;
         }
+    }
+
+    /// Whether no more requests are to be sent.
+    pub(crate) fn is_over(&self) -> bool {
+        self.world.stopping.get() || self.world.is_violated() || self.shard.has_failed()
     }
 
     async fn request(&self, rng: &mut Rng) {
@@ -279,7 +284,7 @@ impl Client {
     }
 
     /// Trims `len` bytes at `offset`, or writes zeros there, unless what is under way forbids it.
-    async fn clear_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
+    pub(crate) async fn clear_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
         let how = rng.below(3);
         // A trim may leave parts of blocks as they are; the other two may not.
         let (offset, len) = if how == 2 {
@@ -400,7 +405,7 @@ impl Client {
         }
     }
 
-    async fn drop_stream(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    pub(crate) async fn drop_stream(&self, rng: &mut Rng, stream: &Rc<Stream>) {
         if self.keeps(rng) {
             return;
         }

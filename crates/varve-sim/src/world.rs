@@ -53,6 +53,8 @@ pub(crate) struct World {
     pub(crate) openings: Cell<u64>,
     /// Zones that shards gave back to the pool.
     pub(crate) zones_given: Cell<u64>,
+    /// Steps after which power is to be cut, if a life has asked for that.
+    pub(crate) cut_after: Cell<Option<u64>>,
     /// The open shards, to look at when nothing moves.
     pub(crate) shards: RefCell<Vec<std::rc::Weak<varve_engine::Shard>>>,
     rng: RefCell<Rng>,
@@ -87,6 +89,7 @@ impl World {
             violation: RefCell::new(None),
             openings: Cell::new(0),
             zones_given: Cell::new(0),
+            cut_after: Cell::new(None),
             shards: RefCell::default(),
             rng,
             log: Cell::new(std::env::var_os("VARVE_SIM_LOG").is_some()),

@@ -370,7 +370,7 @@ fn worlds_of_moving_zones_are_clean() {
         assert_eq!(outcome.failure, None, "world {world}");
         given += outcome.zones_given;
     }
-    assert!(given > 300, "only {given} zones moved in 60 worlds");
+    assert!(given > 200, "only {given} zones moved in 60 worlds");
 }
 
 /// Shards that name chunks of each other lose nothing.
