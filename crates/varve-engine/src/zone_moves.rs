@@ -97,6 +97,8 @@ pub(crate) struct ZoneMoves {
     /// Rounds of the coordinator that began, and that ended.
     begun: Cell<u64>,
     ended: Cell<u64>,
+    /// Writes waited when the round began.
+    asked_round: Cell<bool>,
     /// Garbage waits for mark on some shard, as the last round saw.
     pub(crate) others_may_mark: Cell<bool>,
     /// When others may be asked again.
@@ -120,6 +122,7 @@ impl ZoneMoves {
             awaiting: Cell::new(0),
             begun: Cell::new(0),
             ended: Cell::new(0),
+            asked_round: Cell::new(false),
             others_may_mark: Cell::new(false),
             ask_at: Cell::new(Nanos(0)),
             seen: Cell::new((0, 0)),
@@ -204,6 +207,7 @@ impl Shard {
     pub fn begin_zone_round(&self) -> ZoneState {
         let moves = &self.zone_moves;
         moves.begun.set(moves.begun.get() + 1);
+        moves.asked_round.set(moves.awaiting.get() > 0);
         let now = (self.counters.writes.get(), self.space.borrow().stats().live_bytes);
         let rests = moves.seen.replace(now) == now && moves.seen_empty.get() != now;
         let segments = self.space.borrow().stats().segments;
@@ -231,8 +235,12 @@ impl Shard {
         let moves = &self.zone_moves;
         moves.ended.set(moves.begun.get());
         moves.others_may_mark.set(any_may_mark);
-        let found = self.zones.lendable_segments() > 0;
-        moves.ask_at.set(if found { Nanos(0) } else { self.reactor.now() + ASK_PAUSE_NS });
+        if self.zones.lendable_segments() > 0 {
+            moves.ask_at.set(Nanos(0));
+        } else if moves.asked_round.get() {
+            // A round for which nobody asked says nothing of what others can give to those who ask.
+            moves.ask_at.set(self.reactor.now() + ASK_PAUSE_NS);
+        }
         moves.changed.notify_all();
     }
 
@@ -375,7 +383,9 @@ impl Shard {
         if self.may_hide_dead() {
             self.fold_deaths().await?; // D4
         }
-        self.checkpoint().await?; // What it empties is free.
+        if !planted(Bug::ZoneGivenEarly) {
+            self.checkpoint().await?; // What it empties is free.
+        }
         self.wait_discards().await;
         let zones = self.choose_zones(wanted).await?;
         if zones.is_empty() {
