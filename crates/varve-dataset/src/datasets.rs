@@ -231,9 +231,12 @@ impl Datasets {
         let resized = VolumeRecord { size_bytes, ..record.clone() };
         let change = async {
             self.reserve_growth(&record, size_bytes).await?;
-            if low < high {
-                // A shrink gives the space back; a growth clears what a write that a shrink overtook may have left (S2).
-                self.dispatch.trim(record.route, ByteRange { start: low, end: high }).await?;
+            let between = ByteRange { start: low, end: high };
+            if size_bytes < record.size_bytes {
+                self.dispatch.trim(record.route, between).await?; // Gives the space back.
+            } else {
+                // Clears what a shrink left of a block, and a write that it overtook (S2).
+                self.dispatch.write_zeroes(record.route, between, false).await?;
             }
             store(&self.dispatch, name, &resized).await
         };

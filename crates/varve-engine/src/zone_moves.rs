@@ -388,7 +388,9 @@ impl Shard {
         }
         self.wait_discards().await;
         let zones = self.choose_zones(wanted).await?;
-        if zones.is_empty() {
+        // Space may have been promised while data were packed (N4).
+        if zones.is_empty() || self.spare_zones() < zones.len() as u64 {
+            self.zone_moves.seen_empty.set(self.zone_moves.seen.get());
             return Ok(0);
         }
         self.zone_moves.phase.set(Phase::Emptying);
@@ -568,6 +570,7 @@ impl Shard {
         tracing::debug!(shard = self.config.shard.0, zones = given, "gave zones back to the pool");
         self.zone_moves.phase.set(Phase::Emptying);
         self.keep_leaving(); // The rest of them.
+        self.space_changed.notify_all(); // Who waits may lease what was given.
         Ok(given)
     }
 
