@@ -6,23 +6,14 @@ use varve_dispatch::{CheckProgress, ReadPart};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{Compression, ErrorKind, ShardId};
 
-use crate::rig::{Life, MIB, Rig, VOLUME_BYTES};
+use crate::rig::{Life, MIB, Rig, volume_spec};
 use crate::{Datasets, VolumeSpec};
 
 const BLOCKS: u64 = 64;
 
 async fn create(datasets: &Datasets, name: &str) {
-    let spec = VolumeSpec {
-        name: name.to_owned(),
-        size_bytes: VOLUME_BYTES,
-        block_size_bytes: 4096,
-        dedup: Some(true),
-        compression: Some(Compression::Off),
-        quota_bytes: None,
-        reserved: false,
-        receiving: None,
-        moves: None,
-    };
+    let spec =
+        VolumeSpec { dedup: Some(true), compression: Some(Compression::Off), ..volume_spec(name) };
     datasets.create_volume(spec).await.unwrap();
 }
 

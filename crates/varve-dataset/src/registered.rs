@@ -61,7 +61,7 @@ mod tests {
     use varve_types::{CellId, PoolId};
 
     use super::*;
-    use crate::rig::{Life, Rig};
+    use crate::rig::{Life, Rig, volume_spec};
     use crate::{Error, VolumeSpec};
 
     const POOL: PoolId = PoolId([7; 16]);
@@ -153,17 +153,7 @@ mod tests {
     }
 
     fn spec(name: &str) -> VolumeSpec {
-        VolumeSpec {
-            name: name.to_owned(),
-            size_bytes: 64 << 20,
-            block_size_bytes: 4096,
-            dedup: None,
-            compression: None,
-            quota_bytes: None,
-            reserved: false,
-            receiving: None,
-            moves: None,
-        }
+        VolumeSpec { size_bytes: 64 << 20, ..volume_spec(name) }
     }
 
     #[test]

@@ -182,6 +182,21 @@ async fn open(reactor: &Reactor, disk: &MemDisk) -> Life {
     Life { threads, fences }
 }
 
+/// A volume of [`VOLUME_BYTES`] with everything else as it is by default.
+pub(crate) fn volume_spec(name: &str) -> VolumeSpec {
+    VolumeSpec {
+        name: name.to_owned(),
+        size_bytes: VOLUME_BYTES,
+        block_size_bytes: 4096,
+        dedup: None,
+        compression: None,
+        quota_bytes: None,
+        reserved: false,
+        receiving: None,
+        moves: None,
+    }
+}
+
 impl Life {
     /// The datasets of thread 0.
     pub(crate) fn datasets(&self) -> &Datasets {
@@ -190,18 +205,7 @@ impl Life {
 
     /// Makes a volume.
     pub(crate) async fn create(&self, name: &str) {
-        let spec = VolumeSpec {
-            name: name.to_owned(),
-            size_bytes: VOLUME_BYTES,
-            block_size_bytes: 4096,
-            dedup: None,
-            compression: None,
-            quota_bytes: None,
-            reserved: false,
-            receiving: None,
-            moves: None,
-        };
-        self.datasets().create_volume(spec).await.unwrap();
+        self.datasets().create_volume(volume_spec(name)).await.unwrap();
     }
 
     /// Takes one snapshot.

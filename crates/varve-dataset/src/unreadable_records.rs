@@ -6,24 +6,10 @@ use std::sync::Arc;
 use varve_dispatch::CheckProgress;
 use varve_types::ErrorKind;
 
+use crate::Datasets;
 use crate::catalog::{find, home_of, put, remove_volume, store};
 use crate::name::DatasetName;
-use crate::rig::{Life, Rig, VOLUME_BYTES};
-use crate::{Datasets, VolumeSpec};
-
-fn spec(name: &str) -> VolumeSpec {
-    VolumeSpec {
-        name: name.to_owned(),
-        size_bytes: VOLUME_BYTES,
-        block_size_bytes: 4096,
-        dedup: None,
-        compression: None,
-        quota_bytes: None,
-        reserved: false,
-        receiving: None,
-        moves: None,
-    }
-}
+use crate::rig::{Life, Rig, volume_spec};
 
 async fn listed(datasets: &Datasets) -> Vec<String> {
     datasets.volumes().await.unwrap().into_iter().map(|volume| volume.name).collect()
@@ -47,17 +33,17 @@ fn a_name_that_is_too_long_with_its_namespace_is_refused_and_one_that_is_stored_
         life.fill("kept", 7).await;
         let long = "c".repeat(248);
         for name in [long.clone(), "d".repeat(255), format!("lab/{}", "e".repeat(252))] {
-            let refused = datasets.create_volume(spec(&name)).await.unwrap_err();
+            let refused = datasets.create_volume(volume_spec(&name)).await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Invalid, "{name}");
             let refused = datasets.clone_volume("kept", &name).await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Invalid, "{name}");
         }
-        datasets.create_volume(spec(&"c".repeat(247))).await.unwrap();
+        datasets.create_volume(volume_spec(&"c".repeat(247))).await.unwrap();
         datasets.delete_volume(&"c".repeat(247), false).await.unwrap();
         // As earlier versions stored it.
         let (kept, name) =
             (DatasetName::parse("kept").unwrap(), DatasetName::parse(&long).unwrap());
-        datasets.create_volume(spec("other")).await.unwrap();
+        datasets.create_volume(volume_spec("other")).await.unwrap();
         let other = DatasetName::parse("other").unwrap();
         let record = find(datasets.dispatch(), &other).await.unwrap().unwrap();
         remove_volume(datasets.dispatch(), &other).await.unwrap();

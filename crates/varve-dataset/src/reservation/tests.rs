@@ -5,7 +5,7 @@ use varve_dispatch::{ReservationChange, Route, StreamPlacement};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ErrorKind, StreamId};
 
-use crate::rig::{Life, MIB, Rig, VOLUME_BYTES};
+use crate::rig::{Life, MIB, Rig, VOLUME_BYTES, volume_spec};
 use crate::{Error, Result, Volume, VolumeInfo, VolumeSpec};
 
 const BLOCK: u64 = 4096;
@@ -13,17 +13,7 @@ const PIECE: u64 = 64 << 10;
 const RESERVED_BYTES: u64 = 12 * MIB;
 
 async fn create(life: &Life, name: &str, size_bytes: u64) -> Result<VolumeInfo> {
-    let spec = VolumeSpec {
-        name: name.to_owned(),
-        size_bytes,
-        block_size_bytes: 4096,
-        dedup: Some(true),
-        compression: None,
-        quota_bytes: None,
-        reserved: true,
-        receiving: None,
-        moves: None,
-    };
+    let spec = VolumeSpec { size_bytes, dedup: Some(true), reserved: true, ..volume_spec(name) };
     life.datasets().create_volume(spec).await
 }
 

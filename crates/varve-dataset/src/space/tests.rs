@@ -3,7 +3,7 @@
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::Compression;
 
-use crate::rig::{Life, MIB, Rig, VOLUME_BYTES};
+use crate::rig::{Life, MIB, Rig, volume_spec};
 use crate::space::{Space, VolumeSpace};
 use crate::{Datasets, VolumeSpec};
 
@@ -14,17 +14,7 @@ const BLOCKS: u64 = 64;
 
 /// Makes a volume whose blocks are stored as they are.
 async fn create_raw(datasets: &Datasets, name: &str) {
-    let spec = VolumeSpec {
-        name: name.to_owned(),
-        size_bytes: VOLUME_BYTES,
-        block_size_bytes: 4096,
-        dedup: None,
-        compression: Some(Compression::Off),
-        quota_bytes: None,
-        reserved: false,
-        receiving: None,
-        moves: None,
-    };
+    let spec = VolumeSpec { compression: Some(Compression::Off), ..volume_spec(name) };
     datasets.create_volume(spec).await.unwrap();
 }
 
