@@ -40,18 +40,21 @@ pub(crate) const PARAMETERS: [&str; 6] = [
 
 /// What a URL of signature version 2 has.
 pub(crate) const PARAMETERS_V2: [&str; 3] = ["AWSAccessKeyId", "Signature", "Expires"];
-/// What such a signature covers of the query, as far as it is served; `x-amz-…` counts as headers, which it covers.
-const COVERED_V2: [&str; 15] = [
-    "acl",
-    "content-md5",
-    "content-type",
-    "partNumber",
+/// Query parameters that choose headers of an answer.
+pub(crate) const RESPONSE_HEADERS: [&str; 6] = [
     "response-cache-control",
     "response-content-disposition",
     "response-content-encoding",
     "response-content-language",
     "response-content-type",
     "response-expires",
+];
+/// What such a signature covers of the query, as far as it is served; `x-amz-…` counts as headers, which it covers.
+const COVERED_V2: [&str; 9] = [
+    "acl",
+    "content-md5",
+    "content-type",
+    "partNumber",
     "tagging",
     "uploadId",
     "uploads",
@@ -70,7 +73,7 @@ pub(crate) fn check_v2(query: &str) -> S3Result<()> {
     for name in names.filter(|name| !name.is_empty()) {
         let name = decode(name).unwrap_or_default();
         let is_header = name.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("x-amz-"));
-        let known = COVERED_V2.iter().chain(&PARAMETERS_V2);
+        let known = COVERED_V2.iter().chain(&RESPONSE_HEADERS).chain(&PARAMETERS_V2);
         if !is_header && !{ known }.any(|known| *known == name) {
             let text = format!("Signature version 2 does not cover the query parameter {name:?}");
             return Err(S3Error::with_message(S3ErrorCode::AccessDenied, text));

@@ -26,6 +26,7 @@ use crate::error::with_elements;
 use crate::gateway::Inner;
 use crate::given::{customer, http_date, open_key, show_sse};
 use crate::lifecycle::expiration;
+use crate::signed::RESPONSE_HEADERS;
 use crate::sums::{self, show};
 
 pub(crate) async fn get_object(
@@ -147,15 +148,9 @@ struct Overrides {
 
 /// Whoever may read without a signature does not choose the headers by which browsers judge what is read.
 fn check_overrides(origin: &Origin) -> S3Result<()> {
-    let names = [
-        "response-cache-control",
-        "response-content-disposition",
-        "response-content-encoding",
-        "response-content-language",
-        "response-content-type",
-        "response-expires",
-    ];
-    if origin.caller.user.is_none() && names.iter().any(|name| origin.query(name).is_some()) {
+    if origin.caller.user.is_none()
+        && RESPONSE_HEADERS.iter().any(|name| origin.query(name).is_some())
+    {
         return Err(s3_error!(
             InvalidRequest,
             "Request specific response headers cannot be used for anonymous GET requests."
