@@ -200,37 +200,32 @@ impl WorldConfig {
     /// A world of several shards that write much of the same, from the same seed.
     #[must_use]
     pub fn sharing(seed: u64) -> Self {
-        let seeded = Self::from_seed(seed);
-        let per_shard = seeded.segments / u32::from(seeded.shards);
-        let shards = if seed.is_multiple_of(3) { 3 } else { 2 };
+        let spread = Self::spread(seed);
         Self {
-            shards,
-            segments: per_shard * u32::from(shards),
-            reduction: Reduction { dedup: true, ..seeded.reduction },
+            reduction: Reduction { dedup: true, ..spread.reduction },
             duplicate_percent: 90,
             dedup_index_bytes: 1 << 20,
             object_percent: 0,
-            key_percent: 0,
             workers: 6,
-            streams: seeded.streams.min(2),
-            stream_blocks: seeded.stream_blocks.min(40),
-            lives: seeded.lives.min(20),
-            ..seeded
+            ..spread
         }
     }
 
     /// A world of several shards with a bucket on them, whose objects are copied, from the same seed.
     #[must_use]
     pub fn objects(seed: u64) -> Self {
+        Self { object_percent: 90, workers: 8, ..Self::spread(seed) }
+    }
+
+    /// A world of several shards, each as large as the seed has it, without keys.
+    fn spread(seed: u64) -> Self {
         let seeded = Self::from_seed(seed);
         let per_shard = seeded.segments / u32::from(seeded.shards);
         let shards = if seed.is_multiple_of(3) { 3 } else { 2 };
         Self {
             shards,
             segments: per_shard * u32::from(shards),
-            object_percent: 90,
             key_percent: 0,
-            workers: 8,
             streams: seeded.streams.min(2),
             stream_blocks: seeded.stream_blocks.min(40),
             lives: seeded.lives.min(20),
