@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::Reservation;
-use varve_types::{ByteCount, parse_size};
+use varve_types::{ByteCount, Compression, parse_size};
 
 use crate::client::Client;
 use crate::commands::{
@@ -183,6 +183,18 @@ pub(crate) fn shown_quota(bytes: Option<u64>) -> String {
 /// A bound on a number as people read it.
 pub(crate) fn shown_bound(number: Option<u64>) -> String {
     number.map_or_else(|| "none".to_owned(), |number| number.to_string())
+}
+
+/// How new blocks of a volume or bucket are to be reduced; what is not given stays as it is.
+#[derive(Args, Debug)]
+pub(crate) struct ReductionChange {
+    /// Store identical blocks only once
+    #[arg(long, value_parser = switch())]
+    pub(crate) dedup: Option<bool>,
+
+    /// Compression of blocks: off, lz4 or zstd:LEVEL, levels 1 to 19, default 3
+    #[arg(long)]
+    pub(crate) compression: Option<Compression>,
 }
 
 /// Reads `on` or `off`.

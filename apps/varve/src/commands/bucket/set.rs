@@ -3,9 +3,8 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeBucket};
-use varve_types::Compression;
 
-use crate::cli::{self, Format};
+use crate::cli::{self, Format, ReductionChange};
 use crate::client::{Client, bucket_path};
 use crate::failure::{Failure, Result};
 
@@ -18,13 +17,8 @@ pub(crate) struct Set {
     /// Name of the bucket
     name: String,
 
-    /// Store identical blocks only once
-    #[arg(long, value_parser = cli::switch())]
-    dedup: Option<bool>,
-
-    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not given
-    #[arg(long)]
-    compression: Option<Compression>,
+    #[command(flatten)]
+    reduction: ReductionChange,
 
     #[command(flatten)]
     format: Format,
@@ -32,7 +26,7 @@ pub(crate) struct Set {
 
 impl Set {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let Self { name, dedup, compression, format } = self;
+        let Self { name, reduction: ReductionChange { dedup, compression }, format } = self;
         let change = ChangeBucket { dedup, compression, ..ChangeBucket::default() };
         if change.is_empty() {
             return Err(Failure::misuse(format!("nothing to change in bucket `{name}`"))

@@ -3,9 +3,9 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeVolume, Reservation};
-use varve_types::{ByteCount, Compression};
+use varve_types::ByteCount;
 
-use crate::cli::{self, Format};
+use crate::cli::{self, Format, ReductionChange};
 use crate::client::{Client, volume_path};
 use crate::failure::{Failure, Result};
 
@@ -18,13 +18,8 @@ pub(crate) struct Set {
     /// Name of the volume
     name: String,
 
-    /// Store identical blocks only once
-    #[arg(long, value_parser = cli::switch())]
-    dedup: Option<bool>,
-
-    /// Compression of blocks: off, lz4 or zstd:LEVEL, levels 1 to 19, default 3
-    #[arg(long)]
-    compression: Option<Compression>,
+    #[command(flatten)]
+    reduction: ReductionChange,
 
     /// Maximum data in the volume, counted in allocated blocks, without snapshots; none removes the limit
     #[arg(long, value_parser = cli::quota, value_name = "SIZE|none")]
@@ -41,7 +36,8 @@ pub(crate) struct Set {
 
 impl Set {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let Self { name, dedup, compression, quota, reservation, format } = self;
+        let Self { name, reduction, quota, reservation, format } = self;
+        let ReductionChange { dedup, compression } = reduction;
         let quota_bytes = quota.map(|quota| quota.0);
         let change = ChangeVolume {
             dedup,
