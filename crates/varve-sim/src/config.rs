@@ -241,7 +241,7 @@ impl WorldConfig {
         let segment_bytes = 64 << 10;
         // A copy of what is promised to one has to fit beside it, and to be more than what is kept for writes that overwrite.
         let fits_copy = seed.is_multiple_of(3);
-        let more = if fits_copy { 100 } else { 0 };
+        let more = if fits_copy { 140 } else { 0 };
         let per_shard = 140 + more + u32::try_from(seed % 100).expect("below 100");
         let streams = 3 + usize::from(seed.is_multiple_of(2));
         let payload = u64::from(per_shard) * u64::from(segment_bytes) / 4096;
@@ -251,7 +251,7 @@ impl WorldConfig {
             segment_bytes,
             streams,
             // What is promised to one fits; all of them, with copies, do not.
-            stream_blocks: payload * if fits_copy { 3 } else { 4 } / 10,
+            stream_blocks: payload * if fits_copy { 2 } else { 4 } / 10,
             object_percent: 0,
             key_percent: 0,
             promise_per_mille: 20,

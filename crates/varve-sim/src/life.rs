@@ -398,15 +398,37 @@ impl Machine {
         }
         audit_all(&clients, true).await;
         if self.world.config.promise_per_mille > 0 {
-            for client in &clients {
-                client.keep_promises(rng).await;
-                client.check_all(rng, 1).await;
-            }
+            self.keep_promises(&clients, rng).await;
             if self.world.is_violated() {
                 return;
             }
         }
         self.empty(&clients, rng).await;
+    }
+
+    /// What is promised is there although all else is taken, by others and by copies.
+    async fn keep_promises(&self, clients: &[Client], rng: &mut Rng) {
+        for client in clients {
+            client.keep_promised().await;
+        }
+        self.collect(clients).await;
+        for client in clients {
+            client.fill_promised(rng).await;
+        }
+        self.collect(clients).await;
+        for client in clients {
+            client.keep_promises().await;
+            client.check_all(rng, 1).await;
+        }
+    }
+
+    /// Waits until what was dropped is free.
+    async fn collect(&self, clients: &[Client]) {
+        sweeps_ended(clients, &self.reactor).await;
+        self.mark(clients).await;
+        for client in clients {
+            client.settle(client.shard.checkpoint().await, "checkpoint");
+        }
     }
 
     /// Drops everything: then there is room again.

@@ -112,15 +112,26 @@ impl Client {
         }
     }
 
-    /// Whoever was promised something gets it once others have taken all that they can have: blocks of any contents, whatever its own
-    /// blocks and copies of them hold.
-    pub(crate) async fn keep_promises(&self, rng: &mut Rng) {
+    /// Drops all that nothing was promised to.
+    pub(crate) async fn keep_promised(&self) {
         let (promised, others): (Vec<_>, Vec<_>) =
             self.model().streams.take().into_iter().partition(|stream| stream.is_promised.get());
-        *self.model().streams.borrow_mut() = promised.clone();
+        *self.model().streams.borrow_mut() = promised;
         for other in others {
             self.drop_taken(&other).await;
         }
+    }
+
+    /// Writes all that was promised, or, where nothing was, is now; copies of it hold the same blocks in half of the cases.
+    pub(crate) async fn fill_promised(&self, rng: &mut Rng) {
+        if self.model().streams.borrow().is_empty() {
+            let fresh = self.world.fresh_stream();
+            self.promise(&fresh, true).await;
+            if fresh.is_promised.get() {
+                self.model().streams.borrow_mut().push(fresh);
+            }
+        }
+        let promised = self.model().streams.borrow().clone();
         for stream in &promised {
             self.rewrite(stream, Likeness { is_duplicate: true, is_compressible: true }).await;
         }
@@ -129,6 +140,11 @@ impl Client {
                 self.cut_together(&[Rc::clone(stream)]).await;
             }
         }
+    }
+
+    /// Whoever was promised something gets it once others have taken all that they can have: blocks of any contents, whatever its own
+    /// blocks and copies of them hold.
+    pub(crate) async fn keep_promises(&self) {
         let other = self.world.fresh_stream();
         self.model().streams.borrow_mut().push(Rc::clone(&other));
         let mut offset = 0;
@@ -137,7 +153,8 @@ impl Client {
                 offset += len;
             }
         }
-        for stream in &promised {
+        let streams = self.model().streams.borrow().clone();
+        for stream in streams.iter().filter(|stream| stream.is_promised.get()) {
             self.rewrite(stream, Likeness::NONE).await;
         }
     }

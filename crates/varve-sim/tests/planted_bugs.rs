@@ -37,11 +37,6 @@ fn run_promising(world: u64) -> Outcome {
     run_world(WorldConfig { faults: Faults::None, ..WorldConfig::promising(world) })
 }
 
-/// As [`run_promising`], of later worlds: for a bug that shows in so few that the first of all takes minutes.
-fn run_later_promising(world: u64) -> Outcome {
-    run_promising(world + 860)
-}
-
 /// Bugs that show where zones move between shards.
 const ZONES: [Bug; 3] = [Bug::ZoneGivenEarly, Bug::ZoneLentUndurable, Bug::LeavingReused];
 
@@ -236,7 +231,6 @@ fn found(bug: Bug) {
     let run = match bug {
         Bug::ChainUnchecked => run_torn_lanes,
         Bug::UnsettledFrameBelieved => run_short_lives,
-        Bug::HeldSurvivesCut => run_later_promising,
         bug if PROMISES.contains(&bug) => run_promising,
         Bug::GivenBackEarly => run_objects_on_shards,
         bug if OBJECTS.contains(&bug) => run_objects,
