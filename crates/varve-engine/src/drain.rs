@@ -359,7 +359,6 @@ impl Shard {
         match header.kind {
             RecordKind::Write => self.drain_write(record, known).await,
             RecordKind::Trim | RecordKind::Zero => {
-                self.drain.frees.set(true);
                 let block = header.offset_512 / BLOCK_UNITS;
                 let count = header.len_512 / BLOCK_UNITS;
                 let (stream, wseq) = (header.stream, header.wseq);
@@ -369,7 +368,9 @@ impl Shard {
                 } else {
                     SummaryEntry::Zero { stream, block, block_count, wseq, cut }
                 };
-                self.push_data_entry(entry, wseq).await
+                self.push_data_entry(entry, wseq).await?;
+                self.drain.frees.set(true); // Of the segment that is open now.
+                Ok(())
             }
             RecordKind::KeyPut | RecordKind::KeyDelete => {
                 let mut settles = 0;
