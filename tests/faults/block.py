@@ -185,6 +185,16 @@ def clients_are_listed_and_put_out(site):
 
 
 @fault
+def a_signal_at_once_ends_in_order(site):
+    """A daemon that got SIGTERM between its first answer to a client and its first call of the API ended as by a crash."""
+    daemon = site.serve()
+    daemon.stop()
+    for _ in range(12):
+        daemon.start()
+        daemon.stop()
+
+
+@fault
 def an_online_check_without_a_daemon_was_not_made(site):
     """`check --online` without a daemon ended with 1, as if the pool were damaged."""
     daemon = site.serve()

@@ -29,7 +29,6 @@ def a_drive_is_found_under_another_name(site):
     check("is not at" in said and "--drive" in said, said)
     site.say_how("--drive", site.path("elsewhere"))
     daemon.start()
-    daemon.cli("wait")  # Until then a signal ends it as a crash would.
     daemon.stop()
     site.say_how()
     daemon.start()

@@ -201,7 +201,7 @@ impl CellPlan {
         };
         let s3 = s3.upgrade().unwrap_or_else(|| Arc::new(S3Socket::Off)); // The daemon ends.
         let (media, nbd) = (PoolMedia::Rados(media), nbd.clone());
-        ServedCell::open(settings, home, media, nbd, Some(door), Some(&s3))
+        ServedCell::open(settings, home, media, nbd, Some(door), Some(&s3), || Ok(()))
     }
 }
 

@@ -82,7 +82,7 @@ impl InProcess {
                 inherited_instead: false,
             },
         };
-        let pool = pool::open(Plan::<EngineStack> { source, facts, nbd })?;
+        let pool = pool::open(Plan::<EngineStack> { source, facts, nbd }, || Ok(()))?;
         let links = pool.object_links()?;
         let (links, placement) = links.expect("the shipped stack has a way to the pool");
         Ok(Self { pool, way: Way { links, placement, shared }, _lock: lock })

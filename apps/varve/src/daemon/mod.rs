@@ -126,6 +126,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         None => (nbd.with_tls(tls), runtime.bind(settings)?),
     };
     let door = seat.as_ref().map(|seat| &**seat.door());
+    let mut signals = None;
     let cell = ServedCell::open(
         settings,
         &home,
@@ -133,10 +134,15 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         nbd,
         door,
         seat.as_ref().map(|seat| &**seat.front().s3()),
+        || {
+            signals = Some(Signals::install()?); // Whoever has been served may rely on an end in order.
+            Ok(())
+        },
     )?;
     home.remember(settings, pool)?;
     let callers = Callers { listeners, accepted: None, token };
-    control(settings, runtime.0, callers, cell, seat)
+    let signals = signals.expect("installed before it listens");
+    control(settings, runtime.0, signals, callers, cell, seat)
 }
 
 /// Refuses TCP addresses that are taken, before a pool is made.
@@ -231,12 +237,12 @@ impl NbdPlan {
 fn control(
     settings: &Settings,
     runtime: Runtime,
+    mut signals: Signals,
     callers: Callers,
     mut cell: ServedCell,
     mut seat: Option<NodeSeat>,
 ) -> Result<()> {
     runtime.block_on(async {
-        let mut signals = Signals::install()?;
         let admin = match &seat {
             Some(seat) => seat.front().admin_addresses(),
             None => callers.listeners.iter().map(|listener| listener.address().clone()).collect(),

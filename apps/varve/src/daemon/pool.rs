@@ -80,8 +80,11 @@ pub(crate) struct Pool<S: ShardStack> {
     serving_since: Instant,
 }
 
-/// Opens every shard and listens. Returns once clients can connect.
-pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
+/// Opens every shard, calls `opened`, and listens. Returns once clients can connect.
+pub(crate) fn open<S: ShardStack>(
+    plan: Plan<S>,
+    opened: impl FnOnce() -> Result<()>,
+) -> Result<Pool<S>> {
     let Plan { source, facts, nbd } = plan;
     let (ended_sender, ended) = mpsc::channel(2 * usize::from(facts.shards));
     let mut starting = Vec::new();
@@ -105,6 +108,7 @@ pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
             threads.call(index, |thread| async move { thread.stack.begin(&thread.reactor).await });
         begun.blocking_recv().map_err(|_| shard_thread::died(thread.shard))??;
     }
+    opened()?;
     let listening =
         threads.call(0, move |thread| async move { listen(&thread, nbd, limit, &ports) });
     let nbd_addresses = listening.blocking_recv().map_err(|_| shard_thread::died(ShardId(0)))??;

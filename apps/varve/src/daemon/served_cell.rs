@@ -31,7 +31,7 @@ pub(super) struct ServedCell {
 }
 
 impl ServedCell {
-    /// Opens it; clients of the node, if this is one, are let in then. Blocks.
+    /// Opens it, and calls `opened` before it listens; clients of the node, if this is one, are let in then. Blocks.
     pub(super) fn open(
         settings: &Settings,
         home: &Home,
@@ -39,12 +39,13 @@ impl ServedCell {
         nbd: NbdPlan,
         door: Option<&Door>,
         s3: Option<&S3Socket>,
+        opened: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
         let (begin, cell) = (Instant::now(), media.cell());
         let source = EngineSource::new(settings, media);
         let facts = files::facts(settings, &source, home.drives(), home.journal())?;
         let facts = PoolFacts { nodes: door.map(|door| door.watcher(cell)), ..facts };
-        let pool = pool::open(Plan::<EngineStack> { facts, source, nbd })?;
+        let pool = pool::open(Plan::<EngineStack> { facts, source, nbd }, opened)?;
         let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(open_ms, pool = pool.summary(), "pool open");
         let s3 = if cell == CellId::FIRST {

@@ -241,7 +241,7 @@ fn greets(mut stream: impl Read) -> bool {
 #[test]
 fn an_open_pool_answers_calls_and_greets_clients() {
     let dir = tempfile::tempdir().unwrap();
-    let pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path())).unwrap();
+    let pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path()), || Ok(())).unwrap();
     assert_eq!(pool.summary(), "pool p (2 shards, 1 GiB)");
     let backend = pool.backend(Objects::Off);
     create(&*backend, "v");
@@ -277,7 +277,7 @@ fn an_open_pool_answers_calls_and_greets_clients() {
 fn closing_ends_connections_and_shards() {
     let dir = tempfile::tempdir().unwrap();
     let shared = Shared::default();
-    let pool: Pool<MemoryStack> = open(plan(shared.clone(), dir.path())).unwrap();
+    let pool: Pool<MemoryStack> = open(plan(shared.clone(), dir.path()), || Ok(())).unwrap();
     let mut client = UnixStream::connect(dir.path().join("nbd.sock")).unwrap();
     assert!(greets(&client));
     pool.close().unwrap();
@@ -294,7 +294,7 @@ fn closing_ends_connections_and_shards() {
 fn a_shard_that_does_not_open_stops_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let shared = Shared { broken_shard: Some(1), ..Shared::default() };
-    let refused = open(plan(shared, dir.path())).map(|_| ()).unwrap_err().to_string();
+    let refused = open(plan(shared, dir.path()), || Ok(())).map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("shard 1 does not open"), "{refused}");
 }
 
@@ -306,14 +306,14 @@ fn an_address_in_use_stops_the_start() {
     let addresses = vec![ListenAddress::Tcp(held.local_addr().unwrap())];
     plan.nbd.sockets =
         NbdSockets::Own { addresses, access: SocketAccess::PRIVATE, inherited_instead: false };
-    let refused = open(plan).map(|_| ()).unwrap_err().to_string();
+    let refused = open(plan, || Ok(())).map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("NBD: listen on 127.0.0.1:"), "{refused}");
 }
 
 #[test]
 fn a_panicking_shard_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
-    let mut pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path())).unwrap();
+    let mut pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path()), || Ok(())).unwrap();
     let asked = answer(pool.backend(Objects::Off).volume("panic".to_owned()));
     assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
     let failure = answer(pool.failed()).to_string();
