@@ -8,6 +8,38 @@ from support.server import MIB
 from .site import check, fault
 
 
+def killed_under_load(site, daemon):
+    """Kills the daemon while a client writes blocks of 4 KiB; how many were acknowledged."""
+    daemon.create_volume("v", 64 * MIB)
+    handle = site.open("v")
+    for block in range(200):
+        handle.pwrite(bytes([1 + block % 250]) * 4096, block * 4096)
+    daemon.kill()
+    return 200
+
+
+@fault
+def a_lost_journal_is_noticed(site):
+    """A journal lane that was zeroed after a kill was taken for an empty one: acknowledged writes were gone without a word."""
+    daemon = site.serve()
+    killed_under_load(site, daemon)
+    lane = os.path.join(daemon.drive, "lane-0000")
+    with open(lane, "r+b") as file:
+        file.write(bytes(os.path.getsize(lane)))
+    code, said = daemon.check()
+    check(code == 1 and "lane" in said, f"varve check: exit {code}\n{said}")
+    daemon.spawn()
+    site.context.wait_for(lambda: not daemon.alive(), "the start is refused")
+    check("--accept-lost-journal" in daemon.log_tail(), daemon.log_tail())
+    base = daemon.command()
+    daemon.command = lambda: [*base, "--accept-lost-journal"]
+    daemon.start()
+    check(len(site.open("v").pread(4096, 0)) == 4096, "what was stored elsewhere is served")
+    daemon.stop()
+    daemon.command = lambda: base
+    daemon.start()
+
+
 @fault
 def a_drive_that_was_cut_short_is_an_error(site):
     """A drive file that ended within its superblocks made the daemon panic."""

@@ -30,6 +30,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether acknowledged records of a shard's journal are gone.
+    #[must_use]
+    pub fn is_lane_lost(&self) -> bool {
+        let Self::Shard { error: varve_engine::Error::Log(error), .. } = self else { return false };
+        error.is_lane_lost()
+    }
+
     /// What a caller can act on.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -73,7 +73,7 @@ impl ShardHost {
         let state = RefCell::new(State::Opening("it opens for the first time".to_owned()));
         let peers = Rc::new(ThreadPeers::new(&config, dispatch));
         let host = Rc::new(Self { config, zones, peers, state, changed: Notify::new() });
-        let shard = host.open_once().await?;
+        let shard = host.open_once(host.config.shard.clone()).await?;
         host.set(State::Serving(shard));
         let keeper = Rc::clone(&host);
         host.config.reactor.spawn(async move { keeper.keep_open().await });
@@ -85,12 +85,12 @@ impl ShardHost {
         Ok(host)
     }
 
-    async fn open_once(&self) -> Result<Rc<Shard>> {
+    async fn open_once(&self, config: ShardConfig) -> Result<Rc<Shard>> {
         let failed = |error| Error::Shard { shard: self.id(), error };
         let parts = ShardParts {
             reactor: self.config.reactor.clone(),
             media: self.config.media.clone(),
-            config: self.config.shard.clone(),
+            config,
             owned: self.zones.owned().await.map_err(failed)?,
             zones: self.zones.clone(),
             peers: Some(self.peers.clone()),
@@ -160,7 +160,9 @@ impl ShardHost {
             if self.has_ended() {
                 return None;
             }
-            match self.open_once().await {
+            // A loss is accepted once: what is lost later is another one.
+            let config = ShardConfig { accept_lost_journal: false, ..self.config.shard.clone() };
+            match self.open_once(config).await {
                 Ok(shard) => {
                     tracing::warn!(shard = self.id().0, "shard open again");
                     return Some(shard);

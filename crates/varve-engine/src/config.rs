@@ -32,6 +32,8 @@ pub struct ShardConfig {
     pub checkpoint_entries: u64,
     /// Percent of the shard's segments that reclaim keeps free.
     pub free_target_percent: u32,
+    /// Open the shard although its journal lane, or a part of it, was lost: what it alone held is gone.
+    pub accept_lost_journal: bool,
 }
 
 /// What becomes of a shard's memory.
@@ -111,6 +113,7 @@ impl ShardConfig {
             reduction: Reduction::default(),
             checkpoint_entries: 1_000_000,
             free_target_percent: 2,
+            accept_lost_journal: false,
         }
     }
 }

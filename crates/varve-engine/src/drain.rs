@@ -235,10 +235,9 @@ impl Shard {
     /// Whether half of what bounds the lane is taken, or somebody waits for some of it.
     fn is_half_taken(&self) -> bool {
         let half = |credits: &Credits| credits.taken() >= credits.total() / 2;
-        let lane = self.lane().stats();
         half(&self.credits.data)
             || half(&self.credits.records)
-            || lane.used_bytes >= lane.capacity_bytes / 2
+            || self.lane().is_half_taken()
             || self.has_waiters()
     }
 
@@ -261,8 +260,7 @@ impl Shard {
         self.drain.frames.borrow_mut().push(Rc::clone(frame)); // D3
         self.drain.point.set(frame.end());
         self.drain.advanced.notify_all();
-        let stats = self.lane().stats();
-        let lane_half_taken = stats.used_bytes > stats.capacity_bytes / 2;
+        let lane_half_taken = self.lane().is_half_taken();
         self.seal_for(Waiting { lane_half_taken, ..Waiting::default() }).await
     }
 
@@ -291,7 +289,7 @@ impl Shard {
                 for_credits: self.has_waiters(),
                 for_grants: self.grants_wait(),
                 for_space: self.drain.refused.get(),
-                lane_half_taken: false, // Every drained frame asks for that.
+                lane_half_taken: self.lane().is_half_taken(), // Drained frames ask in vain while other segments come first.
             };
             self.seal_for(waiting).await?;
         }

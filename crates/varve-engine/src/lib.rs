@@ -24,6 +24,7 @@ mod growth;
 mod hash;
 mod inspection;
 mod keys;
+mod lane_begin;
 mod mark;
 mod pages;
 mod peers;

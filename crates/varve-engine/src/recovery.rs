@@ -16,6 +16,8 @@
 //!     as few leaves of the table as were folded, however many deaths wait.
 //! X7. The slots behind both chains are erased before the shard writes anything behind them (Q4).
 //! X8. Where replay sees more dead than another one might, nothing is reused before a root says what it saw.
+//! X9. A lane without what has to be in it is not an empty lane: the shard does not open, unless it was told to accept the loss. Then
+//!     the lane begins anew, as a lane of its first lap.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -196,6 +198,8 @@ impl Shard {
             .await?;
         let data = self.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
         tracing::trace!(seq = root.checkpoint_seq, ?census, data = ?data.links.last().map(|link| link.head), reclaimed = ?reclaimed.links.last().map(|link| link.head), "recovery");
+        let start = data.links.last().map_or(root.lane, |link| link.header.lane);
+        let mut is_lost = self.accept_loss(lane.check_start(start, &census))?;
         self.reserve_chains(root, &reclaimed.links, &data.links)?;
         let freed = self.replay_moves(&reclaimed.links).await?;
         self.count_granted_in_lane(&mut lane, &data.links, root.lane).await?;
@@ -210,9 +214,13 @@ impl Shard {
         self.spawn_task("apply", Rc::clone(self).run_apply());
         self.spawn_task("checkpoint", Rc::clone(self).run_checkpoints());
         self.spawn_task("reclaim", Rc::clone(self).run_reclaim());
-        let stop = self.replay_lane(&mut lane).await?;
-        check_stop(stop.frame_seq, &census)?;
-        self.finish_replay(stop).await
+        let mut stop = self.replay_lane(&mut lane).await?;
+        is_lost |= self.accept_loss(check_stop(stop.frame_seq, &census))?;
+        is_lost |= self.accept_loss(lane.check_end(stop).await)?;
+        if is_lost {
+            stop.position = 0; // X9
+        }
+        self.finish_replay(start, stop).await
     }
 
     fn assemble(parts: ShardParts, root: &ShardRoot, version: RootVersion) -> Result<Rc<Self>> {
@@ -286,7 +294,7 @@ impl Shard {
         }))
     }
 
-    fn lane_owner(&self) -> LaneOwner {
+    pub(crate) fn lane_owner(&self) -> LaneOwner {
         LaneOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount }
     }
 
@@ -648,8 +656,8 @@ impl Shard {
         Ok(point)
     }
 
-    /// Applies what was replayed, makes a checkpoint and starts serving.
-    async fn finish_replay(self: &Rc<Self>, stop: LanePoint) -> Result<()> {
+    /// Applies what was replayed from `start` to `stop`, makes a checkpoint and starts serving.
+    async fn finish_replay(self: &Rc<Self>, start: LanePoint, stop: LanePoint) -> Result<()> {
         self.flush_data().await?;
         self.dedup.borrow_mut().forget_grants();
         self.load_reservations().await?;
@@ -658,6 +666,7 @@ impl Shard {
             chain: chain_seed(self.config.pool, self.config.shard, self.mount),
             ..stop
         };
+        let head = self.begin_lane(start, head).await?;
         self.drain.point.set(head);
         self.drain.lane_mount.set(self.mount);
         self.applied_lane.set(head);

@@ -88,6 +88,27 @@ pub enum Error {
         /// Newest frame found.
         newest: u64,
     },
+    /// The journal lane is not the one that the shard wrote last: it is empty, or an older copy.
+    #[error(
+        "the journal lane was lost or is an older copy: frame {frame_seq} was written to it, and {}",
+        newest_frame(*.newest)
+    )]
+    LaneLost {
+        /// The frame before the replay point.
+        frame_seq: u64,
+        /// Newest frame found.
+        newest: Option<u64>,
+    },
+    /// Behind the end of the journal lane nothing is, where older frames have to be.
+    #[error(
+        "a part of the journal lane was lost: it ends before frame {frame_seq} at position {position}, and older frames that have to follow are not there"
+    )]
+    LaneEndLost {
+        /// The frame where replay stopped.
+        frame_seq: u64,
+        /// Its lane position.
+        position: u64,
+    },
     /// A segment that is known to be durable is not where its predecessor says.
     #[error(
         "segment {seq} of the {kind} chain is damaged or missing, and segments up to {witness} were durable"
@@ -109,6 +130,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether acknowledged records of the journal lane are gone.
+    #[must_use]
+    pub fn is_lane_lost(&self) -> bool {
+        matches!(self, Self::LaneDamaged { .. } | Self::LaneLost { .. } | Self::LaneEndLost { .. })
+    }
+
     /// What a caller can act on.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -119,6 +146,8 @@ impl Error {
             | Self::BadField { .. }
             | Self::ReservedNotZero { .. }
             | Self::LaneDamaged { .. }
+            | Self::LaneLost { .. }
+            | Self::LaneEndLost { .. }
             | Self::ChainBroken { .. } => ErrorKind::Corrupt,
             Self::BadVersion { .. } | Self::UnknownKind { .. } | Self::Unsupported { .. } => {
                 ErrorKind::Unsupported
@@ -127,4 +156,11 @@ impl Error {
             Self::Media(error) => error.kind(),
         }
     }
+}
+
+fn newest_frame(newest: Option<u64>) -> String {
+    newest.map_or_else(
+        || "no frame of the opening that wrote last is there".to_owned(),
+        |newest| format!("the newest is {newest}"),
+    )
 }

@@ -12,6 +12,8 @@
 //! L3. Frames are released in order, and only when a durable data segment covers all their records; until then no
 //!     other frame is written over them.
 //! L4. After a failed append nothing more is written: every unfinished frame fails.
+//! L5. A mount begins with [`FRAMES_KEPT`] frames without records, and as many frames before the first one that is not released are
+//!     never overwritten. So frames stand before every replay point, and a lane in which there are none was lost (P4 of `lane_reader.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -42,11 +44,21 @@ const FRAME_PAYLOAD_MAX: usize = 1 << 20;
 /// A frame's payload is at most that part of the ring, so that what is lost at the end of a lap stays small.
 const FRAMES_PER_LAP_MIN: u64 = 8;
 
+/// Frames before a replay point that are there: were it one, a single block that decays would look like a lane that was lost.
+pub const FRAMES_KEPT: usize = 2;
+
+const _: () = assert!(
+    LANE_BYTES_MIN >= (FRAMES_KEPT as u64 + 3) * frame_bytes_max(LANE_BYTES_MIN),
+    "the frames that are kept (L5), the rest of a lap and two more frames fit"
+);
+
 /// Bytes of a lane at least: smaller ones hold too few frames to overlap writing and draining.
 pub const LANE_BYTES_MIN: u64 = 256 << 10;
 
 /// Records after which a frame takes no more: four header blocks.
-pub const FRAME_RECORDS_MAX: usize = 250;
+pub const FRAME_RECORDS_MAX: usize = FRAME_RECORDS as usize;
+
+const FRAME_RECORDS: u32 = 250;
 
 /// A record on its way: header, payload and the checksums of the payload's 4 KiB pieces.
 #[derive(Debug)]
@@ -200,8 +212,10 @@ struct State {
     durable: VecDeque<Rc<Frame>>,
     /// Where the next frame begins.
     head: LanePoint,
-    /// Where the first frame begins that may not be overwritten.
+    /// Where the first frame begins that is not released.
     tail: LanePoint,
+    /// Where the frames before it begin, which are not overwritten either, the oldest first (L5).
+    kept: [u64; FRAMES_KEPT],
     failure: Option<Error>,
     spare: Vec<AlignedBuf>,
     bytes_written: u64,
@@ -225,7 +239,41 @@ pub struct LaneStats {
 }
 
 impl Lane {
-    /// A lane whose next frame goes to `head`; everything before it may be overwritten. The caller runs [`Self::run`].
+    /// Writes a frame without records to `head`, as a mount begins with (L5). Durable on return; the next frame goes to the point that is
+    /// returned. The caller knows that nothing needs the [`FRAME_ALIGN`] bytes at `head`.
+    ///
+    /// # Errors
+    /// When the media fail, or the owner is fenced.
+    pub async fn begin(
+        journal: &Rc<dyn JournalStore>,
+        fence: &Rc<dyn Fence>,
+        owner: LaneOwner,
+        head: LanePoint,
+    ) -> Result<LanePoint> {
+        let mut bytes = AlignedBuf::zeroed(frame_bytes(header_bytes(0), 0) as usize);
+        assert_eq!(bytes.len(), FRAME_ALIGN as usize, "a frame without records fits any lap");
+        let chain = FrameHeader {
+            record_count: 0,
+            frame_bytes: FRAME_ALIGN,
+            pool: owner.pool,
+            shard: owner.shard,
+            mount: owner.mount,
+            position: head.position,
+            frame_seq: head.frame_seq,
+            tail: head,
+            data_witness: 0,
+            reclaim_witness: 0,
+            previous_chain: head.chain,
+        }
+        .encode(&mut bytes);
+        fence.check()?;
+        journal.append(head.position, bytes.freeze()).await?;
+        let position = head.position + u64::from(FRAME_ALIGN);
+        Ok(LanePoint { position, frame_seq: head.frame_seq + 1, chain })
+    }
+
+    /// A lane whose next frame goes to `head`; everything before the frames that end there may be overwritten, and those are
+    /// taken for frames of [`Self::begin`]. The caller runs [`Self::run`].
     #[must_use]
     pub fn new(
         reactor: Reactor,
@@ -246,6 +294,10 @@ impl Lane {
             durable: VecDeque::new(),
             head,
             tail: head,
+            kept: std::array::from_fn(|index| {
+                let frames = (FRAMES_KEPT - index) as u64;
+                head.position.saturating_sub(frames * u64::from(FRAME_ALIGN))
+            }),
             failure: None,
             spare: Vec::new(),
             bytes_written: 0,
@@ -269,8 +321,7 @@ impl Lane {
     /// Most payload bytes of a frame, and of a record.
     #[must_use]
     pub fn payload_max(&self) -> usize {
-        let share = usize::try_from(self.journal.capacity() / FRAMES_PER_LAP_MIN);
-        share.unwrap_or(usize::MAX).min(FRAME_PAYLOAD_MAX)
+        usize::try_from(payload_max(self.journal.capacity())).unwrap_or(FRAME_PAYLOAD_MAX)
     }
 
     /// Adds a record to the forming frame and returns the frame, to wait for. The frame leaves after the tasks that are
@@ -344,8 +395,8 @@ impl Lane {
         let bytes = frame.encoded_bytes() as usize;
         let start = LanePoint { position: self.place(state.head.position, bytes), ..state.head };
         let end_position = start.position + bytes as u64;
-        if end_position > state.tail.position + self.journal.capacity() {
-            return None; // L3: release() calls again
+        if end_position > state.kept[0] + self.journal.capacity() {
+            return None; // L3, L5: release() calls again
         }
         if let Err(error) = self.fence.check() {
             drop(state);
@@ -516,8 +567,18 @@ impl Lane {
         let end = frame.end.get();
         assert!(end.position > state.tail.position, "frames are released in order"); // L3
         state.tail = end;
+        state.kept.rotate_left(1);
+        state.kept[FRAMES_KEPT - 1] = frame.start.get().position;
         drop(state);
         self.work.notify_one();
+    }
+
+    /// Whether frames should be released: half of the lane is taken, or a next frame might not fit beside what is kept (L5).
+    #[must_use]
+    pub fn is_half_taken(&self) -> bool {
+        let (state, capacity) = (self.state.borrow(), self.journal.capacity());
+        let (head, next_max) = (state.head.position, 2 * frame_bytes_max(capacity)); // With the rest of a lap.
+        head - state.tail.position >= capacity / 2 || head + next_max > state.kept[0] + capacity
     }
 
     /// Where the next frame will begin.
@@ -560,6 +621,18 @@ impl State {
     }
 }
 
+/// Most payload bytes of a frame in a ring of `capacity` bytes.
+const fn payload_max(capacity: u64) -> u64 {
+    let share = capacity / FRAMES_PER_LAP_MIN;
+    if share < FRAME_PAYLOAD_MAX as u64 { share } else { FRAME_PAYLOAD_MAX as u64 }
+}
+
+/// Most bytes of a frame in a ring of `capacity` bytes.
+pub(crate) const fn frame_bytes_max(capacity: u64) -> u64 {
+    let header = header_bytes(FRAME_RECORDS) as u64;
+    (header + payload_max(capacity)).next_multiple_of(FRAME_ALIGN as u64)
+}
+
 /// Bytes that the payloads of records take in a frame.
 fn padded_payloads(records: &[Rc<Record>]) -> usize {
     records.iter().map(|record| payload_bytes(record.header.payload_len) as usize).sum()
@@ -574,4 +647,101 @@ pub fn place_frame(head: u64, bytes: u64, capacity: u64) -> u64 {
     assert!(bytes <= capacity, "a frame fits its lane");
     let left = capacity - head % capacity;
     if bytes <= left { head } else { head + left }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use varve_media::IoFuture;
+    use varve_reactor::SimLoop;
+    use varve_stdx::Rng;
+    use varve_types::{CutNumber, StreamId, WriteSeq};
+
+    use super::*;
+    use crate::format::record::{Origin, RecordKind, payload_checksum};
+
+    /// A lane that is written and never read.
+    struct Nowhere;
+
+    impl JournalStore for Nowhere {
+        fn capacity(&self) -> u64 {
+            LANE_BYTES_MIN
+        }
+
+        fn append(&self, _position: u64, _bytes: BufSlice) -> IoFuture<'_, ()> {
+            Box::pin(ready(Ok(())))
+        }
+
+        fn read(&self, _position: u64, len: u32) -> IoFuture<'_, BufSlice> {
+            Box::pin(ready(Ok(AlignedBuf::zeroed(len as usize).freeze())))
+        }
+
+        fn settle(&self) -> IoFuture<'_, ()> {
+            Box::pin(ready(Ok(())))
+        }
+    }
+
+    impl Fence for Nowhere {
+        fn check(&self) -> varve_media::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Records of one block each, which share a frame.
+    fn records(first: u64, count: u64) -> Vec<Rc<Record>> {
+        let payload = AlignedBuf::zeroed(4096).freeze();
+        let record = |wseq| {
+            let header = RecordHeader {
+                kind: RecordKind::Write,
+                class: 0,
+                origin: Origin::default(),
+                payload_len: 4096,
+                stream: StreamId::new(1),
+                wseq: WriteSeq::new(wseq),
+                offset_512: 0,
+                len_512: 8,
+                payload_checksum: payload_checksum(&payload),
+                cut: CutNumber(0),
+                connection: 0,
+                request: 0,
+            };
+            let (payload, piece_checksums) = (payload.clone(), Vec::new());
+            Rc::new(Record { header, payload, piece_checksums, is_reserved: false })
+        };
+        (first..first + count).map(record).collect()
+    }
+
+    #[test]
+    fn a_frame_never_waits_while_less_than_half_is_taken() {
+        let mut sim = SimLoop::new(1);
+        let reactor = sim.handle();
+        let (pool, shard) = (PoolId([1; 16]), ShardId(0));
+        let owner = LaneOwner { pool, shard, mount: 1 };
+        let ended = sim.try_run_until(
+            async move {
+                let (journal, fence) = (Rc::new(Nowhere), Rc::new(Nowhere));
+                let head = LanePoint { position: 8192, frame_seq: 3, chain: 0 };
+                let lane = Lane::new(reactor.clone(), journal, fence, owner, head);
+                reactor.spawn(Rc::clone(&lane).run());
+                let (mut rng, mut taken, mut wseq) = (Rng::new(1), VecDeque::<Rc<_>>::new(), 1);
+                let most = lane.payload_max() as u64 / 4096;
+                for _ in 0..4000 {
+                    while lane.is_half_taken()
+                        && let Some(frame) = taken.pop_front()
+                    {
+                        lane.release(&frame);
+                    }
+                    let count = if rng.chance(1, 3) { most } else { 1 + rng.below(most) };
+                    lane.append_together(&records(wseq, count)).durable().await.expect("no fault");
+                    wseq += count;
+                    taken.push_back(lane.take_durable().expect("it is durable"));
+                }
+                assert!(lane.head().position > 100 * LANE_BYTES_MIN);
+                taken.iter().for_each(|frame| lane.release(frame));
+            },
+            1_000_000,
+        );
+        assert!(ended.is_some(), "a frame waits for room that nobody knows to make");
+    }
 }

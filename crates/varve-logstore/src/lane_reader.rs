@@ -6,19 +6,26 @@
 //!     the stop was acknowledged and is damaged. That is an error, never a shorter log.
 //! P3. What replay finds is durable before anything follows from it: a frame of a process that was killed may lie in the drive's cache only. Were it
 //!     lost by a power cut while it is drained, segments would hold the first part of a transaction, and nothing the rest.
+//! P4. One of the frames right before a replay point is there, or a newer one (L5 of `lane.rs`). Where none is, the lane was lost or is an
+//!     older copy.
+//! P5. From the second lap on a lane has no room that was never written: behind the stop and what was in flight stand frames of the lap
+//!     before. Where none is found, what followed the stop was lost.
 
 use std::rc::Rc;
 
 use varve_media::JournalStore;
 use varve_stdx::BufSlice;
 
-use crate::format::frame::{FRAME_ALIGN, Frame, FrameHeader, LanePoint};
-use crate::lane::{FRAMES_IN_FLIGHT_MAX, LaneOwner};
+use crate::format::frame::{FRAME_ALIGN, Frame, FrameHeader, LanePoint, chain_seed};
+use crate::lane::{FRAMES_IN_FLIGHT_MAX, FRAMES_KEPT, LaneOwner, frame_bytes_max};
 use crate::planted::{Bug, planted};
 use crate::{Error, Result};
 
 /// Bytes read at a time.
 const WINDOW_BYTES: u32 = 2 << 20;
+
+/// Frames of the largest size that may lie between the stop and a frame of the lap before: those in flight, one that they cut, and one more.
+const TORN_FRAMES_MAX: u64 = FRAMES_IN_FLIGHT_MAX as u64 + 2;
 
 /// Reads frames of one mount.
 pub struct LaneReader {
@@ -62,7 +69,9 @@ impl LaneReader {
         let mut census = Census::default();
         let mut position = 0;
         while position < self.journal.capacity() {
-            let Some(header) = self.any_header(position).await? else {
+            let mount = self.owner.mount;
+            let ours = |of| of == mount;
+            let Some(header) = self.any_header(position, ours).await? else {
                 position += u64::from(FRAME_ALIGN);
                 continue;
             };
@@ -77,13 +86,17 @@ impl LaneReader {
         Ok(census)
     }
 
-    /// The header of a frame of this mount at ring position `position`, on whatever lap it was written.
-    async fn any_header(&mut self, position: u64) -> Result<Option<FrameHeader>> {
+    /// The header of a frame of this shard, of a mount that `is_wanted`, at ring position `position`, on whatever lap it was written.
+    async fn any_header(
+        &mut self,
+        position: u64,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Result<Option<FrameHeader>> {
         let bytes = self.window(position, FRAME_ALIGN).await?;
         let Ok(header) = FrameHeader::decode(&bytes) else { return Ok(None) };
         let ours = header.pool == self.owner.pool
             && header.shard == self.owner.shard
-            && header.mount == self.owner.mount
+            && is_wanted(header.mount)
             && header.position % self.journal.capacity() == position;
         let left = self.journal.capacity() - position;
         if !ours || u64::from(header.frame_bytes) > left {
@@ -91,6 +104,51 @@ impl LaneReader {
         }
         let bytes = self.window(position, header.frame_bytes).await?;
         Ok(Frame::decode(&bytes).ok().map(|frame| frame.header))
+    }
+
+    /// Compares the replay point with what the lane holds (P4): a shard must not be opened at a point that its lane never came to.
+    ///
+    /// # Errors
+    /// [`Error::LaneLost`] when neither one of the frames before it nor a newer one is there.
+    pub fn check_start(&self, point: LanePoint, census: &Census) -> Result<()> {
+        let LaneOwner { pool, shard, mount } = self.owner;
+        let is_first = point.chain == chain_seed(pool, shard, mount); // By a version that wrote no first frame.
+        let oldest = point.frame_seq.saturating_sub(FRAMES_KEPT as u64);
+        let is_there = census.frame_seq_max.is_some_and(|newest| newest >= oldest);
+        if is_first || is_there || planted(Bug::LostLaneBelieved) {
+            return Ok(());
+        }
+        let frame_seq = point.frame_seq.saturating_sub(1);
+        Err(Error::LaneLost { frame_seq, newest: census.frame_seq_max })
+    }
+
+    /// Looks behind the place where replay stopped (P5). Short lanes are not judged: a few frames fill them.
+    ///
+    /// # Errors
+    /// [`Error::LaneEndLost`] when nothing was ever written there, or only long before. When the media fail.
+    pub async fn check_end(&mut self, stop: LanePoint) -> Result<()> {
+        let capacity = self.journal.capacity();
+        let torn_max = TORN_FRAMES_MAX * frame_bytes_max(capacity);
+        if 2 * torn_max > capacity {
+            return Ok(());
+        }
+        let (mut lap, mut position) = (stop.position / capacity, stop.position % capacity);
+        if position + torn_max > capacity {
+            (lap, position) = (lap + 1, 0); // The rest of the lap may be too short for a frame.
+        }
+        if lap == 0 {
+            return Ok(());
+        }
+        let end = position + torn_max;
+        while position < end {
+            if let Some(header) = self.any_header(position, |_| true).await?
+                && header.position / capacity + 1 >= lap
+            {
+                return Ok(());
+            }
+            position += u64::from(FRAME_ALIGN);
+        }
+        Err(Error::LaneEndLost { frame_seq: stop.frame_seq, position: stop.position })
     }
 
     /// The frame at `point`, or at the next lap's start when the rest of this lap was too short for it (P1).
@@ -167,5 +225,139 @@ pub fn check_stop(stopped_at: u64, census: &Census) -> Result<()> {
             Err(Error::LaneDamaged { frame_seq: stopped_at, newest })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::future::ready;
+
+    use futures_util::FutureExt;
+    use varve_media::{Fence, IoFuture};
+    use varve_stdx::AlignedBuf;
+    use varve_types::{PoolId, ShardId};
+
+    use super::*;
+    use crate::lane::Lane;
+
+    const OWNER: LaneOwner = LaneOwner { pool: PoolId([1; 16]), shard: ShardId(3), mount: 7 };
+
+    /// Long enough for its end to be judged.
+    const LANE_LEN: usize = 16 << 20;
+    const LANE_BYTES: u64 = LANE_LEN as u64;
+
+    /// A lane in memory, whose fence never falls.
+    struct Ring(RefCell<Vec<u8>>);
+
+    impl JournalStore for Ring {
+        fn capacity(&self) -> u64 {
+            LANE_BYTES
+        }
+
+        fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'_, ()> {
+            let start = usize::try_from(position % LANE_BYTES).expect("a small ring");
+            self.0.borrow_mut()[start..start + bytes.len()].copy_from_slice(&bytes);
+            Box::pin(ready(Ok(())))
+        }
+
+        fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice> {
+            let start = usize::try_from(position % LANE_BYTES).expect("a small ring");
+            let bytes = BufSlice::copy_from(&self.0.borrow()[start..start + len as usize]);
+            Box::pin(ready(Ok(bytes)))
+        }
+
+        fn settle(&self) -> IoFuture<'_, ()> {
+            Box::pin(ready(Ok(())))
+        }
+    }
+
+    impl Fence for Ring {
+        fn check(&self) -> varve_media::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn now<T>(work: impl Future<Output = T>) -> T {
+        work.now_or_never().expect("memory never waits")
+    }
+
+    /// A lane with frames up to a position, and the point behind the last one.
+    fn written_to(end: u64) -> (Rc<Ring>, LanePoint) {
+        let ring = Rc::new(Ring(RefCell::new(vec![0; LANE_LEN])));
+        let (journal, fence): (Rc<dyn JournalStore>, Rc<dyn Fence>) = (ring.clone(), ring.clone());
+        let chain = chain_seed(OWNER.pool, OWNER.shard, OWNER.mount);
+        let mut point = LanePoint { position: 0, frame_seq: 1, chain };
+        while point.position < end {
+            point = now(Lane::begin(&journal, &fence, OWNER, point)).expect("memory never fails");
+        }
+        (ring, point)
+    }
+
+    fn erase(ring: &Rc<Ring>, from: u64, len: usize) {
+        now(ring.append(from, AlignedBuf::zeroed(len).freeze())).expect("memory never fails");
+    }
+
+    fn judge(ring: &Rc<Ring>, start: LanePoint) -> Result<()> {
+        let mut reader = LaneReader::new(ring.clone(), OWNER);
+        let census = now(reader.census())?;
+        reader.check_start(start, &census)?;
+        let mut stop = start;
+        while let Some(frame) = now(reader.frame_at(stop))? {
+            stop = frame.end;
+        }
+        check_stop(stop.frame_seq, &census)?;
+        now(reader.check_end(stop))
+    }
+
+    #[test]
+    fn a_lane_without_the_frames_before_its_replay_point_was_lost() {
+        let (ring, point) = written_to(40 << 10);
+        judge(&ring, point).expect("nothing was lost");
+        let copy = ring.0.borrow().clone();
+        erase(&ring, 36 << 10, 4 << 10);
+        judge(&ring, point).expect("one block may decay");
+        erase(&ring, 32 << 10, 8 << 10);
+        assert!(matches!(judge(&ring, point), Err(Error::LaneLost { newest: Some(8), .. })));
+        erase(&ring, 0, 40 << 10);
+        assert!(matches!(judge(&ring, point), Err(Error::LaneLost { newest: None, .. })));
+        // An earlier copy.
+        let (_, later) = written_to(80 << 10);
+        ring.0.borrow_mut().copy_from_slice(&copy);
+        assert!(matches!(judge(&ring, later), Err(Error::LaneLost { newest: Some(10), .. })));
+        // A root of a version that wrote no first frames.
+        let (mount, chain) = (9, chain_seed(OWNER.pool, OWNER.shard, 9));
+        let reader = LaneReader::new(ring, LaneOwner { mount, ..OWNER });
+        let first = LanePoint { chain, ..point };
+        reader.check_start(first, &Census::default()).expect("nothing has to be there");
+    }
+
+    #[test]
+    fn the_end_of_a_lane_that_lost_its_rest_is_no_end() {
+        // On the first lap nothing was written behind the end.
+        let (ring, point) = written_to(LANE_BYTES / 4);
+        judge(&ring, point).expect("nothing was lost");
+        for end in [0, LANE_BYTES / 4, LANE_BYTES / 2, LANE_BYTES - 4096] {
+            let (ring, point) = written_to(LANE_BYTES + end);
+            judge(&ring, point).expect("nothing was lost");
+            let rest = (LANE_BYTES - point.position % LANE_BYTES).min(LANE_BYTES / 2);
+            let bytes = |len: u64| usize::try_from(len).expect("a small ring");
+            erase(&ring, point.position, bytes(rest.min(64 << 10))); // Frames in flight that were cut off.
+            judge(&ring, point).expect("nothing was lost");
+            erase(&ring, point.position, bytes(rest));
+            let lost = matches!(judge(&ring, point), Err(Error::LaneEndLost { .. }));
+            assert_eq!(lost, rest == LANE_BYTES / 2, "{end}: the rest of a lap may be too short");
+        }
+        // The replay point stands on the lap before, and the first half of the ring is gone.
+        let (ring, point) = written_to(2 * LANE_BYTES - (64 << 10));
+        let (later, _) = written_to(2 * LANE_BYTES + (4 << 20));
+        ring.0.borrow_mut().copy_from_slice(&later.0.borrow());
+        erase(&ring, 2 * LANE_BYTES, LANE_LEN / 2);
+        assert!(matches!(judge(&ring, point), Err(Error::LaneEndLost { .. })));
+        // The same with what stood there two laps before.
+        let (older, _) = written_to(LANE_BYTES / 2);
+        let half = older.0.borrow()[..LANE_LEN / 2].to_vec();
+        ring.0.borrow_mut()[..half.len()].copy_from_slice(&half);
+        assert!(matches!(judge(&ring, point), Err(Error::LaneEndLost { .. })));
     }
 }

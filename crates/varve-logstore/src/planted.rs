@@ -136,11 +136,13 @@ pub enum Bug {
     ZoneLentUndurable,
     /// Zones: writers go on taking segments of a zone that is about to leave.
     LeavingReused,
+    /// Recovery: a lane without the frame before the replay point is believed to be empty.
+    LostLaneBelieved,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -207,6 +209,7 @@ impl Bug {
         Self::ZoneGivenEarly,
         Self::ZoneLentUndurable,
         Self::LeavingReused,
+        Self::LostLaneBelieved,
     ];
 }
 

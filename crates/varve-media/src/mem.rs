@@ -28,6 +28,13 @@ impl SparseBytes {
         self.pages.range(numbers).count() as u64 * PAGE as u64
     }
 
+    /// Makes a range read as zeros; both ends are multiples of the page.
+    pub(crate) fn erase(&mut self, range: std::ops::Range<u64>) {
+        let page = PAGE as u64;
+        assert!(range.start.is_multiple_of(page) && range.end.is_multiple_of(page), "whole pages");
+        self.pages.retain(|number, _| !(range.start / page..range.end / page).contains(number));
+    }
+
     /// Bytes of all pages that were written.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.pages.len() as u64 * PAGE as u64

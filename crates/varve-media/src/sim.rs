@@ -200,6 +200,32 @@ impl SimMedium {
         flip_bit(&mut self.state.borrow_mut().durable, offset, bit);
     }
 
+    /// Another medium with what this one holds, as a copy of the device has it.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let state = self.state.borrow();
+        let mut durable = state.durable.clone();
+        for (at, part) in state.cached.iter().flat_map(Extent::sectors) {
+            durable.write_in_page(at, part);
+        }
+        let state = Rc::new(RefCell::new(State { durable, ..State::default() }));
+        Self { name: Rc::clone(&self.name), size: self.size, state }
+    }
+
+    /// Takes over what `other` holds durably, as a device does that an old copy is written to.
+    pub fn restore(&self, other: &Self) {
+        let mut state = self.state.borrow_mut();
+        state.cached.clear();
+        state.durable = other.state.borrow().durable.clone();
+    }
+
+    /// Makes a range read as zeros, durably. Both ends are multiples of 4 KiB.
+    pub fn erase(&self, range: Range<u64>) {
+        let mut state = self.state.borrow_mut();
+        state.cached.iter_mut().for_each(|extent| extent.retire(&range));
+        state.durable.erase(range);
+    }
+
     /// Makes every read that touches `range` fail from now on.
     pub fn fail_reads(&self, range: Range<u64>) {
         self.state.borrow_mut().unreadable.push(range);

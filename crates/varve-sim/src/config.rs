@@ -100,6 +100,8 @@ pub enum Faults {
     Writes,
     /// Bits flip in segments and roots after the last cut.
     Bits,
+    /// A lane is lost after the last cut, or is what it was before, in whole or in half.
+    Lanes,
 }
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
@@ -311,6 +313,18 @@ impl WorldConfig {
         }
     }
 
+    /// A world that loses its lanes after the last cut, from the same seed. Some lanes are so large that it shows when only a part is lost.
+    #[must_use]
+    pub fn losing_lanes(seed: u64) -> Self {
+        let seeded = Self::from_seed(seed);
+        Self {
+            lane_bytes: if seed.is_multiple_of(3) { 16 << 20 } else { seeded.lane_bytes },
+            faults: Faults::Lanes,
+            lives: 2 + seeded.lives % 20,
+            ..seeded
+        }
+    }
+
     /// Identity of the pool.
     #[must_use]
     pub fn pool(&self) -> PoolId {
@@ -335,6 +349,7 @@ impl WorldConfig {
             free_target_percent: 4,
             dedup_index_bytes: self.dedup_index_bytes,
             reduction: self.reduction,
+            accept_lost_journal: false,
         }
     }
 }

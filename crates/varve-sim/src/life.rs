@@ -31,6 +31,8 @@ pub(crate) enum Plan {
     Inspect,
     /// Open, or be told why not; compare what can be read.
     Damaged,
+    /// Open although lanes were lost, close, open again.
+    AcceptLoss,
 }
 
 /// How often a shard that closed itself is opened again in one life.
@@ -54,17 +56,23 @@ struct Machine {
     network: Rc<Network>,
 }
 
-/// Makes the pool. Durable on return.
+/// Makes the pool, or goes on where that was cut off. Durable on return.
 ///
 /// # Errors
 /// The engine's.
 pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
     let media = |error| Error::Log(varve_logstore::Error::from(error));
-    Drive::format(&[world.disks(&reactor)], &world.spec()).await.map_err(media)?;
+    match Drive::format(&[world.disks(&reactor)], &world.spec()).await {
+        Ok(()) | Err(varve_media::Error::PoolExists { .. }) => {} // Made before the power was cut.
+        Err(error) => return Err(media(error)),
+    }
     let drive = world.drive(&reactor).await.map_err(media)?;
     let shards = world.config.shards;
     let of = |shard| drive.media(ShardId(shard)).map_err(media);
     let all = (0..shards).map(of).collect::<Result<Vec<_>>>()?;
+    if Pool::exists(&all[0]).await? {
+        return Ok(());
+    }
     let spec = PoolSpec {
         pool: world.config.pool(),
         created_unix_ms: 0,
@@ -85,7 +93,7 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
         Ok(clients) => clients,
         Err(error) => return judge_opening(&world, plan, &error),
     };
-    if world.config.promise_per_mille > 0 && plan != Plan::Damaged {
+    if world.config.promise_per_mille > 0 && !matches!(plan, Plan::Damaged | Plan::AcceptLoss) {
         for client in &clients {
             client.release_strangers().await;
         }
@@ -99,16 +107,29 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
                 client.check_all(&mut rng, 1).await;
             }
         }
+        Plan::AcceptLoss => {
+            machine.close(&clients).await;
+            drop(clients);
+            world.accepts_loss.set(false);
+            if let Err(error) = machine.open_all().await {
+                world.violated(format!("opening after a loss was accepted: {error}"));
+            }
+        }
     }
 }
 
 fn judge_opening(world: &World, plan: Plan, error: &Error) {
     let excused = match plan {
+        // What is lost of a lane is named as that: else nobody can accept the loss.
+        Plan::Damaged if world.config.faults == Faults::Lanes => {
+            matches!(error, Error::Log(error) if error.is_lane_lost())
+        }
         // A shard may find the damage, and close, between its own opening and that of its shelf.
         Plan::Damaged => matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable),
-        Plan::Work | Plan::Open | Plan::Inspect => world.faulty.get(),
+        Plan::Work | Plan::Open | Plan::Inspect | Plan::AcceptLoss => world.faulty.get(),
     };
     world.record("opening failed", ShardId(0), &[u64::from(excused)]);
+    world.refused_lane.set(matches!(error, Error::Log(error) if error.is_lane_lost()));
     if !excused {
         world.violated(format!("opening: {error}"));
     }
@@ -137,6 +158,7 @@ impl Machine {
         let openings = self.world.openings.get() + 1;
         self.world.openings.set(openings);
         let mut config = self.world.config.shard(id);
+        config.accept_lost_journal = self.world.accepts_loss.get();
         if openings.is_multiple_of(4) {
             config.deltas_bytes = 0; // Replay goes by what the shard was told before.
         }
@@ -496,7 +518,7 @@ async fn audit_all(clients: &[Client], after_mark: bool) {
 async fn bring_faults(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
     let unit = world.config.latency.read_nanos.end;
     match world.config.faults {
-        Faults::None | Faults::Bits => {}
+        Faults::None | Faults::Bits | Faults::Lanes => {}
         Faults::Reads => {
             reactor.sleep(rng.below(400 * unit)).await;
             let bytes = u64::from(world.config.segments) * u64::from(world.config.segment_bytes);

@@ -39,6 +39,9 @@ struct Options {
     /// Worlds of shards between which zones move
     #[arg(long, conflicts_with_all = ["sharing", "promising", "overlapping"])]
     moving: bool,
+    /// Worlds that lose a lane, or a part of it, after the last power cut
+    #[arg(long, conflicts_with_all = ["sharing", "promising", "overlapping"])]
+    losing_lanes: bool,
     /// Goes on after a failing seed
     #[arg(long)]
     keep_going: bool,
@@ -57,6 +60,8 @@ impl Options {
             (WorldConfig::overlapping, " -- --overlapping")
         } else if self.moving {
             (WorldConfig::moving, " -- --moving")
+        } else if self.losing_lanes {
+            (WorldConfig::losing_lanes, " -- --losing-lanes")
         } else {
             (WorldConfig::from_seed, "")
         }
@@ -74,6 +79,7 @@ struct Totals {
     cuts: AtomicU64,
     acknowledged: AtomicU64,
     bypassed: AtomicU64,
+    lost_lanes: AtomicU64,
     steps: AtomicU64,
     stop: AtomicBool,
     failures: Mutex<Vec<(u64, String)>>,
@@ -86,6 +92,7 @@ impl Totals {
         self.acknowledged.fetch_add(outcome.acknowledged, Ordering::Relaxed);
         self.bypassed.fetch_add(u64::from(outcome.bypassed_bytes > 0), Ordering::Relaxed);
         self.steps.fetch_add(outcome.steps, Ordering::Relaxed);
+        self.lost_lanes.fetch_add(u64::from(outcome.lane_loss_found), Ordering::Relaxed);
     }
 
     fn print(&self, since: Duration) {
@@ -94,12 +101,13 @@ impl Totals {
             u64::try_from(u128::from(count) * 1000 / since.as_millis().max(1)).unwrap_or(u64::MAX)
         };
         println!(
-            "{seeds} seeds ({}/s), {} with writes past the lane, {cuts} power cuts ({}/s), {} acknowledged requests, {} steps, {} s",
+            "{seeds} seeds ({}/s), {} with writes past the lane, {cuts} power cuts ({}/s), {} acknowledged requests, {} steps, {} lost lanes found, {} s",
             rate(seeds),
             self.bypassed.load(Ordering::Relaxed),
             rate(cuts),
             self.acknowledged.load(Ordering::Relaxed),
             self.steps.load(Ordering::Relaxed),
+            self.lost_lanes.load(Ordering::Relaxed),
             since.as_secs()
         );
     }

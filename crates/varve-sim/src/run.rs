@@ -36,6 +36,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Hash of everything that was observed.
     pub trace: u64,
+    /// Whether a lost lane was found.
+    pub lane_loss_found: bool,
     /// What was wrong, if anything was.
     pub failure: Option<String>,
 }
@@ -70,8 +72,10 @@ pub fn run_world(config: WorldConfig) -> Outcome {
         zones_given: 0,
         steps: 0,
         trace: 0,
+        lane_loss_found: false,
         failure: None,
     };
+    cut_making(&world, &mut outcome);
     let made = {
         let (world, sim) = (Rc::clone(&world), SimLoop::new(rng.next_u64()));
         let reactor = sim.handle();
@@ -89,6 +93,8 @@ pub fn run_world(config: WorldConfig) -> Outcome {
         outcome.failure = Some(format!("formatting: {failure}"));
         return outcome;
     }
+    let copied_after = rng_of_lanes(seed).below(u64::from(lives.max(2) - 1));
+    let mut copy = None;
     for life in 0..lives {
         let steps = if has_floods { steps_of_flood(&mut rng) } else { steps_of_life(&mut rng) };
         if !run_life(&world, &mut rng, Plan::Work, steps, &mut outcome) {
@@ -97,23 +103,63 @@ pub fn run_world(config: WorldConfig) -> Outcome {
         if faults != Faults::None {
             world.heal();
         }
+        if faults == Faults::Lanes && u64::from(life) == copied_after {
+            copy = Some(world.media.lanes.iter().map(SimMedium::copy).collect::<Vec<_>>());
+        }
     }
-    if faults == Faults::Bits {
+    spend_last_life(&world, &mut rng, copy.as_deref(), &mut outcome);
+    finish(&world, outcome, lives)
+}
+
+/// After the last power cut: brings the damage of this world, and looks at what is left. `copy` is of the lanes at an earlier end.
+fn spend_last_life(
+    world: &Rc<World>,
+    rng: &mut Rng,
+    copy: Option<&[SimMedium]>,
+    outcome: &mut Outcome,
+) {
+    if world.config.faults == Faults::Bits {
         // What bypassed the lane is as bare in the newest segments as records are in the newest frames: damage there looks like a torn
         // write. An opening puts it behind a checkpoint.
-        if outcome.bypassed_bytes > 0
-            && !run_life(&world, &mut rng, Plan::Open, u64::MAX, &mut outcome)
-        {
-            return finish(&world, outcome, lives);
+        if outcome.bypassed_bytes > 0 && !run_life(world, rng, Plan::Open, u64::MAX, outcome) {
+            return;
         }
-        flip_bits(&world, &mut rng);
+        flip_bits(world, rng);
         world.faulty.set(true);
-        run_life(&world, &mut rng, Plan::Damaged, u64::MAX, &mut outcome);
+        run_life(world, rng, Plan::Damaged, u64::MAX, outcome);
+    } else if world.config.faults == Faults::Lanes {
+        lose_lanes(world, copy);
+        // What is refused was found; what is not has lost nothing.
+        if run_life(world, rng, Plan::Damaged, u64::MAX, outcome) && world.refused_lane.get() {
+            outcome.lane_loss_found = true;
+            world.accepts_loss.set(true);
+            run_life(world, rng, Plan::AcceptLoss, u64::MAX, outcome);
+        }
     } else {
         world.faulty.set(false);
-        run_life(&world, &mut rng, Plan::Inspect, u64::MAX, &mut outcome);
+        run_life(world, rng, Plan::Inspect, u64::MAX, outcome);
     }
-    finish(&world, outcome, lives)
+}
+
+/// Begins to make the pool, and cuts the power meanwhile, some times over.
+fn cut_making(world: &Rc<World>, outcome: &mut Outcome) {
+    let mut rng = Rng::new(world.config.seed ^ 0x4D61_6B65); // Lives go on with their own.
+    for _ in 0..rng.below(4) {
+        let sim = SimLoop::new(rng.next_u64());
+        let (inner, reactor) = (Rc::clone(world), sim.handle());
+        let body = async move {
+            if let Err(error) = format(Rc::clone(&inner), reactor).await {
+                inner.violated(format!("making a pool again: {error}"));
+            }
+        };
+        let steps_max = if rng.chance(1, 2) { 40 } else { 400 };
+        let steps = rng.below(steps_max);
+        if let End::Failed(failure) = spend(world, sim, body, steps, outcome) {
+            world.violated(failure);
+            return;
+        }
+        world.all_media().for_each(|medium| medium.crash(&mut rng));
+    }
 }
 
 fn finish(world: &World, mut outcome: Outcome, life: u32) -> Outcome {
@@ -257,6 +303,24 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
         .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// What is lost is not drawn from the generator of the world, which lives go on with.
+fn rng_of_lanes(seed: u64) -> Rng {
+    Rng::new(seed ^ 0x4C61_6E65)
+}
+
+/// Takes a lane away: all of it, or its first half, or what it got since it was copied.
+fn lose_lanes(world: &World, copy: Option<&[SimMedium]>) {
+    let config = &world.config;
+    let mut rng = rng_of_lanes(config.seed);
+    let lane = rng.index(world.media.lanes.len());
+    let medium = &world.media.lanes[lane];
+    match (config.seed % 3, copy) {
+        (0, _) => medium.erase(0..config.lane_bytes / 2),
+        (1, Some(copy)) => medium.restore(&copy[lane]),
+        _ => medium.erase(0..config.lane_bytes),
+    }
 }
 
 /// Inverts some bits of what is durable in segments and on one side of the roots.

@@ -55,6 +55,10 @@ pub(crate) struct World {
     pub(crate) zones_given: Cell<u64>,
     /// Steps after which power is to be cut, if a life has asked for that.
     pub(crate) cut_after: Cell<Option<u64>>,
+    /// Whether shards are told to open although their lanes were lost.
+    pub(crate) accepts_loss: Cell<bool>,
+    /// Whether the last opening was refused because a lane was lost.
+    pub(crate) refused_lane: Cell<bool>,
     /// The open shards, to look at when nothing moves.
     pub(crate) shards: RefCell<Vec<std::rc::Weak<varve_engine::Shard>>>,
     rng: RefCell<Rng>,
@@ -90,6 +94,8 @@ impl World {
             openings: Cell::new(0),
             zones_given: Cell::new(0),
             cut_after: Cell::new(None),
+            accepts_loss: Cell::new(false),
+            refused_lane: Cell::new(false),
             shards: RefCell::default(),
             rng,
             log: Cell::new(std::env::var_os("VARVE_SIM_LOG").is_some()),

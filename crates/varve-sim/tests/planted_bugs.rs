@@ -124,6 +124,11 @@ fn run_with_sweeps(world: u64) -> Outcome {
     full_of_maps(world, (400, 0))
 }
 
+/// A world that loses a lane.
+fn run_losing_lanes(world: u64) -> Outcome {
+    run_world(WorldConfig::losing_lanes(world))
+}
+
 /// A world with many objects.
 fn run_objects(world: u64) -> Outcome {
     let seeded = WorldConfig::from_seed(world);
@@ -239,6 +244,7 @@ fn found(bug: Bug) {
         Bug::LimitForgotten => run_without_waiting,
         Bug::SweptActedUponEarly => run_with_sweeps,
         Bug::ClaimOverlooked | Bug::PartsUnclaimed => run_overlapping,
+        Bug::LostLaneBelieved => run_losing_lanes,
         bug if PEERS.contains(&bug) => run_peers,
         bug if ZONES.contains(&bug) => run_moving,
         _ => run,
@@ -334,6 +340,7 @@ planted! {
     a_zone_is_given_before_the_root_of_its_shard_is_durable: ZoneGivenEarly;
     a_zone_is_lent_before_the_root_of_the_pool_is_durable: ZoneLentUndurable;
     a_zone_that_leaves_is_written_by_its_shard: LeavingReused;
+    recovery_takes_a_lost_lane_for_an_empty_one: LostLaneBelieved;
 }
 
 /// What is promised is kept.

@@ -37,6 +37,7 @@ const SETTLE_NS: u64 = 1_000_000;
 const HEAD_BYTES: u32 = 64;
 
 const KEEP: &str = "leave what is stored as it is and report this";
+const LANE_LOST: &str = "keep what is stored as it is and bring back the journal that the pool wrote last; if it is gone, start the daemon once with --accept-lost-journal, which gives up what only the journal held, on other shards too";
 const DATA_LOST: &str = "reads of it fail; write it again or restore it from a copy";
 const NOT_NEEDED: &str = "nothing needs these bytes; watch the drive";
 const RESTORE: &str = "restore the volumes from copies; what can still be read is right";
@@ -557,7 +558,8 @@ fn recovery_finding(error: &varve_engine::Error) -> Finding {
     use varve_engine::Error as Engine;
     use varve_logstore::Error as Log;
     let (code, advice) = match error {
-        Engine::Log(Log::LaneDamaged { .. }) => ("lane_damaged", KEEP),
+        Engine::Log(Log::LaneDamaged { .. }) => ("lane_damaged", LANE_LOST),
+        Engine::Log(Log::LaneLost { .. } | Log::LaneEndLost { .. }) => ("lane_lost", LANE_LOST),
         Engine::Log(Log::ChainBroken { .. }) => ("chain_broken", KEEP),
         Engine::Log(Log::Media(varve_media::Error::OverlayFull { .. })) => {
             ("overlay_full", "give it more memory with --overlay")

@@ -51,6 +51,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 
+    /// Open shards although their journal, or part of it, was lost. What only the journal held is gone, on other shards too, and what is left
+    /// is of no single moment: see docs/durability.md. Leave it out of later starts
+    #[arg(long)]
+    accept_lost_journal: bool,
+
     /// Delay every drive operation by this many µs, to imitate slow media in tests
     #[arg(long, hide = true, value_name = "US", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     media_delay_us: Option<u64>,
@@ -96,6 +101,7 @@ impl Serve {
         settings.log_level = self.log.unwrap_or(settings.log_level);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         settings.media_delay_us = self.media_delay_us.unwrap_or(0);
+        settings.accept_lost_journal = self.accept_lost_journal;
         settings.check()?;
         Ok(settings)
     }

@@ -69,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) checkpoint_entries: u64,
     /// By how much operations on the drives begin later, in µs; for tests, so no file sets it.
     pub(crate) media_delay_us: u64,
+    /// Whether shards open although acknowledged records of their journals are gone. Of one start, so only a flag.
+    pub(crate) accept_lost_journal: bool,
     /// From which part of its capacity on a pool is how full.
     pub(crate) thresholds: Thresholds,
 }
@@ -253,6 +255,7 @@ impl Default for Settings {
             reclaim_free_percent: 2,
             checkpoint_entries: 1_000_000,
             media_delay_us: 0,
+            accept_lost_journal: false,
             thresholds: Thresholds::default(),
         }
     }
@@ -347,6 +350,12 @@ impl Settings {
             return Err(Failure::misuse("TLS is asked for without a certificate")
                 .hint("set nbd.tls.certificate and nbd.tls.key"));
         }
+        if self.accept_lost_journal && self.rados_join {
+            return Err(Failure::misuse(
+                "--accept-lost-journal with rados.join would also accept what shards lose that are taken over later",
+            )
+            .hint("start once without rados.join, then again without --accept-lost-journal"));
+        }
         self.s3.check()?;
         self.thresholds.check()?;
         let authenticated = self.tls.client_ca.is_some() && self.tls.required;
@@ -367,6 +376,13 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_of_shards_taken_over_later_are_not_accepted() {
+        let accepting = Settings { accept_lost_journal: true, ..Settings::default() };
+        assert!(accepting.check().is_ok());
+        assert!(Settings { rados_join: true, ..accepting }.check().is_err());
+    }
 
     #[test]
     fn nothing_listens_on_tcp_for_nbd_unless_asked_to() {

@@ -10,7 +10,7 @@ use varve_logstore::format::summary::SummaryEntry;
 
 use crate::daemon::Home;
 use crate::rig::Api;
-use crate::stored::{BLOCK, Stored, bytes_at, contents, flip};
+use crate::stored::{BLOCK, Stored, bytes_at, contents, flip, lose};
 
 const SEGMENT_BYTES: u64 = 2 << 20;
 /// Copies of the superblock, their distance, and where roots begin.
@@ -327,6 +327,27 @@ fn damage_to_acknowledged_frames_is_told() {
     }
     // The newest frame looks like one that power loss cut short: that cannot be told.
     assert_counts(&pool.check_flipped(&[(&file, *frames.last().unwrap() + 8)]), 0, 0);
+}
+
+#[test]
+fn a_lost_lane_is_told_and_opened_only_when_the_loss_is_accepted() {
+    let pool = Stored::new("KILL", |client| client.write(0, &contents(1, 20)));
+    for lane in ["lane-0000", "lane-0001"] {
+        lose(&pool.file(lane));
+    }
+    let checked = pool.check();
+    assert_error(&checked, "lane_lost");
+    assert_eq!(checked.1["errors"], 2, "{:#}", checked.1);
+    let arguments = ["serve", "--nbd", "unix:nbd.sock"];
+    let said = pool.varve(&arguments).refused(1);
+    assert!(said.contains("the journal lane was lost or is an older copy"), "{said}");
+    assert!(said.contains("start once with --accept-lost-journal"), "{said}");
+    let daemon = pool.serve_with(&["--accept-lost-journal"]);
+    daemon.signal("KILL");
+    let (_, said) = daemon.end();
+    assert!(said.contains("the loss of acknowledged writes is accepted"), "{said}");
+    assert_counts(&pool.check(), 0, 0);
+    drop(pool.serve());
 }
 
 #[test]

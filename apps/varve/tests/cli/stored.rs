@@ -73,7 +73,11 @@ impl Stored {
     }
 
     pub(crate) fn serve(&self) -> Daemon {
-        self.home.serve(&[])
+        self.serve_with(&[])
+    }
+
+    pub(crate) fn serve_with(&self, more: &[&str]) -> Daemon {
+        self.home.serve(more)
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -129,6 +133,14 @@ pub(crate) fn flip(path: &Path, offset: u64) {
     let mut byte = [0];
     file.read_exact_at(&mut byte, offset).unwrap();
     file.write_all_at(&[byte[0] ^ 0x55], offset).unwrap();
+}
+
+/// Makes zeros of a whole file.
+pub(crate) fn lose(path: &Path) {
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    let len = file.metadata().unwrap().len();
+    file.set_len(0).unwrap();
+    file.set_len(len).unwrap();
 }
 
 /// Bytes of a file.

@@ -113,7 +113,7 @@ pub struct FrameHeader {
     pub shard: ShardId,
     /// Open counter of the shard.
     pub mount: u64,
-    /// Position of this frame in the lane, in bytes; grows for ever.
+    /// Position of this frame in the lane, in bytes; grows for ever, but for an accepted loss: the lane begins at 0 again.
     pub position: u64,
     /// Number of this frame; grows by one for ever.
     pub frame_seq: u64,

@@ -52,6 +52,10 @@ const ROOT_SHARD: ShardId = ShardId(0);
 const MEDIA_FULL: &str = "the media are full: there is no room for more segments on the file system of a drive, and new data are refused \
     where no space is left in the segments there are";
 
+/// The way out when the journal of a shard is lost.
+const LANE_LOST: &str = "bring back the journal that the pool wrote last; if it is gone, start once with --accept-lost-journal, which gives up \
+    what only the journal held: docs/operating/serve.md says what that can be";
+
 /// Everything below the front-ends on one shard thread.
 pub(crate) struct EngineStack {
     shard: ShardId,
@@ -98,6 +102,7 @@ impl ShardStack for EngineStack {
         let host = ShardHost::open(config, &dispatch).await.map_err(|error| {
             failed(&error).hint(match error.kind() {
                 ErrorKind::NoSpace => "make room on the file systems under the drives",
+                _ if error.is_lane_lost() => LANE_LOST,
                 _ => "nothing was changed; keep the drives as they are and report what is damaged",
             })
         })?;

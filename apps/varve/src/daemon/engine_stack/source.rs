@@ -21,6 +21,7 @@ pub(crate) struct EngineSource {
     read_cache_bytes: usize,
     checkpoint_entries: u64,
     free_target_percent: u32,
+    accept_lost_journal: bool,
 }
 
 impl EngineSource {
@@ -35,6 +36,7 @@ impl EngineSource {
             read_cache_bytes: usize::try_from(read_cache_bytes).unwrap_or(usize::MAX),
             checkpoint_entries: settings.checkpoint_entries,
             free_target_percent: settings.reclaim_free_percent,
+            accept_lost_journal: settings.accept_lost_journal,
         }
     }
 
@@ -50,6 +52,7 @@ impl EngineSource {
             block_cache_bytes: config.block_cache_bytes + self.read_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
             free_target_percent: self.free_target_percent,
+            accept_lost_journal: self.accept_lost_journal,
             ..config
         }
     }
