@@ -6,9 +6,8 @@
 //!     225 µs in space that was only allocated: the file system has no metadata to change (ext4 on a virtual disk).
 //! F3. Files are their owner's only (`private`): those of earlier versions are tightened when they are opened.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -374,18 +373,15 @@ pub(crate) fn lock(path: &Path, device: bool, owner: Owner) -> Result<File> {
         Some(libc::EBUSY) => in_use(),
         _ => open_error(path, &error),
     })?;
-    let mode = if owner == Owner::Sole { libc::LOCK_EX } else { libc::LOCK_SH };
-    // SAFETY: the descriptor is open, and no memory is involved.
-    #[expect(unsafe_code, reason = "the lock must be seen by tools that use flock(2)")]
-    let locked = unsafe { libc::flock(file.as_raw_fd(), mode | libc::LOCK_NB) };
-    if locked == 0 {
-        return Ok(file);
-    }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock {
-        Err(in_use())
-    } else {
-        Err(open_error(path, &error))
+    // As flock(2) does, so that other tools see the lock.
+    let locked = match owner {
+        Owner::Sole => file.try_lock(),
+        Owner::Reader => file.try_lock_shared(),
+    };
+    match locked {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(in_use()),
+        Err(TryLockError::Error(error)) => Err(open_error(path, &error)),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::config::Settings;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::drives::Drives;
 use crate::daemon::engine_stack::EngineSource;
+use crate::daemon::lock::take_lock;
 use crate::event_loop;
 use crate::failure::{Failure, Result};
 
@@ -28,8 +29,9 @@ pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles
     if !drives.has_pool {
         make(settings, drives)?;
     }
-    let options = DriveOptions { discard: false };
-    let files = PoolFiles::open(&paths, options).map_err(|error| explain(&error, settings))?;
+    let open = || PoolFiles::open(&paths, DriveOptions { discard: false });
+    let files = take_lock(open, is_in_use);
+    let files = files.map_err(|error| explain(&error, settings))?;
     check_memory(settings, files.lane_count(), 1)?;
     Ok(Arc::new(files.delayed(settings.media_delay_us * 1000)))
 }
@@ -53,7 +55,7 @@ fn make(settings: &Settings, drives: &Drives) -> Result<()> {
     let mut spec = DriveSpec::new(random_id()?, shards);
     spec.created_unix_ms = now_unix_ms();
     spec.lane_bytes = settings.lane.0;
-    match PoolFiles::create(&new_drives, &spec) {
+    match take_lock(|| PoolFiles::create(&new_drives, &spec), is_in_use) {
         Ok(()) => tracing::info!(pool = %spec.pool, shards, "pool made"),
         Err(Error::PoolExists { path }) => tracing::info!(path, "drive holds a pool already"),
         Err(error) => return Err(explain(&error, settings)),
@@ -130,6 +132,10 @@ pub(crate) fn check_memory(settings: &Settings, shards: u16, cells: u16) -> Resu
         "memory.budget {memory} is too little for {shards} shards{beside}"
     ))
     .hint(format!("at least {needed}, or fewer --shards for a new pool")))
+}
+
+fn is_in_use(error: &Error) -> bool {
+    matches!(error, Error::InUse { .. })
 }
 
 fn explain(error: &Error, settings: &Settings) -> Failure {

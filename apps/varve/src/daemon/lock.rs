@@ -6,8 +6,32 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
+
+/// The kernel releases the locks of a process that was killed once it has taken it apart, which takes seconds on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Takes a lock with `attempt`, which fails at once; while another process holds it (`is_held`), again for up to 3 s. Blocks the thread.
+///
+/// # Errors
+/// The last one of `attempt`.
+pub(crate) fn take_lock<T, E>(
+    mut attempt: impl FnMut() -> std::result::Result<T, E>,
+    is_held: impl Fn(&E) -> bool,
+) -> std::result::Result<T, E> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if is_held(&error) && begin.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
+}
 
 /// Held for as long as the daemon runs.
 pub(crate) struct DataLock {
@@ -15,7 +39,7 @@ pub(crate) struct DataLock {
 }
 
 impl DataLock {
-    /// Makes the data directory where it is absent and takes its lock. Refused while another process holds it.
+    /// Makes the data directory where it is absent and takes its lock. Refused while another process holds it, but not at once: one that was killed holds it a moment longer.
     pub(crate) fn take(data: &Path) -> Result<Self> {
         let failed = |what: &str, error: std::io::Error| {
             Failure::new(format!("{what} {}: {error}", data.display()))
@@ -31,7 +55,7 @@ impl DataLock {
             .mode(0o600)
             .open(&path);
         let mut file = file.map_err(|error| failed("open the lock of data directory", error))?;
-        match file.try_lock() {
+        match take_lock(|| file.try_lock(), |error| matches!(error, TryLockError::WouldBlock)) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held(data, &mut file)),
             Err(TryLockError::Error(error)) => return Err(failed("lock data directory", error)),
@@ -78,6 +102,28 @@ pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> std::io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_held_for_a_moment_is_waited_for_and_nothing_else() {
+        let mut left = 3;
+        let taken = take_lock(
+            || {
+                left -= 1;
+                if left == 0 { Ok(()) } else { Err("held") }
+            },
+            |error| *error == "held",
+        );
+        assert_eq!((taken, left), (Ok(()), 0));
+        let mut attempts = 0;
+        let failed = take_lock::<(), _>(
+            || {
+                attempts += 1;
+                Err("damaged")
+            },
+            |error| *error == "held",
+        );
+        assert_eq!((failed, attempts), (Err("damaged"), 1));
+    }
 
     #[test]
     fn a_second_holder_is_refused_and_told_who_holds_it() {

@@ -3,7 +3,7 @@
 //! C1. A file that is there and was not made for this is never overwritten.
 //! C2. Whoever has it locks it: two daemons would read each other's copies.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,6 +14,7 @@ use varve_media::{Disk, Section, UringDisk};
 use varve_reactor::Reactor;
 
 use crate::config::Settings;
+use crate::daemon::lock::take_lock;
 use crate::failure::{Failure, Result};
 
 /// Name of the file in the data directory.
@@ -66,7 +67,8 @@ fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     let mut file = opened.map_err(|error| failed(path, &error))?;
-    file.try_lock().map_err(|error| {
+    let held = |error: &TryLockError| matches!(error, TryLockError::WouldBlock);
+    take_lock(|| file.try_lock(), held).map_err(|error| {
         Failure::new(format!("read cache {}: {error}", path.display()))
             .hint("another daemon has it: choose another rados.read_cache_path")
     })?;
