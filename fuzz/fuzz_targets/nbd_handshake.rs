@@ -10,7 +10,7 @@ use varve_types::ErrorKind;
 /// Bytes of an option's header on the wire.
 const OPTION_HEADER_BYTES: usize = 16;
 
-const INFO: ExportInfo = ExportInfo { size_bytes: 1 << 30, block_bytes: 4096, read_only: false };
+const INFO: ExportInfo = ExportInfo { size_bytes: 1 << 30, block_bytes: 4096, read_only: false, exclusive: false };
 
 /// Runs a handshake that sees `step` more bytes each time it wants some; returns all it sent and asked.
 fn run(tls_mode: TlsMode, input: &[u8], step: usize) -> (Vec<u8>, Vec<Event>) {
@@ -41,7 +41,7 @@ fn run(tls_mode: TlsMode, input: &[u8], step: usize) -> (Vec<u8>, Vec<Event>) {
                     Since::Listed => vec!["a".to_owned(), "b".to_owned()],
                 };
                 let found = match name.as_str() {
-                    "" | "one" => Ok(FoundExport { name: "one", info: INFO, since: &since }),
+                    "" | "one" => Ok(FoundExport { name: "one", info: INFO, since: &since, holder: None }),
                     _ => Err(ErrorKind::NotFound),
                 };
                 if let Some(end) = handshake.answer_open(found, &mut out) {

@@ -39,7 +39,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Makes a volume. `Exists` when the name is taken, `Invalid` for a name or size that no volume may have.
     fn create_volume(&self, spec: CreateVolume) -> AdminFuture<'_, Volume>;
 
-    /// Changes size, reduction, quota and reservation of a volume, also while clients have it open. `NotFound`, `Invalid`.
+    /// Changes size, reduction, quota, reservation and exclusive access of a volume, also while clients have it open. `NotFound`, `Invalid`;
+    /// `Conflict` when it is to be exclusive and has several connections.
     fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume>;
 
     /// Deletes a volume and what it holds, with its snapshots if asked to. `NotFound`; `Conflict` while a client has it open, and for

@@ -140,6 +140,7 @@ impl MemoryBackend {
                 .then_some(spec.size_bytes),
             outstanding_bytes: (spec.reservation == Some(Reservation::Full))
                 .then_some(spec.size_bytes),
+            exclusive: spec.exclusive.unwrap_or(false),
             origin: None,
             receiving: None,
             moves: None,
@@ -357,6 +358,7 @@ fn plain(name: String, size_bytes: u64) -> CreateVolume {
         compression: None,
         quota_bytes: None,
         reservation: None,
+        exclusive: None,
         beside: None,
     }
 }
@@ -426,6 +428,7 @@ impl AdminBackend for MemoryBackend {
             compression,
             quota_bytes,
             reservation,
+            exclusive,
             forget_origin,
             expects,
             ..
@@ -439,6 +442,7 @@ impl AdminBackend for MemoryBackend {
                 let reserved = (reservation == Reservation::Full).then_some(volume.size_bytes);
                 (volume.reserved_bytes, volume.outstanding_bytes) = (reserved, reserved);
             }
+            volume.exclusive = exclusive.unwrap_or(volume.exclusive);
             volume.origin = volume.origin.take().filter(|_| !forget_origin);
             volume.clone()
         }))

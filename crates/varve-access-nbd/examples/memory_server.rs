@@ -89,7 +89,12 @@ impl Export for NullExport {
     type Parts = [ReadPart; 1];
 
     fn info(&self) -> ExportInfo {
-        ExportInfo { size_bytes: self.size_bytes, block_bytes: 4096, read_only: false }
+        ExportInfo {
+            size_bytes: self.size_bytes,
+            block_bytes: 4096,
+            read_only: false,
+            exclusive: false,
+        }
     }
 
     async fn read(&self, _offset: u64, len: u32) -> Result<[ReadPart; 1], ErrorKind> {

@@ -30,6 +30,8 @@ pub struct Found {
     pub info: ExportInfo,
     /// The snapshots that were asked for and are there.
     pub since: Vec<String>,
+    /// The other client that has it, where it is exclusive: this one cannot.
+    pub holder: Option<String>,
 }
 
 /// What an agreement needs from whoever carries it on.
@@ -86,7 +88,12 @@ pub struct Agreement {
 
 impl Found {
     fn borrowed(&self) -> FoundExport<'_> {
-        FoundExport { name: &self.name, info: self.info, since: &self.since }
+        FoundExport {
+            name: &self.name,
+            info: self.info,
+            since: &self.since,
+            holder: self.holder.as_deref(),
+        }
     }
 }
 

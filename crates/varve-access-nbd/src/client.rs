@@ -50,6 +50,10 @@ impl ClientState {
         self.id
     }
 
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     pub(crate) fn describe(&self, now_ns: u64) -> Client {
         let export = self.export.borrow();
         Client {

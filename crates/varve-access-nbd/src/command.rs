@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     const INFO: ExportInfo =
-        ExportInfo { size_bytes: 1 << 20, block_bytes: 4096, read_only: false };
+        ExportInfo { size_bytes: 1 << 20, block_bytes: 4096, read_only: false, exclusive: false };
     const FULL: Negotiated =
         Negotiated { structured_reply: true, contexts: Contexts { allocation: true, changes: 0 } };
 

@@ -19,6 +19,7 @@ use crate::export::{Export, Exports};
 use crate::handshake::{CloseReason, OpenRequest, Since};
 use crate::inbox::Inbox;
 use crate::limits::{AGREEMENT_RECEIVE_BYTES, CHANGES_LISTED_MAX, HANDSHAKE_TIMEOUT_MS};
+use crate::peer::Peer;
 use crate::service::Service;
 use crate::transmission::{Session, transmit};
 use crate::transport::{SendPart, Transport};
@@ -49,6 +50,8 @@ pub enum Ended {
     Handshake(CloseReason),
     /// The export is not there any more as the client was told of it.
     Changed,
+    /// Another client has opened the export, which is exclusive, since the client was told of it.
+    Held,
 }
 
 /// The end of a connection.
@@ -73,6 +76,7 @@ impl fmt::Display for Ended {
             Self::HandshakeTimeout => f.write_str("handshake took too long"),
             Self::Handshake(reason) => write!(f, "handshake ended: {reason:?}"),
             Self::Changed => f.write_str("export changed while it was being opened"),
+            Self::Held => f.write_str("another client opened the exclusive export first"),
         }
     }
 }
@@ -99,7 +103,7 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     let mut agreement = Agreement::new(service.tls_mode(), service.tls().cloned());
     let mut deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
     let shaken = {
-        let shake = shake_hands(service, carried.as_deref(), &transport, &mut agreement);
+        let shake = shake_hands(service, client, carried.as_deref(), &transport, &mut agreement);
         in_time(service, client, &mut deadline, shake).await
     };
     let opened = match shaken {
@@ -138,7 +142,7 @@ pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
     let mut deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
     let begun = {
         let begin = async {
-            let opened = open_again(service.exports(), &agreed.export).await?;
+            let opened = open_again(service.exports(), client.peer(), &agreed.export).await?;
             begin(service, carried.as_deref(), &channel, opened, &agreed).await
         };
         in_time(service, client, &mut deadline, begin).await
@@ -188,6 +192,7 @@ async fn in_time<X: Exports, D>(
 /// Agrees with the client on an export, which is open then.
 async fn shake_hands<T: Transport, X: Exports>(
     service: &Service<X>,
+    client: &ClientState,
     carried: Option<&Carried>,
     transport: &T,
     agreement: &mut Agreement,
@@ -226,7 +231,10 @@ async fn shake_hands<T: Transport, X: Exports>(
             Step::Open(request) => {
                 // The previous export of this handshake, if any, is closed first.
                 drop(opened.take());
-                let found = open(service.exports(), &request).await;
+                let mut found = open(service.exports(), &request).await;
+                if let Ok(opened) = &mut found {
+                    opened.found.holder = opened.export.holder();
+                }
                 agreement.answer_open(
                     found
                         .as_ref()
@@ -234,7 +242,12 @@ async fn shake_hands<T: Transport, X: Exports>(
                 );
                 opened = found.ok();
             }
-            Step::Agreed => return Ok(opened.expect("an agreement ends with an export")),
+            Step::Agreed => {
+                let opened = opened.expect("an agreement ends with an export");
+                // Of two that asked at the same time one comes second.
+                opened.export.admit(client.peer()).map_err(|_| Ended::Held)?;
+                return Ok(opened);
+            }
             Step::Close(reason) => return Err(Ended::Handshake(reason)),
             Step::Ended => return Err(Ended::PeerClosed),
         }
@@ -268,11 +281,16 @@ pub(crate) async fn look<X: Exports>(
     exports: &X,
     request: &OpenRequest,
 ) -> Result<Found, ErrorKind> {
-    open(exports, request).await.map(|opened| opened.found)
+    let Opened { found, export } = open(exports, request).await?;
+    Ok(Found { holder: export.holder(), ..found })
 }
 
 /// Opens what was found before.
-async fn open_again<X: Exports>(exports: &X, found: &Found) -> Result<Opened<X::Export>, Ended> {
+async fn open_again<X: Exports>(
+    exports: &X,
+    peer: &Peer,
+    found: &Found,
+) -> Result<Opened<X::Export>, Ended> {
     let since = Since::Named(found.since.clone());
     let request = OpenRequest { name: found.name.clone(), since };
     let opened = open(exports, &request).await.map_err(|kind| {
@@ -280,9 +298,14 @@ async fn open_again<X: Exports>(exports: &X, found: &Found) -> Result<Opened<X::
         Ended::Changed
     })?;
     // Its size may have changed, as that of an open export may. The rest is what its client knows it by.
-    let is_same =
-        opened.found.since == found.since && opened.found.info.read_only == found.info.read_only;
-    if is_same { Ok(opened) } else { Err(Ended::Changed) }
+    let (now, then) = (opened.found.info, found.info);
+    let is_same = opened.found.since == found.since
+        && (now.read_only, now.exclusive) == (then.read_only, then.exclusive);
+    if !is_same {
+        return Err(Ended::Changed);
+    }
+    opened.export.admit(peer).map_err(|_| Ended::Held)?;
+    Ok(opened)
 }
 
 /// Opens the export of this name; the empty name means the only one there is.
@@ -311,7 +334,7 @@ async fn open<X: Exports>(
             (export, since)
         }
     };
-    let found = Found { name, info: export.info(), since };
+    let found = Found { name, info: export.info(), since, holder: None };
     Ok(Opened { found, export })
 }
 

@@ -8,6 +8,8 @@ use std::future::Future;
 use varve_stdx::BufSlice;
 use varve_types::ErrorKind;
 
+use crate::peer::Peer;
+
 /// What requests are checked against; cheap to copy, asked for at every request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportInfo {
@@ -17,6 +19,8 @@ pub struct ExportInfo {
     pub block_bytes: u32,
     /// Whether writes, trims and zeroing are refused.
     pub read_only: bool,
+    /// Whether it is served to one connection at a time.
+    pub exclusive: bool,
 }
 
 /// A stretch of what a read returned.
@@ -65,6 +69,19 @@ pub trait Export {
 
     /// Size and properties now. Called for every request.
     fn info(&self) -> ExportInfo;
+
+    /// Takes the export for a connection of this client, for as long as this value lives.
+    ///
+    /// # Errors
+    /// The client that has it, where it is exclusive.
+    fn admit(&self, _peer: &Peer) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The client that has it, where it is exclusive.
+    fn holder(&self) -> Option<String> {
+        None
+    }
 
     /// Reads `len` bytes.
     fn read(&self, offset: u64, len: u32) -> impl Future<Output = Result<Self::Parts, ErrorKind>>;

@@ -77,7 +77,8 @@ fn shake_hands(
                     Since::Named(since) => since,
                     Since::Listed => vec!["snapshot".to_owned()],
                 };
-                let found = FoundExport { name: &name, info: export.info(), since: &since };
+                let found =
+                    FoundExport { name: &name, info: export.info(), since: &since, holder: None };
                 handshake.answer_open(Ok(found), sent)
             }
             Event::Open(_) => handshake.answer_open(Err(varve_types::ErrorKind::NotFound), sent),

@@ -157,6 +157,8 @@ pub struct FoundExport<'a> {
     pub info: ExportInfo,
     /// The snapshots that were asked for and are there.
     pub since: &'a [String],
+    /// The other client that has it, where it is exclusive: this one cannot.
+    pub holder: Option<&'a str>,
 }
 
 impl Handshake {
@@ -428,6 +430,9 @@ impl Handshake {
                 return None;
             }
         };
+        if let Some(holder) = found.holder.filter(|_| question.takes()) {
+            return self.refuse_held(question, found.name, holder, &mut reply);
+        }
         match question {
             Question::List => panic!("a list was asked for, not an export"),
             Question::ListMeta { allocation } => {
@@ -470,6 +475,25 @@ impl Handshake {
         None
     }
 
+    /// Another client has the export, which is exclusive.
+    fn refuse_held(
+        &mut self,
+        question: Question,
+        name: &str,
+        holder: &str,
+        reply: &mut OptionReply<'_>,
+    ) -> Option<Event> {
+        if matches!(question, Question::ExportName) {
+            self.phase = Phase::Done;
+            return Some(Event::Close(CloseReason::ExportRefused));
+        }
+        let why = format!(
+            "volume `{name}` is exclusive, and {holder} has it open: disconnect that client, or have `varve volume disconnect {name}` do it"
+        );
+        reply.error(rep::ERR_POLICY, &why);
+        None
+    }
+
     fn select(&mut self, allocation: bool, found: &FoundExport<'_>, reply: &mut OptionReply<'_>) {
         if allocation {
             reply.meta_context(BASE_ALLOCATION_ID, BASE_ALLOCATION);
@@ -498,7 +522,10 @@ impl Handshake {
     }
 
     fn transmission_flags(&self, info: ExportInfo) -> u16 {
-        let mut flags = can::HAS_FLAGS | can::FLUSH | can::FUA | can::MULTI_CONN | can::CACHE;
+        let mut flags = can::HAS_FLAGS | can::FLUSH | can::FUA | can::CACHE;
+        if !info.exclusive {
+            flags |= can::MULTI_CONN;
+        }
         if info.read_only {
             flags |= can::READ_ONLY;
         } else {
@@ -531,6 +558,11 @@ enum Step {
 }
 
 impl Question {
+    /// Whether the client wants to use the export, and not only to know it.
+    fn takes(self) -> bool {
+        matches!(self, Self::ExportName | Self::Info { go: true, .. })
+    }
+
     fn option(self) -> u32 {
         match self {
             Self::List => opt::LIST,

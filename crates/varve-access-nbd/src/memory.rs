@@ -59,7 +59,7 @@ impl MemoryExport {
     /// `size_bytes` of holes.
     #[must_use]
     pub fn new(size_bytes: u64) -> Self {
-        let info = ExportInfo { size_bytes, block_bytes: 4096, read_only: false };
+        let info = ExportInfo { size_bytes, block_bytes: 4096, read_only: false, exclusive: false };
         Self(Arc::new(Mutex::new(State { info, blocks: BTreeMap::new() })))
     }
 

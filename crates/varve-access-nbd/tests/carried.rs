@@ -146,10 +146,10 @@ fn who_opens_for_writing_passes_the_gate_and_who_only_reads_does_not() {
 const WORDS: &[u8] = b"it is open";
 
 fn agreed(size_bytes: u64, since: &[&str]) -> Agreed {
-    let info = ExportInfo { size_bytes, block_bytes: 4096, read_only: false };
+    let info = ExportInfo { size_bytes, block_bytes: 4096, read_only: false, exclusive: false };
     let since = since.iter().map(|name| (*name).to_owned()).collect();
     Agreed {
-        export: Found { name: "disk".to_owned(), info, since },
+        export: Found { name: "disk".to_owned(), info, since, holder: None },
         negotiated: Negotiated::default(),
         usage: Usage::default(),
         words: WORDS.to_vec(),

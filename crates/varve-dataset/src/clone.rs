@@ -76,6 +76,7 @@ impl Datasets {
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
             quota_bytes: None,
             is_reserved: false,
+            is_exclusive: false,
             origin: Some(origin_name),
             receiving: None,
             moves: None,
@@ -141,6 +142,7 @@ impl Datasets {
             reduction: before.reduction,
             quota_bytes: before.quota_bytes,
             is_reserved: before.is_reserved,
+            is_exclusive: before.is_exclusive,
             origin: before.origin.clone(),
             moves: before.moves.clone(),
             ..as_volume(&source)
@@ -187,6 +189,7 @@ fn as_volume(snapshot: &SnapshotRecord) -> VolumeRecord {
         reduction: snapshot.reduction,
         quota_bytes: None,
         is_reserved: false,
+        is_exclusive: false,
         origin: None,
         receiving: None,
         moves: None,

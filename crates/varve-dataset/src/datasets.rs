@@ -127,6 +127,7 @@ impl Datasets {
             reduction: changed(Reduction::default(), spec.dedup, spec.compression),
             quota_bytes: spec.quota_bytes.map(checked_quota).transpose()?,
             is_reserved: spec.reserved,
+            is_exclusive: spec.exclusive,
             origin: None,
             receiving: spec.receiving,
             moves: spec.moves,
@@ -293,6 +294,31 @@ impl Datasets {
         .await
     }
 
+    /// Has a volume served to one connection of a client at a time, or no longer, also while it is open. Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` while it has several connections.
+    pub async fn set_exclusive(&self, name: &str, exclusive: bool) -> Result<VolumeInfo> {
+        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name).await?;
+            let record = VolumeRecord { is_exclusive: exclusive, ..datasets.record(&name).await? };
+            datasets.check_move(&name, &record)?;
+            let (open, stream) = (&datasets.shared.open, record.route.stream);
+            let before = open
+                .set_exclusive(stream, exclusive)
+                .map_err(|openers| Error::InUse { name: name.display(), openers })?;
+            let stored = store(&datasets.dispatch, &name, &record).await;
+            if stored.is_err() {
+                // Where connections that came meanwhile forbid it, it stays as it is until it is opened again.
+                let _ = open.set_exclusive(stream, before);
+            }
+            stored?;
+            Ok(record.info(&name))
+        })
+        .await
+    }
+
     /// Deletes a volume and what it holds, and with `snapshots` its snapshots too, these first. Durable on return; its space comes back
     /// with the mark pass that follows. After an error some snapshots may be gone. A record that cannot be read is deleted too, by its name or,
     /// where that is none, by the escaped name that a check reports.
@@ -368,9 +394,9 @@ impl Datasets {
     /// An open volume of a record that was read under the hold of its name. What its gate is follows from that also for those who have it open:
     /// after a step that failed and became durable later it may be another.
     pub(crate) fn opened(&self, name: &DatasetName, record: &VolumeRecord) -> Volume {
-        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = *record;
+        let VolumeRecord { route, size_bytes, reduction, quota_bytes, is_exclusive, .. } = *record;
         let gate = Move::gate(record.moves.as_ref());
-        let opening = Opening { size_bytes, reduction, quota_bytes, gate };
+        let opening = Opening { size_bytes, reduction, quota_bytes, is_exclusive, gate };
         let open = self.shared.open.open(route.stream, opening);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
         Volume::new(dispatch, shared, record.info(name), route, open)

@@ -7,6 +7,7 @@ mod bucket;
 mod catalog;
 mod check;
 mod clone;
+mod connections;
 mod datasets;
 mod error;
 mod extents;
@@ -42,6 +43,7 @@ pub use bucket::{
 };
 pub use catalog::{CatalogueEntry, CatalogueItem};
 pub use check::OnlineReport;
+pub use connections::Connection;
 pub use datasets::{Datasets, Shared};
 pub use error::{Error, Result};
 pub use extents::{ExtentPage, ExtentSpec};

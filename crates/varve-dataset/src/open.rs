@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use varve_types::{Reduction, StreamId};
 
+use crate::connections::Connections;
 use crate::quota::Budget;
 use crate::reduction::{pack, unpack};
 
@@ -41,6 +42,7 @@ pub(crate) struct OpenVolume {
     reduction: AtomicU32,
     openers: AtomicUsize,
     budget: Budget,
+    connections: Connections,
     /// As [`Gate`] numbers it.
     gate: AtomicU8,
     /// How many are under way.
@@ -71,6 +73,10 @@ impl OpenVolume {
         &self.budget
     }
 
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Acquire)
     }
@@ -85,6 +91,7 @@ pub(crate) struct Opening {
     pub(crate) size_bytes: u64,
     pub(crate) reduction: Reduction,
     pub(crate) quota_bytes: Option<u64>,
+    pub(crate) is_exclusive: bool,
     pub(crate) gate: Gate,
 }
 
@@ -138,7 +145,7 @@ impl OpenVolumes {
 
     /// Counts one more opener; what it is opened with matters for the first, but for the gate, which is what it is for all from then on.
     pub(crate) fn open(&self, stream: StreamId, first: Opening) -> Arc<OpenVolume> {
-        let Opening { size_bytes, reduction, quota_bytes, gate } = first;
+        let Opening { size_bytes, reduction, quota_bytes, is_exclusive, gate } = first;
         let mut table = self.table();
         let volume = table.entry(stream).or_insert_with(|| {
             Arc::new(OpenVolume {
@@ -146,6 +153,7 @@ impl OpenVolumes {
                 reduction: AtomicU32::new(pack(reduction)),
                 openers: AtomicUsize::new(0),
                 budget: Budget::new(quota_bytes),
+                connections: Connections::new(is_exclusive),
                 gate: AtomicU8::new(gate as u8),
                 changes: AtomicUsize::new(0),
             })
@@ -205,6 +213,13 @@ impl OpenVolumes {
         }
     }
 
+    /// Makes an open volume exclusive, or no longer; what it was before, or how many connections forbid it.
+    pub(crate) fn set_exclusive(&self, stream: StreamId, exclusive: bool) -> Result<bool, usize> {
+        let table = self.table();
+        let open = table.get(&stream);
+        open.map_or(Ok(false), |volume| volume.connections.set_exclusive(exclusive))
+    }
+
     /// Tells the openers of a volume how to reduce what they write from now on.
     pub(crate) fn set_reduction(&self, stream: StreamId, reduction: Reduction) {
         if let Some(volume) = self.table().get(&stream) {
@@ -231,6 +246,7 @@ mod tests {
             size_bytes,
             reduction,
             quota_bytes,
+            is_exclusive: false,
             gate: Gate::Open,
         };
         let first = volumes.open(stream, opening(4096, before, None));
@@ -263,6 +279,7 @@ mod tests {
             size_bytes: 4096,
             reduction: Reduction::OFF,
             quota_bytes: None,
+            is_exclusive: false,
             gate: Gate::Open,
         };
         let old = volumes.open(stream, opening());

@@ -86,6 +86,7 @@ impl Datasets {
             compression: None,
             quota_bytes: None,
             reserved: false,
+            exclusive: false,
             receiving: Some(identity),
             moves: self.expects.clone(),
         })

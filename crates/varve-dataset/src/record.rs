@@ -38,6 +38,9 @@ const HAS_QUOTA: u32 = 4;
 /// Flag: space is reserved for all of it.
 const IS_RESERVED: u32 = 8;
 
+/// Flag: it is served to one connection at a time.
+const IS_EXCLUSIVE: u32 = 32;
+
 /// Flag: how far its move is is there.
 const MOVES: u32 = 16;
 
@@ -65,6 +68,8 @@ pub struct VolumeInfo {
     pub quota_bytes: Option<u64>,
     /// Bytes of it that can always be written, whatever others write.
     pub reserved_bytes: Option<u64>,
+    /// Whether it is served to one connection of a client at a time.
+    pub exclusive: bool,
     /// What it was cloned from, by the name of then; it need not be there any more.
     pub origin: Option<String>,
     /// The snapshot that it holds a part of, while it is being received.
@@ -99,6 +104,8 @@ pub(crate) struct VolumeRecord {
     pub(crate) quota_bytes: Option<u64>,
     /// Space is reserved for all of it.
     pub(crate) is_reserved: bool,
+    /// It is served to one connection at a time.
+    pub(crate) is_exclusive: bool,
     /// Name, as people write it, of what it was cloned from.
     pub(crate) origin: Option<String>,
     pub(crate) receiving: Option<SnapshotIdentity>,
@@ -130,7 +137,9 @@ impl VolumeRecord {
         let quota_flag = if self.quota_bytes.is_some() { HAS_QUOTA } else { 0 };
         let reserved_flag = if self.is_reserved { IS_RESERVED } else { 0 };
         let moves_flag = if self.moves.is_some() { MOVES } else { 0 };
-        out.u32(origin_flag | receiving_flag | quota_flag | reserved_flag | moves_flag);
+        let exclusive_flag = if self.is_exclusive { IS_EXCLUSIVE } else { 0 };
+        let settings = quota_flag | reserved_flag | exclusive_flag;
+        out.u32(origin_flag | receiving_flag | settings | moves_flag);
         if let Some(quota_bytes) = self.quota_bytes {
             out.u64(quota_bytes);
         }
@@ -187,9 +196,8 @@ impl VolumeRecord {
             0 => None,
             _ => Some(Move::decode(&mut fields).map_err(bad)?),
         };
-        if flags & !(HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA | IS_RESERVED | MOVES) != 0
-            || !fields.rest().is_empty()
-        {
+        let known = HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA | IS_RESERVED | IS_EXCLUSIVE | MOVES;
+        if flags & !known != 0 || !fields.rest().is_empty() {
             return Err(bad("it uses what this version does not know"));
         }
         let reduction =
@@ -206,6 +214,7 @@ impl VolumeRecord {
             reduction,
             quota_bytes,
             is_reserved: flags & IS_RESERVED != 0,
+            is_exclusive: flags & IS_EXCLUSIVE != 0,
             origin,
             receiving,
             moves,
@@ -228,6 +237,7 @@ impl VolumeRecord {
             compression: self.reduction.compression,
             quota_bytes: self.quota_bytes,
             reserved_bytes: self.reserved_bytes(),
+            exclusive: self.is_exclusive,
             origin: self.origin.clone(),
             receiving: self.receiving,
             moves: self.moves.clone(),
@@ -252,6 +262,7 @@ mod tests {
             reduction: Reduction { dedup: true, compression: Compression::Zstd(19) },
             quota_bytes: None,
             is_reserved: false,
+            is_exclusive: false,
             origin: None,
             receiving: None,
             moves: None,
@@ -287,10 +298,18 @@ mod tests {
             {
                 let origin = origin.clone();
                 let is_reserved = quota_bytes.is_none() && receiving.is_some();
+                let is_exclusive = quota_bytes.is_some();
                 let peer = "pool 7 by 9".to_owned();
                 let moves = quota_bytes.map(|_| Move { state: MoveState::Leaving, peer });
-                let record =
-                    VolumeRecord { origin, receiving, quota_bytes, is_reserved, moves, ..record() };
+                let record = VolumeRecord {
+                    origin,
+                    receiving,
+                    quota_bytes,
+                    is_reserved,
+                    is_exclusive,
+                    moves,
+                    ..record()
+                };
                 let bytes = record.encode();
                 assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
                 for len in 0..bytes.len() {

@@ -192,6 +192,7 @@ pub(crate) fn volume_spec(name: &str) -> VolumeSpec {
         compression: None,
         quota_bytes: None,
         reserved: false,
+        exclusive: false,
         receiving: None,
         moves: None,
     }

@@ -315,7 +315,8 @@ impl Datasets {
         }
         let SnapshotRecord { route, size_bytes, reduction, .. } = record;
         let gate = Gate::Open; // It is read-only for what it is.
-        let opening = Opening { size_bytes, reduction, quota_bytes: None, gate };
+        let opening =
+            Opening { size_bytes, reduction, quota_bytes: None, is_exclusive: false, gate };
         let open = self.shared.open.open(route.stream, opening);
         let info = VolumeInfo {
             name: name.display(),
@@ -328,6 +329,7 @@ impl Datasets {
             compression: reduction.compression,
             quota_bytes: None,
             reserved_bytes: None,
+            exclusive: false,
             origin: None,
             receiving: None,
             moves: None,

@@ -11,6 +11,7 @@ use varve_dispatch::{BlockStatus, DiffRun, Dispatch, Extents, ReadPart, Route};
 use varve_stdx::BufSlice;
 use varve_types::{ByteRange, Compression, Reduction};
 
+use crate::connections::{self, Connection};
 use crate::datasets::Shared;
 use crate::identity::SnapshotIdentity;
 use crate::moving::{Move, MoveState};
@@ -36,6 +37,8 @@ pub struct VolumeSpec {
     pub quota_bytes: Option<u64>,
     /// Whether space is reserved for all of it.
     pub reserved: bool,
+    /// Whether it is served to one connection of a client at a time.
+    pub exclusive: bool,
     /// The snapshot that it is to receive, if it is made for one.
     pub receiving: Option<SnapshotIdentity>,
     /// Where it moves from, if it does.
@@ -119,7 +122,28 @@ impl Volume {
         let Reduction { dedup, compression } = self.0.open.reduction();
         let size_bytes = self.size_bytes();
         let quota_bytes = self.0.open.budget().quota_bytes();
-        VolumeInfo { size_bytes, dedup, compression, quota_bytes, ..self.0.info.clone() }
+        let exclusive = self.is_exclusive();
+        VolumeInfo { size_bytes, dedup, compression, quota_bytes, exclusive, ..self.0.info.clone() }
+    }
+
+    /// Whether it is served to one connection of a client at a time.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.0.open.connections().is_exclusive()
+    }
+
+    /// The client that keeps others from connecting, if the volume is exclusive.
+    #[must_use]
+    pub fn holder(&self) -> Option<String> {
+        self.0.open.connections().holder()
+    }
+
+    /// Admits a connection of a client, by the name that people know the client by; it lasts until what is returned is dropped.
+    ///
+    /// # Errors
+    /// The client that has the volume, where it is exclusive.
+    pub fn admit(&self, peer: &str) -> std::result::Result<Connection, String> {
+        connections::admit(&self.0.open, peer)
     }
 
     /// Bytes of the volume now; a resize shows at once.

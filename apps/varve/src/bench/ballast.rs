@@ -67,6 +67,7 @@ impl Ballast {
             compression: None,
             quota_bytes: None,
             reservation: None,
+            exclusive: None,
             beside: None,
         };
         self.client.send::<v1::Volume>(Method::POST, "/v1/volumes", &volume)?;

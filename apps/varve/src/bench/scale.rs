@@ -225,6 +225,7 @@ impl Life<'_> {
             compression: None,
             quota_bytes: None,
             reservation: None,
+            exclusive: None,
             beside: None,
         };
         self.client.send::<v1::Volume>(Method::POST, "/v1/volumes", &volume).map(drop)

@@ -133,6 +133,7 @@ impl Fleet {
             compression: None,
             quota_bytes: None,
             reservation: None,
+            exclusive: None,
             beside: None,
         };
         self.client.send::<v1::Volume>(Method::POST, "/v1/volumes", &volume)?;

@@ -27,12 +27,17 @@ async fn of_volume<S: ShardStack>(threads: &Threads<S>, volume: &str) -> Result<
         clients.extend(answer.await?);
     }
     let is_of_volume = |export: &str| {
-        let rest = export.strip_prefix(volume);
+        let rest = short(export).strip_prefix(short(volume));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
     };
     clients.retain(|client| client.export.as_deref().is_some_and(is_of_volume));
     clients.sort_by_key(|client| client.id);
     Ok(clients)
+}
+
+/// A name without the namespace that is meant where none is said: a client may have said it, or not.
+fn short(name: &str) -> &str {
+    name.strip_prefix("default/").unwrap_or(name)
 }
 
 /// What the API says of them.

@@ -174,7 +174,7 @@ fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Outp
                 "stream": volume.id, "size_bytes": volume.size_bytes, "block_size_bytes": volume.block_size_bytes,
                 "created_unix_ms": volume.created_unix_ms, "dedup": volume.dedup,
                 "compression": volume.compression.to_string(), "placement": generation, "seed": seed,
-                "quota_bytes": volume.quota_bytes, "reserved_bytes": volume.reserved_bytes, "origin": volume.origin, "receiving": volume.receiving.map(|identity| identity.to_string()),
+                "quota_bytes": volume.quota_bytes, "reserved_bytes": volume.reserved_bytes, "exclusive": volume.exclusive, "origin": volume.origin, "receiving": volume.receiving.map(|identity| identity.to_string()),
             })
         },
         || {
@@ -187,9 +187,10 @@ fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Outp
             let quota = volume.quota_bytes.map(|quota| format!(" quota {quota} B"));
             let quota = quota.unwrap_or_default();
             let reserved = if volume.reserved_bytes.is_some() { " reserved" } else { "" };
+            let exclusive = if volume.exclusive { " exclusive" } else { "" };
             format!(
                 "shard {shard} volume {name} stream {id} size {size} B block {block} B created_unix_ms {created} \
-                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}{quota}{reserved}{origin}{receiving}"
+                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}{quota}{reserved}{exclusive}{origin}{receiving}"
             )
         },
     );

@@ -57,6 +57,7 @@ pub(super) fn import_image(client: &Client, image: &str, plan: &ImportPlan) -> R
         compression: None,
         quota_bytes: None,
         reservation: None,
+        exclusive: None,
         beside: None,
     };
     client.send::<Volume>(Method::POST, "/v1/volumes", &spec)?;

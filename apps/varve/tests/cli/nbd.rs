@@ -7,6 +7,7 @@ use std::path::Path;
 /// A connection to one volume.
 pub(crate) struct Client {
     stream: UnixStream,
+    flags: u16,
 }
 
 impl Client {
@@ -21,8 +22,51 @@ impl Client {
         stream.write_all(&1u32.to_be_bytes()).unwrap(); // NBD_OPT_EXPORT_NAME
         stream.write_all(&u32::try_from(volume.len()).unwrap().to_be_bytes()).unwrap();
         stream.write_all(volume.as_bytes()).unwrap();
-        stream.read_exact(&mut [0; 10]).unwrap();
-        Self { stream }
+        let mut export = [0; 10];
+        stream.read_exact(&mut export).unwrap();
+        let flags = u16::from_be_bytes([export[8], export[9]]);
+        Self { stream, flags }
+    }
+
+    /// Whether a client may open several connections.
+    pub(crate) fn can_multi_conn(&self) -> bool {
+        self.flags & (1 << 8) != 0
+    }
+
+    /// What the server says to a client that wants a volume, where it refuses.
+    pub(crate) fn refusal(socket: &Path, volume: &str) -> String {
+        let (_stream, kind, text) = Self::ask(socket, volume, 7); // NBD_OPT_GO
+        assert_eq!(kind, 0x8000_0002, "NBD_REP_ERR_POLICY");
+        String::from_utf8(text).unwrap()
+    }
+
+    /// The connection of a client that only asks about a volume.
+    pub(crate) fn look(socket: &Path, volume: &str) -> UnixStream {
+        let (stream, kind, _) = Self::ask(socket, volume, 6); // NBD_OPT_INFO
+        assert_eq!(kind, 3, "NBD_REP_INFO");
+        stream
+    }
+
+    fn ask(socket: &Path, volume: &str, option: u32) -> (UnixStream, u32, Vec<u8>) {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.read_exact(&mut [0; 18]).unwrap();
+        let name_len = u32::try_from(volume.len()).unwrap();
+        let mut request = Vec::new();
+        request.extend(3u32.to_be_bytes());
+        request.extend(b"IHAVEOPT");
+        request.extend(option.to_be_bytes());
+        request.extend((name_len + 6).to_be_bytes());
+        request.extend(name_len.to_be_bytes());
+        request.extend(volume.as_bytes());
+        request.extend([0; 2]);
+        stream.write_all(&request).unwrap();
+        let mut reply = [0; 20];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[8..12], option.to_be_bytes());
+        let word = |at: usize| u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
+        let mut data = vec![0; usize::try_from(word(16)).unwrap()];
+        stream.read_exact(&mut data).unwrap();
+        (stream, word(12), data)
     }
 
     fn request(&mut self, command: u16, offset: u64, len: usize, data: &[u8]) -> u32 {

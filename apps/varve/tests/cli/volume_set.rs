@@ -1,9 +1,10 @@
 //! Goal: `varve volume set` changes how new data are reduced, and nothing that is stored. Method: a memory backend behind the real API; and
-//! a daemon with a client whose writes before and after a change are looked up in the stopped pool.
+//! a daemon with a client whose writes before and after a change are looked up in the stopped pool. An exclusive volume has one client at a time.
 
 use serde_json::Value;
 
 use crate::daemon::Home;
+use crate::nbd::Client;
 use crate::rig::Api;
 use crate::stored::{BLOCK, contents};
 
@@ -31,6 +32,52 @@ fn an_open_volume_changes_part_by_part() {
     assert!(shown.contains("quota               10 GiB\n"), "{shown}");
     let json = api.varve(&["volume", "set", "busy", "--quota", "none", "--json"]).json();
     assert_eq!(json["quota_bytes"], Value::Null);
+    let said = api.varve(&["volume", "set", "busy", "--exclusive", "on"]).ok();
+    assert_eq!(said, "volume busy: dedup off, compression off, exclusive\n");
+    let shown = api.varve(&["volume", "show", "busy"]).ok();
+    assert!(shown.contains("exclusive           on\n"), "{shown}");
+    let json = api.varve(&["volume", "set", "busy", "--exclusive", "off", "--json"]).json();
+    assert_eq!(json["exclusive"], false);
+}
+
+#[test]
+fn a_second_client_of_an_exclusive_volume_is_refused() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    let socket = home.path().join("nbd.sock");
+    home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
+    let clients = [home.connect("v"), home.connect("v")];
+    assert!(clients.iter().all(Client::can_multi_conn));
+    let refused = home.varve(&["volume", "set", "v", "--exclusive", "on"]).refused(1);
+    assert!(refused.contains("in use by 2 clients"), "{refused}");
+    home.varve(&["volume", "disconnect", "v"]).ok();
+    drop(clients);
+    home.varve(&["volume", "set", "v", "--exclusive", "on"]).ok();
+    home.varve(&["volume", "snapshot", "create", "v@one"]).ok();
+    let looks = Client::look(&socket, "v");
+    let mut holder = home.connect("v");
+    drop(looks); // Whoever only asks neither keeps it nor is refused.
+    drop(Client::look(&socket, "v"));
+    assert!(!holder.can_multi_conn());
+    let why = Client::refusal(&socket, "v");
+    let own = format!("process {} of user", std::process::id());
+    assert!(why.contains("`v` is exclusive") && why.contains(&own), "{why}");
+    assert!(why.contains("varve volume disconnect v"), "{why}");
+    assert!(home.connect("v@one").can_multi_conn(), "its snapshots are not exclusive");
+    holder.write(0, &contents(1, 1));
+    home.varve(&["volume", "disconnect", "v"]).ok();
+    let mut next = home.connect("v");
+    assert_eq!(next.read(0, BLOCK), contents(1, 1));
+    daemon.signal("KILL");
+    daemon.end();
+    let _daemon = home.serve(&[]);
+    let again = home.connect("v");
+    assert!(!again.can_multi_conn(), "it is stored");
+    assert!(Client::refusal(&socket, "v").contains("is exclusive"));
+    // The only client keeps the volume when it becomes exclusive, and others may come when it no longer is.
+    home.varve(&["volume", "set", "v", "--exclusive", "off"]).ok();
+    drop(home.connect("v"));
+    drop(again);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn json_is_what_the_api_says_of_both() {
     let expected = serde_json::json!({
         "id": 1, "name": "busy", "namespace": "default", "size_bytes": 1 << 30,
         "block_size_bytes": 4096, "created_unix_ms": 1_767_225_600_000u64, "openers": 1,
-        "dedup": false, "compression": "lz4",
+        "dedup": false, "compression": "lz4", "exclusive": false,
         "space": {
             "name": "busy", "namespace": "default", "size_bytes": 1 << 30, "logical_bytes": 512 << 20,
             "referenced_bytes": 384 << 20, "unique_bytes": 256 << 20, "freed_bytes": 192 << 20,

@@ -231,6 +231,7 @@ async fn change_volume(
         compression = %volume.compression,
         quota_bytes = volume.quota_bytes,
         reserved_bytes = volume.reserved_bytes,
+        exclusive = volume.exclusive,
         "volume changed"
     );
     Ok(Json(volume))

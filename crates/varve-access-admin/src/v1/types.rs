@@ -388,6 +388,9 @@ pub struct Volume {
     /// Of these the ones for which space is kept free now; it holds the others already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding_bytes: Option<u64>,
+    /// Whether it is served to one NBD connection at a time.
+    #[serde(default)]
+    pub exclusive: bool,
     /// What it was cloned from, by the name of then. It depends on it no more, and it may be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
@@ -497,6 +500,9 @@ pub struct CreateVolume {
     /// Whether space is reserved for it; it is not when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
+    /// Whether it is served to one NBD connection at a time; it is not when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<bool>,
     /// A volume in whose cell it is made; when absent, it is the cell with the fewest used bytes. What a pool of one cell has lies together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
@@ -525,6 +531,9 @@ pub struct ChangeVolume {
     /// Whether space is reserved for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
+    /// Whether it is served to one NBD connection at a time. Refused while it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<bool>,
     /// Forgets what the volume was cloned from.
     #[serde(default)]
     pub forget_origin: bool,
@@ -544,12 +553,14 @@ impl ChangeVolume {
             compression,
             quota_bytes,
             reservation,
+            exclusive,
             forget_origin,
             expects: _,
         } = self;
         let keeps_reduction = dedup.is_none() && compression.is_none();
         let keeps_bounds = quota_bytes.is_none() && reservation.is_none();
-        size_bytes.is_none() && keeps_reduction && keeps_bounds && !forget_origin
+        let keeps_rest = exclusive.is_none() && !forget_origin;
+        size_bytes.is_none() && keeps_reduction && keeps_bounds && keeps_rest
     }
 }
 

@@ -7,7 +7,7 @@ use crate::limits::CHANGES_MAX;
 use crate::wire::constant::REPLY_MAGIC;
 
 const INFO: ExportInfo =
-    ExportInfo { size_bytes: 0x1234_0000, block_bytes: 4096, read_only: false };
+    ExportInfo { size_bytes: 0x1234_0000, block_bytes: 4096, read_only: false, exclusive: false };
 const FLAGS: u32 = (FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES) as u32;
 
 /// A handshake with a server that has the exports `disk` and `other`; `disk` is the default one.
@@ -55,9 +55,12 @@ impl Peer {
                         }
                         Since::Listed => self.snapshots.clone(),
                     };
-                    let known = ["disk", "other"].contains(&name.as_str());
+                    let known = ["disk", "other", "own", "held"].contains(&name.as_str());
+                    let info =
+                        ExportInfo { exclusive: ["own", "held"].contains(&name.as_str()), ..INFO };
+                    let holder = (name == "held").then_some("10.0.0.7:4711");
                     let found = if known {
-                        Ok(FoundExport { name: &name, info: INFO, since: &since })
+                        Ok(FoundExport { name: &name, info, since: &since, holder })
                     } else {
                         Err(ErrorKind::NotFound)
                     };
@@ -136,6 +139,24 @@ fn go_describes_the_export_and_ends_the_handshake() {
     assert_eq!(data[2], b"\0\x02Varve volume, 291.2 MiB");
     assert_eq!(data[3], [0, 3, 0, 0, 0, 1, 0, 0, 16, 0, 2, 0, 0, 0]);
     assert_eq!(peer.end, Some(Event::Ready(Negotiated::default())));
+}
+
+#[test]
+fn an_export_that_another_client_holds_is_refused_with_its_address() {
+    let mut peer = Peer::fixed();
+    assert_eq!(peer.kinds(opt::INFO, &info_request("held", &[])), [rep::INFO, rep::ACK], "a look");
+    let sent = peer.option(opt::GO, &info_request("held", &[]));
+    let [(rep::ERR_POLICY, why)] = sent.as_slice() else { panic!("{sent:?}") };
+    let why = str::from_utf8(why).unwrap();
+    assert!(why.contains("10.0.0.7:4711") && why.contains("disconnect held"), "{why}");
+    assert_eq!(peer.kinds(opt::GO, &info_request("disk", &[])), [rep::INFO, rep::ACK]);
+    let mut peer = Peer::fixed();
+    peer.send(&option_bytes(opt::EXPORT_NAME, b"held"));
+    assert_eq!(peer.end, Some(Event::Close(CloseReason::ExportRefused)));
+    let mut peer = Peer::fixed();
+    let sent = peer.option(opt::GO, &info_request("own", &[]));
+    let flags = u16::from_be_bytes([sent[0].1[10], sent[0].1[11]]);
+    assert_eq!(flags & can::MULTI_CONN, 0);
 }
 
 #[test]

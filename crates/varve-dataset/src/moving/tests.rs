@@ -518,6 +518,7 @@ fn opening() -> Opening {
         size_bytes: 0,
         reduction: varve_types::Reduction::OFF,
         quota_bytes: None,
+        is_exclusive: false,
         gate: Gate::Open,
     }
 }

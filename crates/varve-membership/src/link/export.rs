@@ -3,10 +3,11 @@
 //! ```text
 //!  question  1 list | 2 open: name, since | 3 begin: export, flags u8, changes u8, words u32 + bytes
 //!  reply     1 names: last u8, names | 2 found: export | 3 refused: kind u8
-//!  export    name, size u64, block u32, read only u8, names of snapshots
+//!  export    name, size u64, block u32, flags u8, names of snapshots, name of the client that has it if flag 4 is set
 //!  since     0 listed | 1 named: names
 //! ```
-//! A name is u16 + bytes of UTF-8, names are u16 + so many of them. Of the flags, 1 stands for structured replies and 2 for `base:allocation`.
+//! A name is u16 + bytes of UTF-8, names are u16 + so many of them. Of the flags of a beginning, 1 stands for structured replies and 2 for `base:allocation`; of an
+//! export's, 1 for read-only and 2 for exclusive. Versions before exclusive volumes refuse an export with flag 2 or 4.
 //!
 //! E1. After [`ExportQuestion::Begin`] there is no reply: what comes is the client's.
 
@@ -60,6 +61,10 @@ pub struct LinkExport {
     pub block_bytes: u32,
     /// Whether it can be read only.
     pub read_only: bool,
+    /// Whether it is served to one connection at a time.
+    pub exclusive: bool,
+    /// The other client that has it, where it is exclusive.
+    pub holder: Option<String>,
     /// Snapshots of it that were asked for, and are there.
     pub since: Vec<String>,
 }
@@ -187,16 +192,29 @@ impl LinkExport {
         put_name(out, &self.name)?;
         out.extend(self.size_bytes.to_le_bytes());
         out.extend(self.block_bytes.to_le_bytes());
-        out.push(u8::from(self.read_only));
-        put_names(out, &self.since)
+        let holder_flag = u8::from(self.holder.is_some()) << 2;
+        out.push(u8::from(self.read_only) | u8::from(self.exclusive) << 1 | holder_flag);
+        put_names(out, &self.since)?;
+        self.holder.as_ref().map_or(Some(()), |holder| put_name(out, holder))
     }
 
     fn read(reader: &mut Reader<'_>) -> Read<Self> {
         let Some(name) = name(reader)? else { return Ok(None) };
         let (size_bytes, block_bytes) = (reader.u64()?, reader.u32()?);
-        let Some(read_only) = flag(reader)? else { return Ok(None) };
+        let flags = reader.u8()?;
         let Some(since) = names(reader)? else { return Ok(None) };
-        Ok(Some(Self { name, size_bytes, block_bytes, read_only, since }))
+        let holder = match flags & 4 {
+            0 => None,
+            _ => match self::name(reader)? {
+                None => return Ok(None),
+                holder => holder,
+            },
+        };
+        if flags > 7 {
+            return Ok(None);
+        }
+        let (read_only, exclusive) = (flags & 1 != 0, flags & 2 != 0);
+        Ok(Some(Self { name, size_bytes, block_bytes, read_only, exclusive, holder, since }))
     }
 }
 
@@ -312,7 +330,15 @@ mod tests {
     fn export() -> LinkExport {
         let since = strings(&["monday", "tuesday"]);
         let name = "vm/1".to_owned();
-        LinkExport { name, size_bytes: 1 << 40, block_bytes: 4096, read_only: true, since }
+        LinkExport {
+            name,
+            size_bytes: 1 << 40,
+            block_bytes: 4096,
+            read_only: true,
+            exclusive: false,
+            holder: None,
+            since,
+        }
     }
 
     fn questions() -> Vec<ExportQuestion> {
@@ -335,7 +361,10 @@ mod tests {
     fn replies() -> Vec<ExportReply> {
         let names = ExportReply::Names { names: strings(&["a", "b"]), is_last: false };
         let refusals = KINDS.into_iter().map(ExportReply::Refused);
-        [names, ExportReply::Found(export())].into_iter().chain(refusals).collect()
+        let holder = Some("10.0.0.7:4711".to_owned());
+        let held = LinkExport { read_only: false, exclusive: true, holder, ..export() };
+        let found = [export(), held].map(ExportReply::Found);
+        [names].into_iter().chain(found).chain(refusals).collect()
     }
 
     /// Every message comes back; cut or longer it is refused; and what is decoded of a flipped one is encoded to the same bytes.

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 /// Create a volume; it takes space only as it is written
 #[derive(Args, Debug)]
 #[command(
-    after_help = "`varve volume set` changes dedup, compression, quota and reservation later, the first two for what is written from then on."
+    after_help = "`varve volume set` changes dedup, compression, quota, reservation and exclusive later, the first two for what is written from then on."
 )]
 pub(crate) struct Create {
     /// Name of the volume and of its NBD export
@@ -44,6 +44,10 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::reservation, value_name = "full|none")]
     reservation: Option<Reservation>,
 
+    /// Serve it to one NBD connection at a time; others are refused while a client has it open [default: off]
+    #[arg(long, value_parser = cli::switch())]
+    exclusive: Option<bool>,
+
     /// Create it in the cell of that volume, in a pool of several cells: only volumes of one cell share blocks and can be
     /// snapshotted at the same instant [default: the cell with the fewest used bytes]
     #[arg(long, value_name = "VOLUME")]
@@ -63,6 +67,7 @@ impl Create {
             compression: self.compression,
             quota_bytes: self.quota.map(|quota| quota.0),
             reservation: self.reservation,
+            exclusive: self.exclusive,
             beside: self.beside,
         };
         let answer = client.send::<v1::Volume>(Method::POST, "/v1/volumes", &spec)?;

@@ -90,6 +90,7 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
         let outstanding = ByteCount(volume.outstanding_bytes.unwrap_or(0));
         ("reserved", format!("{} ({outstanding} not held yet)", ByteCount(reserved)))
     }));
+    pairs.extend(volume.exclusive.then(|| ("exclusive", cli::on_off(true).to_owned())));
     pairs.extend(volume.origin.iter().map(|origin| ("cloned from", origin.clone())));
     pairs.extend(volume.receiving.iter().map(|identity| ("receiving", identity.clone())));
     pairs.extend(volume.moves.as_ref().map(on_its_way));

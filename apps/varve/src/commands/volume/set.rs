@@ -1,4 +1,5 @@
-//! `varve volume set`: changes how a volume's new data are reduced, how much it may hold, and whether space is reserved for it, also while clients have it open.
+//! `varve volume set`: changes how a volume's new data are reduced, how much it may hold, whether space is reserved for it, and whether it is exclusive, also
+//! while clients have it open.
 
 use clap::Args;
 use hyper::Method;
@@ -9,7 +10,7 @@ use crate::cli::{self, Format, ReductionChange};
 use crate::client::{Client, volume_path};
 use crate::failure::{Failure, Result};
 
-/// Change a volume's dedup, compression, quota or reservation, even while clients use it
+/// Change a volume's dedup, compression, quota, reservation or exclusive access, even while clients use it
 #[derive(Args, Debug)]
 #[command(
     after_help = "What is written from then on follows the change; what is stored stays as it is."
@@ -30,13 +31,17 @@ pub(crate) struct Set {
     #[arg(long, value_parser = cli::reservation, value_name = "full|none")]
     reservation: Option<Reservation>,
 
+    /// Serve it to one NBD connection at a time (on); refused while it has several
+    #[arg(long, value_parser = cli::switch())]
+    exclusive: Option<bool>,
+
     #[command(flatten)]
     format: Format,
 }
 
 impl Set {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let Self { name, reduction, quota, reservation, format } = self;
+        let Self { name, reduction, quota, reservation, exclusive, format } = self;
         let ReductionChange { dedup, compression } = reduction;
         let quota_bytes = quota.map(|quota| quota.0);
         let change = ChangeVolume {
@@ -44,24 +49,27 @@ impl Set {
             compression,
             quota_bytes,
             reservation,
+            exclusive,
             ..ChangeVolume::default()
         };
         if change.is_empty() {
             return Err(Failure::misuse(format!("nothing to change in volume `{name}`"))
-                .hint("say --dedup on|off, --compression off|lz4|zstd[:LEVEL], --quota SIZE|none, --reservation full|none, or several"));
+                .hint("say --dedup on|off, --compression off|lz4|zstd[:LEVEL], --quota SIZE|none, --reservation full|none, --exclusive on|off, or several"));
         }
         let answer = client.send::<v1::Volume>(Method::PATCH, &volume_path(&name), &change)?;
         Ok(answer.print(format.json, |volume| {
-            let v1::Volume { name, dedup, compression, quota_bytes, reserved_bytes, .. } = volume;
+            let v1::Volume { name, dedup, compression, quota_bytes, reserved_bytes, exclusive, .. } =
+                volume;
+            let exclusive = if exclusive { ", exclusive" } else { "" };
             if reserved_bytes.is_some() {
                 return format!(
-                    "volume {name}: dedup off, compression off, space reserved for all of it\n"
+                    "volume {name}: dedup off, compression off, space reserved for all of it{exclusive}\n"
                 );
             }
             let dedup = cli::on_off(dedup);
             let quota = quota_bytes
                 .map_or_else(String::new, |quota| format!(", quota {}", ByteCount(quota)));
-            format!("volume {name}: dedup {dedup}, compression {compression}{quota}\n")
+            format!("volume {name}: dedup {dedup}, compression {compression}{quota}{exclusive}\n")
         }))
     }
 }

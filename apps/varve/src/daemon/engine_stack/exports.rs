@@ -1,10 +1,11 @@
 //! Volumes as NBD exports, and snapshots as exports that are read only.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
-use varve_dataset::{BlockStatus, Datasets, Mapped, Move, Volume, VolumeInfo};
+use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, Peer, ReadPart};
+use varve_dataset::{BlockStatus, Connection, Datasets, Mapped, Move, Volume, VolumeInfo};
 use varve_stdx::BufSlice;
 use varve_types::ErrorKind;
 
@@ -24,6 +25,8 @@ pub(crate) struct VolumeExports {
 pub(crate) struct VolumeExport {
     datasets: Datasets,
     volume: Volume,
+    /// The connection that has it open, once it was admitted.
+    connection: RefCell<Option<Connection>>,
     /// Name under which the client opened it, for messages.
     name: Rc<str>,
     since: Vec<String>,
@@ -80,7 +83,15 @@ impl Exports for VolumeExports {
         }
         let times = Rc::clone(&self.times);
         let name = name.into();
-        Ok(VolumeExport { datasets, volume, name, since: known, bases, times })
+        let connection = RefCell::default();
+        Ok(VolumeExport { datasets, volume, connection, name, since: known, bases, times })
+    }
+}
+
+impl VolumeExport {
+    /// Whether it was opened to be filled while it arrives, for which several connections are used.
+    fn is_filled(&self) -> bool {
+        self.name.starts_with(ARRIVING)
     }
 }
 
@@ -126,7 +137,19 @@ impl Export for VolumeExport {
             size_bytes: self.volume.size_bytes(),
             block_bytes: self.volume.block_size_bytes(),
             read_only: self.volume.is_snapshot(),
+            exclusive: self.volume.is_exclusive() && !self.is_filled(),
         }
+    }
+
+    fn admit(&self, peer: &Peer) -> Result<(), String> {
+        if !self.is_filled() {
+            *self.connection.borrow_mut() = Some(self.volume.admit(&peer.to_string())?);
+        }
+        Ok(())
+    }
+
+    fn holder(&self) -> Option<String> {
+        self.volume.holder().filter(|_| !self.is_filled())
     }
 
     async fn read(&self, offset: u64, len: u32) -> Result<Parts, ErrorKind> {

@@ -50,6 +50,7 @@ pub(super) async fn create(datasets: &Datasets, spec: CreateVolume) -> admin::Re
         compression: spec.compression,
         quota_bytes: spec.quota_bytes.filter(|quota| *quota > 0),
         reserved: spec.reservation == Some(Reservation::Full),
+        exclusive: spec.exclusive.unwrap_or(false),
         receiving: None,
         moves: None,
     };
@@ -68,6 +69,7 @@ pub(super) async fn change(
         compression,
         quota_bytes,
         reservation,
+        exclusive,
         forget_origin,
         ..
     } = *change;
@@ -87,6 +89,9 @@ pub(super) async fn change(
     if let Some(reservation) = reservation {
         let reserved = reservation == Reservation::Full;
         changed = Some(datasets.set_reservation(name, reserved).await.map_err(refused)?);
+    }
+    if let Some(exclusive) = exclusive {
+        changed = Some(datasets.set_exclusive(name, exclusive).await.map_err(refused)?);
     }
     if forget_origin {
         changed = Some(datasets.flatten_volume(name).await.map_err(refused)?);
@@ -121,6 +126,7 @@ pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume
         compression: info.compression,
         quota_bytes: info.quota_bytes,
         reserved_bytes: info.reserved_bytes,
+        exclusive: info.exclusive,
         outstanding_bytes: None,
         origin: info.origin,
         receiving: info.receiving.map(|identity| identity.to_string()),

@@ -31,15 +31,16 @@ pub(crate) fn answer<T: Send + 'static>() -> (Answer<T>, oneshot::Receiver<Resul
 
 /// An export as links say it.
 pub(crate) fn said(found: Found) -> LinkExport {
-    let Found { name, info, since } = found;
-    let ExportInfo { size_bytes, block_bytes, read_only } = info;
-    LinkExport { name, size_bytes, block_bytes, read_only, since }
+    let Found { name, info, since, holder } = found;
+    let ExportInfo { size_bytes, block_bytes, read_only, exclusive } = info;
+    LinkExport { name, size_bytes, block_bytes, read_only, exclusive, holder, since }
 }
 
 /// An export as NBD means it.
 pub(crate) fn meant(export: LinkExport) -> Found {
-    let LinkExport { name, size_bytes, block_bytes, read_only, since } = export;
-    Found { name, info: ExportInfo { size_bytes, block_bytes, read_only }, since }
+    let LinkExport { name, size_bytes, block_bytes, read_only, exclusive, holder, since } = export;
+    let info = ExportInfo { size_bytes, block_bytes, read_only, exclusive };
+    Found { name, info, since, holder }
 }
 
 /// Answers questions until the client is to be served; this side's end of its connection, if it ever is.

@@ -131,6 +131,7 @@ impl ShardStack for MemoryStack {
             quota_bytes: None,
             reserved_bytes: None,
             outstanding_bytes: None,
+            exclusive: false,
             origin: None,
             receiving: None,
             moves: None,
@@ -227,6 +228,7 @@ fn create(backend: &dyn AdminBackend, name: &str) {
         compression: None,
         quota_bytes: None,
         reservation: None,
+        exclusive: None,
         beside: None,
     };
     answer(backend.create_volume(spec)).unwrap();

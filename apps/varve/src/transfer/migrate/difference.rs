@@ -221,6 +221,8 @@ impl<'a> Differences<'a> {
 
     fn settings(&self) -> Result<()> {
         let source = self.run.source.volume(self.name)?.ok_or_else(|| self.went_away())?;
+        let target = self.run.target.volume(self.name)?;
+        let is_exclusive = target.is_some_and(|target| target.exclusive);
         let change = ChangeVolume {
             dedup: Some(source.dedup),
             compression: Some(source.compression),
@@ -229,6 +231,8 @@ impl<'a> Differences<'a> {
                 Some(_) => Reservation::Full,
                 None => Reservation::None,
             }),
+            // Versions before exclusive volumes know no such field.
+            exclusive: (source.exclusive != is_exclusive).then_some(source.exclusive),
             ..ChangeVolume::default()
         };
         self.change(change)
