@@ -14,7 +14,7 @@ use hyper::body::{Frame, SizeHint};
 use hyper::{HeaderMap, Request, StatusCode};
 use ring::digest;
 use s3s::crypto::{Checksum as _, Md5};
-use s3s::{Body, S3Error, S3Result};
+use s3s::{Body, S3Error, S3Result, s3_error};
 
 use crate::error::{bad_digest, named, with_elements};
 use crate::front::is_in_chunks;
@@ -22,6 +22,7 @@ use crate::given::content_md5;
 use crate::ops::hex;
 use crate::receive::{check_sum, of_stream};
 use crate::sums::{self, Hasher, Wanted};
+use crate::xml;
 
 /// What the body of a request is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,7 @@ pub(crate) struct Digests {
     md5: Option<[u8; 16]>,
     sha256: Option<String>,
     sum: Option<Wanted>,
+    is_document: bool,
     /// Guards the error; held for moments.
     refused: Arc<Mutex<Option<S3Error>>>,
     /// Why the body ended before its end, which the protocol library takes for an error of ours; held for moments.
@@ -63,7 +65,8 @@ impl Digests {
         let sum = if content == Content::Document { sums::wanted(headers, None)? } else { None };
         let sum = sum.filter(|sum| sum.value.is_some());
         let sha256 = sha256.map(str::to_owned);
-        Ok(Self { md5, sha256, sum, refused: Arc::default(), broken: Arc::default() })
+        let (refused, broken) = (Arc::default(), Arc::default());
+        Ok(Self { md5, sha256, sum, is_document, refused, broken })
     }
 
     /// Compares them when the body of a request has been read.
@@ -80,6 +83,7 @@ impl Digests {
                 .clone()
                 .map(|declared| (declared, digest::Context::new(&digest::SHA256))),
             sum: self.sum.clone().map(|wanted| (Hasher::new(wanted.kind), wanted)),
+            document: self.is_document.then(Vec::new),
             refused: Arc::clone(&self.refused),
             broken: Arc::clone(&self.broken),
         });
@@ -102,6 +106,8 @@ struct Watched {
     md5: Option<([u8; 16], Md5)>,
     sha256: Option<(String, digest::Context)>,
     sum: Option<(Hasher, Wanted)>,
+    /// A document as far as it is here, to be looked at when it is whole; its length is bounded.
+    document: Option<Vec<u8>>,
     refused: Arc<Mutex<Option<S3Error>>>,
     broken: Arc<Mutex<Option<S3Error>>>,
 }
@@ -126,9 +132,13 @@ impl Watched {
                 return Err(sha256_mismatch(&declared, &found));
             }
         }
-        self.sum.take().map_or(Ok(()), |(hasher, wanted)| {
-            check_sum(Some(&wanted), Some(&hasher.finish()), None)
-        })
+        if let Some((hasher, wanted)) = self.sum.take() {
+            check_sum(Some(&wanted), Some(&hasher.finish()), None)?;
+        }
+        match self.document.take() {
+            Some(document) if !xml::is_clear(&document) => Err(s3_error!(MalformedXML)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -156,6 +166,7 @@ impl hyper::body::Body for Watched {
                     this.md5.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sha256.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sum.iter_mut().for_each(|(hasher, _)| hasher.update(data));
+                    this.document.iter_mut().for_each(|kept| kept.extend_from_slice(data));
                 }
             }
             Some(Err(error)) => {
@@ -206,6 +217,15 @@ mod tests {
         let refused = digests.refused();
         assert_eq!(read.is_err(), refused.is_some(), "D1");
         refused.map(|error| error.code().as_str().to_owned()).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn documents_that_would_be_read_as_others_are_refused() {
+        let body = "<LifecycleConfiguration><Rule><Filter><Prefx>a</Prefx></Filter></Rule></LifecycleConfiguration>";
+        assert_eq!(refused(&[], Content::Document, true, body).await, "MalformedXML");
+        assert_eq!(refused(&[], Content::Object, true, body).await, "");
+        let body = "<Tagging><TagSet/></Tagging>";
+        assert_eq!(refused(&[], Content::Document, true, body).await, "");
     }
 
     #[tokio::test]

@@ -60,8 +60,8 @@ const HEAD_OF_BODY_BYTES: u64 = 16 << 10;
 const OBJECT_BYTES: u64 = 128 << 10;
 /// The same of a form, with its fields.
 const FORM_BYTES: u64 = 512 << 10;
-/// A document is in memory as it came, repaired, and taken apart.
-const DOCUMENT_COPIES: u64 = 3;
+/// A document is in memory as it came, twice, repaired, and taken apart.
+const DOCUMENT_COPIES: u64 = 4;
 
 /// Answers requests.
 #[derive(Clone)]
@@ -518,7 +518,8 @@ fn is_subresource(pair: &str) -> bool {
         "versioning",
         "website",
     ];
-    KNOWN.contains(&pair.split('=').next().unwrap_or_default())
+    let name = decode(pair.split('=').next().unwrap_or_default());
+    name.is_some_and(|name| KNOWN.contains(&name.as_str()))
 }
 
 /// What a signed body that is not in chunks may be said to be.

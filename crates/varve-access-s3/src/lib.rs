@@ -3,7 +3,7 @@
 //! ```text
 //!   server     sockets, TLS, limits
 //!     account  counts and logs each request when its answer has ended
-//!     front    request ids, cross-origin answers, digests of documents, complete errors
+//!     front    request ids, cross-origin answers, digests and shape of documents, complete errors
 //!       website  visitors of buckets, as requests without a signature
 //!       s3s    HTTP <-> typed operations, signatures, XML (the library; nothing of it shows outside this crate)
 //!         access    may this caller do this?
@@ -54,6 +54,7 @@ mod sums;
 mod users;
 mod website;
 mod wording;
+mod xml;
 
 pub use buckets::{BucketChange, BucketInfo, BucketQuota, NewBucket};
 pub use error::{Error, Result};

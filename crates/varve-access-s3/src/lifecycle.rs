@@ -84,6 +84,11 @@ fn check_rule(rule: &LifecycleRule) -> S3Result<()> {
     if let Some(abort) = &rule.abort_incomplete_multipart_upload {
         actions += 1;
         positive(abort.days_after_initiation, "DaysAfterInitiation")?;
+        if looks_beyond_key(rule) {
+            let text =
+                "AbortIncompleteMultipartUpload cannot be specified with Tags or object sizes.";
+            return Err(s3_error!(InvalidRequest, "{text}"));
+        }
     }
     if actions == 0 {
         Err(s3_error!(InvalidRequest, "At least one action needs to be specified in a rule."))
@@ -103,16 +108,34 @@ fn enabled(rule: &LifecycleRule) -> bool {
     rule.status.as_str() == ExpirationStatus::ENABLED
 }
 
-fn prefix(rule: &LifecycleRule) -> &str {
+/// Whether a key begins as the rule wants it: with each of its prefixes, wherever they stand.
+fn has_prefix(rule: &LifecycleRule, key: &str) -> bool {
     let filter = rule.filter.as_ref();
-    let of_filter = filter.and_then(|filter| {
-        filter.prefix.as_deref().or(filter.and.as_ref().and_then(|and| and.prefix.as_deref()))
-    });
-    of_filter.or(rule.prefix.as_deref()).unwrap_or_default()
+    let joined = filter.and_then(|filter| filter.and.as_ref());
+    let prefixes = [
+        rule.prefix.as_deref(),
+        filter.and_then(|filter| filter.prefix.as_deref()),
+        joined.and_then(|and| and.prefix.as_deref()),
+    ];
+    prefixes.into_iter().flatten().all(|prefix| key.starts_with(prefix))
+}
+
+/// Whether the rule looks at more of an object than its key, which uploads do not have.
+fn looks_beyond_key(rule: &LifecycleRule) -> bool {
+    let Some(filter) = &rule.filter else { return false };
+    let alone = filter.tag.is_some()
+        || filter.object_size_greater_than.is_some()
+        || filter.object_size_less_than.is_some();
+    alone
+        || filter.and.as_ref().is_some_and(|and| {
+            and.tags.as_ref().is_some_and(|tags| !tags.is_empty())
+                || and.object_size_greater_than.is_some()
+                || and.object_size_less_than.is_some()
+        })
 }
 
 fn applies(rule: &LifecycleRule, subject: &Subject<'_>) -> bool {
-    if !enabled(rule) || !subject.key.starts_with(prefix(rule)) {
+    if !enabled(rule) || !has_prefix(rule, subject.key) {
         return false;
     }
     let has = |tag: &Tag| {
@@ -366,7 +389,10 @@ async fn abort_uploads(
     rules: &[LifecycleRule],
 ) -> varve_object::Result<()> {
     let aborting = |key: &str, started_ms: u64| {
-        rules.iter().filter(|rule| enabled(rule) && key.starts_with(prefix(rule))).any(|rule| {
+        let applies = |rule: &&LifecycleRule| {
+            enabled(rule) && has_prefix(rule, key) && !looks_beyond_key(rule)
+        };
+        rules.iter().filter(applies).any(|rule| {
             let days = rule
                 .abort_incomplete_multipart_upload
                 .as_ref()
@@ -386,5 +412,61 @@ async fn abort_uploads(
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use s3s::dto::{
+        AbortIncompleteMultipartUpload, LifecycleExpiration, LifecycleRuleAndOperator,
+        LifecycleRuleFilter,
+    };
+
+    use super::*;
+
+    fn rule(filter: LifecycleRuleFilter) -> LifecycleRule {
+        LifecycleRule {
+            status: ExpirationStatus::from_static(ExpirationStatus::ENABLED),
+            filter: Some(filter),
+            expiration: Some(LifecycleExpiration { days: Some(1), ..Default::default() }),
+            abort_incomplete_multipart_upload: None,
+            id: None,
+            noncurrent_version_expiration: None,
+            noncurrent_version_transitions: None,
+            prefix: None,
+            transitions: None,
+        }
+    }
+
+    #[test]
+    fn all_prefixes_of_a_rule_hold() {
+        let and =
+            LifecycleRuleAndOperator { prefix: Some("a/b/".to_owned()), ..Default::default() };
+        let filter = LifecycleRuleFilter {
+            prefix: Some("a/".to_owned()),
+            and: Some(and),
+            ..LifecycleRuleFilter::default()
+        };
+        let rule = LifecycleRule { prefix: Some("a/b/c".to_owned()), ..rule(filter) };
+        let applies = |key| applies(&rule, &Subject { key, size: 1, tags: &[] });
+        assert!(applies("a/b/c/d"));
+        assert!(!applies("a/x"), "the prefix of the filter alone");
+        assert!(!applies("a/b/x"), "both prefixes of the filter");
+    }
+
+    #[test]
+    fn uploads_do_not_end_by_what_they_do_not_have() {
+        let abort = Some(AbortIncompleteMultipartUpload { days_after_initiation: Some(1) });
+        let sized = LifecycleRuleFilter {
+            object_size_less_than: Some(9),
+            ..LifecycleRuleFilter::default()
+        };
+        let mut rule = rule(sized);
+        assert!(check_rule(&rule).is_ok());
+        rule.abort_incomplete_multipart_upload = abort;
+        assert_eq!(check_rule(&rule).unwrap_err().code().as_str(), "InvalidRequest");
+        rule.filter =
+            Some(LifecycleRuleFilter { prefix: Some("a".to_owned()), ..Default::default() });
+        assert!(check_rule(&rule).is_ok());
     }
 }
