@@ -34,6 +34,7 @@ mod gateway;
 mod given;
 mod health;
 mod hosts;
+mod json;
 mod lifecycle;
 mod md5_queue;
 mod misdirected;

@@ -127,7 +127,7 @@ impl Users {
         check_name(&user.id)?;
         check_text("name", &user.name)?;
         check_text("mail address", &user.email)?;
-        parse_policy(&user.policy)?;
+        check_policy(&user.policy)?;
         user.created_ms = crate::clock::now_ms();
         let _one = self.changes.lock().await;
         if self.snapshot().users.len() >= USERS_MAX {
@@ -151,9 +151,12 @@ impl Users {
     pub async fn change(&self, id: &str, change: impl FnOnce(&mut User)) -> Result<()> {
         let _one = self.changes.lock().await;
         let mut user = self.user(id).ok_or_else(|| no_user(id))?.user.clone();
+        let before = user.policy.clone();
         change(&mut user);
         id.clone_into(&mut user.id);
-        parse_policy(&user.policy)?;
+        if user.policy != before {
+            check_policy(&user.policy)?;
+        }
         let record = user.encode();
         self.store
             .change_record(RecordTable::User, id, Box::new(move |_| Ok(Some(record))))
@@ -455,6 +458,12 @@ fn parse_policy(text: &str) -> Result<Option<Policy>> {
     Policy::parse_for_user(text.as_bytes())
         .map(Some)
         .map_err(|what| Error::Invalid { what: format!("policy: {what}") })
+}
+
+/// Refuses a new policy that may not mean what its author wrote.
+fn check_policy(text: &str) -> Result<()> {
+    let checked = parse_policy(text)?.map_or(Ok(()), |policy| policy.check_members());
+    checked.map_err(|what| Error::Invalid { what: format!("policy: {what}") })
 }
 
 fn check_name(name: &str) -> Result<()> {

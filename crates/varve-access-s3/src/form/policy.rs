@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::Fields;
+use crate::json;
 use crate::policy::POLICY_BYTES_MAX;
 
 /// A policy, checked for sense.
@@ -43,6 +44,9 @@ impl FormPolicy {
         }
         let document: Value =
             serde_json::from_slice(&bytes).map_err(|_| invalid("Invalid JSON."))?;
+        if !json::is_unambiguous(&bytes) {
+            return Err(invalid("Invalid JSON."));
+        }
         let members = document.as_object().ok_or_else(|| invalid("Invalid JSON."))?;
         if let Some(name) =
             members.keys().find(|name| *name != "expiration" && *name != "conditions")
@@ -101,7 +105,9 @@ impl FormPolicy {
                     return Err(invalid(&format!("Invalid {named}: wrong number of arguments.")));
                 };
                 if operator == "content-length-range" {
-                    self.length = Some((number(first)?, number(second)?));
+                    // All conditions hold, so of several ranges what is common to them.
+                    let (least, most) = self.length.unwrap_or((0, u64::MAX));
+                    self.length = Some((least.max(number(first)?), most.min(number(second)?)));
                     return Ok(());
                 }
                 let begins = operator == "starts-with";
@@ -209,6 +215,14 @@ mod tests {
         assert_eq!(policy.length, Some((1, 10)));
         let good = [("key", "user/x"), ("acl", "private"), ("x-ignore-me", "1")];
         policy.check("b", &fields(&good)).unwrap();
+        let ranges = text.replace(
+            r#""content-length-range", 1, "10"]"#,
+            r#""content-length-range", 1, 10], ["content-length-range", 0, 99]"#,
+        );
+        assert_eq!(
+            FormPolicy::parse(&BASE64_STANDARD.encode(ranges)).unwrap().length,
+            Some((1, 10))
+        );
         assert!(policy.check("other", &fields(&good)).is_err());
         assert!(policy.check("b", &fields(&[("key", "x"), ("acl", "private")])).is_err());
         assert!(
@@ -231,6 +245,7 @@ mod tests {
             r#"{"expiration": "2999-01-01 00:00:00+00:00", "conditions": [{"bucket": "b"}]}"#,
             r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": []}"#,
             r#"{"expiration": "2999-01-01T00:00:00Z"}"#,
+            r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [{"bucket": "a", "bucket": "b"}]}"#,
             r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [["content-length-range", -1, 0]]}"#,
             r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [["like", "$key", "x"]]}"#,
             r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [["eq", "key", "x"]]}"#,
