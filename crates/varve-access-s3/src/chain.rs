@@ -137,7 +137,8 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn bytes(hex: &str) -> Option<Vec<u8>> {
+/// Bytes in hexadecimal.
+pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
     if !rest.is_empty() {

@@ -17,6 +17,7 @@ use varve_object::{ChecksumKind, Select};
 use crate::access::{Caller, Peer, Target, extra_actions};
 use crate::access_log::number;
 use crate::account::Noted;
+use crate::chain;
 use crate::error::{invalid_argument, with_elements};
 use crate::gateway::Inner;
 use crate::ops::{Origin, put};
@@ -176,7 +177,7 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
                 key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()), part.as_bytes());
             }
             let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_ref());
-            let good = unhex(signature)
+            let good = chain::bytes(signature)
                 .is_some_and(|bytes| hmac::verify(&key, text.as_bytes(), &bytes).is_ok());
             if !good {
                 return Err(mismatch(access_key, text, signature));
@@ -200,13 +201,6 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
     let policy = FormPolicy::parse(text)?;
     policy.check(bucket, fields)?;
     Ok((Caller { user: Some(known), ..Caller::default() }, Some(policy)))
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2).map(|pair| {
-        std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
-    });
-    pairs.collect()
 }
 
 /// Fields as the headers they stand for, for conditions of policies.

@@ -214,6 +214,11 @@ struct Head {
 impl Head {
     fn parse(bytes: &[u8]) -> S3Result<Self> {
         let text = std::str::from_utf8(bytes).map_err(|_| malformed())?;
+        // Behind the boundary its line ends; hyphens there end the form.
+        let is_part = text.split("\r\n").next().is_some_and(|rest| rest.trim_ascii().is_empty());
+        if !is_part {
+            return Err(malformed());
+        }
         let disposition = text.split("\r\n").find_map(|line| {
             let (name, value) = line.split_once(':')?;
             name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
@@ -300,6 +305,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_form_has_no_parts_behind_its_end() {
+        let late = TEXT.replacen("\r\n--xyz\r\ncontent", "\r\n--xyz--\r\ncontent", 1);
+        let Err(error) = Form::read(request(&[&late])).await else {
+            panic!("a file behind the end")
+        };
+        assert_eq!(error.code().as_str(), "MalformedPOSTRequest");
+        let padded = TEXT.replacen("--xyz\r\n", "--xyz \t\r\n", 1);
+        assert!(Form::read(request(&[&padded])).await.is_ok());
     }
 
     #[tokio::test]
