@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::Reservation;
-use varve_types::{ByteCount, Compression, parse_size};
+use varve_types::{ByteCount, Compression, Dedup, parse_size};
 
 use crate::client::Client;
 use crate::commands::{
@@ -188,13 +188,19 @@ pub(crate) fn shown_bound(number: Option<u64>) -> String {
 /// How new blocks of a volume or bucket are to be reduced; what is not given stays as it is.
 #[derive(Args, Debug)]
 pub(crate) struct ReductionChange {
-    /// Store identical blocks only once
-    #[arg(long, value_parser = switch())]
-    pub(crate) dedup: Option<bool>,
+    /// Store identical blocks only once: where it pays (auto), always (on) or never (off)
+    #[arg(long, value_parser = dedup())]
+    pub(crate) dedup: Option<Dedup>,
 
     /// Compression of blocks: off, lz4 or zstd:LEVEL, levels 1 to 19, default 3
     #[arg(long)]
     pub(crate) compression: Option<Compression>,
+}
+
+/// Reads `auto`, `on` or `off`.
+pub(crate) fn dedup() -> impl TypedValueParser<Value = Dedup> {
+    PossibleValuesParser::new(Dedup::ALL.map(Dedup::word))
+        .map(|word| word.parse().expect("one of the words"))
 }
 
 /// Reads `on` or `off`.

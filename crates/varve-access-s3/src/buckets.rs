@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use varve_object::{Acl, Bucket, BucketOptions, Move, Settings, Usage, Versioning};
-use varve_types::{Compression, Reduction};
+use varve_types::{Compression, Dedup, Reduction};
 
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ pub struct BucketChange {
     /// Whether requests are logged.
     pub access_log: Option<bool>,
     /// Whether blocks written from now on are deduplicated.
-    pub dedup: Option<bool>,
+    pub dedup: Option<Dedup>,
     /// How blocks written from now on are compressed.
     pub compression: Option<Compression>,
 }
@@ -76,7 +76,7 @@ pub struct NewBucket {
     /// What it may hold.
     pub quota: BucketQuota,
     /// Whether its blocks are deduplicated; none: the default.
-    pub dedup: Option<bool>,
+    pub dedup: Option<Dedup>,
     /// How its blocks are compressed; none: the default.
     pub compression: Option<Compression>,
 }
@@ -254,12 +254,12 @@ mod tests {
         assert!(gateway.change_bucket("photos", change).await.unwrap().access_log);
         let of_bucket = gateway.bucket("photos").await.unwrap().reduction;
         assert_eq!(of_bucket, Reduction::default());
-        let change = BucketChange { dedup: Some(true), ..BucketChange::default() };
+        let change = BucketChange { dedup: Some(Dedup::On), ..BucketChange::default() };
         gateway.change_bucket("photos", change).await.unwrap();
         let compression = Compression::Zstd(5);
         let change = BucketChange { compression: Some(compression), ..BucketChange::default() };
         let changed = gateway.change_bucket("photos", change).await.unwrap();
-        assert_eq!(changed.reduction, Reduction { dedup: true, compression });
+        assert_eq!(changed.reduction, Reduction { dedup: Dedup::On, compression });
         assert_eq!(gateway.bucket("photos").await.unwrap().quota.objects, 5);
         assert_eq!(gateway.buckets("", 10).await.unwrap().len(), 1);
         gateway.delete_bucket("photos").await.unwrap();

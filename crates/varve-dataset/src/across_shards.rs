@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use varve_dispatch::{CheckProgress, ReadPart};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Compression, ErrorKind, ShardId};
+use varve_types::{Compression, Dedup, ErrorKind, ShardId};
 
 use crate::rig::{Life, MIB, Rig, volume_spec};
 use crate::{Datasets, VolumeSpec};
@@ -12,8 +12,11 @@ use crate::{Datasets, VolumeSpec};
 const BLOCKS: u64 = 64;
 
 async fn create(datasets: &Datasets, name: &str) {
-    let spec =
-        VolumeSpec { dedup: Some(true), compression: Some(Compression::Off), ..volume_spec(name) };
+    let spec = VolumeSpec {
+        dedup: Some(Dedup::On),
+        compression: Some(Compression::Off),
+        ..volume_spec(name)
+    };
     datasets.create_volume(spec).await.unwrap();
 }
 

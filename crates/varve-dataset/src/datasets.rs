@@ -10,7 +10,7 @@ use futures_util::future::{LocalBoxFuture, try_join};
 use varve_dispatch::{BLOCK_BYTES, Dispatch, HeldNames, Route, StreamPlacement};
 use varve_register::Register;
 use varve_types::limits::VOLUME_BYTES_MAX;
-use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
+use varve_types::{ByteCount, ByteRange, Compression, Dedup, Reduction, StreamId};
 
 use crate::catalog::{RecordKind, find, hold, home_of, list, list_snapshots, remove_volume, store};
 use crate::figures::Activity;
@@ -258,7 +258,7 @@ impl Datasets {
     pub async fn set_reduction(
         &self,
         name: &str,
-        dedup: Option<bool>,
+        dedup: Option<Dedup>,
         compression: Option<Compression>,
     ) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
@@ -411,7 +411,7 @@ impl Datasets {
 
 fn changed(
     reduction: Reduction,
-    dedup: Option<bool>,
+    dedup: Option<Dedup>,
     compression: Option<Compression>,
 ) -> Reduction {
     Reduction {

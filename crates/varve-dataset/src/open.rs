@@ -230,7 +230,7 @@ impl OpenVolumes {
 
 #[cfg(test)]
 mod tests {
-    use varve_types::Compression;
+    use varve_types::{Compression, Dedup};
 
     use super::*;
 
@@ -238,8 +238,8 @@ mod tests {
     fn every_opener_sees_a_change_at_once() {
         let (volumes, stream) = (OpenVolumes::default(), StreamId::new(7));
         let (before, after) = (
-            Reduction { dedup: false, compression: Compression::Lz4 },
-            Reduction { dedup: true, compression: Compression::Zstd(9) },
+            Reduction { dedup: Dedup::Off, compression: Compression::Lz4 },
+            Reduction { dedup: Dedup::On, compression: Compression::Zstd(9) },
         );
         volumes.set_reduction(stream, after); // Nobody has it open, so nobody is told.
         let opening = |size_bytes, reduction, quota_bytes| Opening {

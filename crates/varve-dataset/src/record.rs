@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use varve_dispatch::{Route, StreamPlacement};
 use varve_stdx::{Reader, Writer};
 use varve_types::limits::VOLUME_BYTES_MAX;
-use varve_types::{Compression, Reduction, StreamId};
+use varve_types::{Compression, Dedup, Reduction, StreamId};
 
 use crate::identity::SnapshotIdentity;
 use crate::moving::Move;
@@ -60,7 +60,8 @@ pub struct VolumeInfo {
     /// When it was made, in ms since 1970.
     pub created_unix_ms: u64,
     /// Whether blocks written from now on are deduplicated.
-    pub dedup: bool,
+    #[serde(serialize_with = "as_text")]
+    pub dedup: Dedup,
     /// How blocks written from now on are compressed.
     #[serde(serialize_with = "as_text")]
     pub compression: Compression,
@@ -87,10 +88,10 @@ fn as_sentence<S: Serializer>(
 }
 
 fn as_text<S: Serializer>(
-    compression: &Compression,
+    setting: &impl std::fmt::Display,
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_str(compression)
+    serializer.collect_str(setting)
 }
 
 /// A volume's stored record.
@@ -259,7 +260,7 @@ mod tests {
             size_bytes: 20 << 30,
             block_bytes: 4096,
             created_unix_ms: 1_700_000_000_000,
-            reduction: Reduction { dedup: true, compression: Compression::Zstd(19) },
+            reduction: Reduction { dedup: Dedup::On, compression: Compression::Zstd(19) },
             quota_bytes: None,
             is_reserved: false,
             is_exclusive: false,

@@ -5,20 +5,25 @@
 //! | dedup | compression | level | reserved 5 |
 //! ```
 
-use varve_types::{Compression, Reduction};
+use varve_types::{Compression, Dedup, Reduction};
 
 /// Bytes of a reduction in a record.
 pub(crate) const REDUCTION_LEN: usize = 8;
 
 const DEDUP_OFF: u8 = 1;
 const DEDUP_ON: u8 = 2;
+const DEDUP_AUTO: u8 = 3;
 
 const COMPRESSION_OFF: u8 = 1;
 const COMPRESSION_LZ4: u8 = 2;
 const COMPRESSION_ZSTD: u8 = 3;
 
 pub(crate) fn encode(reduction: Reduction) -> [u8; REDUCTION_LEN] {
-    let dedup = if reduction.dedup { DEDUP_ON } else { DEDUP_OFF };
+    let dedup = match reduction.dedup {
+        Dedup::Off => DEDUP_OFF,
+        Dedup::On => DEDUP_ON,
+        Dedup::Auto => DEDUP_AUTO,
+    };
     let (compression, level) = match reduction.compression {
         Compression::Off => (COMPRESSION_OFF, 0),
         Compression::Lz4 => (COMPRESSION_LZ4, 0),
@@ -33,8 +38,9 @@ pub(crate) fn decode(bytes: [u8; REDUCTION_LEN]) -> Option<Reduction> {
     let default = Reduction::default();
     let dedup = match dedup {
         0 => default.dedup,
-        DEDUP_OFF => false,
-        DEDUP_ON => true,
+        DEDUP_OFF => Dedup::Off,
+        DEDUP_ON => Dedup::On,
+        DEDUP_AUTO => Dedup::Auto,
         _ => return None,
     };
     let compression = match (compression, level) {
@@ -65,7 +71,7 @@ mod tests {
 
     #[test]
     fn reductions_round_trip() {
-        for dedup in [false, true] {
+        for dedup in Dedup::ALL {
             for compression in
                 [Compression::Off, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(19)]
             {
@@ -80,11 +86,14 @@ mod tests {
     fn what_is_not_said_is_the_default_and_what_is_unknown_is_refused() {
         let default = Reduction::default();
         assert_eq!(decode([0; 8]), Some(default));
-        assert_eq!(decode([2, 0, 0, 0, 0, 0, 0, 0]), Some(Reduction { dedup: true, ..default }));
+        assert_eq!(
+            decode([2, 0, 0, 0, 0, 0, 0, 0]),
+            Some(Reduction { dedup: Dedup::On, ..default })
+        );
         let off = Reduction { compression: Compression::Off, ..default };
         assert_eq!(decode([0, 1, 0, 0, 0, 0, 0, 0]), Some(off));
         for unknown in [
-            [3, 0, 0, 0, 0, 0, 0, 0],
+            [4, 0, 0, 0, 0, 0, 0, 0],
             [0, 4, 0, 0, 0, 0, 0, 0],
             [0, 3, 0, 0, 0, 0, 0, 0],  // zstd without a level
             [0, 3, 20, 0, 0, 0, 0, 0], // and beyond its levels

@@ -129,7 +129,7 @@ impl SnapshotRecord {
 
 #[cfg(test)]
 mod tests {
-    use varve_types::Compression;
+    use varve_types::{Compression, Dedup};
 
     use super::*;
 
@@ -144,7 +144,7 @@ mod tests {
             block_bytes: 4096,
             created_unix_ms: 1_700_000_000_000,
             identity: SnapshotIdentity([7; 16]),
-            reduction: Reduction { dedup: true, compression: Compression::Zstd(19) },
+            reduction: Reduction { dedup: Dedup::On, compression: Compression::Zstd(19) },
             protected: true,
         };
         let bytes = record.encode();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use varve_dispatch::{BlockStatus, DiffRun, Dispatch, Extents, ReadPart, Route};
 use varve_stdx::BufSlice;
-use varve_types::{ByteRange, Compression, Reduction};
+use varve_types::{ByteRange, Compression, Dedup, Reduction};
 
 use crate::connections::{self, Connection};
 use crate::datasets::Shared;
@@ -30,7 +30,7 @@ pub struct VolumeSpec {
     /// Block size that clients are told to prefer, in bytes.
     pub block_size_bytes: u32,
     /// Whether its blocks are deduplicated; [`Reduction::default`] says when this does not.
-    pub dedup: Option<bool>,
+    pub dedup: Option<Dedup>,
     /// How its blocks are compressed; [`Reduction::default`] says when this does not.
     pub compression: Option<Compression>,
     /// The most data that it may hold, in bytes; snapshots do not count.

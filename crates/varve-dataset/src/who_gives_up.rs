@@ -3,6 +3,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, select};
+use varve_types::Dedup;
 
 use crate::catalog::home_of;
 use crate::identity::SnapshotIdentity;
@@ -89,7 +90,8 @@ const NOTHING: Change = |_| async { Ok(()) }.boxed_local();
 #[test]
 fn a_change_of_a_volumes_settings() {
     check(NOTHING, |there| {
-        async move { there.set_reduction(NAME, Some(false), None).await.map(drop) }.boxed_local()
+        async move { there.set_reduction(NAME, Some(Dedup::Off), None).await.map(drop) }
+            .boxed_local()
     });
     check(NOTHING, |there| {
         async move { there.set_quota(NAME, Some(1 << 30)).await.map(drop) }.boxed_local()

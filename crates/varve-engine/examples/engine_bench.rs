@@ -1,8 +1,9 @@
 //! The engine alone, on memory: random 4 KiB writes and reads of one shard on one thread, and what each step costs.
 //!
-//! `cargo run --release -p varve-engine --example engine_bench -- [seconds] [volume MiB] [--json] [--reduced ROW]`
+//! `cargo run --release -p varve-engine --example engine_bench -- [seconds] [volume MiB] [--json] [--reduced ROW | --streams] [--dedup auto|on|off]`
 //!
-//! `--reduced` measures one of the rows of reduced writes alone, for a profile: 0, 1 or 2.
+//! `--reduced` measures one of the rows of reduced writes alone, for a profile: 0, 1 or 2. `--streams` writes generations of a backup
+//! and a fleet of clones, and counts the duplicates that are found. `--dedup` is how these are deduplicated: `on` unless it is given.
 //!
 //! CPU is the engine's alone: what the memory disk copies stands beside it, and what a client does to make a request is taken off, both as they were
 //! measured while the engine ran.
@@ -10,6 +11,7 @@
 //! Every write is durable as far as the memory disk goes when it is counted; draining, checkpoints and reclaim run beside it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ use varve_engine::{Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng, checksum64};
-use varve_types::{Compression, PoolId, Reduction, ShardId, StreamId};
+use varve_types::{Compression, Dedup, PoolId, Reduction, ShardId, StreamId};
 
 /// As in the daemon.
 #[global_allocator]
@@ -51,7 +53,6 @@ struct Load {
     is_compressible: bool,
 }
 
-const REDUCE: Reduction = Reduction { dedup: true, compression: Compression::Lz4 };
 const PLAIN: Load = Load { reduction: Reduction::OFF, is_unique: true, is_compressible: false };
 
 /// A flat disk in memory: an operation is one copy.
@@ -318,6 +319,7 @@ async fn reduced_writes(
     seconds: f64,
     volume_mib: u64,
     only: Option<usize>,
+    dedup: Dedup,
 ) -> Vec<Row> {
     let mut rows = Vec::new();
     let loads = [
@@ -329,13 +331,102 @@ async fn reduced_writes(
         if only.is_some_and(|only| only != index) {
             continue;
         }
-        let load = Load { reduction: REDUCE, is_unique, is_compressible };
+        let reduction = Reduction { dedup, compression: Compression::Lz4 };
+        let load = Load { reduction, is_unique, is_compressible };
         let bench = Rc::new(Bench::open(reactor.clone(), volume_mib, load).await);
         bench.run(seconds / 2.0, write).await;
         let rate = bench.run(seconds, write).await;
         rows.push((name, rate, budget));
     }
     rows
+}
+
+/// Generations of a backup, and how many of a hundred runs of a generation differ from the one before.
+const GENERATIONS: u64 = 4;
+const CHANGED_PERCENT: u64 = 5;
+
+/// Blocks of a run, as files have them, and of a write of a backup.
+const RUN_BLOCKS: u64 = 16;
+const BACKUP_WRITE_BLOCKS: u64 = 64;
+
+/// Clones of a fleet, and how many of a hundred runs all of them write alike, each in an order of its own.
+const CLONES: u64 = 16;
+const COMMON_PERCENT: u64 = 50;
+
+/// Writes blocks of a stream by the numbers of their contents; half of each block is random.
+async fn write_contents(bench: &Bench, stream: u64, block: u64, contents: &[u64]) {
+    let mut data = AlignedBuf::scratch(contents.len() * BLOCK);
+    data.set_len(contents.len() * BLOCK);
+    for (out, content) in data.chunks_mut(BLOCK).zip(contents) {
+        Rng::new(*content).fill(out);
+        out.chunks_mut(64).step_by(2).for_each(|piece| piece.fill(b'v'));
+    }
+    let (stream, offset) = (StreamId::new(stream), block * BLOCK as u64);
+    bench.shard.write(stream, offset, data.freeze()).await.expect("write");
+}
+
+/// The content of a block of a generation: that of the last one that changed its run.
+fn backup_content(generation: u64, block: u64) -> u64 {
+    let run = block / RUN_BLOCKS;
+    let is_changed = |later: &u64| Rng::new(later << 40 | run).below(100) < CHANGED_PERCENT;
+    (1..=generation).rev().find(is_changed).unwrap_or(0) << 40 | block
+}
+
+async fn backup(bench: &Bench) -> HashSet<u64> {
+    let mut distinct = HashSet::new();
+    for generation in 0..GENERATIONS {
+        for write in 0..bench.blocks.div_ceil(BACKUP_WRITE_BLOCKS) {
+            let block = write * BACKUP_WRITE_BLOCKS;
+            let blocks = block..block + BACKUP_WRITE_BLOCKS;
+            let contents: Vec<u64> =
+                blocks.map(|block| backup_content(generation, block)).collect();
+            write_contents(bench, 1 + generation, block, &contents).await;
+            distinct.extend(contents);
+        }
+    }
+    distinct
+}
+
+async fn fleet(bench: &Bench) -> HashSet<u64> {
+    let mut distinct = HashSet::new();
+    let runs = bench.blocks / RUN_BLOCKS / 4;
+    for turn in 0..runs {
+        for clone in 1..=CLONES {
+            // A prime that is no factor of the number of runs, and another beginning for each clone: an order of its own.
+            let run = (turn * STRIDE + clone * 7_919) % runs;
+            let is_common = Rng::new(run).below(100) < COMMON_PERCENT;
+            let writer = if is_common { 0 } else { clone };
+            let contents: Vec<u64> =
+                (0..RUN_BLOCKS).map(|block| writer << 40 | (run * RUN_BLOCKS + block)).collect();
+            write_contents(bench, clone, run * RUN_BLOCKS, &contents).await;
+            distinct.extend(contents);
+        }
+    }
+    distinct
+}
+
+/// What is found of the duplicates of streams, as JSON.
+async fn streams(reactor: &Reactor, volume_mib: u64, dedup: Dedup) -> String {
+    let reduction = Reduction { dedup, compression: Compression::Lz4 };
+    let load = Load { reduction, is_unique: true, is_compressible: true };
+    let mut found = Vec::new();
+    for name in ["backup", "fleet"] {
+        let pool_mib = volume_mib * 6 + 640;
+        let bench = Bench::open_in(reactor.clone(), pool_mib, volume_mib, load).await;
+        let distinct = match name {
+            "backup" => backup(&bench).await,
+            _ => fleet(&bench).await,
+        };
+        bench.shard.apply_acknowledged().await.expect("apply");
+        let stats = bench.shard.stats();
+        let written = stats.deduplicated_blocks + stats.stored_blocks;
+        let duplicates = written - distinct.len() as u64;
+        found.push(format!(
+            "{{\"stream\":\"{name}\",\"duplicates\":{duplicates},\"found\":{},\"read_bytes\":{}}}",
+            stats.deduplicated_blocks, stats.media_read_bytes
+        ));
+    }
+    format!("[{}]", found.join(","))
 }
 
 /// What is printed of a step.
@@ -358,11 +449,18 @@ fn main() {
     let volume_mib = numbers.get(1).copied().unwrap_or(1024.0) as u64;
     let mut args = std::env::args().skip_while(|arg| arg != "--reduced");
     let only = args.nth(1).and_then(|row| row.parse().ok());
+    let mut args = std::env::args().skip_while(|arg| arg != "--dedup");
+    let dedup = args.nth(1).map_or(Dedup::On, |word| word.parse().expect("auto, on or off"));
     let mut reactor_loop = Loop::new(LoopConfig::default()).expect("io_uring");
     let reactor = reactor_loop.handle();
+    if std::env::args().any(|arg| arg == "--streams") {
+        let found = reactor_loop.run(async move { streams(&reactor, volume_mib, dedup).await });
+        println!("{found}");
+        return;
+    }
     let rows = reactor_loop.run(async move {
         if only.is_some() {
-            return reduced_writes(&reactor, seconds, volume_mib, only).await;
+            return reduced_writes(&reactor, seconds, volume_mib, only, dedup).await;
         }
         let bench = Rc::new(Bench::open(reactor.clone(), volume_mib, PLAIN).await);
         let fill = bench.run(seconds, write).await;
@@ -398,7 +496,7 @@ fn main() {
             ("of a write: checksum of 4 KiB", Rate::alone(checksum), "113"),
             ("bytes to media per byte, x1000", Rate::alone(amplification * 1000.0), "2300"),
         ];
-        rows.extend(reduced_writes(&reactor, seconds, volume_mib, None).await);
+        rows.extend(reduced_writes(&reactor, seconds, volume_mib, None, dedup).await);
         rows
     });
     print(rows, json);

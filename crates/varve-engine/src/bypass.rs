@@ -28,6 +28,7 @@ use crate::buffer::{Carrier, Content, Pending};
 use crate::config::BLOCK_BYTES;
 use crate::drain::BlockSource;
 use crate::peers::Known;
+use crate::sampling::Fingerprinted;
 use crate::{Result, Shard};
 
 /// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take many of them, and
@@ -69,6 +70,13 @@ pub(crate) struct Passed {
     pub(crate) segment: Option<u64>,
 }
 
+/// What is known of blocks that are appended.
+struct KnownRun<'a> {
+    blocks: &'a [Option<Known>],
+    /// Their checksums, where they were needed before; otherwise empty.
+    checksums: &'a [u64],
+}
+
 impl Shard {
     /// Counts a write of the bytes `offset .. end` as under way, if it is a large one.
     pub(crate) fn large_write(&self, offset: u64, end: u64) -> Option<LargeWrite<'_>> {
@@ -98,7 +106,21 @@ impl Shard {
     ) -> Result<Passed> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let mut credits = self.admit(stream, data.len()).await?;
-        let blocks: Vec<_> = data.chunks_exact(BLOCK_BYTES).map(|block| (stream, block)).collect();
+        let fingerprinted = self.fingerprinted(stream);
+        let checksums: Vec<u64> = if fingerprinted == Fingerprinted::Sample {
+            data.chunks_exact(BLOCK_BYTES).map(checksum64).collect()
+        } else {
+            Vec::new()
+        };
+        let blocks: Vec<_> = data
+            .chunks_exact(BLOCK_BYTES)
+            .enumerate()
+            .map(
+                |(index, block)| {
+                    if fingerprinted.takes(|| checksums[index]) { block } else { &[][..] }
+                },
+            )
+            .collect();
         let known = self.know_blocks(&blocks).await;
         let _gate = self.data_gate.take(1).await;
         let mut passed = Passed { bytes: 0, segment: None };
@@ -115,9 +137,13 @@ impl Shard {
                     break;
                 }
                 passed.segment = Some(self.drain.writer.borrow().seq());
-                let known = &known[passed.bytes / BLOCK_BYTES..];
+                let done = passed.bytes / BLOCK_BYTES;
+                let known = KnownRun {
+                    blocks: &known[done..],
+                    checksums: checksums.get(done..).unwrap_or_default(),
+                };
                 let appended =
-                    self.append_run(stream, first, &run, known, keeps_write.then_some(&mut kept));
+                    self.append_run(stream, first, &run, &known, keeps_write.then_some(&mut kept));
                 credits.keep_part(appended as u64); // B4
                 passed.bytes += appended;
                 self.reactor.yield_now().await;
@@ -153,7 +179,7 @@ impl Shard {
         stream: StreamId,
         first: u64,
         run: &BufSlice,
-        known: &[Option<Known>],
+        known: &KnownRun<'_>,
         mut kept: Option<&mut Vec<(ChunkId, BufSlice)>>,
     ) -> usize {
         let (seq, wseq) = (self.drain.writer.borrow().seq(), self.fresh_wseq());
@@ -163,8 +189,10 @@ impl Shard {
             let data = run.slice(done..done + BLOCK_BYTES);
             let source =
                 BlockSource { stream, block, wseq, cut: CutNumber(0), class: 0, bypassed: true };
-            let known = known[done / BLOCK_BYTES].as_ref();
-            let chunk = self.store_block(&source, &data, checksum64(&data), known);
+            let index = done / BLOCK_BYTES;
+            let checksum = known.checksums.get(index).copied();
+            let checksum = checksum.unwrap_or_else(|| checksum64(&data));
+            let chunk = self.store_block(&source, &data, checksum, known.blocks[index].as_ref());
             if let Some((kept, chunk)) = kept.as_mut().zip(chunk) {
                 kept.push((chunk, data.clone()));
             }

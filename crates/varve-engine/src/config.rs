@@ -1,6 +1,6 @@
 //! What a shard is told when it is opened: its identity and its share of memory.
 
-use varve_types::{PoolId, Reduction, ShardId};
+use varve_types::{Dedup, PoolId, Reduction, ShardId};
 
 /// Bytes of a block: the unit of the map, of drained data and of atomicity.
 pub const BLOCK_BYTES: usize = 4096;
@@ -26,7 +26,7 @@ pub struct ShardConfig {
     pub block_cache_bytes: usize,
     /// Bytes of the index of stored blocks, by which equal ones are found.
     pub dedup_index_bytes: usize,
-    /// How streams are reduced that ask for nothing else.
+    /// How streams are reduced that ask for nothing else, as those of which a lane has records when a shard opens.
     pub reduction: Reduction,
     /// Summary entries applied since a checkpoint before the next one begins: bounds replay.
     pub checkpoint_entries: u64,
@@ -110,7 +110,7 @@ impl ShardConfig {
             deltas_from_per_mille: 125,
             block_cache_bytes,
             dedup_index_bytes,
-            reduction: Reduction::default(),
+            reduction: Reduction { dedup: Dedup::Off, ..Reduction::default() }, // What may share nothing must not.
             checkpoint_entries: 1_000_000,
             free_target_percent: 2,
             accept_lost_journal: false,

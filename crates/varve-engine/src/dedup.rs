@@ -9,6 +9,9 @@
 //! names the segment of its block. Where hooks lead to a segment its summary is read, which tells what else lies there, and its
 //! successor's when it is met itself: data that were written together are mostly met together.
 //!
+//! Of streams that are deduplicated where it pays, a segment may have the fingerprints of a sample only (`sampling.rs`). Those are hooks, all
+//! of them. Where they lead to such a segment, and the others were not learnt lately, it is read as a whole and its blocks are fingerprinted.
+//!
 //! G1. The index is advice: a chunk it names is used only while the chunk table holds it, or its own data segment is still to be
 //!     applied. Ids are never reused, so a forgotten entry never names other bytes.
 //! G2. A grant counts from the moment the reference is drained until it is applied. A chunk with a grant does not die by being
@@ -22,16 +25,18 @@ use std::collections::VecDeque;
 use std::hash::Hash;
 use std::rc::Rc;
 
-use roaring::RoaringTreemap;
-use varve_logstore::chain_reader::decode_summary;
+use roaring::{RoaringBitmap, RoaringTreemap};
+use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
-use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
+use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::{SegmentState, Usage};
 use varve_media::SegmentId;
 use varve_reactor::Notify;
-use varve_types::{ChunkId, SegmentNumber};
+use varve_stdx::{FINGERPRINT_BATCH, FINGERPRINT_BYTES};
+use varve_types::{ChunkId, Dedup as Setting, SegmentNumber, StreamId};
 
+use crate::config::BLOCK_BYTES;
 use crate::hash::{HashMap, HashSet};
 use crate::{Result, Shard};
 
@@ -59,6 +64,12 @@ const WARM_PAUSE_NS: u64 = 500_000;
 /// Segments whose summaries were read lately that are remembered: they are not read again, unless they are met much later.
 const READ_MAX: usize = 16;
 
+/// Segments that were fingerprinted lately that are remembered.
+const COMPLETED_MAX: usize = 1 << 16;
+
+/// Batches of fingerprints taken before other tasks get a turn: some 50 µs of work, with what it takes to restore the blocks.
+const BATCHES_PER_TURN: usize = 2;
+
 /// Segments with signals that are remembered.
 const SIGNALS_MAX: usize = 256;
 
@@ -70,6 +81,10 @@ pub(crate) struct Dedup {
     signals: HashMap<SegmentNumber, u32>,
     /// Segments whose summaries were read lately, and their successors in the chain.
     read: VecDeque<(SegmentNumber, SegmentNumber)>,
+    /// Segments in which some blocks have no fingerprint because they were not in a sample.
+    sampled: RoaringBitmap,
+    /// Those of them whose blocks were fingerprinted since, and how often the index had forgotten a half by then.
+    completed: HashMap<SegmentNumber, u64>,
     /// Segments whose summaries are being read: who meets one waits for it.
     reading: HashSet<SegmentNumber>,
     read_ended: Rc<Notify>,
@@ -90,6 +105,8 @@ impl Dedup {
             hooks: Generations::new(index_bytes / 4 / HOOK_BYTES),
             signals: HashMap::default(),
             read: VecDeque::new(),
+            sampled: RoaringBitmap::new(),
+            completed: HashMap::default(),
             reading: HashSet::default(),
             read_ended: Rc::new(Notify::new()),
             grants: HashMap::default(),
@@ -180,38 +197,66 @@ impl Dedup {
         self.index.find(fingerprint).filter(|chunk| !refused(chunk))
     }
 
-    /// Learns what a chunk holds that was just stored, or moved, to a segment.
+    /// A data segment was sealed; some of its blocks may not have been in a sample.
+    pub(crate) fn note_sealed(&mut self, segment: SegmentNumber, samples_only: bool) {
+        if samples_only {
+            self.sampled.insert(segment.0);
+        } else if !self.sampled.is_empty() {
+            self.sampled.remove(segment.0);
+        }
+        self.completed.remove(&segment);
+    }
+
+    /// Whether fingerprints of blocks in this segment would have to be computed.
+    fn is_incomplete(&self, segment: SegmentNumber) -> bool {
+        let is_fresh = |forgotten: &u64| self.index.forgotten - forgotten < 2;
+        self.sampled.contains(segment.0) && !self.completed.get(&segment).is_some_and(is_fresh)
+    }
+
+    /// All blocks of a segment are in the index.
+    fn note_completed(&mut self, segment: SegmentNumber) {
+        if self.completed.len() >= COMPLETED_MAX {
+            self.completed.clear();
+        }
+        self.completed.insert(segment, self.index.forgotten);
+    }
+
+    /// Learns what a chunk holds that was just stored to a segment. `is_hook` makes its fingerprint one.
     pub(crate) fn learn(
         &mut self,
         fingerprint: Fingerprint,
         chunk: ChunkId,
         segment: SegmentNumber,
+        is_hook: bool,
     ) {
         self.index.insert(fingerprint, chunk);
-        self.learn_place(fingerprint, segment);
-    }
-
-    /// Learns where a block is now.
-    pub(crate) fn learn_place(&mut self, fingerprint: Fingerprint, segment: SegmentNumber) {
-        if let Some(hook) = hook_of(fingerprint) {
+        let (hook, is_multiple) = hook_of(fingerprint);
+        if is_hook || is_multiple {
             self.hooks.insert(hook, segment);
         }
     }
 
-    /// Learns from a summary: what is there already is newer. `wanted` makes room for it, otherwise nothing is forgotten.
+    /// Learns where a block is now that was moved.
+    pub(crate) fn learn_place(&mut self, fingerprint: Fingerprint, segment: SegmentNumber) {
+        let (hook, is_multiple) = hook_of(fingerprint);
+        if is_multiple || self.hooks.contains(hook) {
+            self.hooks.insert(hook, segment);
+        }
+    }
+
+    /// Learns from a summary: what is there already is newer.
     fn learn_stored(
         &mut self,
         stored: &[(Fingerprint, ChunkId)],
         segment: SegmentNumber,
-        wanted: bool,
+        Learning { wanted, samples_only }: Learning,
     ) {
         for (fingerprint, chunk) in stored {
             if wanted || !self.index.is_full() {
                 self.index.insert_absent(*fingerprint, *chunk);
             }
-            if let Some(hook) = hook_of(*fingerprint)
-                && !self.hooks.is_full()
-            {
+            let (hook, is_multiple) = hook_of(*fingerprint);
+            if (is_multiple || samples_only) && !self.hooks.is_full() {
                 self.hooks.insert_absent(hook, segment);
             }
         }
@@ -220,8 +265,12 @@ impl Dedup {
     /// The segment whose summary is worth reading, or waiting for, now that a block with this fingerprint comes: the one that several hooks
     /// led to, or the successor of one that was read and is being met.
     fn signal(&mut self, fingerprint: Fingerprint) -> Option<SegmentNumber> {
-        let segment = self.hooks.find(hook_of(fingerprint)?)?;
-        let wanted = if self.index.find(fingerprint).is_some() {
+        let (hook, is_multiple) = hook_of(fingerprint);
+        if !is_multiple && self.sampled.is_empty() {
+            return None;
+        }
+        let segment = self.hooks.find(hook)?;
+        let wanted = if self.index.find(fingerprint).is_some() && !self.is_incomplete(segment) {
             let read = self.read.iter().find(|(read, _)| *read == segment);
             *read.map(|(_, successor)| successor).filter(|it| !self.reading.contains(*it))?
         } else if self.reading.contains(&segment) {
@@ -255,11 +304,21 @@ impl Dedup {
     }
 }
 
-/// The part of a fingerprint by which its segment is remembered, if it is a hook.
-fn hook_of(fingerprint: Fingerprint) -> Option<u64> {
-    let [a, b] = *fingerprint.bytes().as_chunks::<8>().0 else { return None };
-    let (low, high) = (u64::from_le_bytes(a), u64::from_le_bytes(b));
-    low.is_multiple_of(u64::from(HOOK_INTERVAL)).then_some(high)
+/// The part of a fingerprint by which its segment is remembered if it is a hook, and whether it is one in any case.
+fn hook_of(fingerprint: Fingerprint) -> (u64, bool) {
+    let number = u128::from_le_bytes(fingerprint.bytes());
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    let (low, high) = (number as u64, (number >> 64) as u64);
+    (high, low.is_multiple_of(u64::from(HOOK_INTERVAL)))
+}
+
+/// How a summary is learnt.
+#[derive(Clone, Copy)]
+struct Learning {
+    /// The index makes room for it; otherwise nothing is forgotten.
+    wanted: bool,
+    /// All fingerprints of the segment are hooks.
+    samples_only: bool,
 }
 
 /// A summary that is being read, until it is dropped.
@@ -366,14 +425,76 @@ impl Shard {
             _ => None,
         };
         let stored: Vec<_> = entries.iter().filter_map(fingerprint).collect();
-        let mut dedup = self.dedup.borrow_mut();
-        dedup.learn_stored(&stored, id.number, wanted);
-        if wanted {
-            dedup.note_read(id.number, header.next_slot);
-        } else {
+        let unsampled = self.unsampled(&entries);
+        let samples_only = !unsampled.is_empty();
+        self.dedup.borrow_mut().learn_stored(&stored, id.number, Learning { wanted, samples_only });
+        if !wanted {
+            self.dedup.borrow_mut().note_sealed(id.number, samples_only);
             self.tell_owners(stored.iter().map(|(fingerprint, _)| *fingerprint));
+            return !stored.is_empty();
         }
-        !stored.is_empty()
+        self.dedup.borrow_mut().note_read(id.number, header.next_slot);
+        if samples_only && self.dedup.borrow().is_incomplete(id.number) {
+            self.learn_unsampled(id, header.summary_offset, &unsampled).await;
+        }
+        true
+    }
+
+    /// Chunks that have no fingerprint because they were not in a sample, and their stored bytes. A shard that was opened may not know yet
+    /// that a stream is deduplicated: then it is one of which the segment has a sample. What is promised is offered to nobody (V2).
+    fn unsampled(&self, entries: &[SummaryEntry]) -> Vec<(ChunkId, Unit)> {
+        let sampled: HashSet<StreamId> = entries
+            .iter()
+            .filter_map(|entry| match entry {
+                SummaryEntry::Data { stream, fingerprint: Some(_), .. } => Some(*stream),
+                _ => None,
+            })
+            .collect();
+        let is_deduplicated = |stream| {
+            let is_set = self.reduction(stream).dedup != Setting::Off;
+            (is_set || sampled.contains(&stream)) && !self.reservations.promises_to(stream)
+        };
+        let unsampled = entries.iter().filter_map(|entry| match *entry {
+            SummaryEntry::Data { chunk, stream, unit, fingerprint: None, .. } => {
+                is_deduplicated(stream).then_some((chunk, unit))
+            }
+            _ => None,
+        });
+        unsampled.collect()
+    }
+
+    /// Fingerprints blocks of a segment, and learns them. What is damaged is left to those who read it.
+    async fn learn_unsampled(&self, id: SegmentId, data_bytes: u32, units: &[(ChunkId, Unit)]) {
+        let _one = self.reduce.learn_gate.take(1).await;
+        let Ok(segment) = self.media.segments.get(id, 0, data_bytes).await else { return };
+        for (index, group) in units.chunks(FINGERPRINT_BATCH).enumerate() {
+            let mut blocks = Vec::with_capacity(group.len());
+            for (chunk, unit) in group {
+                let bytes = unit_bytes(&segment, unit).filter(|it| unit_is_whole(unit, it));
+                let mut block = vec![0; BLOCK_BYTES];
+                let restores = |bytes: &[u8]| {
+                    self.reduce.reducer.borrow_mut().restore(unit.codec, bytes, &mut block)
+                };
+                if bytes.is_some_and(restores) {
+                    blocks.push((*chunk, block));
+                }
+            }
+            let plain: Vec<&[u8]> = blocks.iter().map(|(_, block)| &block[..]).collect();
+            let fingerprints = self.reduce.fingerprinter.fingerprints(&plain);
+            let known = |fingerprint: [u8; FINGERPRINT_BYTES]| Fingerprint::new(fingerprint);
+            let stored: Vec<_> = blocks
+                .iter()
+                .zip(fingerprints)
+                .filter_map(|((chunk, _), fingerprint)| Some((known(fingerprint)?, *chunk)))
+                .collect();
+            let learning = Learning { wanted: true, samples_only: false };
+            self.dedup.borrow_mut().learn_stored(&stored, id.number, learning);
+            self.tell_owners(stored.iter().map(|(fingerprint, _)| *fingerprint));
+            if index % BATCHES_PER_TURN == BATCHES_PER_TURN - 1 {
+                self.reactor.yield_now().await;
+            }
+        }
+        self.dedup.borrow_mut().note_completed(id.number);
     }
 
     /// Takes a grant of the chunk that holds the bytes with this fingerprint. `None` when there is none that is alive, or when that is not
@@ -406,6 +527,8 @@ pub(crate) struct Generations<K, V> {
     recent: HashMap<K, V>,
     older: HashMap<K, V>,
     half_max: usize,
+    /// How often the older half was forgotten.
+    forgotten: u64,
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
@@ -414,6 +537,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
             recent: HashMap::default(),
             older: HashMap::default(),
             half_max: (entries_max / 2).max(1),
+            forgotten: 0,
         }
     }
 
@@ -430,11 +554,16 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
         self.recent.insert(key, value);
         if self.recent.len() >= self.half_max {
             self.older = std::mem::take(&mut self.recent);
+            self.forgotten += 1;
         }
     }
 
+    fn contains(&self, key: K) -> bool {
+        self.recent.contains_key(&key) || self.older.contains_key(&key)
+    }
+
     fn insert_absent(&mut self, key: K, value: V) {
-        if !self.recent.contains_key(&key) && !self.older.contains_key(&key) {
+        if !self.contains(key) {
             self.insert(key, value);
         }
     }
@@ -463,7 +592,7 @@ mod tests {
     fn the_index_forgets_what_is_not_used_and_stays_within_its_bound() {
         let mut dedup = Dedup::new(134 * ENTRY_BYTES);
         for n in 0..10_000 {
-            dedup.learn(fingerprint(n), ChunkId::new(n + 1), SEGMENT);
+            dedup.learn(fingerprint(n), ChunkId::new(n + 1), SEGMENT, false);
             assert_eq!(dedup.find(fingerprint(0)), Some(ChunkId::new(1)), "used all the time");
             assert!(dedup.index_len() <= 100);
         }
@@ -475,7 +604,7 @@ mod tests {
     fn grants_are_counted_and_the_dying_are_refused() {
         let mut dedup = Dedup::new(1 << 20);
         let chunk = ChunkId::new(7);
-        dedup.learn(fingerprint(1), chunk, SEGMENT);
+        dedup.learn(fingerprint(1), chunk, SEGMENT, false);
         dedup.grant(chunk);
         dedup.grant(chunk);
         dedup.settle(chunk);

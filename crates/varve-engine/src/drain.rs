@@ -26,13 +26,14 @@ use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWrite
 use varve_reactor::{JoinHandle, Notify};
 use varve_stdx::{FINGERPRINT_BATCH, checksum64, is_zero};
 use varve_types::limits::ADDRESS_UNIT;
-use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
+use varve_types::{ChunkId, Compression, CutNumber, Dedup, StreamId, WriteSeq};
 
 use crate::admission::Credits;
 use crate::aggregation::{LINGER_NS, PartFilled, Waiting, WriteBack, seals};
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
 use crate::peers::{ForeignChunk, Known};
+use crate::sampling::{Fingerprinted, is_sample};
 use crate::trees::stream_of_reservation;
 use crate::{Result, Shard};
 
@@ -120,6 +121,8 @@ pub(crate) struct Drain {
     /// A frame was drained.
     pub(crate) advanced: Notify,
     pub(crate) puts: DataPuts,
+    /// Blocks of the open segment have no fingerprint because they were not in a sample.
+    samples_only: Cell<bool>,
     blocks_this_turn: Cell<usize>,
 }
 
@@ -141,6 +144,7 @@ impl Drain {
             hurried: Notify::new(),
             advanced: Notify::new(),
             puts: DataPuts::default(),
+            samples_only: Cell::new(false),
             blocks_this_turn: Cell::new(0),
         }
     }
@@ -182,7 +186,8 @@ impl Shard {
         };
         let is_asked = |record: &Rc<Record>| {
             let header = &record.header;
-            header.kind == RecordKind::Write && self.reduction(header.stream).dedup
+            header.kind == RecordKind::Write
+                && self.fingerprinted(header.stream) != Fingerprinted::None
         };
         let is_batch = first.records().iter().any(is_asked);
         let count_max =
@@ -305,34 +310,32 @@ impl Shard {
         self.credits.data.is_contended() || self.credits.records.is_contended()
     }
 
-    /// What is known of the blocks of records, in order, those of writes whose streams are deduplicated.
+    /// What is known of the blocks of records, in order, those of writes that are fingerprinted.
     pub(crate) async fn know_blocks_of(&self, records: &[Rc<Record>]) -> KnownBlocks {
         let writes = records.iter().filter(|record| record.header.kind == RecordKind::Write);
-        let blocks: Vec<(StreamId, &[u8])> = writes
+        let blocks: Vec<&[u8]> = writes
             .flat_map(|record| {
                 let RecordHeader { stream, offset_512, .. } = record.header;
-                let blocks =
-                    record.payload.chunks_exact(BLOCK_BYTES).zip(offset_512 / BLOCK_UNITS..);
-                let is_asked = self.reduction(stream).dedup;
-                blocks.map(move |(data, block)| {
+                let blocks = record.payload.chunks_exact(BLOCK_BYTES).enumerate();
+                let fingerprinted = self.fingerprinted(stream);
+                blocks.map(move |(index, data)| {
+                    let is_asked = fingerprinted.takes(|| record.piece_checksum(index));
+                    let block = offset_512 / BLOCK_UNITS + index as u64;
                     let is_left_out = !is_asked || self.is_superseded(&record.header, block);
-                    (stream, if is_left_out { &[][..] } else { data }) // Nothing is like nothing.
+                    if is_left_out { &[][..] } else { data } // Nothing is like nothing.
                 })
             })
             .collect();
         self.know_blocks(&blocks).await
     }
 
-    /// As [`Self::know_blocks_of`], of blocks of streams.
-    pub(crate) async fn know_blocks(&self, blocks: &[(StreamId, &[u8])]) -> KnownBlocks {
+    /// As [`Self::know_blocks_of`], of blocks; those that are not fingerprinted are empty.
+    pub(crate) async fn know_blocks(&self, blocks: &[&[u8]]) -> KnownBlocks {
         let mut fingerprints = vec![None; blocks.len()];
-        let is_wanted = |index: &usize| {
-            let (stream, block) = blocks[*index];
-            self.reduction(stream).dedup && !is_zero(block)
-        };
-        let wanted: Vec<usize> = (0..blocks.len()).filter(is_wanted).collect();
+        let wanted: Vec<usize> =
+            (0..blocks.len()).filter(|index| !is_zero(blocks[*index])).collect();
         for (index, group) in wanted.chunks(FINGERPRINT_BATCH).enumerate() {
-            let group_blocks: Vec<_> = group.iter().map(|index| blocks[*index].1).collect();
+            let group_blocks: Vec<_> = group.iter().map(|index| blocks[*index]).collect();
             let found = self.reduce.fingerprinter.fingerprints(&group_blocks);
             for (index, fingerprint) in group.iter().zip(found) {
                 fingerprints[*index] = Fingerprint::new(fingerprint);
@@ -480,12 +483,14 @@ impl Shard {
         }
         let fingerprint = known.map(|known| known.fingerprint);
         if let Some(chunk) = fingerprint.and_then(|known| self.take_grant(known)) {
+            self.note_looked_up(stream, true);
             self.counters.add_deduplicated();
             push(SummaryEntry::Reference { chunk, stream, block, wseq, cut, class, bypassed });
             return None;
         }
         if let Some(grant) = known.and_then(|known| known.foreign.as_ref()) {
             let ForeignChunk { home, chunk } = self.foreign.name(grant); // P4
+            self.note_looked_up(stream, true);
             self.counters.add_foreign();
             push(SummaryEntry::ForeignReference {
                 home,
@@ -498,6 +503,25 @@ impl Shard {
             });
             return None;
         }
+        let unit = self.push_block(stream, data, checksum);
+        let chunk = self.trees.borrow_mut().fresh_chunk();
+        self.note_stored(stream, chunk, (fingerprint, checksum));
+        push(SummaryEntry::Data {
+            chunk,
+            stream,
+            block,
+            wseq,
+            cut,
+            class,
+            bypassed,
+            unit,
+            fingerprint,
+        });
+        Some(chunk)
+    }
+
+    /// Copies a block into the open data segment, compressed where that saves enough.
+    fn push_block(&self, stream: StreamId, data: &[u8], checksum: u64) -> Unit {
         let mut reducer = self.reduce.reducer.borrow_mut();
         let unit = match reducer.compress(stream, data, self.reduction(stream).compression) {
             None => {
@@ -513,23 +537,27 @@ impl Shard {
             }
         };
         self.counters.add_stored(unit.stored_len);
-        let chunk = self.trees.borrow_mut().fresh_chunk();
-        if let Some(fingerprint) = fingerprint {
-            let segment = self.drain.writer.borrow().slot();
-            self.dedup.borrow_mut().learn(fingerprint, chunk, segment);
-        }
-        push(SummaryEntry::Data {
-            chunk,
-            stream,
-            block,
-            wseq,
-            cut,
-            class,
-            bypassed,
-            unit,
-            fingerprint,
-        });
-        Some(chunk)
+        unit
+    }
+
+    /// Learns what a chunk in the open data segment holds.
+    fn note_stored(
+        &self,
+        stream: StreamId,
+        chunk: ChunkId,
+        (fingerprint, checksum): (Option<Fingerprint>, u64),
+    ) {
+        let is_auto = self.reduction(stream).dedup == Dedup::Auto;
+        let Some(fingerprint) = fingerprint else {
+            if is_auto {
+                self.drain.samples_only.set(true);
+            }
+            return;
+        };
+        self.note_looked_up(stream, false);
+        let segment = self.drain.writer.borrow().slot();
+        let is_hook = is_auto && is_sample(checksum);
+        self.dedup.borrow_mut().learn(fingerprint, chunk, segment, is_hook);
     }
 
     /// Blocks of a stream that are some 50 µs of work, or one that is more.
@@ -608,6 +636,7 @@ impl Shard {
         self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
         tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "data segment sealed");
         self.counters.add_data_segment(&sealed);
+        self.dedup.borrow_mut().note_sealed(sealed.id.number, self.drain.samples_only.take());
         self.drain.frees.set(false);
         self.drain.refused.set(false);
         self.drain.grants_wait.set(false);

@@ -37,6 +37,7 @@ mod reduce;
 mod references;
 mod reservations;
 mod reserves;
+mod sampling;
 mod shard;
 mod transaction;
 pub mod tree;

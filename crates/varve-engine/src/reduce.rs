@@ -12,12 +12,14 @@ use varve_logstore::format::summary::Codec;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::UNIT_ALIGN;
 use varve_stdx::{Fingerprinter, looks_random};
-use varve_types::{Compression, PoolId, Reduction, StreamId};
+use varve_types::{Compression, Dedup, PoolId, Reduction, StreamId};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::Shard;
+use crate::admission::Credits;
 use crate::config::BLOCK_BYTES;
 use crate::hash::HashMap;
+use crate::sampling::{Fingerprinted, Sampling};
 
 /// Stored bytes of a compressed block at most (L1): stored in units of 512 B, it saves one of eight.
 const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
@@ -34,6 +36,10 @@ pub(crate) struct Reduce {
     pub(crate) fingerprinter: Fingerprinter,
     /// Of the streams for which another reduction than the default was asked.
     pub(crate) wishes: RefCell<HashMap<StreamId, Reduction>>,
+    /// Of the streams that are deduplicated where it pays.
+    samplings: RefCell<HashMap<StreamId, Sampling>>,
+    /// Held by the one that fingerprints a stored segment: it has all of it in memory.
+    pub(crate) learn_gate: Credits,
 }
 
 impl Reduce {
@@ -43,7 +49,16 @@ impl Reduce {
             reducer: RefCell::new(Reducer::new()),
             fingerprinter: Fingerprinter::new(&key),
             wishes: RefCell::default(),
+            samplings: RefCell::default(),
+            learn_gate: Credits::new(1),
         }
+    }
+
+    /// Forgets a stream.
+    pub(crate) fn forget(&self, stream: StreamId) {
+        self.wishes.borrow_mut().remove(&stream);
+        self.samplings.borrow_mut().remove(&stream);
+        self.reducer.borrow_mut().forget(stream);
     }
 }
 
@@ -61,6 +76,25 @@ impl Shard {
             return Reduction::OFF; // V2 of the reservations.
         }
         self.reduce.wishes.borrow().get(&stream).copied().unwrap_or(self.config.reduction)
+    }
+
+    /// Which blocks of a stream are fingerprinted now.
+    pub(crate) fn fingerprinted(&self, stream: StreamId) -> Fingerprinted {
+        match self.reduction(stream).dedup {
+            Dedup::Off => Fingerprinted::None,
+            Dedup::On => Fingerprinted::All,
+            Dedup::Auto => {
+                let samplings = self.reduce.samplings.borrow();
+                samplings.get(&stream).copied().unwrap_or_default().fingerprinted()
+            }
+        }
+    }
+
+    /// A fingerprinted block of a stream was stored, or found: where dedup is automatic, that decides how it goes on.
+    pub(crate) fn note_looked_up(&self, stream: StreamId, is_found: bool) {
+        if self.reduction(stream).dedup == Dedup::Auto {
+            self.reduce.samplings.borrow_mut().entry(stream).or_default().note(is_found);
+        }
     }
 }
 

@@ -466,8 +466,7 @@ impl Shard {
         let frame = self.lane().append(Rc::new(self.bare_record(header)));
         self.mark.wanted.set(true);
         self.tell_names_gone();
-        self.reduce.wishes.borrow_mut().remove(&stream);
-        self.reduce.reducer.borrow_mut().forget(stream);
+        self.reduce.forget(stream);
         self.wait_frame(&frame).await?;
         if self.reservations.promises_to(stream) {
             self.release_reservation(stream).await?; // What a crash leaves of it is released when the pool is served.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use varve_types::{Compression, Reduction};
+use varve_types::{Compression, Dedup, Reduction};
 
 use crate::acl::Acl;
 use crate::error::Result;
@@ -28,8 +28,8 @@ pub struct Settings {
     pub quota_objects: u64,
     /// Requests are logged.
     pub access_log: bool,
-    /// Whether blocks of its objects that are stored already are stored only once; none: the default of [`Reduction`].
-    pub dedup: Option<bool>,
+    /// Whether equal blocks of its objects are stored once; none: the default of [`Reduction`].
+    pub dedup: Option<Dedup>,
     /// How blocks of its objects are compressed; none: the default of [`Reduction`].
     pub compression: Option<Compression>,
     /// What clients configured, as they wrote it: checked XML or JSON.
@@ -118,6 +118,7 @@ impl Document {
 
 const DEDUP_OFF: u64 = 1;
 const DEDUP_ON: u64 = 2;
+const DEDUP_AUTO: u64 = 3;
 
 const COMPRESSION_OFF: u64 = 1;
 const COMPRESSION_LZ4: u64 = 2;
@@ -180,7 +181,12 @@ impl Settings {
             out.number(ACCESS_LOG, 1);
         }
         if let Some(dedup) = self.dedup {
-            out.number(DEDUP, if dedup { DEDUP_ON } else { DEDUP_OFF });
+            let number = match dedup {
+                Dedup::Off => DEDUP_OFF,
+                Dedup::On => DEDUP_ON,
+                Dedup::Auto => DEDUP_AUTO,
+            };
+            out.number(DEDUP, number);
         }
         if let Some(compression) = self.compression {
             out.number(COMPRESSION, compression_number(compression));
@@ -212,8 +218,9 @@ impl Settings {
                 ACCESS_LOG => found.access_log = fields.number(value)? != 0,
                 DEDUP => {
                     found.dedup = match fields.number(value)? {
-                        DEDUP_OFF => Some(false),
-                        DEDUP_ON => Some(true),
+                        DEDUP_OFF => Some(Dedup::Off),
+                        DEDUP_ON => Some(Dedup::On),
+                        DEDUP_AUTO => Some(Dedup::Auto),
                         _ => return Err(fields.damaged()),
                     };
                 }
@@ -249,7 +256,7 @@ mod tests {
             quota_bytes: 1 << 40,
             quota_objects: 7,
             access_log: true,
-            dedup: Some(true),
+            dedup: Some(Dedup::On),
             compression: Some(Compression::Zstd(7)),
             documents: Document::ALL
                 .into_iter()
@@ -273,7 +280,7 @@ mod tests {
         let default = Reduction::default();
         assert_eq!(Settings::reduction_in(&Settings::default().encode()), default);
         assert_eq!(Settings::reduction_in(b"damaged"), default);
-        for dedup in [None, Some(false), Some(true)] {
+        for dedup in [None, Some(Dedup::Off), Some(Dedup::On), Some(Dedup::Auto)] {
             for compression in
                 [None, Some(Compression::Off), Some(Compression::Lz4), Some(Compression::Zstd(1))]
             {

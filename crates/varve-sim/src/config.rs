@@ -2,7 +2,7 @@
 
 use varve_media::SimLatency;
 use varve_stdx::Rng;
-use varve_types::{Compression, PoolId, Reduction, ShardId};
+use varve_types::{Compression, Dedup, PoolId, Reduction, ShardId};
 
 use varve_engine::ShardConfig;
 
@@ -128,7 +128,7 @@ fn block_cache_bytes(rng: &mut Rng, seed: u64) -> usize {
 }
 
 fn any_reduction(rng: &mut Rng) -> Reduction {
-    let dedup = rng.chance(1, 2);
+    let dedup = pick(rng, &[Dedup::Off, Dedup::On, Dedup::Auto, Dedup::Auto]);
     let codecs = [Compression::Off, Compression::Lz4, Compression::Lz4, Compression::Zstd(1)];
     Reduction { dedup, compression: pick(rng, &codecs) }
 }
@@ -204,7 +204,7 @@ impl WorldConfig {
     pub fn sharing(seed: u64) -> Self {
         let spread = Self::spread(seed);
         Self {
-            reduction: Reduction { dedup: true, ..spread.reduction },
+            reduction: Reduction { dedup: Dedup::On, ..spread.reduction },
             duplicate_percent: 90,
             dedup_index_bytes: 1 << 20,
             object_percent: 0,

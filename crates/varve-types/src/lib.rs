@@ -11,4 +11,4 @@ pub use error::ErrorKind;
 pub use id::{
     CellId, ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, StreamId, WriteSeq,
 };
-pub use reduction::{Compression, Reduction, UnknownCompression};
+pub use reduction::{Compression, Dedup, Reduction, UnknownCompression, UnknownDedup};

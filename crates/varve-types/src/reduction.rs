@@ -6,21 +6,68 @@ use std::str::FromStr;
 /// What reduction a stream wants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reduction {
-    /// Blocks that are stored already are not stored again.
-    pub dedup: bool,
+    /// Whether blocks that are stored already are stored again.
+    pub dedup: Dedup,
     /// How blocks are compressed.
     pub compression: Compression,
 }
 
 impl Reduction {
     /// Nothing: blocks are stored as they are.
-    pub const OFF: Self = Self { dedup: false, compression: Compression::Off };
+    pub const OFF: Self = Self { dedup: Dedup::Off, compression: Compression::Off };
 }
 
 impl Default for Reduction {
     /// What streams get that ask for nothing else: LZ4, which gives up early where there is nothing to gain.
     fn default() -> Self {
-        Self { dedup: false, compression: Compression::Lz4 }
+        Self { dedup: Dedup::default(), compression: Compression::default() }
+    }
+}
+
+/// Whether equal blocks are stored once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Dedup {
+    /// Every block is stored.
+    #[default]
+    Off,
+    /// Where a sample of the blocks shows that it pays.
+    Auto,
+    /// Equal blocks are stored once.
+    On,
+}
+
+impl Dedup {
+    /// All settings, in the order in which they are offered.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::On, Self::Off];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Auto => "auto",
+            Self::On => "on",
+        }
+    }
+}
+
+impl fmt::Display for Dedup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A word that names no deduplication setting.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("unknown dedup setting `{0}`: use auto, on or off")]
+pub struct UnknownDedup(String);
+
+impl FromStr for Dedup {
+    type Err = UnknownDedup;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = Self::ALL.into_iter().find(|dedup| dedup.word() == text);
+        named.ok_or_else(|| UnknownDedup(text.to_owned()))
     }
 }
 
@@ -79,6 +126,16 @@ impl FromStr for Compression {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dedup_settings_are_read_as_they_are_written() {
+        for dedup in Dedup::ALL {
+            assert_eq!(dedup.to_string().parse(), Ok(dedup));
+        }
+        for word in ["", "Auto", "true", "yes"] {
+            assert!(word.parse::<Dedup>().is_err(), "{word}");
+        }
+    }
 
     #[test]
     fn compressions_are_read_as_they_are_written() {

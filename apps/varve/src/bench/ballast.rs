@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateVolume};
 use varve_tool_bench::{LoadSpec, Target};
-use varve_types::ByteCount;
+use varve_types::{ByteCount, Dedup};
 
 use super::scale::server;
 use crate::age::now_unix_ms;
@@ -63,7 +63,7 @@ impl Ballast {
             name: name.clone(),
             size_bytes,
             block_size_bytes: None,
-            dedup: Some(false),
+            dedup: Some(Dedup::Off),
             compression: None,
             quota_bytes: None,
             reservation: None,

@@ -1,6 +1,7 @@
 //! Volumes of a daemon that a run makes for itself, one for each job, and removes; with clones that drift apart and snapshots while it runs.
 
 use std::time::Duration;
+use varve_types::Dedup;
 
 use hyper::Method;
 use varve_access_admin::v1::{self, CloneVolume, CreateSnapshots, CreateVolume};
@@ -129,7 +130,7 @@ impl Fleet {
             name: name.to_owned(),
             size_bytes: self.goal.size_bytes,
             block_size_bytes: None,
-            dedup: self.goal.work.own_percent.map(|_| true),
+            dedup: self.goal.work.own_percent.map(|_| Dedup::On),
             compression: None,
             quota_bytes: None,
             reservation: None,

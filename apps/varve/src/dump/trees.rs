@@ -172,7 +172,7 @@ fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Outp
             json!({
                 "shard": shard.0, "kind": "volume", "volume": volume.name, "namespace": volume.namespace,
                 "stream": volume.id, "size_bytes": volume.size_bytes, "block_size_bytes": volume.block_size_bytes,
-                "created_unix_ms": volume.created_unix_ms, "dedup": volume.dedup,
+                "created_unix_ms": volume.created_unix_ms, "dedup": volume.dedup.word(),
                 "compression": volume.compression.to_string(), "placement": generation, "seed": seed,
                 "quota_bytes": volume.quota_bytes, "reserved_bytes": volume.reserved_bytes, "exclusive": volume.exclusive, "origin": volume.origin, "receiving": volume.receiving.map(|identity| identity.to_string()),
             })
@@ -180,7 +180,7 @@ fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Outp
         || {
             let (name, id, size) = (&volume.name, volume.id, volume.size_bytes);
             let (block, created) = (volume.block_size_bytes, volume.created_unix_ms);
-            let (dedup, compression) = (cli::on_off(volume.dedup), volume.compression);
+            let (dedup, compression) = (volume.dedup, volume.compression);
             let origin = volume.origin.as_ref().map(|origin| format!(" origin {origin}"));
             let receiving = volume.receiving.map(|identity| format!(" receiving {identity}"));
             let (origin, receiving) = (origin.unwrap_or_default(), receiving.unwrap_or_default());

@@ -108,9 +108,9 @@ fn changes_of_nothing_or_to_the_unknown_are_misuse() {
     let api = Api::start();
     let said = api.varve(&["volume", "set", "busy"]).refused(2);
     assert!(said.contains("nothing to change in volume `busy`"), "{said}");
-    assert!(said.contains("try: say --dedup on|off"), "{said}");
+    assert!(said.contains("try: say --dedup auto|on|off"), "{said}");
     let said = api.varve(&["volume", "set", "busy", "--dedup", "yes"]).refused(2);
-    assert!(said.contains("possible values: on, off"), "{said}");
+    assert!(said.contains("possible values: auto, on, off"), "{said}");
     for unknown in ["gzip", "lz4:1", "zstd:20"] {
         let said = api.varve(&["volume", "set", "busy", "--compression", unknown]).refused(2);
         assert!(said.contains("use off, lz4, zstd or zstd:LEVEL"), "{said}");
@@ -146,7 +146,18 @@ fn blocks(runs: &[Value]) -> Vec<(u64, u64)> {
 fn what_an_open_volume_writes_follows_the_change_and_what_is_stored_stays() {
     let home = Home::new();
     let daemon = home.serve(&[]);
-    home.varve(&["volume", "create", "v", "--size", "64MiB", "--compression", "off"]).ok();
+    home.varve(&[
+        "volume",
+        "create",
+        "v",
+        "--size",
+        "64MiB",
+        "--dedup",
+        "off",
+        "--compression",
+        "off",
+    ])
+    .ok();
     let mut client = home.connect("v");
     let mut parts = (0u64..).map(|part| part * (LARGE * BLOCK) as u64);
     let mut write = |bytes: Vec<u8>| client.write(parts.next().unwrap(), &bytes);

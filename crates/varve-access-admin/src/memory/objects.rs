@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard};
 
 use axum::body::Bytes;
-use varve_types::{ErrorKind, Reduction};
+use varve_types::{Dedup, ErrorKind, Reduction};
 
 use super::bucket_moves::Contents;
 use super::{CREATED_UNIX_MS, ready, refusal};
@@ -236,7 +236,7 @@ impl MemoryObjects {
     pub(super) fn spaces(&self) -> Vec<BucketSpace> {
         let space = |bucket: &Bucket| {
             let logical_bytes = bucket.object_bytes;
-            let distinct_bytes = logical_bytes / if bucket.dedup { 2 } else { 1 };
+            let distinct_bytes = logical_bytes / if bucket.dedup == Dedup::On { 2 } else { 1 };
             BucketSpace {
                 name: bucket.name.clone(),
                 logical_bytes,

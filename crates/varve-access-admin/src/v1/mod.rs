@@ -6,6 +6,7 @@ pub mod bulk;
 mod checks;
 mod clients;
 mod compression;
+mod dedup;
 mod encoded;
 mod object_endpoints;
 mod object_routes;

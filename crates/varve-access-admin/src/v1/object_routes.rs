@@ -163,7 +163,7 @@ pub(super) async fn change_bucket(
         quota_bytes = bucket.quota_bytes,
         quota_objects = bucket.quota_objects,
         access_log = bucket.access_log,
-        dedup = bucket.dedup,
+        dedup = %bucket.dedup,
         compression = %bucket.compression,
         "bucket changed"
     );

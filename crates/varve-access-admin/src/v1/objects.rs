@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use varve_types::Compression;
+use varve_types::{Compression, Dedup};
 
 use crate::v1::bucket_moves::ArrivingBucket;
-use crate::v1::compression;
 use crate::v1::types::VolumeMove;
+use crate::v1::{compression, dedup};
 
 /// A user of S3.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
@@ -159,9 +159,10 @@ pub struct Bucket {
     /// Whether requests are logged.
     #[serde(default)]
     pub access_log: bool,
-    /// Whether blocks of objects written from now on are deduplicated.
-    #[serde(default)]
-    pub dedup: bool,
+    /// Whether blocks of objects written from now on are deduplicated: `"auto"` (where it pays), `true` or `false`.
+    #[serde(default, with = "dedup::setting")]
+    #[schema(value_type = dedup::DedupSetting)]
+    pub dedup: Dedup,
     /// How blocks of objects written from now on are compressed: `off`, `lz4` or `zstd:LEVEL`.
     #[serde(default, with = "compression::text")]
     #[schema(value_type = String)]
@@ -216,9 +217,10 @@ pub struct CreateBucket {
     /// Most objects, 0 for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_objects: Option<u64>,
-    /// Whether blocks of its objects are deduplicated; they are not when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dedup: Option<bool>,
+    /// Whether blocks of its objects are deduplicated: `"auto"` (where it pays), `true` or `false`; `false` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
+    #[schema(value_type = Option<dedup::DedupSetting>)]
+    pub dedup: Option<Dedup>,
     /// How blocks of its objects are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19; `lz4` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
@@ -241,9 +243,10 @@ pub struct ChangeBucket {
     /// Whether requests are logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_log: Option<bool>,
-    /// Whether blocks of objects written from now on are deduplicated. What is stored stays as it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dedup: Option<bool>,
+    /// Whether blocks of objects written from now on are deduplicated: `"auto"` (where it pays), `true` or `false`. What is stored stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
+    #[schema(value_type = Option<dedup::DedupSetting>)]
+    pub dedup: Option<Dedup>,
     /// How blocks of objects written from now on are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19. What is stored stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]

@@ -15,6 +15,7 @@ use crate::v1::bucket_moves::{
 };
 use crate::v1::checks::{CheckReport, CheckState, CheckStatus};
 use crate::v1::clients::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
+use crate::v1::dedup::DedupSetting;
 use crate::v1::encoded::Base64;
 use crate::v1::object_endpoints;
 use crate::v1::objects::{
@@ -518,6 +519,7 @@ fn schemas() -> Value {
     add::<CreateSnapshots>(&mut all);
     add::<CreateUser>(&mut all);
     add::<CreateVolume>(&mut all);
+    add::<DedupSetting>(&mut all);
     add::<DisconnectClients>(&mut all);
     add::<DisconnectedClients>(&mut all);
     add::<Drive>(&mut all);

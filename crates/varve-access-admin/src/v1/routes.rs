@@ -227,7 +227,7 @@ async fn change_volume(
     tracing::info!(
         volume = volume.name,
         size_bytes = volume.size_bytes,
-        dedup = volume.dedup,
+        dedup = %volume.dedup,
         compression = %volume.compression,
         quota_bytes = volume.quota_bytes,
         reserved_bytes = volume.reserved_bytes,

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use varve_types::Compression;
+use varve_types::{Compression, Dedup};
 
-use crate::v1::compression;
+use crate::v1::{compression, dedup};
 
 /// What the daemon is doing now.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
@@ -373,8 +373,10 @@ pub struct Volume {
     pub created_unix_ms: u64,
     /// Clients that have it open now.
     pub openers: u64,
-    /// Whether blocks written from now on are deduplicated.
-    pub dedup: bool,
+    /// Whether blocks written from now on are deduplicated: `"auto"` (where it pays), `true` or `false`.
+    #[serde(with = "dedup::setting")]
+    #[schema(value_type = dedup::DedupSetting)]
+    pub dedup: Dedup,
     /// How blocks written from now on are compressed: `off`, `lz4` or `zstd:LEVEL`.
     #[serde(with = "compression::text")]
     #[schema(value_type = String)]
@@ -487,9 +489,10 @@ pub struct CreateVolume {
     /// Block size that clients are told to prefer, in bytes; 4096 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_size_bytes: Option<u32>,
-    /// Whether its blocks are deduplicated; they are not when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dedup: Option<bool>,
+    /// Whether its blocks are deduplicated: `"auto"` (where it pays), `true` or `false`; `false` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
+    #[schema(value_type = Option<dedup::DedupSetting>)]
+    pub dedup: Option<Dedup>,
     /// How its blocks are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19; `lz4` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
@@ -518,9 +521,10 @@ pub struct ChangeVolume {
     /// Allows a smaller size, which drops what lies beyond it.
     #[serde(default)]
     pub allow_shrink: bool,
-    /// Whether blocks written from now on are deduplicated. What is stored stays as it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dedup: Option<bool>,
+    /// Whether blocks written from now on are deduplicated: `"auto"` (where it pays), `true` or `false`. What is stored stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
+    #[schema(value_type = Option<dedup::DedupSetting>)]
+    pub dedup: Option<Dedup>,
     /// How blocks written from now on are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19. What is stored stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]

@@ -72,7 +72,7 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
             "receiveVersions" => Some(json!({"expects": arriving(), "changes": []})),
             "addUsersAndKeys" => Some(json!({"key_check": "", "users": [], "keys": []})),
             "disconnectVolumeClients" => Some(json!({})),
-            "changeVolume" => Some(json!({"size_bytes": 1u64 << 40, "dedup": true})),
+            "changeVolume" => Some(json!({"size_bytes": 1u64 << 40, "dedup": "on"})),
             _ => None,
         };
         let method = endpoint.method.to_uppercase();

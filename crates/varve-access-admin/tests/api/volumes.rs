@@ -66,14 +66,17 @@ async fn reduction_is_chosen_and_changed_part_by_part() {
     let reduction = |body: &Value| (body["dedup"].clone(), body["compression"].clone());
     let (_, plain) = server.call("GET", "/v1/volumes/busy", None).await;
     assert_eq!(reduction(&plain), (json!(false), json!("lz4")));
-    let spec = json!({"name": "vm1", "size_bytes": 4096, "dedup": true, "compression": "zstd"});
+    let spec = json!({"name": "vm1", "size_bytes": 4096, "dedup": "on", "compression": "zstd"});
     let (status, made) = server.call("POST", "/v1/volumes", Some(spec)).await;
     assert_eq!((status, reduction(&made)), (201, (json!(true), json!("zstd:3"))));
     for (change, expected) in [
         (json!({"compression": "zstd:19"}), (json!(true), json!("zstd:19"))),
+        (json!({"dedup": "auto"}), (json!("auto"), json!("zstd:19"))),
+        (json!({"dedup": "off"}), (json!(false), json!("zstd:19"))),
+        (json!({"dedup": true}), (json!(true), json!("zstd:19"))),
         (json!({"dedup": false}), (json!(false), json!("zstd:19"))),
         (json!({"size_bytes": 8192}), (json!(false), json!("zstd:19"))),
-        (json!({"dedup": true, "compression": "off"}), (json!(true), json!("off"))),
+        (json!({"dedup": "on", "compression": "off"}), (json!(true), json!("off"))),
     ] {
         let (status, changed) = server.call("PATCH", "/v1/volumes/vm1", Some(change)).await;
         assert_eq!((status, reduction(&changed)), (200, expected));
@@ -99,7 +102,8 @@ async fn changes_of_nothing_or_to_the_unknown_are_refused() {
         json!({"size_bytes": 2u64 << 30, "compression": "gzip"}),
         json!({"size_bytes": 2u64 << 30, "compression": "zstd:20"}),
         json!({"size_bytes": 2u64 << 30, "compression": 3}),
-        json!({"size_bytes": 2u64 << 30, "dedup": "on"}),
+        json!({"size_bytes": 2u64 << 30, "dedup": "maybe"}),
+        json!({"size_bytes": 2u64 << 30, "dedup": 1}),
     ] {
         let (status, body) = server.call("PATCH", "/v1/volumes/busy", Some(unknown)).await;
         assert_eq!((status, kind(&body)), (400, "invalid"));
@@ -110,7 +114,7 @@ async fn changes_of_nothing_or_to_the_unknown_are_refused() {
     let message = body["message"].as_str().unwrap();
     assert!(message.contains("unknown compression `gzip`: use off, lz4, zstd"), "{message}");
     assert_eq!(server.call("GET", "/v1/volumes/busy", None).await, (200, before));
-    let policy = json!({"dedup": true});
+    let policy = json!({"dedup": "on"});
     assert_eq!(server.call("PATCH", "/v1/volumes/none", Some(policy)).await.0, 404);
 }
 

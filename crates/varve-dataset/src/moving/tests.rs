@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use varve_stdx::AlignedBuf;
-use varve_types::ErrorKind;
+use varve_types::{Dedup, ErrorKind};
 
 use super::{Move, MoveState, Seen};
 use crate::open::{Gate, Opening};
@@ -37,7 +37,7 @@ async fn last_snapshot(life: &Life) {
 async fn assert_unchangeable(datasets: &Datasets, name: &str) {
     let fenced = ErrorKind::Fenced;
     assert_eq!(kind(datasets.resize_volume(name, MIB).await), fenced);
-    assert_eq!(kind(datasets.set_reduction(name, Some(true), None).await), fenced);
+    assert_eq!(kind(datasets.set_reduction(name, Some(Dedup::On), None).await), fenced);
     assert_eq!(kind(datasets.set_quota(name, Some(MIB)).await), fenced);
     assert_eq!(kind(datasets.set_reservation(name, true).await), fenced);
     assert_eq!(kind(datasets.rollback(&format!("{name}@s")).await), fenced);

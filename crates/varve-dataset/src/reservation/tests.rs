@@ -3,7 +3,7 @@
 use futures_util::future::join;
 use varve_dispatch::{ReservationChange, Route, StreamPlacement};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ErrorKind, StreamId};
+use varve_types::{Dedup, ErrorKind, StreamId};
 
 use crate::rig::{Life, MIB, Rig, VOLUME_BYTES, volume_spec};
 use crate::{Error, Result, Volume, VolumeInfo, VolumeSpec};
@@ -13,7 +13,8 @@ const PIECE: u64 = 64 << 10;
 const RESERVED_BYTES: u64 = 12 * MIB;
 
 async fn create(life: &Life, name: &str, size_bytes: u64) -> Result<VolumeInfo> {
-    let spec = VolumeSpec { size_bytes, dedup: Some(true), reserved: true, ..volume_spec(name) };
+    let spec =
+        VolumeSpec { size_bytes, dedup: Some(Dedup::On), reserved: true, ..volume_spec(name) };
     life.datasets().create_volume(spec).await
 }
 

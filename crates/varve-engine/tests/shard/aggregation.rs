@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Compression, Reduction, StreamId};
+use varve_types::{Compression, Dedup, Reduction, StreamId};
 
 use crate::pool::{MIB, Shape};
 use crate::reduction::{BLOCK, random_blocks, with_shape};
@@ -20,7 +20,7 @@ fn shape(compression: Compression) -> Shape {
         checkpoint_entries: 1_000_000,
         write_blocks_max: 1,
         volume_percent: 0,
-        reduction: Reduction { dedup: false, compression },
+        reduction: Reduction { dedup: Dedup::Off, compression },
         index_bytes: 1 << 20,
     }
 }

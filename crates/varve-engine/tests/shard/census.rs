@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 
 use varve_engine::{Census, FamilyCensus, ForeignNames, Holding, MapItem, StreamCensus};
 use varve_stdx::Rng;
-use varve_types::{ByteRange, ChunkId, Compression, Reduction, StreamId};
+use varve_types::{ByteRange, ChunkId, Compression, Dedup, Reduction, StreamId};
 
 use crate::pool::Shape;
 use crate::reduction::{BLOCK, Pool, random_blocks, shape, with_shape, with_shard};
 
-const REDUCED: Reduction = Reduction { dedup: true, compression: Compression::Lz4 };
+const REDUCED: Reduction = Reduction { dedup: Dedup::On, compression: Compression::Lz4 };
 
 /// Blocks of a volume: several leaves of its map, below a page of their own.
 const BLOCKS: u64 = 2000;

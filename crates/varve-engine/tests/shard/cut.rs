@@ -2,13 +2,14 @@
 
 use futures_util::future::join;
 use varve_engine::{CutId, CutPair, DiffRun};
-use varve_types::{ByteRange, Reduction, StreamId};
+use varve_types::{ByteRange, Dedup, Reduction, StreamId};
 
 use crate::reduction::{BLOCK, Pool, random_blocks, shape, with_shape, with_shard};
 
 const SOURCE: StreamId = StreamId::new(1);
 const COPY: StreamId = StreamId::new(2);
-const PLAIN: Reduction = Reduction { dedup: false, compression: varve_types::Compression::Off };
+const PLAIN: Reduction =
+    Reduction { dedup: Dedup::Off, compression: varve_types::Compression::Off };
 
 impl Pool {
     pub(crate) async fn cut(&self, source: StreamId, copy: StreamId) {

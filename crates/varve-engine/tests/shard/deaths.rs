@@ -13,7 +13,7 @@ use varve_engine::{BLOCK_BYTES, ForeignNames, Shard};
 use varve_media::Media;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Compression, Reduction, StreamId};
+use varve_types::{Compression, Dedup, Reduction, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -116,7 +116,7 @@ fn a_crash_neither_loses_deaths_nor_makes_any() {
 
 #[test]
 fn what_waits_to_be_folded_is_shared_only_if_it_is_shared_already() {
-    let dedup = Reduction { dedup: true, compression: Compression::Off };
+    let dedup = Reduction { dedup: Dedup::On, compression: Compression::Off };
     let shape = Shape { reduction: dedup, checkpoint_entries: 1_000_000, ..SHAPE };
     let mut sim = SimLoop::new(5);
     let reactor = sim.handle();

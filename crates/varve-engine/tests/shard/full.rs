@@ -12,7 +12,7 @@ use varve_engine::{BLOCK_BYTES, Error, ReadPart, Shard};
 use varve_media::Disk;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, Compression, Reduction, StreamId};
+use varve_types::{ByteRange, Compression, Dedup, Reduction, StreamId};
 
 const BLOCK: u64 = 4096;
 const STREAM: StreamId = StreamId::new(1);
@@ -150,7 +150,7 @@ fn a_trim_gives_space_wherever_it_comes_to_stand() {
 
 #[test]
 fn a_pool_full_of_compressed_blocks_goes_on() {
-    let lz4 = Reduction { dedup: false, compression: Compression::Lz4 };
+    let lz4 = Reduction { dedup: Dedup::Off, compression: Compression::Lz4 };
     let base = Shape { reduction: lz4, volume_percent: 300, ..SMALL };
     for shape in [base, Shape { write_blocks_max: 64, segment_bytes: 256 << 10, ..base }] {
         overwrite_and_trim(shape, 6, 3);

@@ -13,6 +13,7 @@ mod pool;
 mod read_cache;
 mod reduction;
 mod reservations;
+mod sampling;
 mod transactions;
 mod verify;
 mod versions;

@@ -7,14 +7,14 @@ use hashbrown::HashSet;
 use varve_engine::{BLOCK_BYTES, Error, MarkReport, MarkWish};
 use varve_reactor::Nanos;
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Compression, Reduction, StreamId};
+use varve_types::{Compression, Dedup, Reduction, StreamId};
 
 use crate::pool::Shape;
 use crate::reduction::{BLOCK, Pool, shape, with_shape};
 
 const ONE: StreamId = StreamId::new(1);
 const OTHER: StreamId = StreamId::new(2);
-const DEDUP: Reduction = Reduction { dedup: true, compression: Compression::Off };
+const DEDUP: Reduction = Reduction { dedup: Dedup::On, compression: Compression::Off };
 const LOOK_NS: u64 = 500_000_000;
 
 fn unique(rng: &mut Rng) -> AlignedBuf {

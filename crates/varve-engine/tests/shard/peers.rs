@@ -16,7 +16,7 @@ use varve_logstore::format::root::ShardRoot;
 use varve_media::{Media, RootKey};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice};
-use varve_types::{ByteRange, ChunkId, Compression, Reduction, ShardId, StreamId};
+use varve_types::{ByteRange, ChunkId, Compression, Dedup, Reduction, ShardId, StreamId};
 
 use crate::pool::{Shape, disk_for, format, open_with_peers, try_open};
 use crate::reduction::{BLOCK, random_blocks, read, shape, write};
@@ -158,7 +158,7 @@ struct Pair {
     shape: Shape,
 }
 
-const DEDUP: Reduction = Reduction { dedup: true, compression: Compression::Off };
+const DEDUP: Reduction = Reduction { dedup: Dedup::On, compression: Compression::Off };
 
 /// Runs `test` on two shards of a new pool.
 fn with_pair(test: impl AsyncFnOnce(Pair) + 'static) {

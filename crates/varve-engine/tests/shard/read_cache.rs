@@ -1,6 +1,6 @@
 //! What reads leave in memory, and what they take from there.
 
-use varve_types::{Compression, Reduction, StreamId};
+use varve_types::{Compression, Dedup, Reduction, StreamId};
 
 use crate::pool::{MIB, Shape};
 use crate::reduction::{Pool, random_blocks, shape, with_shape, with_shard};
@@ -10,7 +10,7 @@ const ONE: StreamId = StreamId::new(1);
 #[test]
 fn small_reads_are_kept_and_large_ones_pass_by() {
     for compression in [Compression::Off, Compression::Lz4] {
-        with_shard(Reduction { dedup: false, compression }, async |mut pool: Pool| {
+        with_shard(Reduction { dedup: Dedup::Off, compression }, async |mut pool: Pool| {
             let mut data = random_blocks(1, 64);
             data[..20 * 4096].fill(b'y'); // Compressible, where that is wanted.
             pool.write(ONE, 0, &data).await;
@@ -43,7 +43,7 @@ fn small_reads_are_kept_and_large_ones_pass_by() {
 fn a_large_cache_keeps_large_reads_and_writes_as_a_whole() {
     const BLOCKS: usize = 32;
     for compression in [Compression::Off, Compression::Lz4] {
-        let reduction = Reduction { dedup: false, compression };
+        let reduction = Reduction { dedup: Dedup::Off, compression };
         let shape = Shape { memory_bytes: 2048 * MIB, ..shape(reduction) };
         with_shape(shape, async |mut pool: Pool| {
             let mut data = random_blocks(1, 3 * BLOCKS);

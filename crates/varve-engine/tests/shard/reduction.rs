@@ -8,12 +8,12 @@ use varve_engine::{BLOCK_BYTES, ReadPart, Shard};
 use varve_media::Media;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, Compression, Reduction, StreamId};
+use varve_types::{ByteRange, Compression, Dedup, Reduction, StreamId};
 
 const ONE: StreamId = StreamId::new(1);
 const OTHER: StreamId = StreamId::new(2);
 pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
-const DEDUP: Reduction = Reduction { dedup: true, compression: Compression::Off };
+const DEDUP: Reduction = Reduction { dedup: Dedup::On, compression: Compression::Off };
 /// Bytes of a unit beside its stored ones: its entry.
 const ENTRY: u64 = 64;
 
@@ -128,7 +128,7 @@ fn half_random(seed: u64, blocks: usize) -> Vec<u8> {
 #[test]
 fn compressed_blocks_take_less_and_are_read_back() {
     for compression in [Compression::Lz4, Compression::Zstd(3)] {
-        let reduction = Reduction { dedup: false, compression };
+        let reduction = Reduction { dedup: Dedup::Off, compression };
         with_shard(reduction, async move |mut pool: Pool| {
             let (half, random) = (half_random(1, 700), random_blocks(2, 100));
             for (index, block) in half.chunks(BLOCK_BYTES).enumerate() {
@@ -195,7 +195,8 @@ fn a_policy_can_be_changed_while_data_are_written() {
         let data = half_random(7, 64);
         pool.write(ONE, 0, &data).await;
         pool.shard.apply_acknowledged().await.expect("apply");
-        pool.shard.set_reduction(ONE, Reduction { dedup: true, compression: Compression::Lz4 });
+        pool.shard
+            .set_reduction(ONE, Reduction { dedup: Dedup::On, compression: Compression::Lz4 });
         pool.write(ONE, 100, &data).await;
         pool.write(ONE, 200, &data).await;
         pool.shard.apply_acknowledged().await.expect("apply");

@@ -15,7 +15,7 @@ use varve_engine::{
 use varve_media::{Drive, DriveDisks, DriveOptions, MemDisk};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, Compression, Reduction, ShardId, StreamId};
+use varve_types::{ByteRange, Compression, Dedup, Reduction, ShardId, StreamId};
 
 use crate::pool::{MIB, Shape, disk_for, format, open_configured};
 
@@ -35,7 +35,7 @@ const SMALL: Shape = Shape {
     checkpoint_entries: 1_000,
     write_blocks_max: 1,
     volume_percent: 0,
-    reduction: Reduction { dedup: true, compression: Compression::Lz4 },
+    reduction: Reduction { dedup: Dedup::On, compression: Compression::Lz4 },
     index_bytes: 1 << 20,
 };
 

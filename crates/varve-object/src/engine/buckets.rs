@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::OwnedMutexGuard;
 use varve_dataset::{BucketOwner, Move, bucket_owners, create_bucket_owner, remove_bucket_owner};
-use varve_types::{Reduction, ShardId, StreamId};
+use varve_types::{Dedup, Reduction, ShardId, StreamId};
 
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
@@ -64,14 +64,17 @@ impl BucketTable {
 
     fn reduction_of(&self, bucket: &Bucket) -> Reduction {
         let reduction = (self.reduction_in)(&bucket.record);
-        Reduction { dedup: reduction.dedup && !bucket.options.private_copy, ..reduction }
+        if bucket.options.private_copy {
+            return Reduction { dedup: Dedup::Off, ..reduction };
+        }
+        reduction
     }
 
     /// How blocks of a bucket are reduced from now on. What belongs to no bucket, or to one that is gone, shares no chunks.
     pub(super) fn reduction(&self, bucket: BucketId) -> Reduction {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let known = tables.by_id.get(&bucket).map(|entry| entry.reduction);
-        known.unwrap_or(Reduction { dedup: false, ..Reduction::default() })
+        known.unwrap_or(Reduction { dedup: Dedup::Off, ..Reduction::default() })
     }
 
     /// Enters a bucket that was made or loaded.
@@ -472,13 +475,14 @@ mod tests {
 
     /// Records of these tests say `d` for deduplication.
     fn reduction_in(record: &[u8]) -> Reduction {
-        Reduction { dedup: record == b"d", ..Reduction::OFF }
+        let dedup = if record == b"d" { Dedup::On } else { Dedup::Off };
+        Reduction { dedup, ..Reduction::OFF }
     }
 
     #[test]
     fn a_bucket_is_reduced_as_its_newest_record_says_unless_it_is_private() {
         let table = BucketTable::new(reduction_in);
-        let unknown = Reduction { dedup: false, ..Reduction::default() };
+        let unknown = Reduction { dedup: Dedup::Off, ..Reduction::default() };
         assert_eq!(table.reduction(BucketId(1)), unknown);
         for private_copy in [false, true] {
             let of = |revision_, record: &'static [u8]| {
@@ -489,14 +493,15 @@ mod tests {
                 Arc::new(Bucket { options, record, name, ..bucket })
             };
             let id = of(1, b"").id;
+            let wanted = if private_copy { Dedup::Off } else { Dedup::On };
             table.enter(&of(1, b"d"));
-            assert_eq!(table.reduction(id).dedup, !private_copy);
+            assert_eq!(table.reduction(id).dedup, wanted);
             table.renew(&of(3, b""));
-            assert!(!table.reduction(id).dedup);
+            assert_eq!(table.reduction(id).dedup, Dedup::Off);
             table.renew(&of(2, b"d"));
-            assert!(!table.reduction(id).dedup, "an older record does not count");
+            assert_eq!(table.reduction(id).dedup, Dedup::Off, "an older record does not count");
             table.renew(&of(4, b"d"));
-            assert_eq!(table.reduction(id).dedup, !private_copy);
+            assert_eq!(table.reduction(id).dedup, wanted);
             table.remove(&of(4, b"d"));
             assert_eq!(table.reduction(id), unknown);
         }

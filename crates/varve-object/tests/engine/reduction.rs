@@ -5,7 +5,7 @@ use bytes::Bytes;
 use varve_object::{
     BucketId, BucketOptions, Change, ChangeKey, NewBody, ObjectStore, Select, Settings, Version,
 };
-use varve_types::Compression;
+use varve_types::{Compression, Dedup};
 
 use crate::rig::{Life, Rig, bytes_of};
 
@@ -53,7 +53,7 @@ async fn bucket(life: &Life, name: &str, settings: Settings, private_copy: bool)
 }
 
 fn deduplicated() -> Settings {
-    Settings { dedup: Some(true), compression: Some(Compression::Off), ..Settings::default() }
+    Settings { dedup: Some(Dedup::On), compression: Some(Compression::Off), ..Settings::default() }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateBucket};
-use varve_types::{ByteCount, Compression};
+use varve_types::{ByteCount, Compression, Dedup};
 
 use crate::cli::{self, Format};
 use crate::client::Client;
@@ -35,9 +35,9 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::bound, value_name = "N")]
     objects: Option<u64>,
 
-    /// Store identical blocks only once [default: off]
-    #[arg(long, value_parser = cli::switch())]
-    dedup: Option<bool>,
+    /// Store identical blocks only once: where it pays (auto), always (on) or never (off) [default: off]
+    #[arg(long, value_parser = cli::dedup())]
+    dedup: Option<Dedup>,
 
     /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not given [default: lz4]
     #[arg(long)]

@@ -58,7 +58,7 @@ fn row(bucket: &v1::Bucket) -> Vec<String> {
         bucket.objects.to_string(),
         ByteCount(bucket.object_bytes).to_string(),
         cli::shown_quota(bucket.quota_bytes),
-        cli::on_off(bucket.dedup).to_owned(),
+        bucket.dedup.to_string(),
         bucket.compression.to_string(),
         age::since(bucket.created_unix_ms),
     ]

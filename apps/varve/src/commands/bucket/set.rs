@@ -4,7 +4,7 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeBucket};
 
-use crate::cli::{self, Format, ReductionChange};
+use crate::cli::{Format, ReductionChange};
 use crate::client::{Client, bucket_path};
 use crate::failure::{Failure, Result};
 
@@ -30,12 +30,11 @@ impl Set {
         let change = ChangeBucket { dedup, compression, ..ChangeBucket::default() };
         if change.is_empty() {
             return Err(Failure::misuse(format!("nothing to change in bucket `{name}`"))
-                .hint("give --dedup on|off, --compression off|lz4|zstd[:LEVEL], or both"));
+                .hint("give --dedup auto|on|off, --compression off|lz4|zstd[:LEVEL], or both"));
         }
         let answer = client.send::<v1::Bucket>(Method::PATCH, &bucket_path(&name), &change)?;
         Ok(answer.print(format.json, |bucket| {
             let v1::Bucket { name, dedup, compression, .. } = bucket;
-            let dedup = cli::on_off(dedup);
             format!("bucket {name}: dedup {dedup}, compression {compression}\n")
         }))
     }

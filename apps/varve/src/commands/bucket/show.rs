@@ -45,7 +45,7 @@ fn properties(bucket: v1::Bucket) -> Vec<(&'static str, String)> {
         ("objects at most", cli::shown_bound(bucket.quota_objects)),
         ("versioning", versioning.to_owned()),
         ("object lock", cli::on_off(bucket.object_lock).to_owned()),
-        ("dedup", cli::on_off(bucket.dedup).to_owned()),
+        ("dedup", bucket.dedup.to_string()),
         ("compression", bucket.compression.to_string()),
         ("access log", cli::on_off(bucket.access_log).to_owned()),
         ("created", age::since(bucket.created_unix_ms)),

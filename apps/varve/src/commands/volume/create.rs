@@ -3,7 +3,7 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateVolume, Reservation};
-use varve_types::{ByteCount, Compression};
+use varve_types::{ByteCount, Compression, Dedup};
 
 use crate::cli::{self, Format};
 use crate::client::Client;
@@ -26,9 +26,9 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::size, value_name = "SIZE")]
     block_size: Option<ByteCount>,
 
-    /// Store identical blocks only once [default: off]
-    #[arg(long, value_parser = cli::switch())]
-    dedup: Option<bool>,
+    /// Store identical blocks only once: where it pays (auto), always (on) or never (off) [default: off]
+    #[arg(long, value_parser = cli::dedup())]
+    dedup: Option<Dedup>,
 
     /// Compression of blocks: off, lz4 or zstd:LEVEL, levels 1 to 19, default 3
     /// [default: lz4]

@@ -79,7 +79,7 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
         ("id", volume.id.to_string()),
         ("size", ByteCount(volume.size_bytes).to_string()),
         ("block size", ByteCount(u64::from(volume.block_size_bytes)).to_string()),
-        ("dedup", cli::on_off(volume.dedup).to_owned()),
+        ("dedup", volume.dedup.to_string()),
         ("compression", volume.compression.to_string()),
         ("created", age::since(volume.created_unix_ms)),
         ("open by", volume.openers.to_string()),

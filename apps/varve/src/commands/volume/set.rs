@@ -54,7 +54,7 @@ impl Set {
         };
         if change.is_empty() {
             return Err(Failure::misuse(format!("nothing to change in volume `{name}`"))
-                .hint("say --dedup on|off, --compression off|lz4|zstd[:LEVEL], --quota SIZE|none, --reservation full|none, --exclusive on|off, or several"));
+                .hint("say --dedup auto|on|off, --compression off|lz4|zstd[:LEVEL], --quota SIZE|none, --reservation full|none, --exclusive on|off, or several"));
         }
         let answer = client.send::<v1::Volume>(Method::PATCH, &volume_path(&name), &change)?;
         Ok(answer.print(format.json, |volume| {
@@ -66,7 +66,6 @@ impl Set {
                     "volume {name}: dedup off, compression off, space reserved for all of it{exclusive}\n"
                 );
             }
-            let dedup = cli::on_off(dedup);
             let quota = quota_bytes
                 .map_or_else(String::new, |quota| format!(", quota {}", ByteCount(quota)));
             format!("volume {name}: dedup {dedup}, compression {compression}{quota}{exclusive}\n")

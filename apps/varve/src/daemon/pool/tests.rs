@@ -17,7 +17,7 @@ use varve_access_nbd::{ConnectionLimit, Exports, ServiceOptions};
 use varve_dataset::Space;
 use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
-use varve_types::{Compression, ErrorKind};
+use varve_types::{Compression, Dedup, ErrorKind};
 
 use super::{NbdPlan, NbdSockets, Plan, Pool, open};
 use crate::config::Thresholds;
@@ -126,7 +126,7 @@ impl ShardStack for MemoryStack {
             block_size_bytes: 4096,
             created_unix_ms: 0,
             openers: 0,
-            dedup: false,
+            dedup: Dedup::Off,
             compression: Compression::Lz4,
             quota_bytes: None,
             reserved_bytes: None,
@@ -247,10 +247,13 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     assert_eq!(pool.summary(), "pool p (2 shards, 1 GiB)");
     let backend = pool.backend(Objects::Off);
     create(&*backend, "v");
-    let change =
-        ChangeVolume { size_bytes: Some(2 << 20), dedup: Some(true), ..ChangeVolume::default() };
+    let change = ChangeVolume {
+        size_bytes: Some(2 << 20),
+        dedup: Some(Dedup::On),
+        ..ChangeVolume::default()
+    };
     let changed = answer(backend.change_volume("v".to_owned(), change)).unwrap();
-    assert_eq!((changed.size_bytes, changed.dedup), (2 << 20, true));
+    assert_eq!((changed.size_bytes, changed.dedup), (2 << 20, Dedup::On));
     assert_eq!(answer(backend.volume("w".to_owned())).unwrap_err().kind(), ErrorKind::NotFound);
     let [ListenAddress::Tcp(tcp), ListenAddress::Unix(path)] = pool.nbd_addresses() else {
         panic!("two listeners: {:?}", pool.nbd_addresses());
