@@ -104,14 +104,17 @@ def a_full_host_on_btrfs_takes_nothing_away(site):
 
 @fault
 def a_socket_replaces_no_file(site):
-    """`--nbd unix:PATH` deleted whatever was at the path."""
+    """`--nbd unix:PATH`, and `--admin` alike, deleted whatever was at the path."""
     path = site.path("disk.img")
     with open(path, "w", encoding="utf-8") as file:
         file.write("precious")
-    said = site.refused("--data", "d", "serve", "--nbd", f"unix:{path}", "--s3", "none", "--drive", "drive=1GiB")
-    with open(path, encoding="utf-8") as file:
-        check(file.read() == "precious", "the file is there")
-    check(path in said, said)
+    for flag in ("--nbd", "--admin"):
+        others = {"--nbd": "unix:nbd.sock", flag: f"unix:{path}"}
+        flags = [word for pair in others.items() for word in pair]
+        said = site.refused("--data", "d", "serve", *flags, "--s3", "none", "--drive", "drive=1GiB")
+        with open(path, encoding="utf-8") as file:
+            check(file.read() == "precious", f"{flag}: the file is there")
+        check(path in said, said)
 
 
 @fault

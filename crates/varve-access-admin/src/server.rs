@@ -9,7 +9,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,12 +85,11 @@ enum Socket {
 }
 
 impl Listener {
-    /// Opens a listener. A socket file that is in the way is replaced: the caller holds the data directory's lock, so
-    /// nobody listens on it.
+    /// Opens a listener. A socket that a killed server left behind is replaced.
     ///
     /// # Errors
     /// `Denied` for a TCP address that other machines reach (S2), `Invalid` for a socket path that is too long,
-    /// `Unavailable` when the system refuses.
+    /// `Unavailable` when the system refuses, something else is at the path, or somebody listens there.
     pub async fn bind(address: &ListenAddress) -> Result<Self> {
         if !address.is_local() {
             return Err(Error::NotLoopback { address: address.clone() });
@@ -135,12 +134,27 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
     let owned = File::from(socket.as_fd().try_clone_to_owned()?);
     owned.set_permissions(Permissions::from_mode(0o600))?;
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_stale(path)?;
     socket.bind(path)?;
     socket.listen(BACKLOG)
+}
+
+/// Removes a socket that refuses connections, as a killed server leaves it. Whatever else is at the path stays, and is in the way.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if !found.file_type().is_socket() {
+        let why =
+            "something that is not a socket is at this path; remove it, or choose another path";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(_) => Ok(()), // Somebody has removed it meanwhile, or it is somebody's whose queue is full.
+    }
 }
 
 /// Clients that others have accepted: their streams, and where they come from if that is a network.

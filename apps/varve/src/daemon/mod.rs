@@ -291,7 +291,9 @@ async fn given_up(seat: Option<&mut NodeSeat>) -> Failure {
 
 async fn admin_listeners(settings: &Settings) -> Result<Vec<Listener>> {
     let mut listeners = Vec::new();
-    let unix = ListenAddress::Unix(settings.data.join(ADMIN_SOCKET));
+    let unix = settings.data.join(ADMIN_SOCKET);
+    let _ = std::fs::remove_file(&unix); // Who holds the lock of the data directory is alone there.
+    let unix = ListenAddress::Unix(unix);
     for address in std::iter::once(&unix).chain(&settings.admin_listen) {
         let listener = Listener::bind(address).await.map_err(|error| {
             let failure = Failure::new(format!("admin API: {error}"));

@@ -108,13 +108,21 @@ async fn whoever_comes_by_tcp_shows_the_token() {
 }
 
 #[tokio::test]
-async fn a_socket_is_for_its_owner_only_and_replaces_a_stale_one() {
+async fn a_socket_is_for_its_owner_only_and_replaces_nothing_but_a_stale_one() {
     let server = server(LimitsConfig::default()).await;
     let mode = std::fs::metadata(&server.socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let parent = server.socket.parent().unwrap();
     assert_eq!(std::fs::read_dir(parent).unwrap().count(), 1, "nothing but the socket remains");
-    assert!(Listener::bind(&ListenAddress::Unix(server.socket.clone())).await.is_ok());
+    assert!(Listener::bind(&ListenAddress::Unix(server.socket.clone())).await.is_err(), "served");
+    let stale = parent.join("stale");
+    drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+    assert!(Listener::bind(&ListenAddress::Unix(stale)).await.is_ok());
+    let file = parent.join("file");
+    std::fs::write(&file, "precious").unwrap();
+    let refused = Listener::bind(&ListenAddress::Unix(file.clone())).await.err().unwrap();
+    assert!(refused.to_string().contains("not a socket"), "{refused}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"precious");
 }
 
 #[tokio::test]
