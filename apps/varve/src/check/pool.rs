@@ -7,7 +7,7 @@ use varve_dataset::{CatalogueItem, volume_of};
 use varve_dispatch::Placement;
 use varve_engine::AuditReport;
 use varve_logstore::format::pool::PoolRoot;
-use varve_media::{PoolFigures, PoolInspection, RootKey, RootSide};
+use varve_media::{PoolFigures, PoolInspection, RootKey, RootSide, SuperblockCopy};
 use varve_media_rados::Listing;
 use varve_types::{ShardId, StreamId};
 
@@ -197,7 +197,14 @@ fn check_superblocks(inspection: &PoolInspection, report: &mut Report) {
             }
             Ok(_) => continue,
         };
-        let mut finding = Finding::warning("superblock_copy", what, REWRITTEN);
+        let sound = |other: &&SuperblockCopy| {
+            other.path == copy.path && other.agrees && other.content.is_ok()
+        };
+        let mut finding = match inspection.superblock_copies().filter(sound).count() {
+            // Fewer than two may be wrong as well, and a start takes none.
+            0 | 1 => Finding::error("superblock_copy", what, KEEP),
+            _ => Finding::warning("superblock_copy", what, REWRITTEN),
+        };
         finding.path = Some(copy.path.clone());
         finding.path_offset = Some(copy.offset);
         report.add(finding);

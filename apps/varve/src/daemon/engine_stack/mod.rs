@@ -131,16 +131,16 @@ impl ShardStack for EngineStack {
         }
         let settled = self.datasets.settle_intents().await;
         let groups = settled.map_err(|error| {
-            Failure::new(format!("complete the snapshots of an earlier life: {error}"))
-                .hint("nothing was lost; start again, and report it if it happens again")
+            let hint = unsettled(error.kind());
+            Failure::new(format!("complete the snapshots of an earlier life: {error}")).hint(hint)
         })?;
         if groups > 0 {
             tracing::info!(groups, "groups of snapshots completed that a crash had interrupted");
         }
         let settled = self.datasets.settle_reservations().await;
         let released = settled.map_err(|error| {
-            Failure::new(format!("compare reservations with the volumes: {error}"))
-                .hint("nothing was lost; start again, and report it if it happens again")
+            let hint = unsettled(error.kind());
+            Failure::new(format!("compare reservations with the volumes: {error}")).hint(hint)
         })?;
         if released > 0 {
             tracing::info!(released, "reservations of volumes that a crash kept from being made");
@@ -256,6 +256,16 @@ impl ShardStack for EngineStack {
             Failure::new(format!("close shard {}: {error}", self.shard))
                 .hint("nothing acknowledged is lost; the next start recovers the shard")
         })
+    }
+}
+
+/// What to do where what an earlier life left could not be completed.
+fn unsettled(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Corrupt => {
+            "names or reservations cannot be read: leave the drives as they are; `varve check` says what is damaged"
+        }
+        _ => "nothing was lost; start again, and report it if it happens again",
     }
 }
 
