@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use s3s::dto::{BucketLifecycleConfiguration, ExpirationStatus, LifecycleRule, Tag};
+use s3s::dto::{
+    BucketLifecycleConfiguration, ExpirationStatus, LifecycleRule, LifecycleRuleFilter, Tag,
+};
 use s3s::{S3Result, s3_error};
 use varve_object::rules::{self, Conditions};
 use varve_object::{Attributes, Error, Item, ListQuery, MoveState, NewBody, Select, Version};
@@ -54,6 +56,9 @@ fn check_rule(rule: &LifecycleRule) -> S3Result<()> {
         || rule.noncurrent_version_transitions.as_ref().is_some_and(|all| !all.is_empty())
     {
         return Err(s3_error!(NotImplemented, "There is one storage class, so nothing to move to"));
+    }
+    if rule.filter.as_ref().is_some_and(|filter| predicates(filter) > 1) {
+        return Err(s3_error!(MalformedXML)); // Several stand in And.
     }
     let positive = |days: Option<i32>, name: &str| match days {
         Some(days) if days <= 0 => {
@@ -118,6 +123,17 @@ fn has_prefix(rule: &LifecycleRule, key: &str) -> bool {
         joined.and_then(|and| and.prefix.as_deref()),
     ];
     prefixes.into_iter().flatten().all(|prefix| key.starts_with(prefix))
+}
+
+fn predicates(filter: &LifecycleRuleFilter) -> usize {
+    let given = [
+        filter.prefix.is_some(),
+        filter.tag.is_some(),
+        filter.object_size_greater_than.is_some(),
+        filter.object_size_less_than.is_some(),
+        filter.and.is_some(),
+    ];
+    given.into_iter().filter(|given| *given).count()
 }
 
 /// Whether the rule looks at more of an object than its key, which uploads do not have.
@@ -417,10 +433,7 @@ async fn abort_uploads(
 
 #[cfg(test)]
 mod tests {
-    use s3s::dto::{
-        AbortIncompleteMultipartUpload, LifecycleExpiration, LifecycleRuleAndOperator,
-        LifecycleRuleFilter,
-    };
+    use s3s::dto::{AbortIncompleteMultipartUpload, LifecycleExpiration, LifecycleRuleAndOperator};
 
     use super::*;
 
@@ -468,5 +481,11 @@ mod tests {
         rule.filter =
             Some(LifecycleRuleFilter { prefix: Some("a".to_owned()), ..Default::default() });
         assert!(check_rule(&rule).is_ok());
+        rule.filter = Some(LifecycleRuleFilter {
+            prefix: Some("a".to_owned()),
+            object_size_less_than: Some(9),
+            ..Default::default()
+        });
+        assert_eq!(check_rule(&rule).unwrap_err().code().as_str(), "MalformedXML");
     }
 }
