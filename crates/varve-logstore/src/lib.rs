@@ -5,8 +5,8 @@ mod error;
 pub mod format;
 pub mod lane;
 pub mod lane_reader;
-pub mod planted;
 pub mod segment_writer;
 pub mod space;
 
 pub use error::{Error, Result};
+pub use varve_media::planted;

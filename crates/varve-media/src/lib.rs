@@ -18,6 +18,7 @@ mod mem;
 mod overlay;
 mod overlay_media;
 mod parts;
+pub mod planted;
 mod pool_files;
 mod private;
 mod roots;
