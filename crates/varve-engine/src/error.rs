@@ -1,6 +1,6 @@
 //! Causes of failure of a shard, and the kind callers act on.
 
-use varve_types::{ChunkId, ErrorKind, SegmentNumber, ShardId, StreamId};
+use varve_types::{ByteCount, ChunkId, ErrorKind, SegmentNumber, ShardId, StreamId};
 
 /// Result of an engine operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -21,7 +21,9 @@ pub enum Error {
     },
     /// A promise of space could not be kept.
     #[error(
-        "the shard cannot promise {needed_bytes} bytes: {free_bytes} are neither used nor promised"
+        "cannot reserve {}: only {} are free and unreserved",
+        ByteCount(*needed_bytes),
+        ByteCount(*free_bytes)
     )]
     CannotReserve {
         /// What is to be promised beyond what is, with what names it.

@@ -341,7 +341,7 @@ fn what_there_is_no_room_for_is_refused_before_writers_are() {
         Fate::Pass
     });
     let said = sides.migrate(Some(&by), None, &[]).refused(1);
-    assert!(said.contains("cannot promise"), "{said}");
+    assert!(said.contains("cannot reserve"), "{said}");
     assert!(!*fenced.lock().unwrap(), "{said}");
     sides.source.connect("v").write(8192, &[2; 4096]);
 }

@@ -61,7 +61,7 @@ fn a_full_pool_takes_all_of_a_reserved_volume() {
     assert!(fill(&mut home.connect("other"), 1 << 40) > RESERVED_BYTES);
     write_all(&mut home.connect("r"), 2 << 40);
     let refused = home.varve(&["volume", "snapshot", "create", "r@s"]).refused(1);
-    assert!(refused.contains("cannot promise"), "{refused}");
+    assert!(refused.contains("cannot reserve"), "{refused}");
     daemon.signal("KILL");
     daemon.end();
 
@@ -104,7 +104,7 @@ fn more_than_there_is_and_parts_of_volumes_are_refused() {
     let huge = ["volume", "create", "h", "--size", "1TiB", "--reservation", "full"];
     let said = home.varve(&huge).refused(1);
     assert!(
-        said.contains("cannot promise") && said.contains("are neither used nor promised"),
+        said.contains("cannot reserve ") && said.contains("iB are free and unreserved"),
         "{said}"
     );
     assert!(home.varve(&["volume", "list"]).ok().contains("no volumes"), "nothing is left of it");

@@ -85,7 +85,7 @@ fn others_fill_the_pool_and_the_volume_is_written_all_the_same() {
         assert_eq!(reserved(&life, "r").await, (RESERVED_BYTES, 0));
         let refused = life.datasets().create_snapshots(&["r@s".to_owned()]).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoSpace);
-        assert!(refused.to_string().contains("cannot promise"), "{refused}");
+        assert!(refused.to_string().contains("cannot reserve"), "{refused}");
         let refused = life.datasets().clone_volume("r", "copy").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoSpace);
         write_all(&life, "r", 3).await;
