@@ -206,7 +206,7 @@ fn inspect(source: &Source, settings: &Settings) -> Result<PoolInspection> {
     PoolInspection::open(&paths).map_err(|error| match error {
         varve_media::Error::InUse { path } => {
             Failure::misuse(format!("{path} is in use: a daemon has the pool open"))
-                .hint("end the daemon first (SIGTERM); this command needs the pool to itself")
+                .hint("`varve check --online`, or end the daemon first (SIGTERM): this command needs the pool to itself")
         }
         error => Failure::misuse(error.to_string())
             .hint("name the pool by its data directory with --data, or by --drive"),

@@ -232,7 +232,7 @@ fn inspect_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolInsp
     let (inspection, figures) = opened.map_err(|error| match error {
         varve_media::Error::InUse { path } => {
             Failure::misuse(format!("{path} is in use: a daemon has the pool open"))
-                .hint("end the daemon first (SIGTERM); this command needs the pool to itself")
+                .hint("`varve check --online`, or end the daemon first (SIGTERM): this command needs the pool to itself")
         }
         error => explain_journal(path, &error),
     })?;

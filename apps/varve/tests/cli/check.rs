@@ -375,6 +375,7 @@ fn a_check_that_cannot_be_made_ends_with_2() {
     let daemon = home.serve(&[]);
     let said = home.varve(&["check"]).refused(2);
     assert!(said.contains("a daemon has the pool open"), "{said}");
+    assert!(said.contains("`varve check --online`"), "{said}");
     assert_eq!(home.varve(&["dump", "pool"]).refused(2), said);
     drop(daemon);
     assert_eq!(home.varve(&["check", "--quick"]).code, 0);
