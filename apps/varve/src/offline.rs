@@ -33,11 +33,11 @@ pub(crate) struct Source {
     #[arg(long, value_name = "PATH")]
     pub(crate) drive: Vec<PathBuf>,
 
-    /// Of a pool on RADOS: no daemon serves it, although it was not given back, as after a kill
+    /// RADOS pools only: assert that no daemon serves the pool, although the last one did not release it (after a crash)
     #[arg(long, conflicts_with = "drive")]
     pub(crate) unserved: bool,
 
-    /// Of a pool on RADOS that has several cells: this one
+    /// RADOS pools of several cells only: the cell to read
     #[arg(long, value_name = "N", conflicts_with = "drive")]
     pub(crate) cell: Option<u16>,
 }

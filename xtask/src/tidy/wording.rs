@@ -9,7 +9,7 @@ struct Habit {
     instead: &'static str,
 }
 
-const HABITS: [Habit; 13] = [
+const HABITS: [Habit; 15] = [
     Habit { phrase: "user of s3", unless: &[], instead: "`S3 user`" },
     Habit { phrase: "users of s3", unless: &[], instead: "`S3 users`" },
     Habit { phrase: "bucket of s3", unless: &[], instead: "`S3 bucket`" },
@@ -27,6 +27,8 @@ const HABITS: [Habit; 13] = [
     Habit { phrase: "may be said", unless: &[], instead: "`may be given`" },
     Habit { phrase: "makes a volume", unless: &[" hold"], instead: "`creates a volume`" },
     Habit { phrase: "makes a pool", unless: &[], instead: "`creates a pool`" },
+    Habit { phrase: "gone on with", unless: &[], instead: "`resumed`, or `run it again`" },
+    Habit { phrase: "least important", unless: &[], instead: "`minimum`" },
 ];
 
 /// Documents for users, beside every page of `docs/operating`.

@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     pub(crate) admin_token_file: Option<PathBuf>,
     /// Address of the listener for metrics and health alone.
     pub(crate) metrics_listen: Option<SocketAddr>,
-    /// Least important level that is logged.
+    /// Minimum level that is logged.
     pub(crate) log_level: LogLevel,
     /// Format of log lines.
     pub(crate) log_format: LogFormat,

@@ -182,13 +182,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: None,
         form: Form::Size { min: 128 << 20, max: 1 << 40 },
         default: "512MiB",
-        reason: "Bound on the memory of the daemon. Of each shard's part 96 MiB, or half if that is less, are for open segments, \
-                 frames, the process, and, with S3, bodies of objects under way (1/16 of the budget); of the rest 8/16 are for pages of map and keys, 3/16 for writes that are not drained \
-                 yet, 1/16 each for data blocks, the index of stored blocks, requests and spare buffers, and 1/16 for what the \
-                 allocator cannot give back. \
-                 A shard needs 64 MiB at least, and by default there is one for two cores or one for each 128 MiB, whichever \
-                 is fewer. Below 256 MiB bursts of large requests take more than the budget: up to 240 MiB. \
-                 More caches more of the map of a large pool.",
+        reason: "Limit on the memory of the daemon; docs/operating/configuration.md says how it is divided. A shard needs at least 64 MiB, \
+                 and by default there is one for two cores or one for each 128 MiB, whichever is fewer. Below 256 MiB bursts of large \
+                 requests take more than the budget: up to 240 MiB. More caches more of the map of a large pool.",
         apply: |settings, value| settings.memory = value.size(),
     },
     Setting {
@@ -447,7 +443,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: Some("--log"),
         form: Form::Choice(&["error", "warn", "info", "debug", "trace"]),
         default: "warn",
-        reason: "Least important level that is logged to standard error. A healthy daemon is silent at `warn`.",
+        reason: "Minimum level that is logged to standard error. A healthy daemon is silent at `warn`.",
         apply: |settings, value| settings.log_level = value.choice::<LogLevel>(),
     },
     Setting {

@@ -14,7 +14,7 @@ fn the_log_is_switched() {
     api.varve(&["bucket", "create", "photos"]).ok();
     let said = api.varve(&["bucket", "log", "photos", "on"]).ok();
     assert_eq!(said, "access log of bucket photos: on\n");
-    assert!(api.varve(&["bucket", "show", "photos"]).ok().contains("access log       on\n"));
+    assert!(api.varve(&["bucket", "show", "photos"]).ok().contains("access log    on\n"));
     let json = api.varve(&["bucket", "log", "photos", "off", "--json"]).json();
     assert_eq!(json["access_log"], false);
     assert!(api.varve(&["bucket", "log", "photos", "maybe"]).refused(2).contains("on, off"));

@@ -13,7 +13,7 @@ fn a_bucket_changes_part_by_part() {
     let json = api.varve(&["bucket", "set", "photos", "--dedup", "on", "--json"]).json();
     assert_eq!((&json["dedup"], &json["compression"]), (&true.into(), &"zstd:7".into()));
     let shown = api.varve(&["bucket", "show", "photos"]).ok();
-    assert!(shown.contains("dedup            on\ncompression      zstd:7\n"), "{shown}");
+    assert!(shown.contains("dedup         on\ncompression   zstd:7\n"), "{shown}");
 }
 
 #[test]

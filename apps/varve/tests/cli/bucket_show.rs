@@ -8,19 +8,19 @@ fn people_see_every_property() {
     api.varve(&["bucket", "create", "full", "--versioning", "--objects", "10"]).ok();
     let shown = api.varve(&["bucket", "show", "full"]).ok();
     let expected = "\
-bucket           full
-id               1
-owner            owner
-objects          3
-size             3 MiB
-quota            none
-objects at most  10
-versioning       enabled
-object lock      off
-dedup            off
-compression      lz4
-access log       off
-created          ";
+bucket        full
+id            1
+owner         owner
+objects       3
+size          3 MiB
+quota         none
+object limit  10
+versioning    enabled
+object lock   off
+dedup         off
+compression   lz4
+access log    off
+created       ";
     assert!(shown.starts_with(expected), "{shown}");
 }
 

@@ -8,14 +8,14 @@ fn people_get_a_table_and_programs_json() {
     api.varve(&["user", "create", "ann", "--quota", "1GiB"]).ok();
     let table = api.varve(&["user", "list"]).ok();
     let mut lines = table.lines();
-    let header = "NAME   ADMIN  POLICY  KEYS  QUOTA  BUCKETS AT MOST  ";
+    let header = "NAME   ADMIN  POLICY  KEYS  QUOTA  BUCKET LIMIT  ";
     assert!(lines.next().unwrap().starts_with(header), "{table}");
     assert!(
-        lines.next().unwrap().starts_with("ann    no     no         1  1 GiB             none  "),
+        lines.next().unwrap().starts_with("ann    no     no         1  1 GiB          none  "),
         "{table}"
     );
     assert!(
-        lines.next().unwrap().starts_with("owner  yes    no         1   none             none  "),
+        lines.next().unwrap().starts_with("owner  yes    no         1   none          none  "),
         "{table}"
     );
     let json = api.varve(&["user", "list", "--json"]).json();

@@ -12,18 +12,18 @@ fn people_see_rights_bounds_and_keys() {
     assert_eq!(
         lines[..5],
         [
-            "user             ann",
-            "display name     ann",
-            "rights           its own buckets, and what others let it do",
-            "quota            none",
-            "buckets at most  3",
+            "user          ann",
+            "display name  ann",
+            "rights        its own buckets, and what others let it do",
+            "quota         none",
+            "bucket limit  3",
         ]
     );
-    assert_eq!(lines[6], "email            a@example.org");
-    assert!(lines[7].starts_with("access key       KEY00000000000000002, "), "{shown}");
-    assert!(lines[8].starts_with("access key       KEY00000000000000003, "), "{shown}");
+    assert_eq!(lines[6], "email         a@example.org");
+    assert!(lines[7].starts_with("access key    KEY00000000000000002, "), "{shown}");
+    assert!(lines[8].starts_with("access key    KEY00000000000000003, "), "{shown}");
     let owner = api.varve(&["user", "show", "owner"]).ok();
-    assert!(owner.contains("rights           everything\n"), "{owner}");
+    assert!(owner.contains("rights        everything\n"), "{owner}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub identity: String,
     /// Size that clients see, in bytes.
     pub size_bytes: u64,
-    /// Block size that clients are told to prefer, in bytes.
+    /// Preferred block size, as advertised to clients, in bytes.
     pub block_size_bytes: u32,
     /// When it was taken, or received, in milliseconds since 1970 UTC.
     pub created_unix_ms: u64,
@@ -93,7 +93,7 @@ pub struct BeginReceive {
     pub from: Option<String>,
     /// Size of the snapshot in bytes.
     pub size_bytes: u64,
-    /// Block size that clients are told to prefer, in bytes.
+    /// Preferred block size, as advertised to clients, in bytes.
     pub block_size_bytes: u32,
     /// Where the volume has to be on its way between two pools; absent when it should not move. One that is made is made there: with
     /// `arriving` its export for who sends it is `arriving:`, the last word of `peer`, `:` and its name.

@@ -367,7 +367,7 @@ pub struct Volume {
     pub cell: Option<u16>,
     /// Size that clients see, in bytes.
     pub size_bytes: u64,
-    /// Block size that clients are told to prefer, in bytes.
+    /// Preferred block size, as advertised to clients, in bytes.
     pub block_size_bytes: u32,
     /// When it was created, in milliseconds since 1970 UTC.
     pub created_unix_ms: u64,
@@ -486,7 +486,7 @@ pub struct CreateVolume {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Block size that clients are told to prefer, in bytes; 4096 when absent.
+    /// Preferred block size, as advertised to clients, in bytes; 4096 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_size_bytes: Option<u32>,
     /// Whether its blocks are deduplicated: `"auto"` (where it pays), `true` or `false`; `false` when absent.

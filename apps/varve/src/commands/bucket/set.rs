@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 /// Change how new objects of a bucket are deduplicated and compressed
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Objects written from then on follow the change; what is stored stays as it is. Encrypted objects neither deduplicate nor compress."
+    after_help = "The change applies to new objects; stored data is not rewritten. Encrypted objects neither deduplicate nor compress."
 )]
 pub(crate) struct Set {
     /// Name of the bucket

@@ -42,7 +42,7 @@ fn properties(bucket: v1::Bucket) -> Vec<(&'static str, String)> {
         ("objects", bucket.objects.to_string()),
         ("size", ByteCount(bucket.object_bytes).to_string()),
         ("quota", cli::shown_quota(bucket.quota_bytes)),
-        ("objects at most", cli::shown_bound(bucket.quota_objects)),
+        ("object limit", cli::shown_bound(bucket.quota_objects)),
         ("versioning", versioning.to_owned()),
         ("object lock", cli::on_off(bucket.object_lock).to_owned()),
         ("dedup", bucket.dedup.to_string()),

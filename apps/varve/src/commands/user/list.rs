@@ -42,7 +42,7 @@ impl List {
             ("POLICY", Align::Left),
             ("KEYS", Align::Right),
             ("QUOTA", Align::Right),
-            ("BUCKETS AT MOST", Align::Right),
+            ("BUCKET LIMIT", Align::Right),
             ("CREATED", Align::Right),
         ];
         Ok(table::columns(&header, &rows))

@@ -37,7 +37,7 @@ fn properties(user: v1::User) -> Vec<(&'static str, String)> {
         ("display name", user.display_name),
         ("rights", rights.to_owned()),
         ("quota", cli::shown_quota(user.quota_bytes)),
-        ("buckets at most", cli::shown_bound(user.quota_buckets)),
+        ("bucket limit", cli::shown_bound(user.quota_buckets)),
         ("created", age::since(user.created_unix_ms)),
     ];
     pairs.extend(user.email.map(|email| ("email", email)));

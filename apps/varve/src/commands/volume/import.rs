@@ -12,7 +12,7 @@ use crate::transfer::{ImportPlan, import};
 /// Create a volume and its first snapshot from an archive, or a volume from a Ceph RBD image
 #[derive(Args, Debug)]
 #[command(
-    after_help = "An import that ended early is gone on with by running it again. Do not write to the volume meanwhile."
+    after_help = "To resume an interrupted import, run it again. Do not write to the volume meanwhile."
 )]
 pub(crate) struct Import {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(crate) struct Import {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Refused when the volume was changed after that snapshot: `varve volume snapshot rollback` undoes that. \
-    An import that ended early is gone on with by running it again. Do not write to the volume meanwhile."
+    To resume an interrupted import, run it again. Do not write to the volume meanwhile."
 )]
 pub(crate) struct ImportDiff {
     #[command(flatten)]

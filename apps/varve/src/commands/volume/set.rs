@@ -12,9 +12,7 @@ use crate::failure::{Failure, Result};
 
 /// Change a volume's dedup, compression, quota, reservation or exclusive access, even while clients use it
 #[derive(Args, Debug)]
-#[command(
-    after_help = "What is written from then on follows the change; what is stored stays as it is."
-)]
+#[command(after_help = "The change applies to new writes; stored data is not rewritten.")]
 pub(crate) struct Set {
     /// Name of the volume
     name: String,
