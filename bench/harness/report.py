@@ -179,7 +179,9 @@ def source(result):
 
 def readme(name, result):
     """The section of the README: each figure in it is one of the result."""
-    lines = [f"`make compare` measures Varve beside others on one machine. {source(result)}", ""]
+    lines = [f"`make compare` measures Varve beside others on one machine. {source(result)}", "",
+             "Each cell is Varve's speed relative to that system: 2× means Varve is twice as fast, less than 1× that it is slower. "
+             "\\* acknowledges writes that", "a power failure can still lose; Varve and all others do not.", ""]
     for mine, title, what, rows in stages(result):
         peers = [name for name in result["peers"] if name != mine and any(ratio(row, name) for row in rows)]
         if not peers:
@@ -193,9 +195,7 @@ def readme(name, result):
     found = verdicts(result)
     lost = [one for one in found if one["holds"] is False]
     held = sum(one["holds"] is True for one in found)
-    lines.append("Each cell is Varve's speed relative to that system: 2× means Varve is twice as fast, less than 1× that it is slower. "
-                 "\\* acknowledges writes that")
-    lines.append(f"a power failure can still lose; Varve and all others do not. Of {len(found)} claims {held} hold, {len(lost)} do not hold, "
+    lines.append(f"Of {len(found)} claims {held} hold, {len(lost)} do not hold, "
                  f"{len(found) - held - len(lost)} not measured{': see' if lost else '; see'} [the figures](bench/results/{name}) and "
                  f"[how they are taken](docs/operating/comparing.md).")
     return "\n".join(lines) + "\n"
