@@ -9,7 +9,7 @@ use varve_tool_plan::{ByteRate, Bytes, short};
 use super::form::{Form, refused};
 use crate::failure::{Failure, Result};
 
-/// Capacity to deploy where a rate is promised with each TB that is sold (F17)
+/// Capacity to deploy where a rate is promised with each TB that is sold
 #[derive(Args, Debug)]
 pub(crate) struct Provision {
     /// Rate of reads that is promised with each TB

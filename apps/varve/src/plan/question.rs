@@ -14,7 +14,7 @@ use super::catalogue::Catalogues;
 use super::form::{Form, refused};
 use crate::failure::{Failure, Result};
 
-/// Placement groups of a Ceph pool (F9)
+/// Placement groups of a Ceph pool
 #[derive(Args, Debug)]
 pub(crate) struct Pg {
     /// OSDs of the cluster
@@ -59,7 +59,7 @@ struct PgAnswer {
     warnings: Vec<String>,
 }
 
-/// Journal of a Ceph OSD (F8)
+/// Journal of a Ceph OSD
 #[derive(Args, Debug)]
 pub(crate) struct Journal {
     /// Rate of the data drive
@@ -116,7 +116,7 @@ impl Journal {
     }
 }
 
-/// Endurance of flash drives (F10)
+/// Endurance of flash drives
 #[derive(Args, Debug)]
 pub(crate) struct Endurance {
     /// Capacity of a drive
@@ -223,7 +223,7 @@ impl Endurance {
     }
 }
 
-/// What nodes of one kind hold, take and cost (F1, F6, F7)
+/// What nodes of one kind hold, take and cost
 #[derive(Args, Debug)]
 pub(crate) struct Cost {
     /// Kind of node
@@ -276,7 +276,7 @@ impl Cost {
     }
 }
 
-/// Two measured clusters beside each other, normalised to the same nodes and protection (F3, F4, F6, F7)
+/// Two measured clusters beside each other, normalised to the same nodes and protection
 #[derive(Args, Debug)]
 pub(crate) struct Compare {
     /// Cluster whose figures are normalised
