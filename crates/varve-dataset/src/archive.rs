@@ -71,7 +71,7 @@ impl ArchiveHeader {
     pub fn len_of(prefix: &[u8; Self::PREFIX_LEN]) -> Result<usize> {
         let mut fields = Reader::new(prefix);
         if fields.array().ok() != Some(MAGIC) {
-            return Err(bad(0, "it does not begin like an archive"));
+            return Err(bad(0, "not a Varve archive"));
         }
         if fields.u16().ok() != Some(VERSION) {
             return Err(bad(0, "its version is unknown"));

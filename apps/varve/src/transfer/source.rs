@@ -51,8 +51,13 @@ impl Source {
 
     /// An error of the archive, with its name.
     pub(super) fn bad(&self, error: &varve_dataset::Error) -> Failure {
-        Failure::new(format!("{}: {error}", self.name))
-            .hint("compare it with what was exported, or export again")
+        let hint = match error {
+            varve_dataset::Error::BadArchive { record: 0, .. } => {
+                "name an archive that `varve volume export` wrote, or export again; `nbdcopy` and `qemu-img convert` write a raw image to a volume"
+            }
+            _ => "compare it with what was exported, or export again",
+        };
+        Failure::new(format!("{}: {error}", self.name)).hint(hint)
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {

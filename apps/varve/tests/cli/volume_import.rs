@@ -104,4 +104,7 @@ fn damaged_archives_are_refused() {
         assert!(!to.varve(&["volume", "snapshot", "list"]).ok().contains(&name));
     }
     assert!(to.varve(&["volume", "import", "/none", "t"]).refused(1).contains("open /none"));
+    fs::write(&bad, [0; 8192]).unwrap();
+    let said = to.varve(&["volume", "import", &bad, "t"]).refused(1);
+    assert!(said.contains("not a Varve archive") && said.contains("`nbdcopy`"), "{said}");
 }
