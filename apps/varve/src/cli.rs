@@ -144,11 +144,14 @@ pub(crate) fn size(text: &str) -> std::result::Result<ByteCount, String> {
     parse_size(text)
 }
 
-/// Reads a quota: a size, or `none`, which is 0.
+/// Reads a quota: a size above 0, or `none`, which is 0.
 pub(crate) fn quota(text: &str) -> std::result::Result<ByteCount, String> {
     match text {
         "none" => Ok(ByteCount(0)),
-        _ => parse_size(text),
+        _ => parse_size(text).and_then(|size| {
+            let zero = || "a quota of 0 would allow nothing: write `none` for no limit".to_owned();
+            Some(size).filter(|size| size.0 > 0).ok_or_else(zero)
+        }),
     }
 }
 

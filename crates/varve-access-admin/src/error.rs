@@ -173,7 +173,7 @@ impl Error {
                  `authorization: Bearer TOKEN`"
             }
             Self::Shrink { .. } => {
-                "shrink the file system on it first, then set `allow_shrink` (--shrink)"
+                "shrink its file system first, then repeat with --shrink (`allow_shrink` in the API)"
             }
             Self::NoChange { .. } => {
                 "set at least one of `size_bytes`, `dedup`, `compression` and `forget_origin`"

@@ -52,6 +52,10 @@ fn sizes_are_read_as_people_write_them() {
     }
     let said = api.varve(&["volume", "create", "v", "--size", "20Gb/s"]).refused(2);
     assert!(said.contains("unknown unit `Gb/s`"), "{said}");
+    let said = api.varve(&["volume", "create", "v", "--size", "-5GiB"]).refused(2);
+    assert!(said.contains("invalid size `-5GiB`"), "{said}");
+    let said = api.varve(&["volume", "resize", "busy", "--size", "99999999TiB"]).refused(2);
+    assert!(said.contains("size `99999999TiB` is too large"), "{said}");
     let said =
         api.varve(&["volume", "create", "v", "--size", "1GiB", "--block-size", "8GiB"]).refused(2);
     assert!(said.contains("block size 8 GiB is not possible"), "{said}");

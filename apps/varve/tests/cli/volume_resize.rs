@@ -14,7 +14,7 @@ fn shrinking_needs_a_flag() {
     let api = Api::start();
     let said = api.varve(&["volume", "resize", "busy", "--size", "1MiB"]).refused(1);
     assert!(said.contains("cannot shrink volume"), "{said}");
-    assert!(said.contains("--shrink"), "{said}");
+    assert!(said.contains("repeat with --shrink"), "{said}");
     let json =
         api.varve(&["volume", "resize", "busy", "--size", "1MiB", "--shrink", "--json"]).json();
     assert_eq!(json["size_bytes"], 1 << 20);

@@ -30,6 +30,10 @@ fn an_open_volume_changes_part_by_part() {
     assert_eq!(said, "volume busy: dedup off, compression off, quota 10 GiB\n");
     let shown = api.varve(&["volume", "show", "busy"]).ok();
     assert!(shown.contains("quota               10 GiB\n"), "{shown}");
+    let said = api.varve(&["volume", "set", "busy", "--quota", "0"]).refused(2);
+    assert!(said.contains("write `none` for no limit"), "{said}");
+    let said = api.varve(&["volume", "set", "busy", "--quota", "none"]).ok();
+    assert_eq!(said, "volume busy: dedup off, compression off, no quota\n");
     let json = api.varve(&["volume", "set", "busy", "--quota", "none", "--json"]).json();
     assert_eq!(json["quota_bytes"], Value::Null);
     let said = api.varve(&["volume", "set", "busy", "--exclusive", "on"]).ok();

@@ -19,7 +19,7 @@ pub(crate) struct Create {
     name: String,
 
     /// Size that clients see, such as 20GiB
-    #[arg(long, value_parser = cli::size)]
+    #[arg(long, value_parser = cli::size, allow_hyphen_values = true)]
     size: ByteCount,
 
     /// Preferred block size, as advertised to clients: 512B to 64KiB, a power of two [default: 4KiB]

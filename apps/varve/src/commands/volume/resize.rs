@@ -16,7 +16,7 @@ pub(crate) struct Resize {
     name: String,
 
     /// New size that clients see, such as 40GiB
-    #[arg(long, value_parser = cli::size)]
+    #[arg(long, value_parser = cli::size, allow_hyphen_values = true)]
     size: ByteCount,
 
     /// Allow a smaller size, which discards the data beyond it

@@ -64,8 +64,11 @@ impl Set {
                     "volume {name}: dedup off, compression off, space reserved for all of it{exclusive}\n"
                 );
             }
-            let quota = quota_bytes
-                .map_or_else(String::new, |quota| format!(", quota {}", ByteCount(quota)));
+            let quota = match (quota_bytes, quota) {
+                (Some(bytes), _) => format!(", quota {}", ByteCount(bytes)),
+                (None, Some(_)) => ", no quota".to_owned(),
+                (None, None) => String::new(),
+            };
             format!("volume {name}: dedup {dedup}, compression {compression}{quota}{exclusive}\n")
         }))
     }
