@@ -175,6 +175,14 @@ pub enum Error {
         /// File or device.
         path: String,
     },
+    /// The file system under a drive has no files of that size.
+    #[error("{path} cannot be {size_bytes} bytes long: its file system has a lower limit")]
+    FileTooLarge {
+        /// File.
+        path: String,
+        /// Its size.
+        size_bytes: u64,
+    },
 }
 
 impl Error {
@@ -195,6 +203,7 @@ impl Error {
             | Self::Spec { .. }
             | Self::DriveSet { .. }
             | Self::NoLane { .. }
+            | Self::FileTooLarge { .. }
             | Self::RootTooLong { .. } => ErrorKind::Invalid,
             Self::NoSpace { .. } | Self::TooSmall { .. } | Self::OverlayFull { .. } => {
                 ErrorKind::NoSpace

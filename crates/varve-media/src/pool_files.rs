@@ -260,7 +260,8 @@ impl OpenDrive {
         } else {
             (path.to_owned(), metadata.file_type().is_block_device())
         };
-        if metadata.is_dir() && !first.exists() {
+        let is_there = || first.try_exists().map_err(|error| open_error(&first, &error));
+        if metadata.is_dir() && !is_there()? {
             return Err(Error::NoPool { path: path.display().to_string() });
         }
         let lock = lock(&first, device, Owner::Sole)?;
@@ -540,7 +541,10 @@ fn make_file(path: &Path, bytes: u64, written: u64) -> Result<()> {
         write_zeros(&file, written)
     };
     fill().map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EFBIG) => Error::NoSpace { path: path.display().to_string() },
+        Some(libc::ENOSPC) => Error::NoSpace { path: path.display().to_string() },
+        Some(libc::EFBIG) => {
+            Error::FileTooLarge { path: path.display().to_string(), size_bytes: bytes }
+        }
         _ => open_error(path, &error),
     })
 }

@@ -146,6 +146,11 @@ fn what_is_no_pool_is_told() {
     assert_eq!(missing.kind(), ErrorKind::NotFound);
     let empty = open(directory.path()).err().unwrap();
     assert!(matches!(empty, Error::NoPool { .. }), "{empty}");
+    let circle = directory.path().join("circle");
+    std::fs::create_dir(&circle).unwrap();
+    std::os::unix::fs::symlink("meta", circle.join("meta")).unwrap();
+    let unknown = open(&circle).err().unwrap(); // It cannot be seen whether a pool is there.
+    assert!(matches!(unknown, Error::Open { .. }), "{unknown}");
     assert_eq!(
         PoolFiles::open(&[], DriveOptions::default()).err().unwrap().kind(),
         ErrorKind::NotFound

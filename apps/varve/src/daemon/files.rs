@@ -151,6 +151,7 @@ fn explain(error: &Error, settings: &Settings) -> Failure {
             failure.hint("choose a block device, or a directory on another file system")
         }
         Error::NoSpace { .. } => failure.hint("make room on the file system under it"),
+        Error::FileTooLarge { .. } => failure.hint("give the drive a smaller size: `--drive PATH=SIZE`"),
         Error::DriveSet { .. } => failure.hint("name all drives of the pool, and no others, with --drive"),
         Error::NoPool { .. } => {
             failure.hint("see whether the drive is the right one and its contents are mounted")
