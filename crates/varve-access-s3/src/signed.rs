@@ -232,7 +232,14 @@ fn check_region(credential: &str, region: &str) -> S3Result<()> {
     if !asked.is_empty() && asked.bytes().all(good) {
         return Ok(());
     }
-    let mut error = malformed(&format!("the region {asked:?} is wrong; expecting {region:?}"));
+    let mut text = format!("the region {asked:?} is wrong; expecting {region:?}");
+    if asked.is_empty() {
+        // As `mc admin` sends it, whose API belongs to MinIO.
+        text.push_str(
+            ". This address serves S3 only; `varve user` and `varve bucket` administer it",
+        );
+    }
+    let mut error = malformed(&text);
     if let Ok(value) = HeaderValue::from_str(region) {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
@@ -365,6 +372,9 @@ mod tests {
             "us-east-1"
         );
         assert!(text(Err(error)).contains("expecting \"us-east-1\""));
+        let header = GOOD.replace("/us-east-1/", "//");
+        let empty = text(with("", &[("authorization", &header)]));
+        assert!(empty.contains("serves S3 only"), "{empty}");
     }
 
     #[test]
