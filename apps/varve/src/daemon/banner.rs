@@ -6,7 +6,7 @@ use varve_access_admin::ListenAddress;
 use varve_types::PoolId;
 
 use crate::cli::DATA_DEFAULT;
-use crate::config::Settings;
+use crate::config::{Settings, TlsSettings};
 use crate::daemon::notify;
 
 /// Prints that another node serves the pool, and where that is.
@@ -35,25 +35,31 @@ fn text(settings: &Settings, pool: &str, nbd: &[ListenAddress], admin: &[String]
     let data = settings.data.display().to_string();
     let flag = if data == DATA_DEFAULT { String::new() } else { format!(" --data {data}") };
     let joined: Vec<String> = nbd.iter().map(ToString::to_string).collect();
-    let attach = nbd.last().map_or(String::new(), attach);
+    let attach = nbd.last().map_or(String::new(), |address| attach(address, &settings.tls));
     format!(
         "varve {} serves {pool}\n  NBD    {}\n  admin  {}\n\n\
-         make a volume:  varve{flag} volume create vm1 --size 20GiB\n\
-         attach it:      {attach}\n",
+         create a volume:  varve{flag} volume create vm1 --size 20GiB\n\
+         attach it:        {attach}\n",
         env!("CARGO_PKG_VERSION"),
         joined.join(", "),
         admin.join(", "),
     )
 }
 
-/// The command that attaches volume `vm1` as a block device.
-fn attach(address: &ListenAddress) -> String {
+/// The command that attaches volume `vm1` as a block device, from whatever directory.
+fn attach(address: &ListenAddress, tls: &TlsSettings) -> String {
+    let tls = match (tls.required, &tls.client_ca) {
+        (false, _) => "",
+        (true, None) => " -x -A CA.pem",
+        (true, Some(_)) => " -x -A CA.pem -F CLIENT.pem -K CLIENT.key",
+    };
     match address {
         ListenAddress::Unix(path) => {
-            format!("sudo nbd-client -unix {} -N vm1 /dev/nbd0", path.display())
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            format!("sudo nbd-client -unix {} -N vm1{tls} /dev/nbd0", path.display())
         }
         ListenAddress::Tcp(address) => {
-            format!("sudo nbd-client {} {} -N vm1 /dev/nbd0", address.ip(), address.port())
+            format!("sudo nbd-client {} {} -N vm1{tls} /dev/nbd0", address.ip(), address.port())
         }
     }
 }
@@ -70,7 +76,12 @@ mod tests {
         let shown = text(&settings, "pool x", &nbd, &admin);
         assert!(shown.contains("NBD    unix:varve-data/nbd.sock\n"), "{shown}");
         assert!(shown.contains("varve volume create vm1"), "{shown}");
-        assert!(shown.contains("nbd-client -unix varve-data/nbd.sock -N vm1"), "{shown}");
+        let socket = std::path::absolute("varve-data/nbd.sock").unwrap();
+        let attach = format!("nbd-client -unix {} -N vm1 /dev/nbd0", socket.display());
+        assert!(shown.contains(&attach), "{shown}");
+        settings.tls.required = true;
+        let shown = text(&settings, "pool x", &nbd, &admin);
+        assert!(shown.contains(" -N vm1 -x -A CA.pem /dev/nbd0"), "{shown}");
         settings.data = "/srv/v".into();
         let shown = text(&settings, "pool x", &settings.nbd_addresses(), &admin);
         assert!(shown.contains("varve --data /srv/v volume create"), "{shown}");
