@@ -311,8 +311,13 @@ impl Client {
     }
 
     fn broken(&self, error: &(impl std::fmt::Display + ?Sized)) -> Failure {
-        Failure::new(format!("connection to {} broke off: {error}", self.address))
-            .hint("`varve status` shows whether the daemon still runs")
+        let hint = match &self.data {
+            Some(_) => "`varve status` shows whether the daemon still runs",
+            None => {
+                "see whether the admin API of a Varve daemon listens there, rather than NBD or S3"
+            }
+        };
+        Failure::new(format!("connection to {} broke off: {error}", self.address)).hint(hint)
     }
 
     fn not_varve(&self, error: &serde_json::Error) -> Failure {
@@ -376,6 +381,21 @@ mod tests {
         let asked_once = client.get::<v1::Space>("/v1/space").err().unwrap();
         assert!(asked_once.what().contains("counting stored data"), "{}", asked_once.what());
         assert!(client.counted::<v1::Space>("/v1/space").is_ok());
+    }
+
+    #[test]
+    fn a_port_that_speaks_another_protocol_is_explained() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = ListenAddress::Tcp(listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"NBDMAGICIHAVEOPT\0\x03").unwrap();
+            let _ = io::copy(&mut stream, &mut io::sink());
+        });
+        let failure = Client::at(address).get::<v1::Space>("/v1/space").err().unwrap();
+        let hint = failure.advice().unwrap_or_default();
+        assert!(hint.contains("the admin API of a Varve daemon"), "{failure}");
+        server.join().unwrap();
     }
 
     #[test]
