@@ -102,12 +102,13 @@ impl Thresholds {
     }
 
     fn check(self) -> Result<()> {
-        if self.ascending().is_sorted_by(|lower, higher| lower < higher) {
-            return Ok(());
-        }
-        let [filling, high, near_full, full] = self.ascending();
-        let what = format!("thresholds of space {filling}, {high}, {near_full} and {full} percent");
-        Err(Failure::misuse(format!("{what} must rise")).hint(
+        let keys = ["filling_percent", "high_percent", "near_full_percent", "full_percent"];
+        let named = keys.into_iter().zip(self.ascending());
+        let mut pairs = named.clone().zip(named.skip(1));
+        let falls = pairs.find(|((_, lower), (_, higher))| lower >= higher);
+        let Some(((low, lower), (high, higher))) = falls else { return Ok(()) };
+        let what = format!("space.{high} ({higher}) must be greater than space.{low} ({lower})");
+        Err(Failure::misuse(what).hint(
             "space.filling_percent, space.high_percent, space.near_full_percent and space.full_percent, each above the one before",
         ))
     }
@@ -195,7 +196,9 @@ impl FromStr for S3Listen {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text {
             "none" => Ok(Self::Off),
-            _ => text.parse().map(Self::At),
+            _ => text.parse::<ListenAddress>().map(Self::At).map_err(|_| {
+                format!("`{text}` is neither IP:PORT, such as 127.0.0.1:9000, nor none")
+            }),
         }
     }
 }
@@ -424,7 +427,8 @@ mod tests {
         let mut settings = Settings::default();
         settings.thresholds.high_percent = 85;
         let refused = settings.check().unwrap_err().to_string();
-        assert!(refused.contains("65, 85, 85 and 90 percent must rise"), "{refused}");
+        let pair = "space.near_full_percent (85) must be greater than space.high_percent (85)";
+        assert!(refused.contains(pair), "{refused}");
         settings.thresholds.high_percent = 84;
         assert!(settings.check().is_ok());
     }
@@ -433,6 +437,8 @@ mod tests {
     fn s3_is_on_at_an_address_or_off() {
         assert_eq!(Settings::default().s3.listen, S3Listen::Default);
         assert_eq!("none".parse(), Ok(S3Listen::Off));
+        let refused = ":9002".parse::<S3Listen>().unwrap_err();
+        assert!(refused.contains("neither IP:PORT") && !refused.contains("unix"), "{refused}");
         let at = |text: &str| {
             let s3 = S3Settings { listen: text.parse().unwrap(), ..S3Settings::default() };
             Settings { s3, ..Settings::default() }

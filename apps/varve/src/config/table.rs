@@ -362,7 +362,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: None,
         form: Form::Path,
         default: "none",
-        reason: "The certificate's private key in PEM.",
+        reason: "The certificate's private key in PEM. It is not the file s3.key of the data directory, which holds the key \
+                 that secrets are sealed with: see `s3.key_in_pool`.",
         apply: |settings, value| settings.s3.key = Some(value.path()),
     },
     Setting {
