@@ -152,7 +152,7 @@ impl InspectedDrive {
     fn open(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|error| open_error(path, &error))?;
         let meta = if metadata.is_dir() { path.join(META_FILE) } else { path.to_owned() };
-        if !meta.exists() {
+        if !meta.try_exists().map_err(|error| open_error(&meta, &error))? {
             return Err(Error::NoPool { path: path.display().to_string() });
         }
         let lock = lock(&meta, metadata.file_type().is_block_device(), Owner::Reader)?;

@@ -151,6 +151,8 @@ fn what_is_no_pool_is_told() {
     std::os::unix::fs::symlink("meta", circle.join("meta")).unwrap();
     let unknown = open(&circle).err().unwrap(); // It cannot be seen whether a pool is there.
     assert!(matches!(unknown, Error::Open { .. }), "{unknown}");
+    let unknown = PoolInspection::open(&[circle]).err().unwrap();
+    assert!(matches!(unknown, Error::Open { .. }), "{unknown}");
     assert_eq!(
         PoolFiles::open(&[], DriveOptions::default()).err().unwrap().kind(),
         ErrorKind::NotFound
