@@ -10,13 +10,14 @@ use clap::Args;
 use crate::step::{self, Counts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 6] = [
+const KINDS: [(&str, u64); 7] = [
     ("", 100),
     ("--sharing", 50),
     ("--promising", 40),
     ("--overlapping", 30),
     ("--objects", 40),
     ("--moving", 40),
+    ("--losing-lanes", 30),
 ];
 
 /// The simulator: random runs, or the replay of one.
