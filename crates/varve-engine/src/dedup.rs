@@ -245,18 +245,13 @@ impl Dedup {
     }
 
     /// Learns from a summary: what is there already is newer.
-    fn learn_stored(
-        &mut self,
-        stored: &[(Fingerprint, ChunkId)],
-        segment: SegmentNumber,
-        Learning { wanted, samples_only }: Learning,
-    ) {
-        for (fingerprint, chunk) in stored {
+    fn learn_stored(&mut self, stored: &[StoredBlock], segment: SegmentNumber, wanted: bool) {
+        for block in stored {
             if wanted || !self.index.is_full() {
-                self.index.insert_absent(*fingerprint, *chunk);
+                self.index.insert_absent(block.fingerprint, block.chunk);
             }
-            let (hook, is_multiple) = hook_of(*fingerprint);
-            if (is_multiple || samples_only) && !self.hooks.is_full() {
+            let (hook, is_multiple) = hook_of(block.fingerprint);
+            if (is_multiple || block.is_sample) && !self.hooks.is_full() {
                 self.hooks.insert_absent(hook, segment);
             }
         }
@@ -312,13 +307,32 @@ fn hook_of(fingerprint: Fingerprint) -> (u64, bool) {
     (high, low.is_multiple_of(u64::from(HOOK_INTERVAL)))
 }
 
-/// How a summary is learnt.
-#[derive(Clone, Copy)]
-struct Learning {
-    /// The index makes room for it; otherwise nothing is forgotten.
-    wanted: bool,
-    /// All fingerprints of the segment are hooks.
-    samples_only: bool,
+/// A block of a stored segment whose fingerprint is known.
+struct StoredBlock {
+    fingerprint: Fingerprint,
+    chunk: ChunkId,
+    /// Whether it was fingerprinted because it is in the sample: then it is a hook in any case.
+    is_sample: bool,
+}
+
+impl StoredBlock {
+    /// Those of a summary, in their order. A summary does not say which of them are the sample, and the checksum of a compressed block is
+    /// not that of its plain bytes: those beside a block that was left out are taken for it. While all blocks of a stream were fingerprinted
+    /// none was left out, and were those hooks too, a few segments would take the place of all others.
+    fn of_summary(entries: &[SummaryEntry]) -> Vec<Self> {
+        let block = |entry: &SummaryEntry| match *entry {
+            SummaryEntry::Data { chunk, fingerprint, .. }
+            | SummaryEntry::Move { chunk, fingerprint, .. } => Some((fingerprint, chunk)),
+            _ => None,
+        };
+        let blocks: Vec<_> = entries.iter().filter_map(block).collect();
+        let is_left_out = |at: usize| blocks.get(at).is_some_and(|(known, _)| known.is_none());
+        let known = |(at, (fingerprint, chunk)): (usize, &(Option<Fingerprint>, ChunkId))| {
+            let is_sample = is_left_out(at.wrapping_sub(1)) || is_left_out(at + 1);
+            Some(Self { fingerprint: (*fingerprint)?, chunk: *chunk, is_sample })
+        };
+        blocks.iter().enumerate().filter_map(known).collect()
+    }
 }
 
 /// A summary that is being read, until it is dropped.
@@ -419,18 +433,16 @@ impl Shard {
         let summary = segments.get(id, header.summary_offset, header.summary_bytes());
         let Ok(bytes) = summary.await else { return false };
         let Ok(entries) = decode_summary(&header, &bytes) else { return false };
-        let fingerprint = |entry: &SummaryEntry| match entry {
-            SummaryEntry::Data { chunk, fingerprint, .. }
-            | SummaryEntry::Move { chunk, fingerprint, .. } => Some(((*fingerprint)?, *chunk)),
-            _ => None,
-        };
-        let stored: Vec<_> = entries.iter().filter_map(fingerprint).collect();
+        let mut stored = StoredBlock::of_summary(&entries);
         let unsampled = self.unsampled(&entries);
         let samples_only = !unsampled.is_empty();
-        self.dedup.borrow_mut().learn_stored(&stored, id.number, Learning { wanted, samples_only });
+        for block in &mut stored {
+            block.is_sample &= samples_only;
+        }
+        self.dedup.borrow_mut().learn_stored(&stored, id.number, wanted);
         if !wanted {
             self.dedup.borrow_mut().note_sealed(id.number, samples_only);
-            self.tell_owners(stored.iter().map(|(fingerprint, _)| *fingerprint));
+            self.tell_owners(stored.iter().map(|block| block.fingerprint));
             return !stored.is_empty();
         }
         self.dedup.borrow_mut().note_read(id.number, header.next_slot);
@@ -485,11 +497,13 @@ impl Shard {
             let stored: Vec<_> = blocks
                 .iter()
                 .zip(fingerprints)
-                .filter_map(|((chunk, _), fingerprint)| Some((known(fingerprint)?, *chunk)))
+                .filter_map(|((chunk, _), fingerprint)| {
+                    let (fingerprint, chunk) = (known(fingerprint)?, *chunk);
+                    Some(StoredBlock { fingerprint, chunk, is_sample: false })
+                })
                 .collect();
-            let learning = Learning { wanted: true, samples_only: false };
-            self.dedup.borrow_mut().learn_stored(&stored, id.number, learning);
-            self.tell_owners(stored.iter().map(|(fingerprint, _)| *fingerprint));
+            self.dedup.borrow_mut().learn_stored(&stored, id.number, true);
+            self.tell_owners(stored.iter().map(|block| block.fingerprint));
             if index % BATCHES_PER_TURN == BATCHES_PER_TURN - 1 {
                 self.reactor.yield_now().await;
             }
@@ -572,9 +586,9 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
         self.recent.len() + self.older.len()
     }
 
-    /// Whether one more may make it forget.
+    /// Whether one more would make it forget.
     fn is_full(&self) -> bool {
-        self.len() + 1 >= self.half_max
+        self.recent.len() + 1 >= self.half_max && !self.older.is_empty()
     }
 }
 

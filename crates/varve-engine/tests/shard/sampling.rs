@@ -45,9 +45,19 @@ fn compare(
     duplicates: u64,
     write: impl AsyncFn(Pool, Reduction) -> Found + Copy + 'static,
 ) {
+    compare_in(&large(Reduction::OFF), compression, duplicates, write);
+}
+
+/// The same with this shape.
+fn compare_in(
+    shape: &Shape,
+    compression: Compression,
+    duplicates: u64,
+    write: impl AsyncFn(Pool, Reduction) -> Found + Copy + 'static,
+) {
     for dedup in [Dedup::On, Dedup::Auto] {
         let reduction = reduction(dedup, compression);
-        with_shape(large(Reduction::OFF), async move |pool: Pool| {
+        with_shape(*shape, async move |pool: Pool| {
             let Found { found, stored } = write(pool, reduction).await;
             let percent = found * 100 / duplicates;
             assert!(
@@ -123,6 +133,30 @@ fn what_was_stored_before_a_restart_is_found() {
         pool = pool.reopened().await;
         pool.reactor.sleep(2_000_000_000).await; // What the newest segments hold is learnt meanwhile.
         write_all(&pool, (2, reduction), &backup(1, BACKUP_BLOCKS), 64).await;
+        found(&pool).await
+    });
+}
+
+/// Unique blocks, and among each 1300 of them 40 that repeat earlier ones: streams change between samples and all blocks.
+fn mixed() -> Vec<u8> {
+    let mut data = random_blocks(5, 2 * BACKUP_BLOCKS);
+    for end in (1300..2 * BACKUP_BLOCKS).step_by(1300) {
+        let part = (end - 1300) * BLOCK_BYTES..(end - 1260) * BLOCK_BYTES;
+        data.copy_within(part, (end - 40) * BLOCK_BYTES);
+    }
+    data
+}
+
+#[test]
+fn an_index_that_is_smaller_than_the_data_leads_to_all_of_them_after_a_restart() {
+    let shape = Shape { index_bytes: 256 << 10, ..large(Reduction::OFF) };
+    let duplicates = 2 * BACKUP_BLOCKS as u64;
+    compare_in(&shape, Compression::Off, duplicates, async |mut pool: Pool, reduction| {
+        write_all(&pool, (1, reduction), &mixed(), 64).await;
+        pool.shard.apply_acknowledged().await.expect("apply");
+        pool = pool.reopened().await;
+        pool.reactor.sleep(2_000_000_000).await;
+        write_all(&pool, (2, reduction), &mixed(), 64).await;
         found(&pool).await
     });
 }
