@@ -112,22 +112,24 @@ def main(test):
     directory = tempfile.mkdtemp(prefix=f"varve-{name}-", dir=os.environ.get("TEST_DIR", "/var/tmp"))
     context = Context(directory, seed)
     begin = time.monotonic()
-    outcome, code = "PASS", 0
+    outcome, code, why = "PASS", 0, ""
     try:
         test(context)
     except Skip as skip:
         outcome, code = f"SKIP ({skip})", 77
-    except Failure as failure:
-        print(f"    {failure}")
-        outcome, code = f"FAIL (SEED={seed} repeats its random choices)", 1
-    except Exception:
-        traceback.print_exc()
-        outcome, code = f"FAIL (SEED={seed} repeats its random choices)", 1
+    except Exception as failure:
+        if isinstance(failure, Failure):
+            print(f"    {failure}")
+        else:
+            traceback.print_exc()
+        # The line that is repeated at the end of a long run has to say what went wrong.
+        reason = " ".join(str(failure).split())[:500] or type(failure).__name__
+        outcome, code, why = "FAIL", 1, f" (SEED={seed} repeats its random choices): {reason}"
     finally:
         context.close()
         if code == 1 and os.environ.get("KEEP") == "1":
             print(f"    kept: {directory}")
         else:
             shutil.rmtree(directory, ignore_errors=True)
-    print(f"{outcome} {name} {time.monotonic() - begin:.1f} s", flush=True)
+    print(f"{outcome} {name} {time.monotonic() - begin:.1f} s{why}", flush=True)
     sys.exit(code)
