@@ -11,6 +11,8 @@ from .site import check, fault
 def killed_under_load(site, daemon):
     """Kills the daemon while a client writes blocks of 4 KiB; how many were acknowledged."""
     daemon.create_volume("v", 64 * MIB)
+    daemon.stop()  # The volume is not in the journal alone.
+    daemon.start()
     handle = site.open("v")
     for block in range(200):
         handle.pwrite(bytes([1 + block % 250]) * 4096, block * 4096)
