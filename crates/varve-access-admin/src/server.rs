@@ -4,13 +4,10 @@
 //! S2: nothing is reachable from other machines: unix sockets are for their owner only, TCP is loopback only.
 //! S3: a caller by TCP, who may be any user of the machine or a web page, shows the token (`token`).
 
-use std::fs::{self, File, Permissions};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,9 +20,10 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixSocket};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
+use varve_stdx::bind_private;
 
 use crate::address::ListenAddress;
 use crate::backend::AdminBackend;
@@ -35,9 +33,6 @@ use crate::v1;
 
 /// Longest path of a unix socket in bytes: `sun_path` less its final zero.
 const SOCKET_PATH_MAX: usize = 107;
-
-/// Connections that wait to be accepted.
-const BACKLOG: u32 = 1024;
 
 /// Pause after a failed accept, in milliseconds: out of descriptors, so that others can close some.
 const ACCEPT_RETRY_MS: u64 = 100;
@@ -101,7 +96,9 @@ impl Listener {
                     let limit_bytes = SOCKET_PATH_MAX;
                     return Err(Error::SocketPath { path: path.clone(), limit_bytes });
                 }
-                let socket = Socket::Unix(bind_private(path).map_err(failed)?);
+                let socket = bind_private(path).map_err(failed)?;
+                socket.set_nonblocking(true).map_err(failed)?;
+                let socket = Socket::Unix(UnixListener::from_std(socket).map_err(failed)?);
                 Ok(Self { socket, address: address.clone() })
             }
             ListenAddress::Tcp(wanted) => {
@@ -125,35 +122,6 @@ impl Listener {
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         &self.address
-    }
-}
-
-/// Binds a socket file that is its owner's from the first moment on (S2): the system gives it the mode of the socket. One inode is all it
-/// takes, so that a daemon starts on a full file system too.
-fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    let socket = UnixSocket::new_stream()?;
-    let owned = File::from(socket.as_fd().try_clone_to_owned()?);
-    owned.set_permissions(Permissions::from_mode(0o600))?;
-    remove_stale(path)?;
-    socket.bind(path)?;
-    socket.listen(BACKLOG)
-}
-
-/// Removes a socket that refuses connections, as a killed server leaves it. Whatever else is at the path stays, and is in the way.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    let found = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found?,
-    };
-    if !found.file_type().is_socket() {
-        let why =
-            "something that is not a socket is at this path; remove it, or choose another path";
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-    }
-    match std::os::unix::net::UnixStream::connect(path) {
-        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-        Err(_) => Ok(()), // Somebody has removed it meanwhile, or it is somebody's whose queue is full.
     }
 }
 

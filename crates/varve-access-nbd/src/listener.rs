@@ -4,8 +4,6 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::str::FromStr;
@@ -14,11 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
-use rustix::fs::Mode;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use varve_reactor::Reactor;
 use varve_reactor::net::{Socket, TcpListener, UnixListener};
 use varve_reactor::port::{PortReceiver, PortSender};
+use varve_stdx::bind_private;
 use varve_types::ErrorKind;
 
 use crate::agree::{Agreed, Found};
@@ -35,9 +32,6 @@ use crate::transport::PeerSocket;
 
 /// Pause after an accept that failed, in nanoseconds: a lack of descriptors ends when connections do.
 const ACCEPT_PAUSE_NANOS: u64 = 50_000_000;
-
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 1024;
 
 /// Most connections at a time that are told why they are refused.
 const REFUSALS_MAX: usize = 32;
@@ -166,10 +160,7 @@ impl StdListener {
                 notice_dead_peers(&socket)?;
                 Ok(Self::Tcp(socket))
             }
-            Address::Unix(path) => {
-                remove_stale(path)?;
-                Ok(Self::Unix(bind_private(path)?, path.clone()))
-            }
+            Address::Unix(path) => Ok(Self::Unix(bind_private(path)?, path.clone())),
         }
     }
 }
@@ -246,37 +237,6 @@ impl Listener {
             ListenerSocket::Unix(socket) => socket.accept().await,
             ListenerSocket::Tcp(socket) => socket.accept().await,
         }
-    }
-}
-
-/// Binds a socket that is its owner's from the first moment on: its file gets the mode that the socket has.
-fn bind_private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    net::listen(&socket, BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// Removes a socket that refuses connections, as a killed server leaves it. Whatever else is at the path stays, and is in the way.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    let found = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found?,
-    };
-    if !found.file_type().is_socket() {
-        let why =
-            "something that is not a socket is at this path; remove it, or choose another path";
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-    }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path)
-        }
-        // Somebody has removed it meanwhile, or it is somebody's whose queue is full.
-        Err(_) => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for zeros, fingerprints, MD5, work under way, a process' end.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for zeros, fingerprints, MD5, sockets at paths, work under way, a process' end.
 
 mod buffer;
 mod bytes;
@@ -9,6 +9,7 @@ mod fingerprint;
 mod md5;
 mod pending;
 mod rng;
+mod socket_path;
 mod spare;
 mod zero;
 
@@ -21,5 +22,6 @@ pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprint
 pub use md5::Md5;
 pub use pending::{Pending, PendingGuard};
 pub use rng::Rng;
+pub use socket_path::bind_private;
 pub use spare::limit_spare_memory;
 pub use zero::is_zero;
