@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use varve_access_admin::v1::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
 use varve_access_admin::{Error, Result};
 use varve_access_nbd::Client;
+use varve_dataset::volume_of;
 use varve_types::ErrorKind;
 
 use crate::daemon::stack::ShardStack;
@@ -26,18 +27,12 @@ async fn of_volume<S: ShardStack>(threads: &Threads<S>, volume: &str) -> Result<
     for answer in asked {
         clients.extend(answer.await?);
     }
-    let is_of_volume = |export: &str| {
-        let rest = short(export).strip_prefix(short(volume));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
-    };
-    clients.retain(|client| client.export.as_deref().is_some_and(is_of_volume));
+    let full = volume_of(volume).ok();
+    clients.retain(|client| {
+        full.is_some() && client.export.as_deref().and_then(|export| volume_of(export).ok()) == full
+    });
     clients.sort_by_key(|client| client.id);
     Ok(clients)
-}
-
-/// A name without the namespace that is meant where none is said: a client may have said it, or not.
-fn short(name: &str) -> &str {
-    name.strip_prefix("default/").unwrap_or(name)
 }
 
 /// What the API says of them.
@@ -96,9 +91,14 @@ pub(crate) async fn disconnect<S: ShardStack>(
 
 /// Refuses a change of a volume or snapshot that clients have open, with their names.
 pub(crate) async fn refuse_open<S: ShardStack>(threads: &Threads<S>, name: &str) -> Result<()> {
+    // Clients may have said the default namespace, or not.
+    let snapshot_of = |name: &str| name.split_once('@').map(|(_, snapshot)| snapshot.to_owned());
     let volume = name.split_once('@').map_or(name, |(volume, _)| volume);
     let mut clients = of_volume(threads, volume).await?;
-    clients.retain(|client| client.export.as_deref() == Some(name));
+    clients.retain(|client| {
+        let open = client.export.as_deref();
+        open.is_some_and(|export| snapshot_of(export) == snapshot_of(name))
+    });
     if clients.is_empty() {
         return Ok(());
     }
