@@ -10,7 +10,7 @@ use futures_util::future::try_join;
 use varve_dispatch::{CutSource, Route};
 use varve_types::StreamId;
 
-use crate::catalog::{find, hold, store};
+use crate::catalog::{find, store};
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::SnapshotRecord;
@@ -52,7 +52,7 @@ impl Datasets {
     ) -> Result<VolumeInfo> {
         // No step needs what another finds.
         let looked_up = async {
-            let held = hold(&self.dispatch, [&volume, &name]).await?;
+            let held = self.hold_all([&volume, &name]).await?;
             let sight = self.see(&name).await?;
             let origin = async {
                 match &snapshot {

@@ -19,6 +19,7 @@ use crate::moving::{Move, MoveState};
 use crate::name::{DatasetName, SNAPSHOT_MARK, unescaped};
 use crate::open::{OpenVolumes, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
+use crate::settled::Unsettled;
 use crate::volume::{Volume, VolumeSpec};
 use crate::{Error, Result};
 
@@ -35,6 +36,7 @@ pub struct Shared {
     /// Whether a mark pass is under way.
     pub(crate) is_marking: AtomicBool,
     pub(crate) activity: Activity,
+    pub(crate) unsettled: Unsettled,
 }
 
 /// The datasets, on one thread. Cheap to clone.
@@ -76,9 +78,23 @@ impl Datasets {
         &self.dispatch
     }
 
-    /// Keeps others from changing this volume and its snapshots while the value lives.
+    /// Keeps others from changing this volume and its snapshots while the value lives. Every change of a name begins so (U1).
     pub(crate) async fn hold(&self, name: &DatasetName) -> Result<HeldNames> {
+        self.hold_all([name]).await
+    }
+
+    /// The same for who opens it, and changes no name.
+    pub(crate) async fn hold_open(&self, name: &DatasetName) -> Result<HeldNames> {
         hold(&self.dispatch, [name]).await
+    }
+
+    /// As [`Self::hold`], of several.
+    pub(crate) async fn hold_all<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a DatasetName>,
+    ) -> Result<HeldNames> {
+        self.shared.unsettled.check()?;
+        hold(&self.dispatch, names).await
     }
 
     /// The record of a volume that must be there.
@@ -381,7 +397,7 @@ impl Datasets {
             return self.open_snapshot(name).await;
         }
         let name = DatasetName::parse(name)?;
-        let _held = self.hold(&name).await?;
+        let _held = self.hold_open(&name).await?;
         let record = self.record(&name).await?;
         match &record.moves {
             Some(moves) if !moves.is_here() => {

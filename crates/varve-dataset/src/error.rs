@@ -16,6 +16,12 @@ pub enum Error {
     /// The register of names refused or failed, or another cell has the name.
     #[error(transparent)]
     Register(#[from] varve_register::Error),
+    /// What an earlier life began is not completed, so that names must not change.
+    #[error("names cannot be changed before what an earlier start left is completed: {reason}")]
+    Unsettled {
+        /// What keeps it from being completed.
+        reason: String,
+    },
     /// No volume of that name.
     #[error("no volume `{name}`")]
     NotFound {
@@ -258,7 +264,7 @@ impl Error {
             | Self::OtherVolume { .. }
             | Self::ChangedSince { .. } => ErrorKind::Conflict,
             Self::Moves { .. } => ErrorKind::Fenced,
-            Self::StillChanging { .. } => ErrorKind::Unavailable,
+            Self::StillChanging { .. } | Self::Unsettled { .. } => ErrorKind::Unavailable,
             Self::ReadOnly { .. } => ErrorKind::Denied,
             Self::BadName { .. }
             | Self::BadGroup { .. }

@@ -27,6 +27,7 @@ mod registered;
 mod reservation;
 #[cfg(test)]
 mod rig;
+mod settled;
 mod snapshot_record;
 mod snapshots;
 mod space;
@@ -55,6 +56,7 @@ pub use moving::{Move, MoveState, PEER_BYTES_MAX, Seen, WITH_SNAPSHOT, is_step};
 pub use name::volume_of;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
+pub use settled::Settled;
 pub use snapshot_record::SnapshotInfo;
 pub use space::{BucketSpace, Held, SnapshotSpace, Space, VolumeSpace};
 pub use varve_dispatch::{

@@ -92,7 +92,10 @@ impl Datasets {
             reactor.sleep(LOOK_PAUSE_NS).await;
             let wanted = self.shared.marks_wanted.load(Ordering::Acquire);
             // A shard may be opening; when the pool ends, this task ends with its thread.
-            let Ok(wish) = self.dispatch.mark_wish().await else { continue };
+            let Ok(wish) = self.dispatch.mark_wish().await else {
+                let _ending = self.dispatch.release_mark_waiters().await;
+                continue;
+            };
             let is_due = wish == MarkWish::Wanted || wanted != done;
             let begin = reactor.now();
             if wish != MarkWish::Urgent && (!is_due || begin.0 < pause_end) {

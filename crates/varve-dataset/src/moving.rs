@@ -370,7 +370,7 @@ impl Datasets {
     /// `NotFound`; `Conflict` when it is open, or does not arrive, or another run moves it.
     pub async fn open_arriving(&self, name: &str, run: &str) -> Result<Volume> {
         let name = DatasetName::parse(name)?;
-        let _held = self.hold(&name).await?;
+        let _held = self.hold_open(&name).await?;
         let record = self.record(&name).await?;
         match &record.moves {
             Some(moves) if moves.state == MoveState::Arriving && moves.run() == run => {}

@@ -137,12 +137,8 @@ impl Datasets {
         Ok(all.into_iter().map(|(stream, reservation)| (stream.get(), reservation)).collect())
     }
 
-    /// Takes back what an earlier life had promised and no record says (V2); returns to how many streams. To be called once after a
-    /// start, before names are served.
-    ///
-    /// # Errors
-    /// `Unavailable` when a shard does not serve.
-    pub async fn settle_reservations(&self) -> Result<usize> {
+    /// Takes back what an earlier life had promised and no record says (V2); returns to how many streams.
+    pub(crate) async fn settle_reservations(&self) -> Result<usize> {
         let promised = self.dispatch.reservations().await?;
         if promised.is_empty() {
             return Ok(0);

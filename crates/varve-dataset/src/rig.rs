@@ -146,8 +146,7 @@ impl Rig {
         let disk = self.disk.clone();
         self.run(async move |reactor| {
             let life = open(&reactor, &disk).await;
-            life.threads[0].settle_intents().await.unwrap();
-            life.threads[0].settle_reservations().await.unwrap();
+            life.threads[0].settle().await.unwrap();
             work(life).await;
         });
     }

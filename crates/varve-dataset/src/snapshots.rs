@@ -18,11 +18,11 @@ use varve_dispatch::{CutSource, HeldNames, Route};
 use varve_types::StreamId;
 
 use crate::catalog::{
-    RecordKind, all_snapshots, find_snapshot, hold, home_of, list_snapshots, remove_snapshot,
+    RecordKind, all_snapshots, find_snapshot, home_of, list_snapshots, remove_snapshot,
     remove_unreadable, store_snapshot,
 };
 use crate::identity::SnapshotIdentity;
-use crate::intent::{Intent, Part, settle_all};
+use crate::intent::{Intent, Part};
 use crate::moving::MoveState;
 use crate::name::{DatasetName, SnapshotName, unescaped};
 use crate::open::{Gate, Opening};
@@ -68,7 +68,7 @@ impl Datasets {
         // No step needs what another finds.
         let reserved = self.ready_for_cuts(names.len() as u64);
         let looked_up = async {
-            let held = hold(&self.dispatch, names.iter().map(|name| &name.volume)).await?;
+            let held = self.hold_all(names.iter().map(|name| &name.volume)).await?;
             let wanted = names.iter().map(|name| self.wanted(name.clone()));
             Ok((held, try_join_all(wanted).await?))
         };
@@ -152,15 +152,6 @@ impl Datasets {
         let written = written.await;
         let exists = intent.settle(&self.dispatch).await?;
         if exists { Ok(()) } else { written }
-    }
-
-    /// Completes the groups of snapshots that an earlier life was storing when it ended, and clears what it had not begun to. To be called
-    /// once after a start, before names are served.
-    ///
-    /// # Errors
-    /// `Unavailable` when a shard does not serve.
-    pub async fn settle_intents(&self) -> Result<usize> {
-        settle_all(&self.dispatch).await
     }
 
     /// Up to `max` snapshots behind `after`, of one volume or of all, in the order of namespace, volume and name, by bytes.
@@ -305,7 +296,7 @@ impl Datasets {
         identity: Option<SnapshotIdentity>,
     ) -> Result<Volume> {
         let name = SnapshotName::parse(name)?;
-        let _held = self.hold(&name.volume).await?;
+        let _held = self.hold_open(&name.volume).await?;
         let record = self.snapshot_record(&name).await?;
         if let Some(identity) = identity.filter(|identity| *identity != record.identity) {
             return Err(Error::OtherSnapshot {

@@ -6,18 +6,19 @@
 //! ```
 //!
 //! G1. A shard is opened again only after every write of its former self has ended.
-//! G2. Requests wait for a shard that reopens, up to a bound; they are not failed by a passing outage. For media that do not answer they wait as long
-//!     as it takes, as those do that are under way.
+//! G2. Requests wait for a shard that reopens, until it has been closed for as long as block clients bear; they are not failed by a passing
+//!     outage. From then on, and for a shard that is damaged, they fail at once: neither passes soon. For media that do not answer they wait
+//!     as long as it takes, as those do that are under way.
 //! G3. No request begins before it is sure that no other process had the shard when the request came. One that began before may answer what
 //!     was true then.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use futures_util::future::{Either, select};
 use varve_engine::{Shard, ShardConfig, ShardParts};
 use varve_media::Media;
-use varve_reactor::{Notify, Reactor};
+use varve_reactor::{Nanos, Notify, Reactor};
 use varve_types::{ErrorKind, ShardId};
 
 use crate::peers::ThreadPeers;
@@ -28,7 +29,10 @@ use crate::{Dispatch, Error, Result};
 const REOPEN_PAUSE_NS_FIRST: u64 = 10_000_000;
 const REOPEN_PAUSE_NS_LAST: u64 = 5_000_000_000;
 
-/// How long a request waits for a shard that is not open, in ns: less than what block clients bear.
+/// Pause before a damaged shard is looked at again, in ns: an opening reads its journal, and damage seldom passes.
+const DAMAGED_PAUSE_NS: u64 = 60_000_000_000;
+
+/// How long requests wait for a shard after it closed, in ns: less than what block clients bear.
 const WAIT_NS_MAX: u64 = 20_000_000_000;
 
 /// What a host opens its shard with.
@@ -45,7 +49,8 @@ pub struct HostConfig {
 }
 
 enum State {
-    Opening(String),
+    /// Why it does not serve, and whether for damage.
+    Opening(String, Option<Error>),
     Serving(Rc<Shard>),
     /// Another process has it.
     Lost,
@@ -58,23 +63,37 @@ pub struct ShardHost {
     zones: Rc<Zones>,
     peers: Rc<ThreadPeers>,
     state: RefCell<State>,
+    /// Since when it does not serve, while it does not.
+    closed_at: Cell<Option<Nanos>>,
     changed: Notify,
 }
 
 impl ShardHost {
-    /// Opens the shard and keeps it open from then on. It reaches other shards as the `dispatch` of its thread does.
+    /// Opens the shard and keeps it open from then on. It reaches other shards as the `dispatch` of its thread does. A damaged shard of
+    /// several does not keep the others from serving: [`Self::damage`] tells of it.
     ///
     /// # Errors
-    /// When it does not open the first time: a pool that was damaged is reported, not tried again.
+    /// When it does not open the first time.
     pub async fn open(config: HostConfig, dispatch: &Dispatch) -> Result<Rc<Self>> {
         let (reactor, root, shard) =
             (config.reactor.clone(), config.root.clone(), config.shard.shard);
         let zones = Rc::new(Zones::new(reactor, root, shard));
-        let state = RefCell::new(State::Opening("it opens for the first time".to_owned()));
+        let state = RefCell::new(State::Opening("it opens for the first time".to_owned(), None));
         let peers = Rc::new(ThreadPeers::new(&config, dispatch));
-        let host = Rc::new(Self { config, zones, peers, state, changed: Notify::new() });
-        let shard = host.open_once(host.config.shard.clone()).await?;
-        host.set(State::Serving(shard));
+        let closed_at = Cell::new(Some(config.reactor.now()));
+        let host = Rc::new(Self { config, zones, peers, state, closed_at, changed: Notify::new() });
+        match host.open_once(host.config.shard.clone()).await {
+            Ok(shard) => host.set(State::Serving(shard)),
+            // A journal may be brought back: a start without it is the operator's to decide.
+            Err(error)
+                if error.kind() == ErrorKind::Corrupt
+                    && !error.is_lane_lost()
+                    && dispatch.placement().shards().count() > 1 =>
+            {
+                host.refuse(error);
+            }
+            Err(error) => return Err(error),
+        }
         let keeper = Rc::clone(&host);
         host.config.reactor.spawn(async move { keeper.keep_open().await });
         let loser = Rc::clone(&host);
@@ -99,6 +118,13 @@ impl ShardHost {
     }
 
     fn set(&self, state: State) {
+        let closed_at = match state {
+            State::Serving(_) => None,
+            State::Opening(..) | State::Lost | State::Closed => {
+                Some(self.closed_at.get().unwrap_or_else(|| self.config.reactor.now()))
+            }
+        };
+        self.closed_at.set(closed_at);
         *self.state.borrow_mut() = state;
         self.changed.notify_all();
     }
@@ -109,17 +135,16 @@ impl ShardHost {
 
     async fn keep_open(&self) {
         loop {
-            let serving = match &*self.state.borrow() {
-                State::Serving(shard) => Rc::clone(shard),
-                State::Opening(_) | State::Lost | State::Closed => return,
-            };
-            serving.stopped().await;
-            if !serving.has_failed() || self.has_ended() {
-                return;
+            if let Some(serving) = self.now() {
+                serving.stopped().await;
+                if !serving.has_failed() || self.has_ended() {
+                    return;
+                }
+                self.set(State::Opening("its last writes have to end".to_owned(), None));
+                serving.quiesced().await; // G1
+            } else {
+                self.config.reactor.sleep(DAMAGED_PAUSE_NS).await;
             }
-            self.set(State::Opening("its last writes have to end".to_owned()));
-            serving.quiesced().await; // G1
-            drop(serving);
             let Some(shard) = self.reopen().await else { return };
             if self.has_ended() {
                 // Closed while it recovered: what it did is in its checkpoint.
@@ -168,14 +193,32 @@ impl ShardHost {
                     return Some(shard);
                 }
                 Err(error) => {
-                    tracing::error!(shard = self.id().0, %error, "shard does not open");
-                    if !self.has_ended() {
-                        self.set(State::Opening(error.to_string()));
-                    }
+                    self.refuse(error);
                 }
             }
-            self.config.reactor.sleep(pause_ns).await;
+            let is_damaged = self.damage().is_some();
+            let next_ns = if is_damaged { DAMAGED_PAUSE_NS } else { pause_ns };
+            self.config.reactor.sleep(next_ns).await;
             pause_ns = (pause_ns * 2).min(REOPEN_PAUSE_NS_LAST);
+        }
+    }
+
+    /// Says why the shard does not open.
+    fn refuse(&self, error: Error) {
+        tracing::error!(shard = self.id().0, %error, "shard does not open");
+        if !self.has_ended() {
+            let reason = error.to_string();
+            let damage = (error.kind() == ErrorKind::Corrupt).then_some(error);
+            self.set(State::Opening(reason, damage));
+        }
+    }
+
+    /// What is damaged, if the shard does not open for that.
+    #[must_use]
+    pub fn damage(&self) -> Option<Error> {
+        match &*self.state.borrow() {
+            State::Opening(_, damage) => damage.clone(),
+            State::Serving(_) | State::Lost | State::Closed => None,
         }
     }
 
@@ -184,7 +227,7 @@ impl ShardHost {
     pub fn now(&self) -> Option<Rc<Shard>> {
         match &*self.state.borrow() {
             State::Serving(shard) => Some(Rc::clone(shard)),
-            State::Opening(_) | State::Lost | State::Closed => None,
+            State::Opening(..) | State::Lost | State::Closed => None,
         }
     }
 
@@ -213,8 +256,8 @@ impl ShardHost {
             }
             match *self.state.borrow() {
                 State::Closed => return Err(Error::ShuttingDown),
-                State::Lost => return Err(self.closed()),
-                State::Opening(_) | State::Serving(_) => {}
+                State::Lost | State::Opening(_, Some(_)) => return Err(self.closed()),
+                State::Opening(_, None) | State::Serving(_) => {}
             }
             if self.now().is_some() {
                 patience = None;
@@ -224,11 +267,19 @@ impl ShardHost {
                 }
                 continue;
             }
-            let patience = patience.get_or_insert_with(|| self.config.reactor.sleep(WAIT_NS_MAX));
+            let patience =
+                patience.get_or_insert_with(|| self.config.reactor.sleep(self.patience_ns()));
             if let Either::Right(_) = select(Box::pin(changed), patience).await {
                 return Err(self.closed());
             }
         }
+    }
+
+    /// How long requests wait from now on (G2).
+    fn patience_ns(&self) -> u64 {
+        let now = self.config.reactor.now();
+        let closed_ns = self.closed_at.get().map_or(0, |since| now - since);
+        WAIT_NS_MAX.saturating_sub(closed_ns)
     }
 
     fn closed(&self) -> Error {
@@ -245,7 +296,7 @@ impl ShardHost {
 
     fn reason(&self) -> String {
         match &*self.state.borrow() {
-            State::Opening(reason) => reason.clone(),
+            State::Opening(reason, _) => reason.clone(),
             State::Serving(_) => {
                 "its media do not say whether another process has it: requests wait".to_owned()
             }

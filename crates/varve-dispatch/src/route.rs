@@ -450,6 +450,33 @@ impl Dispatch {
         Ok(try_join_all(wants).await?.into_iter().max().unwrap_or(MarkWish::None))
     }
 
+    /// Lets writes go on, to be refused, that wait for the room of a mark pass while a shard is damaged: no pass can end.
+    ///
+    /// # Errors
+    /// `Unavailable` when a thread is gone.
+    pub async fn release_mark_waiters(&self) -> Result<()> {
+        let is_damaged = |shard| {
+            self.at(shard, move |dispatch| {
+                let damage = dispatch.host(shard).and_then(|host| host.damage());
+                Box::pin(async move { damage.is_some() })
+            })
+        };
+        let damaged = try_join_all(self.0.placement.shards().map(is_damaged)).await?;
+        if !damaged.contains(&true) {
+            return Ok(());
+        }
+        let release = |shard| {
+            self.at(shard, move |dispatch| {
+                if let Some(shard) = dispatch.host(shard).and_then(|host| host.now()) {
+                    shard.release_mark_waiters();
+                }
+                Box::pin(async {})
+            })
+        };
+        try_join_all(self.0.placement.shards().map(release)).await?;
+        Ok(())
+    }
+
     /// One mark pass over all shards: begin on all, then walk on all, then sweep on all with what all walks found named on other shards. `owned` is asked for once all began.
     ///
     /// # Errors

@@ -54,6 +54,8 @@ pub(crate) struct MarkState {
     /// The number of the last one that ended.
     ended: Cell<u64>,
     pub(crate) has_ended: Notify,
+    /// How often it was said that no pass will end soon.
+    given_up: Cell<u64>,
 }
 
 /// How much a shard wants a mark pass.
@@ -87,6 +89,7 @@ impl MarkState {
             awaiting: Cell::new(0),
             ended: Cell::new(0),
             has_ended: Notify::new(),
+            given_up: Cell::new(0),
         }
     }
 }
@@ -452,6 +455,12 @@ impl Shard {
         }
     }
 
+    /// Lets writes go on, to be refused, that wait for the room of a mark pass: none will end soon.
+    pub fn release_mark_waiters(&self) {
+        self.mark.given_up.set(self.mark.given_up.get() + 1);
+        self.mark.has_ended.notify_all();
+    }
+
     /// Waits while a mark pass may make what is wanted fit (M10); whether it did. Nobody may run passes: it does not wait for ever.
     pub(crate) async fn marked_room(&self, fits: impl Fn() -> bool) -> Result<bool> {
         let may_help = self.mark_wish() != MarkWish::None
@@ -462,6 +471,7 @@ impl Shard {
         }
         let _awaiting = self.mark.await_pass();
         let begun_later = self.mark.passes.get() + 1;
+        let given_up = self.mark.given_up.get();
         let mut patience = Box::pin(self.reactor.sleep(MARK_PATIENCE_NS));
         while self.mark.ended.get() < begun_later {
             let ended = Box::pin(self.mark.has_ended.notified());
@@ -471,6 +481,9 @@ impl Shard {
             self.check_open()?;
             if fits() {
                 return Ok(true);
+            }
+            if self.mark.given_up.get() != given_up {
+                break;
             }
         }
         Ok(false)

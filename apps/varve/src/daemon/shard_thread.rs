@@ -52,7 +52,7 @@ pub(crate) struct Starting<S: ShardStack> {
     pub(crate) doors: Doors<S>,
     shard: ShardId,
     peers: mpsc::Sender<Vec<S::Door>>,
-    opened: mpsc::Receiver<Result<()>>,
+    opened: mpsc::Receiver<Result<Option<Failure>>>,
     thread: thread::JoinHandle<()>,
 }
 
@@ -96,7 +96,8 @@ impl Drop for Alive {
 /// What a thread reports back while it starts.
 struct Reports<S: ShardStack> {
     doors: mpsc::Sender<io::Result<Doors<S>>>,
-    opened: mpsc::Sender<Result<()>>,
+    /// With why the shard does not serve, when it is damaged.
+    opened: mpsc::Sender<Result<Option<Failure>>>,
 }
 
 /// The first step (T1).
@@ -116,7 +117,7 @@ pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<Starting<S>> {
     Ok(Starting { doors, shard, peers, opened, thread })
 }
 
-/// The second step (T1), for all threads at once: their shards recover side by side.
+/// The second step (T1), for all threads at once: their shards recover side by side. One that serves suffices.
 pub(crate) fn open<S: ShardStack>(
     starting: Vec<Starting<S>>,
 ) -> Result<(Vec<Doors<S>>, Vec<Running>)> {
@@ -124,11 +125,16 @@ pub(crate) fn open<S: ShardStack>(
     for thread in &starting {
         thread.peers.send(doors.clone()).map_err(|_| died(thread.shard))?;
     }
-    let (mut doors, mut running) = (Vec::new(), Vec::new());
+    let (mut doors, mut running, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
     for thread in starting {
-        thread.opened.recv().map_err(|_| died(thread.shard))??;
+        refusals.push(thread.opened.recv().map_err(|_| died(thread.shard))??);
         doors.push(thread.doors);
         running.push(Running { shard: thread.shard, thread: thread.thread });
+    }
+    if refusals.iter().all(Option::is_some)
+        && let Some(refusal) = refusals.into_iter().flatten().next()
+    {
+        return Err(refusal);
     }
     Ok((doors, running))
 }
@@ -190,7 +196,7 @@ fn run<S: ShardStack>(start: Start<S>, reports: Reports<S>, peers: &mpsc::Receiv
             // The daemon ends for it, or ends already.
             let _ = ended.try_send(Ending::Lost(shard));
         });
-        if reports.opened.send(Ok(())).is_ok() {
+        if reports.opened.send(Ok(thread.stack.refusal())).is_ok() {
             answer(thread, called).await;
         }
     });

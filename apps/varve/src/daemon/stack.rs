@@ -13,7 +13,7 @@ use varve_reactor::Reactor;
 use varve_types::ShardId;
 
 use crate::daemon::room::ShardRoom;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Everything below the front-ends on one shard thread.
 pub(crate) trait ShardStack: Sized + 'static {
@@ -34,6 +34,11 @@ pub(crate) trait ShardStack: Sized + 'static {
 
     /// Every shard is open now: what a crash interrupted is completed, and what works in the background may start.
     fn begin(&self, reactor: &Reactor) -> impl Future<Output = Result<()>>;
+
+    /// Why the shard does not serve, when it is damaged: others serve meanwhile.
+    fn refusal(&self) -> Option<Failure> {
+        None
+    }
 
     /// The volumes of all shards, for connections of this thread.
     fn exports(&self) -> Self::Exports;

@@ -2,6 +2,7 @@
 //! structure of small pools are turned over and back; what each byte is, the format's own decoders say.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use varve_access_admin::MemoryBackend;
@@ -11,6 +12,9 @@ use varve_logstore::format::summary::SummaryEntry;
 use crate::daemon::Home;
 use crate::rig::Api;
 use crate::stored::{BLOCK, Stored, bytes_at, contents, flip, lose};
+
+/// What NBD says of what cannot be read or written.
+const EIO: u32 = 5;
 
 const SEGMENT_BYTES: u64 = 2 << 20;
 /// Copies of the superblock, their distance, and where roots begin.
@@ -350,6 +354,47 @@ fn a_lost_lane_is_told_and_opened_only_when_the_loss_is_accepted() {
     assert!(said.contains("the loss of acknowledged writes is accepted"), "{said}");
     assert_counts(&pool.check(), 0, 0);
     drop(pool.serve());
+}
+
+#[test]
+fn a_damaged_shard_does_not_keep_the_others_from_serving() {
+    let pool = Stored::new("KILL", |client| {
+        client.write(0, &contents(1, 8));
+        client.write(64 << 20, &contents(2, 8)); // On the other shard.
+    });
+    // The volume is named on the other shard.
+    for side in 0..2 {
+        flip(&pool.file("meta"), ROOTS + (side * ROOT_COUNT + 1) * ROOT_SLOT_BYTES + 70);
+    }
+    let daemon = pool.serve();
+    let status = pool.varve(&["status", "--json"]).json();
+    assert_eq!(status["state"], "degraded", "{status:#}");
+    let trouble = status["shards"][0]["trouble"].as_str().unwrap();
+    assert!(trouble.contains("root"), "{trouble}");
+    assert!(status["shards"][1]["trouble"].is_null(), "{status:#}");
+    let begun = Instant::now();
+    let mut client = pool.connect("v");
+    let mut errors = [0, 64 << 20].map(|offset| client.try_write(offset, &contents(3, 8)));
+    errors.sort_unstable();
+    assert_eq!(errors, [0, EIO], "the regions of one shard are served, those of the other refused");
+    assert!(begun.elapsed() < Duration::from_secs(15), "requests for a damaged shard do not wait");
+    drop(client);
+    let said = pool.varve(&["volume", "delete", "v"]).refused(1);
+    assert!(said.contains("names cannot be changed") && said.contains("try: "), "{said}");
+    daemon.signal("TERM");
+    let (status, said) = daemon.end();
+    assert!(status.success(), "{said}");
+    assert!(said.contains("a damaged shard is not served"), "{said}");
+    // What was damaged is whole again, and so is the pool.
+    for side in 0..2 {
+        flip(&pool.file("meta"), ROOTS + (side * ROOT_COUNT + 1) * ROOT_SLOT_BYTES + 70);
+    }
+    let daemon = pool.serve();
+    let mut client = pool.connect("v");
+    assert_eq!([0, 64 << 20].map(|offset| client.try_write(offset, &contents(4, 8))), [0, 0]);
+    drop(client);
+    pool.varve(&["volume", "delete", "v"]).ok();
+    drop(daemon);
 }
 
 #[test]

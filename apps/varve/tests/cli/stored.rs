@@ -80,6 +80,14 @@ impl Stored {
         self.home.serve(more)
     }
 
+    pub(crate) fn connect(&self, volume: &str) -> Client {
+        self.home.connect(volume)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.home.path()
+    }
+
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.home.path().join("drive").join(name)
     }

@@ -8,6 +8,7 @@
 //!
 //! E1: thread 0 owns the pool's root and answers for it before its own shard opens, as every shard opens with its help.
 
+mod advice;
 mod exports;
 mod metrics;
 mod request_times;
@@ -23,7 +24,7 @@ use varve_access_admin as admin;
 use varve_access_admin::v1::{
     ChangeVolume, CreateVolume, DeleteVolume, ShardState, ShardStatus, Volume,
 };
-use varve_dataset::{Datasets, Space};
+use varve_dataset::{Datasets, Settled, Space};
 use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
     serve_jobs,
@@ -31,13 +32,14 @@ use varve_dispatch::{
 use varve_media::{CachedSegments, DiskStats, Media, PendingOperation};
 use varve_reactor::Reactor;
 use varve_reactor::port::PortReceiver;
-use varve_types::{ByteCount, ErrorKind, ShardId};
+use varve_types::{ByteCount, ShardId};
 
 use crate::daemon::pool_media::ShardMedia;
 use crate::daemon::room::ShardRoom;
 use crate::daemon::stack::{PendingWork, Seat, ShardHealth, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
+use self::advice::{START_AGAIN, is_damage, open_failed};
 pub(crate) use self::exports::ARRIVING;
 use self::exports::VolumeExports;
 use self::request_times::RequestTimes;
@@ -51,10 +53,6 @@ const ROOT_SHARD: ShardId = ShardId(0);
 /// The trouble of a shard that serves and cannot grow.
 const MEDIA_FULL: &str = "the media are full: there is no room for more segments on the file system of a drive, and new data are refused \
     where no space is left in the segments there are";
-
-/// The way out when the journal of a shard is lost.
-const LANE_LOST: &str = "bring back the journal that the pool wrote last; if it is gone, start once with --accept-lost-journal, which gives up \
-    what only the journal held: docs/operating/serve.md says what that can be";
 
 /// Everything below the front-ends on one shard thread.
 pub(crate) struct EngineStack {
@@ -99,13 +97,8 @@ impl ShardStack for EngineStack {
         let space = SpaceCount::new(reactor.clone());
         let config =
             HostConfig { reactor: reactor.clone(), media, shard: source.shard_config(shard), root };
-        let host = ShardHost::open(config, &dispatch).await.map_err(|error| {
-            failed(&error).hint(match error.kind() {
-                ErrorKind::NoSpace => "make room on the file systems under the drives",
-                _ if error.is_lane_lost() => LANE_LOST,
-                _ => "nothing was changed; keep the drives as they are and report what is damaged",
-            })
-        })?;
+        let opened = ShardHost::open(config, &dispatch).await;
+        let host = opened.map_err(|error| open_failed(shard, &error))?;
         dispatch.add_host(shard, Rc::clone(&host));
         let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch.clone(), Arc::clone(&source.shared), register);
@@ -125,30 +118,40 @@ impl ShardStack for EngineStack {
         })
     }
 
+    fn refusal(&self) -> Option<Failure> {
+        self.host.damage().map(|error| open_failed(self.shard, &error))
+    }
+
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
+        if let Some(refusal) = self.refusal() {
+            tracing::error!(
+                shard = self.shard.0,
+                advice = refusal.advice(),
+                "a damaged shard is not served, and the others are"
+            );
+        }
         if self.shard != ROOT_SHARD {
             return Ok(());
-        }
-        let settled = self.datasets.settle_intents().await;
-        let groups = settled.map_err(|error| {
-            let hint = unsettled(error.kind());
-            Failure::new(format!("complete the snapshots of an earlier life: {error}")).hint(hint)
-        })?;
-        if groups > 0 {
-            tracing::info!(groups, "groups of snapshots completed that a crash had interrupted");
-        }
-        let settled = self.datasets.settle_reservations().await;
-        let released = settled.map_err(|error| {
-            let hint = unsettled(error.kind());
-            Failure::new(format!("compare reservations with the volumes: {error}")).hint(hint)
-        })?;
-        if released > 0 {
-            tracing::info!(released, "reservations of volumes that a crash kept from being made");
         }
         let datasets = self.datasets.clone();
         reactor.spawn(async move { datasets.keep_marking().await });
         let datasets = self.datasets.clone();
         reactor.spawn(async move { datasets.keep_zones().await });
+        match self.datasets.settle().await {
+            Ok(Settled { groups: 0, reservations: 0 }) => {}
+            Ok(Settled { groups, reservations }) => {
+                tracing::info!(groups, reservations, "completed what a crash had interrupted");
+            }
+            Err(error) if is_damage(&error) => {
+                tracing::error!(%error, "names cannot be changed, and data are served");
+                let datasets = self.datasets.clone();
+                reactor.spawn(async move { datasets.keep_settling().await });
+            }
+            Err(error) => {
+                let what = format!("complete what an earlier start left: {error}");
+                return Err(Failure::new(what).hint(START_AGAIN));
+            }
+        }
         Ok(())
     }
 
@@ -256,16 +259,6 @@ impl ShardStack for EngineStack {
             Failure::new(format!("close shard {}: {error}", self.shard))
                 .hint("nothing acknowledged is lost; the next start recovers the shard")
         })
-    }
-}
-
-/// What to do where what an earlier life left could not be completed.
-fn unsettled(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Corrupt => {
-            "names or reservations cannot be read: leave the drives as they are; `varve check` says what is damaged"
-        }
-        _ => "nothing was lost; start again, and report it if it happens again",
     }
 }
 

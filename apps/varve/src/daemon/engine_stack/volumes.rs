@@ -148,6 +148,9 @@ pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
         (Error::SnapshotExists { .. }, _) => {
             Some("choose another name, or delete the one there is")
         }
+        (Error::Unsettled { .. }, _) => Some(
+            "`varve status` and `varve check --online` say which shard is damaged; volumes that are there can be read and written where their data are not",
+        ),
         (Error::InUse { .. }, _) => Some("disconnect its clients first"),
         (Error::Protected { .. }, _) => {
             Some("`varve volume snapshot unprotect` lets it be deleted")

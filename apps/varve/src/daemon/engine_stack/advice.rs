@@ -1,0 +1,37 @@
+//! What to do about a shard that does not open: the hint of the failure that ends a start.
+
+use varve_dispatch::Error;
+use varve_types::{ErrorKind, ShardId};
+
+use crate::failure::Failure;
+
+/// After a failure to complete what an earlier start left.
+pub(super) const START_AGAIN: &str = "see whether the drives work, and start again";
+
+const DAMAGED: &str = "the data are out of reach while this is damaged: keep the drives as they are, or copy them, and run `varve check`, which says \
+    what else is damaged";
+
+/// The way out when the journal of a shard is lost.
+const LANE_LOST: &str = "bring back the journal that the pool wrote last; if it is gone, start once with --accept-lost-journal, which gives up \
+    what only the journal held: docs/operating/serve.md says what that can be";
+
+/// Why a shard does not open, and what can be done about it.
+pub(super) fn open_failed(shard: ShardId, error: &Error) -> Failure {
+    Failure::new(format!("open shard {shard}: {error}")).hint(advice(error))
+}
+
+/// Whether something failed for what is damaged, while the rest is served.
+pub(super) fn is_damage(error: &varve_dataset::Error) -> bool {
+    matches!(error, varve_dataset::Error::Dispatch(Error::ShardClosed { .. }))
+        || error.kind() == ErrorKind::Corrupt
+}
+
+fn advice(error: &Error) -> &'static str {
+    match error.kind() {
+        _ if error.is_lane_lost() => LANE_LOST,
+        ErrorKind::Corrupt => DAMAGED,
+        ErrorKind::NoSpace => "make room on the file systems under the drives, and start again",
+        ErrorKind::Unsupported => "start a newer version of varve; nothing was changed",
+        _ => "see whether the drives work, and start again",
+    }
+}
