@@ -10,8 +10,8 @@ use varve_types::{ByteCount, Compression, Dedup, parse_size};
 
 use crate::client::Client;
 use crate::commands::{
-    bench, bucket, check, completions, df, dump, man, node, plan, pool, report, serve, status,
-    user, volume, wait,
+    bench, bucket, check, completions, df, dump, man, node, plan, pool, report, salvage, serve,
+    status, user, volume, wait,
 };
 use crate::failure::{Failure, Result};
 
@@ -69,6 +69,7 @@ enum Command {
     Wait(wait::Wait),
     Check(check::CheckCommand),
     Dump(dump::DumpCommand),
+    Salvage(salvage::SalvageCommand),
     Plan(Box<plan::PlanCommand>),
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -94,6 +95,7 @@ impl Cli {
             Command::Wait(command) => command.run(&global.client()),
             Command::Check(command) => command.run(&global),
             Command::Dump(command) => command.run(&global),
+            Command::Salvage(command) => command.run(&global),
             Command::Plan(command) => command.run(),
             Command::Bench(command) => command.run(&global),
             Command::Report(command) => command.run(),

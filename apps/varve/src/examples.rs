@@ -147,6 +147,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("dump segment", &["varve dump segment 42"]),
     ("dump map", &["varve dump map vm1"]),
     ("dump keys", &["varve dump keys"]),
+    ("salvage", &["varve salvage --to rescue", "varve salvage --to rescue --volume vm1"]),
     (
         "plan",
         &[

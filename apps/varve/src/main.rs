@@ -17,6 +17,7 @@ mod failure;
 mod logging;
 mod offline;
 mod plan;
+mod salvage;
 mod table;
 mod transfer;
 mod watch;

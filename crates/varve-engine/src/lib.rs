@@ -37,6 +37,7 @@ mod reduce;
 mod references;
 mod reservations;
 mod reserves;
+mod salvage;
 mod sampling;
 mod shard;
 mod transaction;

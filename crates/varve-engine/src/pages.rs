@@ -188,21 +188,27 @@ impl Drop for Load<'_> {
 
 /// Keeps a segment from being reused while it is read.
 pub(crate) struct Pin<'a> {
-    shard: &'a Shard,
+    /// None of one that reuses nothing.
+    shard: Option<&'a Shard>,
     id: SegmentId,
 }
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        self.shard.space.borrow_mut().unpin(self.id.number);
-        self.shard.settle_freed();
+        if let Some(shard) = self.shard {
+            shard.space.borrow_mut().unpin(self.id.number);
+            shard.settle_freed();
+        }
     }
 }
 
 impl Shard {
     /// Pins a segment's contents; `None` when they are not there.
     pub(crate) fn pin(&self, id: SegmentId) -> Option<Pin<'_>> {
+        if self.is_at_checkpoint.get() {
+            return Some(Pin { shard: None, id }); // It knows of no segment (Y1 of `salvage.rs`).
+        }
         let pinned = self.space.borrow_mut().pin(id);
-        pinned.then(|| Pin { shard: self, id }) // Made only then: dropping one unpins.
+        pinned.then(|| Pin { shard: Some(self), id }) // Made only then: dropping one unpins.
     }
 }

@@ -372,7 +372,12 @@ impl Shard {
     }
 
     /// The block that stored bytes stand for.
-    fn restored(&self, chunk: ChunkId, place: &ChunkEntry, data: BufSlice) -> Result<BufSlice> {
+    pub(crate) fn restored(
+        &self,
+        chunk: ChunkId,
+        place: &ChunkEntry,
+        data: BufSlice,
+    ) -> Result<BufSlice> {
         if place.codec == Codec::Raw && data.len() == BLOCK_BYTES {
             return Ok(data);
         }

@@ -185,6 +185,21 @@ impl Shard {
         }
     }
 
+    /// The shard as its last checkpoint has it, for reading only (Y1 of `salvage.rs`). What was written later is missing, and so may be map updates that
+    /// waited at the checkpoint, if what says of them is damaged.
+    ///
+    /// # Errors
+    /// When its root cannot be read.
+    pub async fn open_checkpoint(parts: ShardParts) -> Result<Rc<Self>> {
+        let (root, version) = read_root(&parts).await?;
+        let shard = Self::assemble(parts, &root, version)?;
+        shard.is_at_checkpoint.set(true);
+        if let Err(error) = shard.restore_deltas(&root).await {
+            tracing::warn!(shard = root.shard.0, %error, "map updates that waited cannot be read");
+        }
+        Ok(shard)
+    }
+
     async fn recover(self: &Rc<Self>, root: &ShardRoot, replayed_to: u64) -> Result<()> {
         self.replace_root(root).await?; // X1
         self.restore_usage(root).await?;
@@ -255,6 +270,7 @@ impl Shard {
             applied_lane: Cell::new(root.lane),
             applied_wseq: Cell::new(root.applied_wseq),
             applied_chunk: Cell::new(ChunkId::new(root.next_chunk.get() - 1)),
+            is_at_checkpoint: Cell::new(false),
             data_chain: Cell::new(root.data_chain),
             data_witness: Cell::new(root.data_chain.seq),
             bypass: Bypass::default(),

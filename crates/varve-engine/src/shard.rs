@@ -92,6 +92,8 @@ pub struct Shard {
     pub(crate) applied_lane: Cell<LanePoint>,
     pub(crate) applied_wseq: Cell<WriteSeq>,
     pub(crate) applied_chunk: Cell<ChunkId>,
+    /// It is as its last checkpoint has it, and only read.
+    pub(crate) is_at_checkpoint: Cell<bool>,
     pub(crate) data_chain: Cell<ChainHead>,
     /// Up to this one all segments of the data chain are durable.
     pub(crate) data_witness: Cell<u64>,

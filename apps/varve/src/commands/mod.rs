@@ -11,6 +11,7 @@ pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod pool;
 pub(crate) mod report;
+pub(crate) mod salvage;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod user;

@@ -71,6 +71,7 @@ const COMMANDS: &[&[&str]] = &[
     &["status"],
     &["wait"],
     &["check"],
+    &["salvage"],
     &["dump"],
     &["dump", "superblock"],
     &["dump", "roots"],

@@ -45,6 +45,7 @@ mod pool_show;
 mod report_compare;
 mod report_list;
 mod report_page;
+mod salvage;
 mod serve;
 mod status;
 mod user_create;

@@ -1,0 +1,45 @@
+//! `varve salvage`: copies out what can still be read of a damaged pool that no daemon serves.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::Global;
+use crate::failure::{Failure, Result};
+use crate::offline::{OfflinePool, Source};
+use crate::print;
+use crate::salvage;
+
+/// Copy what can still be read of a damaged pool out of it: volumes and snapshots, as raw images
+///
+/// Reads the pool only. Each volume and snapshot becomes a sparse file NAME.raw in the directory, with zeros where nothing can be read; NAME.unreadable lists
+/// these ranges. A shard that does not open is read as its last checkpoint has it. Objects of buckets are not copied.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit codes: 0 everything was copied, 1 something could not be read, 2 nothing was copied: misused, or the pool is in use."
+)]
+pub(crate) struct SalvageCommand {
+    #[command(flatten)]
+    source: Source,
+
+    /// Directory for the images; created if it does not exist, and empty
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+
+    /// Copy this volume and its snapshots only, repeatable [default: all]
+    #[arg(long, value_name = "NAME")]
+    volume: Vec<String>,
+}
+
+impl SalvageCommand {
+    pub(crate) fn run(self, global: &Global) -> Result<String> {
+        let pool = OfflinePool::open(global, &self.source)?;
+        let report = salvage::run(&pool, &self.to, self.volume)?;
+        print(&report.to_text())?; // It is no failure of the command, and yet this may not end with 0.
+        if report.is_whole() {
+            return Ok(String::new());
+        }
+        Err(Failure::new("not everything could be read")
+            .hint("the images have zeros there; NAME.unreadable says where and why"))
+    }
+}

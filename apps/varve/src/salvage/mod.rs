@@ -1,0 +1,199 @@
+//! What `varve salvage` does: opens every shard as far as it can be, and copies what the volumes hold, past damage.
+//!
+//! S1. The pool is only read: shards recover over an overlay in memory, or are read as their last checkpoint has them.
+//! S2. Whatever cannot be read is said, with the range of each volume that it takes away; everything else is copied.
+
+mod image;
+mod report;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use varve_dataset::{CatalogueEntry, CatalogueItem};
+use varve_dispatch::{Placement, Route};
+use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, StoredKey};
+use varve_reactor::Reactor;
+use varve_types::ShardId;
+
+use crate::failure::{Failure, Result};
+use crate::offline::{Looked, OfflinePool, open_shard};
+
+use self::image::Image;
+pub(crate) use self::report::Report;
+
+/// Most memory for what the recovery of the shards writes, in bytes.
+const OVERLAY_BYTES_MAX: u64 = 4 << 30;
+
+/// A volume or snapshot that is to be copied.
+struct Target {
+    name: String,
+    size_bytes: u64,
+    route: Route,
+}
+
+/// The pool, as far as it opened.
+struct Opened {
+    placement: Placement,
+    shards: Vec<Option<Rc<Shard>>>,
+}
+
+/// Copies volumes and snapshots into a directory; those of `only`, if it names any. Blocks.
+pub(crate) fn run(pool: &OfflinePool, to: &Path, only: Vec<String>) -> Result<Report> {
+    let figures = pool.figures().map_err(|error| {
+        Failure::misuse(error.to_string())
+            .hint("nothing can be found without two superblocks that agree: `varve dump superblock` shows every copy")
+    })?;
+    prepare(to)?;
+    let configs: Vec<_> =
+        (0..figures.lane_count).map(|shard| pool.shard_config(&figures, ShardId(shard))).collect();
+    let to = to.to_owned();
+    pool.on_loop(OVERLAY_BYTES_MAX, |reactor, looked| {
+        Box::pin(async move { copy(reactor, looked, configs, to, only).await })
+    })?
+}
+
+/// Creates the directory, or takes an empty one: nothing is overwritten.
+fn prepare(to: &Path) -> Result<()> {
+    let failed = |error| Failure::misuse(format!("directory {}: {error}", to.display()));
+    match fs::create_dir(to) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        created => return created.map_err(failed),
+    }
+    if fs::read_dir(to).map_err(failed)?.next().is_some() {
+        return Err(Failure::misuse(format!("directory {} is not empty", to.display()))
+            .hint("name one that is empty, or does not exist"));
+    }
+    Ok(())
+}
+
+async fn copy(
+    reactor: Reactor,
+    looked: Looked,
+    configs: Vec<ShardConfig>,
+    to: PathBuf,
+    only: Vec<String>,
+) -> Result<Report> {
+    let mut report = Report::default();
+    let opened = open(&reactor, &looked, configs, &mut report).await?;
+    for target in targets(&opened, &only, &mut report).await {
+        let mut image = match Image::create(&to, &target) {
+            Ok(image) => image,
+            Err(failure) => {
+                report.note(format!("{}: {}", target.name, failure.what()));
+                continue;
+            }
+        };
+        opened.copy(&target, &mut image).await?;
+        report.add(image.end()?);
+    }
+    Ok(report)
+}
+
+/// Opens all shards: through recovery where that works, else at their last checkpoint.
+async fn open(
+    reactor: &Reactor,
+    looked: &Looked,
+    configs: Vec<ShardConfig>,
+    report: &mut Report,
+) -> Result<Opened> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(format!("root of the pool: {error}"))
+            .hint("without it nothing says which segments belong to which shard")
+    };
+    let first = looked.media(ShardId(0)).map_err(|error| failed(&error))?;
+    let pool = Pool::open(&first).await.map_err(|error| failed(&error))?;
+    let mut shards = Vec::new();
+    for config in configs.into_iter().take(usize::from(pool.shard_count())) {
+        let shard = config.shard;
+        let media = looked.media(shard).map_err(|error| failed(&error))?;
+        let mut opened = open_shard(reactor, media.clone(), &pool, config.clone()).await;
+        if let Err(varve_engine::Error::Log(error)) = &opened
+            && error.is_lane_lost()
+        {
+            report.note(format!("writes that the journal of shard {shard} alone held: {error}"));
+            let config = ShardConfig { accept_lost_journal: true, ..config.clone() };
+            opened = open_shard(reactor, media, &pool, config).await;
+        }
+        let error = match opened {
+            Ok(opened) => {
+                shards.push(Some(opened));
+                continue;
+            }
+            Err(error) => error,
+        };
+        let parts = ShardParts {
+            reactor: reactor.clone(),
+            media: looked.media(shard).map_err(|error| failed(&error))?,
+            config,
+            zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
+            owned: pool.zones_of(shard),
+            peers: None,
+        };
+        let at_checkpoint = Shard::open_checkpoint(parts).await;
+        report.note(match &at_checkpoint {
+            Ok(_) => format!("shard {shard} does not open: {error}; it is read as its last checkpoint has it, without what was written later"),
+            Err(worse) => format!("shard {shard} cannot be read: {error}; {worse}"),
+        });
+        shards.push(at_checkpoint.ok());
+    }
+    Ok(Opened { placement: Placement::new(pool.placements()), shards })
+}
+
+/// What the catalogues of all shards name.
+async fn targets(opened: &Opened, only: &[String], report: &mut Report) -> Vec<Target> {
+    let mut found = BTreeMap::new();
+    for (id, shard) in opened.shards.iter().enumerate() {
+        let Some(shard) = shard else { continue };
+        let mut from = Vec::new();
+        loop {
+            let (entries, next) = match shard.stored_keys(&from).await {
+                Ok(read) => read,
+                Err(error) => {
+                    let from = from.escape_ascii();
+                    report.note(format!(
+                        "names of shard {id} from \"{from}\" on cannot be read: {error}"
+                    ));
+                    break;
+                }
+            };
+            for (key, value) in &entries {
+                let StoredKey::User(user) = Shard::stored_key_name(key) else { continue };
+                match CatalogueEntry::decode(user, value) {
+                    Some(Ok(entry)) => take(entry, only, &mut found, report),
+                    Some(Err(error)) => report.note(format!("a name of shard {id}: {error}")),
+                    None => {}
+                }
+            }
+            let Some(next) = next else { break };
+            from = next;
+        }
+    }
+    found.into_values().collect()
+}
+
+fn take(
+    entry: CatalogueEntry,
+    only: &[String],
+    found: &mut BTreeMap<String, Target>,
+    report: &mut Report,
+) {
+    let (volume, size_bytes) = match &entry.item {
+        CatalogueItem::Volume(volume) => (&volume.name, volume.size_bytes),
+        CatalogueItem::Snapshot(snapshot) => (&snapshot.volume, snapshot.size_bytes),
+        CatalogueItem::Intent(_) => return,
+        CatalogueItem::Bucket(bucket) => {
+            if only.is_empty() && !bucket.name.is_empty() {
+                report.note(format!("objects of bucket {} are not copied", bucket.name));
+            }
+            return;
+        }
+    };
+    if !only.is_empty() && !only.contains(volume) {
+        return;
+    }
+    let name = entry.name().to_owned();
+    found.insert(name.clone(), Target { name, size_bytes, route: entry.route });
+}

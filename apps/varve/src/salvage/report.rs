@@ -1,0 +1,56 @@
+//! What was copied and what was not, for people.
+
+use std::fmt::Write;
+
+use varve_types::ByteCount;
+
+/// What became of one volume or snapshot.
+#[derive(Clone, Debug)]
+pub(crate) struct Copied {
+    /// Its name.
+    pub(super) name: String,
+    /// Bytes of data in its image.
+    pub(super) data_bytes: u64,
+    /// Bytes of it that cannot be read.
+    pub(super) unreadable_bytes: u64,
+}
+
+/// What became of the pool.
+#[derive(Default, Debug)]
+pub(crate) struct Report {
+    copied: Vec<Copied>,
+    notes: Vec<String>,
+}
+
+impl Report {
+    /// Adds something that is not copied, or not whole.
+    pub(super) fn note(&mut self, what: String) {
+        self.notes.push(what);
+    }
+
+    /// Adds a volume or snapshot.
+    pub(super) fn add(&mut self, copied: Copied) {
+        self.copied.push(copied);
+    }
+
+    /// Whether nothing is missing.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.notes.is_empty() && self.copied.iter().all(|copied| copied.unreadable_bytes == 0)
+    }
+
+    /// A line for each volume, snapshot and loss.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        for note in &self.notes {
+            let _ = writeln!(text, "lost: {note}");
+        }
+        for Copied { name, data_bytes, unreadable_bytes } in &self.copied {
+            let (data, unreadable) = (ByteCount(*data_bytes), ByteCount(*unreadable_bytes));
+            let _ = match unreadable_bytes {
+                0 => writeln!(text, "{name}: {data} of data, all of it"),
+                _ => writeln!(text, "{name}: {data} of data; {unreadable} cannot be read"),
+            };
+        }
+        text
+    }
+}
