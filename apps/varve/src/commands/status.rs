@@ -149,6 +149,7 @@ fn shard_row(shard: &v1::ShardStatus) -> Vec<String> {
     let state = match shard.state {
         ShardState::Opening => "opening",
         ShardState::Serving => "serving",
+        ShardState::Damaged => "damaged",
     };
     vec![
         shard.shard.to_string(),

@@ -367,8 +367,11 @@ fn a_damaged_shard_does_not_keep_the_others_from_serving() {
         flip(&pool.file("meta"), ROOTS + (side * ROOT_COUNT + 1) * ROOT_SLOT_BYTES + 70);
     }
     let daemon = pool.serve();
+    let run = pool.varve(&["status", "--check"]);
+    assert_eq!(run.code, 3, "{} {}", run.stdout, run.stderr);
     let status = pool.varve(&["status", "--json"]).json();
     assert_eq!(status["state"], "degraded", "{status:#}");
+    assert_eq!(status["shards"][0]["state"], "damaged", "{status:#}");
     let trouble = status["shards"][0]["trouble"].as_str().unwrap();
     assert!(trouble.contains("root"), "{trouble}");
     assert!(status["shards"][1]["trouble"].is_null(), "{status:#}");

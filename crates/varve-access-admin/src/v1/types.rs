@@ -190,6 +190,8 @@ pub enum ShardState {
     Opening,
     /// Reads and writes are served.
     Serving,
+    /// What it stored is damaged: requests for it fail at once, and other shards serve.
+    Damaged,
 }
 
 /// The pool and its drives.

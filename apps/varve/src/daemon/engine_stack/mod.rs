@@ -200,7 +200,11 @@ impl ShardStack for EngineStack {
         });
         let stats = serving.unwrap_or_default();
         let trouble = self.host.trouble();
-        let state = if trouble.is_none() { ShardState::Serving } else { ShardState::Opening };
+        let state = match &trouble {
+            None => ShardState::Serving,
+            Some(_) if self.host.damage().is_some() => ShardState::Damaged,
+            Some(_) => ShardState::Opening,
+        };
         let trouble = trouble.or(stats.media_full.then(|| MEDIA_FULL.to_owned()));
         ShardReport {
             status: ShardStatus {
