@@ -1,9 +1,16 @@
 """Damage: what is lost is said, and no more than that is lost."""
 
+import json
 import os
 import subprocess
+import tarfile
+import time
+
+import nbd
 
 from support.server import MIB
+
+from .objects import store
 
 from .site import check, fault
 
@@ -59,3 +66,77 @@ def a_drive_that_was_cut_short_is_an_error(site):
     with open(meta, "wb") as file:
         file.write(content)
     daemon.start()
+
+
+def flip_roots(drive, shard):
+    """Turns a byte over in both sides of a shard's root: the shard does not open. Done twice it is whole again."""
+    slot = (256 << 10) + 4096  # behind the superblocks: the pool's root and one for each of two shards, twice
+    with open(os.path.join(drive, "meta"), "r+b") as file:
+        for side in range(2):
+            file.seek(4 * MIB + (side * 3 + 1 + shard) * slot + 70)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 0x55]))
+
+
+@fault
+def a_damaged_shard_takes_down_no_more_than_itself(site):
+    """Damage to one shard kept the daemon from starting, each request for it waited 20 s, and nothing got the rest out."""
+    gateway, client = store(site, shards=2)
+    daemon = gateway.server
+    objects = {f"dir/{number}": os.urandom(1 + number * 40_000) for number in range(20)}
+    for key, body in objects.items():
+        client.put_object(Bucket="bkt", Key=key, Body=body)
+    client.copy_object(Bucket="bkt", Key="copy", CopySource="bkt/dir/19")
+    objects["copy"] = objects["dir/19"]
+    site.daemon, wanted = daemon, [os.urandom(MIB) for _ in range(2)]
+    volumes = [f"v{number}" for number in range(12)]  # some named on each shard, each with regions on both
+    for volume in volumes:
+        daemon.create_volume(volume, 128 * MIB)
+        handle = site.open(volume)
+        for place, data in enumerate(wanted):
+            handle.pwrite(data, place * 64 * MIB)
+        handle.shutdown()
+    daemon.stop()
+    daemon.cli("salvage", "--to", site.path("whole"))
+    check(salvaged(site.path("whole")) == objects, "all objects are salvaged from a whole pool")
+
+    flip_roots(daemon.drive, 1)
+    daemon.cli("salvage", "--to", site.path("half"), expect=1)
+    some = salvaged(site.path("half"))
+    check(0 < len(some) < len(objects) and all(objects[key] == body for key, body in some.items()), f"{len(some)} objects are salvaged")
+    daemon.start()
+    status = json.loads(daemon.cli("status", "--json"))
+    check([shard["state"] for shard in status["shards"]] == ["serving", "damaged"], status)
+    check(any("S3 is not served" in trouble for trouble in status["troubles"]), status)  # names of buckets and users are on all shards
+    begin, served = time.monotonic(), 0
+    for volume in volumes:
+        try:
+            handle = site.open(volume)
+        except nbd.Error:
+            continue  # its name is on the damaged shard
+        for place, data in enumerate(wanted):
+            try:
+                check(handle.pread(MIB, place * 64 * MIB) == data, f"region {place} is as it was")
+                served += 1
+            except nbd.Error:
+                pass
+        handle.shutdown()
+    check(0 < served < 2 * len(volumes), f"{served} of {2 * len(volumes)} regions are served")
+    check(time.monotonic() - begin < 15, "requests for a damaged shard do not wait")
+    daemon.stop()
+    flip_roots(daemon.drive, 1)
+    gateway.start()
+    client = gateway.client(signature_version="s3v4")
+    for volume in volumes:
+        handle = site.open(volume)
+        for place, data in enumerate(wanted):
+            check(handle.pread(MIB, place * 64 * MIB) == data, f"{volume} is whole again")
+    for key, body in objects.items():
+        check(client.get_object(Bucket="bkt", Key=key)["Body"].read() == body, f"{key} is whole again")
+
+
+def salvaged(directory):
+    """The objects of a salvaged bucket."""
+    with tarfile.open(os.path.join(directory, "bkt.tar")) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive.getmembers()}

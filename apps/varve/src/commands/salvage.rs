@@ -8,12 +8,13 @@ use crate::cli::Global;
 use crate::failure::{Failure, Result};
 use crate::offline::{OfflinePool, Source};
 use crate::print;
-use crate::salvage;
+use crate::salvage::{self, Selection};
 
-/// Copy what can still be read of a damaged pool out of it: volumes and snapshots, as raw images
+/// Copy what can still be read of a damaged pool out of it: volumes as raw images, buckets as tar files
 ///
 /// Reads the pool only. Each volume and snapshot becomes a sparse file NAME.raw in the directory, with zeros where nothing can be read; NAME.unreadable lists
-/// these ranges. A shard that does not open is read as its last checkpoint has it. Objects of buckets are not copied.
+/// these ranges. The newest versions of a bucket's objects become NAME.tar, with NAME.tar.unreadable beside it. A shard that does not open is read as its last
+/// checkpoint has it.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 everything was copied, 1 something could not be read, 2 nothing was copied: misused, or the pool is in use."
@@ -26,20 +27,25 @@ pub(crate) struct SalvageCommand {
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 
-    /// Copy this volume and its snapshots only, repeatable [default: all]
+    /// Copy this volume and its snapshots, repeatable [default: everything]
     #[arg(long, value_name = "NAME")]
     volume: Vec<String>,
+
+    /// Copy this bucket, repeatable [default: everything]
+    #[arg(long, value_name = "NAME")]
+    bucket: Vec<String>,
 }
 
 impl SalvageCommand {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let pool = OfflinePool::open(global, &self.source)?;
-        let report = salvage::run(&pool, &self.to, self.volume)?;
+        let only = Selection { volumes: self.volume, buckets: self.bucket };
+        let report = salvage::run(&pool, &self.to, only)?;
         print(&report.to_text())?; // It is no failure of the command, and yet this may not end with 0.
         if report.is_whole() {
             return Ok(String::new());
         }
         Err(Failure::new("not everything could be read")
-            .hint("the images have zeros there; NAME.unreadable says where and why"))
+            .hint("the copies have zeros there; the files NAME.unreadable and NAME.tar.unreadable say where and why"))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles
     }
     let open = || PoolFiles::open(&paths, DriveOptions { discard: false });
     let files = take_lock(open, is_in_use);
-    let files = files.map_err(|error| explain_open(&error, settings))?;
+    let files = files.map_err(|error| explain(&error, settings))?;
     check_memory(settings, files.lane_count(), 1)?;
     Ok(Arc::new(files.delayed(settings.media_delay_us * 1000)))
 }
@@ -138,18 +138,6 @@ fn is_in_use(error: &Error) -> bool {
     matches!(error, Error::InUse { .. })
 }
 
-/// The same for drives that hold a pool.
-fn explain_open(error: &Error, settings: &Settings) -> Failure {
-    match error {
-        Error::TooSmall { .. } => {
-            Failure::new(format!("pool of {}: {error}", settings.data.display())).hint(
-                "the file or device lost its end, or is an incomplete copy: bring the whole one back; what lay beyond its end is not elsewhere",
-            )
-        }
-        error => explain(error, settings),
-    }
-}
-
 fn explain(error: &Error, settings: &Settings) -> Failure {
     let failure = Failure::new(format!("pool of {}: {error}", settings.data.display()));
     match error {
@@ -173,19 +161,6 @@ fn explain(error: &Error, settings: &Settings) -> Failure {
         }
         Error::Open { .. } => {
             failure.hint("see whether the path exists and this user may read and write it")
-        }
-        Error::Corrupt { .. } => failure.hint(
-            "no start succeeds while this is damaged, and nothing was changed: keep the drives as they are, and bring this part back from a copy of the drive, if there is one",
-        ),
-        Error::Unfinished { .. } => {
-            failure.hint("create it again: start with the same drives and no drives.json")
-        }
-        Error::NotEmpty { .. } => {
-            failure.hint("choose another place; or remove what is there, if nobody needs it")
-        }
-        Error::NoSpace { .. } => failure.hint("make room on the file system of the drive"),
-        Error::DriveSet { .. } => {
-            failure.hint("name all drives of the pool, and no others; with --data as it was made, it finds them by itself")
         }
         _ => failure,
     }

@@ -115,7 +115,11 @@ fn file_name(target: &Target) -> String {
     if name.len() <= FILE_NAME_MAX {
         return name;
     }
-    format!("{}~{}", &name[..name.floor_char_boundary(FILE_NAME_MAX / 2)], target.route.stream.get())
+    format!(
+        "{}~{}",
+        &name[..name.floor_char_boundary(FILE_NAME_MAX / 2)],
+        target.route.stream.get()
+    )
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Failure {

@@ -3,6 +3,7 @@
 //! S1. The pool is only read: shards recover over an overlay in memory, or are read as their last checkpoint has them.
 //! S2. Whatever cannot be read is said, with the range of each volume that it takes away; everything else is copied.
 
+mod bucket;
 mod image;
 mod report;
 
@@ -16,16 +17,46 @@ use varve_dataset::{CatalogueEntry, CatalogueItem};
 use varve_dispatch::{Placement, Route};
 use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, StoredKey};
 use varve_reactor::Reactor;
-use varve_types::ShardId;
+use varve_types::{ShardId, StreamId};
 
 use crate::failure::{Failure, Result};
 use crate::offline::{Looked, OfflinePool, open_shard};
 
+use self::bucket::BucketTarget;
 use self::image::Image;
 pub(crate) use self::report::Report;
 
 /// Most memory for what the recovery of the shards writes, in bytes.
 const OVERLAY_BYTES_MAX: u64 = 4 << 30;
+
+/// What is to be copied; everything if it names nothing.
+#[derive(Default, Debug)]
+pub(crate) struct Selection {
+    /// Volumes, with their snapshots.
+    pub(crate) volumes: Vec<String>,
+    pub(crate) buckets: Vec<String>,
+}
+
+impl Selection {
+    fn has_volume(&self, name: &str) -> bool {
+        self.is_all() || self.volumes.iter().any(|volume| volume == name)
+    }
+
+    fn has_bucket(&self, name: &str) -> bool {
+        self.is_all() || self.buckets.iter().any(|bucket| bucket == name)
+    }
+
+    fn is_all(&self) -> bool {
+        self.volumes.is_empty() && self.buckets.is_empty()
+    }
+}
+
+/// What the catalogues name.
+#[derive(Default)]
+struct Targets {
+    volumes: BTreeMap<String, Target>,
+    buckets: BTreeMap<StreamId, BucketTarget>,
+}
 
 /// A volume or snapshot that is to be copied.
 struct Target {
@@ -40,8 +71,8 @@ struct Opened {
     shards: Vec<Option<Rc<Shard>>>,
 }
 
-/// Copies volumes and snapshots into a directory; those of `only`, if it names any. Blocks.
-pub(crate) fn run(pool: &OfflinePool, to: &Path, only: Vec<String>) -> Result<Report> {
+/// Copies volumes, snapshots and buckets into a directory; those of `only`, if it names any. Blocks.
+pub(crate) fn run(pool: &OfflinePool, to: &Path, only: Selection) -> Result<Report> {
     let figures = pool.figures().map_err(|error| {
         Failure::misuse(error.to_string())
             .hint("nothing can be found without two superblocks that agree: `varve dump superblock` shows every copy")
@@ -74,11 +105,12 @@ async fn copy(
     looked: Looked,
     configs: Vec<ShardConfig>,
     to: PathBuf,
-    only: Vec<String>,
+    only: Selection,
 ) -> Result<Report> {
     let mut report = Report::default();
     let opened = open(&reactor, &looked, configs, &mut report).await?;
-    for target in targets(&opened, &only, &mut report).await {
+    let Targets { volumes, buckets } = targets(&opened, &only, &mut report).await;
+    for target in volumes.into_values() {
         let mut image = match Image::create(&to, &target) {
             Ok(image) => image,
             Err(failure) => {
@@ -88,6 +120,9 @@ async fn copy(
         };
         opened.copy(&target, &mut image).await?;
         report.add(image.end()?);
+    }
+    for target in buckets.into_values() {
+        opened.copy_bucket(&reactor, &target, &to, &mut report).await?;
     }
     Ok(report)
 }
@@ -124,15 +159,18 @@ async fn open(
             }
             Err(error) => error,
         };
-        let parts = ShardParts {
-            reactor: reactor.clone(),
-            media: looked.media(shard).map_err(|error| failed(&error))?,
-            config,
-            zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
-            owned: pool.zones_of(shard),
-            peers: None,
+        let at_checkpoint = async {
+            let parts = ShardParts {
+                reactor: reactor.clone(),
+                media: looked.media(shard)?,
+                config,
+                zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
+                owned: pool.zones_of(shard).await?,
+                peers: None,
+            };
+            Shard::open_checkpoint(parts).await
         };
-        let at_checkpoint = Shard::open_checkpoint(parts).await;
+        let at_checkpoint = at_checkpoint.await;
         report.note(match &at_checkpoint {
             Ok(_) => format!("shard {shard} does not open: {error}; it is read as its last checkpoint has it, without what was written later"),
             Err(worse) => format!("shard {shard} cannot be read: {error}; {worse}"),
@@ -143,8 +181,8 @@ async fn open(
 }
 
 /// What the catalogues of all shards name.
-async fn targets(opened: &Opened, only: &[String], report: &mut Report) -> Vec<Target> {
-    let mut found = BTreeMap::new();
+async fn targets(opened: &Opened, only: &Selection, report: &mut Report) -> Targets {
+    let mut found = Targets::default();
     for (id, shard) in opened.shards.iter().enumerate() {
         let Some(shard) = shard else { continue };
         let mut from = Vec::new();
@@ -162,7 +200,7 @@ async fn targets(opened: &Opened, only: &[String], report: &mut Report) -> Vec<T
             for (key, value) in &entries {
                 let StoredKey::User(user) = Shard::stored_key_name(key) else { continue };
                 match CatalogueEntry::decode(user, value) {
-                    Some(Ok(entry)) => take(entry, only, &mut found, report),
+                    Some(Ok(entry)) => found.take(entry, only),
                     Some(Err(error)) => report.note(format!("a name of shard {id}: {error}")),
                     None => {}
                 }
@@ -171,29 +209,28 @@ async fn targets(opened: &Opened, only: &[String], report: &mut Report) -> Vec<T
             from = next;
         }
     }
-    found.into_values().collect()
+    found
 }
 
-fn take(
-    entry: CatalogueEntry,
-    only: &[String],
-    found: &mut BTreeMap<String, Target>,
-    report: &mut Report,
-) {
-    let (volume, size_bytes) = match &entry.item {
-        CatalogueItem::Volume(volume) => (&volume.name, volume.size_bytes),
-        CatalogueItem::Snapshot(snapshot) => (&snapshot.volume, snapshot.size_bytes),
-        CatalogueItem::Intent(_) => return,
-        CatalogueItem::Bucket(bucket) => {
-            if only.is_empty() && !bucket.name.is_empty() {
-                report.note(format!("objects of bucket {} are not copied", bucket.name));
+impl Targets {
+    fn take(&mut self, entry: CatalogueEntry, only: &Selection) {
+        let (volume, size_bytes) = match &entry.item {
+            CatalogueItem::Volume(volume) => (&volume.name, volume.size_bytes),
+            CatalogueItem::Snapshot(snapshot) => (&snapshot.volume, snapshot.size_bytes),
+            CatalogueItem::Intent(_) => return,
+            CatalogueItem::Bucket(bucket) => {
+                // One without a name holds what belongs to no bucket.
+                if !bucket.name.is_empty() && only.has_bucket(&bucket.name) {
+                    let (name, stream) = (bucket.name.clone(), bucket.stream);
+                    self.buckets.insert(stream, BucketTarget { name, stream });
+                }
+                return;
             }
-            return;
+        };
+        if only.has_volume(volume) {
+            let name = entry.name().to_owned();
+            let target = Target { name: name.clone(), size_bytes, route: entry.route };
+            self.volumes.insert(name, target);
         }
-    };
-    if !only.is_empty() && !only.contains(volume) {
-        return;
     }
-    let name = entry.name().to_owned();
-    found.insert(name.clone(), Target { name, size_bytes, route: entry.route });
 }

@@ -73,7 +73,7 @@ fn long_names_and_sizes_beyond_those_of_files_are_copied_too() {
     let daemon = pool.serve();
     let name = "n".repeat(247);
     pool.varve(&["volume", "create", &name, "--size", "1MiB"]).ok();
-    pool.varve(&["volume", "create", "huge", "--size", "32PiB"]).ok();
+    pool.varve(&["volume", "create", "huge", "--size", "32PiB", "--json"]).ok();
     daemon.signal("TERM");
     daemon.end();
     let said = pool.varve(&["salvage", "--to", "out"]).ok();
@@ -126,6 +126,7 @@ fn a_shard_that_does_not_open_is_read_at_its_checkpoint() {
     assert_eq!(pool.check().0, 1);
     let said = lossy(&pool);
     assert!(said.contains("it is read as its last checkpoint has it"), "{said}");
+    assert!(said.contains("v: "), "{said}");
     let image = image(&pool, "out");
     assert!(is_there(&image, 0, &contents(100, 8)));
     assert!(is_there(&image, 64 << 20, &contents(50, 16)));

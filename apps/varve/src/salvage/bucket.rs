@@ -1,0 +1,323 @@
+//! The archive of one bucket: the newest versions of its objects as a tar file, and the list of what of them cannot be read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use futures_util::future::LocalBoxFuture;
+use tar::{Builder, EntryType, Header};
+use varve_object::shelf::{BodyPiece, Shelf, ShelfBody};
+use varve_object::{
+    Attributes, BucketId, Error, Item, ListQuery, Marker, Result as ObjectResult, Select, Version,
+};
+use varve_reactor::Reactor;
+use varve_types::{Reduction, ShardId, StreamId};
+
+use crate::failure::{Failure, Result};
+
+use super::Opened;
+use super::report::{Copied, Report};
+
+/// Keys of a page of a listing.
+const PAGE_KEYS: usize = 1000;
+
+/// Bytes read at once, and what is tried piece by piece where that fails.
+const READ_BYTES: u64 = 1 << 20;
+const PIECE_BYTES: u64 = 4096;
+
+static ZEROS: [u8; 4096] = [0; 4096];
+
+/// A bucket that is to be copied.
+pub(super) struct BucketTarget {
+    pub(super) name: String,
+    pub(super) stream: StreamId,
+}
+
+/// An archive that is being written.
+struct Archive {
+    name: String,
+    path: PathBuf,
+    tar: Builder<File>,
+    data_bytes: u64,
+    unreadable_bytes: u64,
+    /// Created when there is something to list.
+    list: Option<File>,
+}
+
+/// The bucket's part of each shard that opened.
+type Shelves = BTreeMap<ShardId, Rc<Shelf>>;
+
+impl Archive {
+    fn create(to: &Path, target: &BucketTarget) -> Result<Self> {
+        let BucketTarget { name, stream } = target; // Names of buckets are names of files.
+        let mut path = to.join(format!("{name}.tar"));
+        if path.exists() {
+            // Another bucket had the name and is still being deleted.
+            path = to.join(format!("{name}~{}.tar", stream.get()));
+        }
+        let file = File::create_new(&path).map_err(|error| failed(&path, &error))?;
+        let (name, tar) = (name.clone(), Builder::new(file));
+        Ok(Self { name, path, tar, data_bytes: 0, unreadable_bytes: 0, list: None })
+    }
+
+    fn lose(&mut self, key: &str, bytes: u64, why: &str) -> Result<()> {
+        self.unreadable_bytes += bytes;
+        let path = self.path.with_extension("tar.unreadable");
+        let file = match &mut self.list {
+            Some(file) => file,
+            None => {
+                let file = File::create_new(&path).map_err(|error| failed(&path, &error))?;
+                self.list.insert(file)
+            }
+        };
+        writeln!(file, "{key}: {why}").map_err(|error| failed(&path, &error))
+    }
+
+    /// Copies an object. What of it cannot be read is zeros, and listed.
+    async fn add(&mut self, shelves: &Shelves, object: &Object<'_>) -> Result<()> {
+        let Object { key, version, shelf } = object;
+        match Attributes::decode(&version.attributes) {
+            Ok(attributes) if attributes.encryption.is_some() => {
+                return self.lose(key, version.size, "encrypted: its key is not in the pool alone");
+            }
+            Ok(_) => {}
+            Err(error) => return self.lose(key, version.size, &error.to_string()),
+        }
+        let found = match shelf.find(key, Select::Order(version.order)).await {
+            Ok(Some(found)) => found.body,
+            Ok(None) => return self.lose(key, version.size, "it is not where it is listed"),
+            Err(error) => return self.lose(key, version.size, &error.to_string()),
+        };
+        let mut header = Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_mtime(version.modified_ms / 1000);
+        header.set_size(0);
+        let path = path_of(key);
+        if version.size == 0 && key.ends_with('/') {
+            header.set_entry_type(EntryType::Directory);
+            let added = self.tar.append_data(&mut header, path, io::empty());
+            return added.map_err(|error| failed(&self.path, &error));
+        }
+        let mut lost = Vec::new();
+        let entry = self.tar.append_writer(&mut header, path);
+        let mut entry = entry.map_err(|error| failed(&self.path, &error))?;
+        let mut written = 0;
+        while written < version.size {
+            let end = (written + READ_BYTES).min(version.size);
+            let read = read(shelves, shelf, &found, written..end).await;
+            for (range, piece) in read {
+                let bytes = match piece {
+                    Ok(bytes) => bytes,
+                    Err(error) => {
+                        let len = range.end - range.start;
+                        lost.push((len, format!("bytes {} + {len}: {error}", range.start)));
+                        let zeros = ZEROS.get(..usize::try_from(len).unwrap_or(0));
+                        vec![Bytes::from_static(zeros.unwrap_or(&ZEROS))]
+                    }
+                };
+                let all = bytes.iter().try_for_each(|bytes| entry.write_all(bytes));
+                all.map_err(|error| failed(&self.path, &error))?;
+            }
+            written = end;
+        }
+        entry.finish().map_err(|error| failed(&self.path, &error))?;
+        self.data_bytes += version.size;
+        lost.iter().try_for_each(|(len, why)| self.lose(key, *len, why))
+    }
+
+    fn end(self) -> Result<Copied> {
+        let Self { name, path, tar, data_bytes, unreadable_bytes, .. } = self;
+        let file = tar.into_inner().and_then(|file| file.sync_all());
+        file.map_err(|error| failed(&path, &error))?;
+        Ok(Copied { name: format!("bucket {name}"), data_bytes, unreadable_bytes })
+    }
+}
+
+/// An object that was listed, and where.
+struct Object<'a> {
+    key: &'a str,
+    version: &'a Version,
+    shelf: &'a Shelf,
+}
+
+/// Bytes of a body: as a whole, or in pieces where that fails.
+async fn read(
+    shelves: &Shelves,
+    shelf: &Shelf,
+    body: &ShelfBody,
+    range: Range<u64>,
+) -> Vec<(Range<u64>, ObjectResult<Vec<Bytes>>)> {
+    let whole = read_whole(shelves, shelf, body, range.clone()).await;
+    if whole.is_ok() {
+        return vec![(range, whole)];
+    }
+    let mut pieces = Vec::new();
+    let mut start = range.start;
+    while start < range.end {
+        let end = (start + PIECE_BYTES).min(range.end);
+        pieces.push((start..end, read_whole(shelves, shelf, body, start..end).await));
+        start = end;
+    }
+    pieces
+}
+
+async fn read_whole(
+    shelves: &Shelves,
+    shelf: &Shelf,
+    body: &ShelfBody,
+    range: Range<u64>,
+) -> ObjectResult<Vec<Bytes>> {
+    match body {
+        ShelfBody::Memory(pieces) => {
+            let all = pieces.concat();
+            let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+            let bytes = all.get(at(range.start)..at(range.end)).map(Bytes::copy_from_slice);
+            Ok(vec![bytes.ok_or(Error::State { reason: "the body is shorter than it should be" })?])
+        }
+        ShelfBody::Stored(stored) if range.end <= stored.len() => {
+            let pieces = shelf.read(stored, range).await?;
+            gathered(shelves, pieces).await
+        }
+        ShelfBody::Stored(_) => {
+            Err(Error::State { reason: "the body is shorter than it should be" })
+        }
+    }
+}
+
+/// The bytes of pieces, those of copies from the shards that keep them.
+fn gathered(
+    shelves: &Shelves,
+    pieces: Vec<BodyPiece>,
+) -> LocalBoxFuture<'_, ObjectResult<Vec<Bytes>>> {
+    Box::pin(async move {
+        let mut bytes = Vec::new();
+        for piece in pieces {
+            match piece {
+                BodyPiece::Here(here) => bytes.push(here),
+                BodyPiece::Elsewhere { taker, reference, range } => {
+                    let shelf = shelves.get(&reference.home());
+                    let shelf = shelf
+                        .ok_or(Error::State { reason: "the shard that keeps it is not open" })?;
+                    let pieces = shelf.read_shared(taker, reference, range).await?;
+                    bytes.extend(gathered(shelves, pieces).await?);
+                }
+            }
+        }
+        Ok(bytes)
+    })
+}
+
+impl Opened {
+    /// Copies a bucket.
+    pub(super) async fn copy_bucket(
+        &self,
+        reactor: &Reactor,
+        target: &BucketTarget,
+        to: &Path,
+        report: &mut Report,
+    ) -> Result<()> {
+        let mut archive = Archive::create(to, target)?;
+        let shelves = self.shelves(reactor, target, report).await;
+        for (home, shelf) in &shelves {
+            let mut query =
+                ListQuery { limit: PAGE_KEYS, after: Marker::Start, ..ListQuery::default() };
+            loop {
+                let page = match shelf.list(&query).await {
+                    Ok(page) => page,
+                    Err(error) => {
+                        let (name, after) = (&target.name, &query.after);
+                        report.note(format!(
+                            "objects of bucket {name} on shard {home} behind {after:?}: {error}"
+                        ));
+                        break;
+                    }
+                };
+                for item in &page.items {
+                    if let Item::Version { key, version, .. } = item {
+                        let object = Object { key, version, shelf };
+                        archive.add(&shelves, &object).await?;
+                    }
+                }
+                match page.items.last() {
+                    Some(last) if page.more => query.after = last.marker(),
+                    _ => break,
+                }
+            }
+        }
+        report.add(archive.end()?);
+        Ok(())
+    }
+
+    async fn shelves(
+        &self,
+        reactor: &Reactor,
+        target: &BucketTarget,
+        report: &mut Report,
+    ) -> Shelves {
+        let mut shelves = Shelves::new();
+        for (id, shard) in (0..).map(ShardId).zip(&self.shards) {
+            let opened = match shard {
+                Some(shard) => {
+                    let keep = Rc::new(|_| -> LocalBoxFuture<'static, _> {
+                        Box::pin(async { Err(Error::State { reason: "the pool is only read" }) })
+                    });
+                    let (reactor, shard) = (reactor.clone(), Rc::clone(shard));
+                    let bucket = BucketId(target.stream.get());
+                    let opened =
+                        Shelf::open(reactor, shard, bucket, Reduction::default(), keep).await;
+                    opened.map_err(|error| error.to_string())
+                }
+                None => Err("the shard cannot be read".to_owned()),
+            };
+            match opened {
+                Ok(shelf) => {
+                    shelves.insert(id, shelf);
+                }
+                Err(why) => {
+                    report.note(format!("objects of bucket {} on shard {id}: {why}", target.name));
+                }
+            }
+        }
+        shelves
+    }
+}
+
+/// The path of an object in the archive: its key, but for parts that file systems do not take as they are.
+fn path_of(key: &str) -> String {
+    let dotted = |part: &str| match part {
+        "" => "%".to_owned(),
+        "." | ".." => part.replace('.', "%2E"),
+        _ => part.to_owned(),
+    };
+    let (body, end) = key.strip_suffix('/').map_or((key, ""), |body| (body, "/"));
+    let parts: Vec<String> = body.split('/').map(dotted).collect();
+    parts.join("/") + end
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("write {}: {error}", path.display()))
+        .hint("the archives need as much room as the objects")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_become_paths_that_stay_inside() {
+        for (key, path) in [
+            ("a/b.txt", "a/b.txt"),
+            ("/etc/passwd", "%/etc/passwd"),
+            ("../../up", "%2E%2E/%2E%2E/up"),
+            ("a//b", "a/%/b"),
+            ("dir/", "dir/"),
+            ("/", "%/"),
+        ] {
+            assert_eq!(path_of(key), path);
+        }
+    }
+}
