@@ -5,6 +5,8 @@
 //!
 //! - I1: items are ordered by key or group, versions of a key from the newest on; a page holds what comes next after its marker, without gaps.
 //! - I2: a group stands for at least one key that would be listed itself.
+//! - I3: a page holds the version without an id of a key once. While the cursor moves on it may go and another one come at an older place:
+//!   the order of a new version exceeds only those that are there.
 
 use crate::store::Version;
 
@@ -82,6 +84,8 @@ pub struct Lister<'q> {
     bytes: usize,
     /// The key met last, whose newest version has been seen.
     key: Option<String>,
+    /// Its version without an id has been seen.
+    null_seen: bool,
 }
 
 impl Item {
@@ -125,7 +129,7 @@ impl<'q> Lister<'q> {
     /// Begins a page.
     pub fn new(query: &'q ListQuery) -> Self {
         assert!(query.limit > 0);
-        Self { query, page: ListPage::default(), bytes: 0, key: None }
+        Self { query, page: ListPage::default(), bytes: 0, key: None, null_seen: false }
     }
 
     /// The key at which the cursor begins, at its newest version: the first that is not less.
@@ -149,6 +153,10 @@ impl<'q> Lister<'q> {
         let newest = self.key.as_deref() != Some(key);
         if newest {
             self.key = Some(key.to_owned());
+            self.null_seen = false;
+        }
+        if version.null && std::mem::replace(&mut self.null_seen, true) {
+            return Step::Next; // I3
         }
         if !self.query.versions && (!newest || version.marker) {
             return if newest { Step::Seek(format!("{key}\0")) } else { Step::Next };
@@ -375,6 +383,21 @@ mod tests {
             "a group as marker is passed as a whole"
         );
         assert!(walk(&keys, &query("b")).items.is_empty());
+    }
+
+    #[test]
+    fn a_version_without_an_id_that_went_and_came_again_is_listed_once() {
+        let query = ListQuery { limit: 10, versions: true, ..ListQuery::default() };
+        let mut lister = Lister::new(&query);
+        let null = |order| Version { null: true, ..version(order, false) };
+        // Those of "a" were never there together.
+        let met = [("a", null(5)), ("a", version(4, false)), ("a", null(2)), ("b", null(1))];
+        for (key, version) in &met {
+            assert_eq!(lister.take(key, version), Step::Next);
+        }
+        let markers: Vec<Marker> = lister.finish().items.iter().map(Item::marker).collect();
+        let at = |key: &str, order| Marker::Version(key.to_owned(), order);
+        assert_eq!(markers, [at("a", 5), at("a", 4), at("b", 1)]);
     }
 
     #[test]
