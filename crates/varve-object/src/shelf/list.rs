@@ -43,6 +43,9 @@ impl Shelf {
                     Step::Seek(to) => keys::versions_from(self.bucket, &to).start,
                     Step::End => break 'pages,
                 };
+                if query.versions && version.order > order {
+                    continue 'pages; // The one that was met may still be there, behind it.
+                }
             }
             let Some(next) = next else { break };
             // Where the page ends among the versions of a key, a newer one may come before that place and the older one behind it go, and
