@@ -15,6 +15,7 @@ mod examples;
 mod extents;
 mod failure;
 mod logging;
+mod misuse;
 mod offline;
 mod plan;
 mod salvage;
@@ -22,6 +23,7 @@ mod table;
 mod transfer;
 mod watch;
 
+use std::env;
 use std::io::{self, Write};
 
 use clap::FromArgMatches;
@@ -33,9 +35,9 @@ use crate::cli::Cli;
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ! {
-    let matches = examples::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let code = match cli.run().and_then(|text| print(&text)) {
+    let arguments: Vec<String> =
+        env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let code = match read(&arguments).and_then(Cli::run).and_then(|text| print(&text)) {
         Ok(()) => 0,
         Err(failure) => {
             // Nobody is left to tell when stderr is closed too.
@@ -45,6 +47,14 @@ fn main() -> ! {
     };
     // A daemon has threads that still run, also some of libraries.
     end_process(code)
+}
+
+/// Reads the command line. Help, and what the parser refuses for reasons of its own, end the process.
+fn read(arguments: &[String]) -> Result<Cli, failure::Failure> {
+    let matches = examples::command().try_get_matches();
+    matches
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| misuse::explain(&error, arguments).unwrap_or_else(|| error.exit()))
 }
 
 /// Prints what a command has to say. A reader that went away early, as `head` does, is no failure.

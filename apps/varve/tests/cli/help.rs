@@ -158,3 +158,18 @@ fn misuse_ends_with_2_and_success_with_0() {
     let both = varve(&["--data", "x", "--addr", "unix:y", "status"]);
     assert!(both.refused(2).contains("cannot be used with"));
 }
+
+#[test]
+fn commands_of_other_tools_are_pointed_on() {
+    for (typed, pointer) in [
+        (&["snapshot", "create", "vm1@monday"][..], "`varve volume snapshot create vm1@monday`"),
+        (&["version"][..], "`varve --version`"),
+        (&["volume", "rename", "vm1", "vm2"][..], "`varve volume clone OLD NEW`"),
+        (&["--data", "x", "volume", "mv", "vm1", "vm2"][..], "`varve volume clone OLD NEW`"),
+    ] {
+        let said = varve(typed).refused(2);
+        assert!(said.contains(pointer) && said.starts_with("error: there is no command"), "{said}");
+    }
+    let said = varve(&["bucket", "rename"]).refused(2);
+    assert!(said.contains("unrecognized subcommand"), "{said}");
+}

@@ -2,6 +2,7 @@
 //! what it makes on one is looked at by `tests/rados`.
 
 use std::fs;
+use std::path::Path;
 
 use crate::rig::varve_in;
 
@@ -54,4 +55,14 @@ fn a_pool_on_rados_takes_no_drives_and_is_not_checked_where_it_cannot_be_reached
     let other = create(&["--data", "."]);
     let said = varve_in(dir.path(), &other).refused(2);
     assert!(said.contains("has a pool already"), "of another user: {said}");
+}
+
+#[test]
+fn a_pool_on_drives_is_created_by_serve() {
+    for more in [&["tank", "/dev/a"][..], &["--drive", "/dev/a"][..], &[][..]] {
+        let said = varve_in(Path::new("."), &[&["pool", "create"], more].concat()).refused(2);
+        assert!(said.contains("a pool on drives is created by `varve serve --drive …`"), "{said}");
+    }
+    let said = varve_in(Path::new("."), &["pool", "create", "--data-pool", "d"]).refused(2);
+    assert!(said.contains("--meta-pool"), "{said}");
 }

@@ -1,0 +1,68 @@
+//! Command lines that the parser refuses and other tools would take: the command that people look for is named.
+
+use clap::Error;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::failure::Failure;
+
+/// Words that are not commands: the command before them, the words, and what to do instead.
+const POINTERS: &[(&str, &[&str], &str)] = &[
+    (
+        "",
+        &["snapshot", "snapshots"],
+        "`varve volume snapshot`, such as `varve volume snapshot create vm1@monday`",
+    ),
+    ("", &["version"], "`varve --version`; `varve status` shows the version of the daemon"),
+    (
+        "volume",
+        &["rename", "mv"],
+        "a volume keeps its name: `varve volume clone OLD NEW` gives its data another, and `varve volume delete OLD` follows",
+    ),
+];
+
+/// Options without which nobody creates a pool on RADOS.
+const RADOS_OPTIONS: [&str; 3] = ["--rados", "--data-pool", "--meta-pool"];
+
+/// The failure to report instead of the parser's error, for a command line that is known to be a mistake of newcomers.
+pub(crate) fn explain(error: &Error, arguments: &[String]) -> Option<Failure> {
+    let command = command(error)?;
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => pointer(&command, error),
+        ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument
+            if command == "pool create" && !is_about_rados(arguments) =>
+        {
+            Some(pool_on_drives())
+        }
+        _ => None,
+    }
+}
+
+fn pointer(command: &str, error: &Error) -> Option<Failure> {
+    let ContextValue::String(word) = error.get(ContextKind::InvalidSubcommand)? else {
+        return None;
+    };
+    let (_, _, hint) = POINTERS
+        .iter()
+        .find(|(before, words, _)| *before == command && words.contains(&word.as_str()))?;
+    let typed = format!("varve {command} {word}").replace("  ", " ");
+    Some(Failure::misuse(format!("there is no command `{typed}`")).hint(*hint))
+}
+
+fn is_about_rados(arguments: &[String]) -> bool {
+    let is_option = |argument: &String| RADOS_OPTIONS.iter().any(|it| argument.starts_with(it));
+    arguments.iter().any(is_option)
+}
+
+fn pool_on_drives() -> Failure {
+    let what = "a pool on drives is created by `varve serve --drive …`, at its first start; `varve pool create` creates one on Ceph's RADOS";
+    Failure::misuse(what).hint("`varve serve --drive /dev/nvme0n1`, with one --drive for each")
+}
+
+/// The command whose arguments were refused, such as `volume create`; empty for `varve` itself.
+fn command(error: &Error) -> Option<String> {
+    let ContextValue::StyledStr(usage) = error.get(ContextKind::Usage)? else { return None };
+    let usage = usage.to_string();
+    let words = usage.split_whitespace().skip(2); // `Usage:` and the program.
+    let words: Vec<&str> = words.take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
+    Some(words.join(" "))
+}
