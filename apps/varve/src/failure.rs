@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde_json::json;
 use varve_types::ErrorKind;
 
 /// Result of a command and its parts.
@@ -73,6 +74,12 @@ impl Failure {
     /// What to do.
     pub(crate) fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    /// The same for programs: one object in one line.
+    pub(crate) fn to_json(&self) -> String {
+        let Self { what, hint, kind, .. } = self;
+        json!({"error": {"kind": kind, "message": what, "hint": hint}}).to_string()
     }
 
     /// 1 failed, 2 misused, or one that the command documents.

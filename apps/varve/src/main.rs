@@ -37,11 +37,13 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ! {
     let arguments: Vec<String> =
         env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let as_json = misuse::asks_for_json(&arguments);
     let code = match read(&arguments).and_then(Cli::run).and_then(|text| print(&text)) {
         Ok(()) => 0,
         Err(failure) => {
+            let text = if as_json { failure.to_json() } else { failure.to_string() };
             // Nobody is left to tell when stderr is closed too.
-            let _ = writeln!(io::stderr(), "{failure}");
+            let _ = writeln!(io::stderr(), "{text}");
             failure.exit_code()
         }
     };
@@ -52,9 +54,11 @@ fn main() -> ! {
 /// Reads the command line. Help, and what the parser refuses for reasons of its own, end the process.
 fn read(arguments: &[String]) -> Result<Cli, failure::Failure> {
     let matches = examples::command().try_get_matches();
-    matches
-        .and_then(|matches| Cli::from_arg_matches(&matches))
-        .map_err(|error| misuse::explain(&error, arguments).unwrap_or_else(|| error.exit()))
+    matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| {
+        let explained = misuse::explain(&error, arguments);
+        let as_json = || misuse::of_parser(&error).filter(|_| misuse::asks_for_json(arguments));
+        explained.or_else(as_json).unwrap_or_else(|| error.exit())
+    })
 }
 
 /// Prints what a command has to say. A reader that went away early, as `head` does, is no failure.

@@ -1,4 +1,5 @@
-//! Command lines that the parser refuses and other tools would take: the command that people look for is named.
+//! Command lines that the parser refuses: where other tools would take them, the command that people look for is named, and programs get
+//! JSON where they ask for it.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -22,6 +23,30 @@ const POINTERS: &[(&str, &[&str], &str)] = &[
 
 /// Options without which nobody creates a pool on RADOS.
 const RADOS_OPTIONS: [&str; 3] = ["--rados", "--data-pool", "--meta-pool"];
+
+/// Whether errors are for a program: the command line has `--json`. A client that `bench run` starts has it too, yet reports to a terminal.
+pub(crate) fn asks_for_json(arguments: &[String]) -> bool {
+    let mut options = arguments.iter().take_while(|argument| *argument != "--");
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    options.any(|argument| argument == "--json") && !has("--client")
+}
+
+/// The parser's error as a failure; none for a help page.
+pub(crate) fn of_parser(error: &Error) -> Option<Failure> {
+    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help || !error.use_stderr() {
+        return None;
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let what = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let failure = Failure::misuse(what.collect::<Vec<_>>().join(" "));
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+    Some(match tip {
+        Some(tip) => failure.hint(tip),
+        None => failure,
+    })
+}
 
 /// The failure to report instead of the parser's error, for a command line that is known to be a mistake of newcomers.
 pub(crate) fn explain(error: &Error, arguments: &[String]) -> Option<Failure> {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::rig::varve;
+use crate::rig::{Api, varve};
 
 /// Every command, and whether it has commands of its own.
 const COMMANDS: &[&[&str]] = &[
@@ -172,4 +172,27 @@ fn commands_of_other_tools_are_pointed_on() {
     }
     let said = varve(&["bucket", "rename"]).refused(2);
     assert!(said.contains("unrecognized subcommand"), "{said}");
+}
+
+#[test]
+fn errors_are_json_where_answers_are() {
+    let api = Api::start();
+    let read = |said: String| serde_json::from_str::<serde_json::Value>(&said).unwrap();
+    let missing = read(api.varve(&["volume", "show", "v", "--json"]).refused(1));
+    assert_eq!(missing["error"]["kind"], "not_found");
+    assert!(missing["error"]["message"].as_str().unwrap().contains("no volume `v`"), "{missing}");
+    let missing = missing["error"].as_object().unwrap();
+    assert!(missing.contains_key("hint"), "{missing:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let nobody = ["status", "--json", "--data", dir.path().to_str().unwrap()];
+    let nobody = read(varve(&nobody).refused(1));
+    assert_eq!(nobody["error"]["kind"], serde_json::Value::Null);
+    assert!(nobody["error"]["hint"].as_str().unwrap().contains("start one with"), "{nobody}");
+    let misused = read(varve(&["volume", "create", "v", "--json"]).refused(2));
+    let what = misused["error"]["message"].as_str().unwrap();
+    assert!(what.contains("required") && what.contains("--size"), "{what}");
+    let misused = read(varve(&["volume", "list", "--jsn", "--json"]).refused(2));
+    assert!(misused["error"]["hint"].as_str().unwrap().contains("--json"), "{misused}");
+    let pointer = read(varve(&["snapshot", "--json"]).refused(2));
+    assert!(pointer["error"]["hint"].as_str().unwrap().contains("varve volume snapshot"));
 }
