@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use serde_json::json;
 use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::Reservation;
 use varve_types::{ByteCount, Compression, Dedup, parse_size};
@@ -139,6 +140,16 @@ pub(crate) struct Format {
     /// Print JSON as the admin API defines it, for programs
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Format {
+    /// What a deletion prints: a line for each name, or all names as JSON.
+    pub(crate) fn deleted(self, what: &str, names: &[String]) -> String {
+        if self.json {
+            return format!("{:#}\n", json!({ "deleted": names }));
+        }
+        names.iter().map(|name| format!("deleted {what} {name}\n")).collect()
+    }
 }
 
 /// Reads a size argument.

@@ -66,6 +66,11 @@ impl Failure {
         Self { what: format!("{text}{}", self.what), ..self }
     }
 
+    /// Says something behind what failed.
+    pub(crate) fn followed(self, text: &str) -> Self {
+        Self { what: format!("{}{text}", self.what), ..self }
+    }
+
     /// What failed, without what to do.
     pub(crate) fn what(&self) -> &str {
         &self.what

@@ -13,4 +13,7 @@ fn an_empty_bucket_is_deleted_and_a_full_one_stays() {
         api.varve(&["bucket", "delete", "full"]).refused(1).contains("bucket `full` is not empty")
     );
     assert!(api.varve(&["bucket", "list"]).ok().contains("full"));
+    api.varve(&["bucket", "create", "logs"]).ok();
+    let json = api.varve(&["bucket", "delete", "logs", "--json"]).json();
+    assert_eq!(json, serde_json::json!({ "deleted": ["logs"] }));
 }

@@ -8,6 +8,9 @@ fn a_user_goes_with_its_keys() {
     api.varve(&["user", "create", "ann"]).ok();
     assert_eq!(api.varve(&["user", "delete", "ann"]).ok(), "deleted user ann\n");
     assert!(api.varve(&["user", "delete", "ann"]).refused(1).contains("no user `ann`"));
+    api.varve(&["user", "create", "bob"]).ok();
+    let json = api.varve(&["user", "delete", "bob", "--json"]).json();
+    assert_eq!(json, serde_json::json!({ "deleted": ["bob"] }));
     let said = api.varve(&["user", "key", "delete", "KEY00000000000000002"]).refused(1);
     assert!(said.contains("no access key"), "{said}");
 }

@@ -20,7 +20,8 @@ fn a_user_may_have_several_keys() {
     assert_eq!(said, "deleted access key KEY00000000000000001\n");
     let json = api.varve(&["user", "key", "list", "owner", "--json"]).json();
     assert_eq!(json["access_keys"].as_array().unwrap().len(), 1);
-    api.varve(&["user", "key", "delete", "KEY00000000000000002"]).ok();
+    let json = api.varve(&["user", "key", "delete", "KEY00000000000000002", "--json"]).json();
+    assert_eq!(json, serde_json::json!({ "deleted": ["KEY00000000000000002"] }));
     let said = api.varve(&["user", "key", "list", "owner"]).ok();
     assert!(said.starts_with("user owner has no keys; create one"), "{said}");
     assert!(api.varve(&["user", "key", "create", "ann"]).refused(1).contains("no user `ann`"));

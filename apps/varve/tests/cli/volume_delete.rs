@@ -8,6 +8,9 @@ fn a_closed_volume_is_deleted() {
     api.varve(&["volume", "create", "vm1", "--size", "1GiB"]).ok();
     assert_eq!(api.varve(&["volume", "delete", "vm1"]).ok(), "deleted volume vm1\n");
     assert!(api.varve(&["volume", "delete", "vm1"]).refused(1).contains("no volume `vm1`"));
+    api.varve(&["volume", "create", "vm2", "--size", "1GiB"]).ok();
+    let json = api.varve(&["volume", "delete", "vm2", "--json"]).json();
+    assert_eq!(json, serde_json::json!({ "deleted": ["vm2"] }));
 }
 
 #[test]

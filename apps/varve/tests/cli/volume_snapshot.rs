@@ -22,6 +22,9 @@ fn snapshots_are_taken_listed_and_deleted() {
     let said = api.varve(&["volume", "snapshot", "delete", "v0001@a", "v0000@b"]).refused(1);
     assert!(said.contains("no snapshot `v0000@b` (those before it are deleted)"), "{said}");
     assert!(api.varve(&["volume", "snapshot", "list"]).ok().starts_with("no snapshots"));
+    api.varve(&["volume", "snapshot", "create", "v0000@a", "v0001@a"]).ok();
+    let json = api.varve(&["volume", "snapshot", "delete", "v0000@a", "v0001@a", "--json"]).json();
+    assert_eq!(json, serde_json::json!({ "deleted": ["v0000@a", "v0001@a"] }));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::cli::Format;
 use crate::client::{Client, bucket_path};
 use crate::failure::Result;
 
@@ -13,11 +14,14 @@ use crate::failure::Result;
 pub(crate) struct Delete {
     /// Name of the bucket
     name: String,
+
+    #[command(flatten)]
+    format: Format,
 }
 
 impl Delete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         client.delete(&bucket_path(&self.name))?;
-        Ok(format!("deleted bucket {}\n", self.name))
+        Ok(self.format.deleted("bucket", &[self.name]))
     }
 }

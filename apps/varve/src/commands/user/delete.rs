@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::cli::Format;
 use crate::client::{Client, user_path};
 use crate::failure::Result;
 
@@ -15,12 +16,15 @@ pub(crate) struct Delete {
     /// Keep the user's buckets without an owner; only administrators, or a new user of that name, can reach them
     #[arg(long)]
     leave_buckets: bool,
+
+    #[command(flatten)]
+    format: Format,
 }
 
 impl Delete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let query = if self.leave_buckets { "?leave_buckets=true" } else { "" };
         client.delete(&format!("{}{query}", user_path(&self.name)))?;
-        Ok(format!("deleted user {}\n", self.name))
+        Ok(self.format.deleted("user", &[self.name]))
     }
 }

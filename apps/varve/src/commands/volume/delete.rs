@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::cli::Format;
 use crate::client::{Client, volume_path};
 use crate::failure::Result;
 
@@ -14,12 +15,15 @@ pub(crate) struct Delete {
     /// Delete its snapshots too
     #[arg(long)]
     snapshots: bool,
+
+    #[command(flatten)]
+    format: Format,
 }
 
 impl Delete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let query = if self.snapshots { "?snapshots=true" } else { "" };
         client.delete(&format!("{}{query}", volume_path(&self.name)))?;
-        Ok(format!("deleted volume {}\n", self.name))
+        Ok(self.format.deleted("volume", &[self.name]))
     }
 }

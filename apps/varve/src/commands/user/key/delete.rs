@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::cli::Format;
 use crate::client::{Client, percent_encoded};
 use crate::failure::Result;
 
@@ -10,11 +11,14 @@ use crate::failure::Result;
 pub(crate) struct Delete {
     /// Access key ID
     access_key: String,
+
+    #[command(flatten)]
+    format: Format,
 }
 
 impl Delete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         client.delete(&format!("/v1/keys/{}", percent_encoded(&self.access_key)))?;
-        Ok(format!("deleted access key {}\n", self.access_key))
+        Ok(self.format.deleted("access key", &[self.access_key]))
     }
 }

@@ -3,8 +3,9 @@
 use clap::Args;
 
 use super::parts;
+use crate::cli::Format;
 use crate::client::{Client, snapshot_path};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// Delete snapshots; refused while they are protected or open
 #[derive(Args, Debug)]
@@ -16,20 +17,22 @@ pub(crate) struct Delete {
     /// Names of the snapshots
     #[arg(required = true, value_name = "VOLUME@SNAPSHOT")]
     names: Vec<String>,
+
+    #[command(flatten)]
+    format: Format,
 }
 
 impl Delete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         self.names.iter().try_for_each(|name| parts(name).map(|_| ()))?;
-        let mut text = String::new();
-        for name in &self.names {
-            client.delete(&snapshot_path(name)).map_err(|failure| match text.is_empty() {
-                true => failure,
-                false => Failure::new(format!("{} (those before it are deleted)", failure.what()))
+        for (index, name) in self.names.iter().enumerate() {
+            client.delete(&snapshot_path(name)).map_err(|failure| match index {
+                0 => failure,
+                _ => failure
+                    .followed(" (those before it are deleted)")
                     .hint("`varve volume snapshot list` shows those that are left"),
             })?;
-            text.push_str(&format!("deleted snapshot {name}\n"));
         }
-        Ok(text)
+        Ok(self.format.deleted("snapshot", &self.names))
     }
 }
