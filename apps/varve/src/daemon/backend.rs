@@ -63,6 +63,7 @@ pub(crate) struct PoolBackend<S: ShardStack> {
     pub(crate) threads: Arc<Threads<S>>,
     pub(crate) facts: PoolFacts,
     pub(crate) nbd_addresses: Vec<ListenAddress>,
+    pub(crate) admin_addresses: Vec<ListenAddress>,
     pub(crate) nbd_connections: ConnectionLimit,
     pub(crate) serving_since: Instant,
     /// Volumes when they were last counted: counting waits for shards that do not serve, and a status must not.
@@ -139,6 +140,8 @@ impl<S: ShardStack> PoolBackend<S> {
         let s3_connections =
             self.objects.gateway().map_or(0, |s3| s3.gateway.figures().connections);
         let nbd = self.nbd_addresses.iter().map(|address| listener("nbd", address.to_string()));
+        let admin =
+            self.admin_addresses.iter().map(|address| listener("admin", address.to_string()));
         let s3 =
             self.objects.gateway().into_iter().map(|s3| listener("s3", s3.address.to_string()));
         let mut troubles = health::troubles(&reports);
@@ -154,7 +157,7 @@ impl<S: ShardStack> PoolBackend<S> {
             uptime_ms: u64::try_from(self.serving_since.elapsed().as_millis()).unwrap_or(u64::MAX),
             volumes: self.volumes_seen.load(Ordering::Relaxed),
             connections: connections.saturating_add(s3_connections),
-            listeners: nbd.chain(s3).collect(),
+            listeners: nbd.chain(s3).chain(admin).collect(),
             fill: self.fill(space_used_bytes, &reports),
             journal: Some(self.facts.journal.clone()),
             standing_by: self.facts.nodes.as_ref().map(Watcher::standing_by),

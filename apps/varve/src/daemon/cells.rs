@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
-use varve_access_admin::Callers;
+use varve_access_admin::{Callers, ListenAddress};
 use varve_types::{ByteCount, CellId};
 
 use crate::config::Settings;
@@ -40,6 +40,8 @@ pub(super) struct CellPlan {
     pub(super) first: Arc<RadosMedia>,
     pub(super) nbd: NbdPlan,
     pub(super) door: Arc<Door>,
+    /// Where callers of the admin API connect.
+    pub(super) admin: Vec<ListenAddress>,
     /// As long as the node takes clients.
     pub(super) s3: Weak<S3Socket>,
 }
@@ -184,7 +186,8 @@ fn serve_cell(plan: CellPlan, cell: CellId, until: oneshot::Receiver<()>) -> Res
     };
     served.s3.print();
     // What comes from networks has shown its token to the node that it came to.
-    runtime.block_on(served.serve(Callers::default(), told)).map_err(of_cell)?;
+    let admin = plan.admin.clone();
+    runtime.block_on(served.serve(Callers::default(), admin, told)).map_err(of_cell)?;
     served.close(Some(&plan.door)).map_err(of_cell)
 }
 
@@ -194,7 +197,7 @@ impl CellPlan {
         if !self.door.is_mine(cell) {
             return Err(Failure::new("another node is to serve it"));
         }
-        let Self { settings, home, first, nbd, door, s3 } = self;
+        let Self { settings, home, first, nbd, door, s3, admin: _ } = self;
         let media = match cell {
             CellId::FIRST => Arc::clone(first),
             _ => Arc::new(first.cell(cell)?),

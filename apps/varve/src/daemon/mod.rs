@@ -111,6 +111,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         let plan = CellPlan {
             nbd: nbd.of_node(&seat),
             door: Arc::clone(seat.door()),
+            admin: seat.front().admin_addresses(),
             s3: Arc::downgrade(seat.front().s3()),
             first: Arc::clone(first),
             settings: settings.clone(),
@@ -251,7 +252,7 @@ fn control(
         cell.s3.print();
         notify::ready(&cell.pool.summary());
         tokio::select! {
-            served = cell.serve(callers, signals.first()) => served?,
+            served = cell.serve(callers, admin, signals.first()) => served?,
             failure = given_up(seat.as_mut()) => return Err(failure),
             never = notify::beat() => match never {},
         }

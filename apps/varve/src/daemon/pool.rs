@@ -206,12 +206,17 @@ pub(crate) fn admin_address(address: &Address) -> ListenAddress {
 }
 
 impl<S: ShardStack> Pool<S> {
-    /// What the admin API asks.
-    pub(crate) fn backend(&self, objects: Objects) -> Arc<dyn AdminBackend> {
+    /// What the admin API asks, which listens at `admin_addresses`.
+    pub(crate) fn backend(
+        &self,
+        objects: Objects,
+        admin_addresses: Vec<ListenAddress>,
+    ) -> Arc<dyn AdminBackend> {
         Arc::new(PoolBackend {
             threads: Arc::clone(&self.threads),
             facts: self.facts.clone(),
             nbd_addresses: self.nbd_addresses.clone(),
+            admin_addresses,
             nbd_connections: self.nbd_connections.clone(),
             serving_since: self.serving_since,
             volumes_seen: AtomicU64::new(0),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tokio::sync::mpsc;
-use varve_access_admin::{Accepted, Callers, LimitsConfig, serve};
+use varve_access_admin::{Accepted, Callers, LimitsConfig, ListenAddress, serve};
 use varve_types::CellId;
 
 use crate::config::Settings;
@@ -62,14 +62,15 @@ impl ServedCell {
         Ok(Self { pool, s3, cell, accepted })
     }
 
-    /// Serves the admin API and watches the pool, until told to end.
+    /// Serves the admin API, which listens at `admin`, and watches the pool, until told to end.
     pub(super) async fn serve(
         &mut self,
         callers: Callers,
+        admin: Vec<ListenAddress>,
         until: impl Future<Output = ()>,
     ) -> Result<()> {
         let (filling, health) = (self.pool.watch_fill(), self.pool.watch_health());
-        let backend = self.pool.backend(self.s3.objects());
+        let backend = self.pool.backend(self.s3.objects(), admin);
         let limits = LimitsConfig::default();
         let callers = Callers { accepted: self.accepted.take(), ..callers };
         tokio::select! {

@@ -70,6 +70,19 @@ fn a_pool_that_fills_up_is_told_of_everywhere() {
 }
 
 #[test]
+fn the_admin_api_says_where_it_listens() {
+    let home = Home::new();
+    let _daemon = home.serve(&["--admin", "127.0.0.1:0"]);
+    let status = home.varve(&["status", "--json"]).json();
+    let listeners = status["listeners"].as_array().unwrap();
+    let admin = listeners.iter().filter(|listener| listener["protocol"] == "admin");
+    let admin: Vec<&str> = admin.filter_map(|listener| listener["address"].as_str()).collect();
+    let [unix, tcp] = admin[..] else { panic!("{status}") };
+    assert!(unix.starts_with("unix:") && unix.ends_with("admin.sock"), "{unix}");
+    assert!(tcp.starts_with("127.0.0.1:") && tcp != "127.0.0.1:0", "{tcp}");
+}
+
+#[test]
 fn monitoring_gets_an_exit_code() {
     let api = Api::start();
     assert_eq!(api.varve(&["status", "--check"]).ok(), "ok\n");

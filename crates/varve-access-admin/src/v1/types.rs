@@ -146,7 +146,7 @@ pub enum ServiceState {
 /// Where a front-end listens.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ListenerStatus {
-    /// `nbd` or `s3`.
+    /// `nbd`, `s3` or `admin`, this API.
     pub protocol: String,
     /// `unix:PATH` or `IP:PORT`.
     pub address: String,

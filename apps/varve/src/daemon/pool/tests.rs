@@ -245,7 +245,8 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     let dir = tempfile::tempdir().unwrap();
     let pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path()), || Ok(())).unwrap();
     assert_eq!(pool.summary(), "pool p (2 shards, 1 GiB)");
-    let backend = pool.backend(Objects::Off);
+    let admin = "127.0.0.1:9105".parse().unwrap();
+    let backend = pool.backend(Objects::Off, vec![admin]);
     create(&*backend, "v");
     let change = ChangeVolume {
         size_bytes: Some(2 << 20),
@@ -262,7 +263,9 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     assert!(greets(UnixStream::connect(path).unwrap()));
     let status = answer(backend.status()).unwrap();
     assert_eq!((status.state, status.volumes, status.shards.len()), (ServiceState::Serving, 1, 2));
-    assert_eq!((status.memory.used_bytes, status.listeners.len()), (20, 2));
+    assert_eq!((status.memory.used_bytes, status.listeners.len()), (20, 3));
+    let admin = &status.listeners[2];
+    assert_eq!((admin.protocol.as_str(), admin.address.as_str()), ("admin", "127.0.0.1:9105"));
     let space = answer(backend.pool()).unwrap();
     assert_eq!((space.used_bytes, space.free_bytes), (200, (1 << 30) - 200));
     let space = answer(backend.space()).unwrap();
@@ -319,7 +322,7 @@ fn an_address_in_use_stops_the_start() {
 fn a_panicking_shard_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let mut pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path()), || Ok(())).unwrap();
-    let asked = answer(pool.backend(Objects::Off).volume("panic".to_owned()));
+    let asked = answer(pool.backend(Objects::Off, Vec::new()).volume("panic".to_owned()));
     assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
     let failure = answer(pool.failed()).to_string();
     assert!(failure.contains("the thread of shard 0 panicked"), "{failure}");
