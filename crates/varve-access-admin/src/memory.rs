@@ -325,7 +325,11 @@ impl MemoryBackend {
                     ..node("b.example, process 7", false)
                 },
             ]),
-            memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
+            memory: MemoryStatus {
+                budget_bytes: 512 << 20,
+                used_bytes: 100 << 20,
+                resident_bytes: Some(160 << 20),
+            },
             shards: vec![shard(0), shard(1)],
             troubles: Vec::new(),
             cells: Vec::new(),

@@ -70,14 +70,13 @@ fn describe(status: &v1::Status) -> String {
         ServiceState::Serving => "serving",
         ServiceState::Degraded => "degraded",
     };
-    let memory = &status.memory;
     let mut facts = vec![
         ("state", format!("{state} for {}", age::span(status.uptime_ms))),
         ("version", status.version.clone()),
         ("pool", status.pool_id.clone()),
         ("volumes", status.volumes.to_string()),
         ("connections", connections(status.connections)),
-        ("memory", of(memory.used_bytes, memory.budget_bytes)),
+        ("memory", memory(&status.memory)),
         ("space", of(status.fill.used_bytes, status.fill.capacity_bytes)),
     ];
     if let Some(JournalStatus { place, durability }) = &status.journal {
@@ -121,6 +120,15 @@ fn describe(status: &v1::Status) -> String {
     let header = [("LISTENER", Align::Left), ("ADDRESS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     text
+}
+
+/// What the process has, and what of that the budget bounds.
+fn memory(memory: &v1::MemoryStatus) -> String {
+    let caches = format!("caches and buffers {}", of(memory.used_bytes, memory.budget_bytes));
+    match memory.resident_bytes {
+        Some(bytes) => format!("{}; {caches}", ByteCount(bytes)),
+        None => caches,
+    }
 }
 
 /// How many there are, and where to see more.

@@ -162,7 +162,11 @@ impl<S: ShardStack> PoolBackend<S> {
             journal: Some(self.facts.journal.clone()),
             standing_by: self.facts.nodes.as_ref().map(Watcher::standing_by),
             nodes: self.facts.nodes.as_ref().map(Watcher::nodes),
-            memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
+            memory: MemoryStatus {
+                budget_bytes: self.facts.memory_budget_bytes,
+                used_bytes,
+                resident_bytes: process_metrics::resident_bytes(),
+            },
             shards: reports.into_iter().map(|report| report.status).collect(),
             troubles,
             cells: Vec::new(),

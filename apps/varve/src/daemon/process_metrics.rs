@@ -36,8 +36,8 @@ pub(super) fn now() -> Vec<Metric> {
         gauge,
         start,
     );
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = |name| field(&status, name).map(|kib| kib.saturating_mul(1024));
+    let status = status();
+    let kib = |name| kib_field(&status, name);
     push("process_resident_memory_bytes", "Resident memory of the process.", gauge, kib("VmRSS:"));
     push("process_virtual_memory_bytes", "Virtual memory of the process.", gauge, kib("VmSize:"));
     let fds = fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64);
@@ -48,6 +48,20 @@ pub(super) fn now() -> Vec<Metric> {
     let help = "CPU time of the process, user and system.";
     push("process_cpu_seconds_total", help, MetricKind::Counter, cpu_us(&stat));
     metrics
+}
+
+/// Resident memory of the process, if the system provides it.
+pub(super) fn resident_bytes() -> Option<u64> {
+    kib_field(&status(), "VmRSS:")
+}
+
+fn status() -> String {
+    fs::read_to_string("/proc/self/status").unwrap_or_default()
+}
+
+/// The bytes after a name, in a file that has them in KiB.
+fn kib_field(text: &str, name: &str) -> Option<u64> {
+    field(text, name).map(|kib| kib.saturating_mul(1024))
 }
 
 /// The number after a name, in a file with one of each per line.
@@ -77,5 +91,6 @@ mod tests {
         assert_eq!(cpu_us(stat), Some(1_500_000));
         assert_eq!(cpu_us("7"), None);
         assert_eq!(field("VmRSS:\t  12 kB\n", "VmRSS:"), Some(12));
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 }

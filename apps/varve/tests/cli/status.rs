@@ -14,7 +14,7 @@ version      0.0.0
 pool         00000000-0000-0000-0000-000000000001
 volumes      1
 connections  1 (`varve volume clients` lists those to volumes)
-memory       100 MiB of 512 MiB
+memory       160 MiB; caches and buffers 100 MiB of 512 MiB
 space        3 GiB of 64 GiB
 journal      drives (as on a drive)
 standing by  b.example, process 7
@@ -37,6 +37,8 @@ nbd       127.0.0.1:10809
 fn programs_see_every_field() {
     let json = Api::start().varve(&["status", "--json"]).json();
     assert_eq!(json["state"], "serving");
+    assert_eq!(json["memory"]["used_bytes"], 100 << 20);
+    assert_eq!(json["memory"]["resident_bytes"], 160 << 20);
     assert_eq!(json["shards"][1]["lane_size_bytes"], 256 << 20);
 }
 

@@ -159,6 +159,9 @@ pub struct MemoryStatus {
     pub budget_bytes: u64,
     /// What caches and buffers hold now.
     pub used_bytes: u64,
+    /// Resident memory of the daemon's process, or processes, which holds more than caches and buffers. Daemons before this field do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<u64>,
 }
 
 /// One shard of the pool.

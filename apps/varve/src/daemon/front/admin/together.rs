@@ -1,6 +1,6 @@
 //! Answers of several cells as one: amounts are summed up, states are the worst, and what belongs to a cell says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use varve_access_admin::v1::{
     BucketSpace, CellStatus, CheckReport, CheckState, CheckStatus, Fill, MemoryStatus, NodeStatus,
@@ -44,6 +44,7 @@ pub(super) fn status(all: Gathered<Status>) -> Status {
         memory: MemoryStatus {
             budget_bytes: sum(|status| status.memory.budget_bytes),
             used_bytes: sum(|status| status.memory.used_bytes),
+            resident_bytes: resident_bytes(&cells),
         },
         fill: fill(fills),
         journal: said.journal.clone(),
@@ -54,6 +55,16 @@ pub(super) fn status(all: Gathered<Status>) -> Status {
         cells: in_cells.collect(),
         missing_cells: missing,
     }
+}
+
+/// Of each node once, as the cells that it serves share its process. None where a daemon does not say.
+fn resident_bytes(cells: &[(CellId, Status)]) -> Option<u64> {
+    let mut by_node = BTreeMap::new();
+    for (_, status) in cells {
+        let node = status.nodes.iter().flatten().find(|node| node.serves)?;
+        by_node.insert(&node.id, status.memory.resident_bytes?);
+    }
+    Some(total(by_node.into_values()))
 }
 
 /// Those of all cells, each with the cell that it is of.

@@ -50,6 +50,7 @@ async fn amounts_are_summed_up_and_the_fullest_cell_is_the_pools() {
     assert_eq!((&status["volumes"], &status["connections"]), (&json!(2), &json!(3)));
     assert_eq!((&status["state"], &status["missing_cells"]), (&json!("serving"), &Value::Null));
     assert_eq!(status["memory"]["budget_bytes"], json!(3 * (512u64 << 20)));
+    assert_eq!(status["memory"]["resident_bytes"], json!(160u64 << 20), "one process has all");
     let shards = status["shards"].as_array().unwrap().iter();
     let shards: Vec<_> =
         shards.map(|shard| (shard["cell"].as_u64(), shard["shard"].as_u64())).collect();
