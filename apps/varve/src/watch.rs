@@ -10,6 +10,16 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How often the progress line moves by itself.
 const TICK: Duration = Duration::from_millis(200);
 
+/// Shown while nobody has said yet how much there is to do.
+const BEGINNING: &str = "{spinner} {msg}";
+
+/// Of so many bytes.
+const COUNTED: &str =
+    "{spinner} {msg}  {bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left";
+
+/// Of bytes without a known end.
+const UNCOUNTED: &str = "{spinner} {msg}  {bytes}  {binary_bytes_per_sec}";
+
 /// Exit code of a command that was told twice to end: that of the signal.
 const INTERRUPTED: i32 = 130;
 
@@ -23,7 +33,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Shows progress where standard error is a terminal, and catches Ctrl-C from now on.
     pub(crate) fn start() -> Self {
-        Self::of("{spinner} {msg}  {bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left")
+        Self::of(BEGINNING)
     }
 
     /// The same for work of which nobody knows how much there is.
@@ -31,9 +41,8 @@ impl Watch {
         Self::of("{spinner} {msg}  {elapsed}")
     }
 
-    fn of(style: &str) -> Self {
-        let style = ProgressStyle::with_template(style).expect("the template is right");
-        let bar = ProgressBar::new(0).with_style(style);
+    fn of(template: &str) -> Self {
+        let bar = ProgressBar::new(0).with_style(style(template));
         bar.enable_steady_tick(TICK);
         let stop = Arc::new(AtomicBool::new(false));
         let caught = Arc::clone(&stop);
@@ -60,8 +69,17 @@ impl Watch {
         self.bar.set_message(what.into());
     }
 
+    /// There are so many bytes to do, beside those that were said before.
     pub(crate) fn expect_bytes(&self, bytes: u64) {
+        if self.bar.length() == Some(0) && bytes > 0 {
+            self.bar.set_style(style(COUNTED));
+        }
         self.bar.inc_length(bytes);
+    }
+
+    /// Bytes will be done, and nobody knows how many.
+    pub(crate) fn expect_unknown_bytes(&self) {
+        self.bar.set_style(style(UNCOUNTED));
     }
 
     pub(crate) fn did_bytes(&self, bytes: u64) {
@@ -74,5 +92,25 @@ impl Watch {
 
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is right")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_templates_are_right() {
+        let watch = Watch { bar: ProgressBar::hidden(), stop: Arc::default() };
+        watch.bar.set_style(style(BEGINNING));
+        watch.bar.set_length(0);
+        watch.expect_bytes(4096);
+        watch.expect_bytes(4096);
+        assert_eq!(watch.bar.length(), Some(8192));
+        watch.expect_unknown_bytes();
     }
 }

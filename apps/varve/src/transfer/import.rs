@@ -61,7 +61,10 @@ pub(crate) fn import(client: &Client, plan: &ImportPlan) -> Result<String> {
     }
     let watch = Watch::start();
     watch.say(format!("import {}", plan.volume));
-    watch.expect_bytes(header.size_bytes);
+    match source.len_bytes() {
+        Some(bytes) => watch.expect_bytes(bytes),
+        None => watch.expect_unknown_bytes(),
+    }
     let copied = copy(&mut source, &header, &mut nbd, resumes, &watch);
     watch.end();
     let data_bytes = copied?;
@@ -113,8 +116,8 @@ fn copy(
                 }
             }
         }
-        watch.did_bytes(chain.offset() - done);
-        done = chain.offset();
+        watch.did_bytes(source.position() - done);
+        done = source.position();
     }
     nbd.drain()?;
     Ok(chain.data_bytes())

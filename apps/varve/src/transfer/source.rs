@@ -16,6 +16,8 @@ pub(super) struct Source {
     input: Box<dyn Read>,
     name: String,
     position: u64,
+    /// Length of the archive, where it is a file.
+    len_bytes: Option<u64>,
 }
 
 impl Source {
@@ -24,7 +26,7 @@ impl Source {
         if path == Path::new("-") {
             let input = BufReader::with_capacity(BUFFER_BYTES, io::stdin());
             let name = "standard input".to_owned();
-            return Ok(Self { input: Box::new(input), name, position: 0 });
+            return Ok(Self { input: Box::new(input), name, position: 0, len_bytes: None });
         }
         let file = File::open(path)
             .map_err(|error| Failure::new(format!("open {}: {error}", path.display())))?;
@@ -34,14 +36,21 @@ impl Source {
     /// The archive in an open file, from its beginning.
     pub(super) fn file(file: &File, path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let begin = || -> io::Result<File> {
+        let begin = || -> io::Result<(File, Option<u64>)> {
             let mut file = file.try_clone()?;
+            let metadata = file.metadata()?;
             file.seek(SeekFrom::Start(0))?;
-            Ok(file)
+            Ok((file, metadata.is_file().then_some(metadata.len())))
         };
-        let file = begin().map_err(|error| Failure::new(format!("read {name}: {error}")))?;
+        let (file, len_bytes) =
+            begin().map_err(|error| Failure::new(format!("read {name}: {error}")))?;
         let input = BufReader::with_capacity(BUFFER_BYTES, file);
-        Ok(Self { input: Box::new(input), name, position: 0 })
+        Ok(Self { input: Box::new(input), name, position: 0, len_bytes })
+    }
+
+    /// Length of the archive in bytes, where it is a file.
+    pub(super) fn len_bytes(&self) -> Option<u64> {
+        self.len_bytes
     }
 
     /// Bytes read so far.
@@ -98,5 +107,19 @@ impl Source {
         payload.resize(len, 0);
         self.fill(payload)?;
         chain.accept(&head, payload).map_err(|error| self.bad(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_how_long_it_is_and_a_device_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("archive");
+        std::fs::write(&path, [0; 300]).unwrap();
+        assert_eq!(Source::open(&path).unwrap().len_bytes(), Some(300));
+        assert_eq!(Source::open(Path::new("/dev/zero")).unwrap().len_bytes(), None);
     }
 }
