@@ -31,6 +31,8 @@ struct Target {
     path: String,
     ring: Ring,
     file: RingFile,
+    /// Whether it is a regular file, which grows as its file system has room; other things have the size that they have.
+    is_regular: bool,
 }
 
 impl UringDisk {
@@ -58,9 +60,10 @@ impl UringDisk {
 
     fn over(reactor: &Reactor, path: &Path, file: File) -> Result<Self> {
         let size = size_of_file(&file, path)?;
+        let is_regular = file.metadata().map_err(|error| open_error(path, &error))?.is_file();
         let ring = reactor.ring().expect("the simulator has no files");
         let file = ring.register(file.into());
-        let target = Target { path: path.display().to_string(), ring, file };
+        let target = Target { path: path.display().to_string(), ring, file, is_regular };
         Ok(Self { target: Rc::new(target), size: size / MEDIA_ALIGN as u64 * MEDIA_ALIGN as u64 })
     }
 }
@@ -68,11 +71,23 @@ impl UringDisk {
 impl Target {
     fn error(&self, operation: &'static str, offset: u64, len: u64, error: &io::Error) -> Error {
         let path = self.path.clone();
-        if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) {
-            return Error::NoSpace { path };
+        let is_full = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
+        if !is_full {
+            return Error::Io { operation, path, offset, len, reason: error.to_string() };
         }
-        Error::Io { operation, path, offset, len, reason: error.to_string() }
+        if !self.is_regular && ends_before(Path::new(&path), offset + len) {
+            let reason = "the device ends before that, or is gone".to_owned();
+            return Error::Io { operation, path, offset, len, reason };
+        }
+        Error::NoSpace { path }
     }
+}
+
+/// Whether a device has lost these bytes: it says of a write beyond its end that no space is left, as one does that takes its space from a
+/// pool that is full.
+fn ends_before(path: &Path, end: u64) -> bool {
+    let opened = File::open(path).map_err(|error| open_error(path, &error));
+    !opened.and_then(|file| size_of_file(&file, path)).is_ok_and(|size| size >= end)
 }
 
 /// What a file is opened for.
@@ -209,4 +224,18 @@ pub(crate) fn write_zeros(file: &File, len: u64) -> io::Result<()> {
         at += part as u64;
     }
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_what_can_shrink_are_looked_for() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(8192).unwrap();
+        assert!(!ends_before(file.path(), 8192));
+        assert!(ends_before(file.path(), 8193));
+        assert!(ends_before(Path::new("/nonexistent/device"), 1), "what is gone has no end");
+    }
 }

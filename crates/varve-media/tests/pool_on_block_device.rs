@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use varve_media::{
-    DriveKind, DriveOptions, DriveSpec, Error, NewDrive, PoolFiles, RootKey, conformance,
+    Disk, DriveKind, DriveOptions, DriveSpec, Error, NewDrive, Persist, PoolFiles, RootKey,
+    UringDisk, conformance,
 };
 use varve_reactor::{Loop, LoopConfig};
+use varve_stdx::AlignedBuf;
 use varve_types::{ErrorKind, PoolId, ShardId};
 
 /// A loop device that goes away with the value.
@@ -69,4 +71,24 @@ fn a_block_device_conforms_and_is_locked() {
     let mut real = Loop::new(LoopConfig::default()).unwrap();
     let media = pool.drive(&real.handle()).unwrap().media(ShardId(1)).unwrap();
     real.run(async move { conformance::all(&media, RootKey::Shard(ShardId(1))).await });
+}
+
+#[test]
+fn a_device_that_lost_its_end_fails_and_is_not_full() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(32 << 20).unwrap();
+    let Some(device) = LoopDevice::over(file.path()) else {
+        eprintln!("no loop device to be had: nothing checked");
+        return;
+    };
+    let mut real = Loop::new(LoopConfig::default()).unwrap();
+    let disk = UringDisk::open(&real.handle(), &device.0).unwrap();
+    file.as_file().set_len(16 << 20).unwrap();
+    let shrunk = Command::new("losetup").arg("--set-capacity").arg(&device.0).status();
+    assert!(shrunk.is_ok_and(|status| status.success()));
+    let written = real.run(async move {
+        disk.write(24 << 20, AlignedBuf::zeroed(4096).freeze(), Persist::Durable).await
+    });
+    let Err(Error::Io { operation, reason, .. }) = &written else { panic!("{written:?}") };
+    assert!(*operation == "write" && reason.contains("the device ends"), "{operation}: {reason}");
 }
