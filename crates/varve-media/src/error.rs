@@ -45,6 +45,14 @@ pub enum Error {
         /// File or device.
         path: String,
     },
+    /// A drive that is a directory lacks one of its files.
+    #[error("the file {file} of drive {drive} is missing")]
+    FileMissing {
+        /// Its name in the directory.
+        file: String,
+        /// The directory.
+        drive: String,
+    },
     /// The making of a pool was cut off, so there is none yet.
     #[error(
         "the creation of pool {pool} on {path} was cut off before its end, so it holds nothing"
@@ -191,9 +199,10 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } => ErrorKind::Internal,
-            Self::Open { .. } | Self::NoPool { .. } | Self::Unfinished { .. } => {
-                ErrorKind::NotFound
-            }
+            Self::Open { .. }
+            | Self::NoPool { .. }
+            | Self::FileMissing { .. }
+            | Self::Unfinished { .. } => ErrorKind::NotFound,
             Self::InUse { .. } | Self::RootConflict { .. } => ErrorKind::Conflict,
             Self::Fenced => ErrorKind::Fenced,
             Self::PoolExists { .. } | Self::NotEmpty { .. } => ErrorKind::Exists,

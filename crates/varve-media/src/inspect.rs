@@ -20,7 +20,7 @@ use crate::format::{
 };
 use crate::overlay::{OverlayDisk, OverlayMemory};
 use crate::parts::DriveDisks;
-use crate::pool_files::{META_FILE, Owner, SEGMENTS_FILE, lane_file, lock};
+use crate::pool_files::{META_FILE, Owner, SEGMENTS_FILE, lane_file, lock, missing_files};
 use crate::superblock_copies::read_superblock;
 use crate::uring::{UringDisk, open_error};
 use crate::{Error, Result};
@@ -127,6 +127,16 @@ impl PoolInspection {
             segment_bytes: first.segment_bytes,
             segment_count,
         })
+    }
+
+    /// An [`Error::FileMissing`] for each file that a drive lacks, as far as its superblock can be read.
+    #[must_use]
+    pub fn missing_files(&self) -> Vec<Error> {
+        let of_drive = |drive: &InspectedDrive| {
+            let superblock = drive.superblock.as_ref().ok();
+            superblock.map_or_else(Vec::new, |superblock| missing_files(&drive.path, superblock))
+        };
+        self.drives.iter().flat_map(of_drive).collect()
     }
 
     /// The pool for the loop of this thread, over an overlay of its own: what is written to it is gone when it is dropped, and the

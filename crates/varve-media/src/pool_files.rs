@@ -267,6 +267,9 @@ impl OpenDrive {
         let lock = lock(&first, device, Owner::Sole)?;
         let disk = BlockingDisk::open(&first)?;
         let superblock = finish(read_superblock(&disk))?;
+        if let Some(missing) = missing_files(path, &superblock).into_iter().next() {
+            return Err(missing);
+        }
         finish(heal_superblock(&disk, &superblock));
         if !device && is_copied_on_write(&lock) {
             let path = path.display().to_string();
@@ -282,12 +285,13 @@ impl OpenDrive {
 
     /// What it lies in.
     fn files(&self) -> Vec<PathBuf> {
-        if self.superblock.shape == Shape::OneDisk {
-            return vec![self.path.clone()];
+        match self.superblock.shape {
+            Shape::OneDisk => vec![self.path.clone()],
+            Shape::Directory => {
+                let names = file_names(&self.superblock);
+                names.into_iter().map(|name| self.path.join(name)).collect()
+            }
         }
-        let lanes = (0..self.superblock.lane_count()).map(lane_file);
-        let others = [META_FILE, SEGMENTS_FILE].map(str::to_owned);
-        lanes.chain(others).map(|name| self.path.join(name)).collect()
     }
 
     fn disks(&self, open: &dyn Fn(&Path) -> Result<Rc<dyn Disk>>) -> Result<DriveDisks> {
@@ -320,6 +324,22 @@ impl OpenDrive {
             Ok(Rc::new(StatsDisk::new(disk, reactor, Rc::clone(stats))))
         })
     }
+}
+
+/// Files in the directory of a drive.
+fn file_names(superblock: &Superblock) -> Vec<String> {
+    let lanes = (0..superblock.lane_count()).map(lane_file);
+    lanes.chain([META_FILE, SEGMENTS_FILE].map(str::to_owned)).collect()
+}
+
+/// An error for each file that the drive at `path` lacks. What cannot be looked at is left to its opening.
+pub(crate) fn missing_files(path: &Path, superblock: &Superblock) -> Vec<Error> {
+    if superblock.shape == Shape::OneDisk {
+        return Vec::new();
+    }
+    let names = file_names(superblock).into_iter();
+    let missing = names.filter(|name| path.join(name).try_exists().is_ok_and(|there| !there));
+    missing.map(|file| Error::FileMissing { file, drive: path.display().to_string() }).collect()
 }
 
 fn kind_of(drive: &NewDrive) -> Result<DriveKind> {

@@ -182,7 +182,12 @@ fn a_missing_drive_or_file_is_told() {
     assert!(matches!(shrunk, Error::TooSmall { .. }), "{shrunk}");
     std::fs::remove_file(paths[0].join("lane-0001")).unwrap();
     let lost = PoolFiles::open(&paths, DriveOptions::default()).err().unwrap();
-    assert!(matches!(lost, Error::Open { .. }), "{lost}");
+    assert!(matches!(lost, Error::FileMissing { .. }), "{lost}");
+    let drive = paths[0].display();
+    assert_eq!(lost.to_string(), format!("the file lane-0001 of drive {drive} is missing"));
+    let missing = PoolInspection::open(&paths).unwrap().missing_files();
+    assert_eq!(missing.len(), 1);
+    assert_eq!(missing[0].to_string(), lost.to_string());
 }
 
 #[test]

@@ -9,6 +9,9 @@ use varve_types::{ByteCount, SegmentNumber, ShardId, StreamId};
 /// Findings kept for the report; more are only counted.
 pub(super) const FINDINGS_MAX: usize = 10_000;
 
+/// Code of a file that a drive lacks.
+pub(super) const FILE_MISSING: &str = "file_missing";
+
 /// Bytes of a block of a volume.
 const BLOCK_BYTES: u64 = varve_engine::BLOCK_BYTES as u64;
 

@@ -14,7 +14,7 @@ use varve_types::{ShardId, StreamId};
 use crate::failure::Failure;
 use crate::offline::{Looked, OfflinePlace, OfflinePool};
 
-use super::finding::{Finding, Severity};
+use super::finding::{FILE_MISSING, Finding, Severity};
 use super::register::{self, NamesOfCell};
 use super::report::{ObjectSummary, Report};
 use super::shard::{ShardJob, ShardOutcome};
@@ -24,6 +24,8 @@ use crate::watch::Watch;
 const REPORT_VERSION: u32 = 1;
 
 const KEEP: &str = "leave what is stored as it is and report this";
+const PUT_BACK: &str =
+    "put it back where it was, or restore the drive from a copy: the pool does not open without it";
 const REWRITTEN: &str = "the next start of the daemon rewrites it; watch the drive";
 
 /// What is to be checked, and how.
@@ -81,6 +83,9 @@ impl CellCheck<'_> {
         if let OfflinePlace::Drives(inspection) = &self.pool.place {
             watch.say("superblocks");
             check_superblocks(inspection, report);
+            for missing in inspection.missing_files() {
+                report.add(Finding::error(FILE_MISSING, missing.to_string(), PUT_BACK));
+            }
         }
         let figures = match self.pool.figures() {
             Ok(figures) => figures,
@@ -91,6 +96,9 @@ impl CellCheck<'_> {
             }
         };
         report.pool = Some(figures.pool.to_string());
+        if report.lacks_files() {
+            return None; // What it lacks is no damage of what is there, and nothing can be opened.
+        }
         watch.say("roots");
         let roots = self.pool.on_loop(self.of.overlay_bytes_max, |_, looked| {
             Box::pin(async move { read_roots(&looked, figures.lane_count).await })

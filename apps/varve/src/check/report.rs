@@ -3,7 +3,7 @@
 use serde::Serialize;
 use varve_types::CellId;
 
-use super::finding::{FINDINGS_MAX, Finding, Severity};
+use super::finding::{FILE_MISSING, FINDINGS_MAX, Finding, Severity};
 use super::shard::ShardSummary;
 
 /// What a check found, as `--json` prints it.
@@ -84,6 +84,11 @@ impl Report {
         }
     }
 
+    /// Whether a drive lacks a file, so that the pool cannot be opened.
+    pub(super) fn lacks_files(&self) -> bool {
+        self.findings.iter().any(|finding| finding.code == FILE_MISSING)
+    }
+
     /// One object.
     pub(crate) fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a report is plain JSON");
@@ -115,7 +120,11 @@ impl Report {
             (false, true) => ", data not verified (--quick)",
             (false, false) => "",
         };
-        let verdict = if self.errors > 0 { "damaged" } else { "clean" };
+        let verdict = match self.errors {
+            0 => "clean",
+            _ if self.lacks_files() => "incomplete",
+            _ => "damaged",
+        };
         let name =
             self.pool.as_deref().map_or_else(|| "pool".to_owned(), |id| format!("pool {id}"));
         text.push_str(&format!(

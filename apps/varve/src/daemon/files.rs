@@ -156,6 +156,9 @@ fn explain(error: &Error, settings: &Settings) -> Failure {
         Error::NoPool { .. } => {
             failure.hint("see whether the drive is the right one and its contents are mounted")
         }
+        Error::FileMissing { .. } => {
+            failure.hint("put it back where it was, or restore the drive from a copy: no pool opens without it, and no other file can stand in for it")
+        }
         Error::TooSmall { .. } => {
             failure.hint("for a new pool, give the drive more room, or make journal.lane_size smaller; a drive of a pool was cut short: give it back its size")
         }

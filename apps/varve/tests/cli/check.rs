@@ -141,6 +141,23 @@ fn chunks(shard: &Value) -> u64 {
 }
 
 #[test]
+fn a_file_that_a_drive_lacks_is_missing_and_not_damaged() {
+    let pool = Stored::clean();
+    let (file, elsewhere) = (pool.file("segments"), pool.file("elsewhere"));
+    std::fs::rename(&file, &elsewhere).unwrap();
+    let checked = pool.check();
+    assert_counts(&checked, 1, 0);
+    assert_eq!(codes(&checked.1), ["file_missing"]);
+    let text = pool.varve(&["check"]);
+    assert!(text.stdout.starts_with("error: the file segments of drive "), "{}", text.stdout);
+    assert!(text.stdout.contains(": incomplete: 1 error, "), "{}", text.stdout);
+    let said = pool.varve(&["serve", "--nbd", "unix:nbd.sock"]).refused(1);
+    assert!(said.contains("the file segments of drive ") && said.contains("missing"), "{said}");
+    std::fs::rename(&elsewhere, &file).unwrap();
+    assert_counts(&pool.check(), 0, 0);
+}
+
+#[test]
 fn what_redundancy_hides_is_a_warning() {
     let pool = Stored::clean();
     let meta = pool.file("meta");
