@@ -56,7 +56,15 @@ fn make(settings: &Settings, drives: &Drives) -> Result<()> {
     spec.created_unix_ms = now_unix_ms();
     spec.lane_bytes = settings.lane.0;
     match take_lock(|| PoolFiles::create(&new_drives, &spec), is_in_use) {
-        Ok(()) => tracing::info!(pool = %spec.pool, shards, "pool made"),
+        Ok(()) => {
+            tracing::info!(pool = %spec.pool, shards, "pool made");
+            if new_drives.len() > 1 {
+                tracing::warn!(
+                    drives = new_drives.len(),
+                    "the pool has no redundancy: the loss of one drive loses the pool"
+                );
+            }
+        }
         Err(Error::PoolExists { path }) => tracing::info!(path, "drive holds a pool already"),
         Err(error) => return Err(explain(&error, settings)),
     }

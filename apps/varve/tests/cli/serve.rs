@@ -55,6 +55,24 @@ fn the_files_of_a_drive_are_their_owners_only() {
 }
 
 #[test]
+fn several_drives_are_said_to_have_no_redundancy() {
+    let home = Home::new();
+    let mut daemon = home.serve(&["--drive", "second=256MiB"]);
+    assert!(daemon.says("no redundancy").contains("the loss of one drive loses the pool"));
+    let text = home.varve(&["pool", "show"]).ok();
+    assert!(text.ends_with("\nno redundancy: the loss of one drive loses the pool\n"), "{text}");
+    daemon.signal("TERM");
+    assert!(daemon.end().0.success());
+    let daemon = home.serve(&["--drive", "second=256MiB"]);
+    daemon.signal("TERM");
+    let (status, said) = daemon.end();
+    assert!(
+        status.success() && !said.contains("no redundancy"),
+        "only the first start says so: {said}"
+    );
+}
+
+#[test]
 fn the_owners_key_is_in_a_file_and_not_printed() {
     let home = Home::new();
     let daemon = home.serve(&["--s3", "127.0.0.1:0"]);

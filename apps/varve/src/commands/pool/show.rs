@@ -44,7 +44,15 @@ fn describe(pool: &v1::Pool) -> String {
     let rows: Vec<Vec<String>> = pool.drives.iter().map(row).collect();
     let header = [("DRIVE", Align::Left), ("SIZE", Align::Right), ("ERRORS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
+    if is_joined(&pool.drives) {
+        let _ = writeln!(text, "\nno redundancy: the loss of one drive loses the pool");
+    }
     text
+}
+
+/// Whether each of several drives has a part of the pool. What is in RADOS has copies there.
+fn is_joined(drives: &[v1::Drive]) -> bool {
+    drives.iter().filter(|drive| !drive.path.starts_with("rados:")).count() > 1
 }
 
 fn errors(drive: &v1::Drive) -> String {
