@@ -35,6 +35,15 @@ fn reduction_is_as_asked_or_the_default() {
 }
 
 #[test]
+fn a_size_far_beyond_the_pool_is_noted() {
+    let api = Api::start();
+    let made = api.varve(&["volume", "create", "huge", "--size", "10TiB"]);
+    assert_eq!((made.code, made.stdout.as_str()), (0, "created volume huge of 10 TiB\n"));
+    assert!(made.stderr.contains("room for 64 GiB of 10 TiB"), "{}", made.stderr);
+    api.varve(&["volume", "create", "quiet", "--size", "10TiB", "--json"]).json();
+}
+
+#[test]
 fn a_taken_name_is_refused() {
     let api = Api::start();
     let said = api.varve(&["volume", "create", "busy", "--size", "1GiB"]).refused(1);

@@ -1,5 +1,7 @@
 //! `varve volume create`: makes an empty volume. Space is taken as it is written.
 
+use std::io::{self, Write};
+
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateVolume, Reservation};
@@ -8,6 +10,10 @@ use varve_types::{ByteCount, Compression, Dedup};
 use crate::cli::{self, Format};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+
+/// How many times the capacity of its pool a volume is larger than when that is worth a note. Some times the capacity is what thin
+/// provisioning is for.
+const SIZE_NOTED: u64 = 100;
 
 /// Create a volume; it takes space only as it is written
 #[derive(Args, Debug)]
@@ -71,10 +77,25 @@ impl Create {
             beside: self.beside,
         };
         let answer = client.send::<v1::Volume>(Method::POST, "/v1/volumes", &spec)?;
+        if !self.format.json {
+            note_size(client, ByteCount(answer.value.size_bytes));
+        }
         Ok(answer.print(self.format.json, |volume| {
             let cell = volume.cell.map_or_else(String::new, |cell| format!(" in cell {cell}"));
             format!("created volume {} of {}{cell}\n", volume.name, ByteCount(volume.size_bytes))
         }))
+    }
+}
+
+/// Says on standard error that a volume is far larger than its pool. It is made by then, so that nothing fails here.
+fn note_size(client: &Client, size: ByteCount) {
+    let Ok(pool) = client.get::<v1::Pool>("/v1/pool") else { return };
+    let capacity = ByteCount(pool.value.capacity_bytes);
+    if size.0 / SIZE_NOTED > capacity.0 {
+        let _ = writeln!(
+            io::stderr(),
+            "note: the volume takes space only as it is written, and its pool has room for {capacity} of {size}"
+        );
     }
 }
 
