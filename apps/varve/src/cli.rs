@@ -1,8 +1,9 @@
 //! The command line: every subcommand is listed here and lives in a file of its own under `commands/`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use varve_access_admin::ListenAddress;
@@ -168,8 +169,41 @@ pub(crate) fn quota(text: &str) -> std::result::Result<ByteCount, String> {
     }
 }
 
+/// Reads a compression, and offers its words to shells.
+pub(crate) fn compression() -> impl TypedValueParser<Value = Compression> {
+    Offer { parser: |text: &str| text.parse::<Compression>(), words: &["off", "lz4", "zstd"] }
+}
+
 /// Reads a reservation: `full` or `none`.
-pub(crate) fn reservation(text: &str) -> std::result::Result<Reservation, String> {
+pub(crate) fn reservation() -> impl TypedValueParser<Value = Reservation> {
+    Offer { parser: parse_reservation, words: &["full", "none"] }
+}
+
+/// A parser with words that shells complete; it may take others.
+#[derive(Clone)]
+struct Offer<P> {
+    parser: P,
+    words: &'static [&'static str],
+}
+
+impl<P: TypedValueParser> TypedValueParser for Offer<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> std::result::Result<P::Value, clap::Error> {
+        self.parser.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.words.iter().map(|word| PossibleValue::new(*word))))
+    }
+}
+
+fn parse_reservation(text: &str) -> std::result::Result<Reservation, String> {
     match text {
         "full" => Ok(Reservation::Full),
         "none" => Ok(Reservation::None),
@@ -209,7 +243,7 @@ pub(crate) struct ReductionChange {
     pub(crate) dedup: Option<Dedup>,
 
     /// Compression of blocks: off, lz4 or zstd:LEVEL, levels 1 to 19, default 3
-    #[arg(long)]
+    #[arg(long, value_parser = compression(), hide_possible_values = true)]
     pub(crate) compression: Option<Compression>,
 }
 

@@ -15,6 +15,14 @@ fn scripts_name_every_noun() {
 }
 
 #[test]
+fn words_of_options_are_offered() {
+    let script = varve(&["completions", "bash"]).ok();
+    for words in ["off lz4 zstd", "full none", "auto on off"] {
+        assert!(script.contains(&format!("compgen -W \"{words}\"")), "{words}");
+    }
+}
+
+#[test]
 fn bash_accepts_its_script() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("varve.bash");

@@ -38,7 +38,7 @@ pub(crate) struct Create {
 
     /// Compression of blocks: off, lz4 or zstd:LEVEL, levels 1 to 19, default 3
     /// [default: lz4]
-    #[arg(long)]
+    #[arg(long, value_parser = cli::compression(), hide_possible_values = true)]
     compression: Option<Compression>,
 
     /// Maximum data in the volume, counted in allocated blocks, without snapshots [default: none]
@@ -47,7 +47,7 @@ pub(crate) struct Create {
 
     /// Guarantee space for the whole volume (full), or not (none); a volume with reserved space is stored without
     /// deduplication and compression [default: none]
-    #[arg(long, value_parser = cli::reservation, value_name = "full|none")]
+    #[arg(long, value_parser = cli::reservation(), hide_possible_values = true, value_name = "full|none")]
     reservation: Option<Reservation>,
 
     /// Serve it to one NBD connection at a time; others are refused while a client has it open [default: off]

@@ -26,7 +26,7 @@ pub(crate) struct Set {
 
     /// Guarantee space for the whole volume (full), or not (none); a volume with reserved space is stored without deduplication and
     /// compression then
-    #[arg(long, value_parser = cli::reservation, value_name = "full|none")]
+    #[arg(long, value_parser = cli::reservation(), hide_possible_values = true, value_name = "full|none")]
     reservation: Option<Reservation>,
 
     /// Serve it to one NBD connection at a time (on); refused while it has several
