@@ -10,7 +10,7 @@ use varve_types::limits::REGION_BYTES;
 use varve_types::{ShardId, StreamId};
 
 use crate::placement::{Placement, StreamPlacement};
-use crate::route::Route;
+use crate::route::{Route, all_ended};
 use crate::{Dispatch, Result};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -116,7 +116,7 @@ impl Dispatch {
                 Box::pin(async move { shard.release_reservation(stream).await })
             })
         });
-        try_join_all(releases).await.map(drop)
+        all_ended(releases).await
     }
 
     /// Makes room for what has to be promised anew once streams are cut. To be done before a cut of streams with reservations.

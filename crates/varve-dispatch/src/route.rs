@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use futures_util::future::{LocalBoxFuture, try_join_all};
+use futures_util::future::{LocalBoxFuture, join_all, try_join_all};
 use hashbrown::{HashMap, HashSet};
 use varve_engine::{
     BLOCK_BYTES, BlockStatus, ForeignNames, KeyValue, Mapped, MarkReport, MarkWish, Pool, ReadPart,
@@ -248,8 +248,7 @@ impl Dispatch {
             let data = data.slice(cut(part.start)..cut(part.end));
             self.write_part(route, part.start, data, reduction)
         });
-        try_join_all(parts).await?;
-        Ok(())
+        all_ended(parts).await
     }
 
     async fn write_part(
@@ -322,8 +321,7 @@ impl Dispatch {
         for shard in self.0.placement.shards_of(route.placement) {
             parts.push(self.clear_on(shard, route.stream, whole, zero));
         }
-        try_join_all(parts).await?;
-        Ok(())
+        all_ended(parts).await
     }
 
     async fn clear_on(
@@ -410,8 +408,7 @@ impl Dispatch {
                 Box::pin(async move { shard.drop_stream(stream).await })
             })
         });
-        try_join_all(drops).await?;
-        Ok(())
+        all_ended(drops).await
     }
 
     /// Blocks of a stream that hold data, over all shards. Costs a walk over its map; what was just acknowledged may be missing.
@@ -521,6 +518,14 @@ impl Dispatch {
         });
         Ok(joined.collect())
     }
+}
+
+/// Waits until all parts of a change have ended, also after one has failed: what is answered must not happen any more, as it could come behind
+/// what the client does next (X2).
+pub(crate) async fn all_ended(
+    parts: impl IntoIterator<Item = impl Future<Output = Result<()>>>,
+) -> Result<()> {
+    join_all(parts).await.into_iter().collect()
 }
 
 fn within_region(start: u64, end: u64) -> bool {
