@@ -65,7 +65,7 @@ impl Datasets {
             return self.open(name).await;
         }
         let name = DatasetName::parse(name)?;
-        let _held = self.hold(&name).await?;
+        let _held = self.hold_open(&name).await?;
         let record = self.record(&name).await?;
         self.check_move(&name, &record)?;
         Ok(self.opened(&name, &record))

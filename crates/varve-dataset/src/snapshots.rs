@@ -241,6 +241,7 @@ impl Datasets {
     pub(crate) async fn delete_unreadable(&self, kind: RecordKind, stored: Vec<u8>) -> Result<()> {
         let datasets = self.clone();
         self.to_the_end(async move {
+            datasets.shared.unsettled.check()?;
             remove_unreadable(&datasets.dispatch, kind, &stored).await?;
             datasets.want_mark();
             Ok(())
