@@ -20,6 +20,9 @@ use crate::{Error, Result};
 /// First byte of keys of volume records.
 const VOLUME_PREFIX: &[u8] = b"v";
 
+/// First bytes of the keys of what has a name: buckets, snapshots, volumes.
+pub const NAME_PREFIXES: [u8; 3] = *b"bsv";
+
 /// First byte of keys of snapshot records.
 const SNAPSHOT_PREFIX: &[u8] = b"s";
 

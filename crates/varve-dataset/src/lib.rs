@@ -42,7 +42,7 @@ pub use archive::{ArchiveBase, ArchiveChain, ArchiveHeader, ArchiveRecord};
 pub use bucket::{
     BucketOwner, bucket_owners, create_bucket_owner, is_bucket_content, remove_bucket_owner,
 };
-pub use catalog::{CatalogueEntry, CatalogueItem};
+pub use catalog::{CatalogueEntry, CatalogueItem, NAME_PREFIXES};
 pub use check::OnlineReport;
 pub use connections::Connection;
 pub use datasets::{Datasets, Shared};

@@ -186,18 +186,16 @@ impl Shard {
     }
 
     /// The shard as its last checkpoint has it, for reading only (Y1 of `salvage.rs`). What was written later is missing, and so may be map updates that
-    /// waited at the checkpoint, if what says of them is damaged.
+    /// waited at the checkpoint: then the error says why.
     ///
     /// # Errors
     /// When its root cannot be read.
-    pub async fn open_checkpoint(parts: ShardParts) -> Result<Rc<Self>> {
+    pub async fn open_checkpoint(parts: ShardParts) -> Result<(Rc<Self>, Option<Error>)> {
         let (root, version) = read_root(&parts).await?;
         let shard = Self::assemble(parts, &root, version)?;
         shard.is_at_checkpoint.set(true);
-        if let Err(error) = shard.restore_deltas(&root).await {
-            tracing::warn!(shard = root.shard.0, %error, "map updates that waited cannot be read");
-        }
-        Ok(shard)
+        let lost = shard.restore_deltas(&root).await.err();
+        Ok((shard, lost))
     }
 
     async fn recover(self: &Rc<Self>, root: &ShardRoot, replayed_to: u64) -> Result<()> {

@@ -167,15 +167,32 @@ impl Shelf {
         reduction: Reduction,
         give_back: GiveBack,
     ) -> Result<Rc<Self>> {
+        let shelf = Self::open_to_read(reactor, shard, bucket).await?;
+        shelf.set_reduction(reduction);
+        shelf.find_orphans().await?; // S6
+        shelf.find_references().await?;
+        shelf.reactor.spawn(sweep::run(Rc::downgrade(&shelf), give_back));
+        Ok(shelf)
+    }
+
+    /// Opens a bucket whose objects are only listed and read: nothing is freed, and the shard need not take changes.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn open_to_read(
+        reactor: Reactor,
+        shard: Rc<Shard>,
+        bucket: BucketId,
+    ) -> Result<Rc<Self>> {
         let counts = match shard.key_get(&keys::counts(bucket)).await? {
             None => Counts::EMPTY,
             Some(bytes) => Counts::decode(&bytes)?,
         };
-        let shelf = Rc::new(Self {
+        Ok(Rc::new(Self {
             shard,
             reactor,
             bucket,
-            reduction: Cell::new(reduction),
+            reduction: Cell::default(),
             counts: Cell::new(counts),
             locks: KeyLocks::default(),
             holds: RefCell::default(),
@@ -189,11 +206,7 @@ impl Shelf {
             released: Arc::default(),
             is_closed: Cell::new(false),
             parts_read: RefCell::default(),
-        });
-        shelf.find_orphans().await?; // S6
-        shelf.find_references().await?;
-        shelf.reactor.spawn(sweep::run(Rc::downgrade(&shelf), give_back));
-        Ok(shelf)
+        }))
     }
 
     /// The shard it stands on.

@@ -15,7 +15,7 @@ use varve_object::{
     Attributes, BucketId, Error, Item, ListQuery, Marker, Result as ObjectResult, Select, Version,
 };
 use varve_reactor::Reactor;
-use varve_types::{Reduction, ShardId, StreamId};
+use varve_types::{ShardId, StreamId};
 
 use crate::failure::{Failure, Result};
 
@@ -53,11 +53,15 @@ type Shelves = BTreeMap<ShardId, Rc<Shelf>>;
 
 impl Archive {
     fn create(to: &Path, target: &BucketTarget) -> Result<Self> {
-        let BucketTarget { name, stream } = target; // Names of buckets are names of files.
-        let mut path = to.join(format!("{name}.tar"));
+        let BucketTarget { name, stream } = target;
+        // As the gateway makes them, names of buckets are names of files.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let is_plain = name.bytes().all(is_plain) && !name.starts_with('.') && name.len() < 200;
+        let plain = if is_plain { name.as_str() } else { "bucket" };
+        let mut path = to.join(format!("{plain}.tar"));
         if path.exists() {
             // Another bucket had the name and is still being deleted.
-            path = to.join(format!("{name}~{}.tar", stream.get()));
+            path = to.join(format!("{plain}~{}.tar", stream.get()));
         }
         let file = File::create_new(&path).map_err(|error| failed(&path, &error))?;
         let (name, tar) = (name.clone(), Builder::new(file));
@@ -96,13 +100,16 @@ impl Archive {
         header.set_mode(0o644);
         header.set_mtime(version.modified_ms / 1000);
         header.set_size(0);
-        let path = path_of(key);
+        let mut path = path_of(key);
+        if version.size > 0 && path.ends_with('/') {
+            path.push('%'); // Directories hold no bytes.
+        }
         if version.size == 0 && key.ends_with('/') {
             header.set_entry_type(EntryType::Directory);
             let added = self.tar.append_data(&mut header, path, io::empty());
             return added.map_err(|error| failed(&self.path, &error));
         }
-        let mut lost = Vec::new();
+        let mut lost: Vec<(Range<u64>, String)> = Vec::new();
         let entry = self.tar.append_writer(&mut header, path);
         let mut entry = entry.map_err(|error| failed(&self.path, &error))?;
         let mut written = 0;
@@ -113,8 +120,13 @@ impl Archive {
                 let bytes = match piece {
                     Ok(bytes) => bytes,
                     Err(error) => {
-                        let len = range.end - range.start;
-                        lost.push((len, format!("bytes {} + {len}: {error}", range.start)));
+                        let (len, why) = (range.end - range.start, error.to_string());
+                        match lost.last_mut() {
+                            Some((last, reason)) if last.end == range.start && *reason == why => {
+                                last.end = range.end;
+                            }
+                            _ => lost.push((range, why)),
+                        }
                         let zeros = ZEROS.get(..usize::try_from(len).unwrap_or(0));
                         vec![Bytes::from_static(zeros.unwrap_or(&ZEROS))]
                     }
@@ -126,7 +138,10 @@ impl Archive {
         }
         entry.finish().map_err(|error| failed(&self.path, &error))?;
         self.data_bytes += version.size;
-        lost.iter().try_for_each(|(len, why)| self.lose(key, *len, why))
+        lost.iter().try_for_each(|(bytes, why)| {
+            let len = bytes.end - bytes.start;
+            self.lose(key, len, &format!("bytes {} + {len}: {why}", bytes.start))
+        })
     }
 
     fn end(self) -> Result<Copied> {
@@ -220,7 +235,13 @@ impl Opened {
         to: &Path,
         report: &mut Report,
     ) -> Result<()> {
-        let mut archive = Archive::create(to, target)?;
+        let mut archive = match Archive::create(to, target) {
+            Ok(archive) => archive,
+            Err(failure) => {
+                report.note(format!("bucket {:?}: {}", target.name, failure.what()));
+                return Ok(());
+            }
+        };
         let shelves = self.shelves(reactor, target, report).await;
         for (home, shelf) in &shelves {
             let mut query =
@@ -262,13 +283,9 @@ impl Opened {
         for (id, shard) in (0..).map(ShardId).zip(&self.shards) {
             let opened = match shard {
                 Some(shard) => {
-                    let keep = Rc::new(|_| -> LocalBoxFuture<'static, _> {
-                        Box::pin(async { Err(Error::State { reason: "the pool is only read" }) })
-                    });
                     let (reactor, shard) = (reactor.clone(), Rc::clone(shard));
                     let bucket = BucketId(target.stream.get());
-                    let opened =
-                        Shelf::open(reactor, shard, bucket, Reduction::default(), keep).await;
+                    let opened = Shelf::open_to_read(reactor, shard, bucket).await;
                     opened.map_err(|error| error.to_string())
                 }
                 None => Err("the shard cannot be read".to_owned()),
@@ -291,7 +308,10 @@ fn path_of(key: &str) -> String {
     let dotted = |part: &str| match part {
         "" => "%".to_owned(),
         "." | ".." => part.replace('.', "%2E"),
-        _ => part.to_owned(),
+        _ => match part.strip_prefix('%') {
+            Some(rest) => format!("%25{rest}"),
+            None => part.replace('\0', "%00"),
+        },
     };
     let (body, end) = key.strip_suffix('/').map_or((key, ""), |body| (body, "/"));
     let parts: Vec<String> = body.split('/').map(dotted).collect();
@@ -315,6 +335,8 @@ mod tests {
             ("../../up", "%2E%2E/%2E%2E/up"),
             ("a//b", "a/%/b"),
             ("dir/", "dir/"),
+            ("a/%/b", "a/%25/b"),
+            ("a\0b", "a%00b"),
             ("/", "%/"),
         ] {
             assert_eq!(path_of(key), path);

@@ -13,9 +13,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use varve_dataset::{CatalogueEntry, CatalogueItem};
+use varve_dataset::{CatalogueEntry, CatalogueItem, NAME_PREFIXES, volume_of};
 use varve_dispatch::{Placement, Route};
-use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, StoredKey};
+use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_reactor::Reactor;
 use varve_types::{ShardId, StreamId};
 
@@ -29,6 +29,9 @@ pub(crate) use self::report::Report;
 /// Most memory for what the recovery of the shards writes, in bytes.
 const OVERLAY_BYTES_MAX: u64 = 4 << 30;
 
+/// Names read at once: those beside one that cannot be read are lost with it.
+const NAMES_AT_ONCE: usize = 16;
+
 /// What is to be copied; everything if it names nothing.
 #[derive(Default, Debug)]
 pub(crate) struct Selection {
@@ -39,7 +42,8 @@ pub(crate) struct Selection {
 
 impl Selection {
     fn has_volume(&self, name: &str) -> bool {
-        self.is_all() || self.volumes.iter().any(|volume| volume == name)
+        let is_it = |volume: &String| volume_of(volume).ok() == volume_of(name).ok();
+        self.is_all() || self.volumes.iter().any(is_it)
     }
 
     fn has_bucket(&self, name: &str) -> bool {
@@ -172,10 +176,11 @@ async fn open(
         };
         let at_checkpoint = at_checkpoint.await;
         report.note(match &at_checkpoint {
-            Ok(_) => format!("shard {shard} does not open: {error}; it is read as its last checkpoint has it, without what was written later"),
+            Ok((_, None)) => format!("shard {shard} does not open: {error}; it is read as its last checkpoint has it, without what was written later"),
+            Ok((_, Some(worse))) => format!("shard {shard} does not open: {error}; it is read as its last checkpoint has it, without what was written later and some of what was written just before: {worse}"),
             Err(worse) => format!("shard {shard} cannot be read: {error}; {worse}"),
         });
-        shards.push(at_checkpoint.ok());
+        shards.push(at_checkpoint.ok().map(|(shard, _)| shard));
     }
     Ok(Opened { placement: Placement::new(pool.placements()), shards })
 }
@@ -185,34 +190,62 @@ async fn targets(opened: &Opened, only: &Selection, report: &mut Report) -> Targ
     let mut found = Targets::default();
     for (id, shard) in opened.shards.iter().enumerate() {
         let Some(shard) = shard else { continue };
-        let mut from = Vec::new();
-        loop {
-            let (entries, next) = match shard.stored_keys(&from).await {
-                Ok(read) => read,
-                Err(error) => {
-                    let from = from.escape_ascii();
-                    report.note(format!(
-                        "names of shard {id} from \"{from}\" on cannot be read: {error}"
-                    ));
-                    break;
-                }
-            };
-            for (key, value) in &entries {
-                let StoredKey::User(user) = Shard::stored_key_name(key) else { continue };
-                match CatalogueEntry::decode(user, value) {
-                    Some(Ok(entry)) => found.take(entry, only),
-                    Some(Err(error)) => report.note(format!("a name of shard {id}: {error}")),
-                    None => {}
-                }
+        for prefix in NAME_PREFIXES {
+            // Each for itself, as what lies between them may be damaged.
+            if let Err((from, error)) = names(shard, prefix, only, &mut found, report).await {
+                let from = from.escape_ascii();
+                report.note(format!(
+                    "names of shard {id} from \"{from}\" on cannot be read: {error}"
+                ));
             }
-            let Some(next) = next else { break };
-            from = next;
         }
+    }
+    for name in only.volumes.iter().filter(|name| !found.has_volume(name)) {
+        report.note(format!("volume {name}: no such name can be read"));
+    }
+    for name in only.buckets.iter().filter(|name| !found.has_bucket(name)) {
+        report.note(format!("bucket {name}: no such name can be read"));
     }
     found
 }
 
+/// Takes the names whose keys begin with a letter; where it ends when they cannot be read.
+async fn names(
+    shard: &Shard,
+    prefix: u8,
+    only: &Selection,
+    found: &mut Targets,
+    report: &mut Report,
+) -> std::result::Result<(), (Vec<u8>, varve_engine::Error)> {
+    let (mut from, end) = (vec![prefix], [prefix + 1]);
+    loop {
+        let entries = match shard.key_range(&from, Some(&end), NAMES_AT_ONCE).await {
+            Ok(entries) => entries,
+            Err(error) => return Err((from, error)),
+        };
+        let Some((last, _)) = entries.last() else { return Ok(()) };
+        from = [last.as_slice(), &[0]].concat();
+        for (key, value) in &entries {
+            match CatalogueEntry::decode(key, value) {
+                Some(Ok(entry)) => found.take(entry, only),
+                Some(Err(error)) => {
+                    report.note(format!("a name of shard {}: {error}", shard.id()));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
 impl Targets {
+    fn has_volume(&self, name: &str) -> bool {
+        self.volumes.keys().any(|found| volume_of(found).ok() == volume_of(name).ok())
+    }
+
+    fn has_bucket(&self, name: &str) -> bool {
+        self.buckets.values().any(|found| found.name == name)
+    }
+
     fn take(&mut self, entry: CatalogueEntry, only: &Selection) {
         let (volume, size_bytes) = match &entry.item {
             CatalogueItem::Volume(volume) => (&volume.name, volume.size_bytes),
