@@ -10,6 +10,7 @@ use varve_reactor::Notify;
 use varve_types::ChunkId;
 
 use crate::hash::HashSet;
+use crate::shard::State;
 use crate::tree::{Fault, PageCache, PagePtr, decode_page};
 use crate::trees::{Stop, Trees};
 use crate::{Error, Result, Shard};
@@ -205,7 +206,7 @@ impl Drop for Pin<'_> {
 impl Shard {
     /// Pins a segment's contents; `None` when they are not there.
     pub(crate) fn pin(&self, id: SegmentId) -> Option<Pin<'_>> {
-        if self.is_at_checkpoint.get() {
+        if matches!(*self.state.borrow(), State::AtCheckpoint) {
             return Some(Pin { shard: None, id }); // It knows of no segment (Y1 of `salvage.rs`).
         }
         let pinned = self.space.borrow_mut().pin(id);

@@ -179,7 +179,7 @@ impl Shard {
                 let state = shard.state.borrow();
                 match &*state {
                     State::Failed(cause) => Err(cause.clone()), // A task of the shard may have been first.
-                    State::Serving | State::Closing => Err(error),
+                    State::Serving | State::Closing | State::AtCheckpoint => Err(error),
                 }
             }
         }
@@ -193,7 +193,7 @@ impl Shard {
     pub async fn open_checkpoint(parts: ShardParts) -> Result<(Rc<Self>, Option<Error>)> {
         let (root, version) = read_root(&parts).await?;
         let shard = Self::assemble(parts, &root, version)?;
-        shard.is_at_checkpoint.set(true);
+        *shard.state.borrow_mut() = State::AtCheckpoint;
         let lost = shard.restore_deltas(&root).await.err();
         Ok((shard, lost))
     }
@@ -268,7 +268,6 @@ impl Shard {
             applied_lane: Cell::new(root.lane),
             applied_wseq: Cell::new(root.applied_wseq),
             applied_chunk: Cell::new(ChunkId::new(root.next_chunk.get() - 1)),
-            is_at_checkpoint: Cell::new(false),
             data_chain: Cell::new(root.data_chain),
             data_witness: Cell::new(root.data_chain.seq),
             bypass: Bypass::default(),

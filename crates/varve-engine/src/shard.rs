@@ -57,6 +57,8 @@ pub(crate) enum State {
     Serving,
     Closing,
     Failed(Error),
+    /// It is as its last checkpoint has it, and only read.
+    AtCheckpoint,
 }
 
 /// One shard, open. See the module.
@@ -92,8 +94,6 @@ pub struct Shard {
     pub(crate) applied_lane: Cell<LanePoint>,
     pub(crate) applied_wseq: Cell<WriteSeq>,
     pub(crate) applied_chunk: Cell<ChunkId>,
-    /// It is as its last checkpoint has it, and only read.
-    pub(crate) is_at_checkpoint: Cell<bool>,
     pub(crate) data_chain: Cell<ChainHead>,
     /// Up to this one all segments of the data chain are durable.
     pub(crate) data_witness: Cell<u64>,
@@ -149,7 +149,7 @@ impl Shard {
     /// Refuses when the shard failed; what was admitted before it began to close still goes on.
     pub(crate) fn check_running(&self) -> Result<()> {
         match &*self.state.borrow() {
-            State::Serving | State::Closing => Ok(()),
+            State::Serving | State::Closing | State::AtCheckpoint => Ok(()),
             State::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
         }
     }
@@ -157,7 +157,7 @@ impl Shard {
     /// Refuses when the shard does not serve.
     pub(crate) fn check_open(&self) -> Result<()> {
         match &*self.state.borrow() {
-            State::Serving => Ok(()),
+            State::Serving | State::AtCheckpoint => Ok(()),
             State::Closing => Err(Error::Closed),
             State::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
         }
