@@ -40,7 +40,7 @@ const REFUSALS_MAX: usize = 32;
 const REFUSAL_NANOS: u64 = 2_000_000_000;
 
 /// How long an address may be taken by a server that was killed: its ring is taken down after it has ended.
-const RELEASE_MAX: Duration = Duration::from_secs(2);
+const RELEASE_MAX: Duration = Duration::from_secs(6);
 const RELEASE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Where to listen: `unix:PATH` or `HOST:PORT`.
@@ -177,7 +177,7 @@ enum ListenerSocket {
 }
 
 impl Listener {
-    /// Listens on `address`. The file of a unix socket that nobody listens on any more is replaced. Blocks the thread, up to two seconds,
+    /// Listens on `address`. The file of a unix socket that nobody listens on any more is replaced. Blocks the thread, up to six seconds,
     /// while somebody listens there: of a server that was killed the system closes sockets some time after it has ended.
     ///
     /// # Errors
