@@ -46,6 +46,7 @@ pub use overlay::{OverlayDisk, OverlayMemory};
 pub use overlay_media::overlay_media;
 pub use parts::DriveDisks;
 pub use pool_files::{DriveKind, NewDrive, PoolFiles};
+pub use roots::is_whole_side;
 pub use segment_cache::{CacheStats, CachedSegments};
 pub use sim::{SimDisk, SimLatency, SimMedium};
 pub use spec::DriveSpec;

@@ -4,6 +4,8 @@
 /// A bug that somebody might have made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
+    /// Roots: a replacement counts once one side holds it.
+    RootOnOneSide,
     /// Journal: a frame counts as durable once its write has begun.
     AckBeforeDurable,
     /// Journal: replay believes frames whatever mount wrote them and whatever came before them.
@@ -142,7 +144,8 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 68] = [
+        Self::RootOnOneSide,
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,

@@ -13,6 +13,7 @@ use crate::disk::Persist;
 use crate::drive::{Drive, Inner, root_number};
 use crate::format::{RootSlot, decode_root, encode_root};
 use crate::inspect::RootSide;
+use crate::planted::{Bug, planted};
 use crate::{Error, Result};
 
 /// What both sides hold.
@@ -149,9 +150,17 @@ impl Inner {
             return Err(Error::RootConflict { key, expected, found });
         }
         self.write_side(root, 1 - newest, found + 1, &bytes).await?; // R1
-        self.write_side(root, newest, found + 1, &bytes).await?; // R2
+        if !planted(Bug::RootOnOneSide) {
+            self.write_side(root, newest, found + 1, &bytes).await?; // R2
+        }
         Ok(RootVersion(found + 1))
     }
+}
+
+/// Whether the bytes of one side of a root, by its number on its drive, are whole.
+#[must_use]
+pub fn is_whole_side(pool: PoolId, root: u64, bytes: &[u8]) -> bool {
+    decode_root(pool, root_id(root), bytes).is_ok()
 }
 
 fn root_id(root: u64) -> u32 {

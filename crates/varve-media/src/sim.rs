@@ -200,6 +200,19 @@ impl SimMedium {
         flip_bit(&mut self.state.borrow_mut().durable, offset, bit);
     }
 
+    /// What a range holds durably, whose start is a multiple of 4 KiB; none while a write to the medium is under way or cached, which a
+    /// power cut may keep or not.
+    #[must_use]
+    pub fn durable(&self, range: Range<u64>) -> Option<Vec<u8>> {
+        let state = self.state.borrow();
+        if !state.cached.is_empty() || !state.in_flight.is_empty() {
+            return None;
+        }
+        let mut bytes = vec![0; len_of(&range)];
+        state.durable.read(range.start, &mut bytes);
+        Some(bytes)
+    }
+
     /// Another medium with what this one holds, as a copy of the device has it.
     #[must_use]
     pub fn copy(&self) -> Self {
@@ -256,6 +269,10 @@ impl SimMedium {
         let reason = "simulated failure".to_owned();
         Error::Io { operation, path: self.name.to_string(), offset, len, reason }
     }
+}
+
+fn len_of(range: &Range<u64>) -> usize {
+    usize::try_from(range.end - range.start).expect("a range in memory")
 }
 
 /// One incarnation's handle on a [`SimMedium`].
@@ -426,6 +443,27 @@ mod tests {
             medium.state.borrow().read(0, &mut out);
             assert!(out.iter().all(|b| *b == 2), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn what_is_durable_is_told_while_nothing_is_cached() {
+        let medium = SimMedium::new("sim0", SIZE);
+        let mut sim = SimLoop::new(1);
+        let disk = medium.open(&sim.handle(), SimLatency::default());
+        let same = medium.clone();
+        sim.run_until(async move {
+            disk.write(0, filled(1, 4096), Persist::Durable).await.unwrap();
+            assert_eq!(same.durable(0..512), Some(vec![1; 512]));
+            disk.write(4096, filled(2, 4096), Persist::Cached).await.unwrap();
+            assert_eq!(same.durable(0..512), None);
+            disk.flush().await.unwrap();
+            assert_eq!(same.durable(4096..4608), Some(vec![2; 512]));
+            drop(disk.write(0, filled(3, 4096), Persist::Durable));
+            assert_eq!(same.durable(0..512), None);
+        });
+        drop(sim);
+        medium.crash(&mut Rng::new(1));
+        assert!(medium.durable(0..512).is_some());
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! Figures of a pool to be made.
 
+use std::ops::Range;
+
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
 
-use crate::format::{LANE_BYTES_MAX, ROOT_BYTES_MAX, Shape, Superblock};
+use crate::format::{
+    LANE_BYTES_MAX, ROOT_BYTES_MAX, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape,
+    Superblock,
+};
 use crate::{Error, Result};
 
 /// Figures of a new pool. They stay for its life.
@@ -66,6 +71,27 @@ impl DriveSpec {
             return Err(Error::Spec { field: "root_bytes_max", value });
         }
         Ok(())
+    }
+
+    /// Where both sides of each root lie in the file for superblocks and roots, of a pool of one drive.
+    #[must_use]
+    pub fn root_sides(&self) -> Vec<[Range<u64>; 2]> {
+        let superblock = self.superblock(0, 1, Shape::Directory);
+        let side = |root, side| {
+            let start = superblock.root_offset(root, side);
+            start..start + superblock.root_slot_bytes()
+        };
+        (0..superblock.root_count()).map(|root| [side(root, 0), side(root, 1)]).collect()
+    }
+
+    /// Where the copies of the superblock lie there.
+    #[must_use]
+    pub fn superblock_copies() -> Vec<Range<u64>> {
+        let copy = |copy| {
+            let start = copy * SUPERBLOCK_STRIDE;
+            start..start + SUPERBLOCK_BYTES as u64
+        };
+        (0..SUPERBLOCK_COPIES).map(copy).collect()
     }
 
     /// The superblock of one drive; its `segment_count` is still 0.

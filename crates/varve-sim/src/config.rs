@@ -92,13 +92,13 @@ pub struct WorldConfig {
 /// What goes wrong beside power cuts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Faults {
-    /// Nothing.
+    /// None that shows: bits flip on one side of roots and in copies of the superblock.
     None,
     /// Reads of some ranges fail for a while.
     Reads,
     /// Writes fail for a while: shards close and are opened again.
     Writes,
-    /// Bits flip in segments and roots after the last cut.
+    /// Bits flip in segments after the last cut.
     Bits,
     /// A lane is lost after the last cut, or is what it was before, in whole or in half.
     Lanes,

@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use varve_media::SimMedium;
+use varve_media::{DriveSpec, SimMedium, is_whole_side};
 use varve_reactor::{Nanos, Progress, SimLoop};
 use varve_stdx::Rng;
 
@@ -18,6 +19,9 @@ const STALL_NANOS: u64 = 100_000_000_000;
 
 /// Steps in which something has to be answered.
 const STALL_STEPS: u64 = 2_000_000;
+
+/// Bytes of a side of a root that decay: its header, and what it holds.
+const DECAY_BYTES: u64 = 1024;
 
 /// What a seed came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,12 +99,15 @@ pub fn run_world(config: WorldConfig) -> Outcome {
     }
     let copied_after = rng_of_lanes(seed).below(u64::from(lives.max(2) - 1));
     let mut copy = None;
+    let mut decay_rng = Rng::new(seed ^ 0x4465_6361); // Lives go on with their own.
     for life in 0..lives {
         let steps = if has_floods { steps_of_flood(&mut rng) } else { steps_of_life(&mut rng) };
         if !run_life(&world, &mut rng, Plan::Work, steps, &mut outcome) {
             return finish(&world, outcome, life);
         }
-        if faults != Faults::None {
+        if faults == Faults::None {
+            decay(&world, &mut decay_rng);
+        } else {
             world.heal();
         }
         if faults == Faults::Lanes && u64::from(life) == copied_after {
@@ -323,7 +330,31 @@ fn lose_lanes(world: &World, copy: Option<&[SimMedium]>) {
     }
 }
 
-/// Inverts some bits of what is durable in segments and on one side of the roots.
+/// Inverts bits of what there is several times, on one side of roots and in two copies of the superblock at most: none of it shows, and
+/// the next opening mends it. Only what is whole everywhere decays, and only while nothing is cached: after a kill a whole side may be in
+/// the cache alone, and the next power cut takes it.
+fn decay(world: &World, rng: &mut Rng) {
+    let (meta, pool) = (&world.media.meta, world.config.pool());
+    for (root, sides) in (0..).zip(world.spec().root_sides()) {
+        let is_whole = |side: &Range<u64>| {
+            meta.durable(side.clone()).is_some_and(|bytes| is_whole_side(pool, root, &bytes))
+        };
+        if sides.iter().all(is_whole) && rng.chance(1, 2) {
+            let side = &sides[rng.index(2)];
+            flip(meta, rng, side.start..side.start + DECAY_BYTES);
+        }
+    }
+    let copies = DriveSpec::superblock_copies();
+    let first = meta.durable(copies[0].clone());
+    if first.is_some() && copies.iter().all(|copy| meta.durable(copy.clone()) == first) {
+        for _ in 0..rng.below(3) {
+            let copy = rng.index(copies.len());
+            flip(meta, rng, copies[copy].clone());
+        }
+    }
+}
+
+/// Inverts some bits of what is durable in segments.
 fn flip_bits(world: &World, rng: &mut Rng) {
     let slots = u64::from(world.config.segments) * u64::from(world.config.segment_bytes);
     for _ in 0..1 + rng.below(200) {
@@ -331,7 +362,7 @@ fn flip_bits(world: &World, rng: &mut Rng) {
     }
 }
 
-fn flip(medium: &SimMedium, rng: &mut Rng, range: std::ops::Range<u64>) {
+fn flip(medium: &SimMedium, rng: &mut Rng, range: Range<u64>) {
     let bit = u8::try_from(rng.below(8)).expect("below 8");
     medium.flip_bit(range.start + rng.below(range.end - range.start), bit);
 }

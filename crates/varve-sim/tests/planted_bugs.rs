@@ -274,6 +274,7 @@ macro_rules! planted {
 }
 
 planted! {
+    a_root_counts_once_one_side_holds_it: RootOnOneSide;
     journal_acknowledges_before_durable: AckBeforeDurable;
     journal_replays_an_unchecked_chain: ChainUnchecked;
     a_read_returns_what_is_not_durable: ReadBeforeDurable;
