@@ -6,6 +6,8 @@
 pub enum Bug {
     /// Roots: a replacement counts once one side holds it.
     RootOnOneSide,
+    /// Reads: what stands at the place of a chunk is believed to be its bytes.
+    ReadUnchecked,
     /// Journal: a frame counts as durable once its write has begun.
     AckBeforeDurable,
     /// Journal: replay believes frames whatever mount wrote them and whatever came before them.
@@ -144,8 +146,9 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 69] = [
         Self::RootOnOneSide,
+        Self::ReadUnchecked,
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,

@@ -232,6 +232,16 @@ impl SimMedium {
         state.durable = other.state.borrow().durable.clone();
     }
 
+    /// Puts what `other` holds durably at `from` in the place of `to`, durably, as a write does that went astray, or an older one whose
+    /// successor was lost. Positions are multiples of 4 KiB.
+    pub fn transplant(&self, to: Range<u64>, other: &Self, from: u64) {
+        let mut bytes = vec![0; len_of(&to)];
+        other.state.borrow().durable.read(from, &mut bytes);
+        let mut state = self.state.borrow_mut();
+        state.cached.iter_mut().for_each(|extent| extent.retire(&to));
+        state.durable.write(to.start, &bytes);
+    }
+
     /// Makes a range read as zeros, durably. Both ends are multiples of 4 KiB.
     pub fn erase(&self, range: Range<u64>) {
         let mut state = self.state.borrow_mut();
@@ -464,6 +474,21 @@ mod tests {
         drop(sim);
         medium.crash(&mut Rng::new(1));
         assert!(medium.durable(0..512).is_some());
+    }
+
+    #[test]
+    fn what_went_astray_takes_the_place_of_what_was_cached() {
+        let medium = SimMedium::new("sim0", SIZE);
+        let mut sim = SimLoop::new(1);
+        let disk = medium.open(&sim.handle(), SimLatency::default());
+        let same = medium.clone();
+        sim.run_until(async move {
+            disk.write(0, filled(1, 4096), Persist::Durable).await.unwrap();
+            disk.write(4096, filled(2, 8192), Persist::Cached).await.unwrap();
+            same.transplant(4096..8192, &same, 0);
+            assert!(disk.read(4096, 4096).await.unwrap().iter().all(|byte| *byte == 1));
+            assert!(disk.read(8192, 4096).await.unwrap().iter().all(|byte| *byte == 2));
+        });
     }
 
     #[test]

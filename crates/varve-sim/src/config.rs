@@ -98,7 +98,7 @@ pub enum Faults {
     Reads,
     /// Writes fail for a while: shards close and are opened again.
     Writes,
-    /// Bits flip in segments after the last cut.
+    /// Bits flip in segments after the last cut, or segments hold what belongs elsewhere, or what they held before.
     Bits,
     /// A lane is lost after the last cut, or is what it was before, in whole or in half.
     Lanes,

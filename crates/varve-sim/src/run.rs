@@ -97,7 +97,7 @@ pub fn run_world(config: WorldConfig) -> Outcome {
         outcome.failure = Some(format!("formatting: {failure}"));
         return outcome;
     }
-    let copied_after = rng_of_lanes(seed).below(u64::from(lives.max(2) - 1));
+    let copied_after = rng_of_damage(seed).below(u64::from(lives.max(2) - 1));
     let mut copy = None;
     let mut decay_rng = Rng::new(seed ^ 0x4465_6361); // Lives go on with their own.
     for life in 0..lives {
@@ -110,15 +110,24 @@ pub fn run_world(config: WorldConfig) -> Outcome {
         } else {
             world.heal();
         }
-        if faults == Faults::Lanes && u64::from(life) == copied_after {
-            copy = Some(world.media.lanes.iter().map(SimMedium::copy).collect::<Vec<_>>());
+        if u64::from(life) == copied_after {
+            copy = copy_for_damage(&world);
         }
     }
     spend_last_life(&world, &mut rng, copy.as_deref(), &mut outcome);
     finish(&world, outcome, lives)
 }
 
-/// After the last power cut: brings the damage of this world, and looks at what is left. `copy` is of the lanes at an earlier end.
+/// What damage after the last power cut brings back: lanes, or segments.
+fn copy_for_damage(world: &World) -> Option<Vec<SimMedium>> {
+    match world.config.faults {
+        Faults::Lanes => Some(world.media.lanes.iter().map(SimMedium::copy).collect()),
+        Faults::Bits => Some(vec![world.media.slots.copy()]),
+        Faults::None | Faults::Reads | Faults::Writes => None,
+    }
+}
+
+/// After the last power cut: brings the damage of this world, and looks at what is left. `copy` is of an earlier end.
 fn spend_last_life(
     world: &Rc<World>,
     rng: &mut Rng,
@@ -131,7 +140,11 @@ fn spend_last_life(
         if outcome.bypassed_bytes > 0 && !run_life(world, rng, Plan::Open, u64::MAX, outcome) {
             return;
         }
-        flip_bits(world, rng);
+        match (world.config.seed % 3, copy) {
+            (0, Some([slots])) => stray(world, rng, Some(slots)),
+            (1, _) => stray(world, rng, None),
+            _ => flip_bits(world, rng),
+        }
         world.faulty.set(true);
         run_life(world, rng, Plan::Damaged, u64::MAX, outcome);
     } else if world.config.faults == Faults::Lanes {
@@ -313,14 +326,14 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// What is lost is not drawn from the generator of the world, which lives go on with.
-fn rng_of_lanes(seed: u64) -> Rng {
+fn rng_of_damage(seed: u64) -> Rng {
     Rng::new(seed ^ 0x4C61_6E65)
 }
 
 /// Takes a lane away: all of it, or its first half, or what it got since it was copied.
 fn lose_lanes(world: &World, copy: Option<&[SimMedium]>) {
     let config = &world.config;
-    let mut rng = rng_of_lanes(config.seed);
+    let mut rng = rng_of_damage(config.seed);
     let lane = rng.index(world.media.lanes.len());
     let medium = &world.media.lanes[lane];
     match (config.seed % 3, copy) {
@@ -350,6 +363,19 @@ fn decay(world: &World, rng: &mut Rng) {
         for _ in 0..rng.below(3) {
             let copy = rng.index(copies.len());
             flip(meta, rng, copies[copy].clone());
+        }
+    }
+}
+
+/// Writes to some segments what another one holds, or what they held themselves when `older` was copied.
+fn stray(world: &World, rng: &mut Rng, older: Option<&SimMedium>) {
+    let (count, len) = (u64::from(world.config.segments), u64::from(world.config.segment_bytes));
+    for _ in 0..1 + rng.below(4) {
+        let slot = rng.below(count);
+        let to = slot * len..(slot + 1) * len;
+        match older {
+            Some(older) => world.media.slots.transplant(to, older, slot * len),
+            None => world.media.slots.transplant(to, &world.media.slots, rng.below(count) * len),
         }
     }
 }

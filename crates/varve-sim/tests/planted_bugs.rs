@@ -124,6 +124,11 @@ fn run_with_sweeps(world: u64) -> Outcome {
     full_of_maps(world, (400, 0))
 }
 
+/// A world of which segments are damaged, stale or misdirected after the last cut.
+fn run_damaged(world: u64) -> Outcome {
+    run_world(WorldConfig { faults: Faults::Bits, ..WorldConfig::from_seed(world) })
+}
+
 /// A world that loses a lane.
 fn run_losing_lanes(world: u64) -> Outcome {
     run_world(WorldConfig::losing_lanes(world))
@@ -245,6 +250,7 @@ fn found(bug: Bug) {
         Bug::SweptActedUponEarly => run_with_sweeps,
         Bug::ClaimOverlooked | Bug::PartsUnclaimed => run_overlapping,
         Bug::LostLaneBelieved => run_losing_lanes,
+        Bug::ReadUnchecked => run_damaged,
         bug if PEERS.contains(&bug) => run_peers,
         bug if ZONES.contains(&bug) => run_moving,
         _ => run,
@@ -275,6 +281,7 @@ macro_rules! planted {
 
 planted! {
     a_root_counts_once_one_side_holds_it: RootOnOneSide;
+    what_is_read_is_believed: ReadUnchecked;
     journal_acknowledges_before_durable: AckBeforeDurable;
     journal_replays_an_unchecked_chain: ChainUnchecked;
     a_read_returns_what_is_not_durable: ReadBeforeDurable;
