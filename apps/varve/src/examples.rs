@@ -20,7 +20,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "varve volume create images --size 1TiB --dedup on --compression zstd:3",
         ],
     ),
-    ("volume list", &["varve volume list", "varve volume list --json"]),
+    ("volume list", &["varve volume list", "varve volume list --space"]),
     ("volume show", &["varve volume show vm1"]),
     (
         "volume resize",

@@ -62,7 +62,8 @@ fn describe(space: &v1::Space) -> String {
     text
 }
 
-fn volumes(volumes: &[v1::VolumeSpace]) -> String {
+/// What each volume holds, and what deleting it frees.
+pub(crate) fn volumes(volumes: &[v1::VolumeSpace]) -> String {
     let rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
     let titles = ["SIZE", "LOGICAL", "REFERENCED", "FREED", "SNAPSHOTS", "SNAPS FREE", "BOTH FREE"];
     let mut header = vec![("VOLUME", Align::Left)];

@@ -21,6 +21,17 @@ fn people_get_a_table_and_programs_json() {
 }
 
 #[test]
+fn what_volumes_hold_is_shown_when_asked_for() {
+    let api = Api::start();
+    let table = api.varve(&["volume", "list", "--space"]).ok();
+    let header: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header[..4], ["VOLUME", "SIZE", "LOGICAL", "REFERENCED"]);
+    assert!(table.lines().nth(1).unwrap().starts_with("busy    1 GiB  512 MiB "), "{table}");
+    let json = api.varve(&["volume", "list", "--space", "--json"]).json();
+    assert_eq!(json["volumes"][0]["logical_bytes"], 512 << 20);
+}
+
+#[test]
 fn a_listing_longer_than_a_page_is_whole() {
     let api = Api::over(MemoryBackend::with_volumes(2500));
     let json = api.varve(&["volume", "list", "--json"]).json();

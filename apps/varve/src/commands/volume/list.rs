@@ -11,18 +11,28 @@ use crate::age;
 use crate::cells;
 use crate::cli::Format;
 use crate::client::{Client, percent_encoded};
+use crate::commands::df;
 use crate::failure::Result;
 use crate::table::{self, Align};
+
+const NO_VOLUMES: &str = "no volumes; create one with `varve volume create NAME --size 20GiB`\n";
 
 /// List the volumes
 #[derive(Args, Debug)]
 pub(crate) struct List {
+    /// Show how much each volume holds, and what deleting it frees; scans the whole pool
+    #[arg(long)]
+    space: bool,
+
     #[command(flatten)]
     format: Format,
 }
 
 impl List {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
+        if self.space {
+            return self.list_space(client);
+        }
         let (mut volumes, mut missing) = (Vec::new(), BTreeSet::new());
         let mut path = "/v1/volumes".to_owned();
         loop {
@@ -38,9 +48,7 @@ impl List {
             return Ok(cells::listed("volumes", json!(volumes), &missing));
         }
         if volumes.is_empty() && missing.is_empty() {
-            return Ok(
-                "no volumes; create one with `varve volume create NAME --size 20GiB`\n".to_owned()
-            );
+            return Ok(NO_VOLUMES.to_owned());
         }
         let mut rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
         let mut header = vec![
@@ -68,6 +76,18 @@ impl List {
             }
         }
         Ok(table::columns(&header, &rows) + &cells::without(&missing))
+    }
+
+    fn list_space(self, client: &Client) -> Result<String> {
+        let space = client.counted::<v1::Space>("/v1/space")?.value;
+        let missing = &space.missing_cells;
+        if self.format.json {
+            return Ok(cells::listed("volumes", json!(space.volumes), missing));
+        }
+        if space.volumes.is_empty() && missing.is_empty() {
+            return Ok(NO_VOLUMES.to_owned());
+        }
+        Ok(df::volumes(&space.volumes) + &cells::without(missing))
     }
 }
 
