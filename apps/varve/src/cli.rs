@@ -41,11 +41,17 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// Data directory of the daemon [default: $VARVE_DATA, or ./varve-data]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Daemon")]
     pub(crate) data: Option<PathBuf>,
 
     /// Address of the daemon's admin API, instead of its data directory: unix:PATH or IP:PORT
-    #[arg(long, global = true, value_name = "ADDR", conflicts_with = "data")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "ADDR",
+        help_heading = "Daemon",
+        conflicts_with = "data"
+    )]
     pub(crate) addr: Option<ListenAddress>,
 
     /// File with the token of an admin API at IP:PORT: admin.token in the data directory of its daemon
