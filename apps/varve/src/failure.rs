@@ -8,6 +8,11 @@ use varve_types::ErrorKind;
 /// Result of a command and its parts.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
+/// Colours of a terminal: those of the parser's own errors.
+const RED: &str = "\x1b[1;31m";
+const GREEN: &str = "\x1b[32m";
+const PLAIN: &str = "\x1b[0m";
+
 /// A failure as people read it.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -81,6 +86,13 @@ impl Failure {
         self.hint.as_deref()
     }
 
+    /// The same for a terminal, with the parser's colours.
+    pub(crate) fn to_coloured(&self) -> String {
+        let hint = self.hint.as_ref();
+        let hint = hint.map_or_else(String::new, |hint| format!("\n  {GREEN}try:{PLAIN} {hint}"));
+        format!("{RED}error:{PLAIN} {}{hint}", self.what)
+    }
+
     /// The same for programs: one object in one line.
     pub(crate) fn to_json(&self) -> String {
         let Self { what, hint, kind, .. } = self;
@@ -104,3 +116,17 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_change_no_word() {
+        let failure = Failure::new("no volume `v`").hint("`varve volume list`");
+        let [bare, coloured] = [failure.to_string(), failure.to_coloured()];
+        assert_eq!(bare, "error: no volume `v`\n  try: `varve volume list`");
+        let stripped = [RED, GREEN, PLAIN].iter().fold(coloured, |text, it| text.replace(it, ""));
+        assert_eq!(stripped, bare);
+    }
+}

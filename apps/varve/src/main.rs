@@ -24,7 +24,7 @@ mod transfer;
 mod watch;
 
 use std::env;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::FromArgMatches;
 use varve_stdx::end_process;
@@ -41,7 +41,11 @@ fn main() -> ! {
     let code = match read(&arguments).and_then(Cli::run).and_then(|text| print(&text)) {
         Ok(()) => 0,
         Err(failure) => {
-            let text = if as_json { failure.to_json() } else { failure.to_string() };
+            let text = match as_json {
+                true => failure.to_json(),
+                false if is_coloured() => failure.to_coloured(),
+                false => failure.to_string(),
+            };
             // Nobody is left to tell when stderr is closed too.
             let _ = writeln!(io::stderr(), "{text}");
             failure.exit_code()
@@ -49,6 +53,13 @@ fn main() -> ! {
     };
     // A daemon has threads that still run, also some of libraries.
     end_process(code)
+}
+
+/// Whether errors go to a terminal that shows colours, and nobody asked for none (`NO_COLOR`).
+fn is_coloured() -> bool {
+    let refuses = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
+    io::stderr().is_terminal() && !refuses && !is_dumb
 }
 
 /// Reads the command line. Help, and what the parser refuses for reasons of its own, end the process.
