@@ -9,7 +9,7 @@
 //!     the value of a key may follow from what the transaction before it left.
 //! C3. Draining may put them into several segments. Until all of these are applied the frame stays in the lane, so a crash between two of
 //!     them is mended by replay (X3).
-//! C4. What takes space is admitted as data are, keys included; what only gives it back has the reserve of trims.
+//! C4. What takes space is admitted as data are, keys included; what gives it back, or replaces what took it, has the reserve of trims.
 
 use std::rc::Rc;
 

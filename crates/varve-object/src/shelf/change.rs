@@ -161,6 +161,7 @@ impl Shelf {
             let record = Record { attributes, ..record };
             plan.puts.push((keys::version(self.bucket, key, *order), record.encode()));
         }
+        let takes_parts = parts.is_some();
         if let Some(new) = &change.put {
             if let Some(taken) = &parts {
                 self.drop_unnamed(taken).await?;
@@ -171,6 +172,11 @@ impl Shelf {
                 self.new_record(key, new, link, body, parts, &mut plan, &mut staged).await?;
             plan.count(&record, 1);
             plan.puts.push((keys::version(self.bucket, key, new.order), record.encode()));
+            if takes_parts {
+                // The record takes the place of the upload's, and its checksums are those that the parts hold: a full shard has room for that, but
+                // not for attributes in blocks.
+                plan.takes_space = !plan.writes.is_empty();
+            }
         } else if change.replace.is_none() {
             if change.remove.is_none() {
                 return Ok(None);

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod copies;
+mod full;
 mod listings;
 mod moves;
 mod reduction;
