@@ -14,9 +14,15 @@ use crate::memory::MemoryExport;
 use crate::serve::serve;
 use crate::transport::SendPart;
 use crate::usage::Usage;
+use crate::wire::Cursor;
+use crate::wire::constant::{SIMPLE_REPLY_MAGIC, cmd};
+use crate::wire::request::{DecodedHeader, RequestHeader};
 
 /// Bytes of the export that fuzzing talks to: small, so that ranges often lie across its end.
 const EXPORT_BYTES: u64 = 1 << 20;
+
+/// What a client sends to open the export `d`: its flags, and the option GO.
+const ATTACH: &[u8] = b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x07\0\0\0\x01d\0\0";
 
 /// Plays a connection whose peer sends `bytes`, the first of which chooses how they are cut. Returns what the server
 /// sent.
@@ -38,7 +44,9 @@ pub fn play(bytes: &[u8]) -> Vec<u8> {
     let share = Budget::new(THREAD_BYTES_DEFAULT).share();
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, Usage::default());
     loop {
-        match link.parse() {
+        let parsed = link.parse();
+        let has_ended = matches!(parsed, Parsed::Ended);
+        match parsed {
             Parsed::Request(request) => {
                 let done = serve(Rc::clone(&export), request).now_or_never();
                 link.finished(done.expect("memory never waits"));
@@ -51,13 +59,58 @@ pub fn play(bytes: &[u8]) -> Vec<u8> {
             }
             Parsed::NeedReplies => {}
             Parsed::NeedBudget(_) => panic!("one connection never waits for the budget"),
-            Parsed::Ended => return sent,
+            Parsed::Ended => {} // What was refused just before is still to be told.
         }
         while let Some((parts, charge)) = link.outbox.take_batch() {
             collect(parts, &mut sent);
             link.sent(Ok(()), charge);
         }
+        if has_ended {
+            return sent;
+        }
     }
+}
+
+/// Plays the requests that a client sends behind a good handshake, without structured replies. The first byte chooses how they are cut.
+///
+/// Each whole request has one reply, in a form that clients can take apart; reads return what was written; how the bytes are cut does not matter.
+///
+/// # Panics
+/// When that does not hold.
+pub fn play_requests(bytes: &[u8]) {
+    let Some((choice, requests)) = bytes.split_first() else { return };
+    let with = |choice: u8| play(&[&[choice], ATTACH, requests].concat());
+    let sent = with(*choice);
+    assert_eq!(sent, with(choice.wrapping_add(97)), "cut in another way");
+    let greeting = play(&[&[255], ATTACH].concat()).len();
+    let mut replies = Cursor(sent.get(greeting..).expect("it begins with the greeting"));
+    let mut contents = vec![0; usize::try_from(EXPORT_BYTES).expect("it is small")];
+    let mut rest = requests;
+    while let DecodedHeader::Header(header) = RequestHeader::decode(rest) {
+        rest = rest.get(RequestHeader::BYTES..).unwrap_or_default();
+        let len = usize::try_from(header.len).expect("usize has at least 32 bits");
+        let payload = if header.command == cmd::WRITE { len } else { 0 };
+        let Some((payload, behind)) = rest.split_at_checked(payload) else { break };
+        rest = behind;
+        if header.command == cmd::DISC {
+            break;
+        }
+        assert_eq!(replies.u32(), Some(SIMPLE_REPLY_MAGIC));
+        let error = replies.u32().expect("a whole reply");
+        assert_eq!(replies.u64(), Some(header.cookie));
+        let start = usize::try_from(header.offset).unwrap_or(usize::MAX);
+        let range = contents.get_mut(start..start.saturating_add(len));
+        match (error, header.command) {
+            (0, cmd::READ) => assert_eq!(replies.bytes(len), range.as_deref(), "what was written"),
+            (0, cmd::WRITE) => range.expect("inside").copy_from_slice(payload),
+            (0, cmd::TRIM | cmd::WRITE_ZEROES) => range.expect("inside").fill(0),
+            (0, cmd::FLUSH) => {}
+            (0, cmd::CACHE) => assert!(range.is_some(), "outside"),
+            (0, command) => panic!("command {command} needs structured replies"),
+            (error, _) => assert!([1, 22, 28, 75, 95].contains(&error), "error {error}"),
+        }
+    }
+    assert!(replies.is_empty(), "a reply without a request");
 }
 
 fn shake_hands(
@@ -126,8 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::constant::{IHAVEOPT, cmd, opt};
-    use crate::wire::request::RequestHeader;
+    use crate::wire::constant::{IHAVEOPT, opt};
 
     fn attach(structured: bool) -> Vec<u8> {
         let mut bytes = vec![255];
@@ -168,6 +220,9 @@ mod tests {
                 bytes.extend(payload);
             }
             let _ = play(&bytes);
+            if !structured {
+                play_requests(&[&bytes[..1], &bytes[1 + ATTACH.len()..]].concat());
+            }
         }
 
         #[test]

@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Request, Response, StatusCode};
 use ring::hmac;
 use s3s::dto::{
     ObjectCannedACL, ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, PutObjectOutput,
-    ServerSideEncryption, StorageClass, Tagging, Timestamp, TimestampFormat,
+    ServerSideEncryption, StorageClass, StreamingBlob, Tagging, Timestamp, TimestampFormat,
 };
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Error, S3Result, s3_error};
@@ -25,6 +25,7 @@ use crate::query::{encode, tags_of_set};
 use crate::receive::Length;
 use crate::signed::{check_credential, is_moment};
 use crate::sums;
+pub(crate) use parser::FIELDS_BYTES_MAX;
 use parser::Form;
 use policy::FormPolicy;
 
@@ -91,6 +92,27 @@ pub(crate) async fn post(
     let output = put::put(inner, &origin, input, len, None).await?;
     let object = Posted { bucket, key: &key, location: origin.location(inner, bucket, &key) };
     answer(&fields, &object, &output)
+}
+
+/// Fields, name of the file and the file of a form, for fuzzing.
+pub(crate) async fn read(
+    request: Request<Body>,
+) -> S3Result<(Vec<(String, String)>, String, StreamingBlob)> {
+    let mut form = Form::read(request).await?;
+    let fields = std::mem::take(&mut form.fields.all);
+    let filename = form.filename.clone();
+    Ok((fields, filename, form.into_file(None)))
+}
+
+/// Whether a policy lets fields pass, for fuzzing; the lengths of a file that it allows.
+pub(crate) fn passes(
+    policy: &str,
+    bucket: &str,
+    fields: &[(String, String)],
+) -> Option<Option<(u64, u64)>> {
+    let policy = FormPolicy::parse(policy).ok()?;
+    policy.check(bucket, &Fields { all: fields.to_vec() }).ok()?;
+    Some(policy.length)
 }
 
 /// What came of a form.

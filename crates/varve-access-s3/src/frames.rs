@@ -53,6 +53,11 @@ impl Announced {
         self.signed
     }
 
+    /// What a head may say, for fuzzing.
+    pub(crate) fn for_fuzzing(len: u64, signed: bool, trailers: Option<Vec<String>>) -> Self {
+        Self { len, signed, trailers }
+    }
+
     /// By the headers of a request in chunks; none if they do not tell the length.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -343,6 +348,29 @@ fn take(data: &mut Bytes, left: &mut u64) -> Bytes {
     let now = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
     *left -= now as u64;
     data.split_to(now)
+}
+
+/// What comes out of a body in pieces of `step` bytes: the bytes that pass, and the trailers.
+type Passed = (Vec<u8>, Vec<(String, String)>);
+
+/// Cuts a whole body, for fuzzing.
+pub(crate) fn cut(
+    announced: Announced,
+    chain: Option<Chain>,
+    input: &[u8],
+    step: usize,
+) -> Result<Passed, String> {
+    let mut cutter = Cutter::new(announced);
+    let told = Trailers::default();
+    let with = |chain| Decoder { chain, trailers: Vec::new(), told: Arc::clone(&told) };
+    cutter.decoder = chain.map(with);
+    let mut out = VecDeque::new();
+    for piece in input.chunks(step.max(1)) {
+        cutter.push(Bytes::copy_from_slice(piece), &mut out).map_err(|why| why.to_string())?;
+    }
+    cutter.finish().map_err(|why| why.to_string())?;
+    let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok((out.into_iter().flatten().collect(), told))
 }
 
 /// A body in chunks that are short enough for the library, or without its frames.

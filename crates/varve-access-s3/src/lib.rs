@@ -30,6 +30,7 @@ mod figures;
 mod form;
 mod frames;
 mod front;
+pub mod fuzz;
 mod gateway;
 mod given;
 mod health;

@@ -610,6 +610,12 @@ fn within(network: &str, address: &str) -> bool {
     base.checked_shr(shift).unwrap_or(0) == address.checked_shr(shift).unwrap_or(0)
 }
 
+/// Whether a text fits a variable with this value, for fuzzing; none where the value cannot be one.
+pub(crate) fn fits_variable(value: &str, text: &str) -> Option<bool> {
+    let pattern = pattern::expand("${name}", &|_| Some(value.to_owned()))?;
+    Some(pattern::fits(&pattern, text))
+}
+
 /// Whether a text fits a pattern in which `*` stands for anything and `?` for one character.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     pattern::fits(&pattern::compile(pattern).collect::<Vec<_>>(), text)

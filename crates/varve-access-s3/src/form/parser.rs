@@ -12,7 +12,7 @@ use s3s::{Body, S3Result, s3_error};
 use super::Fields;
 
 /// Most bytes of all fields, with their heads.
-const FIELDS_BYTES_MAX: usize = 256 << 10;
+pub(crate) const FIELDS_BYTES_MAX: usize = 256 << 10;
 /// Most fields.
 const FIELDS_MAX: usize = 200;
 /// Most bytes that are read and dropped behind the file.
