@@ -41,6 +41,9 @@ use crate::sums;
 use crate::website;
 use crate::wording;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const ID_2: HeaderName = HeaderName::from_static("x-amz-id-2");
 const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
@@ -658,44 +661,4 @@ fn code_of(document: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(document).ok()?;
     let (_, rest) = text.split_once("<Code>")?;
     rest.split_once("</Code>").map(|(code, _)| code.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use varve_object::MemoryStore;
-
-    use super::*;
-    use crate::buckets::NewBucket;
-    use crate::gateway::{Gateway, Options};
-    use crate::seal::MasterKey;
-
-    /// A request that the protocol library is asked about twice (`repair`) is one that may do no more than others.
-    #[tokio::test]
-    async fn headers_without_sense_open_no_bucket() {
-        let store = Arc::new(MemoryStore::default());
-        let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
-        let gateway = opened.unwrap().gateway;
-        let named = NewBucket { name: "private".to_owned(), ..NewBucket::default() };
-        gateway.create_bucket(named).await.unwrap();
-        let front = Front::new(Arc::clone(&gateway.inner));
-        for (method, name, value) in [
-            (Method::GET, "range", "bytes=0-1"),
-            (Method::GET, "range", "bytes=,"),
-            (Method::HEAD, "if-match", "a_b"),
-            (Method::DELETE, "if-match", "a_b"),
-        ] {
-            let request = Request::builder().method(method).uri("/private/key").header(name, value);
-            let request = request.body(Body::empty()).unwrap();
-            let response = front.answer(request, &Rate::new(0), Arc::default()).await;
-            assert_eq!(response.status(), StatusCode::FORBIDDEN, "{name}: {value}");
-        }
-    }
-
-    #[test]
-    fn attributes_have_tags_without_quotes() {
-        for tag in ["&quot;ab-2&quot;", "\"ab-2\"", "ab-2"] {
-            let document = format!("<R><ETag>{tag}</ETag><Key>\"</Key></R>");
-            assert_eq!(without_quotes(&document), "<R><ETag>ab-2</ETag><Key>\"</Key></R>");
-        }
-    }
 }

@@ -1,20 +1,8 @@
 //! Goal: nothing is done that was not asked for. Method: every operation of the S3 API's current model, and parameters, headers and conditions
 //! that operations do not have, go to the front over a store in memory, sent by the administrator.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use http_body_util::BodyExt;
-use s3s::Body;
-use varve_object::MemoryStore;
-
 use super::*;
-use crate::access::Caller;
-use crate::buckets::NewBucket;
-use crate::front::{Front, Rate};
-use crate::gateway::{Gateway, Options};
-use crate::repair::Verified;
-use crate::seal::MasterKey;
+use crate::front::tests::World;
 
 const MODEL: &str = include_str!("model.txt");
 
@@ -48,58 +36,7 @@ const NOT_SERVED: [&str; 26] = [
     "PutBucketRequestPayment",
 ];
 
-struct World {
-    gateway: Gateway,
-    front: Front,
-}
-
 impl World {
-    async fn new() -> Self {
-        let store = Arc::new(MemoryStore::default());
-        let options = Options { domains: vec!["s3.example".to_owned()], ..Options::default() };
-        let opened = Gateway::open(store, MasterKey::of([7; 32]), options).await;
-        let gateway = opened.unwrap().gateway;
-        let named = NewBucket { name: "bucket".to_owned(), ..NewBucket::default() };
-        gateway.create_bucket(named).await.unwrap();
-        let front = Front::new(Arc::clone(&gateway.inner));
-        let world = Self { gateway, front };
-        assert_eq!(world.ask("PUT", "/bucket/key", &[], "content").await.0, 200);
-        world
-    }
-
-    /// Status, headers and text of the answer to the administrator.
-    async fn answer(
-        &self,
-        method: &str,
-        uri: &str,
-        headers: &[(&str, &str)],
-        body: &'static str,
-    ) -> (u16, HeaderMap, String) {
-        let mut request =
-            Request::builder().method(method).uri(uri).header("content-length", body.len());
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let mut request = request.body(Body::from(Bytes::from_static(body.as_bytes()))).unwrap();
-        let user = self.gateway.inner.users.user("owner");
-        request.extensions_mut().insert(Verified(Caller { user, ..Caller::default() }));
-        let response = self.front.answer(request, &Rate::new(0), Arc::default()).await;
-        let (head, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        (head.status.as_u16(), head.headers, String::from_utf8_lossy(&body).into_owned())
-    }
-
-    async fn ask(
-        &self,
-        method: &str,
-        uri: &str,
-        headers: &[(&str, &str)],
-        body: &'static str,
-    ) -> (u16, String) {
-        let (status, _, text) = self.answer(method, uri, headers, body).await;
-        (status, text)
-    }
-
     /// Everything that a request could change.
     async fn state(&self) -> String {
         let view = self.gateway.inner.view("bucket").await.unwrap();
