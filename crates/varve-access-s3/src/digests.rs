@@ -1,8 +1,8 @@
 //! Digests in the head of a request which the operation itself does not compare: all those of documents, and `x-amz-content-sha256` of a
 //! request that nobody signed. Called for each request (`front`).
 //!
-//! D1: the body ends in an error where a digest is not the declared one, so that the operation does nothing. The protocol library hides that
-//! error behind one of its own, so it is kept beside the body for the answer.
+//! D1: the body ends in an error where a digest is not the declared one, or a document is too long, so that the operation does nothing. The
+//! protocol library hides that error behind one of its own, so it is kept beside the body for the answer.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use s3s::crypto::{Checksum as _, Md5};
 use s3s::{Body, S3Error, S3Result, s3_error};
 
 use crate::error::{bad_digest, named, with_elements};
-use crate::front::is_in_chunks;
+use crate::front::{XML_BYTES_MAX, is_in_chunks};
 use crate::given::content_md5;
 use crate::ops::hex;
 use crate::receive::{check_sum, of_stream};
@@ -106,18 +106,26 @@ struct Watched {
     md5: Option<([u8; 16], Md5)>,
     sha256: Option<(String, digest::Context)>,
     sum: Option<(Hasher, Wanted)>,
-    /// A document as far as it is here, to be looked at when it is whole; its length is bounded.
+    /// A document as far as it is here, to be looked at when it is whole; at most [`XML_BYTES_MAX`] and a frame.
     document: Option<Vec<u8>>,
     refused: Arc<Mutex<Option<S3Error>>>,
     broken: Arc<Mutex<Option<S3Error>>>,
 }
 
+type BodyError = Box<dyn Error + Send + Sync>;
+
 /// The text begins with the name that `receive` looks for.
 #[derive(Debug, thiserror::Error)]
 #[error("Sha256Mismatch: the body does not have the declared digest")]
-struct Mismatch;
+struct Refused;
 
 impl Watched {
+    /// Ends in an error, and keeps why. D1.
+    fn refuse(&self, why: S3Error) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        Poll::Ready(Some(Err(Box::new(Refused))))
+    }
+
     /// Compares at the end.
     fn finish(&mut self) -> Result<(), S3Error> {
         if let Some((declared, hasher)) = self.md5.take() {
@@ -152,7 +160,7 @@ fn sha256_mismatch(declared: &str, found: &str) -> S3Error {
 
 impl hyper::body::Body for Watched {
     type Data = Bytes;
-    type Error = Box<dyn Error + Send + Sync>;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
@@ -166,7 +174,13 @@ impl hyper::body::Body for Watched {
                     this.md5.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sha256.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sum.iter_mut().for_each(|(hasher, _)| hasher.update(data));
-                    this.document.iter_mut().for_each(|kept| kept.extend_from_slice(data));
+                    if let Some(kept) = &mut this.document {
+                        kept.extend_from_slice(data);
+                        // One in chunks of HTTP has not said its length.
+                        if kept.len() > XML_BYTES_MAX {
+                            return this.refuse(s3_error!(MaxMessageLengthExceeded));
+                        }
+                    }
                 }
             }
             Some(Err(error)) => {
@@ -175,9 +189,7 @@ impl hyper::body::Body for Watched {
             }
             None => {
                 if let Err(error) = this.finish() {
-                    let mut refused = this.refused.lock().unwrap_or_else(PoisonError::into_inner);
-                    *refused = Some(error);
-                    return Poll::Ready(Some(Err(Box::new(Mismatch))));
+                    return this.refuse(error);
                 }
             }
         }

@@ -162,6 +162,34 @@ async fn a_body_that_is_cut_short_is_the_clients_fault_and_does_nothing() {
 }
 
 #[tokio::test]
+async fn documents_have_a_bound() {
+    let world = World::new().await;
+    for (method, uri) in [("PUT", "/bucket/key?tagging"), ("POST", "/bucket?delete")] {
+        let request = |name: HeaderName, value: &str, pieces: usize| {
+            let piece = || Ok::<_, std::io::Error>(Frame::data(Bytes::from(vec![b' '; 1 << 20])));
+            let pieces: Vec<_> = (0..pieces).map(|_| piece()).collect();
+            let body = Body::http_body_unsync(StreamBody::new(stream::iter(pieces)));
+            Request::builder().method(method).uri(uri).header(name, value).body(body).unwrap()
+        };
+        let said = (XML_BYTES_MAX + 1).to_string();
+        for request in [request(CONTENT_LENGTH, &said, 0), request(TRANSFER_ENCODING, "chunked", 5)]
+        {
+            let (status, _, text) = world.respond_to_owner(request).await;
+            assert_eq!(status, 400, "{method} {uri}: {text}");
+            assert!(
+                text.contains("<Code>MaxMessageLengthExceeded</Code>"),
+                "{method} {uri}: {text}"
+            );
+        }
+        let longest = request(CONTENT_LENGTH, &XML_BYTES_MAX.to_string(), 4);
+        let reserved = reservation(&longest, Content::Document).unwrap();
+        assert_eq!(reserved, XML_BYTES_MAX as u64 * DOCUMENT_COPIES + HEAD_OF_BODY_BYTES);
+        let (_, _, text) = world.respond_to_owner(longest).await;
+        assert!(text.contains("<Code>MalformedXML</Code>"), "{method} {uri}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn urls_of_signature_version_2_are_taken_where_the_operator_says_so() {
     let on = World::with(Options { signature_v2: true, ..Options::default() }).await;
     let get = async |world: &World, uri: &str| {
