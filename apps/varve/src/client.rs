@@ -399,6 +399,26 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_cannot_be_reached_is_explained() {
+        let dir = tempfile::tempdir().unwrap();
+        let failure = Client::of_data(dir.path()).get::<v1::Space>("/v1/space").err().unwrap();
+        assert!(failure.what().starts_with("no daemon answers at "), "{failure}");
+        let hint = failure.advice().unwrap_or_default();
+        assert!(hint.contains(&format!("varve serve --data {}", dir.path().display())), "{hint}");
+        let address = ListenAddress::Unix(dir.path().join("other.sock"));
+        let failure = Client::at(address.clone()).get::<v1::Space>("/v1/space").err().unwrap();
+        let hint = failure.advice().unwrap_or_default();
+        assert!(hint.contains("started with `--admin` and this address"), "{hint}");
+        // Root is denied nothing, so the error is not one of the system.
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        for client in [Client::of_data(dir.path()), Client::at(address)] {
+            let failure = client.unreachable(&denied);
+            let hint = failure.advice().unwrap_or_default();
+            assert!(hint.contains("as the user who runs the daemon, or as root"), "{hint}");
+        }
+    }
+
+    #[test]
     fn names_are_encoded_in_paths() {
         assert_eq!(volume_path("vm-1.a"), "/v1/volumes/vm-1.a");
         assert_eq!(volume_path("a/b ü"), "/v1/volumes/a%2Fb%20%C3%BC");
