@@ -307,3 +307,48 @@ async fn directory_buckets_are_not_created_as_others() {
     let document = "<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint></CreateBucketConfiguration>";
     assert_eq!(world.ask("PUT", "/other", &[], document).await.0, 200);
 }
+
+#[tokio::test]
+async fn listings_are_of_the_version_that_was_asked_for() {
+    let world = World::new().await;
+    for (asked, is_first) in
+        [("", true), ("list-type=", true), ("list-type=1", true), ("list-type=2", false)]
+    {
+        let (status, text) = world.ask("GET", &format!("/bucket?{asked}"), &[], "").await;
+        assert_eq!(status, 200, "{asked}: {text}");
+        assert_eq!(text.contains("<Marker>"), is_first, "{asked}: {text}");
+        assert_eq!(text.contains("<KeyCount>"), !is_first, "{asked}: {text}");
+    }
+    for asked in ["/bucket?list-type=3", "/bucket?list-type=02", "/bucket?list-type=two"] {
+        world.refuses_with(("GET", asked), &[], (400, "InvalidArgument")).await;
+    }
+}
+
+#[tokio::test]
+async fn parts_are_counted_from_0_on() {
+    let world = World::new().await;
+    let (_, text) = world.ask("POST", "/bucket/parts?uploads", &[], "").await;
+    let (_, id) = text.split_once("<UploadId>").unwrap();
+    let parts = format!("/bucket/parts?uploadId={}", id.split('<').next().unwrap());
+    let (status, text) = world.ask("PUT", &format!("{parts}&partNumber=1"), &[], "part").await;
+    assert_eq!(status, 200, "{text}");
+    for (marker, count) in [(0, 1), (1, 0), (70_000, 0)] {
+        let asked = format!("{parts}&part-number-marker={marker}");
+        let (status, text) = world.ask("GET", &asked, &[], "").await;
+        assert_eq!(status, 200, "{marker}: {text}");
+        assert_eq!(text.matches("<Part>").count(), count, "{marker}: {text}");
+        assert!(text.contains(&format!("<PartNumberMarker>{marker}</PartNumberMarker>")), "{text}");
+    }
+    let attributes = ("GET", "/bucket/key?attributes");
+    let asked = ("x-amz-object-attributes", "ObjectParts");
+    for name in ["max-parts", "part-number-marker"] {
+        let uri = format!("{parts}&{name}=-1");
+        world.refuses_with(("GET", uri.as_str()), &[], (400, "InvalidArgument")).await;
+        let header = format!("x-amz-{name}");
+        let negative = [asked, (header.as_str(), "-1")];
+        world.refuses_with(attributes, &negative, (400, "InvalidArgument")).await;
+        let (status, text) =
+            world.ask("GET", attributes.1, &[asked, (header.as_str(), "0")], "").await;
+        assert_eq!(status, 200, "{name}: {text}");
+    }
+}

@@ -7,7 +7,7 @@ use s3s::dto::{
 use s3s::{S3Request, s3_error};
 use varve_object::Attributes;
 
-use super::list::limit;
+use super::list::{at_least_0, limit};
 use super::{Answer, answer, etag, found, signed, version_id};
 use crate::access::selected;
 use crate::clock::timestamp;
@@ -44,6 +44,8 @@ pub(crate) async fn get(
         return Err(s3_error!(InvalidArgument, "Invalid attribute name specified."));
     }
     let wants = |name: &str| asked.contains(&name);
+    let max = limit(input.max_parts, "x-amz-max-parts")?;
+    let after = at_least_0(input.part_number_marker, "x-amz-part-number-marker")?.unwrap_or(0);
     let (found, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
     open_key(inner, attributes.encryption.as_ref(), &customer!(input))?;
     let checksum = wants(ObjectAttributes::CHECKSUM)
@@ -58,11 +60,7 @@ pub(crate) async fn get(
         delete_marker: None,
         e_tag: wants(ObjectAttributes::ETAG).then(|| etag(&attributes.etag)),
         last_modified: Some(timestamp(found.version.modified_ms)),
-        object_parts: if parts {
-            Some(page(&attributes, input.max_parts, input.part_number_marker)?)
-        } else {
-            None
-        },
+        object_parts: parts.then(|| page(&attributes, max, after)),
         object_size: wants(ObjectAttributes::OBJECT_SIZE).then(|| signed(found.version.size)),
         request_charged: None,
         storage_class: wants(ObjectAttributes::STORAGE_CLASS).then_some(class),
@@ -70,12 +68,8 @@ pub(crate) async fn get(
     })
 }
 
-fn page(
-    attributes: &Attributes,
-    max: Option<i32>,
-    after: Option<i32>,
-) -> s3s::S3Result<GetObjectAttributesParts> {
-    let (max, after) = (limit(max, "max-parts")?, after.unwrap_or(0));
+/// At most `max` parts behind one of this number.
+fn page(attributes: &Attributes, max: i32, after: i32) -> GetObjectAttributesParts {
     let kind = attributes.checksum.as_ref().map(|checksum| checksum.kind);
     let behind: Vec<_> =
         attributes.parts.iter().filter(|part| i32::from(part.number) > after).collect();
@@ -90,12 +84,12 @@ fn page(
         entry
     });
     let parts: Vec<ObjectPart> = parts.collect();
-    Ok(GetObjectAttributesParts {
+    GetObjectAttributesParts {
         is_truncated: Some(shown < behind.len()),
         max_parts: Some(max),
         next_part_number_marker: parts.last().and_then(|part| part.part_number),
         part_number_marker: Some(after),
         parts: Some(parts),
         total_parts_count: i32::try_from(attributes.parts.len()).ok(),
-    })
+    }
 }

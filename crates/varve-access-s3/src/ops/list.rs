@@ -52,13 +52,16 @@ impl Names {
 
 /// How many entries a client wants, in one page.
 pub(crate) fn limit(asked: Option<i32>, name: &str) -> S3Result<i32> {
-    match asked {
-        Some(asked) if asked < 0 => {
-            let text = format!("Argument {name} must be an integer between 0 and 2147483647");
-            Err(invalid_argument(&text, name, &asked.to_string()))
-        }
-        asked => Ok(asked.unwrap_or(PAGE_MAX).min(PAGE_MAX)),
+    Ok(at_least_0(asked, name)?.unwrap_or(PAGE_MAX).min(PAGE_MAX))
+}
+
+/// A number that a client gives, if it is one of those that Amazon takes.
+pub(crate) fn at_least_0(asked: Option<i32>, name: &str) -> S3Result<Option<i32>> {
+    if let Some(asked) = asked.filter(|asked| *asked < 0) {
+        let text = format!("Argument {name} must be an integer between 0 and 2147483647");
+        return Err(invalid_argument(&text, name, &asked.to_string()));
     }
+    Ok(asked)
 }
 
 /// An empty delimiter is none.
@@ -149,6 +152,17 @@ fn check_unordered(origin: &Origin, delimiter: Option<&str>) -> S3Result<()> {
     Ok(())
 }
 
+/// The protocol library takes every version but the second for the first.
+fn check_version(origin: &Origin) -> S3Result<()> {
+    match origin.query("list-type").as_deref() {
+        None | Some("" | "1") => Ok(()),
+        Some(other) => {
+            let text = "Invalid List Type specified in Request";
+            Err(invalid_argument(text, "list-type", other))
+        }
+    }
+}
+
 pub(crate) async fn list_objects(
     inner: &Inner,
     mut request: S3Request<ListObjectsInput>,
@@ -156,6 +170,7 @@ pub(crate) async fn list_objects(
     let origin = Origin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
+    check_version(&origin)?;
     let names = Names::of(input.encoding_type.as_ref())?;
     let max = limit(input.max_keys, "max-keys")?;
     let delimiter = given(input.delimiter);

@@ -14,7 +14,7 @@ use varve_object::{
     Upload, UploadId, Version,
 };
 
-use super::list::{Names, given as some, limit};
+use super::list::{Names, at_least_0, given as some, limit};
 use super::put::{NewObject, check_key, check_quota, place, store};
 use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id, signed};
 use crate::acl::owner;
@@ -513,9 +513,8 @@ pub(crate) async fn list_parts(
     let view = inner.view(&input.bucket).await?;
     let (upload, attributes) = upload(inner, &view, &input.key, &input.upload_id).await?;
     let max = limit(input.max_parts, "max-parts")?;
-    let after = input.part_number_marker.unwrap_or(0);
-    let after = u16::try_from(after)
-        .map_err(|_| s3_error!(InvalidArgument, "Invalid part number marker"))?;
+    let marker = at_least_0(input.part_number_marker, "part-number-marker")?.unwrap_or(0);
+    let after = u16::try_from(marker).unwrap_or(u16::MAX); // No part has a higher number.
     let wanted = usize::try_from(max).unwrap_or(0);
     let parts = inner.store.list_parts(view.id(), &input.key, upload.id, after, wanted + 1).await;
     let mut parts = inner.still(&view, parts).await?;
@@ -539,7 +538,7 @@ pub(crate) async fn list_parts(
         owner: Some(owner),
         is_truncated: Some(more),
         max_parts: Some(max),
-        part_number_marker: Some(i32::from(after)),
+        part_number_marker: Some(marker),
         next_part_number_marker: last,
         parts: Some(parts.iter().map(part_entry).collect::<S3Result<_>>()?),
         storage_class: Some(class),
