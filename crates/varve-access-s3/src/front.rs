@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, DATE, EXPECT, HeaderName,
-    HeaderValue, ORIGIN, SERVER, TRANSFER_ENCODING,
+    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, EXPECT,
+    HeaderName, HeaderValue, ORIGIN, SERVER, TRANSFER_ENCODING,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use s3s::header::X_AMZ_DATE;
@@ -207,6 +207,7 @@ impl Front {
         if response.status().is_client_error() || response.status().is_server_error() {
             complete_error(&mut response, &path, id, head);
         }
+        escape_returns(&mut response);
         let headers = response.headers_mut();
         headers.extend(cross.into_iter().flatten());
         if let Ok(value) = HeaderValue::from_str(id) {
@@ -565,6 +566,21 @@ fn unquote_tag(response: &mut Response<Body>) {
     let Ok(text) = std::str::from_utf8(&bytes) else { return };
     *response.body_mut() = Body::from(without_quotes(text));
     response.headers_mut().remove(CONTENT_LENGTH);
+}
+
+/// Escapes carriage returns in a document: its reader would take them for ends of lines, and have the name of another key. The protocol library writes
+/// none of its own.
+fn escape_returns(response: &mut Response<Body>) {
+    let is_xml = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/xml");
+    // Objects are no such documents: they pass as streams.
+    let Some(bytes) = response.body().bytes().filter(|bytes| is_xml && bytes.contains(&b'\r'))
+    else {
+        return;
+    };
+    if let Ok(text) = std::str::from_utf8(&bytes) {
+        *response.body_mut() = Body::from(text.replace('\r', "&#13;"));
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
 }
 
 /// Quotes around tags go, escaped or not.

@@ -352,3 +352,32 @@ async fn parts_are_counted_from_0_on() {
         assert_eq!(status, 200, "{name}: {text}");
     }
 }
+
+#[tokio::test]
+async fn keys_with_carriage_returns_are_listed_as_they_are() {
+    const KEYS: &str = "<Delete><Object><Key>a&#13;b/&#13;&#10;&#9;c</Key></Object></Delete>";
+    let world = World::new().await;
+    assert_eq!(world.ask("PUT", "/bucket/a%0Db/%0D%0A%09c", &[], "content").await.0, 200);
+    for (query, wanted) in [
+        ("", "<Key>a&#13;b/&#13;\n\tc</Key>"),
+        ("list-type=2&start-after=a%0d", "<StartAfter>a&#13;</StartAfter>"),
+        ("versions", "<Key>a&#13;b/&#13;\n\tc</Key>"),
+        ("list-type=2&delimiter=/", "<Prefix>a&#13;b/</Prefix>"),
+        ("list-type=2&encoding-type=url", "<Key>a%0Db/%0D%0A%09c</Key>"),
+    ] {
+        let (status, text) = world.ask("GET", &format!("/bucket?{query}"), &[], "").await;
+        assert_eq!(status, 200, "{query}: {text}");
+        assert!(text.contains(wanted) && !text.contains('\r'), "{query}: {text:?}");
+    }
+    let (status, text) = world.ask("POST", "/bucket?delete", &[], KEYS).await;
+    assert_eq!(status, 200, "{text}");
+    assert!(
+        text.contains("<Deleted>") && text.contains("<Key>a&#13;b/&#13;\n\tc</Key>"),
+        "{text:?}"
+    );
+    world.refuses_with(("GET", "/bucket/a%0Db/%0D%0A%09c"), &[], (404, "NoSuchKey")).await;
+    // Objects are what they are.
+    let xml = ("content-type", "application/xml");
+    assert_eq!(world.ask("PUT", "/bucket/xml", &[xml], "<a>\r</a>").await.0, 200);
+    assert_eq!(world.ask("GET", "/bucket/xml", &[], "").await.1, "<a>\r</a>");
+}
