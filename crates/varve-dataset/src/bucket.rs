@@ -2,6 +2,7 @@
 //! keys of the layer above, whose letters are kept here.
 //!
 //! B1. A bucket's stream has an owner from before its first block is written until everything of it is gone but its blocks.
+//! B2. The owner without a name, which is never removed, is copied to the other shards: it is found while any of them can be read.
 
 use futures_util::future::LocalBoxFuture;
 use varve_dispatch::{Dispatch, Pool, Route, StreamPlacement};
@@ -96,7 +97,32 @@ pub async fn create_bucket_owner(dispatch: &Dispatch, name: &str) -> Result<Buck
 /// # Errors
 /// `Unavailable`.
 pub async fn bucket_owners(dispatch: &Dispatch) -> Result<Vec<BucketOwner>> {
-    let found = dispatch.key_scan(HOME, BUCKET_PREFIX.to_vec(), None, usize::MAX).await?;
+    owners_on(dispatch, HOME).await
+}
+
+/// The owner of the stream that belongs to no bucket, if a shard has it or a copy of it (B2).
+///
+/// # Errors
+/// `Unavailable` when the shard does not serve, `Corrupt` when its keys cannot be read.
+pub async fn nameless_owner(dispatch: &Dispatch, shard: ShardId) -> Result<Option<BucketOwner>> {
+    let owners = owners_on(dispatch, shard).await?;
+    Ok(owners.into_iter().find(|owner| owner.name.is_empty()))
+}
+
+/// Copies an owner to a shard (B2). Durable on return.
+///
+/// # Errors
+/// `Unavailable` when the shard does not serve.
+pub async fn copy_bucket_owner(
+    dispatch: &Dispatch,
+    shard: ShardId,
+    owner: &BucketOwner,
+) -> Result<()> {
+    put(dispatch, shard, BucketOwner::key(owner.stream), owner.value()).await
+}
+
+async fn owners_on(dispatch: &Dispatch, shard: ShardId) -> Result<Vec<BucketOwner>> {
+    let found = dispatch.key_scan(shard, BUCKET_PREFIX.to_vec(), None, usize::MAX).await?;
     let owners = found.iter().filter_map(|(key, value)| {
         let owner = BucketOwner::decode(&key[BUCKET_PREFIX.len()..], value);
         owner
