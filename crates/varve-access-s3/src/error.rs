@@ -152,7 +152,7 @@ pub(crate) fn of_store(error: varve_object::Error) -> S3Error {
         | E::State { .. } => S3ErrorCode::InvalidBucketState,
         E::Quota { .. } => S3ErrorCode::Custom("QuotaExceeded".into()),
         E::NoSpace => S3ErrorCode::Custom("XMinioStorageFull".into()),
-        E::Moves { .. } | E::StillChanging { .. } | E::Unavailable { .. } => {
+        E::Moves { .. } | E::StillChanging { .. } | E::Unavailable { .. } | E::Unread { .. } => {
             S3ErrorCode::ServiceUnavailable
         }
         E::Body { .. } => S3ErrorCode::IncompleteBody,

@@ -12,6 +12,7 @@
 //! E3. What a caller began goes on to its end when the caller leaves.
 //! E4. A bucket on its way between two pools takes no changes but those that its [`gate`] lets through; its record is changed by one step at a
 //!     time, which compares it.
+//! E5. A shard that cannot be read does not keep the others from being served (N1, N2 of [`unread`]).
 
 mod body;
 mod bucket_record;
@@ -21,6 +22,7 @@ mod copies;
 mod gate;
 mod moves;
 mod objects;
+mod unread;
 
 use std::sync::Arc;
 
@@ -32,6 +34,7 @@ pub use bucket_record::BucketRecord;
 use buckets::BucketTable;
 use caller::Caller;
 pub use caller::oldest_request;
+use unread::UnreadShards;
 
 /// Buckets and objects on a pool. Called from tasks of any executor.
 pub struct EngineStore {
@@ -39,6 +42,7 @@ pub struct EngineStore {
     buckets: Arc<BucketTable>,
     /// The gateway's own bucket.
     gateway: BucketId,
+    unread: UnreadShards,
 }
 
 /// What a store is told.
@@ -52,10 +56,11 @@ pub struct EngineOptions {
 }
 
 impl EngineStore {
-    /// The store on the pool that these links lead to, whose shards are open or will be. Finishes what a crash left undone.
+    /// The store on the pool that these links lead to, whose shards are open or will be. Finishes what a crash left undone. Where a shard
+    /// cannot be read, what it keeps is unread ([`ObjectStore::check_all_read`](crate::ObjectStore::check_all_read)), and the rest is served.
     ///
     /// # Errors
-    /// `Corrupt`, `Unavailable`.
+    /// `Unread` when the shards that can be read do not know whether there are users or buckets; `NoSpace`, `Internal`.
     pub async fn open(
         links: PoolLinks,
         placement: Placement,
@@ -63,8 +68,8 @@ impl EngineStore {
     ) -> Result<Self> {
         let buckets = Arc::new(BucketTable::new(options.reduction));
         let caller = Arc::new(Caller::new(links, placement, options, Arc::clone(&buckets)));
-        let gateway = buckets::gateway(&caller).await?;
-        let store = Self { caller, buckets, gateway };
+        let (gateway, unread) = buckets::gateway(&caller).await?;
+        let mut store = Self { caller, buckets, gateway, unread };
         store.load_buckets().await?;
         Ok(store)
     }

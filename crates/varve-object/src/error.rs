@@ -142,6 +142,14 @@ pub enum Error {
         /// What does not answer.
         what: String,
     },
+    /// It is not known, and may be where the store could not read when it was opened.
+    #[error("{what} may be on {shards}, which could not be read when the daemon started")]
+    Unread {
+        /// What it is.
+        what: String,
+        /// The shards that could not be read.
+        shards: String,
+    },
     /// Stored bytes are not what was written.
     #[error("{what} is damaged")]
     Corrupt {
@@ -183,9 +191,10 @@ impl Error {
             | Self::Body { .. } => ErrorKind::Invalid,
             Self::Locked { .. } => ErrorKind::Denied,
             Self::Quota { .. } | Self::NoSpace => ErrorKind::NoSpace,
-            Self::Moves { .. } | Self::StillChanging { .. } | Self::Unavailable { .. } => {
-                ErrorKind::Unavailable
-            }
+            Self::Moves { .. }
+            | Self::StillChanging { .. }
+            | Self::Unavailable { .. }
+            | Self::Unread { .. } => ErrorKind::Unavailable,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Internal { .. } => ErrorKind::Internal,
         }

@@ -34,6 +34,8 @@ struct State {
     contents: BTreeMap<BucketId, Contents>,
     records: BTreeMap<(RecordTable, String), Bytes>,
     watches: u64,
+    /// Names that are as those on a shard that could not be read.
+    unread: Option<fn(&str) -> bool>,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +81,11 @@ struct Staging {
 }
 
 impl MemoryStore {
+    /// From now on buckets and records whose names `is_unread` accepts are like those on a shard that could not be read.
+    pub fn lose(&self, is_unread: fn(&str) -> bool) {
+        self.state().unread = Some(is_unread);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +97,28 @@ impl State {
         self.ids
     }
 
+    fn is_unread(&self, name: &str) -> bool {
+        self.unread.is_some_and(|is_unread| is_unread(name))
+    }
+
+    fn check_read(&self, what: &str, name: &str) -> Result<()> {
+        match self.is_unread(name) {
+            true => Err(unread(format!("{what} `{name}`"))),
+            false => Ok(()),
+        }
+    }
+
+    fn check_record_read(&self, table: RecordTable, key: &str) -> Result<()> {
+        let what = match table {
+            RecordTable::User => "user",
+            RecordTable::AccessKey => "access key",
+            RecordTable::Gateway => "record",
+        };
+        self.check_read(what, key)
+    }
+
     fn named(&self, name: &str) -> Result<&Arc<Bucket>> {
+        self.check_read("bucket", name)?;
         self.buckets.get(name).ok_or_else(|| Error::NoBucket { name: name.to_owned() })
     }
 
@@ -115,6 +143,7 @@ impl State {
         record: Bytes,
         moves: Option<Move>,
     ) -> Result<Arc<Bucket>> {
+        self.check_read("bucket", name)?;
         if self.buckets.contains_key(name) {
             return Err(Error::BucketExists { name: name.to_owned() });
         }
@@ -326,12 +355,27 @@ async fn pause() {
     turn.await;
 }
 
+fn unread(what: String) -> Error {
+    Error::Unread { what, shards: "shard 1".to_owned() }
+}
+
 fn no_upload(key: &str, upload: UploadId) -> Error {
     Error::NoUpload { key: key.to_owned(), upload: format!("{:016x}", upload.0) }
 }
 
 #[async_trait]
 impl ObjectStore for MemoryStore {
+    fn check_all_read(&self) -> Result<()> {
+        match self.state().unread {
+            Some(_) => Err(unread("more users and buckets".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_record_read(&self, table: RecordTable, key: &str) -> Result<()> {
+        self.state().check_record_read(table, key)
+    }
+
     async fn create_bucket(
         &self,
         name: &str,
@@ -443,6 +487,7 @@ impl ObjectStore for MemoryStore {
         Ok(state
             .buckets
             .range(format!("{after}\0")..)
+            .filter(|(name, _)| !state.is_unread(name))
             .take(limit)
             .map(|(_, bucket)| Arc::clone(bucket))
             .collect())
@@ -604,7 +649,9 @@ impl ObjectStore for MemoryStore {
     }
 
     async fn record(&self, table: RecordTable, key: &str) -> Result<Option<Bytes>> {
-        Ok(self.state().records.get(&(table, key.to_owned())).cloned())
+        let state = self.state();
+        state.check_record_read(table, key)?;
+        Ok(state.records.get(&(table, key.to_owned())).cloned())
     }
 
     async fn change_record(
@@ -614,6 +661,7 @@ impl ObjectStore for MemoryStore {
         change: ChangeRecord,
     ) -> Result<Option<Bytes>> {
         let mut state = self.state();
+        state.check_record_read(table, key)?;
         let place = (table, key.to_owned());
         let new = change(state.records.get(&place))?;
         match &new {
@@ -633,7 +681,8 @@ impl ObjectStore for MemoryStore {
         let records = state
             .records
             .range((table, format!("{after}\0"))..)
-            .take_while(|((found, _), _)| *found == table);
+            .take_while(|((found, _), _)| *found == table)
+            .filter(|((_, key), _)| !state.is_unread(key));
         Ok(records.take(limit).map(|((_, key), record)| (key.clone(), record.clone())).collect())
     }
 }

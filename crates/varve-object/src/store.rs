@@ -13,6 +13,8 @@
 //! - O7: a bucket moves between two pools in steps, each of which compares the durable state ([`ObjectStore::move_bucket`]). One that leaves,
 //!   left or arrives refuses every change but those of the run that it arrives by; before the answer of a step to leaving, or from arriving,
 //!   what was let through before has ended. The state outlives crashes. What clients may read is decided above.
+//! - O8: what could not be read when the store was opened stays unread, and is never taken for what does not exist: lists leave it out
+//!   ([`ObjectStore::check_all_read`] says so), and what is asked for or created under a name that it may have fails with `Unread`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -260,10 +262,15 @@ pub enum RecordTable {
 }
 
 /// A store of buckets and objects. Keys of objects are 1 to 1,024 bytes of UTF-8 and ordered by their bytes; names of buckets are 3 to 63 bytes.
-/// Every method may fail with `Unavailable`, `Corrupt` or `Internal`, those that add something with `NoSpace`, and those that take a
+/// Every method may fail with `Unavailable`, `Unread`, `Corrupt` or `Internal`, those that add something with `NoSpace`, and those that take a
 /// bucket with `NoBucket` when it is gone. Those that change something in a bucket fail with `Moves` while it is not here (O7).
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
+    /// Fails with `Unread` when buckets or records could not be read when the store was opened: lists may lack some (O8).
+    fn check_all_read(&self) -> Result<()>;
+    /// Fails with `Unread` when a record of this key may be one of them.
+    fn check_record_read(&self, table: RecordTable, key: &str) -> Result<()>;
+
     /// Makes a bucket. Fails with `BucketExists`.
     async fn create_bucket(
         &self,
@@ -308,7 +315,7 @@ pub trait ObjectStore: Send + Sync {
     async fn change_bucket(&self, name: &str, change: ChangeRecord) -> Result<Arc<Bucket>>;
     /// Deletes an empty bucket; its uploads go with it. Fails with `BucketNotEmpty`, and with `Arrived` and `Moves` while it moves.
     async fn delete_bucket(&self, name: &str) -> Result<()>;
-    /// Buckets by name, those after `after`, at most `limit`.
+    /// Buckets by name, those after `after`, at most `limit`, without those that could not be read (O8).
     async fn list_buckets(&self, after: &str, limit: usize) -> Result<Vec<Arc<Bucket>>>;
     /// What a bucket holds.
     async fn usage(&self, bucket: BucketId) -> Result<Usage>;
@@ -404,7 +411,7 @@ pub trait ObjectStore: Send + Sync {
         key: &str,
         change: ChangeRecord,
     ) -> Result<Option<Bytes>>;
-    /// Records by key, those after `after`, at most `limit`.
+    /// Records by key, those after `after`, at most `limit`, without those that could not be read (O8).
     async fn list_records(
         &self,
         table: RecordTable,

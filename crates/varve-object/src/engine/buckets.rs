@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::OwnedMutexGuard;
-use varve_dataset::{BucketOwner, Move, bucket_owners, create_bucket_owner, remove_bucket_owner};
+use varve_dataset::{
+    BucketOwner, Move, bucket_owners, copy_bucket_owner, create_bucket_owner, nameless_owner,
+    remove_bucket_owner,
+};
 use varve_types::{Dedup, Reduction, ShardId, StreamId};
 
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
 use super::caller::{Address, Caller};
 use super::gate::{Changed, Changing, Gate};
+use super::unread::UnreadShards;
 use crate::moving::{Changer, check_deletion};
 use crate::shelf::ArrivingBody;
 use crate::{
@@ -153,12 +157,44 @@ pub(super) fn replaced(view: &KeyView, attributes: Option<Bytes>) -> Change {
     Change { remove: before, put, replace: None }
 }
 
-/// The gateway's bucket; makes it when there is none.
-pub(super) async fn gateway(caller: &Caller) -> Result<BucketId> {
-    let found = owners(caller).await?.into_iter().find(|owner| owner.name.is_empty());
-    match found {
-        Some(owner) => Ok(BucketId(owner.stream.get())),
-        None => fresh(caller, String::new()).await,
+/// The gateway's bucket, and the shards that could not be asked for it. It is made when there is none, which all of them have to say.
+pub(super) async fn gateway(caller: &Caller) -> Result<(BucketId, UnreadShards)> {
+    let asked = caller.shards().map(|shard| async move {
+        let nameless = caller.on_thread(shard, move |dispatch| {
+            Box::pin(async move { nameless_owner(&dispatch, shard).await.map_err(of_dataset) })
+        });
+        (shard, nameless.await)
+    });
+    let (mut found, mut unread) = (Vec::new(), UnreadShards::default());
+    for (shard, owner) in join_all(asked).await {
+        match owner {
+            Ok(owner) => found.push((shard, owner)),
+            Err(error) => unread.add(shard, error)?,
+        }
+    }
+    let known = found.iter().filter_map(|(_, owner)| owner.clone());
+    let owner = match known.min_by_key(|owner| owner.stream) {
+        Some(owner) => owner,
+        None => {
+            unread.check_none(|| "users and buckets".to_owned())?; // N2
+            fresh(caller, String::new()).await?
+        }
+    };
+    let lacking = found.into_iter().filter(|(_, there)| there.as_ref() != Some(&owner));
+    join_all(lacking.map(|(shard, _)| copy_owner(caller, shard, owner.clone()))).await;
+    Ok((BucketId(owner.stream.get()), unread))
+}
+
+/// Copies the owner of the gateway's bucket to a shard, so that it is found there when the first shard is damaged.
+async fn copy_owner(caller: &Caller, shard: ShardId, owner: BucketOwner) {
+    let copied = caller.on_thread(shard, move |dispatch| {
+        Box::pin(
+            async move { copy_bucket_owner(&dispatch, shard, &owner).await.map_err(of_dataset) },
+        )
+    });
+    // Nothing depends on it now, and the next opening tries again.
+    if let Err(error) = copied.await {
+        tracing::warn!(shard = shard.0, %error, "what S3 is found by is not copied to this shard");
     }
 }
 
@@ -169,11 +205,11 @@ async fn owners(caller: &Caller) -> Result<Vec<BucketOwner>> {
     owners.await
 }
 
-async fn fresh(caller: &Caller, name: String) -> Result<BucketId> {
+async fn fresh(caller: &Caller, name: String) -> Result<BucketOwner> {
     let owner = caller.on_thread(FIRST, move |dispatch| {
         Box::pin(async move { create_bucket_owner(&dispatch, &name).await.map_err(of_dataset) })
     });
-    Ok(BucketId(owner.await?.stream.get()))
+    owner.await
 }
 
 fn of_dataset(error: varve_dataset::Error) -> Error {
@@ -196,16 +232,46 @@ fn of_dataset(error: varve_dataset::Error) -> Error {
 
 impl EngineStore {
     /// Reads all buckets, and clears what is left of those that were being made or deleted (E1). Their shelves are opened, so that what
-    /// uploads that were cut off left is freed.
-    pub(super) async fn load_buckets(&self) -> Result<()> {
-        let mut query =
-            ListQuery { prefix: BUCKET_PREFIX.to_owned(), limit: PAGE, ..ListQuery::default() };
+    /// uploads that were cut off left is freed. Shards that cannot be read are left as they are (E5).
+    pub(super) async fn load_buckets(&mut self) -> Result<()> {
+        let mut unreadable = 0;
+        for shard in self.read_shards() {
+            match self.load_from(shard).await {
+                Ok(count) => unreadable += count,
+                Err(error) => self.unread.add(shard, error)?,
+            }
+        }
+        let buckets = self.buckets.after("", usize::MAX);
+        // What is of no bucket that is known may be of one that cannot be read.
+        if unreadable == 0 && self.unread.check_none(String::new).is_ok() {
+            self.clear_unknown(&buckets).await?;
+        }
+        for bucket in &buckets {
+            let opened = self
+                .on_shards(self.read_shards(), bucket.id, |_| Box::pin(std::future::ready(Ok(()))))
+                .await;
+            if let Err(error) = opened {
+                tracing::error!(bucket = bucket.name, %error, "a bucket cannot be opened; the others can be used");
+            }
+        }
+        Ok(())
+    }
+
+    /// Shards whose records are known.
+    pub(super) fn read_shards(&self) -> Vec<ShardId> {
+        self.caller.shards().filter(|shard| !self.unread.contains(*shard)).collect()
+    }
+
+    /// Reads what a shard keeps in the gateway's bucket, records of users too, so that it can be read; enters the buckets. How many have
+    /// records that make no sense.
+    async fn load_from(&self, shard: ShardId) -> Result<usize> {
+        let mut query = ListQuery { limit: PAGE, ..ListQuery::default() };
         let mut unreadable = 0;
         loop {
-            let page = self.pages(self.gateway_at(FIRST), &query).await?;
+            let page = self.pages_on(vec![shard], self.gateway, &query).await?;
             for item in &page.items {
                 let Item::Version { key, version, .. } = item else { continue };
-                let name = key.strip_prefix(BUCKET_PREFIX).unwrap_or(key);
+                let Some(name) = key.strip_prefix(BUCKET_PREFIX) else { continue };
                 match decode(name, version) {
                     Ok(bucket) => self.buckets.enter(&Arc::new(bucket)),
                     Err(error) => {
@@ -216,25 +282,41 @@ impl EngineStore {
             }
             match page.items.last().filter(|_| page.more) {
                 Some(last) => query.after = Marker::Key(last_key(last)),
-                None => break,
+                None => return Ok(unreadable),
             }
         }
-        let buckets = self.buckets.after("", usize::MAX);
+    }
+
+    /// Clears what is of no bucket, where all buckets are known.
+    async fn clear_unknown(&self, buckets: &[Arc<Bucket>]) -> Result<()> {
         let known: HashSet<BucketId> = buckets.iter().map(|bucket| bucket.id).collect();
         for owner in owners(&self.caller).await? {
             let id = BucketId(owner.stream.get());
-            // What is of no bucket that is known may be of one that cannot be read.
-            if id != self.gateway && !known.contains(&id) && unreadable == 0 {
+            if id != self.gateway && !known.contains(&id) {
                 self.clear_remains(id, &owner.name).await?;
             }
         }
-        for bucket in &buckets {
-            let opened = self.on_all(bucket.id, |_| Box::pin(std::future::ready(Ok(())))).await;
-            if let Err(error) = opened {
-                tracing::error!(bucket = bucket.name, %error, "a bucket cannot be opened; the others can be used");
-            }
-        }
         Ok(())
+    }
+
+    /// A bucket by name; fails as unread where it may be.
+    pub(super) fn named(&self, name: &str) -> Result<Arc<Bucket>> {
+        let found = self.buckets.named(name);
+        if found.is_err() {
+            self.check_read(&bucket_key(name), || format!("bucket `{name}`"))?;
+        }
+        found
+    }
+
+    /// The same with its gate.
+    fn entry(&self, name: &str) -> Result<Entry> {
+        self.named(name)?;
+        self.buckets.entry(name)
+    }
+
+    /// Fails where an object of the gateway's bucket may be unread (N2).
+    pub(super) fn check_read(&self, key: &str, what: impl FnOnce() -> String) -> Result<()> {
+        self.unread.check(self.caller.home(self.gateway, key), what)
     }
 
     /// Clears what is left of a deleted bucket. One with objects was not deleted (E2): it stays, for whoever looks into it.
@@ -263,7 +345,20 @@ impl EngineStore {
         + Send
         + 'static,
     ) -> Result<Vec<T>> {
-        let calls = self.caller.shards().map(|shard| {
+        self.on_shards(self.caller.shards().collect(), bucket, work).await
+    }
+
+    /// The same on the shelves of these shards.
+    async fn on_shards<T: Send + 'static>(
+        &self,
+        shards: Vec<ShardId>,
+        bucket: BucketId,
+        work: impl Fn(std::rc::Rc<crate::shelf::Shelf>) -> super::caller::ShelfFuture<T>
+        + Clone
+        + Send
+        + 'static,
+    ) -> Result<Vec<T>> {
+        let calls = shards.into_iter().map(|shard| {
             let at = Address { shard, bucket };
             self.caller.on_shelf(at, work.clone())
         });
@@ -311,10 +406,13 @@ impl EngineStore {
         record: Bytes,
         moves: Option<Move>,
     ) -> Result<Arc<Bucket>> {
-        if self.buckets.named(name).is_ok() {
-            return Err(Error::BucketExists { name: name.to_owned() });
+        match self.named(name) {
+            Ok(_) => return Err(Error::BucketExists { name: name.to_owned() }),
+            Err(Error::NoBucket { .. }) => {}
+            Err(error) => return Err(error), // N2
         }
-        let id = fresh(&self.caller, name.to_owned()).await?;
+        let owner = fresh(&self.caller, name.to_owned()).await?;
+        let id = BucketId(owner.stream.get());
         let stored = BucketRecord { id, options, moves, shares_bodies: false, record };
         let (taken, attributes) = (name.to_owned(), stored.encode());
         let change: ChangeKey = Box::new(move |view| match view.newest {
@@ -346,7 +444,7 @@ impl EngineStore {
         changer: Changer<'_>,
         change: ChangeRecord,
     ) -> Result<Arc<Bucket>> {
-        let Entry { gate, .. } = self.buckets.entry(name)?;
+        let Entry { gate, .. } = self.entry(name)?;
         let changing = gate.begin(name, changer, Changed::Record)?;
         let gone = name.to_owned();
         let expects = match changer {
@@ -373,7 +471,7 @@ impl EngineStore {
 
     /// A bucket whose steps are the caller's.
     pub(super) async fn held(&self, name: &str) -> Result<(Entry, OwnedMutexGuard<()>)> {
-        let entry = self.buckets.entry(name)?;
+        let entry = self.entry(name)?;
         let one = Arc::clone(&entry.gate.steps).lock_owned().await;
         match self.buckets.entry(name)? {
             now if now.bucket.id == entry.bucket.id => Ok((now, one)),
@@ -389,6 +487,8 @@ impl EngineStore {
 
     /// Removes a bucket that is empty and where it is taken to be on its way. For who holds its steps.
     pub(super) async fn remove_empty(&self, bucket: &Bucket, moves: Option<&Move>) -> Result<()> {
+        // A shard that cannot be asked may hold some of it; nothing is closed for that.
+        self.unread.check_none(|| format!("objects of bucket `{}`", bucket.name))?;
         let set_closed = async |is_closed| {
             self.on_all(bucket.id, move |shelf| {
                 shelf.set_closed(is_closed);

@@ -24,6 +24,7 @@ impl EngineStore {
 
     /// A bucket as its record says it is.
     pub(super) async fn stored(&self, name: &str) -> Result<Arc<Bucket>> {
+        self.named(name)?;
         let gone = || Error::NoBucket { name: name.to_owned() };
         let version = self.own(&bucket_key(name)).await?.ok_or_else(gone)?;
         let bucket = Arc::new(decode(name, &version)?);

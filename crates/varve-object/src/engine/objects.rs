@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::try_join_all;
+use varve_types::ShardId;
 
 use super::EngineStore;
 use super::body::{EngineWriter, found, staged};
@@ -90,9 +91,19 @@ impl EngineStore {
 
     /// One page of all shelves of a bucket; `at` names the bucket.
     pub(super) async fn pages(&self, at: Address, query: &ListQuery) -> Result<ListPage> {
-        let pages = self.caller.shards().map(|shard| {
+        self.pages_on(self.caller.shards().collect(), at.bucket, query).await
+    }
+
+    /// The same of these shards alone.
+    pub(super) async fn pages_on(
+        &self,
+        shards: Vec<ShardId>,
+        bucket: BucketId,
+        query: &ListQuery,
+    ) -> Result<ListPage> {
+        let pages = shards.into_iter().map(|shard| {
             let query = query.clone();
-            self.caller.on_shelf(Address { shard, ..at }, move |shelf| {
+            self.caller.on_shelf(Address { shard, bucket }, move |shelf| {
                 Box::pin(async move { shelf.list(&query).await })
             })
         });
@@ -140,6 +151,18 @@ fn table_prefix(table: RecordTable) -> &'static str {
 
 #[async_trait]
 impl ObjectStore for EngineStore {
+    fn check_all_read(&self) -> Result<()> {
+        self.unread.check_none(|| "more users and buckets".to_owned())
+    }
+
+    fn check_record_read(&self, table: RecordTable, key: &str) -> Result<()> {
+        self.check_read(&format!("{}{key}", table_prefix(table)), || match table {
+            RecordTable::User => format!("user `{key}`"),
+            RecordTable::AccessKey => format!("access key `{key}`"),
+            RecordTable::Gateway => format!("`{key}` of the S3 gateway"),
+        })
+    }
+
     async fn create_bucket(
         &self,
         name: &str,
@@ -193,7 +216,7 @@ impl ObjectStore for EngineStore {
     }
 
     async fn bucket(&self, name: &str) -> Result<Arc<Bucket>> {
-        self.buckets.named(name)
+        self.named(name)
     }
 
     async fn change_bucket(&self, name: &str, change: ChangeRecord) -> Result<Arc<Bucket>> {
@@ -376,6 +399,7 @@ impl ObjectStore for EngineStore {
     }
 
     async fn record(&self, table: RecordTable, key: &str) -> Result<Option<Bytes>> {
+        self.check_record_read(table, key)?;
         let key = format!("{}{key}", table_prefix(table));
         Ok(self.own(&key).await?.map(|version| version.attributes))
     }
@@ -386,6 +410,7 @@ impl ObjectStore for EngineStore {
         key: &str,
         change: ChangeRecord,
     ) -> Result<Option<Bytes>> {
+        self.check_record_read(table, key)?;
         let decide: ChangeKey = Box::new(move |view| {
             let before = view.newest.as_ref().map(|version| &version.attributes);
             Ok(replaced(view, change(before)?))
@@ -401,7 +426,6 @@ impl ObjectStore for EngineStore {
         limit: usize,
     ) -> Result<Vec<(String, Bytes)>> {
         let prefix = table_prefix(table);
-        let at = Address { shard: varve_types::ShardId(0), bucket: self.gateway };
         let mut query = ListQuery {
             prefix: prefix.to_owned(),
             after: Marker::Key(format!("{prefix}{after}")),
@@ -410,7 +434,7 @@ impl ObjectStore for EngineStore {
         let mut records = Vec::new();
         while records.len() < limit {
             query.limit = (limit - records.len()).min(PAGE);
-            let page = self.pages(at, &query).await?;
+            let page = self.pages_on(self.read_shards(), self.gateway, &query).await?;
             let Some(last) = page.items.last() else { break };
             query.after = Marker::Key(last_key(last));
             let is_last = !page.more;

@@ -8,3 +8,4 @@ mod moves;
 mod reduction;
 mod rig;
 mod twin;
+mod unread;

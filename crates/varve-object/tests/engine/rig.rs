@@ -22,6 +22,13 @@ const SEGMENT_BYTES: u32 = 256 << 10;
 const SEGMENTS: u64 = 600;
 const META_BYTES: u64 = 8 << 20;
 
+/// Where the roots begin, behind the superblocks, and what each of their sides takes.
+const ROOTS: u64 = 4 << 20;
+const ROOT_SLOT_BYTES: u64 = (256 << 10) + 4096;
+
+/// A byte of each side, an empty one too, that its checksum covers.
+const ROOT_COVERED_BYTE: u64 = 44;
+
 /// What outlives a crash.
 #[derive(Clone)]
 struct Disks {
@@ -133,17 +140,36 @@ impl Rig {
         disks.lanes.iter().for_each(|lane| lane.is_stalled.set(false));
         self.run(async move |reactor| work(open(reactor, &disks).await).await)
     }
+
+    /// Why the store does not open.
+    pub(crate) fn refusal(&mut self) -> varve_object::Error {
+        let disks = self.disks.clone();
+        self.run(async move |reactor| {
+            let (_dispatch, links, placement) = open_shards(&reactor, &disks).await;
+            let opened = EngineStore::open(links, placement, options()).await;
+            opened.err().expect("it opens")
+        })
+    }
+
+    /// Turns a bit over in both sides of a shard's root, so that it does not open; done twice it is whole again.
+    pub(crate) fn flip_root(&self, shard: ShardId) {
+        let roots = 1 + u64::from(SHARDS); // That of the pool comes first.
+        for side in 0..2 {
+            let slot = side * roots + 1 + u64::from(shard.0);
+            self.disks.meta.flip_bit(ROOTS + slot * ROOT_SLOT_BYTES + ROOT_COVERED_BYTE, 3);
+        }
+    }
 }
 
-async fn open(reactor: Reactor, disks: &Disks) -> Life {
+/// Opens the shards: the first one's dispatcher, and the ways to all.
+async fn open_shards(reactor: &Reactor, disks: &Disks) -> (Dispatch, PoolLinks, Placement) {
     let options = DriveOptions { discard: false };
     let drive = Drive::open(open_disks(disks), options).await.expect("works");
     let media: Vec<_> =
         (0..SHARDS).map(|shard| drive.media(ShardId(shard)).expect("works")).collect();
     let pool = Pool::open(&media[0]).await.expect("works");
     let placement = Placement::new(pool.placements());
-    let (senders, inboxes): (Vec<_>, Vec<_>) =
-        (0..SHARDS).map(|_| JobSender::new(&reactor)).unzip();
+    let (senders, inboxes): (Vec<_>, Vec<_>) = (0..SHARDS).map(|_| JobSender::new(reactor)).unzip();
     let links = PoolLinks { threads: senders };
     let mut first = None;
     for ((shard, media), inbox) in (0..).map(ShardId).zip(media).zip(inboxes) {
@@ -160,9 +186,17 @@ async fn open(reactor: Reactor, disks: &Disks) -> Life {
         dispatch.add_host(shard, host);
         first.get_or_insert(dispatch);
     }
-    let options = EngineOptions { reduction: Settings::reduction_in, bodies_bytes_max: 6 << 20 };
-    let store = EngineStore::open(links, placement, options).await.expect("works");
-    Life { reactor, store, dispatch: first.expect("works"), lanes: disks.lanes.clone() }
+    (first.expect("works"), links, placement)
+}
+
+fn options() -> EngineOptions {
+    EngineOptions { reduction: Settings::reduction_in, bodies_bytes_max: 6 << 20 }
+}
+
+async fn open(reactor: Reactor, disks: &Disks) -> Life {
+    let (dispatch, links, placement) = open_shards(&reactor, disks).await;
+    let store = EngineStore::open(links, placement, options()).await.expect("works");
+    Life { reactor, store, dispatch, lanes: disks.lanes.clone() }
 }
 
 impl Life {
