@@ -241,6 +241,11 @@ pub(crate) fn shown_bound(number: Option<u64>) -> String {
     number.map_or_else(|| "none".to_owned(), |number| number.to_string())
 }
 
+/// The line below a list that may lack some.
+pub(crate) fn incomplete(reason: Option<&str>) -> String {
+    reason.map_or_else(String::new, |reason| format!("incomplete: {reason}: see `varve status`\n"))
+}
+
 /// How new blocks of a volume or bucket are to be reduced; what is not given stays as it is.
 #[derive(Args, Debug)]
 pub(crate) struct ReductionChange {

@@ -12,7 +12,10 @@ use crate::v1::{
 
 /// The S3 gateway, as the admin API sees it. Changes are durable when their future resolves.
 pub trait ObjectBackend: Send + Sync {
-    /// Up to `limit` users behind `after`, by name.
+    /// Why lists of users and buckets may lack some, if they may.
+    fn incomplete(&self) -> Option<String>;
+
+    /// Up to `limit` users behind `after`, by name, of those that can be read.
     fn users(&self, after: Option<String>, limit: usize) -> AdminFuture<'_, Vec<User>>;
 
     /// One user. `NotFound`.
@@ -33,7 +36,7 @@ pub trait ObjectBackend: Send + Sync {
     /// Deletes an access key. `NotFound`.
     fn delete_key(&self, access_key: String) -> AdminFuture<'_, ()>;
 
-    /// Up to `limit` buckets behind `after`, by name.
+    /// Up to `limit` buckets behind `after`, by name, of those that can be read.
     fn buckets(&self, after: Option<String>, limit: usize) -> AdminFuture<'_, Vec<Bucket>>;
 
     /// One bucket. `NotFound`.

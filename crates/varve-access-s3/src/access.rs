@@ -89,13 +89,19 @@ pub(crate) struct Target<'a> {
 #[async_trait::async_trait]
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        let (_, secret) = self.inner.users.by_key(access_key).ok_or_else(|| {
-            let text = "The AWS Access Key Id you provided does not exist in our records.";
-            let error = s3_error!(InvalidAccessKeyId, "{text}");
-            with_elements(error, &[("AWSAccessKeyId", access_key)])
-        })?;
+        let (_, secret) = signer(&self.inner, access_key)?;
         Ok(SecretKey::from(secret.to_string()))
     }
+}
+
+/// User and secret of an access key.
+pub(crate) fn signer(inner: &Inner, access_key: &str) -> S3Result<(Arc<Known>, Arc<str>)> {
+    let found = inner.users.signer(access_key).map_err(of_store)?;
+    found.ok_or_else(|| {
+        let text = "The AWS Access Key Id you provided does not exist in our records.";
+        let error = s3_error!(InvalidAccessKeyId, "{text}");
+        with_elements(error, &[("AWSAccessKeyId", access_key)])
+    })
 }
 
 impl Caller {
@@ -127,13 +133,7 @@ impl Caller {
 impl S3Access for Access {
     async fn check(&self, cx: &mut S3AccessContext<'_>) -> S3Result<()> {
         let user = match cx.credentials() {
-            Some(credentials) => Some(
-                self.inner
-                    .users
-                    .by_key(&credentials.access_key)
-                    .ok_or_else(|| s3_error!(InvalidAccessKeyId))?
-                    .0,
-            ),
+            Some(credentials) => Some(signer(&self.inner, &credentials.access_key)?.0),
             None => None,
         };
         let verified = cx.extensions_mut().get::<Verified>().cloned();

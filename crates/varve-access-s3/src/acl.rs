@@ -4,6 +4,7 @@ use s3s::dto;
 use s3s::{S3Result, s3_error};
 use varve_object::{Acl, Grant, Grantee, Permission};
 
+use crate::error::of_store;
 use crate::gateway::Inner;
 
 const EVERYONE: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
@@ -104,8 +105,8 @@ fn canned(name: &str, owners: Owners<'_>) -> S3Result<Acl> {
 /// A grantee as `id="…"`; the id of a user may also stand alone, as a principal of a policy may.
 fn grantee_of_header(inner: &Inner, text: &str) -> S3Result<Grantee> {
     let Some((kind, value)) = text.split_once('=') else {
-        let format = |_| s3_error!(InvalidArgument, "Argument format not recognized");
-        return by_id(inner, text.trim()).map_err(format);
+        let format = || s3_error!(InvalidArgument, "Argument format not recognized");
+        return user_of(inner, text.trim())?.ok_or_else(format);
     };
     let value = value.trim().trim_matches('"');
     match kind.trim().to_ascii_lowercase().as_str() {
@@ -116,13 +117,21 @@ fn grantee_of_header(inner: &Inner, text: &str) -> S3Result<Grantee> {
     }
 }
 
+/// A user, if there is one.
+fn user_of(inner: &Inner, id: &str) -> S3Result<Option<Grantee>> {
+    let known = inner.users.known(id).map_err(of_store)?;
+    Ok(known.map(|known| Grantee::User(known.user.id.clone())))
+}
+
 fn by_id(inner: &Inner, id: &str) -> S3Result<Grantee> {
-    let user = inner.users.user(id).ok_or_else(|| s3_error!(InvalidArgument, "Invalid id"))?;
-    Ok(Grantee::User(user.user.id.clone()))
+    user_of(inner, id)?.ok_or_else(|| s3_error!(InvalidArgument, "Invalid id"))
 }
 
 fn by_email(inner: &Inner, email: &str) -> S3Result<Grantee> {
     let user = inner.users.by_email(email);
+    if user.is_none() {
+        inner.store.check_all_read().map_err(of_store)?;
+    }
     let user = user.ok_or_else(|| {
         s3_error!(
             UnresolvableGrantByEmailAddress,

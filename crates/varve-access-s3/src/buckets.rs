@@ -32,8 +32,8 @@ pub struct BucketInfo {
     pub access_log: bool,
     /// How objects written from now on are reduced.
     pub reduction: Reduction,
-    /// What it holds.
-    pub usage: Usage,
+    /// What it holds; none while a shard that may hold some of it cannot be asked.
+    pub usage: Option<Usage>,
     /// Where it is on its way between two pools.
     pub moves: Option<Move>,
 }
@@ -89,9 +89,7 @@ impl Gateway {
     pub async fn create_bucket(&self, new: NewBucket) -> Result<BucketInfo> {
         check_bucket_name(&new.name)?;
         let owner = new.owner.unwrap_or_else(|| self.inner.options.owner.clone());
-        if self.inner.users.get(&owner).is_none() {
-            return Err(Error::NotFound { what: "user", name: owner });
-        }
+        self.inner.users.find(&owner)?;
         let versioned = new.versioning || new.object_lock;
         let settings = Settings {
             acl: Acl::private(&owner),
@@ -118,16 +116,17 @@ impl Gateway {
         self.info(self.inner.store.bucket(name).await?).await
     }
 
-    /// Buckets by name, those after `after`, at most `limit`. Costs a question to all shards for each.
+    /// Buckets by name, those after `after`, at most `limit`, without those that could not be read ([`Self::unread`]). Costs a question to
+    /// all shards for each.
     ///
     /// # Errors
     /// Those of the store.
     pub async fn buckets(&self, after: &str, limit: usize) -> Result<Vec<BucketInfo>> {
         let mut all = Vec::new();
         for bucket in self.inner.store.list_buckets(after, limit).await? {
-            let usage = match self.inner.store.usage(bucket.id).await {
+            let usage = match self.inner.counted(bucket.id).await {
                 // Deleted meanwhile: it was there when the page was taken.
-                Err(varve_object::Error::NoBucket { .. }) => Usage::default(),
+                Err(varve_object::Error::NoBucket { .. }) => Some(Usage::default()),
                 usage => usage?,
             };
             all.push(self.with_usage(bucket, usage)?);
@@ -176,11 +175,11 @@ impl Gateway {
     }
 
     pub(crate) async fn info(&self, bucket: Arc<Bucket>) -> Result<BucketInfo> {
-        let usage = self.inner.store.usage(bucket.id).await?;
+        let usage = self.inner.counted(bucket.id).await?;
         self.with_usage(bucket, usage)
     }
 
-    fn with_usage(&self, bucket: Arc<Bucket>, usage: Usage) -> Result<BucketInfo> {
+    fn with_usage(&self, bucket: Arc<Bucket>, usage: Option<Usage>) -> Result<BucketInfo> {
         let view = self.inner.parsed(bucket)?;
         let settings = &view.settings;
         Ok(BucketInfo {
@@ -216,6 +215,7 @@ fn quota_of(settings: &Settings) -> BucketQuota {
 #[cfg(test)]
 mod tests {
     use varve_object::{MemoryStore, User};
+    use varve_types::ErrorKind;
 
     use super::*;
     use crate::gateway::{Opened, Options};
@@ -240,7 +240,10 @@ mod tests {
         let asked = NewBucket { object_lock: true, quota, ..named("photos") };
         let made = gateway.create_bucket(asked).await.unwrap();
         assert_eq!((made.owner.as_str(), made.versioning), ("owner", Versioning::Enabled));
-        assert_eq!((made.object_lock, made.quota, made.usage), (true, quota, Usage::default()));
+        assert_eq!(
+            (made.object_lock, made.quota, made.usage),
+            (true, quota, Some(Usage::default()))
+        );
         let changed = gateway
             .change_bucket(
                 "photos",
@@ -294,6 +297,58 @@ mod tests {
         gateway.delete_user("ann", true).await.unwrap();
         assert!(gateway.users().by_key(&key.access_key).is_none(), "its key goes with it");
         assert_eq!(gateway.bucket("hers").await.unwrap().owner, "ann");
+    }
+
+    #[tokio::test]
+    async fn what_may_be_unread_is_neither_listed_nor_made_again() {
+        let store = Arc::new(MemoryStore::default());
+        let open = async || {
+            let store = Arc::clone(&store) as Arc<dyn varve_object::ObjectStore>;
+            let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default());
+            opened.await.unwrap().gateway
+        };
+        let before = open().await;
+        assert_eq!(before.unread(), None);
+        for id in ["ann", "lost-user"] {
+            let given = (format!("key-of-{id}"), "12345678".to_owned());
+            let user = User { id: id.to_owned(), ..User::default() };
+            before.users().create_with_key(user, Some(given)).await.unwrap();
+        }
+        for name in ["lost-bucket", "photos"] {
+            before.create_bucket(named(name)).await.unwrap();
+        }
+        // Half of the random keys would be lost, too.
+        store.lose(|name| name.starts_with("lost") || matches!(name.as_bytes()[0], b'A'..b'Q'));
+        let gateway = open().await;
+        assert!(gateway.unread().unwrap().contains("may be on shard 1"));
+        let listed = gateway.buckets("", 10).await.unwrap();
+        assert_eq!(
+            listed.iter().map(|bucket| bucket.name.as_str()).collect::<Vec<_>>(),
+            ["photos"]
+        );
+        let unavailable = |error: Error| {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        };
+        unavailable(gateway.bucket("lost-bucket").await.unwrap_err());
+        unavailable(gateway.create_bucket(named("lost-bucket")).await.unwrap_err());
+        unavailable(gateway.delete_bucket("lost-bucket").await.unwrap_err());
+        let owner = Some("lost-user".to_owned());
+        let asked = NewBucket { owner, ..named("new") };
+        unavailable(gateway.create_bucket(asked).await.unwrap_err());
+        let users = gateway.users();
+        let user = User { id: "lost-user".to_owned(), ..User::default() };
+        unavailable(users.find("lost-user").unwrap_err());
+        unavailable(users.create_with_key(user, None).await.unwrap_err());
+        unavailable(users.create_key("lost-user", None).await.unwrap_err());
+        unavailable(users.delete_key("lost-key").await.unwrap_err());
+        unavailable(gateway.delete_user("ann", true).await.unwrap_err());
+        unavailable(gateway.users_and_keys(None).await.unwrap_err());
+        assert_eq!(users.find("nobody").unwrap_err().to_string(), "no user `nobody`");
+        for _ in 0..20 {
+            let key = users.create_key("ann", None).await.unwrap();
+            assert!(users.by_key(&key.access_key).is_some(), "{}", key.access_key);
+        }
+        assert!(gateway.create_bucket(named("more")).await.is_ok());
     }
 
     #[tokio::test]

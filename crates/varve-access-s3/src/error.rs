@@ -41,6 +41,14 @@ pub enum Error {
         /// Whether it holds another key.
         is_other: bool,
     },
+    /// The sealing key may be where the store could not read, and no access key that it could read shows that the file holds it.
+    #[error("the sealing key is not known, as no access key shows that {} holds it: {unread}", path.display())]
+    KeyUnread {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What could not be read.
+        unread: String,
+    },
     /// No such user or access key.
     #[error("no {what} `{name}`")]
     NotFound {
@@ -87,6 +95,7 @@ impl Error {
             Self::Store(error) => error.kind(),
             Self::File { .. } => ErrorKind::Internal,
             Self::Key { .. } | Self::KeyLost { .. } => ErrorKind::Corrupt,
+            Self::KeyUnread { .. } => ErrorKind::Unavailable,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Exists { .. } => ErrorKind::Exists,
             Self::OwnsBuckets { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
@@ -169,6 +178,7 @@ pub(crate) fn of_store(error: varve_object::Error) -> S3Error {
     let text = match &error {
         E::Locked { .. } => "Access Denied because object protected by object lock.".to_owned(),
         E::NoPart { .. } => NO_PART.to_owned(),
+        E::Unread { .. } => format!("{error}: `varve status` shows its operator what to do"),
         _ => error.to_string(),
     };
     let mut mapped = S3Error::with_message(code, text);

@@ -14,7 +14,7 @@ use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Error, S3Result, s3_error};
 use varve_object::{ChecksumKind, Select};
 
-use crate::access::{Caller, Peer, Target, extra_actions};
+use crate::access::{Caller, Peer, Target, extra_actions, signer};
 use crate::access_log::number;
 use crate::account::Noted;
 use crate::chain;
@@ -180,17 +180,11 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
     };
     let missing =
         || s3_error!(InvalidArgument, "Bucket POST must contain the fields of its signature.");
-    let unknown = |access_key: &str| {
-        let text = "The AWS Access Key Id you provided does not exist in our records.";
-        let error = s3_error!(InvalidAccessKeyId, "{text}");
-        with_elements(error, &[("AWSAccessKeyId", access_key)])
-    };
     let known = match fourth {
         true => {
             let [access_key, date, region, service, end] = scope(fields)?;
             let signature = required(fields, "x-amz-signature")?;
-            let (known, secret) =
-                inner.users.by_key(access_key).ok_or_else(|| unknown(access_key))?;
+            let (known, secret) = signer(inner, access_key)?;
             let mut key = hmac::sign(
                 &hmac::Key::new(hmac::HMAC_SHA256, format!("AWS4{secret}").as_bytes()),
                 date.as_bytes(),
@@ -210,8 +204,7 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
         false => {
             let signature = fields.get("signature").ok_or_else(missing)?;
             let access_key = fields.get("awsaccesskeyid").ok_or_else(missing)?;
-            let (known, secret) =
-                inner.users.by_key(access_key).ok_or_else(|| unknown(access_key))?;
+            let (known, secret) = signer(inner, access_key)?;
             let wrong = || mismatch(access_key, text, signature);
             let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret.as_bytes());
             let bytes = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, signature)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use s3s::S3Result;
-use varve_object::{ObjectStore, Settings};
+use varve_object::{BucketId, ObjectStore, Settings, Usage};
+use varve_types::ErrorKind;
 
 use crate::access_log::AccessLog;
 use crate::body_memory::{BodyMemory, Pressure};
@@ -150,6 +151,12 @@ impl Gateway {
         GatewayFigures { log_lines_dropped, ..self.inner.figures.now() }
     }
 
+    /// Why lists of users and buckets may lack some, if they may.
+    #[must_use]
+    pub fn unread(&self) -> Option<String> {
+        self.inner.store.check_all_read().err().map(|unread| unread.to_string())
+    }
+
     /// Users and their keys.
     pub fn users(&self) -> &Arc<Users> {
         &self.inner.users
@@ -162,6 +169,17 @@ impl Inner {
         let bucket = self.store.bucket(name).await.map_err(of_store)?;
         check_here(&bucket).map_err(of_store)?;
         self.view_of(bucket)
+    }
+
+    /// What a bucket holds; none while a shard that may hold some of it cannot be asked.
+    pub(crate) async fn counted(&self, id: BucketId) -> varve_object::Result<Option<Usage>> {
+        match self.store.usage(id).await {
+            Ok(usage) => Ok(Some(usage)),
+            Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Corrupt) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What was read of a bucket, if that is still here: of one that left and is being deleted, there may be less.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use s3s::{Body, S3ErrorCode};
+use s3s::Body;
+use varve_object::Error;
 
 use crate::gateway::Inner;
 
@@ -52,11 +53,12 @@ pub(crate) async fn answer<B>(inner: &Inner, request: &Request<B>) -> Option<Res
     if asked == Asked::Page {
         return Some(plain(StatusCode::OK, PAGE));
     }
-    let found = tokio::time::timeout(READY_WITHIN, inner.view(bucket)).await;
+    let found = tokio::time::timeout(READY_WITHIN, inner.store.bucket(bucket)).await;
     let is_ready = match found {
         Ok(Ok(_)) => return None, // H1
-        Ok(Err(error)) => *error.code() == S3ErrorCode::NoSuchBucket,
-        Err(_) => false,
+        // Beside a damaged shard, where it may be, the gateway is ready for all the others.
+        Ok(Err(Error::NoBucket { .. } | Error::Unread { .. })) => true,
+        Ok(Err(_)) | Err(_) => false,
     };
     Some(match asked {
         Asked::Ready if !is_ready => plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),

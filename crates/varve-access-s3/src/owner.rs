@@ -7,6 +7,7 @@
 //! O1. The key is durable in the file before it is in the store, so that no crash leaves a user whose key nobody knows: the next start goes on
 //!     with the key of the pending file.
 //! O2. The file is written once. Whoever deletes it, or the key, gets neither back.
+//! O3. Nothing is made while there may be users that could not be read.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ use crate::users::{NewKey, Users, generate};
 const ACCESS: &str = "aws_access_key_id = ";
 const SECRET: &str = "aws_secret_access_key = ";
 
-/// Creates the user `name`, who may do everything, with a key, if there is no user yet.
+/// Creates the user `name`, who may do everything, with a key, if there is no user yet, and none that could not be read (O3).
 ///
 /// # Errors
 /// Those of the store, `File`.
@@ -29,6 +30,9 @@ pub(crate) async fn create(
     name: &str,
     file: Option<&Path>,
 ) -> Result<Option<NewKey>> {
+    if users.check_all_read().is_err() {
+        return Ok(None);
+    }
     let pending = file.map(pending);
     let begun = pending.as_deref().filter(|path| path.exists());
     if users.count() > 0 && begun.is_none() {
@@ -108,6 +112,23 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert!(create(&users(&store).await, "owner", Some(&file)).await.unwrap().is_none());
         assert!(!file.exists());
+    }
+
+    #[tokio::test]
+    async fn nobody_is_made_while_users_may_be_unread() {
+        let memory = Arc::new(MemoryStore::default());
+        let store: Arc<dyn ObjectStore> = Arc::clone(&memory) as Arc<dyn ObjectStore>;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("owner.key");
+        memory.lose(|name| name == "somebody");
+        for is_begun in [false, true] {
+            if is_begun {
+                write(&pending(&file), "owner", &generate()).unwrap();
+            }
+            let users = users(&store).await;
+            assert!(create(&users, "owner", Some(&file)).await.unwrap().is_none());
+            assert!(users.get("owner").is_none() && !file.exists());
+        }
     }
 
     #[tokio::test]

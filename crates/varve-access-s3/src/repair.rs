@@ -20,7 +20,7 @@ use s3s::service::S3Service;
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
-use crate::access::Caller;
+use crate::access::{Caller, signer};
 use crate::front::XML_BYTES_MAX;
 use crate::gateway::Inner;
 use crate::query::query_value;
@@ -81,10 +81,7 @@ impl S3Route for Repair {
 
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         let user = match &request.credentials {
-            Some(credentials) => {
-                let known = self.inner.users.by_key(&credentials.access_key);
-                Some(known.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.0)
-            }
+            Some(credentials) => Some(signer(&self.inner, &credentials.access_key)?.0),
             None => None,
         };
         let verified = request.extensions.get::<Verified>().cloned();

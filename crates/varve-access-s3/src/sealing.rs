@@ -13,6 +13,8 @@
 //! not protect them from whoever has the drives; one in the file alone does, and everything is lost with the file.
 //!
 //! Z1. A key is never made anew where users exist, and is durable where it is kept before anything is sealed with it.
+//! Z2. While records cannot be read, nothing follows from their absence, and nothing is written: the pool's key counts, or the one of the file if it
+//!     opens an access key. No other is used, renewed or made.
 
 use std::path::{Path, PathBuf};
 
@@ -50,8 +52,11 @@ impl KeyPlace {
     /// The key, which is created for a gateway without users. Durable on return.
     ///
     /// # Errors
-    /// `KeyLost`, `Key` for a file or record that holds none, `File`, those of the store.
+    /// `KeyLost`, `KeyUnread` (Z2), `Key` for a file or record that holds none, `File`, those of the store.
     pub async fn load(&self, store: &dyn ObjectStore) -> Result<MasterKey> {
+        if let Err(unread) = store.check_all_read() {
+            return self.load_in_part(store, unread).await;
+        }
         let kept = kept(store).await?;
         let file = read_key(&self.file)?;
         if let Some(key) = kept {
@@ -74,6 +79,26 @@ impl KeyPlace {
         self.keep(store, key).await?; // Z1
         write_key(&self.file, &key)?;
         Ok(MasterKey::of(key))
+    }
+
+    /// The key while records cannot be read (Z2).
+    async fn load_in_part(
+        &self,
+        store: &dyn ObjectStore,
+        unread: varve_object::Error,
+    ) -> Result<MasterKey> {
+        match kept(store).await {
+            Ok(Some(key)) => return Ok(MasterKey::of(key)),
+            Ok(None) | Err(Error::Store(_)) => {}
+            Err(error) => return Err(error),
+        }
+        if let Some(key) = read_key(&self.file)? {
+            let master = MasterKey::of(key);
+            if users::opens_any(store, &master).await? {
+                return Ok(master);
+            }
+        }
+        Err(Error::KeyUnread { path: self.file.clone(), unread: unread.to_string() })
     }
 
     /// The key of the pool counts.
@@ -181,6 +206,7 @@ mod tests {
     use crate::users::Users;
 
     struct Rig {
+        memory: Arc<MemoryStore>,
         store: Arc<dyn ObjectStore>,
         place: KeyPlace,
         _dir: tempfile::TempDir,
@@ -190,7 +216,9 @@ mod tests {
         fn new(in_pool: bool) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let place = KeyPlace { file: dir.path().join("s3.key"), in_pool };
-            Self { store: Arc::new(MemoryStore::default()), place, _dir: dir }
+            let memory = Arc::new(MemoryStore::default());
+            let store = Arc::clone(&memory) as Arc<dyn ObjectStore>;
+            Self { memory, store, place, _dir: dir }
         }
 
         async fn load(&self) -> Result<MasterKey> {
@@ -247,6 +275,44 @@ mod tests {
         assert!(matches!(rig.load().await, Err(Error::KeyLost { is_other: true, .. })));
         std::fs::write(&rig.place.file, "short").unwrap();
         assert!(matches!(rig.load().await, Err(Error::Key { .. })));
+    }
+
+    #[tokio::test]
+    async fn no_key_is_made_or_renewed_while_users_may_be_unread() {
+        for in_pool in [false, true] {
+            let rig = Rig::new(in_pool);
+            rig.memory.lose(|name| name == "bob");
+            write_key(&rig.place.renewed(), &new_key()).unwrap();
+            for file in [None, Some([1; KEY_LEN])] {
+                if let Some(key) = file {
+                    write_key(&rig.place.file, &key).unwrap();
+                }
+                assert!(matches!(rig.load().await, Err(Error::KeyUnread { .. })));
+                assert_eq!(read_key(&rig.place.file).unwrap(), file);
+                assert!(rig.place.renewed().exists());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_key_is_used_that_the_pool_has_or_an_access_key_proves() {
+        for in_pool in [false, true] {
+            let rig = Rig::new(in_pool);
+            rig.add_user().await;
+            let key = read_key(&rig.place.file).unwrap();
+            rig.memory.lose(|name| name == "sealing-key");
+            assert_eq!(rig.users().await.keys("ann").len(), 1);
+            write_key(&rig.place.file, &[1; KEY_LEN]).unwrap();
+            assert!(matches!(rig.load().await, Err(Error::KeyUnread { .. })));
+            rig.memory.lose(|name| name == "bob");
+            let loaded = rig.load().await;
+            assert_eq!(loaded.is_ok(), in_pool, "the pool's key needs no proof");
+            std::fs::remove_file(&rig.place.file).unwrap();
+            assert_eq!(rig.load().await.is_ok(), in_pool);
+            assert!(!rig.place.file.exists(), "nothing is written");
+            write_key(&rig.place.file, &key.unwrap()).unwrap();
+            assert_eq!(rig.users().await.keys("ann").len(), 1);
+        }
     }
 
     #[tokio::test]

@@ -1,4 +1,6 @@
 //! Users and their access keys: in memory as a whole, replaced as a whole by each change, durable in the store before that.
+//!
+//! U1. Who is not known, and may be where the store could not read, is neither said not to exist nor created.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -19,6 +21,8 @@ pub(crate) const USERS_MAX: usize = 100_000;
 const TEXT_BYTES_MAX: usize = 256;
 /// Longest record of a user, in bytes.
 const RECORD_BYTES_MAX: usize = 64 << 10;
+/// Random keys tried for one whose record can be kept: beside a damaged shard of two, every second one.
+const KEYS_TRIED_MAX: usize = 64;
 /// Lengths of secrets made elsewhere, in characters.
 const SECRET_LENS: RangeInclusive<usize> = 8..=128;
 
@@ -112,7 +116,7 @@ impl Users {
         user: User,
         given: Option<(String, String)>,
     ) -> Result<NewKey> {
-        let key = given.unwrap_or_else(generate);
+        let key = given.unwrap_or_else(|| self.generate());
         self.check_key(&key)?;
         let id = user.id.clone();
         self.create(user).await?;
@@ -122,7 +126,7 @@ impl Users {
     /// Makes a user, now. Durable on return.
     ///
     /// # Errors
-    /// `Exists`, `Invalid` for names or policies that make no sense, those of the store.
+    /// `Exists`, `Invalid` for names or policies that make no sense, those of the store: `Unread` where the user may exist (U1).
     pub async fn create(&self, mut user: User) -> Result<()> {
         check_name(&user.id)?;
         check_text("name", &user.name)?;
@@ -134,7 +138,7 @@ impl Users {
             return Err(Error::Invalid { what: format!("{USERS_MAX} users are the most") });
         }
         let (id, taken) = (user.id.clone(), Error::Exists { what: "user", name: user.id.clone() });
-        if self.snapshot().users.contains_key(&id) {
+        if self.known(&id)?.is_some() {
             return Err(taken);
         }
         let record = user.encode();
@@ -150,7 +154,7 @@ impl Users {
     /// `NotFound`, `Invalid`, those of the store.
     pub async fn change(&self, id: &str, change: impl FnOnce(&mut User)) -> Result<()> {
         let _one = self.changes.lock().await;
-        let mut user = self.user(id).ok_or_else(|| no_user(id))?.user.clone();
+        let mut user = self.find(id)?;
         let before = user.policy.clone();
         change(&mut user);
         id.clone_into(&mut user.id);
@@ -167,10 +171,11 @@ impl Users {
     /// Deletes a user with its keys. Its buckets stay, and belong to nobody until a user of that id is made again.
     ///
     /// # Errors
-    /// `NotFound`, those of the store.
+    /// `NotFound`, those of the store: `Unread` where keys may exist that would outlive it.
     pub async fn delete(&self, id: &str) -> Result<()> {
         let _one = self.changes.lock().await;
-        self.user(id).ok_or_else(|| no_user(id))?;
+        self.find(id)?;
+        self.check_all_read()?;
         for KeyInfo { access_key, .. } in self.keys(id) {
             self.store
                 .change_record(RecordTable::AccessKey, &access_key, Box::new(|_| Ok(None)))
@@ -185,9 +190,9 @@ impl Users {
     /// # Errors
     /// `NotFound` for the user, `Exists` for the key, `Invalid`, those of the store.
     pub async fn create_key(&self, user: &str, given: Option<(String, String)>) -> Result<NewKey> {
-        let key = given.unwrap_or_else(generate);
+        let key = given.unwrap_or_else(|| self.generate());
         let _one = self.changes.lock().await;
-        self.user(user).ok_or_else(|| no_user(user))?;
+        self.find(user)?;
         self.check_key(&key)?;
         let (access_key, secret_key) = key;
         let sealed = self.master.seal(&context(&access_key), secret_key.as_bytes());
@@ -208,6 +213,7 @@ impl Users {
     pub async fn delete_key(&self, access_key: &str) -> Result<()> {
         let _one = self.changes.lock().await;
         if !self.snapshot().keys.contains_key(access_key) {
+            self.store.check_record_read(RecordTable::AccessKey, access_key)?;
             return Err(Error::NotFound { what: "access key", name: access_key.to_owned() });
         }
         self.store
@@ -222,6 +228,7 @@ impl Users {
     /// `Invalid` for what could not be loaded, and keys of no user; those of the store.
     pub(crate) async fn add_stored(&self, all: StoredUsers) -> Result<AddedUsers> {
         let _one = self.changes.lock().await;
+        self.check_all_read()?;
         let mut added = AddedUsers::default();
         for (id, record) in &all.users {
             self.check_stored_user(id, record)?;
@@ -322,6 +329,15 @@ impl Users {
     }
 
     /// A user.
+    ///
+    /// # Errors
+    /// `NotFound`, `Unread` (U1).
+    pub fn find(&self, id: &str) -> Result<User> {
+        let known = self.known(id)?;
+        known.map(|known| known.user.clone()).ok_or_else(|| no_user(id))
+    }
+
+    /// A user, if it is known.
     pub fn get(&self, id: &str) -> Option<User> {
         self.user(id).map(|known| known.user.clone())
     }
@@ -349,7 +365,30 @@ impl Users {
         if self.snapshot().keys.contains_key(access_key) {
             return Err(Error::Exists { what: "access key", name: access_key.clone() });
         }
-        Ok(())
+        Ok(self.store.check_record_read(RecordTable::AccessKey, access_key)?)
+    }
+
+    /// A random pair whose record can be kept.
+    fn generate(&self) -> (String, String) {
+        let can_be_kept = |(access_key, _): &(String, String)| {
+            self.store.check_record_read(RecordTable::AccessKey, access_key).is_ok()
+        };
+        let mut pairs = std::iter::repeat_with(generate).take(KEYS_TRIED_MAX);
+        pairs.find(can_be_kept).unwrap_or_else(generate)
+    }
+
+    /// Fails with `Unread` when there may be users or keys that are not known.
+    pub(crate) fn check_all_read(&self) -> Result<()> {
+        Ok(self.store.check_all_read()?)
+    }
+
+    /// A user, if there is one; fails with `Unread` where there may be (U1).
+    pub(crate) fn known(&self, id: &str) -> varve_object::Result<Option<Arc<Known>>> {
+        let known = self.user(id);
+        if known.is_none() {
+            self.store.check_record_read(RecordTable::User, id)?;
+        }
+        Ok(known)
     }
 
     pub(crate) fn user(&self, id: &str) -> Option<Arc<Known>> {
@@ -364,11 +403,26 @@ impl Users {
             .cloned()
     }
 
-    /// User and secret of an access key.
-    pub(crate) fn by_key(&self, access_key: &str) -> Option<(Arc<Known>, Arc<str>)> {
+    /// User and secret of an access key, if there is one; fails with `Unread` where there may be (U1).
+    pub(crate) fn signer(
+        &self,
+        access_key: &str,
+    ) -> varve_object::Result<Option<(Arc<Known>, Arc<str>)>> {
         let snapshot = self.snapshot();
-        let key = snapshot.keys.get(access_key)?;
-        Some((Arc::clone(snapshot.users.get(&key.user)?), Arc::clone(&key.secret)))
+        let Some(key) = snapshot.keys.get(access_key) else {
+            self.store.check_record_read(RecordTable::AccessKey, access_key)?;
+            return Ok(None);
+        };
+        let Some(known) = snapshot.users.get(&key.user) else {
+            self.store.check_record_read(RecordTable::User, &key.user)?;
+            return Ok(None);
+        };
+        Ok(Some((Arc::clone(known), Arc::clone(&key.secret))))
+    }
+
+    /// The same, if they are known.
+    pub(crate) fn by_key(&self, access_key: &str) -> Option<(Arc<Known>, Arc<str>)> {
+        self.signer(access_key).ok().flatten()
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
@@ -413,6 +467,15 @@ pub(crate) async fn exist(store: &dyn ObjectStore) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether `master` opens the secret of any access key.
+pub(crate) async fn opens_any(store: &dyn ObjectStore, master: &MasterKey) -> Result<bool> {
+    let keys = records(store, RecordTable::AccessKey).await?;
+    Ok(keys.iter().any(|(access_key, record)| {
+        AccessKey::decode(record)
+            .is_ok_and(|key| master.open(&context(access_key), &key.sealed).is_some())
+    }))
 }
 
 /// Access keys whose secrets do not open with `master`.

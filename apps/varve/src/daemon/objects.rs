@@ -21,6 +21,9 @@ use varve_types::ErrorKind;
 
 use crate::daemon::moves::{shown_move, wanted_move};
 
+/// What to do where users and buckets cannot be read.
+pub(crate) const UNREAD: &str = "`varve check` says what is damaged, and `varve salvage` copies out what can be read; start the daemon again once the shard is whole";
+
 /// Objects in this daemon.
 pub(crate) enum Objects {
     /// S3 is not asked for.
@@ -53,6 +56,10 @@ impl Objects {
             Self::Failed { why, hint, is_trouble: true } => {
                 let hint = hint.as_ref().map_or_else(String::new, |hint| format!("; try: {hint}"));
                 Some(format!("S3 is not served: {why}{hint}"))
+            }
+            Self::On(GatewayAdmin { gateway, .. }) => {
+                let unread = gateway.unread()?;
+                Some(format!("S3 is served in part: {unread}; try: {UNREAD}"))
             }
             _ => None,
         }
@@ -109,6 +116,7 @@ fn refused(error: &s3::Error) -> Error {
         s3::Error::Store(StoreError::BucketNotEmpty { .. }) => {
             "delete its objects with an S3 client first, all versions and delete markers too"
         }
+        s3::Error::Store(StoreError::Unread { .. }) => UNREAD,
         s3::Error::NotFound { what: "user", .. } => "`varve user list` shows them",
         s3::Error::Store(error) if error.kind() == ErrorKind::NotFound => {
             "`varve bucket list` shows them"
@@ -128,7 +136,7 @@ fn text(value: String) -> Option<String> {
     Some(value).filter(|value| !value.is_empty())
 }
 
-fn user_of(user: s3::User, keys: Vec<KeyInfo>) -> User {
+fn user_of(user: s3::User, keys: Vec<KeyInfo>, keys_incomplete: bool) -> User {
     let key =
         |key: KeyInfo| AccessKey { access_key: key.access_key, created_unix_ms: key.created_ms };
     User {
@@ -141,10 +149,12 @@ fn user_of(user: s3::User, keys: Vec<KeyInfo>) -> User {
         quota_buckets: limit(user.quota_buckets),
         created_unix_ms: user.created_ms,
         access_keys: keys.into_iter().map(key).collect(),
+        keys_incomplete,
     }
 }
 
 fn bucket_of(bucket: BucketInfo) -> Bucket {
+    let usage = bucket.usage.unwrap_or_default();
     Bucket {
         name: bucket.name,
         id: bucket.id,
@@ -155,8 +165,9 @@ fn bucket_of(bucket: BucketInfo) -> Bucket {
             s3::Versioning::Suspended => BucketVersioning::Suspended,
         },
         object_lock: bucket.object_lock,
-        objects: bucket.usage.objects,
-        object_bytes: bucket.usage.bytes,
+        objects: usage.objects,
+        object_bytes: usage.bytes,
+        usage_unknown: bucket.usage.is_none(),
         quota_bytes: limit(bucket.quota.bytes),
         quota_objects: limit(bucket.quota.objects),
         access_log: bucket.access_log,
@@ -175,16 +186,20 @@ fn key_of(key: s3::NewKey) -> NewKey {
 impl GatewayAdmin {
     fn user_now(&self, name: &str) -> Result<User> {
         let users = self.gateway.users();
-        let found = users.get(name).map(|user| user_of(user, users.keys(name)));
-        let absent = || s3::Error::NotFound { what: "user", name: name.to_owned() };
-        found.ok_or_else(|| refused(&absent()))
+        let user = users.find(name).map_err(|error| refused(&error))?;
+        Ok(user_of(user, users.keys(name), self.incomplete().is_some()))
     }
 }
 
 impl ObjectBackend for GatewayAdmin {
+    fn incomplete(&self) -> Option<String> {
+        self.gateway.unread()
+    }
+
     fn users(&self, after: Option<String>, limit: usize) -> AdminFuture<'_, Vec<User>> {
         let page = self.gateway.users().page(&after.unwrap_or_default(), limit);
-        let users = page.into_iter().map(|(user, keys)| user_of(user, keys));
+        let is_incomplete = self.incomplete().is_some();
+        let users = page.into_iter().map(|(user, keys)| user_of(user, keys, is_incomplete));
         Box::pin(std::future::ready(Ok(users.collect())))
     }
 

@@ -21,7 +21,7 @@ use crate::config::{S3Listen, Settings};
 use crate::daemon::descriptors;
 use crate::daemon::front::S3Socket;
 use crate::daemon::links::S3Client;
-use crate::daemon::objects::{GatewayAdmin, Objects};
+use crate::daemon::objects::{GatewayAdmin, Objects, UNREAD};
 use crate::failure::{Failure, Result};
 
 /// File of the data directory with the key that secrets are sealed with.
@@ -217,13 +217,16 @@ impl Serving {
                 reduction: BucketSettings::reduction_in,
                 bodies_bytes_max: settings.object_bodies_bytes(),
             };
-            let store = EngineStore::open(links.0, links.1, objects)
-                .await
-                .map_err(|error| failed(&error))?;
+            let store = EngineStore::open(links.0, links.1, objects).await;
+            let store = store.map_err(|error| match error {
+                varve_object::Error::Unread { .. } => failed(&error).hint(UNREAD),
+                _ => failed(&error),
+            })?;
             let store: Arc<dyn ObjectStore> = Arc::new(store);
             let place = key_place(settings);
             let key = place.load(&*store).await.map_err(|error| match error {
                 varve_access_s3::Error::KeyLost { .. } => failed(&error).hint(KEY_LOST),
+                varve_access_s3::Error::KeyUnread { .. } => failed(&error).hint(UNREAD),
                 _ => failed(&error),
             })?;
             let opened =

@@ -82,6 +82,7 @@ impl State {
             quota_buckets: spec.quota_buckets.filter(|buckets| *buckets > 0),
             created_unix_ms: CREATED_UNIX_MS,
             access_keys: Vec::new(),
+            keys_incomplete: false,
         };
         self.users.insert(name.clone(), user);
         self.create_key(&name, CreateKey { access_key, secret_key })
@@ -166,6 +167,7 @@ impl State {
             object_lock,
             objects,
             object_bytes: objects << 20,
+            usage_unknown: false,
             quota_bytes: spec.quota_bytes.filter(|bytes| *bytes > 0),
             quota_objects: spec.quota_objects.filter(|objects| *objects > 0),
             access_log: false,
@@ -250,6 +252,10 @@ impl MemoryObjects {
 }
 
 impl ObjectBackend for MemoryObjects {
+    fn incomplete(&self) -> Option<String> {
+        None
+    }
+
     fn users(&self, after: Option<String>, limit: usize) -> AdminFuture<'_, Vec<User>> {
         ready(Ok(page(&self.lock().users, after, limit)))
     }

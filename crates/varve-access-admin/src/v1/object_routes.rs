@@ -22,12 +22,12 @@ pub(super) async fn users(
     let query = query_in(query)?;
     let limit = checked_limit(query.limit)?;
     // One more tells whether there is a next page.
-    let found = api.backend.objects()?.users(query.after, limit + 1);
-    let mut users = api.within_limit(found).await?;
+    let objects = api.backend.objects()?;
+    let mut users = api.within_limit(objects.users(query.after, limit + 1)).await?;
     let more = users.len() > limit;
     users.truncate(limit);
     let next = if more { users.last().map(|user| user.name.clone()) } else { None };
-    Ok(Json(UserPage { users, next }))
+    Ok(Json(UserPage { users, next, incomplete: objects.incomplete() }))
 }
 
 pub(super) async fn user(State(api): State<Api>, name: NamePath) -> Result<Json<User>> {
@@ -123,12 +123,12 @@ pub(super) async fn buckets(
 ) -> Result<Json<BucketPage>> {
     let query = query_in(query)?;
     let limit = checked_limit(query.limit)?;
-    let found = api.backend.objects()?.buckets(query.after, limit + 1);
-    let mut buckets = api.within_limit(found).await?;
+    let objects = api.backend.objects()?;
+    let mut buckets = api.within_limit(objects.buckets(query.after, limit + 1)).await?;
     let more = buckets.len() > limit;
     buckets.truncate(limit);
     let next = if more { buckets.last().map(|bucket| bucket.name.clone()) } else { None };
-    Ok(Json(BucketPage { buckets, next }))
+    Ok(Json(BucketPage { buckets, next, incomplete: objects.incomplete() }))
 }
 
 pub(super) async fn bucket(State(api): State<Api>, name: NamePath) -> Result<Json<Bucket>> {

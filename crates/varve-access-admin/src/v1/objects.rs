@@ -34,6 +34,9 @@ pub struct User {
     pub created_unix_ms: u64,
     /// Its access keys, in order.
     pub access_keys: Vec<AccessKey>,
+    /// Whether it may have more access keys, on a shard that is damaged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keys_incomplete: bool,
 }
 
 /// The public half of an access key.
@@ -53,6 +56,9 @@ pub struct UserPage {
     /// Where the next page begins: pass it as `after`. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Why there may be users that no page lists: a shard is damaged. Absent where all are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 /// A user to be made, with an access key.
@@ -150,6 +156,9 @@ pub struct Bucket {
     pub objects: u64,
     /// Sum of their sizes in bytes, before reduction.
     pub object_bytes: u64,
+    /// Whether `objects` and `object_bytes` are not known, and 0, as a shard that may hold some is damaged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub usage_unknown: bool,
     /// Most bytes; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_bytes: Option<u64>,
@@ -194,6 +203,9 @@ pub struct BucketPage {
     /// Where the next page begins: pass it as `after`. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Why there may be buckets that no page lists: a shard is damaged. Absent where all are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 /// A bucket to be made.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::{Method, Request, StatusCode};
-use s3s::Body;
+use s3s::{Body, S3ErrorCode};
 use varve_object::{Document, MemoryStore};
 
+use super::signer;
 use crate::buckets::NewBucket;
 use crate::front::{Front, Rate};
 use crate::gateway::{Gateway, Options};
@@ -20,7 +21,10 @@ const POLICY: &str = r#"{"Version": "2012-10-17", "Statement": [
      "Condition": {"StringLike": {"s3:prefix": "pub/open/*"}}}]}"#;
 
 async fn front(bucket: &str) -> (Front, Gateway) {
-    let store = Arc::new(MemoryStore::default());
+    front_over(Arc::default(), bucket).await
+}
+
+async fn front_over(store: Arc<MemoryStore>, bucket: &str) -> (Front, Gateway) {
     let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
     let gateway = opened.unwrap().gateway;
     let named = NewBucket { name: bucket.to_owned(), ..NewBucket::default() };
@@ -76,4 +80,28 @@ async fn health_is_told_to_everybody_unless_a_bucket_has_the_name() {
     assert_eq!(ask(&other, Method::GET, "/", "*/*").await.0, StatusCode::FORBIDDEN);
     let (same, _gateway) = front("health").await;
     assert_eq!(ask(&same, Method::GET, "/health/live", "*/*").await.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn what_may_be_on_a_damaged_shard_is_unavailable_and_not_missing() {
+    let store = Arc::new(MemoryStore::default());
+    let (front, gateway) = front_over(Arc::clone(&store), "data").await;
+    store.lose(|name| name.starts_with("lost") || name == "health");
+    for method in [Method::GET, Method::PUT, Method::DELETE] {
+        let (status, text) = ask(&front, method, "/lost/key", "*/*").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+        assert!(text.contains("<Code>ServiceUnavailable</Code>"), "{text}");
+        assert!(text.contains("bucket `lost` may be on shard 1") && text.contains("varve status"));
+    }
+    for (uri, wanted) in [
+        ("/other/key", StatusCode::NOT_FOUND),
+        ("/data/pub/open/none", StatusCode::NOT_FOUND),
+        ("/health/ready", StatusCode::OK),
+        ("/minio/health/ready", StatusCode::OK),
+    ] {
+        assert_eq!(ask(&front, Method::GET, uri, "*/*").await.0, wanted, "{uri}");
+    }
+    let refused = |key: &str| signer(&gateway.inner, key).err().map(|error| error.code().clone());
+    assert_eq!(refused("lost-key"), Some(S3ErrorCode::ServiceUnavailable));
+    assert_eq!(refused("other"), Some(S3ErrorCode::InvalidAccessKeyId));
 }

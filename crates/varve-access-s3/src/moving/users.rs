@@ -63,6 +63,7 @@ impl Gateway {
                 return Err(Error::Invalid { what: format!("no page ends with `{place}`") });
             }
         };
+        self.inner.store.check_all_read()?;
         let found = self.inner.store.list_records(table, name, PAGE).await?;
         let (mut records, mut bytes, mut is_whole) = (Vec::new(), 0, found.len() < PAGE);
         for (name, record) in found {

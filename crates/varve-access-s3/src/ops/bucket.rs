@@ -147,6 +147,7 @@ pub(crate) async fn all_of_owner(
     inner: &Inner,
     owner: &str,
 ) -> varve_object::Result<Vec<varve_object::BucketId>> {
+    inner.store.check_all_read()?;
     let (mut after, mut ids) = (String::new(), Vec::new());
     loop {
         let page = inner.store.list_buckets(&after, PAGE_MAX).await?;
@@ -203,20 +204,25 @@ pub(crate) async fn head(
     request: S3Request<HeadBucketInput>,
 ) -> Answer<HeadBucketOutput> {
     let view = inner.view(&request.input.bucket).await?;
-    let usage = inner.store.usage(view.id()).await.map_err(of_store)?;
+    let usage = inner.counted(view.id()).await.map_err(of_store)?;
     let mut response = S3Response::new(HeadBucketOutput {
         bucket_region: Some(inner.options.region.clone()),
         ..HeadBucketOutput::default()
     });
     let most = inner.users.user(view.owner()).map_or(0, |known| known.user.quota_buckets);
     let quota = |most: u64| if most == 0 { "-1".to_owned() } else { most.to_string() };
-    for (name, value) in [
-        ("x-rgw-object-count", usage.objects.to_string()),
-        ("x-rgw-bytes-used", usage.bytes.to_string()),
+    let held = usage.map(|usage| {
+        [
+            ("x-rgw-object-count", usage.objects.to_string()),
+            ("x-rgw-bytes-used", usage.bytes.to_string()),
+        ]
+    });
+    let quotas = [
         ("x-rgw-quota-max-buckets", if most == 0 { "1000".to_owned() } else { most.to_string() }),
         ("x-rgw-quota-bucket-size", quota(view.settings.quota_bytes)),
         ("x-rgw-quota-bucket-objects", quota(view.settings.quota_objects)),
-    ] {
+    ];
+    for (name, value) in held.into_iter().flatten().chain(quotas) {
         if let Ok(value) = value.parse() {
             response.headers.insert(name, value);
         }
@@ -240,6 +246,7 @@ pub(crate) async fn list(
     inner: &Inner,
     mut request: S3Request<ListBucketsInput>,
 ) -> Answer<ListBucketsOutput> {
+    inner.store.check_all_read().map_err(of_store)?; // No list is better than one that looks whole.
     let origin = Origin::of(&mut request);
     let input = request.input;
     let most = match input.max_buckets {

@@ -1,5 +1,7 @@
 //! Configurations of buckets: what clients put is checked, kept as they wrote it, and given back.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use s3s::dto::*;
 use s3s::{S3Request, S3Result, s3_error};
@@ -9,7 +11,7 @@ use super::{Answer, Origin, answer};
 use crate::acl::{self, AclHeaders};
 use crate::bucket_view::{PublicAccess, to_xml};
 use crate::cors::is_of_name;
-use crate::error::{invalid_argument, named};
+use crate::error::{invalid_argument, named, of_store};
 use crate::gateway::Inner;
 use crate::given::asked_acl;
 use crate::lifecycle;
@@ -235,16 +237,32 @@ pub(crate) async fn put_policy(
 ) -> Answer<PutBucketPolicyOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
-    let policy = Policy::parse_for_bucket(input.policy.as_bytes(), &input.bucket);
-    let policy = policy.and_then(|policy| {
-        policy.check(|id| id.ends_with(":root") || inner.users.user(id).is_some()).map(|()| policy)
-    });
-    let policy = policy.map_err(|what| s3_error!(MalformedPolicy, "{what}"))?;
+    let policy = checked_policy(inner, &input)?;
     if view.public_access.block_policy && policy.is_public() {
         return Err(s3_error!(AccessDenied, "Public policies are blocked"));
     }
     put(inner, &input.bucket, Document::Policy, Bytes::from(input.policy)).await?;
     answer(PutBucketPolicyOutput {})
+}
+
+/// A policy whose principals there are.
+fn checked_policy(inner: &Inner, input: &PutBucketPolicyInput) -> S3Result<Policy> {
+    let unread = RefCell::new(None);
+    let is_known = |id: &str| {
+        let known = inner.users.known(id);
+        known.map(|known| known.is_some()).unwrap_or_else(|error| {
+            unread.replace(Some(error));
+            false
+        })
+    };
+    let is_user = |id: &str| id.ends_with(":root") || is_known(id);
+    let policy = Policy::parse_for_bucket(input.policy.as_bytes(), &input.bucket);
+    let checked = policy.and_then(|policy| policy.check(is_user).map(|()| policy));
+    match (checked, unread.into_inner()) {
+        (Ok(policy), _) => Ok(policy),
+        (Err(_), Some(error)) => Err(of_store(error)),
+        (Err(what), None) => Err(s3_error!(MalformedPolicy, "{what}")),
+    }
 }
 
 pub(crate) async fn delete_policy(

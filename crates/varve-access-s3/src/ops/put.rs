@@ -163,6 +163,7 @@ pub(crate) async fn check_quota(inner: &Inner, view: &BucketView, more: u64) -> 
             return Err(refused(&view.bucket.name));
         }
     }
+    // That of an owner who cannot be read bounds nothing meanwhile: clients of a bucket that is whole are not refused for it.
     let quota = inner.users.user(view.owner()).map_or(0, |known| known.user.quota_bytes);
     if quota > 0
         && super::bucket::bytes_of_owner(inner, view.owner()).await?.saturating_add(more) > quota

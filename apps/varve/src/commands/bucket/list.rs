@@ -20,20 +20,25 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let mut buckets = Vec::new();
+        let (mut buckets, mut incomplete) = (Vec::new(), None);
         let mut path = "/v1/buckets".to_owned();
         loop {
             let page = client.get::<BucketPage>(&path)?.value;
             buckets.extend(page.buckets);
+            incomplete = incomplete.or(page.incomplete);
             match page.next {
                 Some(after) => path = format!("/v1/buckets?after={}", percent_encoded(&after)),
                 None => break,
             }
         }
         if self.format.json {
-            return Ok(format!("{:#}\n", json!({ "buckets": buckets })));
+            let mut list = json!({ "buckets": buckets });
+            if let Some(reason) = incomplete {
+                list["incomplete"] = reason.into();
+            }
+            return Ok(format!("{list:#}\n"));
         }
-        if buckets.is_empty() {
+        if buckets.is_empty() && incomplete.is_none() {
             return Ok("no buckets; create one with `varve bucket create NAME`\n".to_owned());
         }
         let rows: Vec<Vec<String>> = buckets.iter().map(row).collect();
@@ -47,16 +52,17 @@ impl List {
             ("COMPRESSION", Align::Left),
             ("CREATED", Align::Right),
         ];
-        Ok(table::columns(&header, &rows))
+        Ok(table::columns(&header, &rows) + &cli::incomplete(incomplete.as_deref()))
     }
 }
 
 fn row(bucket: &v1::Bucket) -> Vec<String> {
+    let counted = |count: String| if bucket.usage_unknown { "?".to_owned() } else { count };
     vec![
         bucket.name.clone(),
         bucket.owner.clone(),
-        bucket.objects.to_string(),
-        ByteCount(bucket.object_bytes).to_string(),
+        counted(bucket.objects.to_string()),
+        counted(ByteCount(bucket.object_bytes).to_string()),
         cli::shown_quota(bucket.quota_bytes),
         bucket.dedup.to_string(),
         bucket.compression.to_string(),

@@ -35,12 +35,16 @@ fn properties(bucket: v1::Bucket) -> Vec<(&'static str, String)> {
         BucketVersioning::Suspended => "suspended",
     };
     let moves = bucket.moves.as_ref().map(on_its_way);
+    let counted = |count: String| match bucket.usage_unknown {
+        true => "unknown: a shard that may hold some is damaged".to_owned(),
+        false => count,
+    };
     let mut pairs = vec![
         ("bucket", bucket.name),
         ("id", bucket.id.to_string()),
         ("owner", bucket.owner),
-        ("objects", bucket.objects.to_string()),
-        ("size", ByteCount(bucket.object_bytes).to_string()),
+        ("objects", counted(bucket.objects.to_string())),
+        ("size", counted(ByteCount(bucket.object_bytes).to_string())),
         ("quota", cli::shown_quota(bucket.quota_bytes)),
         ("object limit", cli::shown_bound(bucket.quota_objects)),
         ("versioning", versioning.to_owned()),

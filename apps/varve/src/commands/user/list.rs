@@ -19,20 +19,25 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let mut users = Vec::new();
+        let (mut users, mut incomplete) = (Vec::new(), None);
         let mut path = "/v1/users".to_owned();
         loop {
             let page = client.get::<UserPage>(&path)?.value;
             users.extend(page.users);
+            incomplete = incomplete.or(page.incomplete);
             match page.next {
                 Some(after) => path = format!("/v1/users?after={}", percent_encoded(&after)),
                 None => break,
             }
         }
         if self.format.json {
-            return Ok(format!("{:#}\n", json!({ "users": users })));
+            let mut list = json!({ "users": users });
+            if let Some(reason) = incomplete {
+                list["incomplete"] = reason.into();
+            }
+            return Ok(format!("{list:#}\n"));
         }
-        if users.is_empty() {
+        if users.is_empty() && incomplete.is_none() {
             return Ok("no users; make one with `varve user create NAME`\n".to_owned());
         }
         let rows: Vec<Vec<String>> = users.iter().map(row).collect();
@@ -45,7 +50,7 @@ impl List {
             ("BUCKET LIMIT", Align::Right),
             ("CREATED", Align::Right),
         ];
-        Ok(table::columns(&header, &rows))
+        Ok(table::columns(&header, &rows) + &cli::incomplete(incomplete.as_deref()))
     }
 }
 
@@ -54,7 +59,7 @@ fn row(user: &v1::User) -> Vec<String> {
         user.name.clone(),
         yes_no(user.admin),
         yes_no(user.policy.is_some()),
-        user.access_keys.len().to_string(),
+        format!("{}{}", user.access_keys.len(), if user.keys_incomplete { "+" } else { "" }),
         cli::shown_quota(user.quota_bytes),
         cli::shown_bound(user.quota_buckets),
         age::since(user.created_unix_ms),

@@ -19,6 +19,9 @@ pub(crate) struct Show {
     format: Format,
 }
 
+/// Where some of a user's keys may be missing.
+pub(super) const MORE_KEYS: &str = "there may be some on a damaged shard";
+
 impl Show {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let answer = client.get::<v1::User>(&user_path(&self.name))?;
@@ -44,6 +47,9 @@ fn properties(user: v1::User) -> Vec<(&'static str, String)> {
     for key in user.access_keys {
         let made = age::since(key.created_unix_ms);
         pairs.push(("access key", format!("{}, {made}", key.access_key)));
+    }
+    if user.keys_incomplete {
+        pairs.push(("more keys", MORE_KEYS.to_owned()));
     }
     pairs
 }

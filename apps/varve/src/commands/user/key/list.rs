@@ -5,8 +5,9 @@ use serde_json::json;
 use varve_access_admin::v1;
 
 use crate::age;
-use crate::cli::Format;
+use crate::cli::{self, Format};
 use crate::client::{Client, user_path};
+use crate::commands::user::show::MORE_KEYS;
 use crate::failure::Result;
 use crate::table::{self, Align};
 
@@ -24,9 +25,13 @@ impl List {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let user = client.get::<v1::User>(&user_path(&self.user))?.value;
         if self.format.json {
-            return Ok(format!("{:#}\n", json!({ "access_keys": user.access_keys })));
+            let mut list = json!({ "access_keys": user.access_keys });
+            if user.keys_incomplete {
+                list["keys_incomplete"] = true.into();
+            }
+            return Ok(format!("{list:#}\n"));
         }
-        if user.access_keys.is_empty() {
+        if user.access_keys.is_empty() && !user.keys_incomplete {
             let name = user.name;
             return Ok(format!(
                 "user {name} has no keys; create one with `varve user key create {name}`\n"
@@ -35,6 +40,9 @@ impl List {
         let rows = user.access_keys.into_iter();
         let rows: Vec<Vec<String>> =
             rows.map(|key| vec![key.access_key, age::since(key.created_unix_ms)]).collect();
-        Ok(table::columns(&[("ACCESS KEY", Align::Left), ("CREATED", Align::Right)], &rows))
+        let table =
+            table::columns(&[("ACCESS KEY", Align::Left), ("CREATED", Align::Right)], &rows);
+        let reason = user.keys_incomplete.then_some(MORE_KEYS);
+        Ok(table + &cli::incomplete(reason))
     }
 }

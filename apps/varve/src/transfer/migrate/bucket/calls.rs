@@ -26,6 +26,10 @@ impl Side {
         loop {
             let path = format!("/v1/buckets?limit={PAGE}{after}");
             let page = self.client.get::<BucketPage>(&path)?.value;
+            if let Some(reason) = page.incomplete {
+                return Err(Failure::new(format!("not all buckets can be listed: {reason}"))
+                    .hint("`varve status` of that pool says which shard is damaged"));
+            }
             all.extend(page.buckets);
             let Some(next) = page.next else { return Ok(all) };
             after = format!("&after={}", percent_encoded(&next));

@@ -113,6 +113,9 @@ impl Kind for Buckets {
             0 => String::new(),
             some => format!(", and {some} uploads in parts, which are not moved"),
         };
+        if bucket.usage_unknown {
+            return Ok(format!("an unknown number of objects, as a shard is damaged{uploads}"));
+        }
         let bytes = ByteCount(bucket.object_bytes);
         Ok(format!("{bytes} in {} objects{uploads}", bucket.objects))
     }

@@ -256,9 +256,15 @@ impl<'a> Rounds<'a> {
 
     /// Behind the fence both have as much; if not, everything is compared again.
     fn check_counts(&mut self, moved: &mut Moved) -> Result<()> {
-        let Item { run, name, .. } = self.item;
+        let item = self.item;
+        let Item { run, name, .. } = item;
         let count = |side: &Side| -> Result<_> {
-            Ok(side.bucket(name)?.map(|bucket| (bucket.objects, bucket.object_bytes)))
+            let Some(bucket) = side.bucket(name)? else { return Ok(None) };
+            if bucket.usage_unknown {
+                let what = format!("a damaged shard may hold some of {item}");
+                return Err(Failure::new(what).hint("`varve status` at both pools says which"));
+            }
+            Ok(Some((bucket.objects, bucket.object_bytes)))
         };
         if count(&run.source)? == count(&run.target)? {
             return Ok(());
