@@ -17,10 +17,11 @@ use varve_object::{
 use varve_reactor::Reactor;
 use varve_types::{ShardId, StreamId};
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
-use super::Opened;
 use super::report::{Copied, Report};
+use super::unreadable::Unreadable;
+use super::{Opened, failed};
 
 /// Keys of a page of a listing.
 const PAGE_KEYS: usize = 1000;
@@ -43,9 +44,7 @@ struct Archive {
     path: PathBuf,
     tar: Builder<File>,
     data_bytes: u64,
-    unreadable_bytes: u64,
-    /// Created when there is something to list.
-    list: Option<File>,
+    unreadable: Unreadable,
 }
 
 /// The bucket's part of each shard that opened.
@@ -64,37 +63,25 @@ impl Archive {
             path = to.join(format!("{plain}~{}.tar", stream.get()));
         }
         let file = File::create_new(&path).map_err(|error| failed(&path, &error))?;
-        let (name, tar) = (name.clone(), Builder::new(file));
-        Ok(Self { name, path, tar, data_bytes: 0, unreadable_bytes: 0, list: None })
-    }
-
-    fn lose(&mut self, key: &str, bytes: u64, why: &str) -> Result<()> {
-        self.unreadable_bytes += bytes;
-        let path = self.path.with_extension("tar.unreadable");
-        let file = match &mut self.list {
-            Some(file) => file,
-            None => {
-                let file = File::create_new(&path).map_err(|error| failed(&path, &error))?;
-                self.list.insert(file)
-            }
-        };
-        writeln!(file, "{key}: {why}").map_err(|error| failed(&path, &error))
+        let unreadable = Unreadable::new(path.with_extension("tar.unreadable"));
+        Ok(Self { name: name.clone(), path, tar: Builder::new(file), data_bytes: 0, unreadable })
     }
 
     /// Copies an object. What of it cannot be read is zeros, and listed.
     async fn add(&mut self, shelves: &Shelves, object: &Object<'_>) -> Result<()> {
         let Object { key, version, shelf } = object;
+        let mut lost = |why: &str| self.unreadable.add_whole(key, version.size, why);
         match Attributes::decode(&version.attributes) {
             Ok(attributes) if attributes.encryption.is_some() => {
-                return self.lose(key, version.size, "encrypted: its key is not in the pool alone");
+                return lost("encrypted: its key is not in the pool alone");
             }
             Ok(_) => {}
-            Err(error) => return self.lose(key, version.size, &error.to_string()),
+            Err(error) => return lost(&error.to_string()),
         }
         let found = match shelf.find(key, Select::Order(version.order)).await {
             Ok(Some(found)) => found.body,
-            Ok(None) => return self.lose(key, version.size, "it is not where it is listed"),
-            Err(error) => return self.lose(key, version.size, &error.to_string()),
+            Ok(None) => return lost("it is not where it is listed"),
+            Err(error) => return lost(&error.to_string()),
         };
         let mut header = Header::new_gnu();
         header.set_mode(0o644);
@@ -109,7 +96,7 @@ impl Archive {
             let added = self.tar.append_data(&mut header, path, io::empty());
             return added.map_err(|error| failed(&self.path, &error));
         }
-        let mut lost: Vec<(Range<u64>, String)> = Vec::new();
+        let label = format!("{key}: bytes ");
         let entry = self.tar.append_writer(&mut header, path);
         let mut entry = entry.map_err(|error| failed(&self.path, &error))?;
         let mut written = 0;
@@ -120,13 +107,8 @@ impl Archive {
                 let bytes = match piece {
                     Ok(bytes) => bytes,
                     Err(error) => {
-                        let (len, why) = (range.end - range.start, error.to_string());
-                        match lost.last_mut() {
-                            Some((last, reason)) if last.end == range.start && *reason == why => {
-                                last.end = range.end;
-                            }
-                            _ => lost.push((range, why)),
-                        }
+                        let len = range.end - range.start;
+                        self.unreadable.add(&label, range, &error.to_string())?;
                         let zeros = ZEROS.get(..usize::try_from(len).unwrap_or(0));
                         vec![Bytes::from_static(zeros.unwrap_or(&ZEROS))]
                     }
@@ -138,16 +120,14 @@ impl Archive {
         }
         entry.finish().map_err(|error| failed(&self.path, &error))?;
         self.data_bytes += version.size;
-        lost.iter().try_for_each(|(bytes, why)| {
-            let len = bytes.end - bytes.start;
-            self.lose(key, len, &format!("bytes {} + {len}: {why}", bytes.start))
-        })
+        Ok(())
     }
 
     fn end(self) -> Result<Copied> {
-        let Self { name, path, tar, data_bytes, unreadable_bytes, .. } = self;
+        let Self { name, path, tar, data_bytes, unreadable } = self;
         let file = tar.into_inner().and_then(|file| file.sync_all());
         file.map_err(|error| failed(&path, &error))?;
+        let unreadable_bytes = unreadable.end()?;
         Ok(Copied { name: format!("bucket {name}"), data_bytes, unreadable_bytes })
     }
 }
@@ -308,19 +288,17 @@ fn path_of(key: &str) -> String {
     let dotted = |part: &str| match part {
         "" => "%".to_owned(),
         "." | ".." => part.replace('.', "%2E"),
-        _ => match part.strip_prefix('%') {
-            Some(rest) => format!("%25{rest}"),
-            None => part.replace('\0', "%00"),
-        },
+        _ => {
+            let part = match part.strip_prefix('%') {
+                Some(rest) => &format!("%25{rest}"),
+                None => part,
+            };
+            part.replace('\0', "%00")
+        }
     };
     let (body, end) = key.strip_suffix('/').map_or((key, ""), |body| (body, "/"));
     let parts: Vec<String> = body.split('/').map(dotted).collect();
     parts.join("/") + end
-}
-
-fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("write {}: {error}", path.display()))
-        .hint("the archives need as much room as the objects")
 }
 
 #[cfg(test)]
@@ -337,6 +315,7 @@ mod tests {
             ("dir/", "dir/"),
             ("a/%/b", "a/%25/b"),
             ("a\0b", "a%00b"),
+            ("%\0b/\0", "%25%00b/%00"),
             ("/", "%/"),
         ] {
             assert_eq!(path_of(key), path);

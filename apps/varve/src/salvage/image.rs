@@ -1,7 +1,7 @@
 //! The raw image of one volume or snapshot, and the list of what of it cannot be read.
 
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,11 @@ use varve_engine::{BLOCK_BYTES, MapItem};
 use varve_types::limits::REGION_BYTES;
 use varve_types::{ChunkId, ShardId};
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 use super::report::Copied;
-use super::{Opened, Target};
+use super::unreadable::Unreadable;
+use super::{Opened, Target, failed};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -30,11 +31,7 @@ pub(super) struct Image {
     file: File,
     size_bytes: u64,
     data_bytes: u64,
-    unreadable_bytes: u64,
-    /// Made when there is something to list.
-    list: Option<File>,
-    /// The last range that cannot be read, and why: neighbours join it.
-    last: Option<(Range<u64>, String)>,
+    unreadable: Unreadable,
 }
 
 impl Image {
@@ -47,8 +44,9 @@ impl Image {
             _ => Ok(file),
         });
         let file = created.map_err(|error| failed(&path, &error))?;
-        let (name, size_bytes, last, list) = (name.clone(), *size_bytes, None, None);
-        Ok(Self { name, path, file, size_bytes, data_bytes: 0, unreadable_bytes: 0, list, last })
+        let unreadable = Unreadable::new(path.with_extension("unreadable"));
+        let (name, size_bytes) = (name.clone(), *size_bytes);
+        Ok(Self { name, path, file, size_bytes, data_bytes: 0, unreadable })
     }
 
     fn write(&mut self, block: u64, bytes: &[u8]) -> Result<()> {
@@ -73,38 +71,14 @@ impl Image {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.unreadable_bytes += bytes.end - bytes.start;
-        if let Some((last, reason)) = &mut self.last
-            && last.end == bytes.start
-            && reason == why
-        {
-            last.end = bytes.end;
-            return Ok(());
-        }
-        self.list_last()?;
-        self.last = Some((bytes, why.to_owned()));
-        Ok(())
-    }
-
-    fn list_last(&mut self) -> Result<()> {
-        let Some((bytes, why)) = self.last.take() else { return Ok(()) };
-        let path = self.path.with_extension("unreadable");
-        let file = match &mut self.list {
-            Some(file) => file,
-            None => {
-                let file = File::create_new(&path).map_err(|error| failed(&path, &error))?;
-                self.list.insert(file)
-            }
-        };
-        writeln!(file, "{} + {}: {why}", bytes.start, bytes.end - bytes.start)
-            .map_err(|error| failed(&path, &error))
+        self.unreadable.add("", bytes, why)
     }
 
     /// Makes the image durable.
-    pub(super) fn end(mut self) -> Result<Copied> {
-        self.list_last()?;
-        self.file.sync_all().map_err(|error| failed(&self.path, &error))?;
-        let Self { name, data_bytes, unreadable_bytes, .. } = self;
+    pub(super) fn end(self) -> Result<Copied> {
+        let Self { name, path, file, data_bytes, unreadable, .. } = self;
+        file.sync_all().map_err(|error| failed(&path, &error))?;
+        let unreadable_bytes = unreadable.end()?;
         Ok(Copied { name, data_bytes, unreadable_bytes })
     }
 }
@@ -120,11 +94,6 @@ fn file_name(target: &Target) -> String {
         &name[..name.floor_char_boundary(FILE_NAME_MAX / 2)],
         target.route.stream.get()
     )
-}
-
-fn failed(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("write {}: {error}", path.display()))
-        .hint("the images need as much room as the volumes hold")
 }
 
 /// What a step of the walk over a map found.

@@ -6,10 +6,11 @@
 mod bucket;
 mod image;
 mod report;
+mod unreadable;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -102,6 +103,12 @@ fn prepare(to: &Path) -> Result<()> {
             .hint("name one that is empty, or does not exist"));
     }
     Ok(())
+}
+
+/// Why a file of the copies cannot be written.
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("write {}: {error}", path.display()))
+        .hint("the copies need as much room as the volumes and objects hold")
 }
 
 async fn copy(

@@ -5,7 +5,7 @@ use varve_types::{ErrorKind, ShardId};
 
 use crate::failure::Failure;
 
-/// After a failure to complete what an earlier start left.
+/// After a failure that nothing more is known of.
 pub(super) const START_AGAIN: &str = "see whether the drives work, and start again";
 
 const DAMAGED: &str = "the data are out of reach while this is damaged: keep the drives as they are, or copy them, and run `varve check`, which says \
@@ -32,6 +32,6 @@ fn advice(error: &Error) -> &'static str {
         ErrorKind::Corrupt => DAMAGED,
         ErrorKind::NoSpace => "make room on the file systems under the drives, and start again",
         ErrorKind::Unsupported => "start a newer version of varve; nothing was changed",
-        _ => "see whether the drives work, and start again",
+        _ => START_AGAIN,
     }
 }
