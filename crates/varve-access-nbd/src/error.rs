@@ -57,7 +57,12 @@ impl Error {
             Self::TlsFile { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 ErrorKind::NotFound
             }
-            Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+            Self::Listen { source, .. }
+                if matches!(
+                    source.kind(),
+                    io::ErrorKind::AddrInUse | io::ErrorKind::ResourceBusy
+                ) =>
+            {
                 ErrorKind::Conflict
             }
             Self::TlsFile { .. }

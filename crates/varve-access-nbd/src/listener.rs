@@ -92,14 +92,13 @@ impl StdListener {
     /// Listens on `address`, as [`Listener::bind`] does.
     ///
     /// # Errors
-    /// `Conflict` when somebody listens there still, and the system's.
+    /// `Conflict` when somebody listens there, and the system's.
     pub fn bind(address: &Address) -> Result<Self> {
         let begin = Instant::now();
         loop {
             match Self::try_bind(address) {
                 Err(error)
-                    if error.kind() == io::ErrorKind::AddrInUse
-                        && begin.elapsed() < RELEASE_MAX =>
+                    if is_passing(address, error.kind()) && begin.elapsed() < RELEASE_MAX =>
                 {
                     std::thread::sleep(RELEASE_PAUSE);
                 }
@@ -165,6 +164,14 @@ impl StdListener {
     }
 }
 
+/// Whether an address may be that of a server that was killed, of which only time tells.
+fn is_passing(address: &Address, kind: io::ErrorKind) -> bool {
+    match address {
+        Address::Unix(_) => kind == io::ErrorKind::ResourceBusy,
+        Address::Tcp(_) => kind == io::ErrorKind::AddrInUse,
+    }
+}
+
 /// A listening socket on this thread.
 pub struct Listener {
     socket: ListenerSocket,
@@ -177,11 +184,11 @@ enum ListenerSocket {
 }
 
 impl Listener {
-    /// Listens on `address`. The file of a unix socket that nobody listens on any more is replaced. Blocks the thread, up to six seconds,
-    /// while somebody listens there: of a server that was killed the system closes sockets some time after it has ended.
+    /// Listens on `address`. The file of a unix socket that no process listens on any more is replaced. Blocks the thread, up to six seconds,
+    /// while a TCP port is taken, or a socket by an unknown process: of a server that was killed the system closes sockets some time after it has ended.
     ///
     /// # Errors
-    /// `Conflict` when somebody listens there still, and the system's.
+    /// `Conflict` when somebody listens there, and the system's.
     pub fn bind(reactor: &Reactor, address: &Address) -> Result<Self> {
         Self::from_std(reactor, StdListener::bind(address)?)
     }
@@ -444,20 +451,26 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_waited_for_until_a_killed_server_has_let_go_of_it() {
+    fn an_address_where_a_process_listens_is_refused_with_its_number() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("nbd.sock");
-        let killed = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let address = Address::Unix(dir.path().join("nbd.sock"));
         let event_loop = Loop::new(LoopConfig::default()).unwrap();
-        let leaving = std::thread::spawn(move || {
-            killed.accept().unwrap(); // It has been asked, so the address was taken.
-            drop(killed);
-        });
-        let bound = Listener::bind(&event_loop.handle(), &Address::Unix(path.clone())).unwrap();
-        leaving.join().unwrap();
-        let again = Listener::bind(&event_loop.handle(), &Address::Unix(path));
-        assert_eq!(again.err().map(|error| error.kind()), Some(ErrorKind::Conflict));
+        let bound = Listener::bind(&event_loop.handle(), &address).unwrap();
+        let Err(refused) = Listener::bind(&event_loop.handle(), &address) else {
+            panic!("two listen on {address}");
+        };
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        let listens = format!("listen on {address}: process {} listens there", std::process::id());
+        assert_eq!(refused.to_string(), listens);
         drop(bound);
+    }
+
+    #[test]
+    fn what_may_pass_is_waited_for_and_a_process_that_listens_is_not() {
+        let (tcp, unix) = ("127.0.0.1:1".parse().unwrap(), "unix:/run/s".parse().unwrap());
+        let kinds = [io::ErrorKind::AddrInUse, io::ErrorKind::ResourceBusy];
+        assert_eq!(kinds.map(|kind| is_passing(&tcp, kind)), [true, false]);
+        assert_eq!(kinds.map(|kind| is_passing(&unix, kind)), [false, true]);
     }
 
     #[test]

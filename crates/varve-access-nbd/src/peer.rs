@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::net::sockopt;
+use varve_stdx::SocketPeer;
 
 /// A connection without traffic is probed after so long, so often, so many times: a peer whose machine or network is gone is noticed
 /// within a minute.
@@ -24,7 +25,7 @@ pub enum Peer {
     Tcp(SocketAddr),
     /// A process of this machine.
     Process {
-        /// Its id.
+        /// Its id; 0 outside of this container.
         pid: i32,
         /// Its user.
         uid: u32,
@@ -50,12 +51,8 @@ impl Peer {
     }
 
     fn process(socket: BorrowedFd<'_>) -> Self {
-        match sockopt::socket_peercred(socket) {
-            Ok(peer) => {
-                Self::Process { pid: peer.pid.as_raw_nonzero().get(), uid: peer.uid.as_raw() }
-            }
-            Err(_) => Self::Unknown,
-        }
+        SocketPeer::of(socket)
+            .map_or(Self::Unknown, |SocketPeer { pid, uid }| Self::Process { pid, uid })
     }
 
     /// Its address in a network.

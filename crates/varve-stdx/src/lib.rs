@@ -1,4 +1,4 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for zeros, fingerprints, MD5, sockets at paths, work under way, a process' end.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for zeros, fingerprints, MD5, sockets at paths and their peers, work under way, a process' end.
 
 mod buffer;
 mod bytes;
@@ -10,6 +10,7 @@ mod md5;
 mod pending;
 mod rng;
 mod socket_path;
+mod socket_peer;
 mod spare;
 mod zero;
 
@@ -23,5 +24,6 @@ pub use md5::Md5;
 pub use pending::{Pending, PendingGuard};
 pub use rng::Rng;
 pub use socket_path::bind_private;
+pub use socket_peer::SocketPeer;
 pub use spare::limit_spare_memory;
 pub use zero::is_zero;
