@@ -93,8 +93,9 @@ impl Datasets {
         &self,
         names: impl IntoIterator<Item = &'a DatasetName>,
     ) -> Result<HeldNames> {
-        self.shared.unsettled.check()?;
-        hold(&self.dispatch, names).await
+        let held = hold(&self.dispatch, names).await?;
+        self.shared.unsettled.check()?; // Whoever held them before may have left something.
+        Ok(held)
     }
 
     /// The record of a volume that must be there.

@@ -16,8 +16,8 @@ pub enum Error {
     /// The register of names refused or failed, or another cell has the name.
     #[error(transparent)]
     Register(#[from] varve_register::Error),
-    /// What an earlier life began is not completed, so that names must not change.
-    #[error("names cannot be changed before what an earlier start left is completed: {reason}")]
+    /// A group of snapshots, or what an earlier life began, is not completed, so that names must not change.
+    #[error("names cannot be changed before what was left incomplete is completed: {reason}")]
     Unsettled {
         /// What keeps it from being completed.
         reason: String,

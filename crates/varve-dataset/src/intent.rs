@@ -8,8 +8,8 @@
 //!
 //! I1. The head, with the last number, is stored when all parts are durable: from then on the group exists, before that it does not.
 //! I2. Records are stored while the head is there; the head goes before the parts do, so parts without a head are of no use.
-//! I3. Who began an intent settles it before others may change the names in it. After a start all intents are settled before names are
-//!     served at all: nothing that was changed since is put back.
+//! I3. Who began an intent settles it before others may change the names in it, or keeps all from changing names until it is settled (U1 of
+//!     `settled.rs`). After a start all intents are settled before names are served at all: nothing that was changed since is put back.
 
 use futures_util::future::{join_all, try_join_all};
 use varve_dispatch::Dispatch;
@@ -17,6 +17,7 @@ use varve_stdx::{Reader, Writer};
 use varve_types::{ShardId, StreamId};
 
 use crate::catalog::{SCAN_MAX, find_snapshot, put, remove, store_snapshot};
+use crate::in_flight::StreamsInFlight;
 use crate::name::SnapshotName;
 use crate::snapshot_record::SnapshotRecord;
 use crate::{Error, Result};
@@ -133,13 +134,16 @@ impl Intent {
         scan(dispatch, self.home, self.prefix()).await
     }
 
-    /// The same, until it has happened: shards that fail are waited for (I3).
+    /// The same, until it has happened: shards that reopen are waited for (I3).
     ///
     /// # Errors
-    /// When the pool ends, or what is stored is damaged.
+    /// When the pool ends, a shard is damaged or does not open for long, or what is stored is damaged.
     pub(crate) async fn settle(self, dispatch: &Dispatch) -> Result<bool> {
         loop {
             match self.try_settle(dispatch).await {
+                Err(error @ Error::Dispatch(varve_dispatch::Error::ShardClosed { .. })) => {
+                    return Err(error);
+                }
                 Err(error) if error.kind() == varve_types::ErrorKind::Unavailable => {
                     tracing::warn!(%error, "a group of snapshots waits to be stored");
                     dispatch.reactor().sleep(RETRY_PAUSE_NS).await;
@@ -200,8 +204,8 @@ pub(crate) async fn streams(dispatch: &Dispatch) -> Result<(Vec<StreamId>, usize
     Ok((streams, unreadable))
 }
 
-/// Settles every intent that an earlier life left; how many groups were completed (I3).
-pub(crate) async fn settle_all(dispatch: &Dispatch) -> Result<usize> {
+/// Settles every intent that was left (I3), but for those of groups under way; how many groups were completed.
+pub(crate) async fn settle_all(dispatch: &Dispatch, under_way: &StreamsInFlight) -> Result<usize> {
     let mut left = Vec::new();
     for home in dispatch.placement().shards() {
         let keys = scan(dispatch, home, vec![PREFIX]).await?;
@@ -210,6 +214,8 @@ pub(crate) async fn settle_all(dispatch: &Dispatch) -> Result<usize> {
     }
     left.sort_unstable();
     left.dedup();
+    let under_way = under_way.now(); // A group is registered before its intent is stored (F1).
+    left.retain(|intent| !under_way.contains(&intent.id));
     let mut completed = 0;
     for intent in left {
         completed += usize::from(intent.try_settle(dispatch).await?);

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use varve_dispatch::{
     Dispatch, HostConfig, JobSender, Placement, PoolLinks, PoolRoot, ReadPart, ShardHost,
     serve_jobs,
@@ -143,13 +144,36 @@ impl Rig {
 
     /// Opens the pool as the daemon does, works, and crashes.
     pub(crate) fn live(&mut self, work: impl AsyncFnOnce(Life) + 'static) {
-        let disk = self.disk.clone();
-        self.run(async move |reactor| {
-            let life = open(&reactor, &disk).await;
+        self.live_unsettled(async move |life| {
             life.threads[0].settle().await.unwrap();
             work(life).await;
         });
     }
+
+    /// The same without completing what an earlier life left.
+    pub(crate) fn live_unsettled(&mut self, work: impl AsyncFnOnce(Life) + 'static) {
+        let disk = self.disk.clone();
+        self.run(async move |reactor| work(open(&reactor, &disk).await).await);
+    }
+
+    /// The disk, which outlives all lives.
+    pub(crate) fn disk(&self) -> MemDisk {
+        self.disk.clone()
+    }
+}
+
+/// Inverts a bit in both sides of a shard's root, as decay would. Done twice, all is as before.
+pub(crate) fn flip_root(disk: &MemDisk, shard: ShardId) {
+    let number = u32::from(shard.0) + 1;
+    let mut flipped = 0;
+    for offset in (0..disk.size()).step_by(4096) {
+        let block = disk.read(offset, 4096).now_or_never().unwrap().unwrap();
+        if block.starts_with(b"VARVROOT") && block[12..16] == number.to_le_bytes() {
+            disk.flip_bit(offset + 20, 0);
+            flipped += 1;
+        }
+    }
+    assert_eq!(flipped, 2, "a root has two sides");
 }
 
 async fn open(reactor: &Reactor, disk: &MemDisk) -> Life {

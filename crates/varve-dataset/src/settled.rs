@@ -1,19 +1,30 @@
-//! Completes what an earlier life left, before names change.
+//! Completes what was left incomplete, before names change: by an earlier life, or by a group of snapshots that a closed shard stopped.
 //!
-//! U1. Names change only while nothing is left of earlier lives: an intent that waits for a damaged shard could otherwise bring back, once that
-//!     shard is mended, what was deleted meanwhile (I3 of `intent.rs`).
+//! U1. Names change only while nothing is left: an intent that waits for a closed shard could otherwise bring back, once that shard serves,
+//!     what was deleted meanwhile (I3 of `intent.rs`). A group says that it leaves something before it lets go of its names, and whoever is let
+//!     in behind it looks then.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::intent::settle_all;
+use crate::intent::{Intent, settle_all};
 use crate::{Datasets, Error, Result};
 
 /// Pause before it is tried again, in ns: a damaged shard is looked at that often.
 const RETRY_PAUSE_NS: u64 = 60_000_000_000;
 
-/// What of earlier lives could not be completed, if anything.
+/// What could not be completed, if anything.
 #[derive(Default)]
-pub(crate) struct Unsettled(Mutex<Option<String>>);
+pub(crate) struct Unsettled(Mutex<Left>);
+
+#[derive(Default)]
+struct Left {
+    /// Why something is left.
+    reason: Option<String>,
+    /// Groups that were left incomplete since the start.
+    groups: u64,
+    /// Whether what earlier lives left is completed.
+    has_settled: bool,
+}
 
 /// What [`Datasets::settle`] completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,17 +36,39 @@ pub struct Settled {
 }
 
 impl Unsettled {
-    fn reason(&self) -> MutexGuard<'_, Option<String>> {
-        // A panic under the lock leaves it whole: each change is one assignment.
+    fn left(&self) -> MutexGuard<'_, Left> {
+        // A panic under the lock leaves it whole: nothing under it panics between two assignments.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses while something is left (U1).
     pub(crate) fn check(&self) -> Result<()> {
-        match &*self.reason() {
+        match &self.left().reason {
             None => Ok(()),
             Some(reason) => Err(Error::Unsettled { reason: reason.clone() }),
         }
+    }
+
+    /// Notes that a group is left incomplete. Whether nothing was before.
+    pub(crate) fn leave(&self, reason: String) -> bool {
+        let mut left = self.left();
+        left.groups += 1;
+        left.reason.replace(reason).is_none()
+    }
+
+    /// Notes how it went to complete what was left when there were so many groups. Whether nothing is left.
+    fn settled<T>(&self, groups: u64, outcome: &Result<T>) -> bool {
+        let mut left = self.left();
+        match outcome {
+            Ok(_) => {
+                left.has_settled = true;
+                if left.groups == groups {
+                    left.reason = None;
+                }
+            }
+            Err(error) => left.reason = Some(error.to_string()),
+        }
+        left.reason.is_none()
     }
 }
 
@@ -46,27 +79,58 @@ impl Datasets {
     /// # Errors
     /// `Unavailable` when a shard does not serve, `Corrupt` when names cannot be read.
     pub async fn settle(&self) -> Result<Settled> {
+        self.try_settle().await.0
+    }
+
+    /// The same, and whether nothing is left.
+    async fn try_settle(&self) -> (Result<Settled>, bool) {
+        let unsettled = &self.shared.unsettled;
+        let (left, has_settled) = {
+            let left = unsettled.left();
+            (left.groups, left.has_settled)
+        };
         let settled = async {
-            let groups = settle_all(&self.dispatch).await?;
-            let reservations = self.settle_reservations().await?;
+            let groups = settle_all(&self.dispatch, &self.shared.in_flight).await?;
+            // Once names change, what is promised may be of a record that is about to be stored.
+            let reservations = if has_settled { 0 } else { self.settle_reservations().await? };
             Ok(Settled { groups, reservations })
         };
         let settled = settled.await;
-        *self.shared.unsettled.reason() = settled.as_ref().err().map(Error::to_string);
-        settled
+        let is_all = unsettled.settled(left, &settled);
+        (settled, is_all)
     }
 
-    /// Repeats [`Self::settle`] until it succeeds.
+    /// Repeats [`Self::settle`] until nothing is left.
     pub async fn keep_settling(&self) {
         loop {
             self.dispatch.reactor().sleep(RETRY_PAUSE_NS).await;
-            match self.settle().await {
-                Ok(Settled { groups, reservations }) => {
+            match self.try_settle().await {
+                (Ok(Settled { groups, reservations }), true) => {
                     tracing::info!(groups, reservations, "names may change again");
                     return;
                 }
-                Err(error) => tracing::warn!(%error, "names cannot be changed yet"),
+                (Ok(_), false) => {} // Another group was left meanwhile.
+                (Err(error), _) => tracing::warn!(%error, "names cannot be changed yet"),
             }
         }
+    }
+
+    /// Completes a group of snapshots that was begun here, or clears it; tells whether it exists. When damage, or a shard that does not
+    /// open for long, keeps it from that, names do not change from then on until it is done (U1).
+    ///
+    /// # Errors
+    /// [`Error::Unsettled`]: whether it exists is known when it is done.
+    pub(crate) async fn settle_group(&self, intent: Intent) -> Result<bool> {
+        let error = match intent.settle(&self.dispatch).await {
+            Ok(exists) => return Ok(exists),
+            Err(error) => error,
+        };
+        tracing::error!(%error, "names cannot be changed: a group of snapshots is incomplete");
+        let reason = format!("a group of snapshots is incomplete: {error}");
+        if self.shared.unsettled.leave(reason.clone()) {
+            let datasets = self.clone();
+            self.dispatch.reactor().spawn(async move { datasets.keep_settling().await });
+        }
+        Err(Error::Unsettled { reason })
     }
 }

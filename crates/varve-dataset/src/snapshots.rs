@@ -51,7 +51,7 @@ impl Datasets {
     ///
     /// # Errors
     /// `NotFound`, `Exists`; `Invalid` for a name, for none, for more than 1024, and for two of one volume. After `Unavailable` they may
-    /// exist. `NoSpace` when a volume with a reservation could not be overwritten in full after it.
+    /// exist, later perhaps: where a shard stays closed, they are stored when it serves again. `NoSpace` when a volume with a reservation could not be overwritten in full after it.
     pub async fn create_snapshots(&self, names: &[String]) -> Result<Vec<SnapshotInfo>> {
         let names = parse_group(names)?;
         let (begin_us, count) = (self.now_us(), names.len() as u64);
@@ -150,7 +150,7 @@ impl Datasets {
         };
         // Whether it exists after an error is found out below.
         let written = written.await;
-        let exists = intent.settle(&self.dispatch).await?;
+        let exists = self.settle_group(intent).await?;
         if exists { Ok(()) } else { written }
     }
 

@@ -1,18 +1,18 @@
 //! Snapshots over real shards: what they hold, what refuses to go, and what a crash between two steps leaves.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use futures_util::future::join;
 use varve_dispatch::CutSource;
 use varve_stdx::AlignedBuf;
-use varve_types::{ErrorKind, StreamId};
+use varve_types::{ErrorKind, ShardId, StreamId};
 
 use crate::catalog::home_of;
 use crate::intent::Intent;
 use crate::name::{DatasetName, SnapshotName};
-use crate::rig::{Life, Rig};
+use crate::rig::{Life, Rig, flip_root, volume_spec};
 use crate::snapshots::{Wanted, record};
 use crate::{Datasets, Error, ExtentSpec};
 
@@ -353,6 +353,52 @@ fn a_crash_after_the_intent_is_completed() {
     });
     rig.live(async |life: Life| {
         assert_eq!(listed(life.datasets(), None).await, [""; 0], "intents are settled once");
+    });
+}
+
+#[test]
+fn a_group_that_damage_stops_keeps_names_from_changing_until_it_is_complete() {
+    let (mut rig, begun) = (Rig::new(), Rc::new(Cell::new(None)));
+    let noted = Rc::clone(&begun);
+    rig.live(async move |life: Life| noted.set(Some(begin_group(&life, true).await)));
+    let (disk, intent): (_, Intent) = (rig.disk(), begun.get().unwrap());
+    let other_home = ShardId(1 - intent.home.0);
+    flip_root(&disk, other_home);
+    rig.live_unsettled(async move |life: Life| {
+        let datasets = life.datasets();
+        let is_unsettled =
+            |outcome: Result<(), Error>| matches!(outcome, Err(Error::Unsettled { .. }));
+        assert!(is_unsettled(datasets.settle_group(intent).await.map(drop)));
+        let group = names_of_both_homes(datasets).map(|name| format!("{name}@g"));
+        for name in &group {
+            assert!(is_unsettled(datasets.delete_snapshot(name).await), "{name}");
+        }
+        assert!(is_unsettled(datasets.create_volume(volume_spec("other")).await.map(drop)));
+        flip_root(&disk, other_home); // It is mended.
+        datasets.dispatch().reactor().sleep(200_000_000_000).await;
+        assert_eq!(listed(datasets, None).await, group);
+        for name in group {
+            assert_eq!(life.values(&name).await, [1; 4]);
+            datasets.delete_snapshot(&name).await.unwrap();
+        }
+        life.create("other").await;
+    });
+}
+
+#[test]
+fn who_waits_for_names_is_told_what_was_left_of_them_meanwhile() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        let held = datasets.hold(&DatasetName::parse("v").unwrap()).await.unwrap();
+        let leave = async {
+            datasets.dispatch().reactor().sleep(1_000_000_000).await;
+            datasets.shared.unsettled.leave("a test says so".to_owned());
+            drop(held);
+        };
+        let (refused, ()) = join(datasets.create_volume(volume_spec("v")), leave).await;
+        assert!(matches!(refused, Err(Error::Unsettled { .. })), "{refused:?}");
+        datasets.settle().await.unwrap();
+        life.create("v").await;
     });
 }
 
