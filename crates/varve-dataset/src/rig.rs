@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +14,10 @@ use varve_dispatch::{
     serve_jobs,
 };
 use varve_engine::{Pool, PoolSpec, ShardConfig};
-use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Fence, IoFuture, MemDisk};
+use varve_media::{
+    Disk, Drive, DriveDisks, DriveOptions, DriveSpec, FaultDisk, FaultPlan, Fence, IoFuture,
+    MemDisk,
+};
 use varve_reactor::{Notify, Reactor, SimLoop};
 use varve_stdx::AlignedBuf;
 use varve_types::{PoolId, ShardId, StreamId};
@@ -107,8 +111,8 @@ impl Fence for Takeover {
     }
 }
 
-fn disks(disk: &MemDisk) -> Vec<DriveDisks> {
-    vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)]
+fn disks(disk: &Rc<dyn Disk>) -> Vec<DriveDisks> {
+    vec![DriveDisks::One(Rc::clone(disk))]
 }
 
 impl Rig {
@@ -117,7 +121,7 @@ impl Rig {
         let bytes = SEGMENTS * u64::from(SEGMENT_BYTES) + u64::from(SHARDS) * LANE_BYTES + 8 * MIB;
         let disk = MemDisk::new("memory", bytes);
         let mut rig = Self { disk, lives: 0 };
-        let disk = rig.disk.clone();
+        let disk: Rc<dyn Disk> = Rc::new(rig.disk());
         rig.run(async move |_| {
             let spec = DriveSpec {
                 segment_bytes: SEGMENT_BYTES,
@@ -152,14 +156,33 @@ impl Rig {
 
     /// The same without completing what an earlier life left.
     pub(crate) fn live_unsettled(&mut self, work: impl AsyncFnOnce(Life) + 'static) {
-        let disk = self.disk.clone();
+        let disk: Rc<dyn Disk> = Rc::new(self.disk());
         self.run(async move |reactor| work(open(&reactor, &disk).await).await);
+    }
+
+    /// The same on a disk that fails as planned.
+    pub(crate) fn live_failing(
+        &mut self,
+        plan: Rc<FaultPlan>,
+        work: impl AsyncFnOnce(Life) + 'static,
+    ) {
+        let disk = Rc::new(self.disk());
+        self.run(async move |reactor| {
+            let disk: Rc<dyn Disk> = Rc::new(FaultDisk::new(disk, &reactor, plan));
+            work(open(&reactor, &disk).await).await;
+        });
     }
 
     /// The disk, which outlives all lives.
     pub(crate) fn disk(&self) -> MemDisk {
         self.disk.clone()
     }
+}
+
+/// Where the lane of a shard lies: behind the superblocks and the roots of this pool.
+pub(crate) fn lane(shard: ShardId) -> Range<u64> {
+    let begin = 6 * MIB + u64::from(shard.0) * LANE_BYTES;
+    begin..begin + LANE_BYTES
 }
 
 /// Inverts a bit in both sides of a shard's root, as decay would. Done twice, all is as before.
@@ -176,7 +199,7 @@ pub(crate) fn flip_root(disk: &MemDisk, shard: ShardId) {
     assert_eq!(flipped, 2, "a root has two sides");
 }
 
-async fn open(reactor: &Reactor, disk: &MemDisk) -> Life {
+async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>) -> Life {
     let drive = Drive::open(disks(disk), DriveOptions { discard: false }).await.unwrap();
     let media: Vec<_> = (0..SHARDS).map(|shard| drive.media(ShardId(shard)).unwrap()).collect();
     let pool = Pool::open(&media[0]).await.unwrap();

@@ -37,6 +37,13 @@ impl Error {
         error.is_lane_lost()
     }
 
+    /// Whether the drives of a shard failed to read.
+    #[must_use]
+    pub fn is_read_failure(&self) -> bool {
+        let Self::Shard { error: varve_engine::Error::Log(error), .. } = self else { return false };
+        error.is_read_failure()
+    }
+
     /// What a caller can act on.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -49,7 +49,7 @@ pub struct HostConfig {
 }
 
 enum State {
-    /// Why it does not serve, and whether for damage.
+    /// Why it does not serve, and what the last opening failed with, if one did.
     Opening(String, Option<Error>),
     Serving(Rc<Shard>),
     /// Another process has it.
@@ -69,8 +69,8 @@ pub struct ShardHost {
 }
 
 impl ShardHost {
-    /// Opens the shard and keeps it open from then on. It reaches other shards as the `dispatch` of its thread does. A damaged shard of
-    /// several does not keep the others from serving: [`Self::damage`] tells of it.
+    /// Opens the shard and keeps it open from then on. It reaches other shards as the `dispatch` of its thread does. A shard of several
+    /// that is damaged, or cannot be read, does not keep the others from serving: [`Self::failure`] tells of it.
     ///
     /// # Errors
     /// When it does not open the first time.
@@ -86,7 +86,7 @@ impl ShardHost {
             Ok(shard) => host.set(State::Serving(shard)),
             // A journal may be brought back: a start without it is the operator's to decide.
             Err(error)
-                if error.kind() == ErrorKind::Corrupt
+                if (error.kind() == ErrorKind::Corrupt || error.is_read_failure())
                     && !error.is_lane_lost()
                     && dispatch.placement().shards().count() > 1 =>
             {
@@ -143,7 +143,7 @@ impl ShardHost {
                 self.set(State::Opening("its last writes have to end".to_owned(), None));
                 serving.quiesced().await; // G1
             } else {
-                self.config.reactor.sleep(DAMAGED_PAUSE_NS).await;
+                self.config.reactor.sleep(self.pause_ns(REOPEN_PAUSE_NS_FIRST)).await;
             }
             let Some(shard) = self.reopen().await else { return };
             if self.has_ended() {
@@ -196,30 +196,37 @@ impl ShardHost {
                     self.refuse(error);
                 }
             }
-            let is_damaged = self.damage().is_some();
-            let next_ns = if is_damaged { DAMAGED_PAUSE_NS } else { pause_ns };
-            self.config.reactor.sleep(next_ns).await;
+            self.config.reactor.sleep(self.pause_ns(pause_ns)).await;
             pause_ns = (pause_ns * 2).min(REOPEN_PAUSE_NS_LAST);
         }
+    }
+
+    /// How long to wait before the shard is opened again: this long, unless it is damaged.
+    fn pause_ns(&self, otherwise_ns: u64) -> u64 {
+        if self.damage().is_some() { DAMAGED_PAUSE_NS } else { otherwise_ns }
     }
 
     /// Says why the shard does not open.
     fn refuse(&self, error: Error) {
         tracing::error!(shard = self.id().0, %error, "shard does not open");
         if !self.has_ended() {
-            let reason = error.to_string();
-            let damage = (error.kind() == ErrorKind::Corrupt).then_some(error);
-            self.set(State::Opening(reason, damage));
+            self.set(State::Opening(error.to_string(), Some(error)));
+        }
+    }
+
+    /// What the last opening failed with, while the shard does not serve for that.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        match &*self.state.borrow() {
+            State::Opening(_, failure) => failure.clone(),
+            State::Serving(_) | State::Lost | State::Closed => None,
         }
     }
 
     /// What is damaged, if the shard does not open for that.
     #[must_use]
     pub fn damage(&self) -> Option<Error> {
-        match &*self.state.borrow() {
-            State::Opening(_, damage) => damage.clone(),
-            State::Serving(_) | State::Lost | State::Closed => None,
-        }
+        self.failure().filter(|error| error.kind() == ErrorKind::Corrupt)
     }
 
     /// The shard, if it serves now.
@@ -256,8 +263,9 @@ impl ShardHost {
             }
             match *self.state.borrow() {
                 State::Closed => return Err(Error::ShuttingDown),
-                State::Lost | State::Opening(_, Some(_)) => return Err(self.closed()),
-                State::Opening(_, None) | State::Serving(_) => {}
+                State::Lost => return Err(self.closed()),
+                State::Opening(..) if self.damage().is_some() => return Err(self.closed()),
+                State::Opening(..) | State::Serving(_) => {}
             }
             if self.now().is_some() {
                 patience = None;

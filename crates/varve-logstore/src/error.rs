@@ -136,6 +136,12 @@ impl Error {
         matches!(self, Self::LaneDamaged { .. } | Self::LaneLost { .. } | Self::LaneEndLost { .. })
     }
 
+    /// Whether a drive failed to read: what was to be read is neither there nor known to be damaged.
+    #[must_use]
+    pub fn is_read_failure(&self) -> bool {
+        matches!(self, Self::Media(varve_media::Error::Io { operation: "read", .. }))
+    }
+
     /// What a caller can act on.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -96,7 +96,7 @@ impl Drop for Alive {
 /// What a thread reports back while it starts.
 struct Reports<S: ShardStack> {
     doors: mpsc::Sender<io::Result<Doors<S>>>,
-    /// With why the shard does not serve, when it is damaged.
+    /// With why the shard does not serve, when it is damaged or cannot be read.
     opened: mpsc::Sender<Result<Option<Failure>>>,
 }
 

@@ -35,7 +35,7 @@ pub(crate) trait ShardStack: Sized + 'static {
     /// Every shard is open now: what a crash interrupted is completed, and what works in the background may start.
     fn begin(&self, reactor: &Reactor) -> impl Future<Output = Result<()>>;
 
-    /// Why the shard does not serve, when it is damaged: others serve meanwhile.
+    /// Why the shard does not serve, when it is damaged or cannot be read: others serve meanwhile.
     fn refusal(&self) -> Option<Failure> {
         None
     }

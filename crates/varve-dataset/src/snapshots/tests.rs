@@ -6,13 +6,14 @@ use std::rc::Rc;
 
 use futures_util::future::join;
 use varve_dispatch::CutSource;
+use varve_media::{DiskOperation, Fault, FaultPlan, FaultRule};
 use varve_stdx::AlignedBuf;
 use varve_types::{ErrorKind, ShardId, StreamId};
 
 use crate::catalog::home_of;
 use crate::intent::Intent;
 use crate::name::{DatasetName, SnapshotName};
-use crate::rig::{Life, Rig, flip_root, volume_spec};
+use crate::rig::{Life, Rig, flip_root, lane, volume_spec};
 use crate::snapshots::{Wanted, record};
 use crate::{Datasets, Error, ExtentSpec};
 
@@ -380,6 +381,34 @@ fn a_group_that_damage_stops_keeps_names_from_changing_until_it_is_complete() {
         for name in group {
             assert_eq!(life.values(&name).await, [1; 4]);
             datasets.delete_snapshot(&name).await.unwrap();
+        }
+        life.create("other").await;
+    });
+}
+
+#[test]
+fn a_shard_that_cannot_be_read_at_first_keeps_names_from_changing_and_no_other_from_serving() {
+    let (mut rig, plan) = (Rig::new(), FaultPlan::new());
+    rig.live(async |life: Life| {
+        begin_group(&life, true).await;
+    });
+    let reads = FaultRule::always(DiskOperation::Read, Fault::Fail);
+    plan.add(FaultRule { range: lane(ShardId(1)), ..reads });
+    rig.live_failing(Rc::clone(&plan), async move |life: Life| {
+        let datasets = life.datasets();
+        let there = |id| datasets.dispatch().on_shard(id, |_| Box::pin(async { Ok(()) }));
+        there(ShardId(0)).await.unwrap();
+        assert_eq!(there(ShardId(1)).await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(kind(datasets.settle().await), ErrorKind::Unavailable);
+        let refused = datasets.create_volume(volume_spec("other")).await;
+        assert!(matches!(refused, Err(Error::Unsettled { .. })), "{refused:?}");
+        plan.clear();
+        datasets.dispatch().reactor().sleep(10_000_000_000).await;
+        datasets.settle().await.unwrap();
+        let group = names_of_both_homes(datasets).map(|name| format!("{name}@g"));
+        assert_eq!(listed(datasets, None).await, group);
+        for name in group {
+            assert_eq!(life.values(&name).await, [1; 4]);
         }
         life.create("other").await;
     });

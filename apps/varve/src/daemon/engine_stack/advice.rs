@@ -20,10 +20,14 @@ pub(super) fn open_failed(shard: ShardId, error: &Error) -> Failure {
     Failure::new(format!("open shard {shard}: {error}")).hint(advice(error))
 }
 
-/// Whether something failed for what is damaged, while the rest is served.
+/// Whether something failed for what is damaged or cannot be read, while the rest is served.
 pub(super) fn is_damage(error: &varve_dataset::Error) -> bool {
-    matches!(error, varve_dataset::Error::Dispatch(Error::ShardClosed { .. }))
-        || error.kind() == ErrorKind::Corrupt
+    let is_closed = match error {
+        varve_dataset::Error::Dispatch(Error::ShardClosed { .. }) => true,
+        varve_dataset::Error::Dispatch(error) => error.is_read_failure(),
+        _ => false,
+    };
+    is_closed || error.kind() == ErrorKind::Corrupt
 }
 
 fn advice(error: &Error) -> &'static str {

@@ -119,7 +119,7 @@ impl ShardStack for EngineStack {
     }
 
     fn refusal(&self) -> Option<Failure> {
-        self.host.damage().map(|error| open_failed(self.shard, &error))
+        self.host.failure().map(|error| open_failed(self.shard, &error))
     }
 
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
@@ -127,7 +127,7 @@ impl ShardStack for EngineStack {
             tracing::error!(
                 shard = self.shard.0,
                 advice = refusal.advice(),
-                "a damaged shard is not served, and the others are"
+                "a shard is not served, and the others are"
             );
         }
         if self.shard != ROOT_SHARD {
