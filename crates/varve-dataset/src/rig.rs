@@ -57,12 +57,19 @@ pub(crate) struct Takeover {
     is_taken: Cell<bool>,
     was_taken: Notify,
     late_in: Cell<Option<u32>>,
+    /// Whether the shard was given back.
+    pub(crate) is_released: Cell<bool>,
 }
 
 impl Takeover {
     fn new(reactor: &Reactor) -> Self {
-        let (is_taken, was_taken) = (Cell::new(false), Notify::new());
-        Self { reactor: reactor.clone(), is_taken, was_taken, late_in: Cell::new(None) }
+        Self {
+            reactor: reactor.clone(),
+            is_taken: Cell::new(false),
+            was_taken: Notify::new(),
+            late_in: Cell::new(None),
+            is_released: Cell::new(false),
+        }
     }
 
     /// Lets so many requests pass, and the next one wait for a second; `None` lets all pass. Those behind it do not wait.
@@ -96,6 +103,11 @@ impl Fence for Takeover {
             }
             self.check()
         })
+    }
+
+    fn release(&self) -> IoFuture<'_, ()> {
+        self.is_released.set(true);
+        Box::pin(async { Ok(()) })
     }
 
     fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {

@@ -1,7 +1,7 @@
 //! Keeps one shard open: opens it, and after a failure opens it again through recovery, with back-off.
 //!
 //! ```text
-//!  opening ──▶ serving ──failure──▶ its writes end ──▶ opening …          close() ends it from anywhere
+//!  opening ──▶ serving ──failure──▶ its writes end ──▶ opening …          close() ends it from anywhere, give_back() follows
 //!                                                       lost: another process has the shard
 //! ```
 //!
@@ -11,6 +11,7 @@
 //!     as long as it takes, as those do that are under way.
 //! G3. No request begins before it is sure that no other process had the shard when the request came. One that began before may answer what
 //!     was true then.
+//! G4. A shard is given back only when nothing of it is under way: it closed in good order, or its last opening failed and no other had begun.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -65,6 +66,9 @@ pub struct ShardHost {
     state: RefCell<State>,
     /// Since when it does not serve, while it does not.
     closed_at: Cell<Option<Nanos>>,
+    is_opening: Cell<bool>,
+    /// It closed with nothing under way (G4).
+    is_at_rest: Cell<bool>,
     changed: Notify,
 }
 
@@ -81,7 +85,16 @@ impl ShardHost {
         let state = RefCell::new(State::Opening("it opens for the first time".to_owned(), None));
         let peers = Rc::new(ThreadPeers::new(&config, dispatch));
         let closed_at = Cell::new(Some(config.reactor.now()));
-        let host = Rc::new(Self { config, zones, peers, state, closed_at, changed: Notify::new() });
+        let host = Rc::new(Self {
+            config,
+            zones,
+            peers,
+            state,
+            closed_at,
+            is_opening: Cell::new(false),
+            is_at_rest: Cell::new(false),
+            changed: Notify::new(),
+        });
         match host.open_once(host.config.shard.clone()).await {
             Ok(shard) => host.set(State::Serving(shard)),
             // A journal may be brought back: a start without it is the operator's to decide.
@@ -105,6 +118,13 @@ impl ShardHost {
     }
 
     async fn open_once(&self, config: ShardConfig) -> Result<Rc<Shard>> {
+        self.is_opening.set(true);
+        let opened = self.try_open(config).await;
+        self.is_opening.set(false);
+        opened
+    }
+
+    async fn try_open(&self, config: ShardConfig) -> Result<Rc<Shard>> {
         let failed = |error| Error::Shard { shard: self.id(), error };
         let parts = ShardParts {
             reactor: self.config.reactor.clone(),
@@ -322,21 +342,33 @@ impl ShardHost {
         }
     }
 
-    /// Drains the shard, makes a checkpoint, closes it for good and gives it back. Durable on return.
+    /// Drains the shard, makes a checkpoint and closes it for good. Durable on return.
     ///
     /// # Errors
     /// When media fail: the next open recovers.
     pub async fn close(&self) -> Result<()> {
-        let shard = self.now();
+        let (shard, has_failed) = (self.now(), self.failure().is_some());
         self.set(State::Closed);
         match shard {
             Some(shard) => {
-                let failed = |error| Error::Shard { shard: self.id(), error };
-                shard.close().await.map_err(failed)?;
-                let released = self.config.media.fence.release().await;
-                released.map_err(|error| failed(error.into()))
+                shard.close().await.map_err(|error| Error::Shard { shard: self.id(), error })?;
+                self.is_at_rest.set(true);
             }
-            None => Ok(()),
+            None => self.is_at_rest.set(has_failed && !self.is_opening.get()),
         }
+        Ok(())
+    }
+
+    /// Gives a closed shard back, if nothing of it is under way (G4): who takes it next need not wait for this process. That of the first
+    /// shard is the pool's root too, so all shards close before one is given back.
+    ///
+    /// # Errors
+    /// When media fail: who takes it next waits.
+    pub async fn give_back(&self) -> Result<()> {
+        if !self.is_at_rest.get() {
+            return Ok(());
+        }
+        let released = self.config.media.fence.release().await;
+        released.map_err(|error| Error::Shard { shard: self.id(), error: error.into() })
     }
 }

@@ -306,6 +306,7 @@ async fn lives(reactor: Reactor, seed: u64) -> u64 {
             0 => {
                 node.client.let_go();
                 let _it_may_have_failed = node.host.close().await;
+                let _so_may_this = node.host.give_back().await;
             }
             1 => {}                  // It goes on, and is replaced while it does.
             _ => node.client.hold(), // Killed or paused: what it has under way may land later.

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! open:   ports -> shards recover side by side -> listeners
-//! close:  listeners and connections, on all threads -> shards, on all threads -> threads
+//! close:  listeners and connections, on all threads -> shards, on all threads -> right to write, on all threads -> threads
 //! ```
 //!
 //! P1: a shard closes only when no thread serves connections any more, as their requests go to any shard.
+//! P2: a shard is given back only when all have closed: one that closes may need a zone from the root, which goes with the first shard.
 
 use std::convert::Infallible;
+use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -281,15 +283,10 @@ impl<S: ShardStack> Pool<S> {
         for (answer, running) in ending.into_iter().zip(&self.running) {
             answer.blocking_recv().map_err(|_| shard_thread::died(running.shard))?;
         }
-        // P1
-        let closing: Vec<_> = (0..count)
-            .map(|shard| {
-                self.threads.call(shard, |thread| async move { thread.stack.close().await })
-            })
-            .collect();
-        for (answer, running) in closing.into_iter().zip(&self.running) {
-            answer.blocking_recv().map_err(|_| shard_thread::died(running.shard))??;
-        }
+        let closed = self.on_each(|thread| async move { thread.stack.close().await }); // P1
+        // P2. Those that closed are given back also when another did not.
+        let given_back = self.on_each(|thread| async move { thread.stack.give_back().await });
+        closed.into_iter().chain(given_back).collect::<Result<()>>()?;
         // The threads end with the last way to call them; a request of the admin API that was cut off may hold one yet.
         if Arc::into_inner(self.threads).is_some() {
             for Running { shard, thread } in self.running {
@@ -297,6 +294,19 @@ impl<S: ShardStack> Pool<S> {
             }
         }
         Ok(())
+    }
+
+    /// Runs `work` on all threads at once, and waits for all. Blocks.
+    fn on_each<F: Future<Output = Result<()>> + 'static>(
+        &self,
+        work: impl Fn(Rc<ShardThread<S>>) -> F + Copy + Send + 'static,
+    ) -> Vec<Result<()>> {
+        let answers: Vec<_> =
+            (0..self.threads.count()).map(|shard| self.threads.call(shard, work)).collect();
+        let ended = answers.into_iter().zip(&self.running).map(|(answer, running)| {
+            answer.blocking_recv().map_err(|_| shard_thread::died(running.shard))?
+        });
+        ended.collect()
     }
 }
 

@@ -95,6 +95,9 @@ pub(crate) trait ShardStack: Sized + 'static {
 
     /// Writes everything out and leaves the shard clean. No request is under way on any thread by then.
     fn close(&self) -> impl Future<Output = Result<()>>;
+
+    /// Lets another process take the shard without waiting for this one. All shards have closed by then.
+    fn give_back(&self) -> impl Future<Output = Result<()>>;
 }
 
 /// A thread's place among the pool's threads.

@@ -415,6 +415,30 @@ fn a_shard_that_cannot_be_read_at_first_keeps_names_from_changing_and_no_other_f
 }
 
 #[test]
+fn shards_are_given_back_when_nothing_of_them_is_under_way() {
+    let mut rig = Rig::new();
+    flip_root(&rig.disk(), ShardId(1));
+    rig.live_unsettled(async |life: Life| {
+        let host = |shard: u16| {
+            let thread = &life.threads[usize::from(shard)];
+            thread.dispatch().host(ShardId(shard)).unwrap()
+        };
+        assert!(host(0).damage().is_none() && host(1).damage().is_some());
+        let given_back = || [0, 1].map(|shard| life.fences[shard].is_released.get());
+        host(0).give_back().await.unwrap();
+        assert_eq!(given_back(), [false; 2], "it serves");
+        for shard in [0, 1] {
+            host(shard).close().await.unwrap();
+        }
+        assert_eq!(given_back(), [false; 2], "another may need the root");
+        for shard in [0, 1] {
+            host(shard).give_back().await.unwrap();
+        }
+        assert_eq!(given_back(), [true; 2]);
+    });
+}
+
+#[test]
 fn who_waits_for_names_is_told_what_was_left_of_them_meanwhile() {
     Rig::new().live(async |life: Life| {
         let datasets = life.datasets();

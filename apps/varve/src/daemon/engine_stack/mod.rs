@@ -264,6 +264,13 @@ impl ShardStack for EngineStack {
                 .hint("nothing acknowledged is lost; the next start recovers the shard")
         })
     }
+
+    async fn give_back(&self) -> Result<()> {
+        self.host.give_back().await.map_err(|error| {
+            Failure::new(format!("give back shard {}: {error}", self.shard))
+                .hint("it is closed; the next start waits some seconds for it")
+        })
+    }
 }
 
 /// An operation on media as a noun phrase.

@@ -183,6 +183,11 @@ impl ShardStack for MemoryStack {
         self.shared.note(format!("close {}", self.shard));
         Ok(())
     }
+
+    async fn give_back(&self) -> Result<()> {
+        self.shared.note(format!("give back {}", self.shard));
+        Ok(())
+    }
 }
 
 fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
@@ -290,9 +295,9 @@ fn closing_ends_connections_and_shards() {
     assert!(greets(&client));
     pool.close().unwrap();
     let mut events = shared.events.lock().unwrap().clone();
-    events[..2].sort();
-    events[2..].sort();
-    assert_eq!(events, ["begin 0", "begin 1", "close 0", "close 1"]);
+    events.chunks_mut(2).for_each(<[String]>::sort);
+    let expected = ["begin 0", "begin 1", "close 0", "close 1", "give back 0", "give back 1"];
+    assert_eq!(events, expected);
     let _ = client.write_all(&[0; 4]);
     let mut rest = Vec::new();
     assert!(client.read_to_end(&mut rest).is_ok() || !rest.is_empty(), "the connection is closed");
