@@ -23,6 +23,8 @@ pub enum Error {
         shard: ShardId,
         /// What it waits for.
         reason: String,
+        /// Whether it is damaged, which does not pass soon, and another process could not serve it either.
+        is_damaged: bool,
     },
     /// The thread of a shard is gone: the daemon is ending.
     #[error("the pool is shutting down")]

@@ -311,7 +311,8 @@ impl ShardHost {
     }
 
     fn closed(&self) -> Error {
-        Error::ShardClosed { shard: self.id(), reason: self.reason() }
+        let is_damaged = self.damage().is_some();
+        Error::ShardClosed { shard: self.id(), reason: self.reason(), is_damaged }
     }
 
     fn unconfirmed(&self, error: varve_media::Error) -> Error {

@@ -369,6 +369,10 @@ fn a_group_that_damage_stops_keeps_names_from_changing_until_it_is_complete() {
         let datasets = life.datasets();
         let is_unsettled =
             |outcome: Result<(), Error>| matches!(outcome, Err(Error::Unsettled { .. }));
+        let there = datasets.dispatch().on_shard(other_home, |_| Box::pin(async { Ok(()) }));
+        let Err(varve_dispatch::Error::ShardClosed { is_damaged: true, .. }) = there.await else {
+            panic!("{other_home} is damaged");
+        };
         assert!(is_unsettled(datasets.settle_group(intent).await.map(drop)));
         let group = names_of_both_homes(datasets).map(|name| format!("{name}@g"));
         for name in &group {

@@ -44,7 +44,7 @@ impl Exports for VolumeExports {
     type Export = VolumeExport;
 
     async fn list(&self) -> Result<Vec<String>, ErrorKind> {
-        let volumes = self.datasets.volumes().await.map_err(|error| error.kind())?;
+        let volumes = self.datasets.volumes().await.map_err(|error| lasting(&error))?;
         let is_here = |volume: &VolumeInfo| volume.moves.as_ref().is_none_or(Move::is_here);
         let volumes = volumes.into_iter().filter(is_here).collect::<Vec<_>>();
         Ok(volumes.into_iter().map(|volume| volume.name).collect())
@@ -67,7 +67,7 @@ impl Exports for VolumeExports {
             (varve_dataset::Error::Moves { .. }, _) => ErrorKind::Conflict,
             // A name that no volume can have names no volume.
             (_, ErrorKind::Invalid) => ErrorKind::NotFound,
-            (_, kind) => kind,
+            _ => lasting(&error),
         })?;
         let datasets = self.datasets.clone();
         let (mut known, mut bases) = (Vec::new(), Vec::new());
@@ -78,7 +78,7 @@ impl Exports for VolumeExports {
                     bases.push(base);
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {}
-                Err(error) => return Err(error.kind()),
+                Err(error) => return Err(lasting(&error)),
             }
         }
         let times = Rc::clone(&self.times);
@@ -115,6 +115,17 @@ fn extent(run: &BlockStatus) -> Extent {
         Mapped::Data => ExtentKind::Data,
     };
     Extent { len: run.len, kind }
+}
+
+/// The kind of a failed look at names. Whoever is told `Unavailable` may ask another node in vain while a shard is damaged.
+fn lasting(error: &varve_dataset::Error) -> ErrorKind {
+    match error {
+        varve_dataset::Error::Dispatch(varve_dispatch::Error::ShardClosed {
+            is_damaged: true,
+            ..
+        }) => ErrorKind::Corrupt,
+        error => error.kind(),
+    }
 }
 
 /// The kind of a failed request. The shard logs what happened to it; what only this request met is logged here.
@@ -222,5 +233,23 @@ impl Export for VolumeExport {
         let runs = self.volume.diff(base, offset, len, extents_max).await;
         let runs = runs.map_err(failed("block status"))?;
         Ok(runs.iter().map(|run| Change { len: run.len, dirty: run.differs }).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_types::ShardId;
+
+    use super::*;
+
+    #[test]
+    fn a_damaged_shard_sends_nobody_to_another_node() {
+        let closed = |is_damaged| {
+            let (shard, reason) = (ShardId(1), "a test says so".to_owned());
+            let closed = varve_dispatch::Error::ShardClosed { shard, reason, is_damaged };
+            varve_dataset::Error::Dispatch(closed)
+        };
+        let kinds = [false, true].map(|is_damaged| lasting(&closed(is_damaged)));
+        assert_eq!(kinds, [ErrorKind::Unavailable, ErrorKind::Corrupt]);
     }
 }
