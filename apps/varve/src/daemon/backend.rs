@@ -27,7 +27,7 @@ use crate::daemon::fill::SpaceNow;
 use crate::daemon::links::Watcher;
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::{self, OnlineCheck};
-use crate::daemon::room::free_bytes;
+use crate::daemon::room::{free_bytes, used_bytes};
 use crate::daemon::shard_thread::ShardThread;
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
@@ -130,8 +130,8 @@ impl<S: ShardStack> PoolBackend<S> {
                 self.volumes_seen.store(volumes, Ordering::Relaxed);
             }
         }
+        let space_used_bytes = used_bytes(&reports);
         let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
-        let space_used_bytes = reports.iter().map(|report| report.space_used_bytes).sum();
         let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
         let listener = |protocol: &str, address: String| ListenerStatus {
             protocol: protocol.to_owned(),
@@ -183,7 +183,7 @@ impl<S: ShardStack> PoolBackend<S> {
 
     async fn pool_now(&self) -> Result<Pool> {
         let reports = self.reports().await?;
-        let used_bytes: u64 = reports.iter().map(|report| report.space_used_bytes).sum();
+        let used_bytes = used_bytes(&reports);
         let facts = self.facts.clone();
         Ok(Pool {
             id: facts.id,
@@ -243,7 +243,7 @@ impl<S: ShardStack> PoolBackend<S> {
 
     async fn metrics_now(&self) -> Result<Vec<Metric>> {
         let reports = self.reports().await?;
-        let used_bytes: u64 = reports.iter().map(|report| report.space_used_bytes).sum();
+        let used_bytes = used_bytes(&reports);
         let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
         let mut metrics = vec![
             Metric::gauge(

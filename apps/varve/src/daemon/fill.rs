@@ -8,7 +8,7 @@ use varve_access_admin::v1::{Fill, FillLevel};
 use varve_types::ByteCount;
 
 use crate::config::Thresholds;
-use crate::daemon::room::free_bytes;
+use crate::daemon::room::{free_bytes, used_bytes};
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::Threads;
 
@@ -133,7 +133,7 @@ async fn space_now<S: ShardStack>(threads: &Threads<S>, capacity_bytes: u64) -> 
         };
         reports.push(threads.ask(shard, ask).await.ok()?);
     }
-    let used_bytes = reports.iter().map(|report| report.space_used_bytes).sum();
+    let used_bytes = used_bytes(&reports);
     let free_bytes = free_bytes(capacity_bytes, used_bytes, &reports);
     Some(SpaceNow { used_bytes, free_bytes, capacity_bytes })
 }

@@ -134,7 +134,7 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
         None => ShardReport {
             status,
             memory_used_bytes: 0,
-            space_used_bytes: 0,
+            space_used_bytes: Some(0),
             room: None,
             metrics: Vec::new(),
             health: ShardHealth::default(),

@@ -1,4 +1,4 @@
-//! How much more a pool takes: as much as its fullest shard lets it, with the space that can go from shard to shard.
+//! How much a pool holds, and how much more it takes: as much as its fullest shard lets it, with the space that can go from shard to shard.
 
 use crate::daemon::stack::ShardReport;
 
@@ -18,6 +18,14 @@ const HELD_OF_16: u64 = 14;
 
 /// What fewer whole zones than the media have segments for may cost a shard's reach without being worth telling.
 const NOISE_PART: u64 = 16;
+
+/// Bytes that a pool holds. A shard that has not served since the start counts as much as the others do on average: clients write to all alike.
+pub(crate) fn used_bytes(reports: &[ShardReport]) -> u64 {
+    let known = reports.iter().filter_map(|report| report.space_used_bytes);
+    let (count, sum) = known.fold((0_u64, 0_u64), |(count, sum), used| (count + 1, sum + used));
+    let unknown = reports.len() as u64 - count;
+    sum.saturating_add((sum / count.max(1)).saturating_mul(unknown))
+}
 
 /// Bytes that can be written to a pool of that capacity, by clients that write to all shards alike. What shards do not tell, as they do not
 /// serve, does not count.
@@ -55,11 +63,18 @@ mod tests {
         ShardReport {
             status,
             memory_used_bytes: 0,
-            space_used_bytes: 0,
+            space_used_bytes: Some(0),
             room,
             metrics: Vec::new(),
             health: ShardHealth::default(),
         }
+    }
+
+    #[test]
+    fn a_shard_that_never_served_counts_as_the_others_do() {
+        let holding = |space_used_bytes| ShardReport { space_used_bytes, ..report(0, 0, false) };
+        let (some, none) = ([Some(100), None, Some(300)].map(holding), [None, None].map(holding));
+        assert_eq!((used_bytes(&some), used_bytes(&none), used_bytes(&[])), (600, 0, 0));
     }
 
     #[test]

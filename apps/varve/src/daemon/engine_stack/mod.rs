@@ -16,6 +16,7 @@ mod source;
 mod space;
 mod volumes;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub(crate) struct EngineStack {
     datasets: Datasets,
     placement: Placement,
     space: SpaceCount,
+    /// What the shard held when it was asked last while it served.
+    used_bytes: Cell<Option<u64>>,
     /// Of the thread's disks, if it has any.
     disks: Option<Rc<DiskStats>>,
     /// The thread's read cache, if it has one.
@@ -109,6 +112,7 @@ impl ShardStack for EngineStack {
             datasets,
             placement,
             space,
+            used_bytes: Cell::new(None),
             disks,
             cache,
             times,
@@ -198,6 +202,9 @@ impl ShardStack for EngineStack {
             spare_bytes: stats.spare_bytes,
             is_confined: stats.media_full,
         });
+        if let Some(stats) = &serving {
+            self.used_bytes.set(Some(stats.space.live_bytes));
+        }
         let stats = serving.unwrap_or_default();
         let trouble = self.host.trouble();
         let state = match &trouble {
@@ -221,7 +228,7 @@ impl ShardStack for EngineStack {
                 + stats.deaths_bytes
                 + stats.updates_bytes
                 + stats.block_cache_bytes,
-            space_used_bytes: stats.space.live_bytes,
+            space_used_bytes: self.used_bytes.get(),
             room,
             metrics: metrics::of(&stats)
                 .into_iter()

@@ -167,7 +167,7 @@ impl ShardStack for MemoryStack {
                 lane_size_bytes: 1 << 20,
             },
             memory_used_bytes: 10,
-            space_used_bytes: 100,
+            space_used_bytes: Some(100),
             room: None,
             metrics: vec![ShardMetric {
                 name: "varve_engine_writes_total",
