@@ -5,6 +5,7 @@ import hashlib
 import os
 import socket
 import subprocess
+import tarfile
 import time
 
 from support import server as servers
@@ -115,6 +116,27 @@ def equal_objects_are_stored_once(site):
     check(hashlib.sha256(client.get_object(Bucket="bkt", Key="k5")["Body"].read()).digest() == hashlib.sha256(body).digest(), "bytes are right")
     stored = gateway.server.settled_bytes()
     check(stored < 60 * MIB, f"{stored / MIB:.0f} MiB are stored for six equal objects of 40 MiB")
+
+
+@fault
+def what_another_shard_has_is_salvaged(site):
+    """Blocks of objects that deduplication had found on another shard were listed as unreadable, although that shard was whole."""
+    gateway, client = store(site, shards=2)
+    server = gateway.server
+    server.cli("bucket", "set", "bkt", "--dedup", "on")
+    objects = {f"k{number}": os.urandom(8 * MIB) for number in range(2)}
+    objects |= {f"copy{number}": objects["k0"] for number in range(12)}  # on both shards
+    for key, body in objects.items():
+        client.put_object(Bucket="bkt", Key=key, Body=body)
+        if key == "k1":
+            server.settled_bytes()  # what is in segments can be found
+    server.settled_bytes()
+    check(server.metric("varve_engine_foreign_blocks_total") > 0, "blocks are found on another shard")
+    server.stop()
+    server.cli("salvage", "--to", site.path("out"))
+    with tarfile.open(site.path("out", "bkt.tar")) as archive:
+        found = {member.name: archive.extractfile(member).read() for member in archive.getmembers()}
+    check(found == objects, f"{len(found)} objects are salvaged")
 
 
 @fault

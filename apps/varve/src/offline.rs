@@ -10,7 +10,9 @@ use std::rc::Rc;
 
 use clap::Args;
 use futures_util::future::LocalBoxFuture;
-use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneCounts, ZoneSource};
+use varve_engine::{
+    Peers, Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneCounts, ZoneSource,
+};
 use varve_media::{
     Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
 };
@@ -229,20 +231,19 @@ fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {
         .hint("name the pool by its data directory with --data, or by --drive"))
 }
 
-/// Opens a shard over the overlay: recovers it as the daemon would.
+/// Opens a shard over the overlay: recovers it as the daemon would. What it names of other shards can be read if it has a way to them.
 pub(crate) async fn open_shard(
     reactor: &Reactor,
     media: Media,
     pool: &Rc<Pool>,
     config: ShardConfig,
+    peers: Option<Rc<dyn Peers>>,
 ) -> varve_engine::Result<Rc<Shard>> {
     let shard = config.shard;
     let quiet = Rc::new(Cell::new(false));
     let zones = PoolZones::new(Rc::clone(pool), shard);
     let zones = Rc::new(QuietZones { zones, quiet: Rc::clone(&quiet) });
     let owned = pool.zones_of(shard).await?;
-    // What a shard names of others is compared when all have been looked at.
-    let peers = None;
     let parts = ShardParts { reactor: reactor.clone(), media, config, zones, owned, peers };
     let opened = Shard::open(parts).await;
     quiet.set(true);

@@ -206,7 +206,9 @@ impl ShardJob {
             Err(error) => return add(recovery_finding(&error)),
         };
         outcome.borrow_mut().has_others = pool.placements().iter().any(|shards| *shards > 1);
-        let opened = open_shard(&self.reactor, media.clone(), &pool, self.config.clone()).await;
+        // What a shard names of others is compared when all have been looked at.
+        let opened =
+            open_shard(&self.reactor, media.clone(), &pool, self.config.clone(), None).await;
         let shard = match opened {
             Ok(shard) => shard,
             Err(error) => {

@@ -58,7 +58,7 @@ where
                         return (out, 0);
                     }
                 };
-                match open_shard(&reactor, media, &root, config).await {
+                match open_shard(&reactor, media, &root, config, None).await {
                     Ok(opened) => work(&opened, shard, &mut out).await,
                     Err(error) => out.unreadable(format_args!("shard {shard}"), error),
                 }

@@ -5,6 +5,7 @@
 
 mod bucket;
 mod image;
+mod peers;
 mod report;
 mod unreadable;
 
@@ -16,7 +17,7 @@ use std::rc::Rc;
 
 use varve_dataset::{CatalogueEntry, CatalogueItem, NAME_PREFIXES, volume_of};
 use varve_dispatch::{Placement, Route};
-use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_engine::{Peers, Pool, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_reactor::Reactor;
 use varve_types::{ShardId, StreamId};
 
@@ -25,6 +26,7 @@ use crate::offline::{Looked, OfflinePool, open_shard};
 
 use self::bucket::BucketTarget;
 use self::image::Image;
+use self::peers::ReadablePeers;
 pub(crate) use self::report::Report;
 
 /// Most memory for what the recovery of the shards writes, in bytes.
@@ -151,17 +153,19 @@ async fn open(
     };
     let first = looked.media(ShardId(0)).map_err(|error| failed(&error))?;
     let pool = Pool::open(&first).await.map_err(|error| failed(&error))?;
+    let peers = ReadablePeers::new(pool.shard_count());
+    let others = || Some(Rc::clone(&peers) as Rc<dyn Peers>);
     let mut shards = Vec::new();
     for config in configs.into_iter().take(usize::from(pool.shard_count())) {
         let shard = config.shard;
         let media = looked.media(shard).map_err(|error| failed(&error))?;
-        let mut opened = open_shard(reactor, media.clone(), &pool, config.clone()).await;
+        let mut opened = open_shard(reactor, media.clone(), &pool, config.clone(), others()).await;
         if let Err(varve_engine::Error::Log(error)) = &opened
             && error.is_lane_lost()
         {
             report.note(format!("writes that the journal of shard {shard} alone held: {error}"));
             let config = ShardConfig { accept_lost_journal: true, ..config.clone() };
-            opened = open_shard(reactor, media, &pool, config).await;
+            opened = open_shard(reactor, media, &pool, config, others()).await;
         }
         let error = match opened {
             Ok(opened) => {
@@ -177,7 +181,7 @@ async fn open(
                 config,
                 zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
                 owned: pool.zones_of(shard).await?,
-                peers: None,
+                peers: others(),
             };
             Shard::open_checkpoint(parts).await
         };
@@ -189,6 +193,7 @@ async fn open(
         });
         shards.push(at_checkpoint.ok().map(|(shard, _)| shard));
     }
+    peers.enter(&shards);
     Ok(Opened { placement: Placement::new(pool.placements()), shards })
 }
 
