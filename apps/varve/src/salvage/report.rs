@@ -11,8 +11,8 @@ pub(crate) struct Copied {
     pub(super) name: String,
     /// Bytes of data in its image.
     pub(super) data_bytes: u64,
-    /// Bytes of it that cannot be read.
-    pub(super) unreadable_bytes: u64,
+    /// Bytes of it that cannot be read, if there is anything that cannot: objects may be empty.
+    pub(super) unreadable_bytes: Option<u64>,
 }
 
 /// What became of the pool.
@@ -35,7 +35,7 @@ impl Report {
 
     /// Whether nothing is missing.
     pub(crate) fn is_whole(&self) -> bool {
-        self.notes.is_empty() && self.copied.iter().all(|copied| copied.unreadable_bytes == 0)
+        self.notes.is_empty() && self.copied.iter().all(|copied| copied.unreadable_bytes.is_none())
     }
 
     /// A line for each volume, snapshot and loss.
@@ -45,10 +45,10 @@ impl Report {
             let _ = writeln!(text, "lost: {note}");
         }
         for Copied { name, data_bytes, unreadable_bytes } in &self.copied {
-            let (data, unreadable) = (ByteCount(*data_bytes), ByteCount(*unreadable_bytes));
-            let _ = match unreadable_bytes {
-                0 => writeln!(text, "{name}: {data} of data, all of it"),
-                _ => writeln!(text, "{name}: {data} of data; {unreadable} cannot be read"),
+            let data = ByteCount(*data_bytes);
+            let _ = match unreadable_bytes.map(ByteCount) {
+                None => writeln!(text, "{name}: {data} of data, all of it"),
+                Some(lost) => writeln!(text, "{name}: {data} of data; {lost} cannot be read"),
             };
         }
         text

@@ -53,13 +53,12 @@ impl Unreadable {
         self.write(format_args!("{name}: {why}"))
     }
 
-    /// Makes the list durable; the bytes that it lists.
-    pub(super) fn end(mut self) -> Result<u64> {
+    /// Makes the list durable; the bytes that it lists, if it lists anything.
+    pub(super) fn end(mut self) -> Result<Option<u64>> {
         self.write_last()?;
-        if let Some(file) = &self.file {
-            file.sync_all().map_err(|error| failed(&self.path, &error))?;
-        }
-        Ok(self.bytes)
+        let Some(file) = &self.file else { return Ok(None) };
+        file.sync_all().map_err(|error| failed(&self.path, &error))?;
+        Ok(Some(self.bytes))
     }
 
     fn write_last(&mut self) -> Result<()> {
@@ -92,16 +91,19 @@ mod tests {
         list.add("b: bytes ", 9..10, "gone").unwrap();
         list.add_whole("c", 5, "encrypted").unwrap();
         list.add("", 12..16, "gone").unwrap();
-        assert_eq!(list.end().unwrap(), 19);
+        assert_eq!(list.end().unwrap(), Some(19));
         let lines = "a: bytes 0 + 8: torn\na: bytes 8 + 1: gone\nb: bytes 9 + 1: gone\nc: encrypted\n12 + 4: gone\n";
         assert_eq!(std::fs::read_to_string(path).unwrap(), lines);
     }
 
     #[test]
-    fn without_a_loss_there_is_no_file() {
+    fn without_a_loss_there_is_no_file_and_an_empty_object_is_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list");
-        assert_eq!(Unreadable::new(path.clone()).end().unwrap(), 0);
+        assert_eq!(Unreadable::new(path.clone()).end().unwrap(), None);
         assert!(!path.exists());
+        let mut list = Unreadable::new(path);
+        list.add_whole("empty", 0, "encrypted").unwrap();
+        assert_eq!(list.end().unwrap(), Some(0));
     }
 }
