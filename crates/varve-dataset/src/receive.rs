@@ -17,9 +17,6 @@ use crate::snapshots::Wanted;
 use crate::volume::VolumeSpec;
 use crate::{Datasets, Error, Result};
 
-/// Bytes compared at once: some thousand regions, each a message.
-const COMPARED_BYTES: u64 = 64 << 30;
-
 /// Runs that a comparison looks at before it goes on: the first that differs ends it.
 const RUNS_MAX: usize = 2;
 
@@ -142,8 +139,7 @@ impl Datasets {
         }
         let mut at = 0;
         while at < record.size_bytes {
-            let end = record.size_bytes.min(at + COMPARED_BYTES);
-            let range = ByteRange { start: at, end };
+            let range = ByteRange { start: at, end: record.size_bytes };
             let runs = self.dispatch.diff(snapshot.route, record.route, range, RUNS_MAX).await?;
             if runs.iter().any(|run| run.differs) {
                 return Ok(false);

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::oneshot;
 use futures_util::future::try_join_all;
-use varve_engine::{CutId, CutPair, DiffRun};
-use varve_types::{ByteRange, ShardId, StreamId};
+use varve_engine::{CutId, CutPair};
+use varve_types::{ShardId, StreamId};
 
-use crate::route::{Route, split};
+use crate::route::Route;
 use crate::{Dispatch, Error, Result};
 
 /// One stream to be cut.
@@ -119,45 +119,5 @@ impl Dispatch {
             let _ = sender.send(cut.await);
         });
         answer.await.map_err(|_| Error::ShuttingDown)?
-    }
-
-    /// Which bytes of a range may differ between two streams of the same placement, in at most `max` runs; may stop before the end of the
-    /// range. Costs what differs, not what is there.
-    ///
-    /// # Errors
-    /// `Corrupt` when a map cannot be read.
-    ///
-    /// # Panics
-    /// When the streams lie in different places.
-    pub async fn diff(
-        &self,
-        from: Route,
-        to: Route,
-        range: ByteRange,
-        max: usize,
-    ) -> Result<Vec<DiffRun>> {
-        assert!(from.placement == to.placement, "streams of one family are placed alike");
-        let mut runs: Vec<DiffRun> = Vec::new();
-        for part in split(range.start, range.end) {
-            let shard = self.placement().shard_of(from.placement, part.start);
-            let (from, to) = (from.stream, to.stream);
-            let found = self
-                .on_shard(shard, move |shard| {
-                    Box::pin(async move { shard.diff(from, to, part, max).await })
-                })
-                .await?;
-            let covered: u64 = found.iter().map(|run| run.len).sum();
-            for run in found {
-                match runs.last_mut() {
-                    Some(last) if last.differs == run.differs => last.len += run.len,
-                    _ => runs.push(run),
-                }
-            }
-            if covered < part.len() || runs.len() > max {
-                break;
-            }
-        }
-        runs.truncate(max);
-        Ok(runs)
     }
 }

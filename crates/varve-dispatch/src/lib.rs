@@ -11,6 +11,7 @@ mod peers;
 mod placement;
 mod reservation;
 mod route;
+mod runs;
 mod zone_moves;
 mod zones;
 

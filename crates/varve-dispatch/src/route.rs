@@ -11,8 +11,7 @@ use std::sync::Arc;
 use futures_util::future::{LocalBoxFuture, join_all, try_join_all};
 use hashbrown::{HashMap, HashSet};
 use varve_engine::{
-    BLOCK_BYTES, BlockStatus, ForeignNames, KeyValue, Mapped, MarkReport, MarkWish, Pool, ReadPart,
-    Shard, ShardStats,
+    BLOCK_BYTES, ForeignNames, KeyValue, MarkReport, MarkWish, Pool, ReadPart, Shard, ShardStats,
 };
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
@@ -25,7 +24,7 @@ use crate::job::{JobSender, PoolLinks};
 use crate::placement::{Placement, StreamPlacement};
 use crate::{Error, Result};
 
-type ShardFuture<T> = LocalBoxFuture<'static, varve_engine::Result<T>>;
+pub(crate) type ShardFuture<T> = LocalBoxFuture<'static, varve_engine::Result<T>>;
 
 /// A stream and where its bytes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -342,37 +341,6 @@ impl Dispatch {
         .await
     }
 
-    /// What bytes hold, in at most `max` runs; may stop before the end of the range.
-    ///
-    /// # Errors
-    /// `Corrupt` when a map cannot be read.
-    pub async fn block_status(
-        &self,
-        route: Route,
-        range: ByteRange,
-        max: usize,
-    ) -> Result<Vec<BlockStatus>> {
-        let stream = route.stream;
-        let mut runs: Vec<BlockStatus> = Vec::new();
-        for part in split(range.start, range.end) {
-            let shard = self.0.placement.shard_of(route.placement, part.start);
-            let found = self
-                .on_shard(shard, move |shard| {
-                    Box::pin(async move { shard.block_status(stream, part, max).await })
-                })
-                .await?;
-            let covered: u64 = found.iter().map(|run| run.len).sum();
-            for run in found {
-                push(&mut runs, run.len, run.mapped);
-            }
-            if covered < part.len() || runs.len() > max {
-                break;
-            }
-        }
-        runs.truncate(max);
-        Ok(runs)
-    }
-
     /// The value of a key on a shard.
     ///
     /// # Errors
@@ -543,13 +511,6 @@ pub(crate) fn split(start: u64, end: u64) -> impl Iterator<Item = ByteRange> {
         at = part.end;
         Some(part)
     })
-}
-
-fn push(runs: &mut Vec<BlockStatus>, len: u64, mapped: Mapped) {
-    match runs.last_mut() {
-        Some(last) if last.mapped == mapped => last.len += len,
-        _ => runs.push(BlockStatus { len, mapped }),
-    }
 }
 
 #[cfg(test)]

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use futures_util::future::join;
-use varve_dispatch::CutSource;
+use varve_dispatch::{CutSource, Mapped};
 use varve_media::{DiskOperation, Fault, FaultPlan, FaultRule};
 use varve_stdx::AlignedBuf;
+use varve_types::limits::{REGION_BYTES, VOLUME_BYTES_MAX};
 use varve_types::{ErrorKind, ShardId, StreamId};
 
 use crate::catalog::home_of;
 use crate::intent::Intent;
 use crate::name::{DatasetName, SnapshotName};
-use crate::rig::{Life, Rig, flip_root, lane, volume_spec};
+use crate::rig::{Life, Rig, first_byte, flip_root, lane, volume_spec};
 use crate::snapshots::{Wanted, record};
 use crate::{Datasets, Error, ExtentSpec};
 
@@ -564,5 +565,47 @@ fn extents_of_a_huge_volume_take_few_pages() {
         life.snapshot("v@two").await;
         assert_eq!(pages(Some("two")).await, []);
         assert_eq!(pages(None).await, written);
+    });
+}
+
+/// The whole of a volume of the largest size is looked at, zeroed and trimmed by one request each, whatever of it holds something.
+#[test]
+fn one_request_covers_the_largest_volume() {
+    Rig::new().live(async |life: Life| {
+        life.create("v").await;
+        let size = VOLUME_BYTES_MAX;
+        life.datasets().resize_volume("v", size).await.unwrap();
+        life.snapshot("v@one").await;
+        let volume = life.datasets().open("v").await.unwrap();
+        let before = life.datasets().open("v@one").await.unwrap();
+        let status = async |max| -> Vec<(u64, Mapped)> {
+            let runs = volume.block_status(0, size, max).await.unwrap();
+            runs.into_iter().map(|run| (run.len, run.mapped)).collect()
+        };
+        let changes = async || -> Vec<(u64, bool)> {
+            let runs = volume.diff(&before, 0, size, 100).await.unwrap();
+            runs.into_iter().map(|run| (run.len, run.differs)).collect()
+        };
+        assert_eq!(status(100).await, [(size, Mapped::Hole)]);
+        assert_eq!(changes().await, [(size, false)]);
+        let data = AlignedBuf::from_slice(&[7; 8192]).freeze();
+        let at = (1 << 50) + 4096;
+        volume.write(at, data.clone()).await.unwrap();
+        volume.write(size - 8192, data).await.unwrap();
+        let rest = size - at - 2 * 8192;
+        let (hole, written) = (Mapped::Hole, Mapped::Data);
+        assert_eq!(status(100).await, [(at, hole), (8192, written), (rest, hole), (8192, written)]);
+        assert_eq!(status(1).await, [(at, hole)]);
+        assert_eq!(changes().await, [(at, false), (8192, true), (rest, false), (8192, true)]);
+        // Zeros that stay allocated, but for one region: only the shard that has it knows of the trim.
+        volume.write_zeroes(0, size, true).await.unwrap();
+        assert_eq!(status(100).await, [(size, Mapped::Zero)]);
+        let region = REGION_BYTES;
+        volume.trim(5 * region, region).await.unwrap();
+        let (zero, behind) = (Mapped::Zero, size - 6 * region);
+        assert_eq!(status(100).await, [(5 * region, zero), (region, hole), (behind, zero)]);
+        volume.trim(0, size).await.unwrap();
+        assert_eq!(status(100).await, [(size, hole)]);
+        assert_eq!(first_byte(&volume, at).await, 0);
     });
 }
