@@ -98,20 +98,39 @@ impl State {
         self.blocks.insert(piece.block, Block::Data(block.freeze()));
     }
 
-    /// Makes a range read as zeros, by `whole` where blocks are covered whole.
+    /// Makes a range read as zeros, by `whole` where blocks are covered whole. Without it, costs what is there.
     fn clear(&mut self, offset: u64, len: u64, whole: Option<&Block>) {
-        for piece in pieces(offset, len) {
-            if piece.len < small(BLOCK) {
-                if matches!(self.blocks.get(&piece.block), Some(Block::Data(_))) {
-                    self.patch(&piece, |bytes| bytes.fill(0));
-                } else if let Some(block) = whole {
-                    self.blocks.insert(piece.block, block.clone());
-                }
+        let range_end = offset + len;
+        let (first, end) = (offset.div_ceil(BLOCK), range_end / BLOCK);
+        if let Some(block) = whole {
+            for number in first..end {
+                self.blocks.insert(number, block.clone());
+            }
+        } else if first < end {
+            let found = self.blocks.range(first..end).map(|(number, _)| *number);
+            for number in found.collect::<Vec<u64>>() {
+                self.blocks.remove(&number);
+            }
+        }
+        let head_end = range_end.min(first * BLOCK);
+        let tail = head_end.max(end * BLOCK);
+        for piece in pieces(offset, head_end - offset).chain(pieces(tail, range_end - tail)) {
+            if matches!(self.blocks.get(&piece.block), Some(Block::Data(_))) {
+                self.patch(&piece, |bytes| bytes.fill(0));
             } else if let Some(block) = whole {
                 self.blocks.insert(piece.block, block.clone());
-            } else {
-                self.blocks.remove(&piece.block);
             }
+        }
+    }
+
+    /// What the block holds in which a byte lies, and up to which byte the same holds.
+    fn status(&self, at: u64) -> (ExtentKind, u64) {
+        let block = at / BLOCK;
+        match self.blocks.range(block..).next() {
+            None => (ExtentKind::Hole, u64::MAX),
+            Some((next, _)) if *next > block => (ExtentKind::Hole, next * BLOCK),
+            Some((_, Block::Zero)) => (ExtentKind::Zero, (block + 1) * BLOCK),
+            Some((_, Block::Data(_))) => (ExtentKind::Data, (block + 1) * BLOCK),
         }
     }
 }
@@ -179,19 +198,17 @@ impl Export for MemoryExport {
     ) -> Result<Vec<Extent>, ErrorKind> {
         let state = self.state_within(offset, len)?;
         let mut extents: Vec<Extent> = Vec::new();
-        for piece in pieces(offset, len) {
-            let kind = match state.blocks.get(&piece.block) {
-                None => ExtentKind::Hole,
-                Some(Block::Zero) => ExtentKind::Zero,
-                Some(Block::Data(_)) => ExtentKind::Data,
-            };
-            let len = u64::try_from(piece.len).map_err(|_| ErrorKind::Internal)?;
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let (kind, until) = state.status(at);
+            let len = until.min(end) - at;
             let full = extents.len() == extents_max;
             match extents.last_mut() {
                 Some(last) if last.kind == kind => last.len += len,
                 _ if full => break,
                 _ => extents.push(Extent { len, kind }),
             }
+            at += len;
         }
         Ok(extents)
     }
