@@ -13,6 +13,8 @@ OPTIONS = {1: "EXPORT_NAME", 2: "ABORT", 3: "LIST", 5: "STARTTLS", 6: "INFO", 7:
            9: "LIST_META_CONTEXT", 10: "SET_META_CONTEXT", 11: "EXTENDED_HEADERS"}
 COMMANDS = {0: "READ", 1: "WRITE", 2: "DISC", 3: "FLUSH", 4: "TRIM", 5: "CACHE", 6: "WRITE_ZEROES", 7: "BLOCK_STATUS"}
 FLAGS = {1: "FUA", 2: "NO_HOLE", 4: "DF", 8: "REQ_ONE", 16: "FAST_ZERO"}
+PAYLOAD_LEN = 32
+EXTENDED_REQUEST = b"\x21\xe4\x1c\x71"
 NO_ZEROES = 2
 
 
@@ -93,10 +95,13 @@ class Spy:
                     self._options.setdefault(OPTIONS.get(option, str(option)))
                     take(length)
                     continue
-                flags, command, _cookie, _offset, length = struct.unpack(">HHQQI", take(24))
+                is_extended = magic == EXTENDED_REQUEST
+                form, size = (">HHQQQ", 28) if is_extended else (">HHQQI", 24)
+                flags, command, _cookie, _offset, length = struct.unpack(form, take(size))
                 names = "+".join(name for bit, name in FLAGS.items() if flags & bit)
                 self._commands.setdefault(COMMANDS.get(command, str(command)) + (f"({names})" if names else ""))
-                if command == 1:
+                has_payload = flags & PAYLOAD_LEN if is_extended else command == 1
+                if has_payload:
                     take(length)
         except (OSError, EOFError):
             pass

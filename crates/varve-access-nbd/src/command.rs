@@ -5,6 +5,7 @@ use varve_types::limits::REQUEST_BYTES_MAX;
 use crate::errno::Errno;
 use crate::export::ExportInfo;
 use crate::handshake::Negotiated;
+use crate::wire::Framing;
 use crate::wire::constant::{cmd, flag};
 use crate::wire::request::RequestHeader;
 
@@ -36,21 +37,21 @@ pub enum Command {
         /// First byte.
         offset: u64,
         /// Bytes.
-        len: u32,
+        len: u64,
     },
     /// Read a range into the cache.
     Cache {
         /// First byte.
         offset: u64,
         /// Bytes.
-        len: u32,
+        len: u64,
     },
     /// Make a range read as zeros.
     WriteZeroes {
         /// First byte.
         offset: u64,
         /// Bytes.
-        len: u32,
+        len: u64,
         /// The range must stay allocated.
         keep_allocated: bool,
         /// Fail rather than be as slow as writing.
@@ -61,7 +62,7 @@ pub enum Command {
         /// First byte.
         offset: u64,
         /// Bytes, at least one.
-        len: u32,
+        len: u64,
         /// The client wants a single extent.
         one_extent: bool,
         /// The contexts; at least one.
@@ -106,7 +107,7 @@ impl Command {
 /// FUA is accepted on every command and asks for nothing: effects are durable on return (X1).
 ///
 /// # Errors
-/// The number for the reply. The payload of a refused write still follows and must be skipped before that is sent.
+/// The number for the reply. The payload of a refused request still follows and must be skipped before that is sent.
 #[inline]
 pub fn admit(
     header: &RequestHeader,
@@ -114,10 +115,12 @@ pub fn admit(
     negotiated: Negotiated,
 ) -> Result<Command, Errno> {
     let RequestHeader { flags, command, cookie: _, offset, len } = *header;
-    let structured = negotiated.structured_reply;
+    let Negotiated { framing, contexts } = negotiated;
+    let is_extended = framing == Framing::Extended;
     let allowed = flag::FUA
         | match command {
-            cmd::READ if structured => flag::DF,
+            cmd::READ if framing.has_chunks() => flag::DF,
+            cmd::WRITE if is_extended => flag::PAYLOAD_LEN,
             cmd::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
             cmd::BLOCK_STATUS => flag::REQ_ONE,
             _ => 0,
@@ -129,35 +132,35 @@ pub fn admit(
         cmd::FLUSH if flags & !allowed == 0 => return Ok(Command::Flush),
         cmd::WRITE | cmd::TRIM | cmd::WRITE_ZEROES if info.read_only => return Err(Errno::Perm),
         _ if flags & !allowed != 0 => return Err(Errno::Inval),
+        // It says that no data follows.
+        cmd::WRITE if is_extended && !has(flag::PAYLOAD_LEN) => return Err(Errno::Inval),
         _ => {}
     }
-    let end = offset.checked_add(u64::from(len));
+    let end = offset.checked_add(len);
     let inside = end.is_some_and(|end| end <= info.size_bytes);
-    match command {
-        cmd::READ if !inside => Err(Errno::Inval),
-        cmd::READ if len > REQUEST_BYTES_MAX && structured => Err(Errno::Overflow),
-        cmd::READ if len > REQUEST_BYTES_MAX => Err(Errno::Inval),
-        cmd::READ => Ok(Command::Read { offset, len, unfragmented: has(flag::DF) }),
-        cmd::WRITE if len > REQUEST_BYTES_MAX => Err(Errno::Inval),
-        cmd::WRITE if !inside => Err(Errno::NoSpc),
-        cmd::WRITE => Ok(Command::Write { offset, len }),
-        cmd::TRIM if !inside => Err(Errno::Inval),
-        cmd::TRIM => Ok(Command::Trim { offset, len }),
-        cmd::CACHE if !inside => Err(Errno::Inval),
-        cmd::CACHE => Ok(Command::Cache { offset, len }),
-        cmd::WRITE_ZEROES if !inside => Err(Errno::NoSpc),
-        cmd::WRITE_ZEROES => Ok(Command::WriteZeroes {
+    let payload_len = u32::try_from(len).ok().filter(|len| *len <= REQUEST_BYTES_MAX);
+    match (command, payload_len) {
+        (cmd::READ, _) if !inside => Err(Errno::Inval),
+        (cmd::READ, Some(len)) => Ok(Command::Read { offset, len, unfragmented: has(flag::DF) }),
+        (cmd::READ, None) if framing.has_chunks() => Err(Errno::Overflow),
+        (cmd::READ, None) => Err(Errno::Inval),
+        (cmd::WRITE, None) => Err(Errno::Inval),
+        (cmd::WRITE, Some(_)) if !inside => Err(Errno::NoSpc),
+        (cmd::WRITE, Some(len)) => Ok(Command::Write { offset, len }),
+        (cmd::TRIM, _) if !inside => Err(Errno::Inval),
+        (cmd::TRIM, _) => Ok(Command::Trim { offset, len }),
+        (cmd::CACHE, _) if !inside => Err(Errno::Inval),
+        (cmd::CACHE, _) => Ok(Command::Cache { offset, len }),
+        (cmd::WRITE_ZEROES, _) if !inside => Err(Errno::NoSpc),
+        (cmd::WRITE_ZEROES, _) => Ok(Command::WriteZeroes {
             offset,
             len,
             keep_allocated: has(flag::NO_HOLE),
             fast_only: has(flag::FAST_ZERO),
         }),
-        cmd::BLOCK_STATUS if !inside || len == 0 || negotiated.contexts.is_empty() => {
-            Err(Errno::Inval)
-        }
-        cmd::BLOCK_STATUS => {
-            let (one_extent, contexts) = (has(flag::REQ_ONE), negotiated.contexts);
-            Ok(Command::BlockStatus { offset, len, one_extent, contexts })
+        (cmd::BLOCK_STATUS, _) if !inside || len == 0 || contexts.is_empty() => Err(Errno::Inval),
+        (cmd::BLOCK_STATUS, _) => {
+            Ok(Command::BlockStatus { offset, len, one_extent: has(flag::REQ_ONE), contexts })
         }
         _ => Err(Errno::Inval),
     }
@@ -175,11 +178,14 @@ mod tests {
 
     const INFO: ExportInfo =
         ExportInfo { size_bytes: 1 << 20, block_bytes: 4096, read_only: false, exclusive: false };
-    const FULL: Negotiated =
-        Negotiated { structured_reply: true, contexts: Contexts { allocation: true, changes: 0 } };
+    const FULL: Negotiated = Negotiated {
+        framing: Framing::Structured,
+        contexts: Contexts { allocation: true, changes: 0 },
+    };
+    const EXTENDED: Negotiated = Negotiated { framing: Framing::Extended, ..FULL };
 
     fn header(command: u16, flags: u16, offset: u64, len: u32) -> RequestHeader {
-        RequestHeader { flags, command, cookie: 7, offset, len }
+        RequestHeader { flags, command, cookie: 7, offset, len: u64::from(len) }
     }
 
     fn check(command: u16, flags: u16, offset: u64, len: u32) -> Result<Command, Errno> {
@@ -255,5 +261,51 @@ mod tests {
     #[test]
     fn a_flush_with_a_range_is_a_flush() {
         assert_eq!(check(cmd::FLUSH, 0, 1 << 19, 4096), Ok(Command::Flush));
+    }
+
+    #[test]
+    fn extended_writes_announce_their_payload_and_nothing_else_has_one() {
+        let check = |command, flags| admit(&header(command, flags, 0, 512), INFO, EXTENDED);
+        assert_eq!(check(cmd::WRITE, 0), Err(Errno::Inval));
+        assert_eq!(
+            check(cmd::WRITE, flag::PAYLOAD_LEN | flag::FUA),
+            Ok(Command::Write { offset: 0, len: 512 })
+        );
+        for command in
+            (cmd::READ..=cmd::BLOCK_STATUS).filter(|c| ![cmd::WRITE, cmd::DISC].contains(c))
+        {
+            assert!(check(command, 0).is_ok(), "command {command}");
+            assert_eq!(check(command, flag::PAYLOAD_LEN), Err(Errno::Inval), "command {command}");
+        }
+        let compact = header(cmd::WRITE, flag::PAYLOAD_LEN, 0, 512);
+        assert_eq!(admit(&compact, INFO, FULL), Err(Errno::Inval));
+    }
+
+    #[test]
+    fn extended_requests_cover_what_a_compact_one_cannot() {
+        let info = ExportInfo { size_bytes: 1 << 56, ..INFO };
+        let check = |command, flags, offset, len| {
+            let header = RequestHeader { flags, command, cookie: 7, offset, len };
+            admit(&header, info, EXTENDED)
+        };
+        let (offset, len) = (4096, (1 << 56) - 4096);
+        assert_eq!(check(cmd::TRIM, 0, offset, len), Ok(Command::Trim { offset, len }));
+        assert_eq!(check(cmd::CACHE, 0, offset, len), Ok(Command::Cache { offset, len }));
+        assert!(check(cmd::WRITE_ZEROES, flag::FAST_ZERO, offset, len).is_ok());
+        assert!(check(cmd::BLOCK_STATUS, flag::REQ_ONE, offset, len).is_ok());
+        assert_eq!(check(cmd::READ, 0, offset, len), Err(Errno::Overflow));
+        // A length whose low 32 bits would be a fine one.
+        assert_eq!(check(cmd::READ, 0, offset, (1 << 32) + 512), Err(Errno::Overflow));
+        assert_eq!(
+            check(cmd::WRITE, flag::PAYLOAD_LEN, offset, (1 << 32) + 512),
+            Err(Errno::Inval)
+        );
+        for len in [len + 1, u64::MAX - 4095, u64::MAX] {
+            assert_eq!(check(cmd::READ, 0, offset, len), Err(Errno::Inval));
+            assert_eq!(check(cmd::TRIM, 0, offset, len), Err(Errno::Inval));
+            assert_eq!(check(cmd::CACHE, 0, offset, len), Err(Errno::Inval));
+            assert_eq!(check(cmd::BLOCK_STATUS, 0, offset, len), Err(Errno::Inval));
+            assert_eq!(check(cmd::WRITE_ZEROES, 0, offset, len), Err(Errno::NoSpc));
+        }
     }
 }

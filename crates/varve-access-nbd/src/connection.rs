@@ -36,6 +36,8 @@ pub enum Ended {
     PeerClosed,
     /// What should be a request was something else.
     BadMagic(u32),
+    /// The client announced a payload of so many bytes, which is longer than any may be.
+    LongPayload(u64),
     /// The socket, or TLS over it, failed.
     Io(io::ErrorKind),
     /// The client neither sent nor took anything while others waited for it.
@@ -69,6 +71,7 @@ impl fmt::Display for Ended {
             Self::Disconnected => f.write_str("client disconnected"),
             Self::PeerClosed => f.write_str("client closed the stream"),
             Self::BadMagic(magic) => write!(f, "request magic {magic:#010x} is wrong"),
+            Self::LongPayload(len) => write!(f, "payload of {len} bytes is longer than 32 MiB"),
             Self::Io(kind) => write!(f, "stream failed: {kind}"),
             Self::Stalled => f.write_str("client stalled"),
             Self::Shutdown => f.write_str("server shuts down"),

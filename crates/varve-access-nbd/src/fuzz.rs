@@ -14,9 +14,9 @@ use crate::memory::MemoryExport;
 use crate::serve::serve;
 use crate::transport::SendPart;
 use crate::usage::Usage;
-use crate::wire::Cursor;
 use crate::wire::constant::{SIMPLE_REPLY_MAGIC, cmd};
 use crate::wire::request::{DecodedHeader, RequestHeader};
+use crate::wire::{Cursor, Framing};
 
 /// Bytes of the export that fuzzing talks to: small, so that ranges often lie across its end.
 const EXPORT_BYTES: u64 = 1 << 20;
@@ -86,9 +86,10 @@ pub fn play_requests(bytes: &[u8]) {
     let mut replies = Cursor(sent.get(greeting..).expect("it begins with the greeting"));
     let mut contents = vec![0; usize::try_from(EXPORT_BYTES).expect("it is small")];
     let mut rest = requests;
-    while let DecodedHeader::Header(header) = RequestHeader::decode(rest) {
-        rest = rest.get(RequestHeader::BYTES..).unwrap_or_default();
-        let len = usize::try_from(header.len).expect("usize has at least 32 bits");
+    let framing = Framing::Simple;
+    while let DecodedHeader::Header(header) = RequestHeader::decode(rest, framing) {
+        rest = rest.get(framing.request_bytes()..).unwrap_or_default();
+        let len = usize::try_from(header.len).expect("a compact request has 32 bits for it");
         let payload = if header.command == cmd::WRITE { len } else { 0 };
         let Some((payload, behind)) = rest.split_at_checked(payload) else { break };
         rest = behind;
@@ -179,9 +180,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::constant::{IHAVEOPT, opt};
+    use crate::wire::constant::{IHAVEOPT, flag, opt};
 
-    fn attach(structured: bool) -> Vec<u8> {
+    const FRAMINGS: [Framing; 3] = [Framing::Simple, Framing::Structured, Framing::Extended];
+
+    fn attach(framing: Framing) -> Vec<u8> {
         let mut bytes = vec![255];
         bytes.extend(3u32.to_be_bytes());
         let mut option = |number: u32, data: &[u8]| {
@@ -190,37 +193,57 @@ mod tests {
             bytes.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
             bytes.extend(data);
         };
-        if structured {
-            option(opt::STRUCTURED_REPLY, &[]);
+        match framing {
+            Framing::Simple => {}
+            Framing::Structured => option(opt::STRUCTURED_REPLY, &[]),
+            Framing::Extended => option(opt::EXTENDED_HEADERS, &[]),
+        }
+        if framing.has_chunks() {
             option(opt::SET_META_CONTEXT, b"\0\0\0\x01d\0\0\0\x01\0\0\0\x0fbase:allocation");
         }
         option(opt::GO, b"\0\0\0\x01d\0\0");
         bytes
     }
 
-    fn request() -> impl Strategy<Value = (RequestHeader, Vec<u8>)> {
+    /// A header that fits both forms, what to make of its length and flags in the extended one, and a payload.
+    fn request() -> impl Strategy<Value = (RequestHeader, bool, Vec<u8>)> {
         let offset = prop_oneof![0..EXPORT_BYTES, any::<u64>(), Just(EXPORT_BYTES - 512)];
         let len = prop_oneof![0u32..9000, any::<u32>(), Just(512u32), 60_000u32..140_000];
-        (0u16..10, 0u16..34, offset, len, 0usize..140_000).prop_map(
-            |(command, flags, offset, len, payload)| {
-                let header = RequestHeader { flags, command, cookie: 9, offset, len };
+        (0u16..10, 0u16..66, offset, len, any::<bool>(), 0usize..140_000).prop_map(
+            |(command, flags, offset, len, is_long, payload)| {
                 let whole = usize::try_from(len).unwrap();
+                let len = u64::from(len);
+                let header = RequestHeader { flags, command, cookie: 9, offset, len };
                 let payload = if command == cmd::WRITE { payload.min(whole) } else { 0 };
-                (header, vec![7; if payload > 4000 { whole.min(140_000) } else { payload }])
+                let payload = if payload > 4000 { whole.min(140_000) } else { payload };
+                (header, is_long, vec![7; payload])
             },
         )
     }
 
+    /// The bytes of a request. Every other write of an extended one says that it has a payload, and other commands may.
+    fn bytes_of(framing: Framing, request: (RequestHeader, bool, Vec<u8>)) -> Vec<u8> {
+        let (mut header, is_long, payload) = request;
+        if framing == Framing::Extended {
+            match header.command {
+                cmd::WRITE if !is_long => header.flags |= flag::PAYLOAD_LEN,
+                _ if is_long => header.len = header.len << 24 | header.len,
+                _ => {}
+            }
+        }
+        [header.encode(framing), payload].concat()
+    }
+
     proptest! {
         #[test]
-        fn random_requests_never_panic(structured in any::<bool>(), requests in prop::collection::vec(request(), 0..20)) {
-            let mut bytes = attach(structured);
-            for (header, payload) in requests {
-                bytes.extend(header.encode());
-                bytes.extend(payload);
+        fn random_requests_never_panic(framing in 0usize..3, requests in prop::collection::vec(request(), 0..20)) {
+            let framing = FRAMINGS[framing];
+            let mut bytes = attach(framing);
+            for request in requests {
+                bytes.extend(bytes_of(framing, request));
             }
             let _ = play(&bytes);
-            if !structured {
+            if framing == Framing::Simple {
                 play_requests(&[&bytes[..1], &bytes[1 + ATTACH.len()..]].concat());
             }
         }
@@ -231,29 +254,46 @@ mod tests {
         }
 
         #[test]
-        fn garbage_after_the_handshake_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let _ = play(&[attach(true), bytes].concat());
+        fn garbage_after_the_handshake_never_panics(framing in 0usize..3, bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = play(&[attach(FRAMINGS[framing]), bytes].concat());
         }
+    }
+
+    fn header(command: u16, flags: u16, cookie: u64, len: u64) -> RequestHeader {
+        RequestHeader { flags, command, cookie, offset: 0, len }
     }
 
     #[test]
     fn an_oversized_write_is_refused_and_skipped() {
-        let mut bytes = attach(false);
+        let framing = Framing::Simple;
+        let mut bytes = attach(framing);
         let before = play(&bytes).len();
-        let write = RequestHeader {
-            flags: 0,
-            command: cmd::WRITE,
-            cookie: 1,
-            offset: 0,
-            len: (32 << 20) + 1,
-        };
-        bytes.extend(write.encode());
+        bytes.extend(header(cmd::WRITE, 0, 1, (32 << 20) + 1).encode(framing));
         bytes.resize(bytes.len() + (32 << 20) + 1, 0x25);
-        let read = RequestHeader { flags: 0, command: cmd::READ, cookie: 2, offset: 0, len: 4 };
-        bytes.extend(read.encode());
+        bytes.extend(header(cmd::READ, 0, 2, 4).encode(framing));
         let sent = play(&bytes).split_off(before);
         assert_eq!(sent[4..8], 22u32.to_be_bytes());
         assert_eq!(sent[16 + 8..16 + 16], 2u64.to_be_bytes());
         assert_eq!(sent.len(), 16 + 16 + 4);
+    }
+
+    #[test]
+    fn an_extended_payload_is_skipped_up_to_the_largest_and_ends_the_connection_beyond() {
+        let framing = Framing::Extended;
+        let mut bytes = attach(framing);
+        let before = play(&bytes).len();
+        bytes.extend(header(cmd::TRIM, flag::PAYLOAD_LEN, 1, 32 << 20).encode(framing));
+        bytes.resize(bytes.len() + (32 << 20), 0x25);
+        bytes.extend(header(cmd::FLUSH, 0, 2, 0).encode(framing));
+        let sent = play(&bytes).split_off(before);
+        let refused = 32 + 6 + crate::errno::Errno::Inval.message().len();
+        assert_eq!(sent[8..16], 1u64.to_be_bytes());
+        assert_eq!(sent[32..36], 22u32.to_be_bytes());
+        assert_eq!(sent[refused + 8..refused + 16], 2u64.to_be_bytes());
+        assert_eq!(sent.len(), refused + 32);
+        bytes.extend(header(cmd::WRITE, flag::PAYLOAD_LEN, 3, (32 << 20) + 1).encode(framing));
+        bytes.resize(bytes.len() + (32 << 20) + 1, 0x25);
+        bytes.extend(header(cmd::FLUSH, 0, 4, 0).encode(framing));
+        assert_eq!(play(&bytes).split_off(before), sent, "nothing more is read");
     }
 }

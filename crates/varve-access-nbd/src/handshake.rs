@@ -20,13 +20,13 @@ use crate::command::Contexts;
 use crate::export::ExportInfo;
 use crate::limits::{OPTION_BYTES_MAX, OPTIONS_MAX};
 use crate::usage::Usage;
-use crate::wire::Cursor;
 use crate::wire::constant::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, can, opt, rep,
 };
 use crate::wire::option::{
     BASE_ALLOCATION, CHANGES, InfoRequest, MetaRequest, OptionHeader, OptionReply, name, text,
 };
+use crate::wire::{Cursor, Framing};
 
 /// Whether connections use TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -93,8 +93,8 @@ pub enum CloseReason {
 /// What client and server agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Negotiated {
-    /// Reads are answered in chunks.
-    pub structured_reply: bool,
+    /// Which headers requests and replies have.
+    pub framing: Framing,
     /// Metadata contexts that were selected for this export.
     pub contexts: Contexts,
 }
@@ -132,7 +132,7 @@ pub struct Handshake {
     tls_mode: TlsMode,
     tls_active: bool,
     no_zeroes: bool,
-    structured_reply: bool,
+    framing: Framing,
     selected: Option<Selected>,
     options_seen: u32,
     usage: Usage,
@@ -172,7 +172,7 @@ impl Handshake {
             tls_mode,
             tls_active: false,
             no_zeroes: false,
-            structured_reply: false,
+            framing: Framing::default(),
             selected: None,
             options_seen: 0,
             usage: Usage::default(),
@@ -293,12 +293,19 @@ impl Handshake {
             _ => {}
         }
         match option {
-            opt::LIST | opt::STRUCTURED_REPLY if !data.is_empty() => {
+            opt::LIST | opt::STRUCTURED_REPLY | opt::EXTENDED_HEADERS if !data.is_empty() => {
                 reply.error(rep::ERR_INVALID, "option takes no data");
             }
             opt::LIST => return self.ask(Question::List, Event::List),
+            opt::STRUCTURED_REPLY if self.framing == Framing::Extended => {
+                reply.error(rep::ERR_EXT_HEADER_REQD, "extended headers were negotiated");
+            }
             opt::STRUCTURED_REPLY => {
-                self.structured_reply = true;
+                self.framing = Framing::Structured;
+                reply.ack();
+            }
+            opt::EXTENDED_HEADERS => {
+                self.framing = Framing::Extended;
                 reply.ack();
             }
             opt::INFO | opt::GO => match InfoRequest::decode(data) {
@@ -342,14 +349,15 @@ impl Handshake {
         assert!(matches!(self.phase, Phase::Tls), "TLS was not asked for");
         self.tls_active = true;
         self.usage.tls();
-        self.structured_reply = false; // H3
+        self.framing = Framing::default(); // H3
         self.selected = None; // H3
         self.phase = Phase::Options;
     }
 
     fn export_name(&mut self, data: &[u8]) -> Step {
         match text(data) {
-            Ok(export) if !self.tls_missing() => {
+            // With extended headers only GO may follow.
+            Ok(export) if !self.tls_missing() && self.framing != Framing::Extended => {
                 self.ask(Question::ExportName, open(export, self.selected_since()))
             }
             _ => self.close(CloseReason::ExportRefused),
@@ -360,8 +368,9 @@ impl Handshake {
         if option == opt::SET_META_CONTEXT {
             self.selected = None; // Even a request that fails replaces what was selected.
         }
-        if !self.structured_reply {
-            reply.error(rep::ERR_INVALID, "negotiate structured replies first");
+        if !self.framing.has_chunks() {
+            let why = "negotiate structured replies or extended headers first";
+            reply.error(rep::ERR_INVALID, why);
             return Step::Again;
         }
         match MetaRequest::decode(data) {
@@ -516,7 +525,7 @@ impl Handshake {
                 false => 0,
             },
         });
-        let agreed = Negotiated { structured_reply: self.structured_reply, contexts };
+        let agreed = Negotiated { framing: self.framing, contexts };
         self.usage.negotiated(agreed);
         Event::Ready(agreed)
     }
@@ -531,7 +540,7 @@ impl Handshake {
         } else {
             flags |= can::TRIM | can::WRITE_ZEROES | can::FAST_ZERO;
         }
-        if self.structured_reply {
+        if self.framing.has_chunks() {
             flags |= can::DF;
         }
         flags

@@ -56,4 +56,5 @@ pub use shutdown::Shutdown;
 pub use tls::{TlsConfig, TlsFiles, TlsSession};
 pub use transport::{SendPart, Transport};
 pub use usage::Usage;
+pub use wire::framing::Framing;
 pub use wire::request::{DecodedHeader, RequestHeader};

@@ -42,7 +42,7 @@ pub const THREAD_BYTES_MIN: usize = 32 << 20;
 /// takes up to half of what others leave; larger requests wait in arrival order.
 pub const THREAD_BYTES_DEFAULT: usize = 64 << 20;
 
-/// Most extents in one block status reply: 64 KiB of reply; clients ask again for the rest.
+/// Most extents in one block status reply: 64 KiB of reply, twice that with extended headers; clients ask again for the rest.
 pub const EXTENTS_MAX: usize = 8192;
 
 /// Most parts of one gathered send: half of what the kernel takes in one call.
@@ -53,6 +53,9 @@ pub const SEND_BYTES_MAX: usize = 1 << 20;
 
 /// Piece in bytes by which a cache request reads, so that it never holds more than that.
 pub const CACHE_PIECE_BYTES: u32 = 1 << 20;
+
+/// Bytes from the start of its range that a cache request reads at most: what is beyond would push out what was read before.
+pub const CACHE_BYTES_MAX: u64 = 1 << 30;
 
 /// Most contexts of changes that a connection selects: each is another walk of the maps at every block status.
 pub const CHANGES_MAX: usize = 8;
@@ -86,10 +89,11 @@ pub const CONNECTIONS_DEFAULT: usize = 1024;
 pub const CONNECTIONS_PER_ADDRESS_DEFAULT: usize = 768;
 
 const _: () = assert!(OPTION_BYTES_MAX as usize + 16 + AGREEMENT_RECEIVE_BYTES <= RECEIVE_BYTES);
-const _: () = assert!(DIRECT_PAYLOAD_BYTES_MIN + 28 <= RECEIVE_BYTES / 2);
+const _: () = assert!(DIRECT_PAYLOAD_BYTES_MIN + 32 <= RECEIVE_BYTES / 2);
 const _: () = assert!(REQUEST_BYTES_MAX as usize <= THREAD_BYTES_MIN);
 const _: () = assert!(THREAD_BYTES_MIN <= THREAD_BYTES_DEFAULT);
 const _: () = assert!(CONNECTION_RESERVED_BYTES < DIRECT_PAYLOAD_BYTES_MIN);
 const _: () = assert!(CACHE_PIECE_BYTES <= REQUEST_BYTES_MAX);
+const _: () = assert!(CACHE_PIECE_BYTES as u64 <= CACHE_BYTES_MAX);
 const _: () = assert!(REQUESTS_MAX.is_multiple_of(64));
 const _: () = assert!(STRING_BYTES_MAX < OPTION_BYTES_MAX as usize);

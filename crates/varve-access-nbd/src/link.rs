@@ -2,9 +2,10 @@
 //!
 //! L1. From admission until its reply is sent a request counts against [`REQUESTS_MAX`]; the data of a read counts
 //!     against the thread's budget as long, that of a write until it is written. What does not fit stays unread.
-//! L2. The payload of a refused write is dropped as it arrives, and the write is answered then: clients look for the request
-//!     of a reply among those that they have sent to the end.
-//! L3. After a wrong magic, a disconnect or a failed socket, and once the server shuts down, nothing more is read; what is in flight
+//! L2. The payload of a refused request is dropped as it arrives, and the request is answered then: clients look for the request
+//!     of a reply among those that they have sent to the end. With extended headers one that is longer than any may be ends the connection, as
+//!     the protocol asks for.
+//! L3. After a wrong magic, such a payload, a disconnect or a failed socket, and once the server shuts down, nothing more is read; what is in flight
 //!     still finishes. No request is refused for a shutdown: clients repeat on a new connection what has no answer, and pass an error on.
 
 use std::io;
@@ -12,9 +13,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use varve_stdx::AlignedBuf;
+use varve_types::limits::REQUEST_BYTES_MAX;
 
 use crate::budget::{Admission, Share};
-use crate::command::{Command, admit, to_usize};
+use crate::command::{Command, admit};
 use crate::connection::Ended;
 use crate::errno::Errno;
 use crate::export::{Export, ReadPart};
@@ -26,7 +28,8 @@ use crate::limits::{
 use crate::outbox::{Charge, Outbox};
 use crate::serve::{Finished, Request};
 use crate::usage::Usage;
-use crate::wire::constant::cmd;
+use crate::wire::Framing;
+use crate::wire::reply::Echo;
 use crate::wire::request::{DecodedHeader, RequestHeader};
 
 /// What the next bytes of the stream are.
@@ -34,7 +37,7 @@ enum Expect {
     Request,
     /// The rest of a large payload, received straight into the buffer of its request; away during a receive.
     Payload {
-        cookie: u64,
+        echo: Echo,
         command: Command,
         buf: Option<AlignedBuf>,
         filled: usize,
@@ -42,7 +45,7 @@ enum Expect {
     /// The rest of a refused payload, and the answer that it gets then (L2).
     Skip {
         left: usize,
-        cookie: u64,
+        echo: Echo,
         errno: Errno,
     },
     /// Nothing any more (L3).
@@ -89,7 +92,7 @@ impl<E: Export> Link<E> {
         usage: Usage,
     ) -> Self {
         Self {
-            outbox: Outbox::new(negotiated.structured_reply),
+            outbox: Outbox::new(negotiated.framing),
             share,
             usage,
             export,
@@ -114,27 +117,24 @@ impl<E: Export> Link<E> {
                         return parsed;
                     }
                 }
-                Expect::Skip { left, cookie, errno } => {
+                Expect::Skip { left, echo, errno } => {
                     let part = self.inbox.len().min(*left);
                     *left -= part;
-                    let (rest, cookie, errno) = (*left, *cookie, *errno);
+                    let (rest, echo, errno) = (*left, *echo, *errno);
                     self.inbox.consume(part);
                     if rest > 0 {
                         return Parsed::NeedInput;
                     }
                     self.expect = Expect::Request;
-                    self.answer_refused(cookie, errno);
+                    self.answer_refused(echo, errno);
                 }
-                Expect::Payload { cookie, command, buf, filled } => {
+                Expect::Payload { echo, command, buf, filled } => {
                     let whole = buf.take_if(|buf| buf.len() == *filled);
                     let Some(buf) = whole else { return Parsed::NeedInput };
-                    let (cookie, command) = (*cookie, *command);
+                    let (echo, command) = (*echo, *command);
                     self.expect = Expect::Request;
-                    return Parsed::Request(Request {
-                        cookie,
-                        command,
-                        payload: Some(buf.freeze()),
-                    });
+                    let payload = Some(buf.freeze());
+                    return Parsed::Request(Request { echo, command, payload });
                 }
             }
         }
@@ -142,7 +142,8 @@ impl<E: Export> Link<E> {
 
     /// `None`: look again, the request was refused or its payload is on its way.
     fn next_request(&mut self) -> Option<Parsed> {
-        let header = match RequestHeader::decode(self.inbox.bytes()) {
+        let framing = self.negotiated.framing;
+        let header = match RequestHeader::decode(self.inbox.bytes(), framing) {
             DecodedHeader::Header(header) => header,
             DecodedHeader::Incomplete => return Some(Parsed::NeedInput),
             DecodedHeader::BadMagic(magic) => {
@@ -152,6 +153,12 @@ impl<E: Export> Link<E> {
         };
         if self.outstanding.requests >= REQUESTS_MAX {
             return Some(Parsed::NeedReplies); // L1
+        }
+        let payload_len = header.payload_len(framing);
+        if framing == Framing::Extended && payload_len > u64::from(REQUEST_BYTES_MAX) {
+            self.usage.request(&header);
+            self.end(Ended::LongPayload(payload_len)); // L2
+            return Some(Parsed::Ended);
         }
         match admit(&header, self.export.info(), self.negotiated) {
             Ok(Command::Disconnect) => {
@@ -168,29 +175,34 @@ impl<E: Export> Link<E> {
     }
 
     fn refuse(&mut self, header: &RequestHeader, errno: Errno) {
-        self.inbox.consume(RequestHeader::BYTES);
+        self.consume_header();
         self.usage.request(header);
         // It may have waited for the budget before the export shrank.
         self.share.stop_waiting();
-        if header.command == cmd::WRITE {
-            let (left, cookie) = (to_usize(header.len), header.cookie);
-            self.expect = Expect::Skip { left, cookie, errno }; // L2
+        let payload_len = header.payload_len(self.negotiated.framing);
+        let left = usize::try_from(payload_len).expect("checked, or of 32 bits");
+        if left > 0 {
+            self.expect = Expect::Skip { left, echo: header.echo(), errno }; // L2
         } else {
-            self.answer_refused(header.cookie, errno);
+            self.answer_refused(header.echo(), errno);
         }
     }
 
-    fn answer_refused(&mut self, cookie: u64, errno: Errno) {
+    fn consume_header(&mut self) {
+        self.inbox.consume(self.negotiated.framing.request_bytes());
+    }
+
+    fn answer_refused(&mut self, echo: Echo, errno: Errno) {
         let charge = Charge { requests: 1, payload_bytes: 0 };
         self.outstanding.add(charge);
-        self.outbox.error(cookie, errno, charge);
+        self.outbox.error(echo, errno, charge);
     }
 
     fn admitted(&mut self, header: &RequestHeader, command: Command) -> Option<Parsed> {
-        let cookie = header.cookie;
+        let echo = header.echo();
         let len = command.payload_bytes();
         let is_write = matches!(command, Command::Write { .. });
-        let arrived = self.inbox.len() - RequestHeader::BYTES;
+        let arrived = self.inbox.len() - self.negotiated.framing.request_bytes();
         let direct = is_write && len >= DIRECT_PAYLOAD_BYTES_MIN && arrived < len;
         if is_write && !direct && arrived < len {
             return Some(Parsed::NeedInput);
@@ -202,22 +214,22 @@ impl<E: Export> Link<E> {
         }
         self.usage.request(header);
         self.outstanding.add(Charge { requests: 1, payload_bytes: len });
-        self.inbox.consume(RequestHeader::BYTES);
+        self.consume_header();
         if !is_write || len == 0 {
-            return Some(Parsed::Request(Request { cookie, command, payload: None }));
+            return Some(Parsed::Request(Request { echo, command, payload: None }));
         }
         let bytes = self.inbox.bytes();
         let here = bytes.get(..len.min(bytes.len())).unwrap_or_default();
         if !direct {
             let payload = AlignedBuf::from_slice(here).freeze();
             self.inbox.consume(len);
-            return Some(Parsed::Request(Request { cookie, command, payload: Some(payload) }));
+            return Some(Parsed::Request(Request { echo, command, payload: Some(payload) }));
         }
         let mut buf = AlignedBuf::scratch(len); // It is filled to its end before anybody gets it.
         let filled = here.len();
         buf.get_mut(..filled).expect("less than the payload arrived").copy_from_slice(here);
         self.inbox.consume(filled);
-        self.expect = Expect::Payload { cookie, command, buf: Some(buf), filled };
+        self.expect = Expect::Payload { echo, command, buf: Some(buf), filled };
         None
     }
 

@@ -11,8 +11,9 @@ use crate::errno::Errno;
 use crate::export::ReadPart;
 use crate::limits::{SEND_BYTES_MAX, SEND_PARTS_MAX};
 use crate::transport::SendPart;
+use crate::wire::Framing;
 use crate::wire::constant::chunk;
-use crate::wire::reply::{self, ChunkMark, ContextStatus};
+use crate::wire::reply::{self, ChunkMark, ChunkedReply, ContextStatus, Echo};
 
 /// Runs of zeros up to this many bytes are copied among the headers: a part of its own costs as much.
 const ZEROS_INLINE_MAX: usize = 256;
@@ -64,22 +65,21 @@ impl Charge {
 /// The finished replies of one connection.
 pub(crate) struct Outbox {
     batches: VecDeque<Batch>,
-    structured: bool,
+    framing: Framing,
     zeros: Option<BufSlice>,
 }
 
 /// The read that a reply answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadReply {
-    pub(crate) cookie: u64,
-    pub(crate) offset: u64,
+    pub(crate) echo: Echo,
     pub(crate) len: u32,
     pub(crate) unfragmented: bool,
 }
 
 impl Outbox {
-    pub(crate) fn new(structured: bool) -> Self {
-        Self { batches: VecDeque::new(), structured, zeros: None }
+    pub(crate) fn new(framing: Framing) -> Self {
+        Self { batches: VecDeque::new(), framing, zeros: None }
     }
 
     /// The oldest batch as parts of one send, and what it releases once it is sent.
@@ -88,32 +88,37 @@ impl Outbox {
     }
 
     /// Success of a command that returns no data.
-    pub(crate) fn done(&mut self, cookie: u64, charge: Charge) {
-        let batch = self.open_batch(charge);
-        reply::simple(&mut batch.head, cookie, 0);
+    pub(crate) fn done(&mut self, echo: Echo, charge: Charge) {
+        let framing = self.framing;
+        let head = &mut self.open_batch(charge).head;
+        match framing {
+            Framing::Simple | Framing::Structured => reply::simple(head, echo.cookie, 0),
+            Framing::Extended => ChunkedReply { framing, echo }.none(head),
+        }
     }
 
-    /// Failure; in a structured reply when negotiated, as a failed read has no other.
-    pub(crate) fn error(&mut self, cookie: u64, errno: Errno, charge: Charge) {
-        let structured = self.structured;
-        let batch = self.open_batch(charge);
-        if structured {
-            reply::error(&mut batch.head, cookie, errno);
-        } else {
-            reply::simple(&mut batch.head, cookie, errno.number());
+    /// Failure; in a chunk when negotiated, as a failed read has no other reply.
+    pub(crate) fn error(&mut self, echo: Echo, errno: Errno, charge: Charge) {
+        let framing = self.framing;
+        let head = &mut self.open_batch(charge).head;
+        match framing {
+            Framing::Simple => reply::simple(head, echo.cookie, errno.number()),
+            Framing::Structured | Framing::Extended => {
+                ChunkedReply { framing, echo }.error(head, errno);
+            }
         }
     }
 
     /// What each selected context says from the start of the range on.
     pub(crate) fn block_status(
         &mut self,
-        cookie: u64,
-        len: u32,
+        echo: Echo,
+        len: u64,
         contexts: &[ContextStatus],
         charge: Charge,
     ) {
-        assert!(self.structured, "block status needs structured replies");
-        reply::block_status(&mut self.open_batch(charge).head, cookie, len, contexts);
+        let reply = ChunkedReply { framing: self.framing, echo };
+        reply.block_status(&mut self.open_batch(charge).head, len, contexts);
     }
 
     /// What a read returned.
@@ -122,22 +127,22 @@ impl Outbox {
     /// When the parts do not add up to the length asked for.
     pub(crate) fn read(
         &mut self,
-        read: ReadReply,
+        ReadReply { echo, len, unfragmented }: ReadReply,
         parts: impl IntoIterator<Item = ReadPart>,
         charge: Charge,
     ) {
         let zeros = self.zeros().clone();
-        let structured = self.structured;
+        let reply = ChunkedReply { framing: self.framing, echo };
         let batch = self.open_batch(charge);
-        let sent = if !structured {
-            reply::simple(&mut batch.head, read.cookie, 0);
+        let sent = if !reply.framing.has_chunks() {
+            reply::simple(&mut batch.head, echo.cookie, 0);
             batch.plain(parts, &zeros)
-        } else if read.unfragmented {
-            batch.one_chunk(read, parts, &zeros)
+        } else if unfragmented {
+            batch.one_chunk(reply, len, parts, &zeros)
         } else {
-            batch.chunks(read, parts)
+            batch.chunks(reply, parts)
         };
-        assert_eq!(sent, u64::from(read.len), "a read returned another length than was asked for");
+        assert_eq!(sent, u64::from(len), "a read returned another length than was asked for");
     }
 
     fn zeros(&mut self) -> &BufSlice {
@@ -209,23 +214,24 @@ impl Batch {
     /// One data chunk, zeros spelled out.
     fn one_chunk(
         &mut self,
-        read: ReadReply,
+        reply: ChunkedReply,
+        len: u32,
         parts: impl IntoIterator<Item = ReadPart>,
         zeros: &BufSlice,
     ) -> u64 {
-        if read.len == 0 {
-            reply::none(&mut self.head, read.cookie);
+        if len == 0 {
+            reply.none(&mut self.head);
         } else {
-            let mark = data_chunk(&mut self.head, read.cookie, read.offset);
-            mark.set_payload_len(&mut self.head, 8 + read.len);
+            let mark = data_chunk(&mut self.head, reply, reply.echo.offset);
+            mark.set_payload_len(&mut self.head, 8 + len);
             mark.set_done(&mut self.head);
         }
         self.plain(parts, zeros)
     }
 
     /// A data chunk for each run of data, a hole chunk for each run of zeros.
-    fn chunks(&mut self, read: ReadReply, parts: impl IntoIterator<Item = ReadPart>) -> u64 {
-        let mut offset = read.offset;
+    fn chunks(&mut self, reply: ChunkedReply, parts: impl IntoIterator<Item = ReadPart>) -> u64 {
+        let mut offset = reply.echo.offset;
         let mut run: Option<Run> = None;
         for part in parts {
             let (zero, len) = match &part {
@@ -238,11 +244,8 @@ impl Batch {
             let len = u32::try_from(len).expect("at most the length of a request");
             let current = match run.take() {
                 Some(open) if open.zero == zero => open,
-                _ if zero => {
-                    let mark = hole_chunk(&mut self.head, read.cookie, offset);
-                    Run { mark, zero, len: 0 }
-                }
-                _ => Run { mark: data_chunk(&mut self.head, read.cookie, offset), zero, len: 0 },
+                _ if zero => Run { mark: hole_chunk(&mut self.head, reply, offset), zero, len: 0 },
+                _ => Run { mark: data_chunk(&mut self.head, reply, offset), zero, len: 0 },
             };
             let current = Run { len: current.len + len, ..current };
             current.patch_len(&mut self.head);
@@ -254,9 +257,9 @@ impl Batch {
         }
         match run {
             Some(last) => last.mark.set_done(&mut self.head),
-            None => reply::none(&mut self.head, read.cookie),
+            None => reply.none(&mut self.head),
         }
-        offset - read.offset
+        offset - reply.echo.offset
     }
 
     fn into_parts(mut self) -> (Vec<SendPart>, Charge) {
@@ -295,14 +298,14 @@ impl Run {
     }
 }
 
-fn data_chunk(head: &mut Vec<u8>, cookie: u64, offset: u64) -> ChunkMark {
-    let mark = ChunkMark::append(head, chunk::OFFSET_DATA, cookie, 8);
+fn data_chunk(head: &mut Vec<u8>, reply: ChunkedReply, offset: u64) -> ChunkMark {
+    let mark = reply.chunk(head, chunk::OFFSET_DATA, 8);
     head.extend_from_slice(&offset.to_be_bytes());
     mark
 }
 
-fn hole_chunk(head: &mut Vec<u8>, cookie: u64, offset: u64) -> ChunkMark {
-    let mark = ChunkMark::append(head, chunk::OFFSET_HOLE, cookie, 12);
+fn hole_chunk(head: &mut Vec<u8>, reply: ChunkedReply, offset: u64) -> ChunkMark {
+    let mark = reply.chunk(head, chunk::OFFSET_HOLE, 12);
     head.extend_from_slice(&offset.to_be_bytes());
     head.extend_from_slice(&0u32.to_be_bytes());
     mark

@@ -8,13 +8,13 @@ use crate::command::{Command, Contexts};
 use crate::errno::Errno;
 use crate::export::Export;
 use crate::handshake::{BASE_ALLOCATION_ID, CHANGES_ID_FIRST};
-use crate::limits::{CACHE_PIECE_BYTES, EXTENTS_MAX};
+use crate::limits::{CACHE_BYTES_MAX, CACHE_PIECE_BYTES, EXTENTS_MAX};
 use crate::outbox::{Charge, Outbox, ReadReply};
-use crate::wire::reply::{ContextStatus, StatusRun};
+use crate::wire::reply::{ContextStatus, Echo, StatusRun};
 
 /// A request that may run.
 pub(crate) struct Request {
-    pub(crate) cookie: u64,
+    pub(crate) echo: Echo,
     pub(crate) command: Command,
     /// Of a write; `None` when it writes nothing.
     pub(crate) payload: Option<BufSlice>,
@@ -22,7 +22,7 @@ pub(crate) struct Request {
 
 /// What became of it.
 pub(crate) struct Finished<P> {
-    pub(crate) cookie: u64,
+    pub(crate) echo: Echo,
     pub(crate) command: Command,
     pub(crate) result: Result<Answer<P>, Errno>,
 }
@@ -36,7 +36,7 @@ pub(crate) enum Answer<P> {
 
 /// Runs `request`.
 pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finished<E::Parts> {
-    let Request { cookie, command, payload } = request;
+    let Request { echo, command, payload } = request;
     let result = match command {
         Command::Read { offset, len, .. } => export.read(offset, len).await.map(Answer::Read),
         Command::Write { offset, .. } => match payload {
@@ -46,14 +46,12 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
         Command::Disconnect => panic!("a disconnect is not a request to serve"),
         Command::Flush => export.flush().await.map(|()| Answer::Done),
         Command::Trim { len: 0, .. } | Command::WriteZeroes { len: 0, .. } => Ok(Answer::Done),
-        Command::Trim { offset, len } => {
-            export.trim(offset, u64::from(len)).await.map(|()| Answer::Done)
-        }
+        Command::Trim { offset, len } => export.trim(offset, len).await.map(|()| Answer::Done),
         Command::WriteZeroes { offset, len, keep_allocated, fast_only } => {
-            let zeroed = export.write_zeroes(offset, u64::from(len), keep_allocated).await;
+            let zeroed = export.write_zeroes(offset, len, keep_allocated).await;
             match zeroed {
                 Err(varve_types::ErrorKind::Unsupported) if !fast_only => {
-                    return Finished { cookie, command, result: Err(Errno::Io) };
+                    return Finished { echo, command, result: Err(Errno::Io) };
                 }
                 other => other.map(|()| Answer::Done),
             }
@@ -61,11 +59,10 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
         Command::Cache { offset, len } => cache(&*export, offset, len).await.map(|()| Answer::Done),
         Command::BlockStatus { offset, len, one_extent, contexts } => {
             let extents_max = if one_extent { 1 } else { EXTENTS_MAX };
-            let range = (offset, u64::from(len));
-            block_status(&*export, range, extents_max, contexts).await.map(Answer::Status)
+            block_status(&*export, (offset, len), extents_max, contexts).await.map(Answer::Status)
         }
     };
-    Finished { cookie, command, result: result.map_err(Errno::from) }
+    Finished { echo, command, result: result.map_err(Errno::from) }
 }
 
 /// What each selected context says of a range.
@@ -89,13 +86,13 @@ async fn block_status<E: Export>(
     Ok(all)
 }
 
-/// Reads a range piece by piece and drops it: what was read is in the read cache then.
-async fn cache<E: Export>(export: &E, offset: u64, len: u32) -> Result<(), varve_types::ErrorKind> {
-    let mut done = 0;
-    while done < len {
-        let piece = (len - done).min(CACHE_PIECE_BYTES);
-        export.read(offset + u64::from(done), piece).await?;
-        done += piece;
+/// Reads a range piece by piece and drops it, as far as that is of use: what was read is in the read cache then.
+async fn cache<E: Export>(export: &E, offset: u64, len: u64) -> Result<(), varve_types::ErrorKind> {
+    let (mut at, end) = (offset, offset + len.min(CACHE_BYTES_MAX));
+    while at < end {
+        let piece = u32::try_from(end - at).unwrap_or(u32::MAX).min(CACHE_PIECE_BYTES);
+        export.read(at, piece).await?;
+        at += u64::from(piece);
     }
     Ok(())
 }
@@ -103,15 +100,15 @@ async fn cache<E: Export>(export: &E, offset: u64, len: u32) -> Result<(), varve
 impl<P: IntoIterator<Item = crate::export::ReadPart>> Finished<P> {
     /// Adds the reply, which from now on holds what the request held.
     pub(crate) fn reply(self, outbox: &mut Outbox, charge: Charge) {
-        let Self { cookie, command, result } = self;
+        let Self { echo, command, result } = self;
         match (result, command) {
-            (Err(errno), _) => outbox.error(cookie, errno, charge),
-            (Ok(Answer::Done), _) => outbox.done(cookie, charge),
-            (Ok(Answer::Read(parts)), Command::Read { offset, len, unfragmented }) => {
-                outbox.read(ReadReply { cookie, offset, len, unfragmented }, parts, charge);
+            (Err(errno), _) => outbox.error(echo, errno, charge),
+            (Ok(Answer::Done), _) => outbox.done(echo, charge),
+            (Ok(Answer::Read(parts)), Command::Read { len, unfragmented, .. }) => {
+                outbox.read(ReadReply { echo, len, unfragmented }, parts, charge);
             }
             (Ok(Answer::Status(contexts)), Command::BlockStatus { len, .. }) => {
-                outbox.block_status(cookie, len, &contexts, charge);
+                outbox.block_status(echo, len, &contexts, charge);
             }
             (Ok(Answer::Read(_) | Answer::Status(_)), _) => {
                 panic!("an answer that does not belong to its command")

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::handshake::Negotiated;
 use crate::wire::constant::{cmd, flag};
-use crate::wire::{option, request::RequestHeader};
+use crate::wire::{Framing, option, request::RequestHeader};
 
 /// Commands that have a name; others share the last counter.
 const COMMANDS: [&str; 9] =
@@ -85,9 +85,11 @@ impl fmt::Display for Usage {
         for number in (0..u32::BITS).filter(|number| self.used_option(*number)) {
             write!(f, " {}", option::name(number))?;
         }
-        if self.negotiated.structured_reply {
-            f.write_str("; structured replies")?;
-        }
+        f.write_str(match self.negotiated.framing {
+            Framing::Simple => "",
+            Framing::Structured => "; structured replies",
+            Framing::Extended => "; extended headers",
+        })?;
         if self.negotiated.contexts.allocation {
             f.write_str("; base:allocation")?;
         }
@@ -104,6 +106,7 @@ impl fmt::Display for Usage {
             (flag::DF, "DF"),
             (flag::REQ_ONE, "REQ_ONE"),
             (flag::FAST_ZERO, "FAST_ZERO"),
+            (flag::PAYLOAD_LEN, "PAYLOAD_LEN"),
         ];
         for (_, name) in flags.iter().filter(|(bit, _)| self.flags & bit != 0) {
             write!(f, " +{name}")?;

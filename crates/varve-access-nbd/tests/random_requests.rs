@@ -8,9 +8,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Client, connect, memory_service};
-use varve_access_nbd::PipeOptions;
+use support::{Chunk, Client, connect, memory_service};
 use varve_access_nbd::memory::MemoryExport;
+use varve_access_nbd::{Framing, PipeOptions};
 use varve_reactor::{Reactor, SimLoop};
 
 const LANES: u64 = 8;
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    async fn structured_reply(&mut self, client: &Client) {
+    async fn chunked_reply(&mut self, client: &Client) {
         let mut covered = 0;
         loop {
             let chunk = client.chunk().await;
@@ -115,6 +115,9 @@ impl Model {
             let word =
                 |at: usize| u32::from_be_bytes(chunk.payload[at..at + 4].try_into().unwrap());
             let place = || u64::from_be_bytes(chunk.payload[..8].try_into().unwrap());
+            if let Sent::Read { offset, .. } | Sent::Status { offset, .. } = sent {
+                assert!(chunk.offset.is_none_or(|echo| echo == offset));
+            }
             match (chunk.kind, sent) {
                 (0, Sent::Change) => {}
                 (1, Sent::Read { .. }) => {
@@ -127,12 +130,11 @@ impl Model {
                     assert!(self.expected(place(), size).iter().all(|byte| *byte == 0));
                     covered += size;
                 }
-                (5, Sent::Status { offset, len }) => {
+                (5 | 6, Sent::Status { offset, len }) => {
                     assert_eq!(word(0), 1);
                     let mut at = offset;
-                    for extent in chunk.payload[4..].chunks_exact(8) {
-                        let size = u64::from(u32::from_be_bytes(extent[..4].try_into().unwrap()));
-                        let zero = extent[7] & 2 != 0;
+                    for (size, flags) in extents(&chunk) {
+                        let zero = flags & 2 != 0;
                         assert!(!zero || self.expected(at, size).iter().all(|byte| *byte == 0));
                         at += size;
                     }
@@ -151,6 +153,19 @@ impl Model {
     }
 }
 
+/// The extents of a block status, as (length, flags).
+fn extents(chunk: &Chunk) -> Vec<(u64, u64)> {
+    let word = |bytes: &[u8]| u64::from(u32::from_be_bytes(bytes.try_into().unwrap()));
+    let long = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+    if chunk.kind == 5 {
+        let extents = chunk.payload[4..].chunks_exact(8);
+        return extents.map(|extent| (word(&extent[..4]), word(&extent[4..]))).collect();
+    }
+    let extents = chunk.payload[8..].chunks_exact(16);
+    assert_eq!(word(&chunk.payload[4..8]), extents.len() as u64);
+    extents.map(|extent| (long(&extent[..8]), long(&extent[8..]))).collect()
+}
+
 fn run(seed: u64) {
     let mut sim = SimLoop::new(seed);
     let reactor = sim.handle();
@@ -159,9 +174,11 @@ fn run(seed: u64) {
     let receive_max = [1 << 20, 4096, 1000, 29][usize::try_from(seed % 4).unwrap()];
     let capacity = [1 << 20, 300_000][usize::try_from(seed / 4 % 2).unwrap()];
     let (client, _ended) = connect(&reactor, &service, PipeOptions { capacity, receive_max });
-    let structured = !seed.is_multiple_of(3);
+    let framings = [Framing::Simple, Framing::Structured, Framing::Extended];
+    let framing = framings[usize::try_from(seed % 3).unwrap()];
+    let structured = framing.has_chunks();
     sim.run_until(async move {
-        let size = client.attach(structured).await;
+        let size = client.attach_with(framing).await;
         let mut model =
             Model { bytes: vec![0; usize::try_from(size).unwrap()], sent: BTreeMap::new() };
         for round in 0..60 {
@@ -171,7 +188,7 @@ fn run(seed: u64) {
             }
             while !model.sent.is_empty() {
                 if structured {
-                    model.structured_reply(&client).await;
+                    model.chunked_reply(&client).await;
                 } else {
                     model.simple_reply(&client).await;
                 }

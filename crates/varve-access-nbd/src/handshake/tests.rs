@@ -308,8 +308,57 @@ fn changes_are_numbered_in_the_order_they_were_selected_in() {
     assert_eq!(kinds.len(), CHANGES_MAX + 1, "what is beyond the bound is ignored");
 }
 
+#[test]
+fn extended_headers_are_negotiated_in_any_order_and_stay() {
+    let context = meta_request("disk", &["base:allocation"]);
+    let (structured, extended) =
+        ((opt::STRUCTURED_REPLY, rep::ACK), (opt::EXTENDED_HEADERS, rep::ACK));
+    let too_late = (opt::STRUCTURED_REPLY, rep::ERR_EXT_HEADER_REQD);
+    let orders: [&[(u32, u32)]; 4] = [
+        &[extended],
+        &[structured, extended],
+        &[extended, too_late],
+        &[structured, extended, extended, too_late],
+    ];
+    for order in orders {
+        let mut peer = Peer::fixed();
+        for (option, reply) in order {
+            assert_eq!(peer.kinds(*option, &[]), [*reply], "{order:?}");
+        }
+        let selected = [rep::META_CONTEXT, rep::ACK];
+        assert_eq!(peer.kinds(opt::SET_META_CONTEXT, &context), selected);
+        let described = peer.option(opt::GO, &info_request("disk", &[]));
+        let flags = u16::from_be_bytes([described[0].1[10], described[0].1[11]]);
+        assert_ne!(flags & can::DF, 0);
+        assert_eq!(flags & (1 << 12), 0, "BLOCK_STATUS_PAYLOAD is not offered");
+        let agreed = Negotiated { framing: Framing::Extended, ..agreed(true, 0) };
+        assert_eq!(peer.end, Some(Event::Ready(agreed)));
+    }
+}
+
+#[test]
+fn contexts_that_were_selected_before_extended_headers_stay_selected() {
+    let mut peer = Peer::fixed();
+    peer.option(opt::STRUCTURED_REPLY, &[]);
+    peer.option(opt::SET_META_CONTEXT, &meta_request("disk", &["base:allocation"]));
+    assert_eq!(peer.kinds(opt::EXTENDED_HEADERS, b"x"), [rep::ERR_INVALID], "it has no data");
+    assert_eq!(peer.kinds(opt::EXTENDED_HEADERS, &[]), [rep::ACK]);
+    peer.option(opt::GO, &info_request("disk", &[]));
+    let agreed = Negotiated { framing: Framing::Extended, ..agreed(true, 0) };
+    assert_eq!(peer.end, Some(Event::Ready(agreed)));
+}
+
+#[test]
+fn export_name_after_extended_headers_closes() {
+    let mut peer = Peer::fixed();
+    assert_eq!(peer.kinds(opt::EXTENDED_HEADERS, &[]), [rep::ACK]);
+    peer.send(&option_bytes(opt::EXPORT_NAME, b"disk"));
+    assert_eq!(peer.out, []);
+    assert_eq!(peer.end, Some(Event::Close(CloseReason::ExportRefused)));
+}
+
 fn agreed(allocation: bool, changes: u8) -> Negotiated {
-    Negotiated { structured_reply: true, contexts: Contexts { allocation, changes } }
+    Negotiated { framing: Framing::Structured, contexts: Contexts { allocation, changes } }
 }
 
 #[test]
@@ -341,7 +390,7 @@ fn listing_meta_contexts_understands_wildcards() {
 #[test]
 fn unknown_options_are_unsupported_and_long_ones_too_big() {
     let mut peer = Peer::fixed();
-    for option in [0, 4, opt::EXTENDED_HEADERS, 12, u32::MAX] {
+    for option in [0, 4, 12, u32::MAX] {
         assert_eq!(peer.kinds(option, b"data"), [rep::ERR_UNSUP]);
     }
     let long = vec![0; OPTION_BYTES_MAX as usize + 1];
@@ -403,7 +452,7 @@ fn required_tls_comes_before_everything_else() {
 fn nothing_said_before_tls_counts_afterwards() {
     let mut peer = Peer::new(TlsMode::Allow);
     peer.send(&FLAGS.to_be_bytes());
-    peer.option(opt::STRUCTURED_REPLY, &[]);
+    peer.option(opt::EXTENDED_HEADERS, &[]);
     peer.option(opt::SET_META_CONTEXT, &meta_request("disk", &["base:allocation"]));
     let injected = option_bytes(opt::GO, &info_request("disk", &[]));
     let left = peer.send(&[option_bytes(opt::STARTTLS, &[]), injected.clone()].concat()).len();

@@ -8,10 +8,14 @@ pub const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
 pub const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 /// Introduces every request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
+/// Introduces a request with an extended header.
+pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
 /// Introduces a simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 /// Introduces a chunk of a structured reply.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
+/// Introduces a chunk of a reply with an extended header.
+pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 
 /// Handshake flag, both ways: options other than `EXPORT_NAME` are understood.
 pub const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
@@ -48,6 +52,7 @@ pub mod rep {
     pub const ERR_UNKNOWN: u32 = ERROR | 6;
     pub const ERR_SHUTDOWN: u32 = ERROR | 7;
     pub const ERR_TOO_BIG: u32 = ERROR | 9;
+    pub const ERR_EXT_HEADER_REQD: u32 = ERROR | 10;
 }
 
 /// Information types of INFO and GO.
@@ -95,15 +100,17 @@ pub mod flag {
     pub const DF: u16 = 1 << 2;
     pub const REQ_ONE: u16 = 1 << 3;
     pub const FAST_ZERO: u16 = 1 << 4;
+    pub const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
-/// Types of structured reply chunks, and their flag.
+/// Types of reply chunks, and their flag.
 pub mod chunk {
     #![expect(missing_docs, reason = "the specification names them so")]
     pub const NONE: u16 = 0;
     pub const OFFSET_DATA: u16 = 1;
     pub const OFFSET_HOLE: u16 = 2;
     pub const BLOCK_STATUS: u16 = 5;
+    pub const BLOCK_STATUS_EXT: u16 = 6;
     pub const ERROR: u16 = (1 << 15) | 1;
     pub const FLAG_DONE: u16 = 1 << 0;
 }

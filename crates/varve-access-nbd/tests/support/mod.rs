@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    Ended, Export, ExportInfo, Exports, Extent, PipeEnd, PipeOptions, ReadPart, SendPart, Service,
-    ServiceOptions, Transport, pipe,
+    Ended, Export, ExportInfo, Exports, Extent, Framing, PipeEnd, PipeOptions, ReadPart, SendPart,
+    Service, ServiceOptions, Transport, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
@@ -20,6 +20,8 @@ pub(crate) const NO_ZEROES: u32 = 2;
 pub(crate) struct Client {
     pub(crate) end: PipeEnd,
     received: RefCell<Vec<u8>>,
+    /// What was agreed on.
+    framing: Cell<Framing>,
 }
 
 #[derive(PartialEq, Eq, Debug)]
@@ -27,12 +29,14 @@ pub(crate) struct Chunk {
     pub(crate) kind: u16,
     pub(crate) done: bool,
     pub(crate) cookie: u64,
+    /// That of the request, in an extended header.
+    pub(crate) offset: Option<u64>,
     pub(crate) payload: Vec<u8>,
 }
 
 impl Client {
     pub(crate) fn new(end: PipeEnd) -> Self {
-        Self { end, received: RefCell::default() }
+        Self { end, received: RefCell::default(), framing: Cell::default() }
     }
 
     pub(crate) async fn send(&self, bytes: &[u8]) {
@@ -108,10 +112,21 @@ impl Client {
 
     /// Attaches to the default export with OPT_GO; returns its size.
     pub(crate) async fn attach(&self, structured: bool) -> u64 {
+        self.attach_with(if structured { Framing::Structured } else { Framing::Simple }).await
+    }
+
+    /// The same with these headers, which later requests and replies have.
+    pub(crate) async fn attach_with(&self, framing: Framing) -> u64 {
         self.greet(FIXED_NEWSTYLE | NO_ZEROES).await;
-        if structured {
-            self.option(8, &[]).await;
-            assert_eq!(self.option_replies(8).await, [(1, vec![])]);
+        let option = match framing {
+            Framing::Simple => None,
+            Framing::Structured => Some(8),
+            Framing::Extended => Some(11),
+        };
+        if let Some(option) = option {
+            self.option(option, &[]).await;
+            assert_eq!(self.option_replies(option).await, [(1, vec![])]);
+            self.framing.set(framing);
             self.option(10, b"\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation").await;
             assert_eq!(self.option_replies(10).await.len(), 2);
         }
@@ -129,12 +144,23 @@ impl Client {
         offset: u64,
         len: u32,
     ) {
-        self.send(&header(command, flags, cookie, offset, len)).await;
+        self.send(&self.header(command, flags, cookie, offset, len)).await;
+    }
+
+    fn header(&self, command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
+        match self.framing.get() {
+            Framing::Simple | Framing::Structured => header(command, flags, cookie, offset, len),
+            Framing::Extended => {
+                // Writes say that data follows.
+                let flags = if command == 1 { flags | PAYLOAD_LEN } else { flags };
+                extended_header(command, flags, cookie, offset, u64::from(len))
+            }
+        }
     }
 
     pub(crate) async fn write(&self, cookie: u64, offset: u64, data: &[u8]) {
         let len = u32::try_from(data.len()).unwrap();
-        self.send(&[&header(1, 0, cookie, offset, len)[..], data].concat()).await;
+        self.send(&[&self.header(1, 0, cookie, offset, len)[..], data].concat()).await;
     }
 
     /// A simple reply without data, as (error, cookie).
@@ -143,23 +169,46 @@ impl Client {
         (self.u32().await, self.u64().await)
     }
 
-    /// A chunk of a structured reply, or a simple reply as an empty chunk.
+    /// A chunk of a reply, or a simple reply as an empty chunk.
     pub(crate) async fn chunk(&self) -> Chunk {
         let magic = self.u32().await;
+        if self.framing.get() == Framing::Extended {
+            assert_eq!(magic, 0x6e8a_278c, "every reply has an extended header");
+            let (flags, kind, cookie) = (self.u16().await, self.u16().await, self.u64().await);
+            let (offset, len) = (Some(self.u64().await), self.u64().await);
+            let payload = self.take(usize::try_from(len).unwrap()).await;
+            return Chunk { kind, done: flags == 1, cookie, offset, payload };
+        }
         if magic == 0x6744_6698 {
             let (error, cookie) = (self.u32().await, self.u64().await);
             assert_eq!(error, 0, "errors come structured once that is negotiated");
-            return Chunk { kind: 0, done: true, cookie, payload: Vec::new() };
+            return Chunk { kind: 0, done: true, cookie, offset: None, payload: Vec::new() };
         }
         assert_eq!(magic, 0x668e_33ef);
         let (flags, kind, cookie) = (self.u16().await, self.u16().await, self.u64().await);
         let len = self.u32().await as usize;
-        Chunk { kind, done: flags == 1, cookie, payload: self.take(len).await }
+        Chunk { kind, done: flags == 1, cookie, offset: None, payload: self.take(len).await }
     }
 }
 
 pub(crate) fn header(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
     let magic = 0x2560_9513_u32.to_be_bytes();
+    let (flags, command) = (flags.to_be_bytes(), command.to_be_bytes());
+    let (cookie, offset) = (cookie.to_be_bytes(), offset.to_be_bytes());
+    [&magic[..], &flags, &command, &cookie, &offset, &len.to_be_bytes()].concat()
+}
+
+/// The flag of an extended header whose length is that of a payload.
+pub(crate) const PAYLOAD_LEN: u16 = 32;
+
+pub(crate) fn extended_header(
+    command: u16,
+    flags: u16,
+    cookie: u64,
+    offset: u64,
+    len: u64,
+) -> Vec<u8> {
+    let magic = 0x21e4_1c71_u32.to_be_bytes();
     let (flags, command) = (flags.to_be_bytes(), command.to_be_bytes());
     let (cookie, offset) = (cookie.to_be_bytes(), offset.to_be_bytes());
     [&magic[..], &flags, &command, &cookie, &offset, &len.to_be_bytes()].concat()

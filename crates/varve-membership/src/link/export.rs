@@ -6,8 +6,9 @@
 //!  export    name, size u64, block u32, flags u8, names of snapshots, name of the client that has it if flag 4 is set
 //!  since     0 listed | 1 named: names
 //! ```
-//! A name is u16 + bytes of UTF-8, names are u16 + so many of them. Of the flags of a beginning, 1 stands for structured replies and 2 for `base:allocation`; of an
-//! export's, 1 for read-only and 2 for exclusive. Versions before exclusive volumes refuse an export with flag 2 or 4.
+//! A name is u16 + bytes of UTF-8, names are u16 + so many of them. Of the flags of a beginning, 1 stands for structured replies, 2 for `base:allocation`
+//! and 4 for extended headers, which come with 1; of an export's, 1 for read-only and 2 for exclusive. Versions before exclusive volumes refuse an export with
+//! flag 2 or 4, those before extended headers a beginning with flag 4.
 //!
 //! E1. After [`ExportQuestion::Begin`] there is no reply: what comes is the client's.
 
@@ -76,6 +77,8 @@ pub struct BeginExport {
     pub export: LinkExport,
     /// Reads are answered in chunks.
     pub structured_reply: bool,
+    /// Requests and replies have extended headers, and replies come in chunks.
+    pub extended_headers: bool,
     /// `base:allocation` was selected.
     pub allocation: bool,
     /// How many contexts of changes were.
@@ -100,13 +103,8 @@ impl ExportQuestion {
                 }
             }
             Self::Begin(begin) => {
-                let BeginExport { export, structured_reply, allocation, changes, words } = &**begin;
                 out.push(3);
-                export.put(&mut out)?;
-                out.push(u8::from(*structured_reply) | u8::from(*allocation) << 1);
-                out.push(*changes);
-                out.extend(u32::try_from(words.len()).ok()?.to_le_bytes());
-                out.extend(words);
+                begin.put(&mut out)?;
             }
         }
         (out.len() <= DATA_BYTES_MAX).then_some(out)
@@ -187,6 +185,19 @@ impl ExportReply {
     }
 }
 
+impl BeginExport {
+    fn put(&self, out: &mut Vec<u8>) -> Option<()> {
+        let Self { export, structured_reply, extended_headers, allocation, changes, words } = self;
+        export.put(out)?;
+        let extended_flag = u8::from(*extended_headers) << 2;
+        out.push(u8::from(*structured_reply) | u8::from(*allocation) << 1 | extended_flag);
+        out.push(*changes);
+        out.extend(u32::try_from(words.len()).ok()?.to_le_bytes());
+        out.extend(words);
+        Some(())
+    }
+}
+
 impl LinkExport {
     fn put(&self, out: &mut Vec<u8>) -> Option<()> {
         put_name(out, &self.name)?;
@@ -236,13 +247,16 @@ fn begin(reader: &mut Reader<'_>) -> Read<BeginExport> {
     let len = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
     let words = reader.bytes(len)?.to_vec();
     let (structured_reply, allocation) = (flags & 1 != 0, flags & 2 != 0);
-    let has_contexts = allocation || changes > 0;
-    // Contexts are told of in structured replies, and each is of a snapshot.
-    if flags > 3 || (has_contexts && !structured_reply) || usize::from(changes) > export.since.len()
-    {
+    let extended_headers = flags & 4 != 0;
+    // Contexts are told of in chunks, and each is of a snapshot.
+    let needs_chunks = extended_headers || allocation || changes > 0;
+    let has_snapshots = usize::from(changes) <= export.since.len();
+    if flags > 7 || (needs_chunks && !structured_reply) || !has_snapshots {
         return Ok(None);
     }
-    Ok(Some(BeginExport { export, structured_reply, allocation, changes, words }))
+    let begin =
+        BeginExport { export, structured_reply, extended_headers, allocation, changes, words };
+    Ok(Some(begin))
 }
 
 fn whole<T>(bytes: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Read<T>) -> Result<T> {
@@ -343,9 +357,16 @@ mod tests {
 
     fn questions() -> Vec<ExportQuestion> {
         let open = |since| ExportQuestion::Open { name: "ä".to_owned(), since };
-        let begin = |structured_reply, allocation, changes| {
+        let begin = |structured_reply, extended_headers, allocation, changes| {
             let (export, words) = (export(), b"so it is".to_vec());
-            let begin = BeginExport { export, structured_reply, allocation, changes, words };
+            let begin = BeginExport {
+                export,
+                structured_reply,
+                extended_headers,
+                allocation,
+                changes,
+                words,
+            };
             ExportQuestion::Begin(Box::new(begin))
         };
         vec![
@@ -353,8 +374,9 @@ mod tests {
             open(None),
             open(Some(strings(&[]))),
             open(Some(strings(&["a", ""]))),
-            begin(false, false, 0),
-            begin(true, true, 2),
+            begin(false, false, false, 0),
+            begin(true, false, true, 2),
+            begin(true, true, true, 1),
         ]
     }
 
@@ -397,15 +419,24 @@ mod tests {
     }
 
     #[test]
-    fn contexts_need_structured_replies_and_snapshots() {
-        for (structured_reply, allocation, changes, is_sound) in [
-            (true, true, 2, true),
-            (true, false, 3, false),
-            (false, true, 0, false),
-            (false, false, 1, false),
+    fn contexts_and_extended_headers_need_structured_replies_and_contexts_snapshots() {
+        for (structured_reply, extended_headers, allocation, changes, is_sound) in [
+            (true, false, true, 2, true),
+            (true, true, false, 0, true),
+            (true, false, false, 3, false),
+            (false, false, true, 0, false),
+            (false, false, false, 1, false),
+            (false, true, false, 0, false),
         ] {
             let (export, words) = (export(), Vec::new());
-            let begin = BeginExport { export, structured_reply, allocation, changes, words };
+            let begin = BeginExport {
+                export,
+                structured_reply,
+                extended_headers,
+                allocation,
+                changes,
+                words,
+            };
             let bytes = ExportQuestion::Begin(Box::new(begin)).encode().unwrap();
             assert_eq!(ExportQuestion::decode(&bytes).is_ok(), is_sound);
         }

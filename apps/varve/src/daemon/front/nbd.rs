@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, Instant, timeout_at};
 use varve_access_nbd::limits::{AGREEMENT_RECEIVE_BYTES, HANDSHAKE_TIMEOUT_MS};
-use varve_access_nbd::{Agreed, Agreement, Found, OpenRequest, Since, Step};
+use varve_access_nbd::{Agreed, Agreement, Found, Framing, OpenRequest, Since, Step};
 use varve_membership::link::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
 use varve_types::{CellId, ErrorKind};
 
@@ -110,7 +110,8 @@ impl Reception {
         let Agreed { export, negotiated, words, early, session, .. } = agreed;
         let begin = BeginExport {
             export: said(export),
-            structured_reply: negotiated.structured_reply,
+            structured_reply: negotiated.framing.has_chunks(),
+            extended_headers: negotiated.framing == Framing::Extended,
             allocation: negotiated.contexts.allocation,
             changes: negotiated.contexts.changes,
             words,

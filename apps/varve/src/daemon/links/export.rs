@@ -8,7 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use varve_access_nbd::{
-    Agreed, Answer, Carried, Contexts, ExportInfo, Found, Negotiated, OpenRequest, Since, Usage,
+    Agreed, Answer, Carried, Contexts, ExportInfo, Found, Framing, Negotiated, OpenRequest, Since,
+    Usage,
 };
 use varve_membership::link::{
     BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, Frame, LinkExport,
@@ -101,16 +102,18 @@ async fn open(lobby: &Lobby, cell: CellId, request: OpenRequest) -> io::Result<E
 }
 
 /// Hands the client to a thread that serves NBD.
-fn begin(
-    lobby: &Lobby,
-    link: &Link,
-    number: u64,
-    BeginExport { export, structured_reply, allocation, changes, words }: BeginExport,
-) -> io::Result<UnixStream> {
+fn begin(lobby: &Lobby, link: &Link, number: u64, begin: BeginExport) -> io::Result<UnixStream> {
     let (here, there) = std::os::unix::net::UnixStream::pair()?;
     here.set_nonblocking(true)?;
     let here = UnixStream::from_std(here)?;
-    let negotiated = Negotiated { structured_reply, contexts: Contexts { allocation, changes } };
+    let BeginExport { export, structured_reply, extended_headers, allocation, changes, words } =
+        begin;
+    let framing = match (extended_headers, structured_reply) {
+        (true, _) => Framing::Extended,
+        (false, true) => Framing::Structured,
+        (false, false) => Framing::Simple,
+    };
+    let negotiated = Negotiated { framing, contexts: Contexts { allocation, changes } };
     let export = meant(export);
     let usage = Usage::of(negotiated);
     let agreed = Agreed { export, negotiated, usage, words, early: Vec::new(), session: None };

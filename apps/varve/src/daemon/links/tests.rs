@@ -187,9 +187,14 @@ impl Raw {
 const WORDS: &[u8] = b"it is open";
 
 fn begin(export: LinkExport) -> Vec<u8> {
-    let (structured_reply, allocation, changes) = (false, false, 0);
-    let words = WORDS.to_vec();
-    let begin = BeginExport { export, structured_reply, allocation, changes, words };
+    let begin = BeginExport {
+        export,
+        structured_reply: false,
+        extended_headers: false,
+        allocation: false,
+        changes: 0,
+        words: WORDS.to_vec(),
+    };
     ExportQuestion::Begin(Box::new(begin)).encode().unwrap()
 }
 
