@@ -11,13 +11,13 @@ use crate::step::{self, Counts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
 const KINDS: [(&str, u64); 7] = [
-    ("", 100),
-    ("--sharing", 50),
-    ("--promising", 40),
-    ("--overlapping", 30),
-    ("--objects", 40),
-    ("--moving", 40),
-    ("--losing-lanes", 30),
+    ("seeded", 100),
+    ("sharing", 50),
+    ("promising", 40),
+    ("overlapping", 30),
+    ("objects", 40),
+    ("moving", 40),
+    ("losing-lanes", 30),
 ];
 
 /// The simulator: random runs, or the replay of one.
@@ -61,8 +61,7 @@ pub(crate) fn fresh_seeds() -> Result<Counts> {
         // As the tests build it: nothing is compiled again.
         command.args(["run", "--quiet", "--profile", "test", "-p", "varve-sim", "--"]);
         command.args(["--seed", &first.to_string(), "--seeds", &seeds.to_string()]);
-        command.args(["--threads", &threads]);
-        command.args(Some(kind).filter(|kind| !kind.is_empty()));
+        command.args(["--threads", &threads, "--kind", kind]);
         counts.add(step::run("fresh seeds of the simulator", &mut command)?);
     }
     Ok(counts)

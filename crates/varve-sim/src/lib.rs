@@ -5,6 +5,7 @@ mod block;
 mod config;
 mod content;
 mod flood;
+mod kind;
 mod life;
 mod model;
 mod objects;
@@ -16,4 +17,5 @@ mod workload;
 mod world;
 
 pub use config::{Faults, WorldConfig};
+pub use kind::Kind;
 pub use run::{Outcome, catch_panics, run_seed, run_world};

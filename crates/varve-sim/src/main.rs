@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use varve_sim::{Outcome, WorldConfig, catch_panics, run_world};
+use varve_sim::{Kind, Outcome, WorldConfig, catch_panics, run_world};
 
 /// Runs the storage stack in a simulated world, cuts its power and checks what is left.
 #[derive(Parser, Debug)]
@@ -24,52 +24,26 @@ struct Options {
     /// Threads to use
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Worlds of several shards that write much of the same
-    #[arg(long)]
-    sharing: bool,
-    /// Worlds of several shards with a bucket on them, whose objects are copied
-    #[arg(long, conflicts_with_all = ["sharing", "promising", "overlapping"])]
-    objects: bool,
-    /// Worlds that promise space to streams
-    #[arg(long, conflicts_with = "sharing")]
-    promising: bool,
-    /// Worlds in which requests overlap inside of blocks
-    #[arg(long, conflicts_with_all = ["sharing", "promising"])]
-    overlapping: bool,
-    /// Worlds of shards between which zones move
-    #[arg(long, conflicts_with_all = ["sharing", "promising", "overlapping"])]
-    moving: bool,
-    /// Worlds that lose a lane, or a part of it, after the last power cut
-    #[arg(long, conflicts_with_all = ["sharing", "promising", "overlapping"])]
-    losing_lanes: bool,
+    /// Kind of the worlds
+    #[arg(long, value_enum, default_value_t = Kind::Seeded)]
+    kind: Kind,
     /// Goes on after a failing seed
     #[arg(long)]
     keep_going: bool,
 }
 
 impl Options {
-    /// What makes the world of a seed, and how the command that replays it ends.
-    fn kind(&self) -> (fn(u64) -> WorldConfig, &'static str) {
-        if self.sharing {
-            (WorldConfig::sharing, " -- --sharing")
-        } else if self.objects {
-            (WorldConfig::objects, " -- --objects")
-        } else if self.promising {
-            (WorldConfig::promising, " -- --promising")
-        } else if self.overlapping {
-            (WorldConfig::overlapping, " -- --overlapping")
-        } else if self.moving {
-            (WorldConfig::moving, " -- --moving")
-        } else if self.losing_lanes {
-            (WorldConfig::losing_lanes, " -- --losing-lanes")
-        } else {
-            (WorldConfig::from_seed, "")
-        }
-    }
-
     /// The world of a seed.
     fn world(&self, seed: u64) -> WorldConfig {
-        self.kind().0(seed)
+        self.kind.world(seed)
+    }
+
+    /// The command that runs the world of a seed again.
+    fn replay(&self, seed: u64) -> String {
+        match self.kind {
+            Kind::Seeded => format!("cargo xtask sim --seed {seed}"),
+            kind => format!("cargo xtask sim --seed {seed} -- --kind {kind}"),
+        }
     }
 }
 
@@ -152,7 +126,7 @@ fn main() -> ExitCode {
     failures.sort();
     for (seed, failure) in &failures {
         println!("seed {seed} failed: {failure}");
-        println!("  replay: cargo xtask sim --seed {seed}{}", options.kind().1);
+        println!("  replay: {}", options.replay(*seed));
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -17,7 +17,7 @@ fn a_lost_lane_is_never_taken_for_an_empty_one() {
         let outcome = run_world(WorldConfig::losing_lanes(world));
         assert_eq!(
             outcome.failure, None,
-            "replay: cargo xtask sim --seed {world} -- --losing-lanes"
+            "replay: cargo xtask sim --seed {world} -- --kind losing-lanes"
         );
         found += u64::from(outcome.lane_loss_found);
     }

@@ -1,0 +1,48 @@
+//! Kinds of worlds: what a world has beside what its seed draws. `varve-sim --kind` names them, and CI looks at some of each.
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+use crate::config::WorldConfig;
+
+/// A kind of worlds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Kind {
+    /// What the seed draws, and nothing else
+    Seeded,
+    /// Several shards that write much of the same
+    Sharing,
+    /// Several shards with a bucket on them, whose objects are copied
+    Objects,
+    /// Space is promised to streams
+    Promising,
+    /// Requests overlap inside of blocks
+    Overlapping,
+    /// Shards between which zones move
+    Moving,
+    /// A lane, or a part of it, is lost after the last power cut
+    LosingLanes,
+}
+
+impl Kind {
+    /// The world of this kind that `seed` stands for.
+    #[must_use]
+    pub fn world(self, seed: u64) -> WorldConfig {
+        match self {
+            Self::Seeded => WorldConfig::from_seed(seed),
+            Self::Sharing => WorldConfig::sharing(seed),
+            Self::Objects => WorldConfig::objects(seed),
+            Self::Promising => WorldConfig::promising(seed),
+            Self::Overlapping => WorldConfig::overlapping(seed),
+            Self::Moving => WorldConfig::moving(seed),
+            Self::LosingLanes => WorldConfig::losing_lanes(seed),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_possible_value().expect("no kind is hidden").get_name())
+    }
+}
