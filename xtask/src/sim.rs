@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::step::{self, Counts};
 
@@ -22,7 +22,11 @@ const KINDS: [(&str, u64); 7] = [
 
 /// The simulator: random runs, or the replay of one.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Sim {
+    #[command(subcommand)]
+    measurement: Option<Measurement>,
+
     /// How many seeds to run
     #[arg(long, default_value_t = 1000, conflicts_with = "seed")]
     seeds: u64,
@@ -36,8 +40,38 @@ pub(crate) struct Sim {
     rest: Vec<String>,
 }
 
+/// What is measured about the simulator.
+#[derive(Subcommand)]
+enum Measurement {
+    /// Which planted bugs the seeds of one CI run find; fails for a bug that the median of several runs misses
+    Reach(Reach),
+}
+
+/// Plants each bug and runs the worlds of several CI runs.
+#[derive(Args)]
+struct Reach {
+    /// CI runs whose worlds are run with each bug
+    #[arg(long, default_value_t = 5)]
+    runs: u64,
+
+    /// Only these bugs, by their names in crates/varve-media/src/planted.rs
+    #[arg(long = "bug")]
+    bugs: Vec<String>,
+
+    /// First seed, to repeat a measurement; default: seeds that no run before has seen
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
 impl Sim {
     pub(crate) fn run(&self) -> Result<bool> {
+        if let Some(Measurement::Reach(reach)) = &self.measurement {
+            return reach.run();
+        }
         let mut command = Command::new("cargo");
         command.args(["run", "--quiet", "--release", "-p", "varve-sim", "--"]);
         match self.seed {
@@ -48,12 +82,42 @@ impl Sim {
     }
 }
 
-/// Runs seeds that no run before has seen, as they follow from the time, and prints them: what one finds, `cargo xtask sim --seed`
-/// replays.
-pub(crate) fn fresh_seeds() -> Result<Counts> {
+impl Reach {
+    /// Runs the measurement; whether the median run finds every bug. Its output is the measurement's alone.
+    fn run(&self) -> Result<bool> {
+        let seed = self.seed.map_or_else(fresh_seed, Ok)?;
+        eprintln!("seeds from {seed}: `--seed {seed}` repeats this measurement");
+        let mut command = Command::new("cargo");
+        // As CI runs the worlds: with the assertions of a test build.
+        command.args(["run", "--quiet", "--profile", "test", "-p", "varve-sim"]);
+        command.args(["--example", "reach", "--", "--threads", &threads()]);
+        command.args(["--runs", &self.runs.to_string(), "--seed", &seed.to_string()]);
+        for (kind, seeds) in KINDS {
+            command.args(["--worlds", &format!("{kind}={seeds}")]);
+        }
+        for bug in &self.bugs {
+            command.args(["--bug", bug]);
+        }
+        command.args(self.json.then_some("--json"));
+        let status = command.current_dir(step::root()).status().context("start cargo")?;
+        Ok(status.success())
+    }
+}
+
+/// The first of 1000 seeds that no run before has seen, as they follow from the time.
+fn fresh_seed() -> Result<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
-    let first = since.as_secs() * 1000;
-    let threads = thread::available_parallelism().map_or(1, usize::from).to_string();
+    Ok(since.as_secs() * 1000)
+}
+
+/// Threads for worlds: as many as there are processors.
+fn threads() -> String {
+    thread::available_parallelism().map_or(1, usize::from).to_string()
+}
+
+/// Runs fresh seeds and prints them: what one finds, `cargo xtask sim --seed` replays.
+pub(crate) fn fresh_seeds() -> Result<Counts> {
+    let first = fresh_seed()?;
     let mut counts = Counts::default();
     for (kind, seeds) in KINDS {
         println!("seeds {first} to {} {kind}", first + seeds - 1);
@@ -61,8 +125,40 @@ pub(crate) fn fresh_seeds() -> Result<Counts> {
         // As the tests build it: nothing is compiled again.
         command.args(["run", "--quiet", "--profile", "test", "-p", "varve-sim", "--"]);
         command.args(["--seed", &first.to_string(), "--seeds", &seeds.to_string()]);
-        command.args(["--threads", &threads, "--kind", kind]);
+        command.args(["--threads", &threads(), "--kind", kind]);
         counts.add(step::run("fresh seeds of the simulator", &mut command)?);
     }
     Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        sim: Sim,
+    }
+
+    fn parse(arguments: &[&str]) -> Option<Sim> {
+        let words = std::iter::once("sim").chain(arguments.iter().copied());
+        Cli::try_parse_from(words).ok().map(|cli| cli.sim)
+    }
+
+    #[test]
+    fn measurements_and_runs_are_told_apart() {
+        Cli::command().debug_assert();
+        let sim = parse(&["reach", "--runs", "3", "--bug", "A", "--bug", "B", "--json"]).unwrap();
+        let Some(Measurement::Reach(reach)) = sim.measurement else { panic!("no measurement") };
+        assert_eq!((reach.runs, reach.seed, reach.json), (3, None, true));
+        assert_eq!(reach.bugs, ["A", "B"]);
+        let sim = parse(&["--seed", "5", "--", "--kind", "sharing"]).unwrap();
+        assert!(sim.measurement.is_none());
+        assert_eq!(sim.seed, Some(5));
+        assert_eq!(sim.rest, ["--kind", "sharing"]);
+        assert!(parse(&["--seed", "5", "reach"]).is_none());
+    }
 }
