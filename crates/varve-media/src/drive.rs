@@ -20,6 +20,7 @@ use crate::format::{
 };
 use crate::making::{Found, look_at_all, mark};
 use crate::parts::{DriveDisks, Parts};
+use crate::planted::{Bug, planted};
 use crate::spec::DriveSpec;
 use crate::stats::DiskStats;
 use crate::superblock_copies::{heal_superblock, read_superblock};
@@ -134,7 +135,11 @@ impl Drive {
         mut found: Vec<(Superblock, DriveDisks)>,
         options: DriveOptions,
     ) -> Result<Self> {
-        found.sort_by_key(|(superblock, _)| superblock.drive_index);
+        found.sort_by_key(|(superblock, _)| match superblock.drive_index {
+            0 => 0,
+            _ if planted(Bug::DrivesAsNamed) => 1,
+            index => index,
+        });
         check_set(&found)?;
         let (mut superblocks, mut parts, mut first_slots) = (Vec::new(), Vec::new(), Vec::new());
         let mut first_slot = 0u32;
@@ -252,7 +257,9 @@ fn check_set(found: &[(Superblock, DriveDisks)]) -> Result<()> {
             ..superblock.clone()
         };
         let complete = usize::from(superblock.drive_count) == found.len();
-        if own != *first || usize::from(superblock.drive_index) != index || !complete {
+        let is_in_place =
+            usize::from(superblock.drive_index) == index || planted(Bug::DrivesAsNamed);
+        if own != *first || !is_in_place || !complete {
             return Err(Error::DriveSet {
                 path: drive.meta().path().into(),
                 index: superblock.drive_index,

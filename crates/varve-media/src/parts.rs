@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::disk::{Disk, Section};
 use crate::format::{Shape, Superblock};
+use crate::planted::{Bug, planted};
 use crate::{Error, Result};
 
 /// The disks that make up one drive.
@@ -65,10 +66,15 @@ impl DriveDisks {
                     Ok(Rc::new(Section::new(Rc::clone(&disk), start, size)?))
                 };
                 let lane = |lane| section(superblock.lane_offset(lane), superblock.lane_bytes);
+                let slots_start = if planted(Bug::SlotsOverLanes) {
+                    superblock.lane_offset(0)
+                } else {
+                    superblock.slots_offset()
+                };
                 Ok(Parts {
                     meta: section(0, superblock.meta_bytes())?,
                     lanes: (0..superblock.lane_count()).map(lane).collect::<Result<_>>()?,
-                    slots: section(superblock.slots_offset(), slots_bytes)?,
+                    slots: section(slots_start, slots_bytes)?,
                 })
             }
             Self::Directory { meta, lanes, slots } => {

@@ -142,11 +142,15 @@ pub enum Bug {
     LeavingReused,
     /// Recovery: a lane without the frame before the replay point is believed to be empty.
     LostLaneBelieved,
+    /// Drives: all but the first are joined in the order in which they are named.
+    DrivesAsNamed,
+    /// Drives: segments of a drive that is one disk begin where its lanes do.
+    SlotsOverLanes,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 71] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -216,6 +220,8 @@ impl Bug {
         Self::ZoneLentUndurable,
         Self::LeavingReused,
         Self::LostLaneBelieved,
+        Self::DrivesAsNamed,
+        Self::SlotsOverLanes,
     ];
 }
 

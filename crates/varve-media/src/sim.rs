@@ -225,13 +225,6 @@ impl SimMedium {
         Self { name: Rc::clone(&self.name), size: self.size, state }
     }
 
-    /// Takes over what `other` holds durably, as a device does that an old copy is written to.
-    pub fn restore(&self, other: &Self) {
-        let mut state = self.state.borrow_mut();
-        state.cached.clear();
-        state.durable = other.state.borrow().durable.clone();
-    }
-
     /// Puts what `other` holds durably at `from` in the place of `to`, durably, as a write does that went astray, or an older one whose
     /// successor was lost. Positions are multiples of 4 KiB.
     pub fn transplant(&self, to: Range<u64>, other: &Self, from: u64) {

@@ -73,7 +73,7 @@ impl DriveSpec {
         Ok(())
     }
 
-    /// Where both sides of each root lie in the file for superblocks and roots, of a pool of one drive.
+    /// Where both sides of each root lie on the first drive: on its disk, or in its file for superblocks and roots.
     #[must_use]
     pub fn root_sides(&self) -> Vec<[Range<u64>; 2]> {
         let superblock = self.superblock(0, 1, Shape::Directory);
@@ -84,7 +84,7 @@ impl DriveSpec {
         (0..superblock.root_count()).map(|root| [side(root, 0), side(root, 1)]).collect()
     }
 
-    /// Where the copies of the superblock lie there.
+    /// Where the copies of the superblock lie there, and on every other drive.
     #[must_use]
     pub fn superblock_copies() -> Vec<Range<u64>> {
         let copy = |copy| {
@@ -92,6 +92,14 @@ impl DriveSpec {
             start..start + SUPERBLOCK_BYTES as u64
         };
         (0..SUPERBLOCK_COPIES).map(copy).collect()
+    }
+
+    /// Where each lane begins, and where the segments do, on a drive that is one disk: number `index` of `count`.
+    #[must_use]
+    pub fn starts_on_disk(&self, index: usize, count: usize) -> (Vec<u64>, u64) {
+        let superblock = self.superblock(index, count, Shape::OneDisk);
+        let lanes = (0..superblock.lane_count()).map(|lane| superblock.lane_offset(lane));
+        (lanes.collect(), superblock.slots_offset())
     }
 
     /// The superblock of one drive; its `segment_count` is still 0.

@@ -1,6 +1,6 @@
 //! The world a seed stands for: sizes, latencies, and what is going to go wrong.
 
-use varve_media::SimLatency;
+use varve_media::{DriveSpec, SimLatency};
 use varve_stdx::Rng;
 use varve_types::{Compression, Dedup, PoolId, Reduction, ShardId};
 
@@ -8,6 +8,9 @@ use varve_engine::ShardConfig;
 
 /// Keeps what is written, and large reads.
 const LARGE_BLOCK_CACHE: usize = 64 << 20;
+
+/// Most bytes of a root: what fits one page beside its header.
+const ROOT_BYTES_MAX: u32 = 4096;
 
 /// Figures of one run, all drawn from its seed.
 #[derive(Clone, Debug)]
@@ -87,6 +90,10 @@ pub struct WorldConfig {
     pub mark_pause_nanos: u64,
     /// Whether questions of shards to each other, and what they tell, get lost.
     pub loses_messages: bool,
+    /// Drives of the pool.
+    pub drives: u16,
+    /// Whether each drive is one disk; if not, it is a directory with a file for each lane, for segments, and for the rest.
+    pub one_disk: bool,
 }
 
 /// What goes wrong beside power cuts.
@@ -196,6 +203,8 @@ impl WorldConfig {
             has_floods: false,
             deltas_bytes: pick(&mut rng, &[0, 400, 2 << 10, 1 << 20, 1 << 20]),
             deltas_from_per_mille: pick(&mut rng, &[0, 0, 0, 50]),
+            drives: 1,
+            one_disk: false,
         }
     }
 
@@ -322,6 +331,41 @@ impl WorldConfig {
             faults: Faults::Lanes,
             lives: 2 + seeded.lives % 20,
             ..seeded
+        }
+    }
+
+    /// A world on two or three drives, or on one that is one disk, from the same seed; half of them have several shards.
+    #[must_use]
+    pub fn on_drives(seed: u64) -> Self {
+        let seeded =
+            if seed.is_multiple_of(2) { Self::spread(seed) } else { Self::from_seed(seed) };
+        let mut rng = Rng::new(seed ^ 0x4472_6976_6573);
+        let drives = pick(&mut rng, &[1, 2, 3, 3]);
+        // One drive in a directory is what other worlds have.
+        Self { drives, one_disk: drives == 1 || rng.chance(1, 2), ..seeded }
+    }
+
+    /// Segments of each drive: of a different number, mostly.
+    pub(crate) fn segments_of_drives(&self) -> Vec<u32> {
+        let mut rng = Rng::new(self.seed ^ 0x536C_6F74);
+        let parts: Vec<u32> = (0..self.drives).map(|_| 1 + small_below(&mut rng, 3)).collect();
+        let all: u32 = parts.iter().sum();
+        let mut segments: Vec<u32> = parts.iter().map(|part| self.segments * part / all).collect();
+        let left = self.segments - segments.iter().sum::<u32>();
+        if let Some(last) = segments.last_mut() {
+            *last += left;
+        }
+        segments
+    }
+
+    /// Figures of the pool.
+    #[must_use]
+    pub(crate) fn spec(&self) -> DriveSpec {
+        DriveSpec {
+            segment_bytes: self.segment_bytes,
+            lane_bytes: self.lane_bytes,
+            root_bytes_max: ROOT_BYTES_MAX,
+            ..DriveSpec::new(self.pool(), self.shards)
         }
     }
 

@@ -23,6 +23,8 @@ pub enum Kind {
     Moving,
     /// A lane, or a part of it, is lost after the last power cut
     LosingLanes,
+    /// Two or three drives, or drives that are one disk each
+    Drives,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Self::Overlapping => WorldConfig::overlapping(seed),
             Self::Moving => WorldConfig::moving(seed),
             Self::LosingLanes => WorldConfig::losing_lanes(seed),
+            Self::Drives => WorldConfig::on_drives(seed),
         }
     }
 }

@@ -7,6 +7,7 @@ mod content;
 mod flood;
 mod kind;
 mod life;
+mod media;
 mod model;
 mod objects;
 mod peers;

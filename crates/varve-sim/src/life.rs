@@ -62,7 +62,7 @@ struct Machine {
 /// The engine's.
 pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
     let media = |error| Error::Log(varve_logstore::Error::from(error));
-    match Drive::format(&[world.disks(&reactor)], &world.spec()).await {
+    match Drive::format(&world.disks(&reactor), &world.spec()).await {
         Ok(()) | Err(varve_media::Error::PoolExists { .. }) => {} // Made before the power was cut.
         Err(error) => return Err(media(error)),
     }
@@ -521,10 +521,10 @@ async fn bring_faults(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
         Faults::None | Faults::Bits | Faults::Lanes => {}
         Faults::Reads => {
             reactor.sleep(rng.below(400 * unit)).await;
-            let bytes = u64::from(world.config.segments) * u64::from(world.config.segment_bytes);
+            let bytes = world.media.slots_bytes();
             for _ in 0..1 + rng.below(4) {
                 let start = rng.below(bytes);
-                world.media.slots.fail_reads(start..start + 1 + rng.below(bytes / 4));
+                world.media.fail_reads(&(start..start + 1 + rng.below(bytes / 4)));
             }
             world.faulty.set(true);
             reactor.sleep(rng.below(100 * unit)).await;

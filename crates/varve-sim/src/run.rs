@@ -9,9 +9,11 @@ use std::rc::Rc;
 use varve_media::{DriveSpec, SimMedium, is_whole_side};
 use varve_reactor::{Nanos, Progress, SimLoop};
 use varve_stdx::Rng;
+use varve_types::ShardId;
 
 use crate::config::{Faults, WorldConfig};
 use crate::life::{Plan, format, live};
+use crate::media::Part;
 use crate::world::World;
 
 /// Simulated time in which something has to be answered: a write waits 60 s for a mark pass, and none ends while a shard has failed.
@@ -119,21 +121,17 @@ pub fn run_world(config: WorldConfig) -> Outcome {
 }
 
 /// What damage after the last power cut brings back: lanes, or segments.
-fn copy_for_damage(world: &World) -> Option<Vec<SimMedium>> {
+fn copy_for_damage(world: &World) -> Option<Vec<Part>> {
+    let lane = |shard| world.media.lane(ShardId(shard)).copy();
     match world.config.faults {
-        Faults::Lanes => Some(world.media.lanes.iter().map(SimMedium::copy).collect()),
-        Faults::Bits => Some(vec![world.media.slots.copy()]),
+        Faults::Lanes => Some((0..world.config.shards).map(lane).collect()),
+        Faults::Bits => Some(world.media.slots().map(Part::copy).collect()),
         Faults::None | Faults::Reads | Faults::Writes => None,
     }
 }
 
 /// After the last power cut: brings the damage of this world, and looks at what is left. `copy` is of an earlier end.
-fn spend_last_life(
-    world: &Rc<World>,
-    rng: &mut Rng,
-    copy: Option<&[SimMedium]>,
-    outcome: &mut Outcome,
-) {
+fn spend_last_life(world: &Rc<World>, rng: &mut Rng, copy: Option<&[Part]>, outcome: &mut Outcome) {
     if world.config.faults == Faults::Bits {
         // What bypassed the lane is as bare in the newest segments as records are in the newest frames: damage there looks like a torn
         // write. An opening puts it behind a checkpoint.
@@ -141,7 +139,7 @@ fn spend_last_life(
             return;
         }
         match (world.config.seed % 3, copy) {
-            (0, Some([slots])) => stray(world, rng, Some(slots)),
+            (0, Some(slots)) => stray(world, rng, Some(slots)),
             (1, _) => stray(world, rng, None),
             _ => flip_bits(world, rng),
         }
@@ -331,15 +329,19 @@ fn rng_of_damage(seed: u64) -> Rng {
 }
 
 /// Takes a lane away: all of it, or its first half, or what it got since it was copied.
-fn lose_lanes(world: &World, copy: Option<&[SimMedium]>) {
+fn lose_lanes(world: &World, copy: Option<&[Part]>) {
     let config = &world.config;
     let mut rng = rng_of_damage(config.seed);
-    let lane = rng.index(world.media.lanes.len());
-    let medium = &world.media.lanes[lane];
+    let shard = ShardId(u16::try_from(rng.index(usize::from(config.shards))).expect("a few"));
+    let Part { medium, start } = world.media.lane(shard);
+    let (middle, end) = (start + config.lane_bytes / 2, start + config.lane_bytes);
     match (config.seed % 3, copy) {
-        (0, _) => medium.erase(0..config.lane_bytes / 2),
-        (1, Some(copy)) => medium.restore(&copy[lane]),
-        _ => medium.erase(0..config.lane_bytes),
+        (0, _) => medium.erase(*start..middle),
+        (1, Some(copy)) => {
+            let copy = &copy[usize::from(shard.0)];
+            medium.transplant(*start..end, &copy.medium, copy.start);
+        }
+        _ => medium.erase(*start..end),
     }
 }
 
@@ -347,44 +349,47 @@ fn lose_lanes(world: &World, copy: Option<&[SimMedium]>) {
 /// the next opening mends it. Only what is whole everywhere decays, and only while nothing is cached: after a kill a whole side may be in
 /// the cache alone, and the next power cut takes it.
 fn decay(world: &World, rng: &mut Rng) {
-    let (meta, pool) = (&world.media.meta, world.config.pool());
-    for (root, sides) in (0..).zip(world.spec().root_sides()) {
-        let is_whole = |side: &Range<u64>| {
-            meta.durable(side.clone()).is_some_and(|bytes| is_whole_side(pool, root, &bytes))
-        };
-        if sides.iter().all(is_whole) && rng.chance(1, 2) {
-            let side = &sides[rng.index(2)];
-            flip(meta, rng, side.start..side.start + DECAY_BYTES);
+    let pool = world.config.pool();
+    if let Some(meta) = world.media.metas().next() {
+        for (root, sides) in (0..).zip(world.spec().root_sides()) {
+            let is_whole = |side: &Range<u64>| {
+                meta.durable(side.clone()).is_some_and(|bytes| is_whole_side(pool, root, &bytes))
+            };
+            if sides.iter().all(is_whole) && rng.chance(1, 2) {
+                let side = &sides[rng.index(2)];
+                flip(meta, rng, side.start..side.start + DECAY_BYTES);
+            }
         }
     }
     let copies = DriveSpec::superblock_copies();
-    let first = meta.durable(copies[0].clone());
-    if first.is_some() && copies.iter().all(|copy| meta.durable(copy.clone()) == first) {
-        for _ in 0..rng.below(3) {
-            let copy = rng.index(copies.len());
-            flip(meta, rng, copies[copy].clone());
+    for meta in world.media.metas() {
+        let first = meta.durable(copies[0].clone());
+        if first.is_some() && copies.iter().all(|copy| meta.durable(copy.clone()) == first) {
+            for _ in 0..rng.below(3) {
+                let copy = rng.index(copies.len());
+                flip(meta, rng, copies[copy].clone());
+            }
         }
     }
 }
 
 /// Writes to some segments what another one holds, or what they held themselves when `older` was copied.
-fn stray(world: &World, rng: &mut Rng, older: Option<&SimMedium>) {
-    let (count, len) = (u64::from(world.config.segments), u64::from(world.config.segment_bytes));
+fn stray(world: &World, rng: &mut Rng, older: Option<&[Part]>) {
+    let count = u64::from(world.config.segments);
+    let now: Vec<_> = world.media.slots().cloned().collect();
     for _ in 0..1 + rng.below(4) {
         let slot = rng.below(count);
-        let to = slot * len..(slot + 1) * len;
         match older {
-            Some(older) => world.media.slots.transplant(to, older, slot * len),
-            None => world.media.slots.transplant(to, &world.media.slots, rng.below(count) * len),
+            Some(older) => world.media.transplant(slot, older, slot),
+            None => world.media.transplant(slot, &now, rng.below(count)),
         }
     }
 }
 
 /// Inverts some bits of what is durable in segments.
 fn flip_bits(world: &World, rng: &mut Rng) {
-    let slots = u64::from(world.config.segments) * u64::from(world.config.segment_bytes);
     for _ in 0..1 + rng.below(200) {
-        flip(&world.media.slots, rng, 0..slots);
+        world.media.flip(rng);
     }
 }
 

@@ -3,29 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use varve_media::{Drive, DriveDisks, DriveOptions, DriveSpec, SimLatency, SimMedium};
+use varve_media::{Drive, DriveDisks, DriveOptions, DriveSpec, SimMedium};
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
 use crate::config::{Faults, WorldConfig};
+use crate::media::Media;
 use crate::model::{ShardModel, Stream, StreamModel};
-
-/// Bytes of superblocks and roots, generously.
-const META_BYTES: u64 = 8 << 20;
-
-/// Most bytes of a root: what fits one page beside its header.
-const ROOT_BYTES_MAX: u32 = 4096;
-
-/// The media of the machine.
-pub(crate) struct Media {
-    /// Superblocks and roots.
-    pub meta: SimMedium,
-    /// A lane each.
-    pub lanes: Vec<SimMedium>,
-    /// Segments.
-    pub slots: SimMedium,
-}
 
 /// What a seed makes, for all lives of the machine.
 pub(crate) struct World {
@@ -69,13 +54,7 @@ impl World {
     /// An empty world.
     #[must_use]
     pub(crate) fn new(config: WorldConfig) -> Rc<Self> {
-        let slots_bytes = u64::from(config.segments) * u64::from(config.segment_bytes);
-        let lane = |lane| SimMedium::new(&format!("lane{lane}"), config.lane_bytes);
-        let media = Media {
-            meta: SimMedium::new("meta", META_BYTES),
-            lanes: (0..config.shards).map(lane).collect(),
-            slots: SimMedium::new("slots", slots_bytes),
-        };
+        let media = Media::new(&config, &config.spec());
         let models = (0..config.shards).map(|_| ShardModel::default()).collect();
         let rng = RefCell::new(Rng::new(config.seed ^ 0x6C69_7665));
         let world = Self {
@@ -116,42 +95,34 @@ impl World {
     /// Figures of the pool.
     #[must_use]
     pub(crate) fn spec(&self) -> DriveSpec {
-        DriveSpec {
-            segment_bytes: self.config.segment_bytes,
-            lane_bytes: self.config.lane_bytes,
-            root_bytes_max: ROOT_BYTES_MAX,
-            ..DriveSpec::new(self.config.pool(), self.config.shards)
-        }
+        self.config.spec()
     }
 
-    /// The disks, for one life.
+    /// The disks of each drive, for one life.
     #[must_use]
-    pub(crate) fn disks(&self, reactor: &Reactor) -> DriveDisks {
-        let open = |medium: &SimMedium, latency: &SimLatency| -> Rc<dyn varve_media::Disk> {
-            Rc::new(medium.open(reactor, latency.clone()))
-        };
-        let usual = &self.config.latency;
-        let writes = &usual.write_nanos;
-        let slow = writes.start..writes.end * self.config.slow_slots;
-        let slots = SimLatency { write_nanos: slow, ..usual.clone() };
-        DriveDisks::Directory {
-            meta: open(&self.media.meta, usual),
-            lanes: self.media.lanes.iter().map(|lane| open(lane, usual)).collect(),
-            slots: open(&self.media.slots, &slots),
-        }
+    pub(crate) fn disks(&self, reactor: &Reactor) -> Vec<DriveDisks> {
+        self.media.disks(reactor, &self.config)
     }
 
-    /// Opens the drive, for one life.
+    /// Opens the drives, for one life.
     ///
     /// # Errors
-    /// The drive's.
+    /// The drives'.
     pub(crate) async fn drive(&self, reactor: &Reactor) -> varve_media::Result<Drive> {
-        Drive::open(vec![self.disks(reactor)], DriveOptions::default()).await
+        let mut disks = self.disks(reactor);
+        if disks.len() > 1 {
+            let mut rng = self.split_rng();
+            // They may be named in any order.
+            for last in (1..disks.len()).rev() {
+                disks.swap(last, rng.index(last + 1));
+            }
+        }
+        Drive::open(disks, DriveOptions::default()).await
     }
 
     /// All media.
     pub(crate) fn all_media(&self) -> impl Iterator<Item = &SimMedium> {
-        [&self.media.meta, &self.media.slots].into_iter().chain(&self.media.lanes)
+        self.media.all()
     }
 
     /// Cuts power, or only kills the process. Drop the loop before.

@@ -134,6 +134,11 @@ fn run_losing_lanes(world: u64) -> Outcome {
     run_world(WorldConfig::losing_lanes(world))
 }
 
+/// A world on several drives, or on one disk.
+fn run_on_drives(world: u64) -> Outcome {
+    run_world(WorldConfig { faults: Faults::None, ..WorldConfig::on_drives(world) })
+}
+
 /// A world with many objects.
 fn run_objects(world: u64) -> Outcome {
     let seeded = WorldConfig::from_seed(world);
@@ -251,6 +256,7 @@ fn found(bug: Bug) {
         Bug::ClaimOverlooked | Bug::PartsUnclaimed => run_overlapping,
         Bug::LostLaneBelieved => run_losing_lanes,
         Bug::ReadUnchecked => run_damaged,
+        Bug::DrivesAsNamed | Bug::SlotsOverLanes => run_on_drives,
         bug if PEERS.contains(&bug) => run_peers,
         bug if ZONES.contains(&bug) => run_moving,
         _ => run,
@@ -349,6 +355,8 @@ planted! {
     a_zone_is_lent_before_the_root_of_the_pool_is_durable: ZoneLentUndurable;
     a_zone_that_leaves_is_written_by_its_shard: LeavingReused;
     recovery_takes_a_lost_lane_for_an_empty_one: LostLaneBelieved;
+    drives_are_joined_in_the_order_in_which_they_are_named: DrivesAsNamed;
+    segments_lie_over_the_lanes_of_a_disk: SlotsOverLanes;
 }
 
 /// What is promised is kept.
@@ -380,6 +388,15 @@ fn worlds_of_moving_zones_are_clean() {
         given += outcome.zones_given;
     }
     assert!(given > 200, "only {given} zones moved in 60 worlds");
+}
+
+/// Pools on several drives, and on disks instead of directories, lose nothing, whatever fails and in whatever order the drives are named.
+#[test]
+fn worlds_on_drives_are_clean() {
+    catch_panics();
+    for world in 0..60 {
+        assert_eq!(run_world(WorldConfig::on_drives(world)).failure, None, "world {world}");
+    }
 }
 
 /// Shards that name chunks of each other lose nothing.
