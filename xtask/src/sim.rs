@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use crate::step::{self, Counts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 8] = [
+const KINDS: [(&str, u64); 9] = [
     ("seeded", 100),
     ("sharing", 50),
     ("promising", 40),
@@ -19,6 +19,7 @@ const KINDS: [(&str, u64); 8] = [
     ("moving", 40),
     ("losing-lanes", 30),
     ("drives", 40),
+    ("full-host", 40),
 ];
 
 /// The simulator: random runs, or the replay of one.

@@ -123,7 +123,7 @@ impl Shard {
     async fn has_room(&self, zone: Zone) -> Result<bool> {
         match self.media.segments.allocate(zone.first, zone.count).await {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NoSpace => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NoSpace => Ok(planted(Bug::FullMediaBelieved)),
             Err(error) => Err(varve_logstore::Error::from(error).into()),
         }
     }

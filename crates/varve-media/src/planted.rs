@@ -146,11 +146,15 @@ pub enum Bug {
     DrivesAsNamed,
     /// Drives: segments of a drive that is one disk begin where its lanes do.
     SlotsOverLanes,
+    /// Growth: media that say that they have no room for segments are believed to have it.
+    FullMediaBelieved,
+    /// Space: a segment whose write finds no room counts as written.
+    NoSpaceIsWritten,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 73] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -222,6 +226,8 @@ impl Bug {
         Self::LostLaneBelieved,
         Self::DrivesAsNamed,
         Self::SlotsOverLanes,
+        Self::FullMediaBelieved,
+        Self::NoSpaceIsWritten,
     ];
 }
 

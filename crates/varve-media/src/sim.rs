@@ -24,6 +24,7 @@ use varve_stdx::{AlignedBuf, BufSlice, Rng};
 use crate::contract::IoFuture;
 use crate::disk::{Disk, Persist, assert_range};
 use crate::mem::{SparseBytes, flip_bit};
+use crate::sim_host::{FileRoom, SimHost};
 use crate::{Error, Result};
 
 const SECTOR: usize = 512;
@@ -84,6 +85,8 @@ struct State {
     next_number: u64,
     unreadable: Vec<Range<u64>>,
     writes_fail: bool,
+    /// Of a sparse file.
+    room: Option<FileRoom>,
     owner: u64,
 }
 
@@ -107,6 +110,22 @@ impl State {
         number
     }
 
+    /// Takes the room that a write needs before it is finished; false when there is none.
+    fn take_room(&mut self, number: u64, persist: Persist) -> bool {
+        let (Some(room), Some(extent)) = (&mut self.room, self.in_flight.get(&number)) else {
+            return true;
+        };
+        let range = extent.offset..extent.offset + extent.bytes.len() as u64;
+        room.write(&range, (persist == Persist::Cached).then_some(self.next_number))
+    }
+
+    /// Ends a write that failed: any part of it may have landed.
+    fn fail_write(&mut self, number: u64, rng: &mut Rng) {
+        if let Some(extent) = self.in_flight.remove(&number) {
+            self.keep_some(&extent, rng);
+        }
+    }
+
     fn finish_write(&mut self, number: u64, persist: Persist) {
         let Some(mut extent) = self.in_flight.remove(&number) else { return };
         if persist == Persist::Durable {
@@ -127,6 +146,9 @@ impl State {
             .partition(|extent: &Extent| extent.number < before);
         self.cached = later;
         now.iter().for_each(|extent: &Extent| self.keep(extent, |_| true));
+        if let Some(room) = &mut self.room {
+            room.flush(before);
+        }
     }
 
     fn keep(&mut self, extent: &Extent, mut choose: impl FnMut(u64) -> bool) {
@@ -166,6 +188,11 @@ impl SimMedium {
         Self { name: name.into(), size, state: Rc::default() }
     }
 
+    /// Has the medium be a sparse file of `host` from now on, of which nothing is written yet.
+    pub fn lie_on(&self, host: &SimHost) {
+        self.state.borrow_mut().room = Some(FileRoom::new(host, self.size));
+    }
+
     /// Cuts power: keeps any subset of the 512-byte sectors that were not durable. Drop the loop before.
     pub fn crash(&self, rng: &mut Rng) {
         let mut state = self.state.borrow_mut();
@@ -178,13 +205,16 @@ impl SimMedium {
             let extent = in_flight.swap_remove(rng.index(in_flight.len()));
             state.keep_some(&extent, rng);
         }
+        if let Some(room) = &mut state.room {
+            room.crash(rng);
+        }
     }
 
     /// Kills the process but not the machine: what returned stays, what was in flight lands in full or not at all.
     pub fn kill(&self, rng: &mut Rng) {
         let mut state = self.state.borrow_mut();
         for number in state.in_flight.keys().copied().collect::<Vec<_>>() {
-            if rng.chance(1, 2) {
+            if rng.chance(1, 2) && state.take_room(number, Persist::Cached) {
                 state.finish_write(number, Persist::Cached);
             }
         }
@@ -268,6 +298,10 @@ impl SimMedium {
         SimDisk { medium: self.clone(), reactor: reactor.clone(), latency, owner: Cell::new(owner) }
     }
 
+    fn no_space(&self) -> Error {
+        Error::NoSpace { path: self.name.to_string() }
+    }
+
     fn error(&self, operation: &'static str, offset: u64, len: u64) -> Error {
         let reason = "simulated failure".to_owned();
         Error::Io { operation, path: self.name.to_string(), offset, len, reason }
@@ -340,10 +374,13 @@ impl Disk for SimDisk {
         self.run(&self.latency.write_nanos, move |medium| {
             let mut state = medium.state.borrow_mut();
             if state.writes_fail {
-                if let Some(extent) = state.in_flight.remove(&number) {
-                    state.keep_some(&extent, &mut rng);
-                }
+                state.fail_write(number, &mut rng);
                 return Err(medium.error("write", offset, len));
+            }
+            if !state.take_room(number, persist) {
+                state.room.iter().for_each(FileRoom::count_refusal);
+                state.fail_write(number, &mut rng);
+                return Err(medium.no_space());
             }
             state.finish_write(number, persist);
             Ok(())
@@ -362,6 +399,24 @@ impl Disk for SimDisk {
         })
     }
 
+    fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        assert_range(self.medium.size, offset, len);
+        if self.medium.state.borrow().room.is_none() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        self.run(&self.latency.write_nanos, move |medium| {
+            let mut state = medium.state.borrow_mut();
+            let number = state.next_number;
+            state.next_number += 1;
+            let has_room = match &mut state.room {
+                Some(room) => room.allocate(&(offset..offset + len), number),
+                None => true,
+            };
+            if has_room { Ok(()) } else { Err(medium.no_space()) }
+        })
+    }
+
+    /// Room that a file has stays with it.
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
         assert_range(self.medium.size, offset, len);
         self.run(&self.latency.write_nanos, move |medium| {
@@ -384,6 +439,7 @@ impl Disk for SimDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim_host::RoomPolicy;
     use varve_reactor::SimLoop;
 
     const SIZE: u64 = 1 << 20;
@@ -499,6 +555,24 @@ mod tests {
             let refused = disk.write(0, filled(4, 4096), Persist::Durable).await;
             assert!(matches!(refused, Err(Error::Fenced)));
         });
+    }
+
+    #[test]
+    fn a_file_on_a_full_host_is_written_only_where_it_has_room() {
+        let host = SimHost::new(8192, RoomPolicy::Promised);
+        let medium = SimMedium::new("sim0", SIZE);
+        medium.lie_on(&host);
+        let mut sim = SimLoop::new(1);
+        let disk = medium.open(&sim.handle(), SimLatency::default());
+        sim.run_until(async move {
+            disk.allocate(0, 8192).await.unwrap();
+            disk.write(4096, filled(1, 4096), Persist::Durable).await.unwrap();
+            let refused = disk.write(8192, filled(2, 4096), Persist::Durable).await;
+            assert!(matches!(refused, Err(Error::NoSpace { .. })));
+            assert!(matches!(disk.allocate(8192, 4096).await, Err(Error::NoSpace { .. })));
+            assert_eq!(disk.read(4096, 4096).await.unwrap()[0], 1);
+        });
+        assert_eq!(host.refused_writes(), 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The world a seed stands for: sizes, latencies, and what is going to go wrong.
 
-use varve_media::{DriveSpec, SimLatency};
+use varve_media::{DriveSpec, RoomPolicy, SimLatency};
 use varve_stdx::Rng;
 use varve_types::{Compression, Dedup, PoolId, Reduction, ShardId};
 
@@ -11,6 +11,10 @@ const LARGE_BLOCK_CACHE: usize = 64 << 20;
 
 /// Most bytes of a root: what fits one page beside its header.
 const ROOT_BYTES_MAX: u32 = 4096;
+
+/// Segments of a pool for more than which no host of a simulated machine has room, and those of them that each shard has from the beginning.
+const SEGMENTS_BEYOND_HOST: u32 = 4096;
+const FIRST_SEGMENTS: u32 = SEGMENTS_BEYOND_HOST / 32;
 
 /// Figures of one run, all drawn from its seed.
 #[derive(Clone, Debug)]
@@ -94,6 +98,10 @@ pub struct WorldConfig {
     pub drives: u16,
     /// Whether each drive is one disk; if not, it is a directory with a file for each lane, for segments, and for the rest.
     pub one_disk: bool,
+    /// What the host's file system does, on which segments lie in sparse files and which others fill now and then; none: it always has room.
+    pub host_policy: Option<RoomPolicy>,
+    /// Segments for which it has room while others take nothing.
+    pub host_segments: u32,
 }
 
 /// What goes wrong beside power cuts.
@@ -205,6 +213,8 @@ impl WorldConfig {
             deltas_from_per_mille: pick(&mut rng, &[0, 0, 0, 50]),
             drives: 1,
             one_disk: false,
+            host_policy: None,
+            host_segments: 0,
         }
     }
 
@@ -343,6 +353,33 @@ impl WorldConfig {
         let drives = pick(&mut rng, &[1, 2, 3, 3]);
         // One drive in a directory is what other worlds have.
         Self { drives, one_disk: drives == 1 || rng.chance(1, 2), ..seeded }
+    }
+
+    /// A world whose drive is a file on a host that others fill, from the same seed.
+    #[must_use]
+    pub fn full_host(seed: u64) -> Self {
+        let seeded = Self { faults: Faults::None, object_percent: 0, ..Self::from_seed(seed) };
+        let mut rng = Rng::new(seed ^ 0x486F_7374);
+        if rng.chance(1, 2) {
+            let host_policy = Some(RoomPolicy::CopyOnWrite);
+            // What is stored has to find room in the end, also for its copies.
+            return Self { host_policy, host_segments: seeded.segments + 8, ..seeded };
+        }
+        let shards: u16 = if rng.chance(1, 3) { 2 } else { 1 };
+        let host_segments = u32::from(shards) * FIRST_SEGMENTS + 32 + small_below(&mut rng, 400);
+        // About seven blocks fit a segment.
+        let blocks = u64::from(host_segments) * 7 * pick(&mut rng, &[60, 100, 160]) / 100;
+        Self {
+            shards,
+            segments: SEGMENTS_BEYOND_HOST,
+            segment_bytes: 32 << 10,
+            host_policy: Some(RoomPolicy::Promised),
+            host_segments,
+            stream_blocks: (blocks / (u64::from(shards) * seeded.streams as u64)).clamp(8, 4000),
+            write_bytes_max: 64 << 10,
+            large_percent: 40,
+            ..seeded
+        }
     }
 
     /// Segments of each drive: of a different number, mostly.

@@ -25,6 +25,8 @@ pub enum Kind {
     LosingLanes,
     /// Two or three drives, or drives that are one disk each
     Drives,
+    /// The host's file system under the drive is full now and then
+    FullHost,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Self::Moving => WorldConfig::moving(seed),
             Self::LosingLanes => WorldConfig::losing_lanes(seed),
             Self::Drives => WorldConfig::on_drives(seed),
+            Self::FullHost => WorldConfig::full_host(seed),
         }
     }
 }

@@ -5,6 +5,7 @@ mod block;
 mod config;
 mod content;
 mod flood;
+mod host;
 mod kind;
 mod life;
 mod media;

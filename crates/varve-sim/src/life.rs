@@ -15,6 +15,7 @@ use varve_stdx::Rng;
 use varve_types::{ErrorKind, ShardId};
 
 use crate::config::Faults;
+use crate::host::Host;
 use crate::objects::{audit_objects, sweeps_ended};
 use crate::peers::{Network, SimPeers};
 use crate::workload::Client;
@@ -43,6 +44,9 @@ const MARK_LOOK_NANOS: u64 = 50_000_000;
 
 /// Pause between two rounds of zones, in ns.
 const ZONE_LOOK_NANOS: u64 = 20_000_000;
+
+/// Longest time in which what others have on the host stays as it is, in ns.
+const HOST_CHANGE_NANOS: u64 = 500_000_000;
 
 /// What an emptied shard has room for, beside what its keys take, unless other shards have left it too few segments.
 const EMPTY_WRITE_BYTES: u64 = 64 << 10;
@@ -84,6 +88,12 @@ pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
 /// Lives once.
 pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
     let mut rng = world.split_rng();
+    if let Some(host) = &world.host {
+        host.clear();
+        if plan == Plan::Work {
+            reactor.spawn(fill_host(Rc::clone(&world), reactor.clone(), world.split_rng()));
+        }
+    }
     let outcome = open_machine(&world, &reactor).await;
     let machine = match outcome {
         Ok(machine) => machine,
@@ -126,7 +136,10 @@ fn judge_opening(world: &World, plan: Plan, error: &Error) {
         }
         // A shard may find the damage, and close, between its own opening and that of its shelf.
         Plan::Damaged => matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable),
-        Plan::Work | Plan::Open | Plan::Inspect | Plan::AcceptLoss => world.faulty.get(),
+        Plan::Work | Plan::Open | Plan::Inspect | Plan::AcceptLoss => {
+            let may_lack_room = world.host.as_ref().is_some_and(Host::promises_nothing);
+            world.faulty.get() || may_lack_room && error.kind() == ErrorKind::NoSpace
+        }
     };
     world.record("opening failed", ShardId(0), &[u64::from(excused)]);
     world.refused_lane.set(matches!(error, Error::Log(error) if error.is_lane_lost()));
@@ -512,6 +525,16 @@ async fn audit_all(clients: &[Client], after_mark: bool) {
         }
     }
     audit_objects(clients).await;
+}
+
+/// Has others fill the host and leave it room again, in turn. Has no end.
+async fn fill_host(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
+    loop {
+        if let Some(host) = &world.host {
+            host.change(&mut rng);
+        }
+        reactor.sleep(1 + rng.below(HOST_CHANGE_NANOS)).await;
+    }
 }
 
 /// Lets media fail for a while, when this world has such faults.

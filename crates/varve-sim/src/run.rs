@@ -12,6 +12,7 @@ use varve_stdx::Rng;
 use varve_types::ShardId;
 
 use crate::config::{Faults, WorldConfig};
+use crate::host::Host;
 use crate::life::{Plan, format, live};
 use crate::media::Part;
 use crate::world::World;
@@ -223,6 +224,10 @@ fn run_life(
             return false;
         }
         End::Finished | End::OutOfSteps => {}
+    }
+    if let Some(failure) = world.host.as_ref().and_then(Host::violation) {
+        outcome.failure = Some(failure);
+        return false;
     }
     outcome.cuts += 1;
     world.cut(rng);

@@ -9,6 +9,7 @@ use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
 use crate::config::{Faults, WorldConfig};
+use crate::host::Host;
 use crate::media::Media;
 use crate::model::{ShardModel, Stream, StreamModel};
 
@@ -18,6 +19,8 @@ pub(crate) struct World {
     pub config: WorldConfig,
     /// Its media.
     pub media: Media,
+    /// The host's file system, where it may have no room.
+    pub host: Option<Host>,
     /// A model for each shard.
     pub models: Vec<ShardModel>,
     clock: Cell<u64>,
@@ -55,11 +58,16 @@ impl World {
     #[must_use]
     pub(crate) fn new(config: WorldConfig) -> Rc<Self> {
         let media = Media::new(&config, &config.spec());
+        let host = Host::new(&config);
+        if let Some(host) = &host {
+            media.slots().for_each(|slots| host.carry(&slots.medium));
+        }
         let models = (0..config.shards).map(|_| ShardModel::default()).collect();
         let rng = RefCell::new(Rng::new(config.seed ^ 0x6C69_7665));
         let world = Self {
             config,
             media,
+            host,
             models,
             clock: Cell::new(1),
             operations: Cell::new(1),

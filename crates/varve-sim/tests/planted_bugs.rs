@@ -139,6 +139,11 @@ fn run_on_drives(world: u64) -> Outcome {
     run_world(WorldConfig { faults: Faults::None, ..WorldConfig::on_drives(world) })
 }
 
+/// A world whose host is full now and then.
+fn run_full_host(world: u64) -> Outcome {
+    run_world(WorldConfig::full_host(world))
+}
+
 /// A world with many objects.
 fn run_objects(world: u64) -> Outcome {
     let seeded = WorldConfig::from_seed(world);
@@ -257,6 +262,7 @@ fn found(bug: Bug) {
         Bug::LostLaneBelieved => run_losing_lanes,
         Bug::ReadUnchecked => run_damaged,
         Bug::DrivesAsNamed | Bug::SlotsOverLanes => run_on_drives,
+        Bug::FullMediaBelieved | Bug::NoSpaceIsWritten => run_full_host,
         bug if PEERS.contains(&bug) => run_peers,
         bug if ZONES.contains(&bug) => run_moving,
         _ => run,
@@ -357,6 +363,8 @@ planted! {
     recovery_takes_a_lost_lane_for_an_empty_one: LostLaneBelieved;
     drives_are_joined_in_the_order_in_which_they_are_named: DrivesAsNamed;
     segments_lie_over_the_lanes_of_a_disk: SlotsOverLanes;
+    full_media_are_believed_to_have_room: FullMediaBelieved;
+    a_segment_that_finds_no_room_counts_as_written: NoSpaceIsWritten;
 }
 
 /// What is promised is kept.
@@ -396,6 +404,15 @@ fn worlds_on_drives_are_clean() {
     catch_panics();
     for world in 0..60 {
         assert_eq!(run_world(WorldConfig::on_drives(world)).failure, None, "world {world}");
+    }
+}
+
+/// Pools on a full host refuse and lose nothing; where the host can promise room, no segment is written without it.
+#[test]
+fn worlds_on_a_full_host_are_clean() {
+    catch_panics();
+    for world in 0..60 {
+        assert_eq!(run_full_host(world).failure, None, "world {world}");
     }
 }
 
