@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use crate::step::{self, Counts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 9] = [
+const KINDS: [(&str, u64); 10] = [
     ("seeded", 100),
     ("sharing", 50),
     ("promising", 40),
@@ -20,6 +20,7 @@ const KINDS: [(&str, u64); 9] = [
     ("losing-lanes", 30),
     ("drives", 40),
     ("full-host", 40),
+    ("stuck", 40),
 ];
 
 /// The simulator: random runs, or the replay of one.

@@ -17,10 +17,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::rc::Rc;
 
-use varve_media::{Fence, JournalStore};
-use varve_reactor::{Notify, Reactor};
+use futures_util::future::{Either, select};
+use varve_media::{Fence, IoFuture, JournalStore};
+use varve_reactor::{Nanos, Notify, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{PoolId, ShardId};
 
@@ -366,7 +368,12 @@ impl Lane {
                 let lane = Rc::clone(&self);
                 self.appends.set(self.appends.get() + 1);
                 self.reactor.spawn(async move {
-                    let outcome = lane.journal.append(position, bytes.clone()).await;
+                    let append = lane.journal.append(position, bytes.clone());
+                    let outcome = if planted(Bug::StuckIsDurable) {
+                        lose_patience(&lane.reactor, append).await
+                    } else {
+                        append.await
+                    };
                     lane.complete(&frame, bytes, outcome.map_err(Error::from));
                 });
             }
@@ -649,11 +656,18 @@ pub fn place_frame(head: u64, bytes: u64, capacity: u64) -> u64 {
     if bytes <= left { head } else { head + left }
 }
 
+/// Waits for an append for a second ([`Bug::StuckIsDurable`]).
+async fn lose_patience(reactor: &Reactor, append: IoFuture<'_, ()>) -> varve_media::Result<()> {
+    match select(append, pin!(reactor.sleep(Nanos::seconds(1)))).await {
+        Either::Left((outcome, _)) => outcome,
+        Either::Right(_) => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::ready;
 
-    use varve_media::IoFuture;
     use varve_reactor::SimLoop;
     use varve_stdx::Rng;
     use varve_types::{CutNumber, StreamId, WriteSeq};

@@ -150,11 +150,13 @@ pub enum Bug {
     FullMediaBelieved,
     /// Space: a segment whose write finds no room counts as written.
     NoSpaceIsWritten,
+    /// Journal: a write of a frame that has not ended after a second counts as durable.
+    StuckIsDurable,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 74] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -228,6 +230,7 @@ impl Bug {
         Self::SlotsOverLanes,
         Self::FullMediaBelieved,
         Self::NoSpaceIsWritten,
+        Self::StuckIsDurable,
     ];
 }
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use varve_reactor::Reactor;
+use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
 
 use crate::contract::IoFuture;
@@ -85,6 +85,8 @@ struct State {
     next_number: u64,
     unreadable: Vec<Range<u64>>,
     writes_fail: bool,
+    write_fails_once: bool,
+    stuck_until: Nanos,
     /// Of a sparse file.
     room: Option<FileRoom>,
     owner: u64,
@@ -108,6 +110,11 @@ impl State {
         let live = vec![true; bytes.len() / SECTOR];
         self.in_flight.insert(number, Extent { number, offset, bytes, live });
         number
+    }
+
+    /// Whether a write or flush that comes to its end now fails.
+    fn write_fails(&mut self) -> bool {
+        std::mem::take(&mut self.write_fails_once) || self.writes_fail
     }
 
     /// Takes the room that a write needs before it is finished; false when there is none.
@@ -208,6 +215,7 @@ impl SimMedium {
         if let Some(room) = &mut state.room {
             room.crash(rng);
         }
+        state.stuck_until = Nanos(0);
     }
 
     /// Kills the process but not the machine: what returned stays, what was in flight lands in full or not at all.
@@ -219,6 +227,7 @@ impl SimMedium {
             }
         }
         state.in_flight.clear();
+        state.stuck_until = Nanos(0);
     }
 
     /// Inverts one bit of what is durable, as decay would.
@@ -282,6 +291,22 @@ impl SimMedium {
         self.state.borrow_mut().writes_fail = fail;
     }
 
+    /// Makes the next write or flush that comes to its end fail, or no longer does. A failed write may have landed in part.
+    pub fn fail_next_write(&self, fail: bool) {
+        self.state.borrow_mut().write_fails_once = fail;
+    }
+
+    /// Makes no operation come to its end before `until`: the device does not answer. A power cut or a kill ends that.
+    pub fn stick(&self, until: Nanos) {
+        self.state.borrow_mut().stuck_until = until;
+    }
+
+    /// How long no operation comes to its end, in ns.
+    fn stuck_for(&self, now: Nanos) -> Option<u64> {
+        let left = self.state.borrow().stuck_until.since(now);
+        (left > 0).then_some(left)
+    }
+
     /// Ends all read failures.
     pub fn heal_reads(&self) {
         self.state.borrow_mut().unreadable.clear();
@@ -332,8 +357,12 @@ impl SimDisk {
         finish: impl FnOnce(&SimMedium) -> Result<T> + 'static,
     ) -> IoFuture<'_, T> {
         let (pause, medium) = (self.pause(pause), self.medium.clone());
+        let reactor = self.reactor.clone();
         let task = async move {
             pause.await;
+            while let Some(left) = medium.stuck_for(reactor.now()) {
+                reactor.sleep(left).await;
+            }
             finish(&medium)
         };
         Box::pin(self.reactor.spawn_join(task)) // D3: it goes on when the future is dropped.
@@ -373,7 +402,7 @@ impl Disk for SimDisk {
         let mut rng = Rng::new(self.reactor.random_u64());
         self.run(&self.latency.write_nanos, move |medium| {
             let mut state = medium.state.borrow_mut();
-            if state.writes_fail {
+            if state.write_fails() {
                 state.fail_write(number, &mut rng);
                 return Err(medium.error("write", offset, len));
             }
@@ -391,7 +420,7 @@ impl Disk for SimDisk {
         let before = self.medium.state.borrow().next_number;
         self.run(&self.latency.flush_nanos, move |medium| {
             let mut state = medium.state.borrow_mut();
-            if state.writes_fail {
+            if state.write_fails() {
                 return Err(medium.error("flush", 0, 0));
             }
             state.finish_flush(before);
@@ -573,6 +602,25 @@ mod tests {
             assert_eq!(disk.read(4096, 4096).await.unwrap()[0], 1);
         });
         assert_eq!(host.refused_writes(), 1);
+    }
+
+    #[test]
+    fn a_stuck_medium_answers_late_and_may_fail_one_write() {
+        let medium = SimMedium::new("sim0", SIZE);
+        let mut sim = SimLoop::new(1);
+        let reactor = sim.handle();
+        let disk = medium.open(&reactor, SimLatency::default());
+        let until = Nanos(Nanos::seconds(5));
+        medium.stick(until);
+        medium.fail_next_write(true);
+        sim.run_until(async move {
+            assert!(disk.write(0, filled(1, 4096), Persist::Durable).await.is_err());
+            assert!(reactor.now() >= until, "it was not answered before");
+            let began = reactor.now();
+            disk.write(0, filled(2, 4096), Persist::Durable).await.unwrap();
+            assert!(reactor.now().since(began) < Nanos::seconds(1));
+            assert_eq!(disk.read(0, 4096).await.unwrap()[9], 2);
+        });
     }
 
     #[test]

@@ -117,6 +117,8 @@ pub enum Faults {
     Bits,
     /// A lane is lost after the last cut, or is what it was before, in whole or in half.
     Lanes,
+    /// Disks do not answer for seconds, one after the other; some end that with one write that fails.
+    Stuck,
 }
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
@@ -380,6 +382,12 @@ impl WorldConfig {
             large_percent: 40,
             ..seeded
         }
+    }
+
+    /// A world whose disks get stuck, from the same seed.
+    #[must_use]
+    pub fn stuck(seed: u64) -> Self {
+        Self { faults: Faults::Stuck, ..Self::from_seed(seed) }
     }
 
     /// Segments of each drive: of a different number, mostly.

@@ -27,6 +27,8 @@ pub enum Kind {
     Drives,
     /// The host's file system under the drive is full now and then
     FullHost,
+    /// Disks do not answer for seconds
+    Stuck,
 }
 
 impl Kind {
@@ -43,6 +45,7 @@ impl Kind {
             Self::LosingLanes => WorldConfig::losing_lanes(seed),
             Self::Drives => WorldConfig::on_drives(seed),
             Self::FullHost => WorldConfig::full_host(seed),
+            Self::Stuck => WorldConfig::stuck(seed),
         }
     }
 }

@@ -45,6 +45,11 @@ const MARK_LOOK_NANOS: u64 = 50_000_000;
 /// Pause between two rounds of zones, in ns.
 const ZONE_LOOK_NANOS: u64 = 20_000_000;
 
+/// Shortest time in which a stuck medium does not answer, and how much longer it may be, in ns. Three times that is less than what
+/// counts as a stall.
+const STUCK_NANOS_MIN: u64 = 1_500_000_000;
+const STUCK_NANOS_MORE: u64 = 8_000_000_000;
+
 /// Longest time in which what others have on the host stays as it is, in ns.
 const HOST_CHANGE_NANOS: u64 = 500_000_000;
 
@@ -564,5 +569,28 @@ async fn bring_faults(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
             reactor.sleep(rng.below(100 * unit)).await;
             medium.fail_writes(false);
         }
+        Faults::Stuck => {
+            for _ in 0..1 + rng.below(3) {
+                reactor.sleep(rng.below(400 * unit)).await;
+                stick(&world, &reactor, &mut rng).await;
+            }
+        }
     }
+}
+
+/// Lets one medium not answer for a while, and perhaps fail one write then.
+async fn stick(world: &World, reactor: &Reactor, rng: &mut Rng) {
+    let settling_nanos = 50 * world.config.latency.read_nanos.end;
+    let media: Vec<_> = world.all_media().collect();
+    let medium = media[rng.index(media.len())];
+    if rng.chance(1, 3) {
+        world.faulty.set(true);
+        medium.fail_next_write(true);
+    }
+    let stuck_nanos = STUCK_NANOS_MIN + rng.below(STUCK_NANOS_MORE);
+    medium.stick(reactor.now() + stuck_nanos);
+    reactor.sleep(stuck_nanos + settling_nanos).await;
+    medium.fail_next_write(false);
+    // What failed is noticed.
+    reactor.sleep(settling_nanos).await;
 }

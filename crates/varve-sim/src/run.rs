@@ -127,7 +127,7 @@ fn copy_for_damage(world: &World) -> Option<Vec<Part>> {
     match world.config.faults {
         Faults::Lanes => Some((0..world.config.shards).map(lane).collect()),
         Faults::Bits => Some(world.media.slots().map(Part::copy).collect()),
-        Faults::None | Faults::Reads | Faults::Writes => None,
+        Faults::None | Faults::Reads | Faults::Writes | Faults::Stuck => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use varve_media::{Drive, DriveDisks, DriveOptions, DriveSpec, SimMedium};
-use varve_reactor::Reactor;
+use varve_reactor::{Nanos, Reactor};
 use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
@@ -149,11 +149,13 @@ impl World {
         }
     }
 
-    /// Ends all read and write failures.
+    /// Ends all read and write failures; all disks answer.
     pub(crate) fn heal(&self) {
         for medium in self.all_media() {
             medium.heal_reads();
             medium.fail_writes(false);
+            medium.fail_next_write(false);
+            medium.stick(Nanos(0));
         }
         self.faulty.set(self.config.faults == Faults::Bits && self.stopping.get());
     }

@@ -144,6 +144,11 @@ fn run_full_host(world: u64) -> Outcome {
     run_world(WorldConfig::full_host(world))
 }
 
+/// A world whose disks get stuck.
+fn run_stuck(world: u64) -> Outcome {
+    run_world(WorldConfig::stuck(world))
+}
+
 /// A world with many objects.
 fn run_objects(world: u64) -> Outcome {
     let seeded = WorldConfig::from_seed(world);
@@ -263,6 +268,7 @@ fn found(bug: Bug) {
         Bug::ReadUnchecked => run_damaged,
         Bug::DrivesAsNamed | Bug::SlotsOverLanes => run_on_drives,
         Bug::FullMediaBelieved | Bug::NoSpaceIsWritten => run_full_host,
+        Bug::StuckIsDurable => run_stuck,
         bug if PEERS.contains(&bug) => run_peers,
         bug if ZONES.contains(&bug) => run_moving,
         _ => run,
@@ -365,6 +371,7 @@ planted! {
     segments_lie_over_the_lanes_of_a_disk: SlotsOverLanes;
     full_media_are_believed_to_have_room: FullMediaBelieved;
     a_segment_that_finds_no_room_counts_as_written: NoSpaceIsWritten;
+    a_write_that_is_stuck_counts_as_durable: StuckIsDurable;
 }
 
 /// What is promised is kept.
@@ -413,6 +420,15 @@ fn worlds_on_a_full_host_are_clean() {
     catch_panics();
     for world in 0..60 {
         assert_eq!(run_full_host(world).failure, None, "world {world}");
+    }
+}
+
+/// Disks that do not answer for seconds make requests wait, and nothing else; one write that fails then closes its shard, which opens again.
+#[test]
+fn worlds_of_stuck_disks_are_clean() {
+    catch_panics();
+    for world in 0..60 {
+        assert_eq!(run_stuck(world).failure, None, "world {world}");
     }
 }
 
