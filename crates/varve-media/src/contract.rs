@@ -60,6 +60,12 @@ pub trait SegmentStore {
     /// Says that nobody needs the contents any more; the store may discard them, now or later or never. It is under way when this returns.
     fn delete(&self, id: SegmentId) -> IoFuture<'_, ()>;
 
+    /// What fails together with a slot: slots of other domains outlive it. Each domain is one range of slots. `None` where a second copy in
+    /// another slot helps nobody, as the store keeps several itself, or nothing at all.
+    fn domain(&self, _number: SegmentNumber) -> Option<u32> {
+        None
+    }
+
     /// Slots that take room by being there, whoever knows of them: what a crash left is found so. None where slots have their places.
     fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
         Box::pin(ready(Ok(Vec::new())))

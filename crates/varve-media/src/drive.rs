@@ -341,6 +341,10 @@ impl SegmentStore for Drive {
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
+
+    fn domain(&self, number: SegmentNumber) -> Option<u32> {
+        u32::try_from(self.drive_of(number)).ok()
+    }
 }
 
 impl Fence for Drive {

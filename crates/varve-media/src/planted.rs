@@ -152,11 +152,17 @@ pub enum Bug {
     NoSpaceIsWritten,
     /// Journal: a write of a frame that has not ended after a second counts as durable.
     StuckIsDurable,
+    /// Copies of pages: a damaged page is not looked for in the copy of its segment.
+    PageCopyUnread,
+    /// Copies of pages: what stands in a copy is believed to be the page.
+    PageCopyUnchecked,
+    /// Copies of pages: a segment is given to a writer while a copy is being written there.
+    PageCopyReusedEarly,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 74] = [
+    pub const ALL: [Self; 77] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -231,6 +237,9 @@ impl Bug {
         Self::FullMediaBelieved,
         Self::NoSpaceIsWritten,
         Self::StuckIsDurable,
+        Self::PageCopyUnread,
+        Self::PageCopyUnchecked,
+        Self::PageCopyReusedEarly,
     ];
 }
 

@@ -399,6 +399,10 @@ impl SegmentStore for CachedSegments {
         self.inner.delete(id)
     }
 
+    fn domain(&self, number: SegmentNumber) -> Option<u32> {
+        self.inner.domain(number)
+    }
+
     fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
         self.inner.present()
     }
