@@ -508,6 +508,7 @@ impl Shard {
                 deaths: self.blobs.deaths.borrow().clone(),
                 deltas: self.blobs.deltas.borrow().clone(),
                 delta_limit: trees.deltas.limit(),
+                copies: Vec::new(),
                 highest_cut: varve_types::CutNumber(0),
                 data_chunks: trees.data.chunks,
                 data_bytes: trees.data.bytes,

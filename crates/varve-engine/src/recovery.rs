@@ -142,6 +142,7 @@ impl Shard {
             deaths: Vec::new(),
             deltas: Vec::new(),
             delta_limit: 0,
+            copies: Vec::new(),
             highest_cut: CutNumber(0),
             data_chunks: 0,
             data_bytes: 0,

@@ -17,6 +17,8 @@
 //! S6. A segment that lost what no log tells of yet is not reused before one does, or a checkpoint is durable.
 //! S7. While a zone is about to leave the shard, no writer gets a segment of it: those that are free, or become free, are withheld.
 
+mod copies;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -28,6 +30,7 @@ use crate::format::summary::ENTRY_BYTES;
 use crate::format::usage::UsageEntry;
 use crate::planted::{Bug, planted};
 use crate::segment_writer::UNIT_ALIGN;
+use copies::Copies;
 
 /// What a segment is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +70,10 @@ pub struct Usage {
 pub struct Space {
     segment_bytes: u32,
     used: HashMap<SegmentNumber, Usage>,
+    /// Free ones without a copy in them.
     free: BTreeSet<SegmentNumber>,
+    /// The other free ones.
+    copies: Copies,
     live_bytes: u64,
     held_for_checkpoint: Vec<SegmentNumber>,
     /// Segments that wait for a fold to be told.
@@ -116,6 +122,7 @@ impl Space {
             segment_bytes,
             used: HashMap::new(),
             free: BTreeSet::new(),
+            copies: Copies::default(),
             live_bytes: 0,
             held_for_checkpoint: Vec::new(),
             untold: BTreeSet::new(),
@@ -131,7 +138,7 @@ impl Space {
     pub fn add(&mut self, first: SegmentNumber, count: u32) {
         for number in first.0..first.0 + count {
             let number = SegmentNumber(number);
-            if !self.used.contains_key(&number) {
+            if !self.used.contains_key(&number) && !self.copies.is_in(number) {
                 self.free.insert(number);
             }
         }
@@ -140,23 +147,30 @@ impl Space {
     /// Takes `first .. first + count` away if all of them are free; returns whether it did.
     pub fn remove_free(&mut self, first: SegmentNumber, count: u32) -> bool {
         let range = first..SegmentNumber(first.0 + count);
-        if self.free.range(range.clone()).count() < count as usize {
+        let copies = self.copies.slots(range.clone()).len();
+        if self.free.range(range.clone()).count() + copies < count as usize {
             return false;
         }
         for number in range.start.0..range.end.0 {
-            self.free.remove(&SegmentNumber(number));
+            self.take_free(SegmentNumber(number));
         }
         true
+    }
+
+    /// Takes a free segment, whatever copy is in it (C3). False when it is not free.
+    fn take_free(&mut self, number: SegmentNumber) -> bool {
+        self.free.remove(&number) || self.copies.remove_in(number)
     }
 
     /// From now on no writer gets a segment of `first .. first + count`, until [`Self::stay`] or [`Self::part`] (S7).
     pub fn leave(&mut self, first: SegmentNumber, count: u32) {
         let range = first.0..first.0 + count;
         if !planted(Bug::LeavingReused) {
-            let free = self.free.range(first..SegmentNumber(range.end));
-            let free: Vec<SegmentNumber> = free.copied().collect();
+            let segments = first..SegmentNumber(range.end);
+            let mut free = self.copies.slots(segments.clone());
+            free.extend(self.free.range(segments));
             for number in free {
-                self.free.remove(&number);
+                self.take_free(number);
                 self.withheld.insert(number);
             }
         }
@@ -223,7 +237,7 @@ impl Space {
     /// Puts a segment back as a checkpoint describes it. False when the slot is not this shard's or described twice.
     #[must_use]
     pub fn restore(&mut self, entry: &UsageEntry) -> bool {
-        if !self.free.remove(&entry.segment.number) || entry.live_bytes > self.segment_bytes {
+        if !self.take_free(entry.segment.number) || entry.live_bytes > self.segment_bytes {
             return false;
         }
         self.live_bytes += u64::from(entry.live_bytes);
@@ -271,9 +285,9 @@ impl Space {
         entries
     }
 
-    /// Takes the lowest free segment for a writer.
+    /// Takes the lowest free segment for a writer, or gives a copy up for it (C1).
     pub fn reserve(&mut self) -> Option<SegmentNumber> {
-        let number = self.free.pop_first()?;
+        let number = self.free.pop_first().or_else(|| self.copies.give_up())?;
         self.mark_reserved(number);
         Some(number)
     }
@@ -282,7 +296,7 @@ impl Space {
     /// False when the slot is not this shard's, or promised twice.
     #[must_use]
     pub fn reserve_exact(&mut self, number: SegmentNumber) -> bool {
-        let was_free = self.free.remove(&number);
+        let was_free = self.take_free(number);
         match self.used.get(&number) {
             None => {
                 if !was_free {
@@ -307,6 +321,7 @@ impl Space {
     }
 
     fn mark_reserved(&mut self, number: SegmentNumber) {
+        self.drop_copy(number); // C3
         let usage = Usage {
             generation: Generation::ZERO,
             state: SegmentState::Reserved,
@@ -435,6 +450,7 @@ impl Space {
             assert_eq!(usage.live_bytes, 0, "only empty segments are freed");
             assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // S3
             self.untold.remove(&number);
+            self.drop_copy(number); // C3
             self.freed.push(SegmentId { number, generation: usage.generation });
             self.discarding += 1;
         }
@@ -547,10 +563,10 @@ impl Space {
         self.used.iter().map(|(number, usage)| (*number, usage))
     }
 
-    /// Whether a segment is free.
+    /// Whether a segment is free; a copy may be in it (C1).
     #[must_use]
     pub fn is_free(&self, number: SegmentNumber) -> bool {
-        self.free.contains(&number)
+        self.free.contains(&number) || self.copies.is_in(number)
     }
 
     /// Whether nobody needs what a slot holds, nor is about to put something there; also where the slot is not this shard's.
@@ -559,18 +575,21 @@ impl Space {
         !self.used.contains_key(&number)
     }
 
-    /// Free segments.
+    /// Free segments, those with copies among them (C1).
     #[must_use]
     pub fn free_count(&self) -> usize {
-        self.free.len()
+        self.free.len() + self.copies.len()
     }
 
     /// Sums.
     #[must_use]
     pub fn stats(&self) -> SpaceStats {
         SpaceStats {
-            segments: (self.used.len() + self.free.len() + self.discarding) as u64,
-            free: self.free.len() as u64,
+            segments: (self.used.len()
+                + self.free_count()
+                + self.copies.under_way()
+                + self.discarding) as u64,
+            free: self.free_count() as u64,
             held: self.held_for_checkpoint.len() as u64,
             live_bytes: self.live_bytes,
         }

@@ -102,6 +102,9 @@ pub struct ShardRoot {
     pub deltas: Vec<Location>,
     /// As many may wait until the next root; 0 while none do that come now. Replay goes by it, whatever the configuration says.
     pub delta_limit: u64,
+    /// Segments with pages, and where their second copies lie. A unit there is whole if its checksum says so; the segment may hold something
+    /// else by now.
+    pub copies: Vec<(SegmentNumber, SegmentNumber)>,
 }
 
 impl ShardRoot {
@@ -112,10 +115,26 @@ impl ShardRoot {
     /// Encoded length in bytes without blobs.
     pub const LEN_MIN: usize = 304;
 
-    /// Encoded length in bytes; each blob adds [`Location::LEN`].
+    /// Bytes that a copy adds.
+    const COPY_LEN: usize = 8;
+
+    /// Encoded length in bytes; each blob adds [`Location::LEN`], and each copy 8.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        Self::LEN_MIN + (self.usage.len() + self.deaths.len() + self.deltas.len()) * Location::LEN
+        let blobs = self.usage.len() + self.deaths.len() + self.deltas.len();
+        Self::LEN_MIN + blobs * Location::LEN + self.copies.len() * Self::COPY_LEN
+    }
+
+    /// Names copies, as many as leave the root within `bytes_max`, and sets the feature that says so.
+    pub fn name_copies(&mut self, copies: Vec<(SegmentNumber, SegmentNumber)>, bytes_max: u32) {
+        self.copies = copies;
+        let over = self.encoded_len().saturating_sub(bytes_max as usize);
+        let named = self.copies.len().saturating_sub(over.div_ceil(Self::COPY_LEN));
+        self.copies.truncate(named);
+        self.features.incompat &= !Features::PAGE_COPIES;
+        if !self.copies.is_empty() {
+            self.features.incompat |= Features::PAGE_COPIES;
+        }
     }
 
     /// The root as bytes.
@@ -165,11 +184,15 @@ impl ShardRoot {
         out.u64(self.data_bytes);
         out.u64(self.delta_limit);
         out.u32(u32::try_from(self.deltas.len()).expect("a root is far below 4 GiB"));
-        out.u32(0);
+        out.u32(u32::try_from(self.copies.len()).expect("a root is far below 4 GiB"));
         for location in self.usage.iter().chain(&self.deaths).chain(&self.deltas) {
             let mut bytes = [0; Location::LEN];
             location.encode(&mut bytes);
             out.array(bytes);
+        }
+        for (of, slot) in &self.copies {
+            out.u32(of.0);
+            out.u32(slot.0);
         }
         assert_eq!(out.position(), length as usize - 8, "the length is the sum of the fields");
         *last = checksum64(covered).to_le_bytes();
@@ -215,7 +238,10 @@ impl ShardRoot {
         let usage_count = fields.u32()?;
         let (data_chunks, data_bytes) = (fields.u64()?, fields.u64()?);
         let (delta_limit, delta_count) = (fields.u64()?, fields.u32()?);
-        fields.zeros(4)?;
+        let copy_count = fields.u32()?;
+        if copy_count > 0 && features.incompat & Features::PAGE_COPIES == 0 {
+            return Err(fields.bad("copy_count", u64::from(copy_count)));
+        }
         let mut locations = |count: u32| -> Result<Vec<Location>> {
             let bytes = fields.bytes((count as usize).saturating_mul(Location::LEN))?;
             bytes.chunks(Location::LEN).map(Location::decode).collect()
@@ -223,6 +249,10 @@ impl ShardRoot {
         let usage = locations(usage_count)?;
         let deaths = locations(death_count)?;
         let deltas = locations(delta_count)?;
+        let mut copies = Vec::new();
+        for _ in 0..copy_count {
+            copies.push((SegmentNumber(fields.u32()?), SegmentNumber(fields.u32()?)));
+        }
         fields.end()?;
         Ok(Self {
             features,
@@ -248,6 +278,7 @@ impl ShardRoot {
             data_bytes,
             deltas,
             delta_limit,
+            copies,
         })
     }
 }

@@ -426,7 +426,9 @@ impl Display for ShardRoot {
         field(f, "delta_limit", self.delta_limit)?;
         self.usage.iter().try_for_each(|location| field(f, "usage", location))?;
         self.deaths.iter().try_for_each(|location| field(f, "deaths", location))?;
-        self.deltas.iter().try_for_each(|location| field(f, "deltas", location))
+        self.deltas.iter().try_for_each(|location| field(f, "deltas", location))?;
+        let mut copies = self.copies.iter();
+        copies.try_for_each(|(of, slot)| field(f, "copy", format_args!("of {of} in {slot}")))
     }
 }
 

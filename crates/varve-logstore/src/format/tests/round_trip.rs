@@ -390,8 +390,10 @@ prop_compose! {
         (data_chunks, data_bytes) in any::<(u64, u64)>(),
         deltas in prop::collection::vec(location(), 0..20),
         delta_limit: u64,
+        copies in prop::collection::vec(any::<(u32, u32)>(), 0..20),
     ) -> ShardRoot {
-        ShardRoot {
+        let copies = copies.into_iter().map(|(of, slot)| (SegmentNumber(of), SegmentNumber(slot)));
+        let mut root = ShardRoot {
             features,
             pool: PoolId(pool),
             shard,
@@ -415,7 +417,10 @@ prop_compose! {
             data_bytes,
             deltas,
             delta_limit,
-        }
+            copies: Vec::new(),
+        };
+        root.name_copies(copies.collect(), u32::MAX);
+        root
     }
 }
 

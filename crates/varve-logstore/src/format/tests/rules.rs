@@ -217,11 +217,31 @@ fn unknown_incompat_flags_stop_reading_and_ro_compat_flags_stop_writing() {
     let error = ShardRoot::decode(&root.encode()).unwrap_err();
     assert!(matches!(error, Error::Unsupported { flags, .. } if flags == 1 << 40), "{error}");
 
-    root.features = Features { compat: u64::MAX, ro_compat: 4, incompat: 0 };
+    let incompat = Features::PAGE_COPIES;
+    root.features = Features { compat: u64::MAX, ro_compat: 4, incompat };
     let root = ShardRoot::decode(&root.encode()).unwrap();
     let error = root.features.check_writable("shard root").unwrap_err();
     assert!(matches!(error, Error::Unsupported { flags: 4, .. }), "{error}");
     samples::pool_root().features.check_writable("pool root").unwrap();
+}
+
+#[test]
+fn copies_are_named_as_far_as_there_is_room_and_behind_their_feature() {
+    let mut root = samples::shard_root();
+    let copies: Vec<_> = (0..10).map(|of| (SegmentNumber(of), SegmentNumber(of + 10))).collect();
+    root.name_copies(Vec::new(), u32::MAX);
+    let without = u32::try_from(root.encode().len()).unwrap();
+    assert_eq!(root.features.incompat & Features::PAGE_COPIES, 0);
+
+    root.name_copies(copies.clone(), without + 8 * 4 + 7);
+    assert_eq!(root.copies, copies[..4]);
+    assert_eq!(ShardRoot::decode(&root.encode()).unwrap(), root);
+    root.features.incompat &= !Features::PAGE_COPIES;
+    let error = ShardRoot::decode(&root.encode()).unwrap_err();
+    assert!(matches!(error, Error::BadField { field: "copy_count", value: 4, .. }), "{error}");
+
+    root.name_copies(copies, without - 1);
+    assert_eq!((root.copies.len(), root.encode().len()), (0, without as usize));
 }
 
 #[test]

@@ -314,7 +314,7 @@ pub(super) fn delta_blob() -> Vec<u8> {
 
 pub(super) fn shard_root() -> ShardRoot {
     ShardRoot {
-        features: Features { compat: 2, ro_compat: 0, incompat: 0 },
+        features: Features { compat: 2, ro_compat: 0, incompat: Features::PAGE_COPIES },
         pool: POOL,
         shard: SHARD,
         mount: MOUNT,
@@ -345,6 +345,7 @@ pub(super) fn shard_root() -> ShardRoot {
         data_bytes: 9_000_000,
         deltas: vec![Location { offset_512: 56, ..location() }],
         delta_limit: 40_000,
+        copies: vec![(SegmentNumber(7), SegmentNumber(61))],
     }
 }
 
