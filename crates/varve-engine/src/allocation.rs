@@ -125,7 +125,9 @@ impl Shard {
             self.check_running()?;
             self.reclaim_wanted.notify_one();
             let reserve = self.reserve_of(writer);
-            {
+            let has_empty = self.space.borrow().has_empty();
+            // While there are zones to be had, copies stay.
+            if has_empty || self.is_grown() || !self.lease_zone().await? {
                 let mut space = self.space.borrow_mut();
                 if space.free_count() > reserve
                     && let Some(number) = space.reserve()

@@ -28,6 +28,7 @@ use varve_reactor::JoinHandle;
 use varve_types::{ChunkId, ErrorKind, StreamId, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
+use crate::copies::CopyState;
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{PageShape, encode_page};
 use crate::{Error, Result, Shard};
@@ -39,7 +40,7 @@ const PAGES_PER_TURN: usize = 32;
 const MEDIA_FULL_PAUSE_NS: u64 = 100_000_000;
 
 /// Puts of metadata segments under way at once.
-const PUTS_MAX: usize = 4;
+pub(crate) const PUTS_MAX: usize = 4;
 
 /// Payload of one usage blob at most.
 const USAGE_BLOB_BYTES: usize = 1 << 20;
@@ -59,12 +60,16 @@ pub(crate) struct Metadata {
     open_pages: RefCell<Vec<PagePtr>>,
     puts: RefCell<Vec<Put>>,
     written: RefCell<Vec<SegmentId>>,
+    /// Second copies of segments.
+    pub(crate) copies: CopyState,
 }
 
 /// A metadata segment that is being written.
 struct Put {
     id: SegmentId,
     durable: JoinHandle<Result<()>>,
+    /// Its copy, which is written beside it.
+    copy: Option<JoinHandle<()>>,
     /// The pages in it.
     pages: Vec<PagePtr>,
 }
@@ -77,6 +82,7 @@ impl Metadata {
             open_pages: RefCell::default(),
             puts: RefCell::default(),
             written: RefCell::default(),
+            copies: CopyState::default(),
         }
     }
 }
@@ -210,6 +216,7 @@ impl Shard {
             self.finish_puts(0).await?; // K2
         }
         covered.extend(self.metadata.written.take().iter().map(|id| id.number));
+        self.copy_more().await?;
         self.write_root().await?;
         tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.data_chain.get(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
         self.entries_since_checkpoint.set(0);
@@ -224,6 +231,7 @@ impl Shard {
         }
         self.settle_freed();
         self.note_folded(folds);
+        self.wake_repairs();
         self.counters.checkpoints.set(self.counters.checkpoints.get() + 1);
         self.share_cache();
         Ok(())
@@ -458,9 +466,10 @@ impl Shard {
         assert_eq!(sealed.id, id, "the segment is put where its units were placed");
         tracing::trace!(id = ?sealed.id, entries = sealed.entries.len(), "metadata segment sealed");
         self.counters.add_metadata_segment(&sealed);
-        let put = self.spawn_put(sealed.id, sealed.bytes);
+        let copy = self.begin_copy(sealed.id, &sealed.bytes);
+        let durable = self.spawn_put(sealed.id, sealed.bytes);
         let pages = self.metadata.open_pages.take();
-        self.metadata.puts.borrow_mut().push(Put { id, durable: put, pages });
+        self.metadata.puts.borrow_mut().push(Put { id, durable, copy, pages });
         Ok(())
     }
 
@@ -474,8 +483,11 @@ impl Shard {
                 }
                 puts.remove(0)
             };
-            let Put { id, durable, pages } = next;
+            let Put { id, durable, copy, pages } = next;
             durable.await?;
+            if let Some(copy) = copy {
+                copy.await; // The root is to name it.
+            }
             self.space.borrow_mut().sealed(id);
             // They may be read from there: the cache has room again before the checkpoint's own work needs more of it.
             pages.iter().for_each(|name| self.trees.borrow_mut().cache.mark_clean(*name));
@@ -484,7 +496,7 @@ impl Shard {
     }
 
     async fn write_root(&self) -> Result<()> {
-        let root = {
+        let mut root = {
             let trees = self.trees.borrow();
             let tree = |page, height| TreeRoot { page, height };
             ShardRoot {
@@ -514,6 +526,7 @@ impl Shard {
                 data_bytes: trees.data.bytes,
             }
         };
+        root.name_copies(self.space.borrow().copies(), self.media.roots.bytes_max());
         self.replace_root(&root).await?;
         self.checkpoint_seq.set(root.checkpoint_seq);
         Ok(())

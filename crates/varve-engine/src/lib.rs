@@ -12,6 +12,7 @@ mod census;
 mod checkpoint;
 mod claims;
 mod config;
+mod copies;
 mod counters;
 mod cut;
 mod deaths;

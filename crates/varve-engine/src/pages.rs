@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use futures_util::stream::{self, TryStreamExt};
-use varve_logstore::chain_reader::unit_checksum;
 use varve_logstore::format::pointer::Location;
 use varve_media::SegmentId;
 use varve_reactor::Notify;
@@ -108,13 +107,14 @@ impl Shard {
         let Some(pin) = self.pin(location.segment) else {
             return Err(damaged("the segment holds something else".to_owned()));
         };
-        let segments = &self.media.segments;
-        let read = segments.get(location.segment, location.offset(), location.stored_len).await;
+        let read = self.stored_unit(&location).await;
         drop(pin);
-        let bytes = read.map_err(varve_logstore::Error::from)?;
-        if unit_checksum(&bytes) != location.checksum {
-            return Err(damaged("checksum mismatch".to_owned()));
-        }
+        let bytes = match read {
+            Err(varve_logstore::Error::BadChecksum { .. }) => {
+                return Err(damaged("checksum mismatch".to_owned()));
+            }
+            read => read?,
+        };
         let page = decode_page(&bytes, fault).map_err(|error| damaged(error.to_string()))?;
         self.counters.page_reads.set(self.counters.page_reads.get() + 1);
         self.trees.borrow_mut().cache.insert(fault.ptr, page);

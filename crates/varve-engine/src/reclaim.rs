@@ -15,11 +15,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use futures_util::future::select;
-use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::{ChainHead, ShardRoot};
-use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
+use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
@@ -30,6 +29,7 @@ use varve_stdx::BufSlice;
 use varve_types::{ChunkId, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
+use crate::copies::StoredSegment;
 use crate::deaths::{Extent, FoldRounds};
 use crate::hash::{HashMap, HashSet};
 use crate::pages::PLACES_AT_ONCE;
@@ -149,6 +149,12 @@ impl Shard {
                 self.zone_moves.note_emptied();
                 continue;
             }
+            if let Some(damaged) = self.next_repair() {
+                self.reclaim_segment(damaged).await?;
+                self.seal_survivors().await?;
+                self.wake_checkpoint_now(); // It writes what reclaim does not move (E3).
+                continue;
+            }
             if !self.reclaim_is_due() {
                 self.finish_reclaim().await?;
                 self.reclaim_wanted.notified().await;
@@ -243,6 +249,11 @@ impl Shard {
             let entry = SummaryEntry::Folded { first: ChunkId::new(1), count: 0 };
             self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
         }
+        self.seal_survivors().await
+    }
+
+    /// Lets the victims go that were emptied, with company or without.
+    async fn seal_survivors(&self) -> Result<()> {
         if self.reclaim.writer.borrow().is_empty() {
             return self.finish_reclaim().await;
         }
@@ -388,25 +399,7 @@ impl Shard {
 
     /// Copies live units of a segment to the open reclaimed segment.
     async fn move_survivors(&self, id: SegmentId) -> Result<()> {
-        let damaged =
-            |reason: &str| Error::SegmentDamaged { segment: id.number, reason: reason.to_owned() };
-        let segments = &self.media.segments;
-        // A sector that cannot be read is damage too (R4): the shard goes on without this segment's space.
-        let unread = |error: varve_media::Error| damaged(&error.to_string());
-        let header = segments.get(id, 0, STRIP_HEADER_BYTES).await.map_err(unread)?;
-        let (header, _) =
-            StripHeader::decode(&header).map_err(|error| damaged(&error.to_string()))?;
-        if header.segment() != id || header.pool != self.config.pool {
-            return Err(damaged("the header belongs elsewhere"));
-        }
-        let bytes = segments.get(id, 0, header.used_bytes).await.map_err(unread)?;
-        self.counters.add_reclaim_read(header.used_bytes);
-        let start = header.summary_offset as usize;
-        let summary = bytes
-            .get(start..start + header.summary_bytes() as usize)
-            .ok_or_else(|| damaged("the summary lies outside"))?;
-        let entries =
-            decode_summary(&header, summary).map_err(|error| damaged(&error.to_string()))?;
+        let StoredSegment { bytes, entries } = self.read_segment_to_move(id).await?;
         for (index, entry) in entries.iter().enumerate() {
             self.prefetch_moved(&entries[index..], index).await;
             match entry {
@@ -467,7 +460,7 @@ impl Shard {
             self.reclaim.dead.borrow_mut().push(chunk); // R6, D1
             return Ok(());
         }
-        let bytes = unit_bytes(segment, unit).filter(|bytes| unit_is_whole(unit, bytes));
+        let bytes = self.whole_unit(from, segment, unit).await;
         let is_same = place.checksum == unit.checksum && place.stored_len == unit.stored_len;
         let Some(bytes) = bytes.filter(|_| is_same) else {
             self.dedup.borrow_mut().distrust(chunk);
@@ -482,7 +475,7 @@ impl Shard {
             self.seal_reclaimed().await?;
         }
         let mut writer = self.reclaim.writer.borrow_mut();
-        let offset = writer.push_unit(bytes, align);
+        let offset = writer.push_unit(&bytes, align);
         let moved = Unit {
             codec: place.codec,
             logical_512: place.logical_512,
@@ -510,10 +503,8 @@ impl Shard {
     ) -> Result<()> {
         let ptr = PagePtr::Location(unit.location(id));
         let fault = Fault { ptr, shape: PageShape::Tree { layout: table_layout(), level } };
-        let Some(page) = unit_bytes(segment, unit)
-            .filter(|bytes| unit_is_whole(unit, bytes))
-            .and_then(|bytes| decode_page(bytes, fault).ok())
-        else {
+        let bytes = self.whole_unit(id, segment, unit).await;
+        let Some(page) = bytes.and_then(|bytes| decode_page(&bytes, fault).ok()) else {
             return Err(Error::SegmentDamaged {
                 segment: id.number,
                 reason: format!("table page at {} does not match its checksum", unit.offset()),
@@ -614,6 +605,11 @@ impl Shard {
         self.counters.add_reclaimed_segment(&sealed);
         let emptied = self.reclaim.emptied.take();
         let told = self.reclaim.told.get();
+        let copy = if has_pages(&sealed.entries) {
+            self.begin_copy(sealed.id, &sealed.bytes)
+        } else {
+            None
+        };
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
         if !planted(Bug::VictimBeforeSurvivors) {
             put.await?; // R3
@@ -627,6 +623,9 @@ impl Shard {
         }
         self.space.borrow_mut().told(told);
         self.leave_victims(&emptied);
+        if let Some(copy) = copy {
+            copy.await;
+        }
         let Sealed { bytes, .. } = sealed;
         self.reclaim.writer.borrow_mut().recycle(bytes);
         Ok(())
@@ -677,6 +676,11 @@ impl Shard {
         self.space.borrow_mut().sealed(id);
         Ok(dead)
     }
+}
+
+/// Whether metadata pages are among what was moved.
+fn has_pages(entries: &[SummaryEntry]) -> bool {
+    entries.iter().filter_map(moved_chunk).any(|chunk| chunk.get() >= PAGE_ID_FIRST)
 }
 
 /// The chunk that an entry places in its segment.

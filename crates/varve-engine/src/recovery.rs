@@ -23,9 +23,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use varve_logstore::chain_reader::{
-    Chain, Link, erase, read_chain, read_units, unit_bytes, unit_is_whole,
-};
+use varve_logstore::chain_reader::{Chain, Link, erase, read_chain, unit_bytes, unit_is_whole};
 use varve_logstore::format::Features;
 use varve_logstore::format::deaths::decode as decode_deaths;
 use varve_logstore::format::deltas::decode as decode_deltas;
@@ -35,7 +33,7 @@ use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::record::{GRANTED_MAX, PIECE_BYTES, RecordKind};
 use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
-use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
+use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
 use varve_logstore::lane::{LANE_BYTES_MIN, Lane, LaneOwner, Record};
 use varve_logstore::lane_reader::{LaneReader, check_stop};
@@ -277,7 +275,7 @@ impl Shard {
             tree_gate: Credits::new(1),
             loading: RefCell::default(),
             blocks: RefCell::new(BlockCache::new(config.block_cache_bytes)),
-            space: RefCell::new(owned_space(segment_bytes, &owned)),
+            space: RefCell::new(owned_space(segment_bytes, &owned, root)),
             space_changed: Notify::new(),
             lease_gate: Credits::new(1),
             zone_moves: ZoneMoves::new(owned.clone()),
@@ -341,15 +339,7 @@ impl Shard {
     }
 
     async fn read_blob(&self, blob: &Location, kind: PageKind) -> Result<BufSlice> {
-        let unit = Unit {
-            offset_512: blob.offset_512,
-            stored_len: blob.stored_len,
-            logical_512: 0,
-            codec: Codec::Raw,
-            checksum: blob.checksum,
-        };
-        let mut read = read_units(&self.media.segments, blob.segment, &[unit]).await?;
-        let bytes = read.pop().expect("one unit was asked for");
+        let bytes = self.stored_unit(blob).await?;
         let (header, _) = PageHeader::decode(&bytes)?;
         if header.kind != kind {
             return Err(self.bad_root(format!("a {kind} blob is a page of another kind")));
@@ -719,12 +709,13 @@ fn ids_from(first: ChunkId, count: u64) -> Result<impl Iterator<Item = ChunkId>>
     Ok((first.get()..end).map(ChunkId::new))
 }
 
-/// The segments of a shard's zones, all free.
-fn owned_space(segment_bytes: u32, owned: &[Zone]) -> Space {
+/// The segments of a shard's zones, all free, and where copies lie.
+fn owned_space(segment_bytes: u32, owned: &[Zone], root: &ShardRoot) -> Space {
     let mut space = Space::new(segment_bytes);
     for zone in owned {
         space.add(zone.first, zone.count);
     }
+    space.restore_copies(&root.copies);
     space
 }
 

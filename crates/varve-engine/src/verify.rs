@@ -56,6 +56,8 @@ pub enum DamagedPart {
     DeltaBlob,
     /// A key's record, which the key tree holds by now.
     KeyRecord,
+    /// The second copy of that segment, which has metadata pages.
+    Copy(SegmentNumber),
 }
 
 /// Stored bytes that are not what was written.
@@ -71,6 +73,8 @@ pub struct Damage {
     pub part: DamagedPart,
     /// Whether anything needs it (V2).
     pub is_needed: bool,
+    /// Whether something needs it that the segment's second copy holds: then nothing is lost, and it is written anew.
+    pub is_copied: bool,
     /// What is wrong.
     pub reason: String,
 }
@@ -109,6 +113,8 @@ struct Verification<'a> {
     table_pages: Option<HashSet<Location>>,
     /// Segments to be verified from the table (V3).
     again: HashSet<SegmentId>,
+    /// Something is wrong with the segment at hand.
+    is_damaged: bool,
 }
 
 /// What was read of a segment.
@@ -145,6 +151,7 @@ impl Verification<'_> {
     }
 
     fn damage(&mut self, damage: Damage) {
+        self.is_damaged = true;
         self.tell(VerifyEvent::Damage(damage));
     }
 
@@ -159,7 +166,8 @@ impl Shard {
     #[must_use]
     pub fn verify_bytes_max(&self) -> u64 {
         let segment_bytes = u64::from(self.media.segments.geometry().segment_bytes);
-        self.segments_to_verify().len() as u64 * segment_bytes
+        let copies = self.space.borrow().copies().len();
+        (self.segments_to_verify().len() + copies) as u64 * segment_bytes
     }
 
     /// Whether nothing of the shard is, or is about to be, in a slot; also where the slot is not the shard's.
@@ -197,6 +205,7 @@ impl Shard {
             report: VerifyReport::default(),
             table_pages: self.table_pages().await.ok(),
             again: HashSet::default(),
+            is_damaged: false,
         };
         let reads = stream::iter(self.segments_to_verify())
             .map(|id| self.read_segment(id))
@@ -205,7 +214,9 @@ impl Shard {
         while let Some(read) = reads.next().await {
             self.check_open()?;
             if let Some(segment) = read {
+                verification.is_damaged = false;
                 self.verify_segment(&segment, &mut verification).await;
+                self.verify_copy(segment.id, &mut verification).await;
             }
             if verification.report.is_stopped {
                 return Ok(verification.report);
@@ -289,6 +300,7 @@ impl Shard {
             len,
             part,
             is_needed,
+            is_copied: false,
             reason,
         };
         let header = match &segment.header {
@@ -297,7 +309,8 @@ impl Shard {
                 verification.read(header_read);
                 let part = DamagedPart::Header;
                 let len = STRIP_HEADER_BYTES;
-                verification.damage(damage(part, 0, len, true, reason.clone()));
+                let damage = damage(part, 0, len, true, reason.clone());
+                self.tell_damage(damage, None, verification).await;
                 verification.again.insert(id);
                 return;
             }
@@ -312,7 +325,8 @@ impl Shard {
                 verification.damage(damage(part, 0, header.used_bytes, false, reason.clone()));
                 if let Err(error) = self.media.segments.get(id, start, len.max(1)).await {
                     let part = DamagedPart::Summary;
-                    verification.damage(damage(part, start, len, true, error.to_string()));
+                    let damage = damage(part, start, len, true, error.to_string());
+                    self.tell_damage(damage, None, verification).await;
                 }
                 verification.again.insert(id);
                 return;
@@ -324,7 +338,8 @@ impl Shard {
             Ok(entries) => entries,
             Err(error) => {
                 let part = DamagedPart::Summary;
-                verification.damage(damage(part, start, len, true, error.to_string()));
+                let damage = damage(part, start, len, true, error.to_string());
+                self.tell_damage(damage, None, verification).await;
                 verification.again.insert(id);
                 return;
             }
@@ -369,14 +384,20 @@ impl Shard {
                 }
                 _ => continue,
             };
-            verification.damage(Damage {
+            let mut place = unit.location(id);
+            if let Need::Yes(wanted) = need {
+                place.checksum = wanted;
+            }
+            let damage = Damage {
                 segment: id,
                 offset: unit.offset(),
                 len: unit.stored_len,
                 part: part_of(entry),
                 is_needed: need.is_needed(),
+                is_copied: false,
                 reason,
-            });
+            };
+            self.tell_damage(damage, Some(place), verification).await;
         }
         let counted = self.space.borrow().get(id.number).map_or(0, |usage| usage.live_bytes);
         if live_bytes != u64::from(counted) {
@@ -384,8 +405,9 @@ impl Shard {
                 let reason = format!("it lists {live_bytes} live bytes, and {counted} are counted");
                 let part = DamagedPart::Summary;
                 let (segment, offset, len) = (id, 0, 0);
-                let is_needed = true;
-                verification.damage(Damage { segment, offset, len, part, is_needed, reason });
+                let (is_needed, is_copied) = (true, false);
+                let damage = Damage { segment, offset, len, part, is_needed, is_copied, reason };
+                verification.damage(damage);
             }
             verification.again.insert(id); // V3
         }
@@ -523,15 +545,65 @@ impl Shard {
                 ),
                 Err(error) => error.to_string(),
             };
-            verification.damage(Damage {
+            let damage = Damage {
                 segment: place.segment,
                 offset: place.offset(),
                 len: place.stored_len,
                 part,
                 is_needed: true,
+                is_copied: false,
                 reason,
-            });
+            };
+            self.tell_damage(damage, Some(place), verification).await;
         }
+    }
+
+    /// Tells of damage. What is needed and is whole in the segment's copy is not lost: `unit`, or header and summary.
+    async fn tell_damage(
+        &self,
+        mut damage: Damage,
+        unit: Option<Location>,
+        verification: &mut Verification<'_>,
+    ) {
+        let id = damage.segment;
+        if damage.is_needed && self.copy_of(id).is_some() {
+            damage.is_copied = match unit {
+                Some(place) => self.stored_unit(&place).await.is_ok(),
+                None => self.read_segment_to_move(id).await.is_ok(),
+            };
+            damage.is_needed = !damage.is_copied;
+        }
+        if damage.is_copied {
+            self.note_damaged(id, &damage.reason);
+        }
+        verification.damage(damage);
+    }
+
+    /// Verifies the copy of a segment. The next checkpoints replace one that is damaged while its original is whole.
+    async fn verify_copy(&self, id: SegmentId, verification: &mut Verification<'_>) {
+        let Some(copy) = self.copy_of(id) else { return };
+        let is_damaged = verification.is_damaged;
+        let found = self.read_whole(id, copy).await;
+        if self.copy_of(id) != Some(copy) {
+            return; // A writer needed its segment.
+        }
+        let Some(bytes) = found else {
+            verification.damage(Damage {
+                segment: copy,
+                offset: 0,
+                len: self.media.segments.geometry().segment_bytes,
+                part: DamagedPart::Copy(id.number),
+                is_needed: false,
+                is_copied: false,
+                reason: "it does not match its checksums".to_owned(),
+            });
+            if !is_damaged {
+                self.space.borrow_mut().drop_copy(id.number);
+            }
+            return;
+        };
+        verification.read(bytes.len() as u64);
+        self.space.borrow_mut().copy_is_whole(id.number);
     }
 }
 
@@ -582,8 +654,15 @@ pub async fn verify_slot(
         return Ok(Vec::new());
     }
     let segment = header.segment();
-    let damage =
-        |part, offset, len, reason| Damage { segment, offset, len, part, is_needed: true, reason };
+    let damage = |part, offset, len, reason| Damage {
+        segment,
+        offset,
+        len,
+        part,
+        is_needed: true,
+        is_copied: false,
+        reason,
+    };
     let bytes = match media.segments.get(segment, 0, header.used_bytes).await {
         Ok(bytes) => bytes,
         Err(error) => {

@@ -40,6 +40,8 @@ const KEEP: &str = "leave what is stored as it is and report this";
 const LANE_LOST: &str = "keep what is stored as it is and bring back the journal that the pool wrote last; if it is gone, start the daemon once with --accept-lost-journal, which gives up what only the journal held, on other shards too";
 const DATA_LOST: &str = "reads of it fail; write it again or restore it from a copy";
 const NOT_NEEDED: &str = "nothing needs these bytes; watch the drive";
+const COPIED: &str =
+    "nothing is lost: the pool reads it from its second copy and writes it anew; watch the drive";
 const RESTORE: &str = "restore the volumes from copies; what can still be read is right";
 
 /// A shard to be checked.
@@ -359,10 +361,15 @@ impl ShardJob {
                 ("page_damaged", "account of waiting map updates".to_owned(), RESTORE)
             }
             DamagedPart::KeyRecord => ("record_damaged", "key record".to_owned(), NOT_NEEDED),
+            DamagedPart::Copy(of) => {
+                ("copy_damaged", format!("second copy of segment {of}"), NOT_NEEDED)
+            }
         };
         let what = format!("{part} is damaged: {}", damage.reason);
         let finding = if damage.is_needed {
             Finding::error(code, what, advice)
+        } else if damage.is_copied {
+            Finding::warning(code, what, COPIED)
         } else {
             Finding::warning(code, what, NOT_NEEDED)
         };

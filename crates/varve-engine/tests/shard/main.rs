@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod census;
+mod copies;
 mod cut;
 mod deaths;
 mod deltas;

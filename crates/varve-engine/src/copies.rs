@@ -1,0 +1,281 @@
+//! Second copies of segments with metadata pages: written beside them, read when they are damaged, and what they are repaired from.
+//!
+//! ```text
+//!  a segment with pages is sealed ──▶ put in its place, and as it is in a free segment ──▶ the root names both
+//!  a unit is damaged ──▶ read from the copy ──▶ reclaim moves what is live, and the next checkpoint writes the rest anew
+//! ```
+//!
+//! E1. A copy counts only for a reader whose checksum its bytes match: the one under which the unit is looked for. A root may name a copy
+//!     that has been overwritten since.
+//! E2. Copies take only what nobody needs: none is made while few segments are free, and none outlives a writer's need (`Space`). No write
+//!     waits for one, and one that fails closes nothing.
+//! E3. Nothing is repaired in place: what was read from a copy is moved as reclaim moves things, so that it has two copies elsewhere.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use varve_logstore::chain_reader::{decode_summary, read_units, unit_bytes, unit_is_whole};
+use varve_logstore::format::pointer::Location;
+use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
+use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
+use varve_logstore::planted::{Bug, planted};
+use varve_logstore::space::SegmentState;
+use varve_media::SegmentId;
+use varve_reactor::JoinHandle;
+use varve_stdx::BufSlice;
+use varve_types::{Generation, SegmentNumber};
+
+use crate::checkpoint::PUTS_MAX;
+use crate::{Error, Result, Shard};
+
+/// Copies that a checkpoint makes, or compares, beside those of what it writes.
+const COPIES_PER_CHECKPOINT: usize = 4;
+
+/// Units compared with their checksums before other tasks get a turn: some 50 µs of work.
+const UNITS_PER_TURN: usize = 16;
+
+/// What is known of damage, and how far the search for segments without a copy got.
+#[derive(Default)]
+pub(crate) struct CopyState {
+    /// Damaged segments with a copy, which reclaim is to empty.
+    damaged: RefCell<BTreeMap<SegmentNumber, Generation>>,
+    /// Where the search goes on.
+    from: Cell<SegmentNumber>,
+    /// Segments with pages that had no copy at the last checkpoint.
+    pub(crate) lacking: Cell<u64>,
+}
+
+/// A segment as it is stored, its header and its summary being whole.
+pub(crate) struct StoredSegment {
+    pub(crate) bytes: BufSlice,
+    pub(crate) entries: Vec<SummaryEntry>,
+}
+
+impl Shard {
+    /// Bytes of a unit of metadata, from its segment or else from the segment's copy (E1).
+    pub(crate) async fn stored_unit(
+        &self,
+        place: &Location,
+    ) -> std::result::Result<BufSlice, varve_logstore::Error> {
+        let error = match self.read_unit(place.segment, place).await {
+            Ok(bytes) => return Ok(bytes),
+            Err(error) => error,
+        };
+        let Some(copy) = self.copy_of(place.segment) else { return Err(error) };
+        if planted(Bug::PageCopyUnchecked) {
+            return Ok(self.media.segments.get(copy, place.offset(), place.stored_len).await?);
+        }
+        let Ok(bytes) = self.read_unit(copy, place).await else { return Err(error) };
+        self.note_damaged(place.segment, &error.to_string());
+        Ok(bytes)
+    }
+
+    async fn read_unit(
+        &self,
+        segment: SegmentId,
+        place: &Location,
+    ) -> std::result::Result<BufSlice, varve_logstore::Error> {
+        let unit = Unit {
+            offset_512: place.offset_512,
+            stored_len: place.stored_len,
+            logical_512: 0,
+            codec: Codec::Raw,
+            checksum: place.checksum,
+        };
+        let mut read = read_units(&self.media.segments, segment, &[unit]).await?;
+        Ok(read.pop().expect("one unit was asked for"))
+    }
+
+    /// Under which name the copy of a segment is read.
+    pub(crate) fn copy_of(&self, id: SegmentId) -> Option<SegmentId> {
+        let slot = self.space.borrow().copy_of(id.number).filter(|_| !planted(Bug::PageCopyUnread));
+        slot.map(|number| SegmentId { number, ..id })
+    }
+
+    /// Has reclaim empty a segment that is damaged and has a copy (E3).
+    pub(crate) fn note_damaged(&self, id: SegmentId, reason: &str) {
+        if !self.space.borrow_mut().need_copy(id.number) {
+            return;
+        }
+        let known = self.metadata.copies.damaged.borrow_mut().insert(id.number, id.generation);
+        if known != Some(id.generation) {
+            tracing::warn!(
+                shard = self.config.shard.0,
+                segment = id.number.0,
+                reason,
+                "a segment with metadata is damaged: it is read from its copy, and written anew"
+            );
+            self.reclaim_wanted.notify_one();
+        }
+    }
+
+    /// A damaged segment that can be emptied now, if there is one; it is asked for once.
+    pub(crate) fn next_repair(&self) -> Option<SegmentNumber> {
+        let mut damaged = self.metadata.copies.damaged.borrow_mut();
+        let space = self.space.borrow();
+        damaged.retain(|number, generation| {
+            space.get(*number).is_some_and(|usage| usage.generation == *generation)
+        });
+        let can_be_emptied = |number: &SegmentNumber| {
+            space.get(*number).is_some_and(|usage| {
+                // Pages of the table become dirty, and others take a segment of survivors.
+                let floor = self.reclaim_floor_with(usage.live_bytes as usize);
+                let waits = self.reclaim.waiting.borrow().contains(number);
+                let has_room = floor + 1 < space.free_count();
+                usage.state == SegmentState::Sealed && !usage.is_new && !waits && has_room
+            })
+        };
+        let next = damaged.keys().copied().find(can_be_emptied)?;
+        damaged.remove(&next);
+        Some(next)
+    }
+
+    /// Lets reclaim look again at what is damaged: a checkpoint let it have more.
+    pub(crate) fn wake_repairs(&self) {
+        if !self.metadata.copies.damaged.borrow().is_empty() {
+            self.reclaim_wanted.notify_one();
+        }
+    }
+
+    /// Header, summary and bytes of a segment, from its copy if the segment itself is damaged. Units are still to be compared.
+    pub(crate) async fn read_segment_to_move(&self, id: SegmentId) -> Result<StoredSegment> {
+        let error = match self.read_stored(id, id).await {
+            Ok(segment) => return Ok(segment),
+            Err(error) => error,
+        };
+        let Some(copy) = self.copy_of(id) else { return Err(error) };
+        let Ok(segment) = self.read_stored(id, copy).await else { return Err(error) };
+        self.note_damaged(id, &error.to_string());
+        Ok(segment)
+    }
+
+    /// Reads a segment at its place, or its copy.
+    async fn read_stored(&self, id: SegmentId, at: SegmentId) -> Result<StoredSegment> {
+        let damaged =
+            |reason: &str| Error::SegmentDamaged { segment: id.number, reason: reason.to_owned() };
+        let segments = &self.media.segments;
+        // A sector that cannot be read is damage too (R4): the shard goes on without this segment's space.
+        let unread = |error: varve_media::Error| damaged(&error.to_string());
+        let header = segments.get(at, 0, STRIP_HEADER_BYTES).await.map_err(unread)?;
+        let (header, _) =
+            StripHeader::decode(&header).map_err(|error| damaged(&error.to_string()))?;
+        if header.segment() != id || header.pool != self.config.pool {
+            return Err(damaged("the header belongs elsewhere"));
+        }
+        if header.used_bytes > segments.geometry().segment_bytes {
+            return Err(damaged("its lengths exceed the segment"));
+        }
+        let bytes = segments.get(at, 0, header.used_bytes).await.map_err(unread)?;
+        self.counters.add_reclaim_read(header.used_bytes);
+        let start = header.summary_offset as usize;
+        let summary = bytes
+            .get(start..start + header.summary_bytes() as usize)
+            .ok_or_else(|| damaged("the summary lies outside"))?;
+        let entries =
+            decode_summary(&header, summary).map_err(|error| damaged(&error.to_string()))?;
+        Ok(StoredSegment { bytes, entries })
+    }
+
+    /// A unit of a segment that was read, or of its copy; `None` when it is whole nowhere.
+    pub(crate) async fn whole_unit(
+        &self,
+        id: SegmentId,
+        segment: &BufSlice,
+        unit: &Unit,
+    ) -> Option<BufSlice> {
+        if unit_bytes(segment, unit).is_some_and(|bytes| unit_is_whole(unit, bytes)) {
+            let start = unit.offset() as usize;
+            return Some(segment.slice(start..start + unit.stored_len as usize));
+        }
+        self.copy_of(id)?;
+        self.stored_unit(&unit.location(id)).await.ok()
+    }
+
+    /// Starts writing a copy of a segment beside the segment itself, if there is room for one (E2).
+    pub(crate) fn begin_copy(&self, id: SegmentId, bytes: &BufSlice) -> Option<JoinHandle<()>> {
+        if !self.has_room_for_copy() {
+            return None;
+        }
+        let under_way = self.writes_under_way.begin()?;
+        let (segments, bytes) = (Rc::clone(&self.media.segments), bytes.clone());
+        let domain_of = |number| segments.domain(number);
+        let slot = self.space.borrow_mut().reserve_copy(id, domain_of)?;
+        let me = self.me.clone();
+        Some(self.reactor.spawn_join(async move {
+            let put = segments.put(SegmentId { number: slot, ..id }, bytes).await;
+            drop(under_way);
+            if let Err(error) = &put {
+                tracing::warn!(segment = id.number.0, in_segment = slot.0, %error, "no copy of a segment with metadata");
+            }
+            let Some(shard) = me.upgrade() else { return };
+            shard.space.borrow_mut().copied(id, slot, put.is_ok());
+            shard.space_changed.notify_all();
+        }))
+    }
+
+    /// Whether a copy may be written now. Until it is, others have a segment less; a shard that may grow gets others in time.
+    fn has_room_for_copy(&self) -> bool {
+        let kept = if self.is_grown() { self.reserves().data } else { self.reclaim_floor() };
+        !self.media_full.get() && self.space.borrow().free_count() > kept + PUTS_MAX
+    }
+
+    /// Gives some segments a copy that have none, and looks at some copies that the shard found when it was opened.
+    pub(crate) async fn copy_more(&self) -> Result<()> {
+        let copies = &self.metadata.copies;
+        let next = self.space.borrow().to_copy(copies.from.get(), COPIES_PER_CHECKPOINT);
+        let last = next.last().filter(|_| next.len() == COPIES_PER_CHECKPOINT);
+        copies.from.set(last.map_or(SegmentNumber(0), |id| SegmentNumber(id.number.0 + 1)));
+        for id in next {
+            if self.space.borrow().copy_of(id.number).is_none()
+                && !self.space.borrow().has_empty()
+                && !self.is_grown()
+            {
+                self.lease_zone().await?;
+            }
+            self.copy_again(id).await;
+        }
+        copies.lacking.set(self.space.borrow().uncopied());
+        Ok(())
+    }
+
+    async fn copy_again(&self, id: SegmentId) {
+        let copy = self.copy_of(id);
+        if copy.is_none() && !self.has_room_for_copy() {
+            return;
+        }
+        let Some(_pin) = self.pin(id) else { return };
+        let original = self.read_whole(id, id).await;
+        if let Some(copy) = copy {
+            let found = self.read_whole(id, copy).await;
+            if self.copy_of(id) != Some(copy) {
+                return; // It went meanwhile.
+            }
+            match (&original, found) {
+                (None, None) => {} // Units that are whole in it may still be needed.
+                (Some(_), None) => self.space.borrow_mut().drop_copy(id.number),
+                (None, Some(_)) => self.note_damaged(id, "it does not match its checksums"),
+                (Some(_), Some(_)) => self.space.borrow_mut().copy_is_whole(id.number),
+            }
+        }
+        if let Some(bytes) = original
+            && let Some(put) = self.begin_copy(id, &bytes)
+        {
+            put.await;
+        }
+    }
+
+    /// A segment, read at its place or from its copy, if all of it matches its checksums.
+    pub(crate) async fn read_whole(&self, id: SegmentId, at: SegmentId) -> Option<BufSlice> {
+        let StoredSegment { bytes, entries } = self.read_stored(id, at).await.ok()?;
+        for (index, unit) in entries.iter().filter_map(SummaryEntry::unit).enumerate() {
+            if !unit_bytes(&bytes, unit).is_some_and(|found| unit_is_whole(unit, found)) {
+                return None;
+            }
+            if index % UNITS_PER_TURN == UNITS_PER_TURN - 1 {
+                self.reactor.yield_now().await;
+            }
+        }
+        Some(bytes)
+    }
+}

@@ -1,0 +1,340 @@
+//! Segments with metadata pages are stored twice: what is damaged is read from the copy and written anew, and copies cost no room.
+//!
+//! Method: a volume on a memory disk in the simulated loop. Between two lives, segments that the root names are overwritten. Every block is
+//! read and compared, and the audit recounts, after each opening.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use crate::pool::{MIB, POOL, Shape, disk_for, format, open_media};
+use crate::versions::{read, write};
+use varve_engine::{BLOCK_BYTES, Error, Shard, VerifyEvent};
+use varve_logstore::format::root::ShardRoot;
+use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
+use varve_media::{IoFuture, Media, RootKey, SegmentGeometry, SegmentId, SegmentStore};
+use varve_reactor::{Reactor, SimLoop};
+use varve_stdx::{AlignedBuf, BufSlice, Rng};
+use varve_types::{ErrorKind, Generation, Reduction, SegmentNumber, ShardId, StreamId};
+
+const STREAM: StreamId = StreamId::new(1);
+const BLOCKS: u64 = 1500;
+
+/// From one block to the next: there are pages of maps for few of them.
+const APART: u64 = 128;
+
+/// A pool with room beside what it holds.
+const ROOMY: Shape = Shape {
+    segments: 200,
+    segment_bytes: 128 << 10,
+    lane_bytes: MIB,
+    memory_bytes: 16 * MIB,
+    checkpoint_entries: 400,
+    write_blocks_max: 1,
+    volume_percent: 50,
+    reduction: Reduction::OFF,
+    index_bytes: 1 << 10,
+};
+
+/// A segment and its copy, as a root names them.
+type Pair = (SegmentNumber, SegmentNumber);
+
+async fn made(shape: Shape) -> Media {
+    let (mut media, made) = format(&disk_for(shape, 1), shape, 1).await;
+    made.expect("format the pool");
+    media.remove(0)
+}
+
+async fn opened(reactor: &Reactor, media: &Media) -> Rc<Shard> {
+    open_media(reactor, vec![media.clone()], ROOMY).await.remove(0)
+}
+
+/// Fills the volume, overwrites some of it at random, and closes the shard.
+async fn filled(reactor: &Reactor) -> (Media, Vec<u64>) {
+    let media = made(ROOMY).await;
+    let shard = opened(reactor, &media).await;
+    let mut versions = vec![0; usize::try_from(BLOCKS).expect("few")];
+    let mut rng = Rng::new(3);
+    for step in 0..2 * BLOCKS {
+        let block = if step < BLOCKS { step } else { rng.below(BLOCKS) };
+        versions[usize::try_from(block).expect("few")] = step + 1;
+        write(&shard, STREAM, block * APART, step + 1).await;
+    }
+    shard.close().await.expect("close");
+    (media, versions)
+}
+
+async fn root(media: &Media) -> ShardRoot {
+    let (_, bytes) = media.roots.read(RootKey::Shard(ShardId(0))).await.expect("read the root");
+    ShardRoot::decode(&bytes).expect("a root")
+}
+
+/// Copies of segments that hold metadata alone.
+async fn copies(media: &Media) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (of, slot) in root(media).await.copies {
+        let original = slot_bytes(media, of).await;
+        let header = match StripHeader::decode(&original) {
+            Ok((header, _)) => header,
+            Err(_) => StripHeader::decode(&slot_bytes(media, slot).await).expect("a copy").0,
+        };
+        if header.kind == SegmentKind::Metadata {
+            pairs.push((of, slot));
+        }
+    }
+    assert!(pairs.len() > 1, "{pairs:?}");
+    pairs
+}
+
+async fn slot_bytes(media: &Media, number: SegmentNumber) -> Vec<u8> {
+    let id = SegmentId { number, generation: Generation::ZERO };
+    let read = media.segments.get(id, 0, ROOMY.segment_bytes).await;
+    read.expect("read a segment").to_vec()
+}
+
+async fn overwrite(media: &Media, number: SegmentNumber, bytes: &[u8]) {
+    let id = SegmentId { number, generation: Generation::ZERO };
+    let put = media.segments.put(id, AlignedBuf::from_slice(bytes).freeze()).await;
+    put.expect("overwrite a segment");
+}
+
+/// Overwrites a segment from byte `from` on.
+async fn spoil(media: &Media, number: SegmentNumber, from: usize) {
+    let mut bytes = slot_bytes(media, number).await;
+    bytes[from..].fill(0xA5);
+    overwrite(media, number, &bytes).await;
+}
+
+async fn check(shard: &Shard, versions: &[u64]) {
+    for (block, version) in (0..).zip(versions) {
+        assert_eq!(read(shard, STREAM, block * APART).await, *version, "block {block}");
+    }
+    let report = shard.audit().await.expect("audit");
+    assert_eq!(report.differences, Vec::<String>::new());
+}
+
+/// What a verification finds.
+async fn damage(shard: &Shard) -> Vec<(SegmentNumber, bool)> {
+    let mut found = Vec::new();
+    let mut observe = |event| {
+        if let VerifyEvent::Damage(damage) = event {
+            found.push((damage.segment.number, damage.is_needed));
+        }
+        ControlFlow::Continue(())
+    };
+    shard.verify(&mut observe).await.expect("verify");
+    found
+}
+
+/// Waits until nothing is damaged any more.
+async fn wait_for_repair(reactor: &Reactor, shard: &Shard) {
+    for _ in 0..100 {
+        if damage(shard).await.is_empty() {
+            return;
+        }
+        reactor.sleep(10_000_000).await;
+    }
+    panic!("not repaired: {:?}", damage(shard).await);
+}
+
+#[test]
+fn a_root_names_a_copy_of_every_segment_with_pages() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, _) = filled(&reactor).await;
+        let root = root(&media).await;
+        let blobs = root.usage.iter().chain(&root.deaths).chain(&root.deltas);
+        let named: Vec<_> = blobs.map(|blob| blob.segment.number).collect();
+        assert!(root.copies.len() > 1 && !named.is_empty());
+        for number in named {
+            assert!(root.copies.iter().any(|(of, _)| *of == number), "segment {number}");
+        }
+        for (of, slot) in &root.copies {
+            let original = slot_bytes(&media, *of).await;
+            let (header, _) = StripHeader::decode(&original).expect("a segment");
+            let used = usize::try_from(header.used_bytes).expect("a segment's");
+            assert_eq!((header.slot, header.pool), (*of, POOL));
+            assert!(slot_bytes(&media, *slot).await[..used] == original[..used], "segment {of}");
+        }
+    });
+}
+
+#[test]
+fn every_page_is_read_from_its_copy() {
+    // All of the segment; all but its header, as units alone; one of its units.
+    for (seed, from) in [0, STRIP_HEADER_BYTES as usize, 40_960].into_iter().enumerate() {
+        let mut sim = SimLoop::new(seed as u64 + 1);
+        let reactor = sim.handle();
+        sim.run_until(async move {
+            let (media, versions) = filled(&reactor).await;
+            for _ in 0..3 {
+                let pairs = copies(&media).await;
+                for (of, _) in &pairs {
+                    spoil(&media, *of, from).await;
+                }
+                let shard = opened(&reactor, &media).await;
+                check(&shard, &versions).await;
+                shard.close().await.expect("close");
+            }
+        });
+    }
+}
+
+#[test]
+fn both_copies_damaged_is_corrupt() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, _) = filled(&reactor).await;
+        for (of, slot) in copies(&media).await {
+            spoil(&media, of, 0).await;
+            spoil(&media, slot, 0).await;
+        }
+        let pool = varve_engine::Pool::open(&media).await.expect("open the pool");
+        let opening =
+            crate::pool::try_open(&reactor, &pool, media, ROOMY, ShardId(0), None, |_| {});
+        let error = opening.await.err().expect("nothing of the trees can be read");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    });
+}
+
+#[test]
+fn a_copy_is_believed_by_its_checksum_only() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, _) = filled(&reactor).await;
+        let pairs = copies(&media).await;
+        let others: Vec<_> = pairs.iter().map(|(_, slot)| *slot).collect();
+        for (index, (of, slot)) in pairs.iter().enumerate() {
+            spoil(&media, *of, 0).await;
+            // Sound contents of another segment.
+            let other = slot_bytes(&media, others[(index + 1) % others.len()]).await;
+            if index > 0 || others.len() > 1 {
+                overwrite(&media, *slot, &other).await;
+            }
+        }
+        let pool = varve_engine::Pool::open(&media).await.expect("open the pool");
+        let opening =
+            crate::pool::try_open(&reactor, &pool, media, ROOMY, ShardId(0), None, |_| {});
+        let error = opening.await.err().expect("nothing of the trees can be read");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    });
+}
+
+#[test]
+fn what_was_damaged_has_two_copies_again() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, versions) = filled(&reactor).await;
+        let pairs = copies(&media).await;
+        for (of, _) in &pairs {
+            spoil(&media, *of, 0).await;
+        }
+        let shard = opened(&reactor, &media).await;
+        check(&shard, &versions).await;
+        assert!(damage(&shard).await.iter().all(|(_, is_needed)| !is_needed), "copies hold it");
+        wait_for_repair(&reactor, &shard).await;
+        shard.close().await.expect("close");
+        // The copies of what was written anew are needed now.
+        for (of, _) in copies(&media).await {
+            spoil(&media, of, 0).await;
+        }
+        let shard = opened(&reactor, &media).await;
+        check(&shard, &versions).await;
+    });
+}
+
+#[test]
+fn a_damaged_copy_is_found_and_made_anew() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, versions) = filled(&reactor).await;
+        let pairs = copies(&media).await;
+        let shard = opened(&reactor, &media).await;
+        for (_, slot) in &pairs {
+            spoil(&media, *slot, 0).await;
+        }
+        let found = damage(&shard).await;
+        assert!(!found.is_empty() && found.iter().all(|(_, is_needed)| !is_needed), "{found:?}");
+        for _ in 0..pairs.len() {
+            shard.checkpoint().await.expect("checkpoint");
+        }
+        assert_eq!(damage(&shard).await, []);
+        shard.close().await.expect("close");
+        let pairs = copies(&media).await;
+        for (of, _) in pairs {
+            spoil(&media, of, 0).await;
+        }
+        let shard = opened(&reactor, &media).await;
+        check(&shard, &versions).await;
+    });
+}
+
+/// Segments of which the media keep more than one copy themselves.
+struct Redundant(Rc<dyn SegmentStore>);
+
+impl SegmentStore for Redundant {
+    fn geometry(&self) -> SegmentGeometry {
+        self.0.geometry()
+    }
+
+    fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()> {
+        self.0.allocate(first, count)
+    }
+
+    fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        self.0.put(id, bytes)
+    }
+
+    fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
+        self.0.get(id, offset, len)
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.0.settle()
+    }
+
+    fn delete(&self, id: SegmentId) -> IoFuture<'_, ()> {
+        self.0.delete(id)
+    }
+}
+
+/// How many blocks of a volume as large as the pool are taken before one is refused, and the copies that are left then.
+fn blocks_taken(is_redundant: bool) -> (u64, usize) {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let mut media = made(ROOMY).await;
+        if is_redundant {
+            media.segments = Rc::new(Redundant(Rc::clone(&media.segments)));
+        }
+        let shard = opened(&reactor, &media).await;
+        for block in 0.. {
+            let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
+            data[..8].copy_from_slice(&(block + 1_u64).to_le_bytes());
+            data[8..16].copy_from_slice(&block.to_le_bytes());
+            match shard.write(STREAM, block * BLOCK_BYTES as u64, data.freeze()).await {
+                Ok(()) => {}
+                Err(Error::NoSpace { .. }) => {
+                    shard.checkpoint().await.expect("checkpoint");
+                    for block in 0..block {
+                        assert_eq!(read(&shard, STREAM, block).await, block + 1);
+                    }
+                    return (block, root(&media).await.copies.len());
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        unreachable!("a pool has an end")
+    })
+}
+
+#[test]
+fn a_full_shard_takes_as_much_as_without_copies() {
+    let (with, _) = blocks_taken(false);
+    let (without, copies) = blocks_taken(true);
+    assert_eq!((with, copies), (without, 0), "what media store twice has no copies");
+}
