@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use crate::step::{self, Counts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 10] = [
+const KINDS: [(&str, u64); 11] = [
     ("seeded", 100),
     ("sharing", 50),
     ("promising", 40),
@@ -18,6 +18,7 @@ const KINDS: [(&str, u64); 10] = [
     ("objects", 40),
     ("moving", 40),
     ("losing-lanes", 30),
+    ("losing-pages", 30),
     ("drives", 40),
     ("full-host", 40),
     ("stuck", 40),

@@ -119,6 +119,8 @@ pub enum Faults {
     Lanes,
     /// Disks do not answer for seconds, one after the other; some end that with one write that fails.
     Stuck,
+    /// Segments with pages are damaged after the last cut, or their copies; in a fourth of the worlds, both.
+    Pages,
 }
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
@@ -344,6 +346,13 @@ impl WorldConfig {
             lives: 2 + seeded.lives % 20,
             ..seeded
         }
+    }
+
+    /// A world of which segments with pages are damaged after the last cut, from the same seed.
+    #[must_use]
+    pub fn losing_pages(seed: u64) -> Self {
+        let seeded = Self::from_seed(seed);
+        Self { faults: Faults::Pages, lives: 2 + seeded.lives % 20, ..seeded }
     }
 
     /// A world on two or three drives, or on one that is one disk, from the same seed; half of them have several shards.

@@ -23,6 +23,8 @@ pub enum Kind {
     Moving,
     /// A lane, or a part of it, is lost after the last power cut
     LosingLanes,
+    /// Segments with metadata pages, or their copies, are damaged after the last power cut
+    LosingPages,
     /// Two or three drives, or drives that are one disk each
     Drives,
     /// The host's file system under the drive is full now and then
@@ -43,6 +45,7 @@ impl Kind {
             Self::Overlapping => WorldConfig::overlapping(seed),
             Self::Moving => WorldConfig::moving(seed),
             Self::LosingLanes => WorldConfig::losing_lanes(seed),
+            Self::LosingPages => WorldConfig::losing_pages(seed),
             Self::Drives => WorldConfig::on_drives(seed),
             Self::FullHost => WorldConfig::full_host(seed),
             Self::Stuck => WorldConfig::stuck(seed),

@@ -11,6 +11,7 @@ mod life;
 mod media;
 mod model;
 mod objects;
+mod pages;
 mod peers;
 mod promises;
 mod register;

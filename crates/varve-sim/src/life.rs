@@ -546,7 +546,7 @@ async fn fill_host(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
 async fn bring_faults(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
     let unit = world.config.latency.read_nanos.end;
     match world.config.faults {
-        Faults::None | Faults::Bits | Faults::Lanes => {}
+        Faults::None | Faults::Bits | Faults::Lanes | Faults::Pages => {}
         Faults::Reads => {
             reactor.sleep(rng.below(400 * unit)).await;
             let bytes = world.media.slots_bytes();

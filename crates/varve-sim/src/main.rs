@@ -54,6 +54,7 @@ struct Totals {
     acknowledged: AtomicU64,
     bypassed: AtomicU64,
     lost_lanes: AtomicU64,
+    damaged_copies: AtomicU64,
     steps: AtomicU64,
     stop: AtomicBool,
     failures: Mutex<Vec<(u64, String)>>,
@@ -67,6 +68,7 @@ impl Totals {
         self.bypassed.fetch_add(u64::from(outcome.bypassed_bytes > 0), Ordering::Relaxed);
         self.steps.fetch_add(outcome.steps, Ordering::Relaxed);
         self.lost_lanes.fetch_add(u64::from(outcome.lane_loss_found), Ordering::Relaxed);
+        self.damaged_copies.fetch_add(outcome.damaged_copies, Ordering::Relaxed);
     }
 
     fn print(&self, since: Duration) {
@@ -75,13 +77,14 @@ impl Totals {
             u64::try_from(u128::from(count) * 1000 / since.as_millis().max(1)).unwrap_or(u64::MAX)
         };
         println!(
-            "{seeds} seeds ({}/s), {} with writes past the lane, {cuts} power cuts ({}/s), {} acknowledged requests, {} steps, {} lost lanes found, {} s",
+            "{seeds} seeds ({}/s), {} with writes past the lane, {cuts} power cuts ({}/s), {} acknowledged requests, {} steps, {} lost lanes found, {} segments with pages damaged, {} s",
             rate(seeds),
             self.bypassed.load(Ordering::Relaxed),
             rate(cuts),
             self.acknowledged.load(Ordering::Relaxed),
             self.steps.load(Ordering::Relaxed),
             self.lost_lanes.load(Ordering::Relaxed),
+            self.damaged_copies.load(Ordering::Relaxed),
             since.as_secs()
         );
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use varve_media::{Disk, DriveDisks, DriveSpec, SimLatency, SimMedium};
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
-use varve_types::ShardId;
+use varve_types::{SegmentNumber, ShardId};
 
 use crate::config::WorldConfig;
 
@@ -167,6 +167,19 @@ impl Media {
             }
             first = end;
         }
+    }
+
+    /// What a segment holds durably; `None` while some of it is only cached.
+    pub(crate) fn segment(&self, number: SegmentNumber) -> Option<Vec<u8>> {
+        let (drive, start) = self.place(u64::from(number.0) * self.segment_bytes);
+        self.drives[drive].slots.medium.durable(start..start + self.segment_bytes)
+    }
+
+    /// Inverts a bit of the first `len` bytes of a segment.
+    pub(crate) fn flip_in(&self, number: SegmentNumber, len: u64, rng: &mut Rng) {
+        let bit = u8::try_from(rng.below(8)).expect("below 8");
+        let (drive, start) = self.place(u64::from(number.0) * self.segment_bytes);
+        self.drives[drive].slots.medium.flip_bit(start + rng.below(len), bit);
     }
 
     /// Inverts a bit of the segments.

@@ -15,6 +15,7 @@ use crate::config::{Faults, WorldConfig};
 use crate::host::Host;
 use crate::life::{Plan, format, live};
 use crate::media::Part;
+use crate::pages::{damage_pages, loses_both};
 use crate::world::World;
 
 /// Simulated time in which something has to be answered: a write waits 60 s for a mark pass, and none ends while a shard has failed.
@@ -45,6 +46,8 @@ pub struct Outcome {
     pub trace: u64,
     /// Whether a lost lane was found.
     pub lane_loss_found: bool,
+    /// Segments with pages that were damaged although they have a copy, or whose copy was.
+    pub damaged_copies: u64,
     /// What was wrong, if anything was.
     pub failure: Option<String>,
 }
@@ -80,6 +83,7 @@ pub fn run_world(config: WorldConfig) -> Outcome {
         steps: 0,
         trace: 0,
         lane_loss_found: false,
+        damaged_copies: 0,
         failure: None,
     };
     cut_making(&world, &mut outcome);
@@ -127,7 +131,7 @@ fn copy_for_damage(world: &World) -> Option<Vec<Part>> {
     match world.config.faults {
         Faults::Lanes => Some((0..world.config.shards).map(lane).collect()),
         Faults::Bits => Some(world.media.slots().map(Part::copy).collect()),
-        Faults::None | Faults::Reads | Faults::Writes | Faults::Stuck => None,
+        Faults::None | Faults::Reads | Faults::Writes | Faults::Pages | Faults::Stuck => None,
     }
 }
 
@@ -154,6 +158,13 @@ fn spend_last_life(world: &Rc<World>, rng: &mut Rng, copy: Option<&[Part]>, outc
             world.accepts_loss.set(true);
             run_life(world, rng, Plan::AcceptLoss, u64::MAX, outcome);
         }
+    } else if world.config.faults == Faults::Pages {
+        outcome.damaged_copies = damage_pages(world);
+        // Of what is damaged twice there may be nothing left, and nothing else may be read instead.
+        let is_lost = loses_both(world);
+        world.faulty.set(is_lost);
+        let plan = if is_lost { Plan::Damaged } else { Plan::Inspect };
+        run_life(world, rng, plan, u64::MAX, outcome);
     } else {
         world.faulty.set(false);
         run_life(world, rng, Plan::Inspect, u64::MAX, outcome);
@@ -329,7 +340,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// What is lost is not drawn from the generator of the world, which lives go on with.
-fn rng_of_damage(seed: u64) -> Rng {
+pub(crate) fn rng_of_damage(seed: u64) -> Rng {
     Rng::new(seed ^ 0x4C61_6E65)
 }
 
