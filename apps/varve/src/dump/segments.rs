@@ -8,7 +8,7 @@ use serde_json::json;
 use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
 use varve_media::{PoolFigures, SegmentId, SegmentStore};
-use varve_types::{Generation, SegmentNumber, ShardId};
+use varve_types::{Generation, PoolId, SegmentNumber, ShardId};
 
 use crate::failure::{Failure, Result};
 use crate::offline::Looked;
@@ -55,10 +55,16 @@ pub(crate) async fn segments(
         });
         match decoded {
             Ok(header) => row(&header, &mut out),
+            Err(_) if is_copy(&bytes, figures.pool) => {}
             Err(error) => out.unreadable(format!("segment {number}"), error),
         }
     }
     Ok(out)
+}
+
+/// Whether a segment's second copy is in a slot, or what is left of one: the segment has a row itself.
+fn is_copy(bytes: &[u8], pool: PoolId) -> bool {
+    StripHeader::decode(bytes).is_ok_and(|(header, _)| header.pool == pool)
 }
 
 fn row(header: &StripHeader, out: &mut Output) {

@@ -11,12 +11,11 @@ use varve_logstore::format::summary::SummaryEntry;
 
 use crate::daemon::Home;
 use crate::rig::Api;
-use crate::stored::{BLOCK, Stored, bytes_at, contents, flip, lose};
+use crate::stored::{BLOCK, SEGMENT_BYTES, Stored, bytes_at, contents, flip, lose, places_of};
 
 /// What NBD says of what cannot be read or written.
 const EIO: u32 = 5;
 
-const SEGMENT_BYTES: u64 = 2 << 20;
 /// Copies of the superblock, their distance, and where roots begin.
 const COPIES: u64 = 4;
 const COPY_STRIDE: u64 = 1 << 20;
@@ -252,7 +251,11 @@ fn every_byte_of_a_segment_that_counts_is_verified() {
     for row in pool.rows(&["segments"]) {
         let number = u32::try_from(row["segment"].as_u64().unwrap()).unwrap();
         let start = u64::from(number) * SEGMENT_BYTES;
-        let at = |offset: u64| pool.check_flipped(&[(&file, start + offset)]);
+        // What there is of it twice is damaged twice.
+        let at = |offset: u64| {
+            let places = places_of(&file, start + offset).into_iter();
+            pool.check_flipped(&places.map(|place| (&*file, place)).collect::<Vec<_>>())
+        };
         let (header, parts) =
             parts(&bytes_at(&file, start, usize::try_from(SEGMENT_BYTES).unwrap()));
         if at(50).0 == 0 {
@@ -315,6 +318,28 @@ fn every_byte_of_a_segment_that_counts_is_verified() {
     let kinds = ["dead data", "deaths", "gap", "key", "live data", "page", "table page", "usage"];
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), kinds);
     assert_counts(&pool.check(), 0, 0);
+}
+
+#[test]
+fn a_damaged_page_costs_nothing_while_its_copy_is_whole() {
+    let pool = Stored::clean();
+    let file = pool.file("segments");
+    let mut seen = 0;
+    for row in pool.rows(&["segments"]) {
+        let start = row["segment"].as_u64().unwrap() * SEGMENT_BYTES;
+        let [original, copy] = places_of(&file, start)[..] else { continue };
+        let (_, parts) = parts(&bytes_at(&file, start, usize::try_from(SEGMENT_BYTES).unwrap()));
+        let is_blob = |part: &&Part| matches!(part.what, Some(SummaryEntry::UsageBlob { .. }));
+        for part in parts.iter().filter(is_blob) {
+            for slot in [original, copy] {
+                let (code, report) = pool.check_flipped(&[(&file, slot + part.from)]);
+                assert_eq!((code, report["errors"].as_u64()), (0, Some(0)), "{report:#}");
+                // Accounts of earlier checkpoints are in no use.
+                seen += u32::from(report.to_string().contains("second copy"));
+            }
+        }
+    }
+    assert!(seen > 1, "no account of segments has a copy");
 }
 
 #[test]

@@ -143,6 +143,19 @@ pub(crate) fn flip(path: &Path, offset: u64) {
     file.write_all_at(&[byte[0] ^ 0x55], offset).unwrap();
 }
 
+/// Bytes of a segment of a small pool.
+pub(crate) const SEGMENT_BYTES: u64 = 2 << 20;
+
+/// Where a byte of a segment is in the file of segments: there, and in the segment's second copy, which begins with the same header.
+pub(crate) fn places_of(file: &Path, offset: u64) -> Vec<u64> {
+    let (start, within) = (offset / SEGMENT_BYTES * SEGMENT_BYTES, offset % SEGMENT_BYTES);
+    let header = bytes_at(file, start, BLOCK);
+    let slots = fs::metadata(file).unwrap().len() / SEGMENT_BYTES;
+    let starts = (0..slots).map(|slot| slot * SEGMENT_BYTES);
+    let same = starts.filter(|other| *other == start || bytes_at(file, *other, BLOCK) == header);
+    same.map(|start| start + within).collect()
+}
+
 /// Makes zeros of a whole file.
 pub(crate) fn lose(path: &Path) {
     let file = OpenOptions::new().write(true).open(path).unwrap();
