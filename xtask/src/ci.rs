@@ -25,7 +25,7 @@ pub(crate) fn ci() -> Result<Counts> {
         ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     counts.add(step::run("lints", &mut cargo(&lints))?);
     println!("== tidy");
-    counts.add(Counts::one("tidy", tidy::tidy()?));
+    counts.add(Counts::one("tidy", tidy::tidy(&tidy::TidyOptions::default())?));
     let tests = ["test", "--workspace", "--no-fail-fast"];
     counts.add(step::run_counting("tests", &mut cargo(&tests))?);
     counts.add(sim::fresh_seeds()?);

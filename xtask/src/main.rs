@@ -23,7 +23,7 @@ enum Command {
     /// Everything CI checks without a daemon: format, lints, tidy, tests, figures of the README, documentation
     Ci,
     /// The project's habits: layers, names, sizes, documentation, determinism
-    Tidy,
+    Tidy(tidy::TidyOptions),
     /// `ci`, then the whole-process tests under tests/
     Test,
     /// The simulator: random runs, or the replay of one
@@ -35,7 +35,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Ci => ci::ci().map(|counts| counts.report()),
-        Command::Tidy => tidy::tidy(),
+        Command::Tidy(options) => tidy::tidy(&options),
         Command::Test => ci::test(),
         Command::Sim(sim) => sim.run(),
         Command::Fuzz(fuzz) => fuzz.run(),

@@ -1,4 +1,5 @@
-//! The habits that a program can check, one file a check. A finding names a file, where possible a line, and what to do.
+//! The habits that a program can check, one file a check. A finding names a file, where possible a line, and what to
+//! do.
 
 mod ceilings;
 mod commands;
@@ -9,6 +10,7 @@ mod hazards;
 mod markers;
 mod module_docs;
 mod names;
+mod ratchets;
 mod source;
 mod tree;
 mod unsafe_code;
@@ -17,16 +19,46 @@ mod wording;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 use serde_json::Value;
 
 use crate::step::root;
 
-use self::tree::Tree;
+use self::tree::{Tree, changed};
+
+/// What to do besides the checks.
+#[derive(Args, Default)]
+pub(crate) struct TidyOptions {
+    /// Only count what may only get less, and list every place
+    #[arg(long)]
+    ratchets: bool,
+    /// As JSON
+    #[arg(long, requires = "ratchets")]
+    json: bool,
+    /// Lower the figures of xtask/ratchets.txt to what is counted
+    #[arg(long)]
+    bless: bool,
+}
 
 /// Runs every check and prints what it found; whether that is nothing.
-pub(crate) fn tidy() -> Result<bool> {
-    let tree = Tree::load(&root())?;
-    let mut findings = edges::check(&tree, &metadata()?)?;
+pub(crate) fn tidy(options: &TidyOptions) -> Result<bool> {
+    let root = root();
+    let mut tree = Tree::load(&root)?;
+    let mut outcomes = ratchets::run(&root, &tree)?;
+    if options.bless && ratchets::bless(&root, &outcomes)? {
+        tree = Tree::load(&root)?;
+        outcomes = ratchets::run(&root, &tree)?;
+    }
+    let mut findings = ratchets::findings(&tree, &outcomes, &changed(&root));
+    if options.ratchets {
+        if options.json {
+            println!("{:#}", ratchets::json(&outcomes));
+        } else {
+            println!("{}", ratchets::places(&outcomes));
+        }
+        return Ok(findings.is_empty());
+    }
+    findings.extend(edges::check(&tree, &metadata()?)?);
     for check in [
         names::check,
         module_docs::check,
@@ -44,6 +76,7 @@ pub(crate) fn tidy() -> Result<bool> {
     for finding in &findings {
         println!("{finding}");
     }
+    println!("{}", ratchets::table(&outcomes));
     println!("tidy: {} files, {} findings", tree.files.len(), findings.len());
     Ok(findings.is_empty())
 }

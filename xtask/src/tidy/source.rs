@@ -9,6 +9,30 @@ pub(crate) fn code_only(text: &str) -> String {
     scan.code
 }
 
+/// A comment from `//` to the end of its line.
+pub(crate) struct Comment<'a> {
+    /// Counted from 1.
+    pub(crate) line: usize,
+    pub(crate) text: &'a str,
+}
+
+/// The comments of a text that begin with `//`, not those in literals.
+pub(crate) fn line_comments(text: &str) -> Vec<Comment<'_>> {
+    let mut scan = Scan { rest: text, code: String::with_capacity(text.len()) };
+    let mut found = Vec::new();
+    let (mut line, mut counted) = (1, 0);
+    while !scan.rest.is_empty() {
+        if scan.rest.starts_with("//") {
+            let at = text.len() - scan.rest.len();
+            line += text[counted..at].matches('\n').count();
+            counted = at;
+            found.push(Comment { line, text: scan.rest.lines().next().unwrap_or_default() });
+        }
+        scan.step();
+    }
+    found
+}
+
 struct Scan<'a> {
     rest: &'a str,
     code: String,
@@ -165,6 +189,13 @@ mod tests {
     fn words_that_end_in_r_do_not_start_a_raw_string() {
         assert_eq!(code_only("for\"x\" y"), "for    y");
         assert_eq!(code_only("'\\'' z"), "     z");
+    }
+
+    #[test]
+    fn comments_are_found_with_their_lines() {
+        let text = "//! a\nlet b = \"// c\n// d\"; // e\n/* // f */\n    /// g\n";
+        let found: Vec<_> = line_comments(text).iter().map(|c| (c.line, c.text)).collect();
+        assert_eq!(found, [(1, "//! a"), (3, "// e"), (5, "/// g")]);
     }
 
     #[test]

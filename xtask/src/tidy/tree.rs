@@ -118,6 +118,20 @@ impl Tree {
     }
 }
 
+/// Paths that differ from the upstream, or from the last commit where there is none.
+pub(crate) fn changed(root: &Path) -> Vec<String> {
+    let list = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).current_dir(root).output().ok();
+        let output = output.filter(|output| output.status.success())?;
+        let paths = String::from_utf8_lossy(&output.stdout);
+        Some(paths.lines().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let upstream = ["diff", "--name-only", "--merge-base", "@{upstream}"];
+    let tracked = list(&upstream).or_else(|| list(&["diff", "--name-only", "HEAD"]));
+    let untracked = list(&["ls-files", "--others", "--exclude-standard"]);
+    [tracked, untracked].into_iter().flatten().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
