@@ -198,7 +198,8 @@ impl ObjectsArgs {
     /// The server.
     pub(crate) fn server(&self) -> Result<S3Server> {
         let (endpoint, access_key) = (self.endpoint.clone(), self.access_key.clone());
-        let settings = S3Settings::said(endpoint, access_key, self.secret_file.as_deref())?;
+        let settings =
+            S3Settings::from_arguments(endpoint, access_key, self.secret_file.as_deref())?;
         settings.server("the command line", |_| None)
     }
 

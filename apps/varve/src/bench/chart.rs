@@ -106,11 +106,11 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    area.fill(&WHITE).map_err(told)?;
+    area.fill(&WHITE).map_err(drawing_error)?;
     let (plot, legend) = area.split_vertically(SIZE.1);
     let mut builder = ChartBuilder::on(&plot);
     builder.margin(12).x_label_area_size(42).y_label_area_size(78);
-    let mut chart = builder.build_cartesian_2d(x, y).map_err(told)?;
+    let mut chart = builder.build_cartesian_2d(x, y).map_err(drawing_error)?;
     chart
         .configure_mesh()
         .x_desc(axes.x)
@@ -119,27 +119,27 @@ where
         .y_label_formatter(&|value| label(*value))
         .light_line_style(WHITE)
         .draw()
-        .map_err(told)?;
+        .map_err(drawing_error)?;
     for (index, curve) in curves.iter().enumerate() {
         let (colour, dashes) = look(index);
         let style = colour.stroke_width(2);
         let points = curve.points.iter().copied();
         match dashes {
-            None => chart.draw_series(LineSeries::new(points, style)).map_err(told)?,
+            None => chart.draw_series(LineSeries::new(points, style)).map_err(drawing_error)?,
             Some((dash, gap)) => {
                 let line = DashedLineSeries::new(points, dash, gap, style);
-                chart.draw_series(line).map_err(told)?
+                chart.draw_series(line).map_err(drawing_error)?
             }
         };
         if curve.points.len() <= MARKED_MAX {
             let marks = curve.points.iter().map(|point| Circle::new(*point, 3, colour.filled()));
-            chart.draw_series(marks).map_err(told)?;
+            chart.draw_series(marks).map_err(drawing_error)?;
         }
     }
     if curves.len() > 1 {
         draw_legend(&legend, curves)?;
     }
-    area.present().map_err(told)
+    area.present().map_err(drawing_error)
 }
 
 /// A line for each curve, below the plot, where it covers nothing.
@@ -157,13 +157,13 @@ fn draw_legend(
         while from < SAMPLE_PX {
             let (begin, end) = (from.cast_signed(), SAMPLE_PX.min(from + dash).cast_signed());
             let sample = vec![(LEGEND_LEFT - 12 + begin, middle), (LEGEND_LEFT - 12 + end, middle)];
-            area.draw(&PathElement::new(sample, colour.stroke_width(2))).map_err(told)?;
+            area.draw(&PathElement::new(sample, colour.stroke_width(2))).map_err(drawing_error)?;
             from += dash + gap;
         }
         for line in lines_of(&curve.name) {
             let place = (LEGEND_LEFT + 26, top + 3);
             let name = Text::new(line, place, ("sans-serif", 13).into_font());
-            area.draw(&name).map_err(told)?;
+            area.draw(&name).map_err(drawing_error)?;
             top += LEGEND_LINE.cast_signed();
         }
     }
@@ -226,7 +226,9 @@ fn label(value: f64) -> String {
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn told<E: Error + Send + Sync + 'static>(error: DrawingAreaErrorKind<E>) -> Box<dyn Error> {
+fn drawing_error<E: Error + Send + Sync + 'static>(
+    error: DrawingAreaErrorKind<E>,
+) -> Box<dyn Error> {
     error.to_string().into()
 }
 

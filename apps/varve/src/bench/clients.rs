@@ -66,7 +66,7 @@ struct Client {
 
 /// In a client: says that a load could begin, and waits until all can; whether they can.
 pub(super) fn step() -> Result<bool> {
-    match asked(READY)?.as_str() {
+    match exchange(READY)?.as_str() {
         GO => Ok(true),
         ENOUGH => Ok(false),
         _ => Err(others_ended()),
@@ -91,7 +91,7 @@ fn lost(error: io::Error) -> Failure {
 /// In a client: says that the next load of a search cannot be had, until all say so.
 pub(super) fn give_up() -> Result<()> {
     loop {
-        match asked(NO_ROOM)?.as_str() {
+        match exchange(NO_ROOM)?.as_str() {
             GO => return Ok(()),
             ENOUGH => {}
             _ => return Err(others_ended()),
@@ -101,7 +101,7 @@ pub(super) fn give_up() -> Result<()> {
 
 /// In a client: says what a load of a search measured, and hears with how many jobs of its own it goes on; none when it does not.
 pub(super) fn next_jobs(report: &Report) -> Result<Option<u32>> {
-    let answer = asked(&format!("{TRIED}{}", json(report)?.trim_end()))?;
+    let answer = exchange(&format!("{TRIED}{}", json(report)?.trim_end()))?;
     match answer.strip_prefix(JOBS).map(str::parse) {
         Some(Ok(jobs)) => Ok(Some(jobs)),
         None if answer == ENOUGH => Ok(None),
@@ -114,7 +114,7 @@ fn others_ended() -> Failure {
 }
 
 /// Says something, and waits for what is said to it.
-fn asked(said: &str) -> Result<String> {
+fn exchange(said: &str) -> Result<String> {
     say(said)?;
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line).map_err(lost)?;

@@ -51,7 +51,8 @@ pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, html, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
-    block_work, can_run, known, lives_work, load_of, objects_plans, objects_work, segments, shown,
+    block_work, can_run, describe, known, lives_work, load_of, objects_plans, objects_work,
+    segments,
 };
 pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};

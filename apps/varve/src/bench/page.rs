@@ -24,14 +24,16 @@ type Sweep = (&'static str, &'static str, fn(&Report) -> (f64, f64));
 
 /// Pictures at the top of loads that differ in how much they are: what is asked for, against what comes of it.
 const SWEEPS: [Sweep; 2] = [
-    ("Rate by load", "operations/s", |report| (asked(report), report.both.operations_per_second)),
+    ("Rate by load", "operations/s", |report| {
+        (offered_load(report), report.both.operations_per_second)
+    }),
     ("Mean latency by load", "mean latency, µs", |report| {
-        (asked(report), report.both.latency_us.mean)
+        (offered_load(report), report.both.latency_us.mean)
     }),
 ];
 
 /// How much a load asks for: operations a second, or, as fast as they are answered, operations under way.
-fn asked(report: &Report) -> f64 {
+fn offered_load(report: &Report) -> f64 {
     let (under_way, rate) = report.load.amount();
     if rate > 0.0 { rate } else { f64::from(under_way) }
 }

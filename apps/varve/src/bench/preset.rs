@@ -128,7 +128,7 @@ pub(crate) fn load_of(work: &BlockWork, step: &Step, common: &LoadSpec) -> LoadS
 }
 
 /// For programs, and for people.
-pub(crate) fn shown(preset: &Preset) -> (Value, String) {
+pub(crate) fn describe(preset: &Preset) -> (Value, String) {
     let mut pairs = vec![
         ("preset", preset.id.clone()),
         ("what", preset.what.clone()),

@@ -42,16 +42,16 @@ impl RadosGoal {
     ) -> Result<Self> {
         let options =
             ClusterOptions { config: config.display().to_string(), user: user.to_owned() };
-        let cluster = Cluster::connect(&options).map_err(|error| told(&error))?;
+        let cluster = Cluster::connect(&options).map_err(|error| to_failure(&error))?;
         // A pool that is not there is told before anything begins.
-        cluster.objects(pool).map_err(|error| told(&error))?;
+        cluster.objects(pool).map_err(|error| to_failure(&error))?;
         let prefix = format!("varve-bench-{run}-");
         Ok(Self { cluster, pool: pool.to_owned(), prefix, object_bytes, size_bytes })
     }
 
     /// The objects as a disk, for one thread.
     pub(super) fn open(&self) -> Result<Rc<dyn Disk>> {
-        let objects = self.cluster.objects(&self.pool).map_err(|error| told(&error))?;
+        let objects = self.cluster.objects(&self.pool).map_err(|error| to_failure(&error))?;
         Ok(Rc::new(RadosDisk { objects, goal: self.clone(), name: format!("rados:{}", self.pool) }))
     }
 
@@ -61,7 +61,7 @@ impl RadosGoal {
             .map_err(|error| Failure::new(format!("io_uring: {error}")))?;
         let goal = self.clone();
         event_loop.run(async move {
-            let objects = goal.cluster.objects(&goal.pool).map_err(|error| told(&error))?;
+            let objects = goal.cluster.objects(&goal.pool).map_err(|error| to_failure(&error))?;
             let names = (0..goal.size_bytes / goal.object_bytes as u64).map(|one| goal.object(one));
             let removals = stream::iter(names).map(|name| {
                 let change = Change { write: Some(Write::Remove), ..Change::default() };
@@ -192,7 +192,7 @@ fn spread(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, (squares / count).sqrt()))
 }
 
-fn told(error: &Error) -> Failure {
+fn to_failure(error: &Error) -> Failure {
     Failure::new(error.to_string())
         .hint("--ceph-conf names Ceph's configuration, --ceph-user the user")
 }

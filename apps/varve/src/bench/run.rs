@@ -361,7 +361,7 @@ impl Place {
     async fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
         match self {
             Self::Engine(goal) => goal.open(reactor).await,
-            Self::Disk(target) => target.open(reactor).map_err(|error| told(&error)),
+            Self::Disk(target) => target.open(reactor).map_err(|error| to_failure(&error)),
             Self::Rados(goal) => goal.open(),
         }
     }
@@ -568,7 +568,7 @@ impl Crew {
             let rate = done / began.elapsed().as_secs_f64().max(0.001);
             watch.say(format!("{name}  {rate:.0} operations/s"));
         }
-        failed.map_or(Ok(all), |error| Err(told(&error)))
+        failed.map_or(Ok(all), |error| Err(to_failure(&error)))
     }
 
     fn operations(&self) -> u64 {
@@ -614,8 +614,9 @@ impl Member {
         let opened = event_loop.run(async move {
             let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part).await?;
             let part = whole.part_of_job(number, from_bytes, size_bytes);
-            let part = JobPart { job, ..part.map_err(|error| told(&error))? };
-            let job = Job::new(&reactor, disk, &load, part, watch).map_err(|error| told(&error))?;
+            let part = JobPart { job, ..part.map_err(|error| to_failure(&error))? };
+            let job =
+                Job::new(&reactor, disk, &load, part, watch).map_err(|error| to_failure(&error))?;
             Ok((job, size_bytes))
         });
         let job = match opened {
@@ -656,7 +657,7 @@ async fn open(
     Ok((disk, (from_bytes, size_bytes)))
 }
 
-fn told(error: &Error) -> Failure {
+fn to_failure(error: &Error) -> Failure {
     let what = error.to_string();
     match (error, error.kind()) {
         (Error::Mismatch { .. }, _) => Failure::new(what)

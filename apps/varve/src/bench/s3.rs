@@ -39,7 +39,7 @@ pub(crate) struct S3Settings {
 
 impl S3Settings {
     /// What the command line says; the secret is in a file.
-    pub(crate) fn said(
+    pub(crate) fn from_arguments(
         endpoint: Option<String>,
         access_key: Option<String>,
         secret_file: Option<&Path>,

@@ -112,7 +112,7 @@ impl Saved {
     }
 
     /// The same, in a folder too if one is named; as JSON if that is wanted.
-    pub(crate) fn told(
+    pub(crate) fn save_and_render(
         &self,
         timelines: Timelines,
         save: Option<&Path>,

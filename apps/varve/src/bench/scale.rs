@@ -235,14 +235,15 @@ impl Life<'_> {
     fn used(&self, event_loop: &mut Loop) -> Result<()> {
         let (begin, end) = self.server;
         let uri = format!("{begin}{}{end}", percent_encoded(&self.name()));
-        let target: Target = uri.parse().map_err(|error: varve_tool_bench::Error| told(&error))?;
+        let target: Target =
+            uri.parse().map_err(|error: varve_tool_bench::Error| to_failure(&error))?;
         let (reactor, spec, seen) = (event_loop.handle(), self.spec.clone(), Arc::clone(self.seen));
         let number = self.number;
         event_loop.run(async move {
-            let open = || target.open(&reactor).map_err(|error| told(&error));
+            let open = || target.open(&reactor).map_err(|error| to_failure(&error));
             let disk = timed("map", &seen, open, Instant::now())?;
             let began = Instant::now();
-            let answered = disk.read(0, UNIT).await.map(drop).map_err(|error| told(&error));
+            let answered = disk.read(0, UNIT).await.map(drop).map_err(|error| to_failure(&error));
             timed("wait", &seen, || answered, began)?;
             let began = Instant::now();
             let done = write_and_read(&*disk, &spec, number).await;
@@ -274,11 +275,11 @@ async fn write_and_read(disk: &dyn Disk, spec: &ScaleSpec, number: u32) -> Resul
     let offsets = || stream::iter((0..io_bytes).step_by(block_bytes));
     let writes = offsets().map(|offset| async move {
         let bytes = block(number, offset, block_bytes).freeze();
-        disk.write(offset, bytes, Persist::Cached).await.map_err(|error| told(&error))
+        disk.write(offset, bytes, Persist::Cached).await.map_err(|error| to_failure(&error))
     });
     writes.buffer_unordered(depth).try_collect::<()>().await?;
     let reads = offsets().map(|offset| async move {
-        let found = disk.read(offset, block_bytes).await.map_err(|error| told(&error))?;
+        let found = disk.read(offset, block_bytes).await.map_err(|error| to_failure(&error))?;
         if found[..] == block(number, offset, block_bytes)[..] {
             return Ok(());
         }
@@ -437,7 +438,7 @@ impl ScaleReport {
     }
 }
 
-fn told(error: &impl ToString) -> Failure {
+fn to_failure(error: &impl ToString) -> Failure {
     Failure::new(error.to_string())
 }
 

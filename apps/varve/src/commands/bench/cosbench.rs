@@ -72,7 +72,7 @@ impl Cosbench {
             let _ = writeln!(io::stderr(), "warning: {note}");
         }
         let secret_file = self.secret_file.as_deref();
-        let settings = S3Settings::said(self.endpoint, self.access_key, secret_file)?;
+        let settings = S3Settings::from_arguments(self.endpoint, self.access_key, secret_file)?;
         let data = self.data.spec()?;
         let system = System::now();
         let lines = run_workload(&workload, &settings, &data)?;

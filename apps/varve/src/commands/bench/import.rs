@@ -39,6 +39,6 @@ impl Import {
         let output = output
             .map_err(|error| Failure::misuse(format!("read {}: {error}", self.file.display())))?;
         let saved = Saved::of_fio(&output);
-        saved.told(Timelines::default(), self.save.as_deref(), self.json)
+        saved.save_and_render(Timelines::default(), self.save.as_deref(), self.json)
     }
 }

@@ -35,6 +35,6 @@ impl Merge {
     pub(crate) fn run(self) -> Result<String> {
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
         let saved = Saved::merged(&named(&self.results)?)?;
-        saved.told(Timelines::default(), self.save.as_deref(), self.json)
+        saved.save_and_render(Timelines::default(), self.save.as_deref(), self.json)
     }
 }

@@ -14,8 +14,8 @@ use crate::age::now_unix_ms;
 use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
     ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim,
-    block_work, can_run, flags_said, json, known, lives_work, load_of, milliseconds, objects_plans,
-    objects_work, processes, run, run_clients, run_job_file, segments, shown, size_of,
+    block_work, can_run, describe, flags_said, json, known, lives_work, load_of, milliseconds,
+    objects_plans, objects_work, processes, run, run_clients, run_job_file, segments, size_of,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -174,7 +174,7 @@ impl Run {
             let save = self.save.as_deref();
             save.map_or(Ok(()), Saved::check)?;
             if !self.json {
-                print(&format!("{}\n", shown(preset).1))?;
+                print(&format!("{}\n", describe(preset).1))?;
             }
             let source_s = match preset.metric {
                 Metric::Wall { seconds } => Some(seconds),
@@ -207,14 +207,14 @@ impl Run {
             return Err(Failure::misuse("--at has passed").hint("say --at $(date -d '+1 min' +%s)"));
         }
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
-        let head = preset.as_ref().map(|preset| format!("{}\n", shown(preset).1));
+        let head = preset.as_ref().map(|preset| format!("{}\n", describe(preset).1));
         let head = head.filter(|_| !self.json).unwrap_or_default();
         let clients = self.clients(preset.as_ref(), &plans);
         if clients > 1 {
             let part = ClientPart { number: 0, count: clients };
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
             let (saved, timelines) = run_clients(clients, &plans, global)?;
-            return Ok(head + &saved.told(timelines, self.save.as_deref(), self.json)?);
+            return Ok(head + &saved.save_and_render(timelines, self.save.as_deref(), self.json)?);
         }
         let saved = self.measured(&plans, preset.as_ref(), global)?;
         if self.json { json(&saved) } else { Ok(head + &saved.text()) }
@@ -283,7 +283,7 @@ impl Run {
         if is_interrupted {
             saved.runs.iter_mut().for_each(Report::end_early);
         }
-        saved.told(Timelines::default(), self.save.as_deref(), self.json)
+        saved.save_and_render(Timelines::default(), self.save.as_deref(), self.json)
     }
 
     /// The loads on a target.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::bench::{json, known, shown};
+use crate::bench::{describe, json, known};
 use crate::failure::Result;
 
 /// Show the parameters of a preset, and what in them is assumed
@@ -19,6 +19,6 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn run(self) -> Result<String> {
         let preset = known(&self.preset)?;
-        if self.json { json(&shown(&preset).0) } else { Ok(shown(&preset).1) }
+        if self.json { json(&describe(&preset).0) } else { Ok(describe(&preset).1) }
     }
 }

@@ -32,7 +32,7 @@ struct Handshake<S> {
 impl<S: Read + Write> Handshake<S> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], String> {
         let mut bytes = [0; N];
-        self.stream.read_exact(&mut bytes).map_err(told)?;
+        self.stream.read_exact(&mut bytes).map_err(to_text)?;
         Ok(bytes)
     }
 
@@ -65,7 +65,7 @@ impl<S: Read + Write> Handshake<S> {
             &0u16.to_be_bytes(),
         ]
         .concat();
-        self.stream.write_all(&go).map_err(told)?;
+        self.stream.write_all(&go).map_err(to_text)?;
         self.replies()
     }
 
@@ -80,7 +80,7 @@ impl<S: Read + Write> Handshake<S> {
                 return Err(format!("a reply of {len} bytes is too long"));
             }
             let mut data = vec![0; usize::try_from(len).map_err(|_| "a reply is too long")?];
-            self.stream.read_exact(&mut data).map_err(told)?;
+            self.stream.read_exact(&mut data).map_err(to_text)?;
             match kind {
                 rep::ACK => {
                     return found.ok_or_else(|| "it does not tell the export's size".to_owned());
@@ -108,7 +108,7 @@ fn described(data: &[u8]) -> Option<Export> {
     })
 }
 
-fn told(error: io::Error) -> String {
+fn to_text(error: io::Error) -> String {
     error.to_string()
 }
 
