@@ -7,7 +7,7 @@ use hyper::Method;
 use varve_access_admin::v1::{CreateUser, NewKey};
 use varve_types::ByteCount;
 
-use super::{GivenKey, read_file, shown};
+use super::{GivenKey, read_file, render_key};
 use crate::cli::{self, Format};
 use crate::client::Client;
 use crate::failure::Result;
@@ -68,7 +68,8 @@ impl Create {
             secret_key,
         };
         let answer = client.send::<NewKey>(Method::POST, "/v1/users", &spec)?;
-        Ok(answer
-            .print(self.format.json, |key| format!("created user {}\n{}", key.user, shown(&key))))
+        Ok(answer.print(self.format.json, |key| {
+            format!("created user {}\n{}", key.user, render_key(&key))
+        }))
     }
 }

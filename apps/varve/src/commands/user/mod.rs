@@ -94,7 +94,7 @@ pub(crate) fn read_file_up_to(path: &Path, bytes_max: u64) -> Result<String> {
 }
 
 /// A new key for people.
-fn shown(key: &v1::NewKey) -> String {
+fn render_key(key: &v1::NewKey) -> String {
     let pairs = [("access key", key.access_key.clone()), ("secret key", key.secret_key.clone())];
     format!("{}the secret is shown only now\n", table::labelled(&pairs))
 }

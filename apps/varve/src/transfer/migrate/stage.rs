@@ -239,7 +239,7 @@ pub(super) fn planned(item: Item<'_>) -> Result<Moved> {
     Ok(moved)
 }
 
-fn told(refused: &str, moves: &VolumeMove) -> String {
+fn describe_move(refused: &str, moves: &VolumeMove) -> String {
     let word = match moves.state {
         MoveState::Arriving => "arrives from",
         MoveState::Leaving => return format!("refuses {refused}, on its way to {}", moves.peer),
@@ -256,7 +256,7 @@ pub(super) fn under_way(run: &Run, kind: &dyn Kind) -> Result<Vec<Moved>> {
         let is_kept = |seen: &Seen| seen.moves.as_ref().is_some_and(mark::is_kept);
         for Seen { name, moves, .. } in kind.all(side)?.into_iter().filter(|seen| !is_kept(seen)) {
             let mut said: Vec<String> =
-                moves.iter().map(|moves| told(kind.words().refused, moves)).collect();
+                moves.iter().map(|moves| describe_move(kind.words().refused, moves)).collect();
             said.extend(kind.traces(side, &name)?);
             if said.is_empty() {
                 continue;

@@ -6,7 +6,7 @@ use varve_access_admin::v1::{CreateKey, NewKey};
 
 use crate::cli::Format;
 use crate::client::{Client, user_path};
-use crate::commands::user::{GivenKey, shown};
+use crate::commands::user::{GivenKey, render_key};
 use crate::failure::Result;
 
 /// Create another access key for a user, and print its secret once
@@ -29,7 +29,7 @@ impl Create {
         let path = format!("{}/keys", user_path(&self.user));
         let answer = client.send::<NewKey>(Method::POST, &path, &spec)?;
         Ok(answer.print(self.format.json, |key| {
-            format!("created a key of user {}\n{}", key.user, shown(&key))
+            format!("created a key of user {}\n{}", key.user, render_key(&key))
         }))
     }
 }

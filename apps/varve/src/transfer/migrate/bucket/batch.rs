@@ -51,7 +51,7 @@ enum Change {
 }
 
 /// The same name and order.
-fn wanted(version: &StoredVersion, offset: u64, bytes: u64) -> PartWanted {
+fn part_request(version: &StoredVersion, offset: u64, bytes: u64) -> PartWanted {
     PartWanted { key: version.key.clone(), order: version.order, offset, bytes }
 }
 
@@ -126,7 +126,7 @@ impl<'a> Batch<'a> {
         let parts: Vec<PartWanted> = changes
             .iter()
             .filter_map(|change| match change {
-                Change::Small(version) => Some(wanted(version, 0, small_bytes(version))),
+                Change::Small(version) => Some(part_request(version, 0, small_bytes(version))),
                 _ => None,
             })
             .collect();
@@ -181,7 +181,7 @@ impl<'a> Batch<'a> {
             let (part, bytes) = match next.take() {
                 Some(first) => first,
                 None => {
-                    let parts = vec![wanted(version, offset, PIECE_BYTES)];
+                    let parts = vec![part_request(version, offset, PIECE_BYTES)];
                     let mut read = run.source.read_parts(bucket, parts)?;
                     read.pop().expect("as many came as were asked for")
                 }
