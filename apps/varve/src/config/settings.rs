@@ -280,7 +280,7 @@ impl S3Settings {
 
 impl S3Settings {
     /// Where S3 is wanted: who gives a certificate wants it.
-    pub(crate) fn asked(&self) -> S3Listen {
+    pub(crate) fn effective_listen(&self) -> S3Listen {
         match &self.listen {
             S3Listen::Default if self.certificate.is_some() => {
                 S3Listen::At(ListenAddress::Tcp(S3Listen::DEFAULT))

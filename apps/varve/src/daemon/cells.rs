@@ -124,7 +124,7 @@ impl Cells {
                 Some(Ended { cell, how }) = self.ended.recv() => {
                     how?;
                     self.closes.remove(&cell);
-                    seat.gave(cell);
+                    seat.release(cell);
                 }
             }
         }

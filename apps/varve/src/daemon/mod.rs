@@ -150,7 +150,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
 fn check_ports(settings: &Settings) -> Result<()> {
     let inherits = settings.nbd_listen.is_empty() && std::env::var_os("LISTEN_FDS").is_some();
     let nbd = if inherits { Vec::new() } else { settings.nbd_addresses() };
-    let s3 = match settings.s3.asked() {
+    let s3 = match settings.s3.effective_listen() {
         S3Listen::At(address) => Some(address),
         S3Listen::Default | S3Listen::Off => None, // The default may be taken.
     };

@@ -157,7 +157,7 @@ pub(super) fn take_seat(
     let stands_by = match &first {
         News::StandsBy(_) => true,
         News::Do(_) => false,
-        News::Failed(_) => return seat.heard(first).map(|_| seat),
+        News::Failed(_) => return seat.handle(first).map(|_| seat),
     };
     if stands_by {
         S3::check_key(settings)?;
@@ -175,7 +175,7 @@ impl NodeSeat {
                 Some(first) => first,
                 None => self.news.blocking_recv().ok_or_else(died)?,
             };
-            if let Some(order) = self.heard(news)? {
+            if let Some(order) = self.handle(news)? {
                 return Ok(order);
             }
         }
@@ -192,13 +192,13 @@ impl NodeSeat {
                     news = self.news.recv() => news.ok_or_else(died)?,
                 },
             };
-            if let Some(order) = self.heard(news)? {
+            if let Some(order) = self.handle(news)? {
                 return Ok(order);
             }
         }
     }
 
-    fn heard(&self, news: News) -> Result<Option<Order>> {
+    fn handle(&self, news: News) -> Result<Option<Order>> {
         match news {
             News::StandsBy(owner) => {
                 if self.joining.cells == 1 {
@@ -217,7 +217,7 @@ impl NodeSeat {
     }
 
     /// A cell was closed: the next node may open it.
-    pub(super) fn gave(&self, cell: CellId) {
+    pub(super) fn release(&self, cell: CellId) {
         let _ = self.words.send(Word::Gave(cell)); // One that was given up needs no words.
     }
 

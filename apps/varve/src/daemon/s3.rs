@@ -117,7 +117,7 @@ impl S3 {
     /// Looks whether a node that stands by could serve the objects of the pool once it is its turn: without the key that their users' secrets
     /// are sealed with it could not.
     pub(crate) fn check_key(settings: &Settings) -> Result<()> {
-        let is_wanted = settings.s3.asked() != S3Listen::Off;
+        let is_wanted = settings.s3.effective_listen() != S3Listen::Off;
         if !is_wanted || settings.s3.key_in_pool || settings.data.join(KEY_FILE).exists() {
             return Ok(());
         }

@@ -40,7 +40,7 @@ impl SpaceCount {
             count
         };
         let work = self.last.join(self.reactor.now(), begin);
-        work.told().await
+        work.wait().await
     }
 }
 
@@ -51,7 +51,7 @@ struct Work<T: Clone> {
 }
 
 impl<T: Clone> Work<T> {
-    async fn told(&self) -> T {
+    async fn wait(&self) -> T {
         let (_, outcome) = self.outcome.clone().await;
         self.is_told.set(true);
         outcome
@@ -107,13 +107,13 @@ mod tests {
         let (end, ended) = oneshot::channel();
         let work = async move { (NOW, ended.await.unwrap()) };
         let first = joined.join(NOW, || work.boxed_local().shared());
-        assert_eq!(first.told().now_or_never(), None);
+        assert_eq!(first.wait().now_or_never(), None);
         let second = joined.join(NOW, || unreachable!("one is under way"));
         drop(first); // Who began it gave up.
         end.send(7).unwrap();
-        assert_eq!(second.told().now_or_never(), Some(7));
-        assert_eq!(joined.join(NOW, || done(8)).told().now_or_never(), Some(8));
-        assert_eq!(second.told().now_or_never(), Some(7), "a finished one stays what it is");
+        assert_eq!(second.wait().now_or_never(), Some(7));
+        assert_eq!(joined.join(NOW, || done(8)).wait().now_or_never(), Some(8));
+        assert_eq!(second.wait().now_or_never(), Some(7), "a finished one stays what it is");
     }
 
     #[test]
@@ -127,9 +127,9 @@ mod tests {
         };
         begin(7);
         let next = joined.join(Nanos(NOW.0 + KEPT_NS), || unreachable!("it is recent"));
-        assert_eq!(next.told().now_or_never(), Some(7));
+        assert_eq!(next.wait().now_or_never(), Some(7));
         begin(8);
         let late = joined.join(Nanos(NOW.0 + KEPT_NS + 1), || done(9));
-        assert_eq!(late.told().now_or_never(), Some(9));
+        assert_eq!(late.wait().now_or_never(), Some(9));
     }
 }

@@ -16,11 +16,11 @@ pub(super) async fn list(datasets: &Datasets) -> admin::Result<Vec<Volume>> {
 }
 
 pub(super) async fn show(datasets: &Datasets, name: &str) -> admin::Result<Volume> {
-    shown(datasets, datasets.volume(name).await).await
+    with_outstanding(datasets, datasets.volume(name).await).await
 }
 
 /// A volume with what is kept free for it.
-async fn shown(
+async fn with_outstanding(
     datasets: &Datasets,
     info: varve_dataset::Result<VolumeInfo>,
 ) -> admin::Result<Volume> {
@@ -54,7 +54,7 @@ pub(super) async fn create(datasets: &Datasets, spec: CreateVolume) -> admin::Re
         receiving: None,
         moves: None,
     };
-    shown(datasets, datasets.create_volume(spec).await).await
+    with_outstanding(datasets, datasets.create_volume(spec).await).await
 }
 
 /// Changes the size first: it alone may be refused for what it is.
@@ -97,7 +97,7 @@ pub(super) async fn change(
         changed = Some(datasets.flatten_volume(name).await.map_err(refused)?);
     }
     match changed {
-        Some(info) => shown(datasets, Ok(info)).await,
+        Some(info) => with_outstanding(datasets, Ok(info)).await,
         None => show(datasets, name).await,
     }
 }

@@ -14,7 +14,7 @@ use varve_types::{CellId, ErrorKind};
 
 use super::{CARRIED_MAX, HOLD_MAX, Reception};
 use crate::daemon::links::{
-    Client, ClientStream, Line, NoWay, RETRY_PAUSE, Way, answer, meant, said,
+    Client, ClientStream, Line, NoWay, RETRY_PAUSE, Way, answer, decode_export, encode_export,
 };
 
 /// How long a client may take to be told of its end.
@@ -109,7 +109,7 @@ impl Reception {
         };
         let Agreed { export, negotiated, words, early, session, .. } = agreed;
         let begin = BeginExport {
-            export: said(export),
+            export: encode_export(export),
             structured_reply: negotiated.framing.has_chunks(),
             extended_headers: negotiated.framing == Framing::Extended,
             allocation: negotiated.contexts.allocation,
@@ -285,7 +285,7 @@ impl Handshake<'_> {
                     all.extend(names);
                     is_last.then(|| Reply::Names(Ok(std::mem::take(&mut all))))
                 }
-                ExportReply::Found(found) => Some(Reply::Found(Ok(meant(found)))),
+                ExportReply::Found(found) => Some(Reply::Found(Ok(decode_export(found)))),
                 ExportReply::Refused(kind) if is_list => Some(Reply::Names(Err(kind))),
                 ExportReply::Refused(kind) => Some(Reply::Found(Err(kind))),
             };

@@ -98,7 +98,7 @@ impl Drop for FrontSockets {
 impl S3Socket {
     /// Listens where the settings say. What is wrong with it keeps no volume from being served, and is told in the log.
     pub(crate) fn bind(settings: &Settings) -> Self {
-        let (address, is_asked) = match settings.s3.asked() {
+        let (address, is_asked) = match settings.s3.effective_listen() {
             S3Listen::Off => return Self::Off,
             S3Listen::Default => (S3Listen::DEFAULT, false),
             S3Listen::At(ListenAddress::Tcp(address)) => (address, true),

@@ -31,14 +31,14 @@ pub(crate) fn answer<T: Send + 'static>() -> (Answer<T>, oneshot::Receiver<Resul
 }
 
 /// An export as links say it.
-pub(crate) fn said(found: Found) -> LinkExport {
+pub(crate) fn encode_export(found: Found) -> LinkExport {
     let Found { name, info, since, holder } = found;
     let ExportInfo { size_bytes, block_bytes, read_only, exclusive } = info;
     LinkExport { name, size_bytes, block_bytes, read_only, exclusive, holder, since }
 }
 
 /// An export as NBD means it.
-pub(crate) fn meant(export: LinkExport) -> Found {
+pub(crate) fn decode_export(export: LinkExport) -> Found {
     let LinkExport { name, size_bytes, block_bytes, read_only, exclusive, holder, since } = export;
     let info = ExportInfo { size_bytes, block_bytes, read_only, exclusive };
     Found { name, info, since, holder }
@@ -96,7 +96,7 @@ async fn open(lobby: &Lobby, cell: CellId, request: OpenRequest) -> io::Result<E
     let (answer, told) = answer();
     lobby.here(cell, |fronts| fronts.nbd.look(request, answer)).ok_or_else(|| closed(()))?;
     Ok(match told.await.map_err(closed)? {
-        Ok(found) => ExportReply::Found(said(found)),
+        Ok(found) => ExportReply::Found(encode_export(found)),
         Err(kind) => ExportReply::Refused(kind),
     })
 }
@@ -114,7 +114,7 @@ fn begin(lobby: &Lobby, link: &Link, number: u64, begin: BeginExport) -> io::Res
         (false, false) => Framing::Simple,
     };
     let negotiated = Negotiated { framing, contexts: Contexts { allocation, changes } };
-    let export = meant(export);
+    let export = decode_export(export);
     let usage = Usage::of(negotiated);
     let agreed = Agreed { export, negotiated, usage, words, early: Vec::new(), session: None };
     let is_taken = lobby.here(link.cell, |fronts| {

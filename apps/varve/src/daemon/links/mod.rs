@@ -26,7 +26,7 @@ mod way;
 
 pub(crate) use self::client::{Client, ClientStream};
 pub(crate) use self::door::{AdminClient, Door, Fronts, LinkLimits, S3Client};
-pub(crate) use self::export::{answer, meant, said};
+pub(crate) use self::export::{answer, decode_export, encode_export};
 pub(crate) use self::figures::Watcher;
 pub(crate) use self::key::NodeKey;
 pub(crate) use self::view::{View, Views};

@@ -64,12 +64,12 @@ impl Sum {
             Asking::Told(answer) => return Ok(reply::passed_whole(answer)),
         };
         match self {
-            Self::Status => gathered.told(together::status),
-            Self::Pool => gathered.told(together::pool),
-            Self::Space => gathered.told(together::space),
-            Self::Check => gathered.told(together::check),
-            Self::Volumes(page) => gathered.told(|all| volumes(page, all)),
-            Self::Snapshots(page) => gathered.told(|all| snapshots(page, all)),
+            Self::Status => gathered.merge(together::status),
+            Self::Pool => gathered.merge(together::pool),
+            Self::Space => gathered.merge(together::space),
+            Self::Check => gathered.merge(together::check),
+            Self::Volumes(page) => gathered.merge(|all| volumes(page, all)),
+            Self::Snapshots(page) => gathered.merge(|all| snapshots(page, all)),
             Self::Metrics => {
                 let text = |bytes: &Bytes| Some(String::from_utf8_lossy(bytes).into_owned());
                 let Gathered { status, cells, missing } = gathered.parsed(text)?;
@@ -167,7 +167,7 @@ impl Gathered<Bytes> {
         Ok(Gathered { status, cells: parsed, missing })
     }
 
-    fn told<T: DeserializeOwned, U: Serialize>(
+    fn merge<T: DeserializeOwned, U: Serialize>(
         self,
         together: impl FnOnce(Gathered<T>) -> U,
     ) -> Result<Reply> {
