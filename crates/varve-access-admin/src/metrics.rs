@@ -133,7 +133,7 @@ pub(crate) fn render(metrics: &[Metric], with_old_names: bool) -> String {
         for sample in &metric.samples {
             text.push_str(metric.name);
             push_labels(&mut text, &sample.labels);
-            let _ = writeln!(text, " {}", shown(metric.name, sample.value));
+            let _ = writeln!(text, " {}", format_value(metric.name, sample.value));
         }
         metric.histograms.iter().for_each(|histogram| push_histogram(&mut text, metric, histogram));
     }
@@ -141,7 +141,7 @@ pub(crate) fn render(metrics: &[Metric], with_old_names: bool) -> String {
 }
 
 /// A value, converted to the unit in the metric's name.
-fn shown(name: &str, value: u64) -> String {
+fn format_value(name: &str, value: u64) -> String {
     if name.ends_with("_seconds") || name.ends_with("_seconds_total") {
         (value as f64 / 1e6).to_string()
     } else {
@@ -162,11 +162,11 @@ fn push_histogram(text: &mut String, metric: &Metric, histogram: &Histogram) {
     };
     for (bound, count) in &histogram.counts {
         all += count;
-        push("bucket", Some(shown(name, *bound)), all.to_string());
+        push("bucket", Some(format_value(name, *bound)), all.to_string());
     }
     all += histogram.above;
     push("bucket", Some("+Inf".to_owned()), all.to_string());
-    push("sum", None, shown(name, histogram.sum));
+    push("sum", None, format_value(name, histogram.sum));
     push("count", None, all.to_string());
 }
 

@@ -81,7 +81,7 @@ pub(super) struct VersionsQuery {
 }
 
 impl VersionsQuery {
-    fn wanted(self) -> Result<VersionsWanted> {
+    fn validate(self) -> Result<VersionsWanted> {
         let Self { key, after_key, after_order, limit } = self;
         let limit = checked_limit(limit)?;
         let after = match (&key, after_key, after_order) {
@@ -106,7 +106,7 @@ pub(super) async fn versions(
 ) -> Result<Json<VersionPage>> {
     let name = name_in(name)?;
     let query = query_in(query)?;
-    let wanted = query.wanted()?;
+    let wanted = query.validate()?;
     api.within_limit(api.backend.objects()?.versions(name, wanted)).await.map(Json)
 }
 
