@@ -62,7 +62,11 @@ impl Digests {
             let is_digest = !text.is_empty() && *text != "UNSIGNED-PAYLOAD";
             is_digest && (is_document || !is_signed) && !is_in_chunks(headers)
         });
-        let sum = if content == Content::Document { sums::wanted(headers, None)? } else { None };
+        let sum = if content == Content::Document {
+            sums::resolve_checksum(headers, None)?
+        } else {
+            None
+        };
         let sum = sum.filter(|sum| sum.value.is_some());
         let sha256 = sha256.map(str::to_owned);
         let (refused, broken) = (Arc::default(), Arc::default());

@@ -124,7 +124,7 @@ macro_rules! customer {
 /// Tells an answer how an object is encrypted.
 macro_rules! show_sse {
     ($encryption:expr, $to:expr) => {{
-        let shown = crate::given::shown($encryption);
+        let shown = crate::given::describe_encryption($encryption);
         $to.server_side_encryption =
             shown.algorithm.map(s3s::dto::ServerSideEncryption::from_static);
         $to.ssekms_key_id = shown.key_id;
@@ -143,7 +143,7 @@ pub(crate) struct Shown {
     pub(crate) customer_md5: Option<String>,
 }
 
-pub(crate) fn shown(encryption: Option<&Encryption>) -> Shown {
+pub(crate) fn describe_encryption(encryption: Option<&Encryption>) -> Shown {
     match encryption.map(|encryption| &encryption.holder) {
         None => Shown::default(),
         Some(KeyHolder::Gateway) => {

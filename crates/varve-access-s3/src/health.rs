@@ -26,7 +26,7 @@ enum Asked {
 }
 
 /// The bucket that the path would name, and what is asked for. MinIO's clients have paths of their own.
-fn asked<B>(request: &Request<B>) -> Option<(&'static str, Asked)> {
+fn parse_path<B>(request: &Request<B>) -> Option<(&'static str, Asked)> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
@@ -49,7 +49,7 @@ fn accepts_html<B>(request: &Request<B>) -> bool {
 
 /// The answer, if it is none of S3.
 pub(crate) async fn answer<B>(inner: &Inner, request: &Request<B>) -> Option<Response<Body>> {
-    let (bucket, asked) = asked(request)?;
+    let (bucket, asked) = parse_path(request)?;
     if asked == Asked::Page {
         return Some(plain(StatusCode::OK, PAGE));
     }

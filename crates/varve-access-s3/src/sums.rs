@@ -147,7 +147,7 @@ fn kind_of_header(name: &str) -> Option<ChecksumKind> {
 }
 
 /// The checksum in the headers of a request, as it is written there.
-pub(crate) fn given(headers: &HeaderMap) -> S3Result<Option<(ChecksumKind, String)>> {
+pub(crate) fn parse_checksum(headers: &HeaderMap) -> S3Result<Option<(ChecksumKind, String)>> {
     let mut found = None;
     for (header, value) in headers {
         let Some(rest) = header.as_str().strip_prefix(PREFIX) else { continue };
@@ -196,7 +196,7 @@ fn announced(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>> {
 }
 
 /// What a request wants, by its headers; `field` is the algorithm that it names.
-pub(crate) fn wanted(
+pub(crate) fn resolve_checksum(
     headers: &HeaderMap,
     field: Option<&ChecksumAlgorithm>,
 ) -> S3Result<Option<Wanted>> {
@@ -204,7 +204,7 @@ pub(crate) fn wanted(
     let of_tools = headers.get("x-amz-sdk-checksum-algorithm").and_then(|name| name.to_str().ok());
     let named = of_tools.or(field.map(ChecksumAlgorithm::as_str));
     let algorithm = named.map(kind_of).transpose()?;
-    let wanted = match (given(headers)?, announced(headers)?) {
+    let wanted = match (parse_checksum(headers)?, announced(headers)?) {
         (Some(_), Some(_)) => return Err(several()),
         (Some((kind, value)), None) => Wanted { kind, value: Some(decode(kind, &value)?) },
         (None, Some(kind)) => Wanted { kind, value: None },
@@ -497,7 +497,7 @@ mod tests {
             let pairs = pairs.iter().map(|(name, value)| {
                 (HeaderName::from_static(name), HeaderValue::from_static(value))
             });
-            wanted(&pairs.collect(), None)
+            resolve_checksum(&pairs.collect(), None)
         };
         let (crc32, sha1) = ("x-amz-checksum-crc32", "x-amz-checksum-sha1");
         let (tools, trailer) = ("x-amz-sdk-checksum-algorithm", "x-amz-trailer");

@@ -65,7 +65,7 @@ pub(crate) fn at_least_0(asked: Option<i32>, name: &str) -> S3Result<Option<i32>
 }
 
 /// An empty delimiter is none.
-pub(crate) fn given(text: Option<String>) -> Option<String> {
+pub(crate) fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
@@ -173,7 +173,7 @@ pub(crate) async fn list_objects(
     check_version(&origin)?;
     let names = Names::of(input.encoding_type.as_ref())?;
     let max = limit(input.max_keys, "max-keys")?;
-    let delimiter = given(input.delimiter);
+    let delimiter = non_empty(input.delimiter);
     check_unordered(&origin, delimiter.as_deref())?;
     let marker = input.marker.unwrap_or_default();
     let query = ListQuery {
@@ -212,7 +212,7 @@ pub(crate) async fn list_objects_v2(
     let view = inner.view(&input.bucket).await?;
     let names = Names::of(input.encoding_type.as_ref())?;
     let max = limit(input.max_keys, "max-keys")?;
-    let delimiter = given(input.delimiter);
+    let delimiter = non_empty(input.delimiter);
     check_unordered(&origin, delimiter.as_deref())?;
     let token = input
         .continuation_token
@@ -220,7 +220,7 @@ pub(crate) async fn list_objects_v2(
         .filter(|token| !token.is_empty())
         .map(key_of_token)
         .transpose()?;
-    let after = token.or(given(input.start_after.clone()));
+    let after = token.or(non_empty(input.start_after.clone()));
     let query = ListQuery {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: delimiter.clone().unwrap_or_default(),
@@ -272,15 +272,15 @@ pub(crate) async fn list_object_versions(
         return Err(invalid_argument(text, "maxKeys", &asked.to_string()));
     }
     let max = limit(input.max_keys, "max-keys")?;
-    let delimiter = given(input.delimiter);
+    let delimiter = non_empty(input.delimiter);
     let query = ListQuery {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: delimiter.clone().unwrap_or_default(),
         after: version_marker(
             inner,
             &view,
-            given(input.key_marker.clone()),
-            given(input.version_id_marker.clone()),
+            non_empty(input.key_marker.clone()),
+            non_empty(input.version_id_marker.clone()),
         )
         .await?,
         limit: usize::try_from(max).unwrap_or(0),

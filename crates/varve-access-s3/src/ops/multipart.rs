@@ -14,7 +14,7 @@ use varve_object::{
     Upload, UploadId, Version,
 };
 
-use super::list::{Names, at_least_0, given as some, limit};
+use super::list::{Names, at_least_0, limit, non_empty as some};
 use super::put::{NewObject, check_key, check_quota, place, store};
 use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id, signed};
 use crate::acl::owner;
@@ -194,7 +194,7 @@ pub(crate) async fn upload_part(
             .await?;
     let len = declared_len(input.content_length)?;
     check_quota(inner, &view, len).await?;
-    let wanted = sums::wanted(origin.headers(), input.checksum_algorithm.as_ref())?;
+    let wanted = sums::resolve_checksum(origin.headers(), input.checksum_algorithm.as_ref())?;
     let asked = wanted.as_ref().map(|wanted| wanted.kind);
     let begun = target.sum.filter(|begun| match asked {
         Some(asked) => asked != *begun,
@@ -252,7 +252,7 @@ async fn completed_upload(
     origin: &Origin,
     input: &CompleteMultipartUploadInput,
 ) -> S3Result<CompleteMultipartUploadOutput> {
-    let declared = sums::given(origin.headers())?;
+    let declared = sums::parse_checksum(origin.headers())?;
     let (upload, mut attributes) = upload(inner, view, &input.key, &input.upload_id).await?;
     let named = input
         .multipart_upload
@@ -317,7 +317,7 @@ fn output(
     version: &Version,
 ) -> CompleteMultipartUploadOutput {
     let fields = sums::fields(attributes.checksum.as_ref(), attributes.parts.len());
-    let shown = crate::given::shown(attributes.encryption.as_ref());
+    let shown = crate::given::describe_encryption(attributes.encryption.as_ref());
     let mut output = CompleteMultipartUploadOutput {
         bucket: Some(input.bucket.clone()),
         key: Some(input.key.clone()),

@@ -54,7 +54,7 @@ pub(crate) async fn put(
     let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
     check_early(inner, &view, &input.key, &conditions).await?;
     // Without any, one is kept all the same, as by Amazon.
-    let sum = sums::wanted(origin.headers(), input.checksum_algorithm.as_ref())?
+    let sum = sums::resolve_checksum(origin.headers(), input.checksum_algorithm.as_ref())?
         .unwrap_or(Wanted { kind: ChecksumKind::Crc64Nvme, value: None });
     let kind = sum.kind;
     let intake = Intake {
