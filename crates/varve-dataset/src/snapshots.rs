@@ -69,14 +69,14 @@ impl Datasets {
         let reserved = self.ready_for_cuts(names.len() as u64);
         let looked_up = async {
             let held = self.hold_all(names.iter().map(|name| &name.volume)).await?;
-            let wanted = names.iter().map(|name| self.wanted(name.clone()));
+            let wanted = names.iter().map(|name| self.plan_snapshot(name.clone()));
             Ok((held, try_join_all(wanted).await?))
         };
         let (first, (held, wanted)) = try_join(reserved, looked_up).await?;
         self.take(held, first, wanted).await
     }
 
-    async fn wanted(&self, name: SnapshotName) -> Result<Wanted> {
+    async fn plan_snapshot(&self, name: SnapshotName) -> Result<Wanted> {
         let there = find_snapshot(&self.dispatch, &name);
         let (volume, there) = try_join(self.record(&name.volume), there).await?;
         if there.is_some() {
