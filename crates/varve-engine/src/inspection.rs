@@ -72,7 +72,7 @@ impl Shard {
                 step
             };
             for item in items {
-                if visit(shown(item)).is_break() {
+                if visit(to_map_item(item)).is_break() {
                     return Ok(());
                 }
             }
@@ -172,7 +172,7 @@ pub enum StoredKey<'a> {
     Unknown(&'a [u8]),
 }
 
-fn shown(item: WalkItem) -> MapItem {
+fn to_map_item(item: WalkItem) -> MapItem {
     match item {
         WalkItem::Data { block, slot } => {
             MapItem::Data { block, home: slot.shard(), chunk: slot.id() }
