@@ -621,7 +621,7 @@ impl Shard {
             let dead = self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
             self.fold_freed(dead).await?;
         }
-        self.space.borrow_mut().told(told);
+        self.space.borrow_mut().confirm_folds(told);
         self.leave_victims(&emptied);
         if let Some(copy) = copy {
             copy.await;

@@ -404,7 +404,7 @@ impl Space {
         self.settle(number);
     }
 
-    /// Keeps a segment, emptied or not, from being reused before the fold is told, by [`Self::told`] or a checkpoint (S6).
+    /// Keeps a segment, emptied or not, from being reused before the fold is told, by [`Self::confirm_folds`] or a checkpoint (S6).
     pub fn keep(&mut self, number: SegmentNumber, fold: u64) {
         let usage = self.get_mut(number);
         usage.kept = usage.kept.max(fold);
@@ -412,7 +412,7 @@ impl Space {
     }
 
     /// Folds up to this one are told durably.
-    pub fn told(&mut self, fold: u64) {
+    pub fn confirm_folds(&mut self, fold: u64) {
         for number in std::mem::take(&mut self.untold) {
             let usage = self.get_mut(number);
             if usage.kept > fold {
@@ -621,9 +621,9 @@ mod tests {
         space.keep(NUMBER, 5);
         space.sub_live(ID, 4096);
         assert_eq!(space.get(NUMBER).map(|usage| usage.state), Some(SegmentState::Held));
-        space.told(4);
+        space.confirm_folds(4);
         assert!(space.take_freed().is_empty());
-        space.told(5);
+        space.confirm_folds(5);
         assert_eq!(space.take_freed(), [ID]);
     }
 
@@ -633,7 +633,7 @@ mod tests {
         space.keep(NUMBER, u64::MAX);
         space.keep(NUMBER, 5);
         space.sub_live(ID, 4096);
-        space.told(5);
+        space.confirm_folds(5);
         assert!(space.take_freed().is_empty());
         assert!(space.pin(ID));
         let covered = space.begin_checkpoint();
@@ -647,7 +647,7 @@ mod tests {
     fn what_is_told_before_it_is_empty_is_free_at_once() {
         let mut space = space();
         space.keep(NUMBER, 5);
-        space.told(5);
+        space.confirm_folds(5);
         space.sub_live(ID, 4096);
         assert_eq!(space.take_freed(), [ID]);
     }
@@ -682,7 +682,7 @@ mod tests {
     fn what_the_media_are_discarding_is_still_the_shards() {
         let mut space = space();
         space.keep(NUMBER, 5);
-        space.told(5);
+        space.confirm_folds(5);
         space.sub_live(ID, 4096);
         let [freed] = space.take_freed()[..] else { panic!("one is freed") };
         assert_eq!((space.stats().segments, space.stats().free), (8, 7));
