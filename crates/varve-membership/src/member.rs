@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  outside ──joins──▶ stands by ──is named──▶ owner ──leave(), once it has closed all of its cells──▶ left
-//!                        │  ▲                    │ gave() the last of its cells
+//!                        │  ▲                    │ release() the last of its cells
 //!                        │  └────────────────────┤
 //!                        └──others took it out──▶ given up
 //! ```
@@ -169,7 +169,7 @@ impl Member {
     }
 
     /// It has closed a cell that it served, for who is next.
-    pub fn gave(&mut self, cell: CellId) {
+    pub fn release(&mut self, cell: CellId) {
         self.given.insert(cell);
     }
 
@@ -185,7 +185,7 @@ impl Member {
     ///
     /// # Errors
     /// When it is not the table that is to be there: then nothing is taken in.
-    pub fn saw(&mut self, found: Option<Table>, now_ns: u64) -> Result<()> {
+    pub fn observe(&mut self, found: Option<Table>, now_ns: u64) -> Result<()> {
         self.check(found.as_ref())?;
         let last_ns = self.read_ns.replace(now_ns).unwrap_or(now_ns);
         let is_regular = now_ns.saturating_sub(last_ns) <= GAP_NS;
@@ -338,12 +338,12 @@ mod tests {
         for beat in 0..10 {
             table.beat(&earlier, 1).expect("there is room");
             table.version += 1;
-            member.saw(Some(table.clone()), beat * BEAT_NS).expect("it is a later table");
+            member.observe(Some(table.clone()), beat * BEAT_NS).expect("it is a later table");
             assert!(member.waits_for_earlier());
             assert_eq!((member.proposal(), member.standing()), (Ok(None), Standing::Outside)); // M1
         }
         for beat in 10..16 {
-            member.saw(Some(table.clone()), beat * BEAT_NS).expect("the same table");
+            member.observe(Some(table.clone()), beat * BEAT_NS).expect("the same table");
         }
         let wanted = member.proposal().expect("there is room").expect("it joins");
         assert_eq!(wanted.owner(CellId::FIRST), Some(member.id()));
@@ -351,14 +351,14 @@ mod tests {
         let read = Table::decode(&wanted.encode());
         assert_eq!(read, Ok(wanted));
         let empty = Table { version: table.version, ..Table::new(PoolId([7; 16])) };
-        member.saw(Some(empty), 16 * BEAT_NS).unwrap();
+        member.observe(Some(empty), 16 * BEAT_NS).unwrap();
         assert!(!member.waits_for_earlier(), "the last one has left");
     }
 
     #[test]
     fn who_was_taken_out_does_not_come_back() {
         let mut member = member(1);
-        member.saw(None, 0).expect("there was no table");
+        member.observe(None, 0).expect("there was no table");
         let table = member.proposal().expect("there is room").expect("it wants to join");
         member.accepted(table.clone());
         assert_eq!(member.standing(), Standing::Owner);
@@ -367,7 +367,7 @@ mod tests {
         without.version += 1;
         let again = Table { version: without.version + 1, ..table };
         for later in [without, again] {
-            member.saw(Some(later), 1).expect("it is a later table");
+            member.observe(Some(later), 1).expect("it is a later table");
             assert_eq!(member.standing(), Standing::GivenUp); // B3
             assert_eq!(member.proposal(), Ok(None));
         }
@@ -380,7 +380,7 @@ mod tests {
     /// A node that saw an empty table of version 4, and wants to join.
     fn joining() -> (Member, Table) {
         let mut member = member(1);
-        member.saw(empty(4), 0).expect("it is the first one");
+        member.observe(empty(4), 0).expect("it is the first one");
         let wanted = member.proposal().expect("there is room").expect("it wants to join");
         (member, wanted)
     }
@@ -388,10 +388,10 @@ mod tests {
     #[test]
     fn who_may_have_been_in_without_hearing_of_it_does_not_come_back() {
         let (mut member, _) = joining();
-        member.saw(empty(5), 1).expect("another node was faster");
+        member.observe(empty(5), 1).expect("another node was faster");
         assert_eq!(member.standing(), Standing::Outside);
         assert!(member.proposal().expect("there is room").is_some());
-        member.saw(empty(7), 2).expect("it was in the sixth one, or was not");
+        member.observe(empty(7), 2).expect("it was in the sixth one, or was not");
         assert_eq!(member.standing(), Standing::GivenUp); // B3
     }
 
@@ -399,14 +399,14 @@ mod tests {
     fn who_was_refused_tries_again_as_the_same_node() {
         let (mut member, _) = joining();
         member.refused();
-        member.saw(empty(9), 1).expect("others were faster");
+        member.observe(empty(9), 1).expect("others were faster");
         assert_eq!(member.standing(), Standing::Outside);
         // Nothing is heard of this attempt, and the next one is refused: because of the first, perhaps.
         assert!(member.proposal().expect("there is room").is_some());
-        member.saw(empty(9), 2).expect("the same table");
+        member.observe(empty(9), 2).expect("the same table");
         assert!(member.proposal().expect("there is room").is_some());
         member.refused();
-        member.saw(empty(11), 3).expect("it was in the tenth one, or was not");
+        member.observe(empty(11), 3).expect("it was in the tenth one, or was not");
         assert_eq!(member.standing(), Standing::GivenUp); // B3
     }
 
@@ -416,7 +416,7 @@ mod tests {
         let (mut member, wanted) = joining();
         member.leave();
         assert_eq!(member.standing(), Standing::Outside); // B5
-        member.saw(Some(wanted), 1).expect("it was stored");
+        member.observe(Some(wanted), 1).expect("it was stored");
         assert!(member.serves().next().is_none(), "it wants to leave");
         let without = member.proposal().expect("there is room").expect("it is in the table");
         assert!(without.nodes.is_empty());
@@ -426,13 +426,13 @@ mod tests {
         for found in [empty(5), empty(6)] {
             let (mut member, _) = joining();
             member.leave();
-            member.saw(found, 1).expect("it is a later table");
+            member.observe(found, 1).expect("it is a later table");
             assert_eq!(member.standing(), Standing::Left);
         }
         // It is not yet: it sees to it that what is on its way comes too late.
         let (mut member, _) = joining();
         member.leave();
-        member.saw(empty(4), 1).expect("the same table");
+        member.observe(empty(4), 1).expect("the same table");
         assert_eq!(member.standing(), Standing::Outside); // B5
         let raised = member.proposal().expect("there is room").expect("it raises the version");
         assert_eq!((raised.version, raised.nodes.len()), (5, 0));
@@ -455,24 +455,24 @@ mod tests {
         let pool = PoolId([7; 16]);
         let joining = Joining { pool, cells: 2, room: 2, balances: false };
         let mut member = Member::new(node(1), joining).expect("the place is short");
-        member.saw(None, 0).expect("there was no table");
+        member.observe(None, 0).expect("there was no table");
         let mut table = member.proposal().expect("there is room").expect("it wants to join");
         table.beat(&node(2), 2).expect("there is room");
         table.cells[0].next = Some(NodeId(2));
         member.accepted(table.clone());
         assert!(member.serves().eq([CellId(0), CellId(1)]) && member.moves().eq([CellId(0)]));
-        member.gave(CellId(0));
+        member.release(CellId(0));
         assert!(member.serves().eq([CellId(1)]) && member.moves().next().is_none());
         let given = member.proposal().expect("there is room").expect("it beats");
         assert_eq!(given.owner(CellId(0)), Some(NodeId(2)));
         // The answer is lost: by the table as it was, the word counts still (B4).
-        member.saw(Some(table), 1).expect("the same table");
+        member.observe(Some(table), 1).expect("the same table");
         assert!(member.serves().eq([CellId(1)]));
-        member.saw(Some(given.clone()), 2).expect("it was replaced all the same");
+        member.observe(Some(given.clone()), 2).expect("it was replaced all the same");
         let mut back = given;
         back.version += 1;
         back.remove(NodeId(2));
-        member.saw(Some(back), 3).expect("it is a later table");
+        member.observe(Some(back), 3).expect("it is a later table");
         assert!(member.serves().eq([CellId(0), CellId(1)]));
     }
 
@@ -480,15 +480,15 @@ mod tests {
     fn a_cell_that_goes_to_nobody_else_is_served_again() {
         let pool = PoolId([7; 16]);
         let mut member = member(1);
-        member.saw(None, 0).expect("there was no table");
+        member.observe(None, 0).expect("there was no table");
         let mut table = member.proposal().expect("there is room").expect("it wants to join");
         table.beat(&node(2), 1).expect("there is room");
         table.cells[0].next = Some(NodeId(2));
         member.accepted(table.clone());
-        member.gave(CellId::FIRST);
+        member.release(CellId::FIRST);
         table.version += 1;
         table.remove(NodeId(2));
-        member.saw(Some(table), 1).expect("who was next is gone");
+        member.observe(Some(table), 1).expect("who was next is gone");
         let table = member.proposal().expect("there is room").expect("it beats");
         assert_eq!((table.pool, table.owner(CellId::FIRST)), (pool, Some(NodeId(1))));
         assert!(member.serves().next().is_none(), "it is closed until the table says so");
@@ -501,15 +501,15 @@ mod tests {
         let mut member = member(1);
         let mut table = Table::new(PoolId([7; 16]));
         table.version = 4;
-        member.saw(Some(table.clone()), 0).expect("it is the first one");
+        member.observe(Some(table.clone()), 0).expect("it is the first one");
         let older = Table { version: 3, ..table.clone() };
-        assert_eq!(member.saw(Some(older), 1), Err(Error::WentBack { known: 4, found: 3 }));
-        assert_eq!(member.saw(None, 1), Err(Error::WentBack { known: 4, found: 0 }));
+        assert_eq!(member.observe(Some(older), 1), Err(Error::WentBack { known: 4, found: 3 }));
+        assert_eq!(member.observe(None, 1), Err(Error::WentBack { known: 4, found: 0 }));
         let pool = PoolId([8; 16]);
         let other = Table { version: 5, pool, ..table };
-        assert_eq!(member.saw(Some(other), 1), Err(Error::OfAnother { pool }));
+        assert_eq!(member.observe(Some(other), 1), Err(Error::OfAnother { pool }));
         let several = Table { version: 5, ..Table::of_cells(PoolId([7; 16]), 3) };
-        let refused = member.saw(Some(several), 1);
+        let refused = member.observe(Some(several), 1);
         assert_eq!(refused, Err(Error::OtherCells { found: 3, known: 1 }));
     }
 
@@ -520,7 +520,7 @@ mod tests {
         table.beat(&other, 1).expect("there is room");
         let mut is_out_after = |reads: &[u64]| {
             for now in reads {
-                member.saw(Some(table.clone()), now * BEAT_NS).expect("the same table");
+                member.observe(Some(table.clone()), now * BEAT_NS).expect("the same table");
             }
             let wanted = member.proposal().expect("there is room").expect("it wants to join");
             wanted.node(other.id).is_none()

@@ -192,7 +192,7 @@ impl World {
             }
             Event::Answer(found) => {
                 let member = &mut self.nodes[node].member;
-                member.saw(found, now).unwrap();
+                member.observe(found, now).unwrap();
                 if member.standing() == Standing::Left {
                     return self.check_left(node);
                 }
@@ -223,7 +223,7 @@ impl World {
                 let simulated = &mut self.nodes[node];
                 simulated.closing.remove(&cell);
                 if simulated.open.remove(&cell) {
-                    simulated.member.gave(cell);
+                    simulated.member.release(cell);
                 }
             }
             _ => unreachable!("an event of the store"),

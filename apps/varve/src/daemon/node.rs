@@ -403,7 +403,7 @@ impl Beats {
                 match word {
                     Word::Leave => self.member.leave(),
                     Word::Gave(cell) => {
-                        self.member.gave(cell);
+                        self.member.release(cell);
                         self.serving.remove(&cell);
                         self.closing.remove(&cell);
                     }
@@ -460,7 +460,7 @@ impl Beats {
 
     async fn beat(&mut self) -> varve_membership::Result<bool> {
         let found = self.store.read().await?;
-        self.member.saw(found, self.reactor.boot_time().0)?;
+        self.member.observe(found, self.reactor.boot_time().0)?;
         let Some(table) = self.member.proposal()? else { return Ok(true) };
         let was_stored = self.store.replace(table.clone()).await?;
         if was_stored {
