@@ -48,7 +48,7 @@ impl Shelf {
         check_key(key)?;
         let _lock = self.locks.lock(key).await; // S3: nobody frees its attributes.
         let record = self.upload_record(key, upload).await?;
-        self.told(key, upload, &record).await
+        self.load_upload(key, upload, &record).await
     }
 
     /// Writes a part, in place of the one of that number if there is one. Durable on return.
@@ -205,7 +205,7 @@ impl Shelf {
         }
     }
 
-    async fn told(&self, key: &str, id: UploadId, record: &Record) -> Result<Upload> {
+    async fn load_upload(&self, key: &str, id: UploadId, record: &Record) -> Result<Upload> {
         Ok(Upload {
             key: key.to_owned(),
             id,
