@@ -241,7 +241,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The same, where any are asked for.
-    fn asked(self) -> Option<Bytes> {
+    fn requested_capacity(self) -> Option<Bytes> {
         Some(self.held()).filter(|held| *held > Bytes::ZERO)
     }
 
@@ -575,7 +575,9 @@ impl<'a> Parts<'a> {
         Some(Power {
             total_watts: total,
             watts_per_usable_tb: energy::watts_per_tb(total, usable),
-            watts_per_asked_tb: self.asked().map(|asked| energy::watts_per_tb(total, asked)),
+            watts_per_asked_tb: self
+                .requested_capacity()
+                .map(|asked| energy::watts_per_tb(total, asked)),
             joules_per_gb_read: read.map(EnergyPerByte::joules_per_gb),
             joules_per_gb_written: written.map(EnergyPerByte::joules_per_gb),
             job_joules: written.map(|energy| (energy * self.demand.job_bytes).base()),
@@ -620,14 +622,14 @@ impl<'a> Parts<'a> {
         Ok(Some(Price {
             ownership: running.ownership(purchase),
             per_usable_tb: cost::per_tb(purchase, usable),
-            per_asked_tb: self.asked().map(|asked| cost::per_tb(purchase, asked)),
+            per_asked_tb: self.requested_capacity().map(|asked| cost::per_tb(purchase, asked)),
             per_operation,
         }))
     }
 
     fn rebuilds(self, nodes: u64, filled: Share) -> Rebuilds {
         let links = Links { nodes: 1, ports: self.node().ports, speed: self.node().speed };
-        let filled = if self.asked().is_some() { filled } else { self.policy.fill };
+        let filled = if self.requested_capacity().is_some() { filled } else { self.policy.fill };
         let rebuilder = Rebuilder {
             nodes,
             drives: self.equipped.drives,

@@ -211,7 +211,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::search`]; [`Error::Range`] for no nodes.
-    pub fn given(catalogue: &Catalogue, given: &Given, policy: &Policy) -> Result<Layout> {
+    pub fn evaluate(catalogue: &Catalogue, given: &Given, policy: &Policy) -> Result<Layout> {
         policy.check()?;
         let demand = Demand::default();
         let (node, drive, journal) = entries(catalogue, &given.node)?;

@@ -74,7 +74,7 @@ impl Supply {
         // Of each rate that is asked for, whether it was measured within the bound on latency.
         let mut within = Vec::new();
         for reads in [true, false] {
-            let (operations_asked, stream_asked) = asked(demand, reads);
+            let (operations_asked, stream_asked) = demand_of_kind(demand, reads);
             let held = |row: Option<&Row<'_>>| {
                 let measured = row.and_then(|row| row.within(demand));
                 measured.or_else(|| known_of_seeks(node, demand, reads))
@@ -176,7 +176,7 @@ fn timely<'a, 'b, R: Copy>(rates: Vec<(R, &'a Row<'b>)>, demand: &Demand) -> Vec
 }
 
 /// Operations and streams of one kind that are asked for.
-fn asked(demand: &Demand, reads: bool) -> (OpRate, ByteRate) {
+fn demand_of_kind(demand: &Demand, reads: bool) -> (OpRate, ByteRate) {
     let operations = demand.operations();
     match reads {
         true => (operations.reads, demand.read_stream()),

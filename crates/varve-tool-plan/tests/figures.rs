@@ -52,7 +52,7 @@ fn no_more_is_reached_than_the_network_carries() {
         protection,
     };
     let layout = |nodes, protection, drives| {
-        Plan::given(&catalogue, &given(nodes, protection, drives), &Policy::default()).unwrap()
+        Plan::evaluate(&catalogue, &given(nodes, protection, drives), &Policy::default()).unwrap()
     };
     // 10 × 2 × 100 Gbit/s are 250 GB/s, and the drives read 1,560.
     let copies = layout(10, Protection::Copies(3), 24);
@@ -161,7 +161,7 @@ fn a_loss_is_rebuilt_by_one_model() {
         let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
         let given = Given { node, nodes, drives: None, protection };
         let catalogue = Catalogue::built_in();
-        let layout = Plan::given(&catalogue, &given, &Policy::default()).unwrap();
+        let layout = Plan::evaluate(&catalogue, &given, &Policy::default()).unwrap();
         report::of_layout(&layout, &CostBasis::of(&catalogue.prices)).text()
     };
     let six = text(6, "4+2");

@@ -311,7 +311,7 @@ fn fewer_nodes_than_parts_of_the_data_are_a_risk() {
         let policy = Policy { failure_domain, ..Policy::default() };
         let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
         let given = Given { node, nodes, drives: None, protection };
-        Plan::given(&Catalogue::built_in(), &given, &policy).unwrap().risks
+        Plan::evaluate(&Catalogue::built_in(), &given, &policy).unwrap().risks
     };
     let (nodes, drives) = (FailureDomain::Node, FailureDomain::Drive);
     for (risks, expected) in [
@@ -359,7 +359,7 @@ fn what_is_not_counted_of_a_cost_is_told() {
 fn reads_take_the_power_of_reading() {
     let node = "micron-6500ion".to_owned();
     let given = Given { node, nodes: 3, drives: None, protection: EC_4_2 };
-    let layout = Plan::given(&Catalogue::built_in(), &given, &Policy::default()).unwrap();
+    let layout = Plan::evaluate(&Catalogue::built_in(), &given, &Policy::default()).unwrap();
     let power = layout.power.unwrap();
     // As `plan compare` has it: 10.1 W a drive while it reads, 10.6 W while it writes.
     near(power.joules_per_gb_read.unwrap(), 6.92);
@@ -373,7 +373,7 @@ fn reads_take_the_power_of_reading() {
     catalogue.add("box.toml", own).unwrap();
     let node = "box".to_owned();
     let given = Given { node, nodes: 1, drives: None, protection: Protection::Copies(1) };
-    let power = Plan::given(&catalogue, &given, &Policy::default()).unwrap().power.unwrap();
+    let power = Plan::evaluate(&catalogue, &given, &Policy::default()).unwrap().power.unwrap();
     near(power.total_watts.base(), 4.0 * 10.6 + 8.0 + 100.0);
     // 4 × 1.5 GB/s, and 4 × 1.2 GB/s.
     near(power.joules_per_gb_read.unwrap(), (4.0 * 10.1 + 2.0 + 100.0) / 6.0);
@@ -393,7 +393,7 @@ fn too_small_a_cache_and_journals_of_unknown_rate_are_risks() {
     let risks = |catalogue: &Catalogue, node: &str| {
         let (node, protection) = (node.to_owned(), Protection::Copies(3));
         let given = Given { node, nodes: 10, drives: None, protection };
-        Plan::given(catalogue, &given, &Policy::default()).unwrap().risks.join("\n")
+        Plan::evaluate(catalogue, &given, &Policy::default()).unwrap().risks.join("\n")
     };
     // A card of 1.6 TB, with 12 journals of 1 GB, for 144 TB.
     let card = risks(&catalogue, "hdd-nvme");

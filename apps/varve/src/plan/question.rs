@@ -269,7 +269,7 @@ impl Cost {
             protection: self.protect,
         };
         let policy = Policy { time_seconds: self.time, ..Policy::default() };
-        let layout = Plan::given(&catalogue, &given, &policy).map_err(refused)?;
+        let layout = Plan::evaluate(&catalogue, &given, &policy).map_err(refused)?;
         let cost_basis = CostBasis::of(&catalogue.prices);
         let document = report::of_layout(&layout, &cost_basis);
         self.form.print(&CostAnswer { layout, cost_basis }, &document)

@@ -18,7 +18,7 @@ const UNKNOWN: &str = "–";
 /// The plan: demand, alternatives, and the best one in full.
 #[must_use]
 pub fn of_plan(plan: &Plan) -> Document {
-    let document = Document::new("Plan").facts(asked(plan));
+    let document = Document::new("Plan").facts(demand_facts(plan));
     let mut document = document.notes("Warnings", plan.warnings.clone());
     document = document.table(&heading(plan), alternatives(plan));
     let best_of = match plan.best_by_each.iter().any(|best| best.is_late) {
@@ -61,7 +61,7 @@ fn in_full(layout: &Layout, basis: &CostBasis) -> Document {
         .errata(layout.errata.iter().map(String::as_str))
 }
 
-fn asked(plan: &Plan) -> Vec<(&'static str, String)> {
+fn demand_facts(plan: &Plan) -> Vec<(&'static str, String)> {
     let Plan { demand, policy, .. } = plan;
     let mut facts = vec![("class", demand.class.name().to_owned())];
     facts.extend(asked_amounts(demand));

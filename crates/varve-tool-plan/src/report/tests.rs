@@ -243,7 +243,8 @@ fn one_copy_lies_on_the_drives_of_one_node() {
         drives: None,
         protection: Protection::Copies(1),
     };
-    let config = |node| varve(&Plan::given(&catalogue, &given(node), &Policy::default()).unwrap());
+    let config =
+        |node| varve(&Plan::evaluate(&catalogue, &given(node), &Policy::default()).unwrap());
     let toml = config("micron-6500ion");
     assert_eq!(toml.matches("\n[[drive]]\n").count(), 6);
     assert!(toml.contains("size = \"29802GiB\""), "{toml}");
@@ -260,7 +261,7 @@ fn pools_of_ceph_have_the_failure_domain_of_the_plan() {
         let policy = Policy { failure_domain, ..Policy::default() };
         let node = "hdd-nvme".to_owned();
         let given = Given { node, nodes: 7, drives: None, protection };
-        ceph(&Plan::given(&catalogue, &given, &policy).unwrap())
+        ceph(&Plan::evaluate(&catalogue, &given, &policy).unwrap())
     };
     let code = Protection::Erasure { data: 4, parity: 2 };
     for (domain, word) in [(FailureDomain::Node, "host"), (FailureDomain::Drive, "osd")] {
