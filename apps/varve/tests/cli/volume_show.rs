@@ -16,7 +16,7 @@ fn every_property_has_a_line() {
         "dedup",
         "compression",
         "created",
-        "open by",
+        "clients",
         "logical",
         "referenced",
         "unique",

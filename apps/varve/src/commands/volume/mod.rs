@@ -82,7 +82,7 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
         ("dedup", volume.dedup.to_string()),
         ("compression", volume.compression.to_string()),
         ("created", age::since(volume.created_unix_ms)),
-        ("open by", volume.openers.to_string()),
+        ("clients", volume.openers.to_string()),
     ];
     pairs.extend(volume.cell.map(|cell| ("cell", cell.to_string())));
     pairs.extend(volume.quota_bytes.map(|quota| ("quota", ByteCount(quota).to_string())));
