@@ -33,7 +33,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "varve volume set vm1 --quota 10GiB --reservation none",
         ],
     ),
-    ("volume delete", &["varve volume delete vm1", "varve volume delete vm1 --snapshots"]),
+    ("volume delete", &["varve volume delete vm1", "varve volume delete vm1 vm2 --snapshots"]),
     ("volume clone", &["varve volume clone vm1@monday vm1-test", "varve volume clone vm1 vm2"]),
     ("volume clients", &["varve volume clients", "varve volume clients vm1 --json"]),
     ("volume disconnect", &["varve volume disconnect vm1"]),

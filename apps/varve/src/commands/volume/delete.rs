@@ -1,18 +1,21 @@
-//! `varve volume delete`: deletes a volume and what it holds, unless a client has it open or it has snapshots.
+//! `varve volume delete`: deletes volumes and what they hold, unless a client has one open or it has snapshots.
 
 use clap::Args;
 
+use super::delete_each;
 use crate::cli::Format;
 use crate::client::{Client, volume_path};
 use crate::failure::Result;
 
-/// Delete a volume and its data; refused while a client has it open, or it has snapshots
+/// Delete volumes and their data; refused while open, or with snapshots
 #[derive(Args, Debug)]
+#[command(after_help = "Deletes one after another and ends at the first that is refused.")]
 pub(crate) struct Delete {
-    /// Name of the volume
-    name: String,
+    /// Names of the volumes
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
 
-    /// Delete its snapshots too
+    /// Delete their snapshots too
     #[arg(long)]
     snapshots: bool,
 
@@ -23,7 +26,7 @@ pub(crate) struct Delete {
 impl Delete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let query = if self.snapshots { "?snapshots=true" } else { "" };
-        client.delete(&format!("{}{query}", volume_path(&self.name)))?;
-        Ok(self.format.deleted("volume", &[self.name]))
+        delete_each(client, &self.names, |name| format!("{}{query}", volume_path(name)))?;
+        Ok(self.format.deleted("volume", &self.names))
     }
 }

@@ -71,6 +71,16 @@ impl Volume {
     }
 }
 
+/// Deletes one after another, at the paths that they have in the API, and ends at the first that is refused.
+fn delete_each(client: &Client, names: &[String], path: impl Fn(&str) -> String) -> Result<()> {
+    names.iter().enumerate().try_for_each(|(index, name)| {
+        client.delete(&path(name)).map_err(|failure| match index {
+            0 => failure,
+            _ => failure.followed(" (those before it are deleted)"),
+        })
+    })
+}
+
 /// The properties of a volume, and what they are called.
 fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
     let mut pairs = vec![

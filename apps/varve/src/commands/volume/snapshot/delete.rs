@@ -5,6 +5,7 @@ use clap::Args;
 use super::parts;
 use crate::cli::Format;
 use crate::client::{Client, snapshot_path};
+use crate::commands::volume::delete_each;
 use crate::failure::Result;
 
 /// Delete snapshots; refused while they are protected or open
@@ -25,14 +26,7 @@ pub(crate) struct Delete {
 impl Delete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         self.names.iter().try_for_each(|name| parts(name).map(|_| ()))?;
-        for (index, name) in self.names.iter().enumerate() {
-            client.delete(&snapshot_path(name)).map_err(|failure| match index {
-                0 => failure,
-                _ => failure
-                    .followed(" (those before it are deleted)")
-                    .hint("`varve volume snapshot list` shows those that are left"),
-            })?;
-        }
+        delete_each(client, &self.names, snapshot_path)?;
         Ok(self.format.deleted("snapshot", &self.names))
     }
 }
