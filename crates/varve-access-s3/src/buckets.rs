@@ -159,7 +159,7 @@ impl Gateway {
         Ok(self.inner.store.delete_bucket(name).await?)
     }
 
-    /// Deletes a user with its keys; one that owns buckets only if they may stay behind, as nobody's.
+    /// Deletes a user with its keys; one that owns buckets only if they may stay behind without an owner.
     ///
     /// # Errors
     /// `NotFound`, `OwnsBuckets`, those of the store.

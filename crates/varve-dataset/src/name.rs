@@ -73,6 +73,9 @@ pub(crate) struct SnapshotName {
 const TOO_LONG: &str =
     "it is longer than 255 bytes, with the namespace `default/` where it names none";
 
+/// Why a name is refused that has nothing where a part of it should be.
+const EMPTY: &str = "it is empty, or has nothing before or behind `/` or `@`";
+
 /// Between the parts of a snapshot's name.
 pub(crate) const SNAPSHOT_MARK: char = '@';
 
@@ -105,7 +108,7 @@ impl SnapshotName {
 }
 
 fn check(part: &str) -> std::result::Result<(), &'static str> {
-    let Some(first) = part.chars().next() else { return Err("a part of it is empty") };
+    let Some(first) = part.chars().next() else { return Err(EMPTY) };
     if part.len() > NAME_BYTES_MAX {
         return Err(TOO_LONG);
     }
@@ -182,6 +185,10 @@ mod tests {
     fn characters_with_a_meaning_are_refused() {
         for bad in ["", "/", "a/", "/a", "a/b/c", "a@b", "a b", ".a", "-a", "ä", "a\0", "a%2f"] {
             assert!(DatasetName::parse(bad).is_err(), "{bad:?}");
+        }
+        for empty in ["", "/", "a/", "/a"] {
+            let refused = DatasetName::parse(empty).unwrap_err().to_string();
+            assert!(refused.contains("nothing before or behind `/` or `@`"), "{refused}");
         }
         assert!(DatasetName::parse(&"a".repeat(256)).is_err());
     }

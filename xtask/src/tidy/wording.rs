@@ -9,7 +9,7 @@ struct Habit {
     instead: &'static str,
 }
 
-const HABITS: [Habit; 15] = [
+const HABITS: [Habit; 17] = [
     Habit { phrase: "user of s3", unless: &[], instead: "`S3 user`" },
     Habit { phrase: "users of s3", unless: &[], instead: "`S3 users`" },
     Habit { phrase: "bucket of s3", unless: &[], instead: "`S3 bucket`" },
@@ -29,6 +29,8 @@ const HABITS: [Habit; 15] = [
     Habit { phrase: "makes a pool", unless: &[], instead: "`creates a pool`" },
     Habit { phrase: "gone on with", unless: &[], instead: "`resumed`, or `run it again`" },
     Habit { phrase: "least important", unless: &[], instead: "`minimum`" },
+    Habit { phrase: "as nobody's", unless: &[], instead: "`without an owner`" },
+    Habit { phrase: "` tells", unless: &[], instead: "`shows`, `lists` or `prints`" },
 ];
 
 /// Documents for users, beside every page of `docs/operating`.
@@ -85,7 +87,10 @@ mod tests {
     #[test]
     fn habits_are_found_where_users_read() {
         let files = [
-            ("README.md", "A name is no size.\nIt is no longer there.\nThere is no such bucket.\n"),
+            (
+                "README.md",
+                "A name is no size.\nIt is no longer there.\nThere is no such bucket.\n`df` tells\n",
+            ),
             ("docs/rfcs/1.md", "A name is no size.\n"),
             ("crates/a/src/b.rs", "// is no size\nlet a = \"`x` is no size\"; // makes a pool\n"),
             ("crates/a/tests/b.rs", "\"is no size\""),
@@ -97,6 +102,7 @@ mod tests {
             places,
             [
                 "README.md:1",
+                "README.md:4",
                 "crates/a/src/b.rs:2",
                 "crates/a/src/b.rs:2",
                 "apps/varve/src/commands/c.rs:1"

@@ -62,7 +62,7 @@ pub(crate) fn judge(status: &CheckStatus) -> Result<()> {
     let errors = status.report.as_ref().map_or(0, CheckReport::errors);
     if errors > 0 {
         return Err(Failure::new(format!("the pool has {}", counted(errors, "error"))).hint(
-            "write these blocks again or restore them from a copy; `varve check` of the stopped pool tells more",
+            "write these blocks again or restore them from a copy; `varve check` of the stopped pool shows more",
         ));
     }
     let is_whole = status.report.as_ref().is_none_or(|report| report.not_checked.is_empty());

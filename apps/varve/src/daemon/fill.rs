@@ -88,19 +88,19 @@ fn advice(level: FillLevel) -> Option<&'static str> {
     match level {
         FillLevel::Ok => None,
         FillLevel::Filling => Some(
-            "plan for more space: `varve df` tells what fills it, and what deleting gives back",
+            "plan for more space: `varve df` shows what fills it, and what deleting gives back",
         ),
         FillLevel::High => Some(
             "writes get slower, as reclaim moves more for each: delete snapshots and volumes that nobody needs, or trim; \
-             `varve df` tells what that gives back",
+             `varve df` shows what that gives back",
         ),
         FillLevel::NearFull => Some(
-            "writes are about to be refused with ENOSPC: delete snapshots or volumes, or trim, now; `varve df` tells what that gives \
+            "writes are about to be refused with ENOSPC: delete snapshots or volumes, or trim, now; `varve df` shows what that gives \
              back",
         ),
         FillLevel::Full => Some(
             "writes may be refused with ENOSPC at any time: delete snapshots or volumes, or trim, now, which works on a full pool too; \
-             `varve df` tells what that gives back",
+             `varve df` shows what that gives back",
         ),
     }
 }

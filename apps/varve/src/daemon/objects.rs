@@ -105,7 +105,7 @@ fn whole<T: Send + 'static>(
 fn refused(error: &s3::Error) -> Error {
     let hint = match error {
         s3::Error::OwnsBuckets { .. } => {
-            "delete its buckets first, or let them stay, as nobody's, with `--leave-buckets`"
+            "delete its buckets first, or let them stay without an owner, with `--leave-buckets`"
         }
         s3::Error::Store(StoreError::Arrived { .. }) => {
             "`varve pool migrate` deletes it at its source, or removes the mark, and then this one can be deleted"

@@ -82,7 +82,7 @@ pub(super) async fn run(datasets: Datasets, progress: Arc<CheckProgress>) -> Res
             dangling,
             unreadable,
             leaked,
-            "the check found damage: `varve check --online` tells it"
+            "the check found damage: `varve check --online` shows it"
         );
     }
     if !report.not_checked.is_empty() {

@@ -321,7 +321,7 @@ fn size(image: &str) -> Result<u64> {
     check("rbd info", &output)?;
     let told: Option<serde_json::Value> = serde_json::from_slice(&output.stdout).ok();
     told.and_then(|told| told.get("size")?.as_u64()).ok_or_else(|| {
-        Failure::new(format!("`rbd info` tells no size of {image}"))
+        Failure::new(format!("`rbd info` shows no size of {image}"))
             .hint("see what `rbd info --format json` prints")
     })
 }

@@ -57,7 +57,7 @@ fn a_pool_that_fills_up_is_told_of_everywhere() {
         client.write(part << 22, &contents(part, 1024)); // 16 MiB: more than 3 % of the pool, and less than half.
     }
     let told = daemon.says("pool is");
-    assert!(told.contains("WARN") && told.contains("`varve df` tells"), "{told}");
+    assert!(told.contains("WARN") && told.contains("`varve df` shows"), "{told}");
     let status = home.varve(&["status", "--json"]).json();
     assert_eq!(status["fill"]["level"], "near_full");
     assert_eq!(status["fill"]["threshold_percent"], 3);

@@ -139,7 +139,7 @@ impl State {
         if owned > 0 && !leave_buckets {
             let message = format!("user `{name}` owns {owned} bucket");
             let hint =
-                "delete its buckets first, or let them stay, as nobody's, with `--leave-buckets`";
+                "delete its buckets first, or let them stay without an owner, with `--leave-buckets`";
             let hint = Some(hint.to_owned());
             return Err(Error::Backend { kind: ErrorKind::Conflict, message, hint });
         }

@@ -388,7 +388,7 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         }
         "deleteUser" => {
             let schema = json!({ "type": "boolean", "default": false });
-            let what = "Deletes a user that owns buckets too; they stay, as nobody's.";
+            let what = "Deletes a user that owns buckets too; they stay, without an owner.";
             all.push(query("leave_buckets", what, schema));
         }
         "listSnapshots" => {

@@ -1,4 +1,4 @@
-//! `varve bucket`: create, list, show, set, bound, log and delete buckets.
+//! `varve bucket`: create, list, show, set, limit, log and delete buckets.
 
 mod create;
 mod delete;
@@ -13,7 +13,7 @@ use clap::Subcommand;
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Create, list, show, set, bound, log and delete S3 buckets
+/// Create, list, show, set, limit, log and delete S3 buckets
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bucket {
     Create(create::Create),

@@ -10,7 +10,7 @@ pub(crate) use page::{name, named, names};
 
 use crate::failure::Result;
 
-/// List and compare results of `varve bench run`, and make pages of them
+/// List and compare results of `varve bench run`, and show them as web pages
 #[derive(Subcommand, Debug)]
 pub(crate) enum ReportCommand {
     #[command(visible_alias = "ls")]

@@ -1,4 +1,4 @@
-//! `varve user`: make, list, show, bound and delete users of S3, their access keys and policies.
+//! `varve user`: make, list, show, limit and delete S3 users, their access keys and policies.
 
 mod create;
 mod delete;

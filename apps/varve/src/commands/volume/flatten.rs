@@ -11,7 +11,7 @@ use crate::failure::Result;
 /// Remove the record of what a clone was made from
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Nothing is copied: a clone never depends on its origin. Only the name that `varve volume show` tells goes."
+    after_help = "Nothing is copied: a clone never depends on its origin. Only the name of the origin in `varve volume show` goes."
 )]
 pub(crate) struct Flatten {
     /// Name of the volume

@@ -192,7 +192,7 @@ impl Sent<'_> {
             let at = one.data.iter().zip(&other.data).position(|(a, b)| a != b).unwrap_or(0);
             let at = one.offset + at as u64;
             return Err(Failure::new(format!("{name} differs at byte {at} between the two pools"))
-                .hint("--cancel the move and begin anew; the source is whole. `varve check` tells whether the target's drives are"));
+                .hint("--cancel the move and begin anew; the source is whole. `varve check` shows whether the target's drives are"));
         }
         Ok(true)
     }

@@ -114,7 +114,7 @@ impl Asked {
         sent.map_err(|failed| match failed {
             Failed::Unreached(error) => unavailable(
                 format!("cell {cell} of the pool is not served now: {error}"),
-                "try again; `varve status` tells which cells answer, and the log of the nodes what they wait for",
+                "try again; `varve status` shows which cells answer, and the log of the nodes what they wait for",
             ),
             Failed::Broken(error) if is_reading => unavailable(
                 format!("the node that serves cell {cell} of the pool went away before it answered: {error}"),
