@@ -24,7 +24,7 @@ pub(crate) fn export(data: &Path, to: &Path) -> Result<()> {
 /// Brings the key back from a file. One that is there already is kept beside it.
 pub(crate) fn import(data: &Path, from: &Path) -> Result<()> {
     let key = read_key(from).map_err(failed)?;
-    let key = key.ok_or_else(|| Failure::misuse(format!("no file {}", from.display())))?;
+    let key = key.ok_or_else(|| Failure::new(format!("no file {}", from.display())))?;
     let _lock = stopped(data)?;
     let path = data.join(KEY_FILE);
     if path.exists() && read_key(&path).ok().flatten() != Some(key) {

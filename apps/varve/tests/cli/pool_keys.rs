@@ -55,6 +55,8 @@ fn without_the_key_volumes_are_served_and_it_can_be_brought_back_or_renewed() {
     assert!(!file.exists(), "no other key stands in for it");
     drop(daemon);
 
+    let said = home.varve(&["pool", "keys", "import", "nowhere"]).refused(1);
+    assert!(said.contains("no file nowhere"), "{said}");
     home.varve(&["pool", "keys", "import", "saved"]).ok();
     let daemon = home.serve(S3);
     assert_eq!(user_keys(&home), 1);

@@ -27,7 +27,7 @@ fn what_is_no_policy_is_refused() {
     let file = dir.path().join("policy.json");
     let path = file.to_str().unwrap();
     let set = ["user", "policy", "set", "owner", path];
-    assert!(api.varve(&set).refused(2).contains("read "));
+    assert!(api.varve(&set).refused(1).contains("read "));
     std::fs::write(&file, " \n").unwrap();
     assert!(api.varve(&set).refused(2).contains("`varve user policy clear`"));
     std::fs::write(&file, "{").unwrap();

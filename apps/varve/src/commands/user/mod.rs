@@ -85,7 +85,7 @@ pub(crate) fn read_file_up_to(path: &Path, bytes_max: u64) -> Result<String> {
     } else {
         File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text))
     };
-    read.map_err(|error| Failure::misuse(format!("read {}: {error}", path.display())))?;
+    read.map_err(|error| Failure::new(format!("read {}: {error}", path.display())))?;
     if text.len() as u64 > bytes_max {
         let what = format!("{} is longer than {bytes_max} bytes", path.display());
         return Err(Failure::misuse(what));
