@@ -54,9 +54,9 @@ pub(crate) fn explain(error: &Error, arguments: &[String]) -> Option<Failure> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => pointer(&command, error),
         ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument
-            if command == "pool create" && !is_about_rados(arguments) =>
+            if !is_about_rados(arguments) =>
         {
-            Some(pool_on_drives())
+            pool_on_drives(&command)
         }
         _ => None,
     }
@@ -78,9 +78,20 @@ fn is_about_rados(arguments: &[String]) -> bool {
     arguments.iter().any(is_option)
 }
 
-fn pool_on_drives() -> Failure {
-    let what = "a pool on drives is created by `varve serve --drive …`, at its first start; `varve pool create` creates one on Ceph's RADOS";
-    Failure::misuse(what).hint("`varve serve --drive /dev/nvme0n1`, with one --drive for each")
+/// What to do with drives where a command is for pools on RADOS alone.
+fn pool_on_drives(command: &str) -> Option<Failure> {
+    let (what, hint) = match command {
+        "pool create" => (
+            "a pool on drives is created by `varve serve --drive …`, at its first start; `varve pool create` creates one on Ceph's RADOS",
+            "`varve serve --drive /dev/nvme0n1`, with one --drive for each",
+        ),
+        "pool attach" => (
+            "a pool on drives is not attached: `varve serve --drive …` finds the pool that is on them; `varve pool attach` is for pools on Ceph's RADOS",
+            "`varve serve --data NEW --drive /dev/nvme0n1`, with one --drive for each drive of the pool",
+        ),
+        _ => return None,
+    };
+    Some(Failure::misuse(what).hint(hint))
 }
 
 /// The command whose arguments were refused, such as `volume create`; empty for `varve` itself.
