@@ -162,7 +162,7 @@ impl Gateway {
     /// Deletes a user with its keys; one that owns buckets only if they may stay behind without an owner.
     ///
     /// # Errors
-    /// `NotFound`, `OwnsBuckets`, those of the store.
+    /// `NotFound`, `OwnsBuckets`, `LastAdmin`, those of the store.
     pub async fn delete_user(&self, id: &str, leave_buckets: bool) -> Result<()> {
         if !leave_buckets {
             let owned = all_of_owner(&self.inner, id).await?.len();
@@ -297,6 +297,22 @@ mod tests {
         gateway.delete_user("ann", true).await.unwrap();
         assert!(gateway.users().by_key(&key.access_key).is_none(), "its key goes with it");
         assert_eq!(gateway.bucket("hers").await.unwrap().owner, "ann");
+    }
+
+    #[tokio::test]
+    async fn the_only_administrator_stays() {
+        let gateway = gateway().await;
+        let user = |id: &str, admin| User { id: id.to_owned(), admin, ..User::default() };
+        gateway.users().create(user("ann", false)).await.unwrap();
+        let refused = gateway.delete_user("owner", false).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+        assert_eq!(refused.to_string(), "user `owner` is the only administrator");
+        assert_eq!(gateway.users().keys("owner").len(), 1, "its key stays");
+        gateway.users().create(user("bob", true)).await.unwrap();
+        gateway.delete_user("owner", false).await.unwrap();
+        assert!(gateway.users().get("owner").is_none());
+        assert!(gateway.delete_user("bob", false).await.is_err(), "now it is the only one");
+        gateway.delete_user("ann", false).await.unwrap();
     }
 
     #[tokio::test]

@@ -73,6 +73,12 @@ pub enum Error {
         /// How many.
         buckets: u64,
     },
+    /// Nobody could administer the buckets without this user.
+    #[error("user `{name}` is the only administrator")]
+    LastAdmin {
+        /// The user.
+        name: String,
+    },
     /// The request contradicts the state it meets.
     #[error("{what}")]
     Conflict {
@@ -98,7 +104,9 @@ impl Error {
             Self::KeyUnread { .. } => ErrorKind::Unavailable,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Exists { .. } => ErrorKind::Exists,
-            Self::OwnsBuckets { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::OwnsBuckets { .. } | Self::LastAdmin { .. } | Self::Conflict { .. } => {
+                ErrorKind::Conflict
+            }
             Self::Invalid { .. } => ErrorKind::Invalid,
         }
     }

@@ -171,11 +171,14 @@ impl Users {
     /// Deletes a user with its keys. Its buckets stay, and belong to nobody until a user of that id is made again.
     ///
     /// # Errors
-    /// `NotFound`, those of the store: `Unread` where keys may exist that would outlive it.
+    /// `NotFound`, `LastAdmin`, those of the store: `Unread` where keys may exist that would outlive it.
     pub async fn delete(&self, id: &str) -> Result<()> {
         let _one = self.changes.lock().await;
-        self.find(id)?;
+        let user = self.find(id)?;
         self.check_all_read()?;
+        if user.admin && !self.has_admin_beside(id) {
+            return Err(Error::LastAdmin { name: user.id });
+        }
         for KeyInfo { access_key, .. } in self.keys(id) {
             self.store
                 .change_record(RecordTable::AccessKey, &access_key, Box::new(|_| Ok(None)))
@@ -183,6 +186,10 @@ impl Users {
         }
         self.store.change_record(RecordTable::User, id, Box::new(|_| Ok(None))).await?;
         self.reload().await
+    }
+
+    fn has_admin_beside(&self, id: &str) -> bool {
+        self.snapshot().users.values().any(|known| known.user.admin && known.user.id != id)
     }
 
     /// Makes an access key; the secret is told here and never again. `given` is a key made elsewhere.

@@ -107,6 +107,9 @@ fn refused(error: &s3::Error) -> Error {
         s3::Error::OwnsBuckets { .. } => {
             "delete its buckets first, or let them stay without an owner, with `--leave-buckets`"
         }
+        s3::Error::LastAdmin { .. } => {
+            "create another one first with `varve user create NAME --admin`"
+        }
         s3::Error::Store(StoreError::Arrived { .. }) => {
             "`varve pool migrate` deletes it at its source, or removes the mark, and then this one can be deleted"
         }

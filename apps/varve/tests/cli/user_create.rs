@@ -122,6 +122,8 @@ fn a_daemon_keeps_users_and_buckets_over_a_kill() {
     assert_eq!((&bucket["owner"], &bucket["versioning"]), (&"ann".into(), &"enabled".into()));
     home.varve(&["bucket", "delete", "hers"]).ok();
     home.varve(&["user", "delete", "ann"]).ok();
+    let said = home.varve(&["user", "delete", "owner"]).refused(1);
+    assert!(said.contains("the only administrator\n  try: create another one first"), "{said}");
     daemon.signal("TERM");
     let (status, said) = daemon.end();
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));

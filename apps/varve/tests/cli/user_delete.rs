@@ -16,6 +16,16 @@ fn a_user_goes_with_its_keys() {
 }
 
 #[test]
+fn the_only_administrator_stays() {
+    let api = Api::start();
+    let said = api.varve(&["user", "delete", "owner"]).refused(1);
+    assert!(said.contains("user `owner` is the only administrator"), "{said}");
+    assert!(said.contains("try: create another one first with `varve user create"), "{said}");
+    api.varve(&["user", "create", "ann", "--admin"]).ok();
+    assert_eq!(api.varve(&["user", "delete", "owner"]).ok(), "deleted user owner\n");
+}
+
+#[test]
 fn one_with_buckets_goes_only_when_they_may_stay() {
     let api = Api::start();
     api.varve(&["user", "create", "ann"]).ok();

@@ -134,14 +134,18 @@ impl State {
     }
 
     fn delete_user(&mut self, name: &str, leave_buckets: bool) -> Result<()> {
-        self.user(name)?;
+        let is_admin = self.user(name)?.admin;
         let owned = self.buckets.values().filter(|bucket| bucket.owner == name).count();
         if owned > 0 && !leave_buckets {
             let message = format!("user `{name}` owns {owned} bucket");
-            let hint =
-                "delete its buckets first, or let them stay without an owner, with `--leave-buckets`";
+            let hint = "delete its buckets first, or let them stay without an owner, with `--leave-buckets`";
             let hint = Some(hint.to_owned());
             return Err(Error::Backend { kind: ErrorKind::Conflict, message, hint });
+        }
+        if is_admin && !self.users.values().any(|user| user.admin && user.name != name) {
+            let message = format!("user `{name}` is the only administrator");
+            let hint = "create another one first with `varve user create NAME --admin`".to_owned();
+            return Err(Error::Backend { kind: ErrorKind::Conflict, message, hint: Some(hint) });
         }
         self.users.remove(name);
         Ok(())

@@ -75,7 +75,7 @@ pub(super) static ENDPOINTS: [Endpoint; 22] = [
         method: "delete",
         path: "/v1/users/{name}",
         operation: "deleteUser",
-        summary: "Deletes a user with its keys; refused while it owns buckets, unless they may stay.",
+        summary: "Deletes a user with its keys; refused while it owns buckets, unless they may stay, and for the only administrator.",
         request: None,
         success: (204, None),
         errors: &[ErrorKind::NotFound, ErrorKind::Conflict, ErrorKind::Unsupported],

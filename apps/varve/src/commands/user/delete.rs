@@ -1,4 +1,4 @@
-//! `varve user delete`: deletes a user of S3 with its keys, unless it owns buckets.
+//! `varve user delete`: deletes a user of S3 with its keys, unless it owns buckets or is the only administrator.
 
 use clap::Args;
 
@@ -8,7 +8,9 @@ use crate::failure::Result;
 
 /// Delete an S3 user and its keys; refused while it owns buckets
 #[derive(Args, Debug)]
-#[command(after_help = "Requests that are signed with its keys are refused from then on.")]
+#[command(
+    after_help = "Requests that are signed with its keys are refused from then on. The only administrator is not deleted."
+)]
 pub(crate) struct Delete {
     /// Name of the user
     name: String,
