@@ -219,6 +219,20 @@ fn the_admin_api_listens_on_tcp_when_told_to() {
 }
 
 #[test]
+fn plain_http_to_other_machines_is_warned_of() {
+    let home = Home::new();
+    let mut daemon = home.serve(&["--s3", "0.0.0.0:0"]);
+    let line = daemon.says("over plain HTTP");
+    assert!(line.contains("WARN") && line.contains("s3.certificate"), "{line}");
+    daemon.signal("TERM");
+    assert!(daemon.end().0.success());
+    let daemon = home.serve(&["--s3", "127.0.0.1:0"]);
+    daemon.signal("TERM");
+    let (status, said) = daemon.end();
+    assert!(status.success() && !said.contains("plain HTTP"), "{said}");
+}
+
+#[test]
 fn s3_is_served_where_it_is_wanted_and_a_taken_address_keeps_no_volume_away() {
     let home = Home::new();
     let daemon = home.serve(&[]);

@@ -110,7 +110,16 @@ impl S3Socket {
             Ok((socket.local_addr()?, socket))
         });
         match bound {
-            Ok((at, socket)) => Self::At(socket, at),
+            Ok((at, socket)) => {
+                if !at.ip().is_loopback() && settings.s3.certificate.is_none() {
+                    tracing::warn!(
+                        address = %at,
+                        "S3 is served to other machines over plain HTTP: objects can be read and changed on the way. \
+                         Set s3.certificate and s3.key, or listen on a loopback address behind a proxy with TLS"
+                    );
+                }
+                Self::At(socket, at)
+            }
             Err(error) => {
                 let failure = Failure::new(format!("S3: listen on {address}: {error}"))
                     .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none");
