@@ -449,3 +449,45 @@ impl HttpBody for Patient {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_rustls::rustls::server::ResolvesServerCertUsingSni;
+    use varve_object::MemoryStore;
+
+    use super::*;
+    use crate::gateway::{Opened, Options};
+    use crate::seal::MasterKey;
+
+    /// Certificates for nobody: enough for clients that never begin a handshake.
+    fn tls() -> Tls {
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = config.with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+        Tls { acceptor: TlsAcceptor::from(Arc::new(config)) }
+    }
+
+    #[tokio::test]
+    async fn a_request_of_plain_http_to_the_https_port_is_answered() {
+        let store = Arc::new(MemoryStore::default());
+        let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
+        let Opened { gateway, .. } = opened.unwrap();
+        let (taker, accepted) = mpsc::channel(1);
+        let (stop, stopped) = watch::channel(false);
+        let clients = Clients { listener: None, accepted: Some(accepted) };
+        let serving =
+            tokio::spawn(async move { gateway.serve(clients, Some(tls()), stopped).await });
+        let (mut client, served) = tokio::io::duplex(1 << 10);
+        taker.send((Client::Stream(served), None)).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: s3\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 "), "{answer}");
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{answer}");
+        assert!(body.contains("serves HTTPS"), "{answer}");
+        stop.send(true).unwrap();
+        serving.await.unwrap();
+    }
+}

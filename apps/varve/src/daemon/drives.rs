@@ -290,6 +290,26 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_larger_than_what_its_file_system_has_free_is_warned_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let lines = tracing_subscriber::fmt().with_ansi(false);
+        let lines = lines.with_writer(fs::File::create(&log).unwrap()).finish();
+        let [small, large] = [("small", 4096), ("large", 1 << 60)];
+        tracing::subscriber::with_default(lines, || {
+            for (name, size) in [small, large] {
+                let path = dir.path().join(name);
+                let entry = new_drive(&Settings::default(), path, Some(ByteCount(size))).unwrap();
+                assert_eq!(entry.size_bytes, Some(size));
+            }
+        });
+        let said = fs::read_to_string(&log).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("larger than what its file system has free"), "{said}");
+        assert!(said.contains("/large"), "{said}");
+    }
+
+    #[test]
     fn remembered_drives_return_and_others_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let first = settings(dir.path(), &[("/a", Some(1 << 30)), ("/b", Some(2 << 30))]);

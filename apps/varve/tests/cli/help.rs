@@ -160,6 +160,12 @@ fn misuse_ends_with_2_and_success_with_0() {
 }
 
 #[test]
+fn the_version_has_the_commit_where_the_build_knows_it() {
+    let expected = concat!("varve ", env!("CARGO_PKG_VERSION"), env!("VARVE_COMMIT"), "\n");
+    assert_eq!(varve(&["--version"]).ok(), expected);
+}
+
+#[test]
 fn commands_of_other_tools_are_pointed_on() {
     for (typed, pointer) in [
         (&["snapshot", "create", "vm1@monday"][..], "`varve volume snapshot create vm1@monday`"),

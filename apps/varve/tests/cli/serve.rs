@@ -30,6 +30,18 @@ fn a_first_start_makes_a_pool_and_says_where_it_serves() {
     );
 }
 
+#[test]
+fn what_callers_are_refused_is_not_in_the_log() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "show", "v"]).refused(1);
+    home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
+    home.varve(&["volume", "create", "v", "--size", "1GiB"]).refused(1);
+    daemon.signal("TERM");
+    let (status, said) = daemon.end();
+    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+}
+
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }

@@ -12,6 +12,20 @@ fn a_daemon_that_serves_is_not_waited_for() {
 }
 
 #[test]
+fn the_data_directory_may_come_from_the_environment() {
+    let api = Api::start();
+    let data = api.socket().parent().unwrap().to_owned();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let wait = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        command.args(["wait", "--timeout", "0"]).args(more).current_dir(elsewhere.path());
+        command.env("VARVE_DATA", &data).output().unwrap().status.success()
+    };
+    assert!(wait(&[]));
+    assert!(!wait(&["--data", "other"]), "the option counts for more");
+}
+
+#[test]
 fn a_daemon_that_starts_is_waited_for() {
     let home = Home::new();
     let mut waiting = Command::new(env!("CARGO_BIN_EXE_varve"))

@@ -39,3 +39,18 @@ fn advice(error: &Error) -> &'static str {
         _ => START_AGAIN,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_host_is_to_be_made_room_on() {
+        let full = varve_media::Error::NoSpace { path: "drive/segments".to_owned() };
+        let shard = ShardId(2);
+        let failure = open_failed(shard, &Error::Shard { shard, error: full.into() });
+        assert!(failure.what().contains("no space left under drive/segments"), "{failure}");
+        let advice = failure.advice().unwrap();
+        assert!(advice.starts_with("make room on the file systems under the drives"), "{advice}");
+    }
+}
