@@ -31,6 +31,10 @@ pub const DIRECT_PAYLOAD_BYTES_MIN: usize = 64 << 10;
 /// the Linux client. More are left in the socket.
 pub const REQUESTS_MAX: usize = 256;
 
+/// Reads that are started before what they ask of the drive is handed to the kernel: the drive would idle until a whole batch is taken in,
+/// and then this thread while the drive does all of it. One by one would cost a system call each.
+pub const READS_A_SUBMIT: u32 = 4;
+
 /// Bytes of payload that the requests of a connection may hold whatever others hold: some small requests of any guest. All
 /// connections together may hold as much beside the budget of their thread.
 pub const CONNECTION_RESERVED_BYTES: usize = 16 << 10;
@@ -96,4 +100,5 @@ const _: () = assert!(CONNECTION_RESERVED_BYTES < DIRECT_PAYLOAD_BYTES_MIN);
 const _: () = assert!(CACHE_PIECE_BYTES <= REQUEST_BYTES_MAX);
 const _: () = assert!(CACHE_PIECE_BYTES as u64 <= CACHE_BYTES_MAX);
 const _: () = assert!(REQUESTS_MAX.is_multiple_of(64));
+const _: () = assert!(READS_A_SUBMIT > 0);
 const _: () = assert!(STRING_BYTES_MAX < OPTION_BYTES_MAX as usize);

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A round takes in all that arrived and finished, starts all requests that are whole, and sends all replies that are
-//! ready in one call. While a send is under way the next batch gathers.
+//! ready in one call. While a send is under way the next batch gathers. What reads ask of the drive is handed to the kernel a few
+//! reads at a time, so that the drive works while the rest of a batch is taken in. Writes need none of it: they share a write of the journal.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -24,12 +25,13 @@ use crate::budget::Share;
 use crate::carried::Carried;
 use crate::channel::Channel;
 use crate::client::ClientState;
+use crate::command::Command;
 use crate::connection::{Closed, Ended};
 use crate::export::Export;
 use crate::handshake::Negotiated;
 use crate::inbox::Inbox;
 use crate::inflight::InFlight;
-use crate::limits::{DRAIN_TIMEOUT_MS, SEND_BYTES_MAX, STALL_CHECK_MS};
+use crate::limits::{DRAIN_TIMEOUT_MS, READS_A_SUBMIT, SEND_BYTES_MAX, STALL_CHECK_MS};
 use crate::link::{Link, Parsed};
 use crate::outbox::Charge;
 use crate::serve::serve;
@@ -123,11 +125,10 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
     shutdown: &Shutdown,
 ) -> Closed {
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
-    let mut inflight = InFlight::new();
-    let sent_bytes = Cell::new(0);
+    let (mut inflight, mut reads) = (InFlight::new(), ReadBatch { reactor, started: 0 });
+    let (sent_bytes, mut taken) = (Cell::new(0), Charge::default());
     let mut receiving = pin!(None);
     let mut sending = pin!(None);
-    let mut taken = Charge::default();
     let mut must_leave = pin!(client.must_leave(shutdown).fuse());
     let mut clock = Clock::StallCheck;
     let mut timer = pin!(reactor.sleep(clock.nanos()));
@@ -136,6 +137,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
         while receiving.is_none() {
             match link.parse() {
                 Parsed::Request(request) => {
+                    reads.hand_over_before(request.command);
                     if let Some(done) = inflight.start(serve(Rc::clone(&export), request)) {
                         link.finished(done);
                     }
@@ -184,6 +186,28 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             Err(cause) => return end(cause, link.usage, &mut inflight).await,
         }
         timer.set(reactor.sleep(clock.nanos()));
+    }
+}
+
+/// Reads of a connection that were started, a few of which go to the drive at a time.
+struct ReadBatch<'a> {
+    reactor: &'a Reactor,
+    started: u32,
+}
+
+impl ReadBatch<'_> {
+    /// Hands what was queued for the drive to the kernel where enough reads were started before this command.
+    fn hand_over_before(&mut self, command: Command) {
+        if !matches!(command, Command::Read { .. }) {
+            return;
+        }
+        if self.started == READS_A_SUBMIT {
+            self.started = 0;
+            if let Some(ring) = self.reactor.ring() {
+                ring.submit();
+            }
+        }
+        self.started += 1;
     }
 }
 
