@@ -139,8 +139,12 @@ class NbdPeer(Peer):
         """Path of the socket."""
         return os.path.join(self.directory, "nbd.sock")
 
+    def uri(self):
+        """NBD URI of the export."""
+        return f"nbd+unix:///{self.volume}?socket={self.socket()}"
+
     def options(self):
-        return ["--ioengine=nbd", f"--uri=nbd+unix:///{self.volume}?socket={self.socket()}"]
+        return ["--ioengine=nbd", f"--uri={self.uri()}"]
 
 
 class S3Peer(Peer):
