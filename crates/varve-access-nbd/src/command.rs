@@ -5,6 +5,7 @@ use varve_types::limits::REQUEST_BYTES_MAX;
 use crate::errno::Errno;
 use crate::export::ExportInfo;
 use crate::handshake::Negotiated;
+use crate::limits::{CACHE_PIECE_BYTES, EXTENT_BYTES, EXTENT_SPAN_BYTES_MIN, EXTENTS_MAX};
 use crate::wire::Framing;
 use crate::wire::constant::{cmd, flag};
 use crate::wire::request::RequestHeader;
@@ -85,21 +86,36 @@ impl Contexts {
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
+
+    fn count(self) -> usize {
+        usize::from(self.allocation) + usize::from(self.changes)
+    }
 }
 
 impl Command {
-    /// Bytes of payload that the request holds in memory until its reply is sent.
+    /// Bytes of payload that the request holds in memory until its reply is sent; of a block status, those of the extents that its reply
+    /// may have.
     pub(crate) fn payload_bytes(self) -> usize {
         match self {
             Self::Read { len, .. } | Self::Write { len, .. } => to_usize(len),
-            Self::Disconnect
-            | Self::Flush
-            | Self::Trim { .. }
-            | Self::Cache { .. }
-            | Self::WriteZeroes { .. }
-            | Self::BlockStatus { .. } => 0,
+            Self::Cache { len, .. } => {
+                to_usize(u32::try_from(len).unwrap_or(u32::MAX).min(CACHE_PIECE_BYTES))
+            }
+            Self::BlockStatus { len, one_extent, contexts, .. } => {
+                extents_max(len, one_extent) * EXTENT_BYTES * contexts.count()
+            }
+            Self::Disconnect | Self::Flush | Self::Trim { .. } | Self::WriteZeroes { .. } => 0,
         }
     }
+}
+
+/// Most extents that a context has in the reply to a block status of `len` bytes.
+pub(crate) fn extents_max(len: u64, one_extent: bool) -> usize {
+    if one_extent {
+        return 1;
+    }
+    let extents = len / EXTENT_SPAN_BYTES_MIN + 2; // Those at its ends may be shorter.
+    usize::try_from(extents).unwrap_or(usize::MAX).min(EXTENTS_MAX)
 }
 
 /// Checks a request against the export's state now.
@@ -256,6 +272,22 @@ mod tests {
         assert_eq!(admit(&header(cmd::WRITE, 0, 0, over), info, FULL), Err(Errno::Inval));
         assert!(admit(&header(cmd::TRIM, 0, 0, u32::MAX), info, FULL).is_ok());
         assert_eq!(check(8, 0, 0, 0), Err(Errno::Inval));
+    }
+
+    #[test]
+    fn requests_count_by_what_they_may_hold() {
+        let contexts = Contexts { allocation: true, changes: 2 };
+        let status = |len, one_extent| {
+            Command::BlockStatus { offset: 0, len, one_extent, contexts }.payload_bytes()
+        };
+        assert_eq!(status(1 << 40, false), 3 * EXTENTS_MAX * EXTENT_BYTES);
+        assert_eq!(status(u64::MAX, false), 3 * EXTENTS_MAX * EXTENT_BYTES);
+        assert_eq!(status(4096, false), 3 * 10 * EXTENT_BYTES);
+        assert_eq!(status(1 << 40, true), 3 * EXTENT_BYTES);
+        let cache = |len| Command::Cache { offset: 0, len }.payload_bytes();
+        assert_eq!(cache(4096), 4096);
+        assert_eq!(cache(1 << 40), to_usize(CACHE_PIECE_BYTES));
+        assert_eq!(Command::Trim { offset: 0, len: 1 << 40 }.payload_bytes(), 0);
     }
 
     #[test]

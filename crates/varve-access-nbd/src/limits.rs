@@ -49,6 +49,12 @@ pub const THREAD_BYTES_DEFAULT: usize = 64 << 20;
 /// Most extents in one block status reply: 64 KiB of reply, twice that with extended headers; clients ask again for the rest.
 pub const EXTENTS_MAX: usize = 8192;
 
+/// Bytes of an extent in its longest form, in memory and in a reply.
+pub const EXTENT_BYTES: usize = 16;
+
+/// Least bytes of the range of a block status for which its reply has room for one more extent: the smallest logical block of a disk.
+pub const EXTENT_SPAN_BYTES_MIN: u64 = 512;
+
 /// Most parts of one gathered send: half of what the kernel takes in one call.
 pub const SEND_PARTS_MAX: usize = 512;
 
@@ -61,7 +67,7 @@ pub const CACHE_PIECE_BYTES: u32 = 1 << 20;
 /// Bytes from the start of its range that a cache request reads at most: what is beyond would push out what was read before.
 pub const CACHE_BYTES_MAX: u64 = 1 << 30;
 
-/// Most contexts of changes that a connection selects: each is another walk of the maps at every block status.
+/// Most contexts of changes that a connection selects: each is another walk of the maps at every block status, and more extents in its reply.
 pub const CHANGES_MAX: usize = 8;
 
 /// Most contexts of changes that are listed when none is named: a handshake's reply stays below 64 KiB, and more snapshots can be named.
@@ -97,6 +103,7 @@ const _: () = assert!(DIRECT_PAYLOAD_BYTES_MIN + 32 <= RECEIVE_BYTES / 2);
 const _: () = assert!(REQUEST_BYTES_MAX as usize <= THREAD_BYTES_MIN);
 const _: () = assert!(THREAD_BYTES_MIN <= THREAD_BYTES_DEFAULT);
 const _: () = assert!(CONNECTION_RESERVED_BYTES < DIRECT_PAYLOAD_BYTES_MIN);
+const _: () = assert!((1 + CHANGES_MAX) * EXTENTS_MAX * EXTENT_BYTES <= THREAD_BYTES_MIN);
 const _: () = assert!(CACHE_PIECE_BYTES <= REQUEST_BYTES_MAX);
 const _: () = assert!(CACHE_PIECE_BYTES as u64 <= CACHE_BYTES_MAX);
 const _: () = assert!(REQUESTS_MAX.is_multiple_of(64));

@@ -1,7 +1,8 @@
 //! State of the transmission phase: the stream is cut into requests here, and replies are gathered. No I/O.
 //!
-//! L1. From admission until its reply is sent a request counts against [`REQUESTS_MAX`]; the data of a read counts
-//!     against the thread's budget as long, that of a write until it is written. What does not fit stays unread.
+//! L1. From admission until its reply is sent a request counts against [`REQUESTS_MAX`]; the data of a read and the extents of a block status
+//!     count against the thread's budget as long, the data of a write until it is written, those of a cache request until they are read. What
+//!     does not fit stays unread.
 //! L2. The payload of a refused request is dropped as it arrives, and the request is answered then: clients look for the request
 //!     of a reply among those that they have sent to the end. With extended headers one that is longer than any may be ends the connection, as
 //!     the protocol asks for.
@@ -271,7 +272,7 @@ impl<E: Export> Link<E> {
     /// Takes in what became of a request.
     pub(crate) fn finished<P: IntoIterator<Item = ReadPart>>(&mut self, finished: Finished<P>) {
         let mut payload_bytes = finished.command.payload_bytes();
-        if matches!(finished.command, Command::Write { .. }) {
+        if matches!(finished.command, Command::Write { .. } | Command::Cache { .. }) {
             self.release(Charge { requests: 0, payload_bytes });
             payload_bytes = 0;
         }

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use varve_stdx::BufSlice;
 
-use crate::command::{Command, Contexts};
+use crate::command::{Command, Contexts, extents_max};
 use crate::errno::Errno;
 use crate::export::Export;
 use crate::handshake::{BASE_ALLOCATION_ID, CHANGES_ID_FIRST};
-use crate::limits::{CACHE_BYTES_MAX, CACHE_PIECE_BYTES, EXTENTS_MAX};
+use crate::limits::{CACHE_BYTES_MAX, CACHE_PIECE_BYTES};
 use crate::outbox::{Charge, Outbox, ReadReply};
 use crate::wire::reply::{ContextStatus, Echo, StatusRun};
 
@@ -58,8 +58,8 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
         }
         Command::Cache { offset, len } => cache(&*export, offset, len).await.map(|()| Answer::Done),
         Command::BlockStatus { offset, len, one_extent, contexts } => {
-            let extents_max = if one_extent { 1 } else { EXTENTS_MAX };
-            block_status(&*export, (offset, len), extents_max, contexts).await.map(Answer::Status)
+            let most = extents_max(len, one_extent);
+            block_status(&*export, (offset, len), most, contexts).await.map(Answer::Status)
         }
     };
     Finished { echo, command, result: result.map_err(Errno::from) }

@@ -10,8 +10,9 @@ use std::rc::Rc;
 use futures_util::future::{Either, select};
 use support::{Client, ROOMY, SlowExport, connect, header, memory_service};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
-use varve_access_nbd::{Ended, PipeOptions, Service, ServiceOptions, limits};
+use varve_access_nbd::{Ended, Export, PipeOptions, Service, ServiceOptions, limits};
 use varve_reactor::SimLoop;
+use varve_stdx::AlignedBuf;
 
 const MIB: u32 = 1 << 20;
 
@@ -164,6 +165,40 @@ fn stalled_clients_do_not_hold_up_others() {
             assert!(waited_s <= 8, "{stalled} stalled: {waited_s} s");
         });
     }
+}
+
+#[test]
+fn block_statuses_that_nobody_reads_hold_up_requests_and_end_when_others_wait() {
+    let mut sim = SimLoop::new(8);
+    let reactor = sim.handle();
+    let export = SlowExport::new(&reactor, 128 << 20);
+    let options = ServiceOptions { request_bytes_max: 32 << 20, ..ServiceOptions::default() };
+    let service = Service::new(reactor.clone(), export.clone(), options);
+    let (greedy, greedy_ended) = connect(&reactor, &service, ROOMY);
+    let (modest, _ended) = connect(&reactor, &service, ROOMY);
+    let ended = sim.run_until(async move {
+        // Every other block is a hole: a reply has as many extents as it may.
+        let block = AlignedBuf::zeroed(4096).freeze();
+        for number in 0..16_384 {
+            export.memory.write(number * 8192, block.clone()).await.unwrap();
+        }
+        greedy.attach(true).await;
+        modest.attach(true).await;
+        for cookie in 0..256 {
+            greedy.request(7, 0, cookie, 1 << 20, 127 * MIB).await;
+        }
+        reactor.sleep(1_000_000_000).await;
+        // Half of the budget is what they may reply, and little of it is read meanwhile.
+        let most = (16 << 20) / (limits::EXTENTS_MAX * limits::EXTENT_BYTES);
+        assert!(export.under_way_max.get() <= most, "{}", export.under_way_max.get());
+        let asked = reactor.now();
+        modest.write(1000, 0, &vec![2; 20 * MIB as usize]).await;
+        assert_eq!(modest.chunk().await.cookie, 1000);
+        let waited_s = (reactor.now() - asked) / 1_000_000_000;
+        assert!((2..=5).contains(&waited_s), "{waited_s} s");
+        greedy_ended.await
+    });
+    assert_eq!(ended, Ended::Stalled);
 }
 
 #[test]

@@ -308,6 +308,7 @@ impl Export for SlowExport {
         len: u64,
         max: usize,
     ) -> Result<Vec<Extent>, ErrorKind> {
+        self.take_time(offset).await;
         self.memory.block_status(offset, len, max).await
     }
 }
