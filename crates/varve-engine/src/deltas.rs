@@ -72,6 +72,10 @@ const TELLING_PAGES: u64 = 16;
 const SETTLED_AT_ONCE_MAX: usize = 4096;
 const SETTLED_PART: usize = 8;
 
+/// Blocks after which a look at what runs of them hold ends where updates wait among them, so that other tasks get a turn: the map is
+/// asked for what lies between two, and looks at as many each time.
+const STATUS_BLOCKS: u64 = 1 << 14;
+
 /// Bits of a packed delta that are its chunk's.
 const CHUNK_BITS: u32 = 48;
 
@@ -544,6 +548,9 @@ impl Trees {
                 return Ok(waiting);
             }
             block = waiting + 1;
+            if block - first >= STATUS_BLOCKS {
+                return Ok(block);
+            }
         }
         if block > first && self.deltas.first_in(stream, block..end).is_some() {
             return Ok(block); // The rest another time.

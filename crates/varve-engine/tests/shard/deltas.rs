@@ -5,9 +5,10 @@
 //! crash. Every block is read and compared, and the audit recounts, after each opening.
 
 use std::cell::RefCell;
-use std::rc::Rc;
-
+use std::future::poll_fn;
 use std::ops::ControlFlow;
+use std::pin::pin;
+use std::rc::Rc;
 
 use crate::pool::{MIB, Shape, disk_for, format, open_configured};
 use crate::versions::{self, index, read, stamp};
@@ -158,6 +159,36 @@ fn pages_are_changed_for_many_blocks_at_a_time() {
         assert_eq!(shard.stats().waiting_updates, 0, "a census sweeps");
         let versions = model.borrow().clone();
         check(&shard, STREAM, &versions).await;
+    });
+}
+
+#[test]
+fn a_look_at_blocks_among_which_updates_wait_takes_turns() {
+    let (media, model) = made();
+    let mut sim = SimLoop::new(4);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let shard = opened(&reactor, media, 0).await;
+        fill(&shard, &model).await;
+        shard.census(&[vec![STREAM]], &ForeignNames::default()).await.expect("census"); // It sweeps.
+        for block in (0..BLOCKS).step_by(41) {
+            write(&shard, &model, block, BLOCKS + 1 + block).await;
+        }
+        shard.apply_acknowledged().await.expect("apply");
+        let waiting = shard.stats().waiting_updates;
+        assert!((400..=512).contains(&waiting), "{waiting} wait");
+        let range = ByteRange { start: 0, end: BLOCKS * BLOCK };
+        let mut polls = [0; 2];
+        // The first time pages are read.
+        for polls in &mut polls {
+            let mut status = pin!(shard.block_status(STREAM, range, 50));
+            let runs = poll_fn(|cx| {
+                *polls += 1;
+                status.as_mut().poll(cx)
+            });
+            assert_eq!(runs.await.expect("status").len(), 1);
+        }
+        assert!(polls[1] >= 3, "20480 blocks are more than one turn");
     });
 }
 
