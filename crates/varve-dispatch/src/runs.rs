@@ -20,8 +20,11 @@ use crate::{Dispatch, Result};
 /// A part has so many times the regions of the part before (R2): eleven parts cover the largest volume.
 const GROWTH: u64 = 8;
 
-/// Most runs that a shard is asked for beside those wanted, as other shards' regions lie between its own.
+/// Most regions of all shards for which runs are asked for beside those wanted, as other shards' regions lie between a shard's own.
 const GAPS_MAX: u64 = 8192;
+
+/// A shard is asked for so many times its share of the runs wanted: data lie unevenly. What has more of them ends the answer early.
+const UNEVENNESS: usize = 4;
 
 /// Runs of bytes one after the other, each with its value.
 type Runs<T> = Vec<(u64, T)>;
@@ -93,8 +96,7 @@ impl Dispatch {
             let until = (at / REGION_BYTES).saturating_add(regions).saturating_mul(REGION_BYTES);
             let part = ByteRange { start: at, end: range.end.min(until) };
             let owners = owners(self.placement(), stream, part);
-            let gaps = if owners.len() > 1 { 2 * regions.min(GAPS_MAX) } else { 0 };
-            let most = max.saturating_add(usize::try_from(gaps).unwrap_or(usize::MAX));
+            let most = runs_of_each(max, regions, owners.len());
             let found = owners.iter().map(|owner| async move {
                 let found = self.on_shard(*owner, move |shard| ask(shard, part, most)).await;
                 found.map(|runs| ShardRuns::new(*owner, part.start, runs))
@@ -109,6 +111,16 @@ impl Dispatch {
         merger.runs.truncate(max);
         Ok(merger.runs)
     }
+}
+
+/// Runs that each of several shards is asked for, where `max` are wanted of a range of so many regions.
+fn runs_of_each(max: usize, regions: u64, shards: usize) -> usize {
+    if shards <= 1 {
+        return max;
+    }
+    let gaps = usize::try_from(regions.min(GAPS_MAX)).unwrap_or(usize::MAX) / shards;
+    let share = max.div_ceil(shards).saturating_mul(UNEVENNESS).min(max);
+    share.saturating_add(2 * (gaps + 2))
 }
 
 /// The shards that have regions of a range.
@@ -238,6 +250,21 @@ mod tests {
         let (until, runs) = merged(end, 4, by(vec![(end, 'z')], vec![(end, 'h')]));
         assert_eq!(runs.len(), 5, "regions by turns, not all of them");
         assert_eq!(runs.iter().map(|run| run.0).sum::<u64>(), until);
+    }
+
+    #[test]
+    fn shards_are_asked_for_little_more_than_is_wanted_however_many_they_are() {
+        assert_eq!(runs_of_each(8192, 1, 1), 8192);
+        assert_eq!(runs_of_each(usize::MAX, u64::MAX, 1), usize::MAX);
+        for shards in [2, 3, 8, 64, 1000] {
+            for regions in [1, 8, 64, 1 << 20, u64::MAX] {
+                let all = shards * runs_of_each(8192, regions, shards);
+                let most = (UNEVENNESS + 2) * 8192 + 8 * shards;
+                assert!(all <= most, "{shards} shards, {regions} regions: {all}");
+            }
+            assert!(runs_of_each(1, 1, shards) >= 1);
+            assert!(runs_of_each(usize::MAX, u64::MAX, shards) > 1 << 20);
+        }
     }
 
     #[test]
