@@ -4,6 +4,7 @@
 //!     only where all agree, which is passed in one step. So a range that holds nothing costs a few messages.
 //! R2. A range is looked at in parts, each many times longer than the one before, until there are runs enough: who wants one run only does not make
 //!     shards look at everything.
+//! R3. What is known of the parts before a shard's failure is the answer. It fails once it begins where the failure is.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -101,7 +102,11 @@ impl Dispatch {
                 let found = self.on_shard(*owner, move |shard| ask(shard, part, most)).await;
                 found.map(|runs| ShardRuns::new(*owner, part.start, runs))
             });
-            let found = try_join_all(found).await?;
+            let found = match try_join_all(found).await {
+                Err(error) if merger.runs.is_empty() => return Err(error),
+                Err(_) => break, // R3
+                Ok(found) => found,
+            };
             at = merger.append(part, found);
             if at < part.end {
                 break;

@@ -14,7 +14,7 @@ use varve_types::{ErrorKind, ShardId, StreamId};
 use crate::catalog::home_of;
 use crate::intent::Intent;
 use crate::name::{DatasetName, SnapshotName};
-use crate::rig::{Life, Rig, first_byte, flip_root, lane, volume_spec};
+use crate::rig::{Life, Rig, VOLUME_BYTES, first_byte, flip_root, lane, volume_spec};
 use crate::snapshots::{Wanted, record};
 use crate::{Datasets, Error, ExtentSpec};
 
@@ -565,6 +565,28 @@ fn extents_of_a_huge_volume_take_few_pages() {
         life.snapshot("v@two").await;
         assert_eq!(pages(Some("two")).await, []);
         assert_eq!(pages(None).await, written);
+    });
+}
+
+#[test]
+fn a_shard_that_fails_takes_nothing_from_what_is_known_before_it() {
+    Rig::new().live(async |life: Life| {
+        life.create("v").await;
+        life.fill("v", 1).await;
+        let volume = life.datasets().open("v").await.unwrap();
+        life.fences[1].take();
+        life.datasets().dispatch().reactor().sleep(1_000_000_000).await;
+        let mut served = 0;
+        for at in (0..VOLUME_BYTES).step_by(64 << 20) {
+            let alone = volume.block_status(at, REGION_BYTES, 100).await;
+            let whole = volume.block_status(at, VOLUME_BYTES - at, 100).await;
+            assert_eq!(whole.is_ok(), alone.is_ok(), "from {at} on: {whole:?}");
+            if let Ok(runs) = whole {
+                served += 1;
+                assert!(runs.iter().map(|run| run.len).sum::<u64>() >= REGION_BYTES);
+            }
+        }
+        assert_eq!(served, 2, "each shard has two regions");
     });
 }
 
