@@ -2,8 +2,11 @@
 //!
 //! C1. While a block is claimed nobody else appends a record that covers it.
 //! C2. A task claims one block at a time and holds its credits already, so claims form no cycle.
+//! C3. A block of a range whose claims somebody waits for is not claimed anew: so each waits for the claims that stood when it came, and small
+//!     writes that never cease do not starve a large one. Who waits for a range waits for claims only, which end without further ones (C2).
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use varve_reactor::Notify;
 use varve_types::StreamId;
@@ -14,6 +17,9 @@ use crate::hash::HashSet;
 #[derive(Default)]
 pub(crate) struct Claims {
     blocks: RefCell<HashSet<(StreamId, u64)>>,
+    /// Ranges whose claims somebody waits for (C3): as many as there are writes and trims that do.
+    awaited: RefCell<Vec<(StreamId, Range<u64>)>>,
+    /// A claim, or the wait for one, has ended.
     released: Notify,
 }
 
@@ -31,6 +37,22 @@ impl Drop for Claim<'_> {
     }
 }
 
+/// A range whose claims somebody waits for; dropping it ends the wait.
+struct Awaited<'a> {
+    claims: &'a Claims,
+    range: (StreamId, Range<u64>),
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let mut awaited = self.claims.awaited.borrow_mut();
+        let place = awaited.iter().position(|range| *range == self.range);
+        awaited.swap_remove(place.expect("it stands there until it is dropped"));
+        drop(awaited);
+        self.claims.released.notify_all();
+    }
+}
+
 impl Claims {
     /// Whether a block of `first .. end` is claimed.
     pub(crate) fn any(&self, stream: StreamId, first: u64, end: u64) -> bool {
@@ -39,9 +61,11 @@ impl Claims {
         !blocks.is_empty() && blocks.iter().any(inside)
     }
 
-    /// Claims a block, waiting for whoever holds it.
+    /// Claims a block, waiting for whoever holds it, and for those who wait until nobody does.
     pub(crate) async fn claim(&self, stream: StreamId, block: u64) -> Claim<'_> {
-        self.wait(stream, block, block + 1).await;
+        while self.any(stream, block, block + 1) || self.is_awaited(stream, block) {
+            self.released.notified().await;
+        }
         let fresh = self.blocks.borrow_mut().insert((stream, block));
         assert!(fresh, "nobody claimed the block meanwhile"); // C1
         Claim { claims: self, key: (stream, block) }
@@ -49,8 +73,74 @@ impl Claims {
 
     /// Waits until no block of `first .. end` is claimed. No pause lies between the last check and the return.
     pub(crate) async fn wait(&self, stream: StreamId, first: u64, end: u64) {
+        if !self.any(stream, first, end) {
+            return;
+        }
+        let _awaited = self.await_range(stream, first..end); // C3
         while self.any(stream, first, end) {
             self.released.notified().await;
         }
+    }
+
+    fn await_range(&self, stream: StreamId, blocks: Range<u64>) -> Awaited<'_> {
+        let range = (stream, blocks);
+        self.awaited.borrow_mut().push(range.clone());
+        Awaited { claims: self, range }
+    }
+
+    fn is_awaited(&self, stream: StreamId, block: u64) -> bool {
+        let awaited = self.awaited.borrow();
+        awaited.iter().any(|(of, blocks)| *of == stream && blocks.contains(&block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    const STREAM: StreamId = StreamId::new(1);
+
+    #[test]
+    fn who_waits_for_a_range_is_not_overtaken_by_new_claims() {
+        let claims = Claims::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(held) = pin!(claims.claim(STREAM, 5)).poll(&mut cx) else {
+            panic!("nobody has it");
+        };
+        let mut whole = pin!(claims.wait(STREAM, 0, 100));
+        let mut part = pin!(claims.wait(STREAM, 4, 7));
+        assert!(whole.as_mut().poll(&mut cx).is_pending());
+        assert!(part.as_mut().poll(&mut cx).is_pending());
+        let mut next = pin!(claims.claim(STREAM, 6));
+        assert!(next.as_mut().poll(&mut cx).is_pending(), "others wait for its block");
+        let beside = [(STREAM, 100), (StreamId::new(2), 6)];
+        for (stream, block) in beside {
+            assert!(pin!(claims.claim(stream, block)).poll(&mut cx).is_ready(), "{block}");
+        }
+        drop(held);
+        assert!(part.as_mut().poll(&mut cx).is_ready(), "it does not wait for who waits");
+        assert!(next.as_mut().poll(&mut cx).is_pending());
+        assert!(whole.as_mut().poll(&mut cx).is_ready());
+        assert!(next.as_mut().poll(&mut cx).is_ready());
+    }
+
+    #[test]
+    fn who_gives_up_waiting_is_not_waited_for() {
+        let claims = Claims::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(_held) = pin!(claims.claim(STREAM, 5)).poll(&mut cx) else {
+            panic!("nobody has it");
+        };
+        let mut next = pin!(claims.claim(STREAM, 6));
+        {
+            let mut whole = pin!(claims.wait(STREAM, 0, 100));
+            assert!(whole.as_mut().poll(&mut cx).is_pending());
+            assert!(next.as_mut().poll(&mut cx).is_pending());
+        }
+        assert!(next.as_mut().poll(&mut cx).is_ready());
+        assert_eq!(claims.awaited.borrow().len(), 0);
     }
 }
