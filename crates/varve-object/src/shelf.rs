@@ -361,6 +361,11 @@ impl Shelf {
 
 impl From<varve_engine::Error> for Error {
     fn from(error: varve_engine::Error) -> Self {
+        if let varve_engine::Error::Log(log) = &error
+            && log.is_read_failure()
+        {
+            return Self::Unavailable { what: error.to_string() };
+        }
         match error.kind() {
             ErrorKind::NoSpace => Self::NoSpace,
             ErrorKind::Corrupt => Self::Corrupt { what: error.to_string() },

@@ -17,7 +17,7 @@ use super::EngineStore;
 use super::bucket_record::BucketRecord;
 use super::caller::{Address, Caller};
 use super::gate::{Changed, Changing, Gate};
-use super::unread::UnreadShards;
+use super::unread::{UnreadShards, is_out_of_reach};
 use crate::moving::{Changer, check_deletion};
 use crate::shelf::ArrivingBody;
 use crate::{
@@ -214,6 +214,11 @@ async fn fresh(caller: &Caller, name: String) -> Result<BucketOwner> {
 
 fn of_dataset(error: varve_dataset::Error) -> Error {
     use varve_types::ErrorKind;
+    if let varve_dataset::Error::Dispatch(failed) = &error
+        && failed.is_read_failure()
+    {
+        return Error::Unavailable { what: error.to_string() };
+    }
     match error.kind() {
         ErrorKind::NoSpace => Error::NoSpace,
         ErrorKind::Corrupt => Error::Corrupt { what: error.to_string() },
@@ -244,7 +249,12 @@ impl EngineStore {
         let buckets = self.buckets.after("", usize::MAX);
         // What is of no bucket that is known may be of one that cannot be read.
         if unreadable == 0 && self.unread.check_none(String::new).is_ok() {
-            self.clear_unknown(&buckets).await?;
+            match self.clear_unknown(&buckets).await {
+                Err(error) if is_out_of_reach(&error) => {
+                    tracing::error!(%error, "what is left of deleted buckets stays until the next start");
+                }
+                cleared => cleared?,
+            }
         }
         for bucket in &buckets {
             let opened = self

@@ -13,13 +13,18 @@ use crate::{Error, Result};
 #[derive(Debug, Default)]
 pub(super) struct UnreadShards(BTreeSet<ShardId>);
 
+/// Whether something failed as a shard does not serve, cannot be read, or is damaged.
+pub(super) fn is_out_of_reach(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Corrupt)
+}
+
 impl UnreadShards {
-    /// Adds a shard that does not serve or is damaged.
+    /// Adds a shard that does not serve, cannot be read, or is damaged.
     ///
     /// # Errors
     /// Any other failure, as it is.
     pub(super) fn add(&mut self, shard: ShardId, error: Error) -> Result<()> {
-        if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Corrupt) {
+        if !is_out_of_reach(&error) {
             return Err(error);
         }
         tracing::error!(

@@ -9,7 +9,10 @@ use varve_dispatch::{
     Dispatch, HostConfig, JobSender, Placement, PoolLinks, PoolRoot, ShardHost, serve_jobs,
 };
 use varve_engine::{Pool, PoolSpec, ShardConfig};
-use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, MemDisk, Persist};
+use varve_media::{
+    Disk, DiskOperation, Drive, DriveDisks, DriveOptions, DriveSpec, Fault, FaultDisk, FaultPlan,
+    FaultRule, IoFuture, MemDisk, Persist,
+};
 use varve_object::shelf::{audit_bucket, buckets_of, compare_references};
 use varve_object::{Body, BucketId, EngineOptions, EngineStore, Settings};
 use varve_reactor::{Reactor, SimLoop};
@@ -91,9 +94,19 @@ pub(crate) struct Life {
 }
 
 fn open_disks(disks: &Disks) -> Vec<DriveDisks> {
+    disks_with(disks, Rc::new(disks.slots.clone()))
+}
+
+fn disks_with(disks: &Disks, slots: Rc<dyn Disk>) -> Vec<DriveDisks> {
     let lanes = disks.lanes.iter().map(|lane| Rc::new(lane.clone()) as Rc<dyn Disk>).collect();
-    let (meta, slots) = (Rc::new(disks.meta.clone()), Rc::new(disks.slots.clone()));
+    let meta = Rc::new(disks.meta.clone());
     vec![DriveDisks::Directory { meta, lanes, slots }]
+}
+
+/// The segments as a shard sees them that can be made to fail.
+struct Failing {
+    shard: ShardId,
+    plan: Rc<FaultPlan>,
 }
 
 impl Rig {
@@ -138,14 +151,27 @@ impl Rig {
     pub(crate) fn live<T: 'static>(&mut self, work: impl AsyncFnOnce(Life) -> T + 'static) -> T {
         let disks = self.disks.clone();
         disks.lanes.iter().for_each(|lane| lane.is_stalled.set(false));
-        self.run(async move |reactor| work(open(reactor, &disks).await).await)
+        self.run(async move |reactor| work(open(reactor, &disks, None).await).await)
+    }
+
+    /// The same, in which a shard opens and reads of its segments fail from then on, before the store is opened.
+    pub(crate) fn live_unreadable<T: 'static>(
+        &mut self,
+        shard: ShardId,
+        work: impl AsyncFnOnce(Life) -> T + 'static,
+    ) -> T {
+        let disks = self.disks.clone();
+        self.run(async move |reactor| {
+            let failing = Failing { shard, plan: FaultPlan::new() };
+            work(open(reactor, &disks, Some(failing)).await).await
+        })
     }
 
     /// Why the store does not open.
     pub(crate) fn refusal(&mut self) -> varve_object::Error {
         let disks = self.disks.clone();
         self.run(async move |reactor| {
-            let (_dispatch, links, placement) = open_shards(&reactor, &disks).await;
+            let (_dispatch, links, placement) = open_shards(&reactor, &disks, None).await;
             let opened = EngineStore::open(links, placement, options()).await;
             opened.err().expect("it opens")
         })
@@ -162,11 +188,21 @@ impl Rig {
 }
 
 /// Opens the shards: the first one's dispatcher, and the ways to all.
-async fn open_shards(reactor: &Reactor, disks: &Disks) -> (Dispatch, PoolLinks, Placement) {
-    let options = DriveOptions { discard: false };
-    let drive = Drive::open(open_disks(disks), options).await.expect("works");
-    let media: Vec<_> =
+async fn open_shards(
+    reactor: &Reactor,
+    disks: &Disks,
+    failing: Option<&Failing>,
+) -> (Dispatch, PoolLinks, Placement) {
+    let drive = Drive::open(open_disks(disks), DriveOptions { discard: false }).await;
+    let drive = drive.expect("works");
+    let mut media: Vec<_> =
         (0..SHARDS).map(|shard| drive.media(ShardId(shard)).expect("works")).collect();
+    if let Some(Failing { shard, plan }) = failing {
+        let slots = FaultDisk::new(Rc::new(disks.slots.clone()), reactor, Rc::clone(plan));
+        let disks = disks_with(disks, Rc::new(slots));
+        let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("works");
+        media[usize::from(shard.0)] = drive.media(*shard).expect("works");
+    }
     let pool = Pool::open(&media[0]).await.expect("works");
     let placement = Placement::new(pool.placements());
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..SHARDS).map(|_| JobSender::new(reactor)).unzip();
@@ -193,8 +229,11 @@ fn options() -> EngineOptions {
     EngineOptions { reduction: Settings::reduction_in, bodies_bytes_max: 6 << 20 }
 }
 
-async fn open(reactor: Reactor, disks: &Disks) -> Life {
-    let (dispatch, links, placement) = open_shards(&reactor, disks).await;
+async fn open(reactor: Reactor, disks: &Disks, failing: Option<Failing>) -> Life {
+    let (dispatch, links, placement) = open_shards(&reactor, disks, failing.as_ref()).await;
+    if let Some(Failing { plan, .. }) = failing {
+        plan.add(FaultRule::always(DiskOperation::Read, Fault::Fail));
+    }
     let store = EngineStore::open(links, placement, options()).await.expect("works");
     Life { reactor, store, dispatch, lanes: disks.lanes.clone() }
 }
@@ -269,6 +308,15 @@ impl Life {
     /// Nothing that a shard writes from now on becomes durable.
     pub(crate) fn stall(&self, shard: ShardId) {
         self.lanes[usize::from(shard.0)].is_stalled.set(true);
+    }
+
+    /// Closes the shards in good order: all that they hold is in segments, and the next opening replays nothing.
+    pub(crate) async fn close(&self) {
+        for shard in self.dispatch.placement().shards() {
+            let close =
+                self.dispatch.on_shard(shard, |shard| Box::pin(async move { shard.close().await }));
+            close.await.expect("works");
+        }
     }
 
     /// Lets sweeps come to their end.

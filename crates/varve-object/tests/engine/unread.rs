@@ -1,5 +1,5 @@
 //! Goal: a shard that is damaged when the store is opened takes nothing else with it, and what it may have is neither missing nor made again.
-//! Method: buckets and records whose homes are on both shards, and lives in which the root of one of them cannot be read.
+//! Method: buckets and records whose homes are on both shards, and lives in which the root of one of them, or all that it wrote, cannot be read.
 
 use bytes::Bytes;
 use varve_object::{
@@ -87,6 +87,15 @@ async fn check_buckets(life: &Life, ids: &[BucketId], damaged: ShardId) {
     assert_eq!(listed, served);
 }
 
+async fn check_sizes(life: &Life, ids: &[BucketId]) {
+    for (name, id) in names().zip(ids) {
+        let Err(error) = life.store.usage(*id).await else { panic!("{name} may hold more") };
+        if life.store.bucket(&name).await.is_ok() {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+    }
+}
+
 async fn check_users(life: &Life) {
     let mut read = Vec::new();
     for name in names() {
@@ -134,6 +143,25 @@ fn what_a_damaged_shard_may_have_is_neither_missing_nor_made_again() {
                 assert_eq!(user, Some(Bytes::from(name)));
             }
         });
+    }
+}
+
+#[test]
+fn what_a_shard_has_that_opens_and_fails_to_be_read_is_unread_and_the_rest_is_served() {
+    for failing in [0, 1].map(ShardId) {
+        let mut rig = Rig::new(LANE);
+        let ids = rig.live(async |life: Life| {
+            let ids = fill(&life).await;
+            life.close().await;
+            ids
+        });
+        rig.live_unreadable(failing, async move |life: Life| {
+            assert!(is_unread(&life.store.check_all_read()));
+            check_buckets(&life, &ids, failing).await;
+            check_sizes(&life, &ids).await;
+            check_users(&life).await;
+        });
+        rig.live(async |life: Life| life.store.check_all_read().expect("all is whole"));
     }
 }
 
