@@ -338,10 +338,13 @@ impl Datasets {
         let (mut waited_ns, mut pause_ns) = (0, LOOK_PAUSE_NS);
         let mut closers = Vec::new(); // One for each volume that had the name meanwhile.
         loop {
-            let held = self.hold(name).await?;
+            let held = self.hold_open(name).await?;
             let record = self.record(name).await?;
             let (open, stream) = (&self.shared.open, record.route.stream);
-            let checked = self.check_step(name, &record, step).await;
+            let checked = match self.shared.unsettled.check() {
+                Ok(()) => self.check_step(name, &record, step).await,
+                unsettled => unsettled, // After a wait the gate is closed, and has to be opened again.
+            };
             if checked.is_ok() {
                 if step.gate() == Gate::Open {
                     return Ok((held, record));

@@ -513,6 +513,30 @@ fn a_fence_that_waits_is_refused_for_what_changed_meanwhile() {
     });
 }
 
+/// A group of snapshots was left incomplete when the fence looks again: names do not change, and the volume stays in use.
+#[test]
+fn a_fence_that_waits_while_names_cannot_be_changed_leaves_the_volume_open() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets().clone();
+        let reactor = datasets.dispatch().reactor().clone();
+        life.create("v").await;
+        let volume = datasets.open("v").await.unwrap();
+        let stream = varve_types::StreamId::new(volume.info().id);
+        let open = datasets.shared.open.open(stream, opening());
+        let under_way = open.begin_change().ok().unwrap();
+        let other = datasets.clone();
+        let fence =
+            reactor.spawn_join(async move { other.move_volume("v", None, leaving()).await });
+        reactor.sleep(100_000_000).await;
+        assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
+        datasets.shared.unsettled.leave("a test says so".to_owned());
+        assert!(matches!(fence.await, Err(Error::Unsettled { .. })));
+        drop(under_way);
+        volume.write(0, block(1)).await.unwrap();
+        assert_eq!(datasets.volume("v").await.unwrap().moves, None);
+    });
+}
+
 fn opening() -> Opening {
     Opening {
         size_bytes: 0,
