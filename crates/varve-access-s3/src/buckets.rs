@@ -316,6 +316,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn users_and_keys_change_for_requests_while_a_shard_is_damaged() {
+        let store = Arc::new(MemoryStore::default());
+        let lists = Arc::clone(&store);
+        let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default());
+        let gateway = opened.await.unwrap().gateway;
+        let users = gateway.users();
+        let user = |id: &str| User { id: id.to_owned(), ..User::default() };
+        let keys = [
+            users.create_with_key(user("ann"), None).await.unwrap(),
+            users.create_key("ann", None).await.unwrap(),
+        ];
+        lists.fail_lists();
+        users.delete_key(&keys[0].access_key).await.unwrap();
+        assert!(users.by_key(&keys[0].access_key).is_none(), "it signs nothing more");
+        assert!(users.by_key(&keys[1].access_key).is_some());
+        users.change("ann", |ann| ann.quota_buckets = 7).await.unwrap();
+        let (known, _) = users.by_key(&keys[1].access_key).unwrap();
+        assert_eq!(known.user.quota_buckets, 7);
+        let made = users.create_with_key(user("ben"), None).await.unwrap();
+        let (known, secret) = users.by_key(&made.access_key).unwrap();
+        assert_eq!((known.user.id.as_str(), &*secret), ("ben", made.secret_key.as_str()));
+        gateway.delete_user("ann", true).await.unwrap();
+        assert!(users.get("ann").is_none() && users.by_key(&keys[1].access_key).is_none());
+        assert_eq!((users.count(), users.keys("ben").len()), (2, 1), "with the owner");
+    }
+
+    #[tokio::test]
     async fn what_may_be_unread_is_neither_listed_nor_made_again() {
         let store = Arc::new(MemoryStore::default());
         let open = async || {

@@ -1,8 +1,9 @@
 //! Users and their access keys: in memory as a whole, replaced as a whole by each change, durable in the store before that.
 //!
 //! U1. Who is not known, and may be where the store could not read, is neither said not to exist nor created.
+//! U2. A change counts from when it is durable, whatever else cannot be read then: a key that was deleted signs nothing more.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -43,14 +44,15 @@ pub(crate) struct Known {
     pub(crate) policy: Option<Policy>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Snapshot {
     users: HashMap<String, Arc<Known>>,
     keys: HashMap<String, KnownKey>,
-    /// Records of users that cannot be read: these users are not served, others are.
-    unreadable: usize,
+    /// Users whose records cannot be read: they are not served, others are.
+    unreadable: HashSet<String>,
 }
 
+#[derive(Clone)]
 struct KnownKey {
     user: String,
     secret: Arc<str>,
@@ -104,7 +106,7 @@ impl Users {
     /// How many there are, those that cannot be read among them.
     pub(crate) fn count(&self) -> usize {
         let snapshot = self.snapshot();
-        snapshot.users.len() + snapshot.unreadable
+        snapshot.users.len() + snapshot.unreadable.len()
     }
 
     /// Creates a user with an access key, which is `given`, or random. A crash may leave the user without the key.
@@ -132,6 +134,7 @@ impl Users {
         check_text("name", &user.name)?;
         check_text("mail address", &user.email)?;
         check_policy(&user.policy)?;
+        let policy = parse_policy(&user.policy)?;
         user.created_ms = crate::clock::now_ms();
         let _one = self.changes.lock().await;
         if self.snapshot().users.len() >= USERS_MAX {
@@ -145,7 +148,11 @@ impl Users {
         self.store
             .change_record(RecordTable::User, &id, Box::new(move |_| Ok(Some(record))))
             .await?;
-        self.reload().await
+        self.enter(|now| {
+            now.unreadable.remove(&id);
+            now.users.insert(id, Arc::new(Known { user, policy }));
+        });
+        Ok(())
     }
 
     /// Replaces a user's policy (empty: none), quotas and names. Durable on return.
@@ -161,11 +168,14 @@ impl Users {
         if user.policy != before {
             check_policy(&user.policy)?;
         }
-        let record = user.encode();
+        let (policy, record) = (parse_policy(&user.policy)?, user.encode());
         self.store
             .change_record(RecordTable::User, id, Box::new(move |_| Ok(Some(record))))
             .await?;
-        self.reload().await
+        self.enter(|now| {
+            now.users.insert(id.to_owned(), Arc::new(Known { user, policy }));
+        });
+        Ok(())
     }
 
     /// Deletes a user with its keys. Its buckets stay, and belong to nobody until a user of that id is made again.
@@ -180,12 +190,11 @@ impl Users {
             return Err(Error::LastAdmin { name: user.id });
         }
         for KeyInfo { access_key, .. } in self.keys(id) {
-            self.store
-                .change_record(RecordTable::AccessKey, &access_key, Box::new(|_| Ok(None)))
-                .await?;
+            self.remove_key(&access_key).await?;
         }
         self.store.change_record(RecordTable::User, id, Box::new(|_| Ok(None))).await?;
-        self.reload().await
+        self.enter(|now| drop(now.users.remove(id)));
+        Ok(())
     }
 
     fn has_admin_beside(&self, id: &str) -> bool {
@@ -201,15 +210,15 @@ impl Users {
         let _one = self.changes.lock().await;
         self.find(user)?;
         self.check_key(&key)?;
-        let (access_key, secret_key) = key;
+        let ((access_key, secret_key), created_ms) = (key, crate::clock::now_ms());
         let sealed = self.master.seal(&context(&access_key), secret_key.as_bytes());
-        let record =
-            AccessKey { user: user.to_owned(), sealed, created_ms: crate::clock::now_ms() }
-                .encode();
+        let record = AccessKey { user: user.to_owned(), sealed, created_ms }.encode();
         self.store
             .change_record(RecordTable::AccessKey, &access_key, Box::new(move |_| Ok(Some(record))))
             .await?;
-        self.reload().await?;
+        let known =
+            KnownKey { user: user.to_owned(), secret: secret_key.as_str().into(), created_ms };
+        self.enter(|now| drop(now.keys.insert(access_key.clone(), known)));
         Ok(NewKey { user: user.to_owned(), access_key, secret_key })
     }
 
@@ -223,10 +232,16 @@ impl Users {
             self.store.check_record_read(RecordTable::AccessKey, access_key)?;
             return Err(Error::NotFound { what: "access key", name: access_key.to_owned() });
         }
+        self.remove_key(access_key).await
+    }
+
+    /// Removes an access key, which signs nothing from then on. The caller holds `changes`.
+    async fn remove_key(&self, access_key: &str) -> Result<()> {
         self.store
             .change_record(RecordTable::AccessKey, access_key, Box::new(|_| Ok(None)))
             .await?;
-        self.reload().await
+        self.enter(|now| drop(now.keys.remove(access_key)));
+        Ok(())
     }
 
     /// Adds users and keys as they are stored elsewhere, those that are not here. Durable on return.
@@ -436,6 +451,13 @@ impl Users {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Replaces what requests see by what `change` makes of it, which is durable (U2). The caller holds `changes`.
+    fn enter(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut next = Snapshot::clone(&self.snapshot());
+        change(&mut next);
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+    }
+
     async fn reload(&self) -> Result<()> {
         let mut new = Snapshot::default();
         for (id, record) in records(&*self.store, RecordTable::User).await? {
@@ -444,7 +466,7 @@ impl Users {
             let Ok((policy, user)) = decoded.inspect_err(|error| {
                 tracing::error!(%error, user = id, "a user cannot be read: create it again");
             }) else {
-                new.unreadable += 1;
+                new.unreadable.insert(id);
                 continue;
             };
             new.users.insert(id, Arc::new(Known { user, policy }));

@@ -36,6 +36,8 @@ struct State {
     watches: u64,
     /// Names that are as those on a shard that could not be read.
     unread: Option<fn(&str) -> bool>,
+    /// Whether lists of records fail.
+    fails_lists: bool,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +86,11 @@ impl MemoryStore {
     /// From now on buckets and records whose names `is_unread` accepts are like those on a shard that could not be read.
     pub fn lose(&self, is_unread: fn(&str) -> bool) {
         self.state().unread = Some(is_unread);
+    }
+
+    /// From now on lists of records fail, as they do once a shard is damaged that was read when the store was opened.
+    pub fn fail_lists(&self) {
+        self.state().fails_lists = true;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -678,6 +685,9 @@ impl ObjectStore for MemoryStore {
         limit: usize,
     ) -> Result<Vec<(String, Bytes)>> {
         let state = self.state();
+        if state.fails_lists {
+            return Err(Error::Unavailable { what: "shard 1".to_owned() });
+        }
         let records = state
             .records
             .range((table, format!("{after}\0"))..)
