@@ -73,6 +73,12 @@ impl Unsettled {
 }
 
 impl Datasets {
+    /// Why names cannot be changed, while they cannot (U1).
+    #[must_use]
+    pub fn unsettled(&self) -> Option<String> {
+        self.shared.unsettled.left().reason.clone()
+    }
+
     /// Completes the groups of snapshots that an earlier life was storing when it ended, clears what it had not begun to, and takes back what
     /// it had promised and no record says. To be called after a start, before names are served; while it fails, names do not change.
     ///

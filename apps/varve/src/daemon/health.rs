@@ -146,7 +146,7 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
 pub(super) fn troubles(reports: &[ShardReport]) -> Vec<String> {
     let mut troubles = Vec::new();
     for report in reports {
-        let ShardHealth { media, nbd, s3, errors } = &report.health;
+        let ShardHealth { media, nbd, s3, errors, unsettled } = &report.health;
         let pending = [media, nbd, s3].into_iter().flatten();
         for PendingWork { what, age, .. } in pending.filter(|work| work.age >= HUNG) {
             let (shard, seconds) = (report.status.shard, age.as_secs());
@@ -158,6 +158,11 @@ pub(super) fn troubles(reports: &[ShardReport]) -> Vec<String> {
                 "{path}: {reads} failed reads and {writes} failed writes since the start; the last: {last}"
             ));
         }
+        troubles.extend(
+            unsettled.iter().map(|reason| {
+                format!("names of volumes and snapshots cannot be changed: {reason}")
+            }),
+        );
     }
     troubles
 }

@@ -131,7 +131,7 @@ pub(crate) struct ShardReport {
     pub(crate) health: ShardHealth,
 }
 
-/// The oldest work under way on a shard's thread, and failed operations on its media.
+/// The oldest work under way on a shard's thread, failed operations on its media, and what keeps names from changing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShardHealth {
     /// The oldest operation on media.
@@ -142,6 +142,8 @@ pub(crate) struct ShardHealth {
     pub(crate) s3: Option<PendingWork>,
     /// Failed operations, by file or device.
     pub(crate) errors: Vec<(String, DiskErrors)>,
+    /// Why names of volumes and snapshots cannot be changed, while they cannot; told by one thread.
+    pub(crate) unsettled: Option<String>,
 }
 
 /// Work that is under way.

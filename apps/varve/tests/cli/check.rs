@@ -417,6 +417,8 @@ fn a_damaged_shard_does_not_keep_the_others_from_serving() {
     let trouble = status["shards"][0]["trouble"].as_str().unwrap();
     assert!(trouble.contains("root"), "{trouble}");
     assert!(status["shards"][1]["trouble"].is_null(), "{status:#}");
+    let troubles = status["troubles"].to_string();
+    assert!(troubles.contains("names of volumes and snapshots cannot be changed: "), "{troubles}");
     let begun = Instant::now();
     let mut client = pool.connect("v");
     let mut errors = [0, 64 << 20].map(|offset| client.try_write(offset, &contents(3, 8)));

@@ -380,9 +380,12 @@ fn a_group_that_damage_stops_keeps_names_from_changing_until_it_is_complete() {
             assert!(is_unsettled(datasets.delete_snapshot(name).await), "{name}");
         }
         assert!(is_unsettled(datasets.create_volume(volume_spec("other")).await.map(drop)));
+        let said = life.threads[0].unsettled().expect("each thread tells why");
+        assert!(said.starts_with("a group of snapshots is incomplete: shard"), "{said}");
         flip_root(&disk, other_home); // It is mended.
         datasets.dispatch().reactor().sleep(200_000_000_000).await;
         assert_eq!(listed(datasets, None).await, group);
+        assert_eq!(datasets.unsettled(), None);
         for name in group {
             assert_eq!(life.values(&name).await, [1; 4]);
             datasets.delete_snapshot(&name).await.unwrap();

@@ -258,6 +258,7 @@ impl ShardStack for EngineStack {
                 age: Duration::from_nanos(age_ns),
             }),
             errors: errors.map(|(path, errors)| (path.to_string(), errors)).collect(),
+            unsettled: (self.shard == ROOT_SHARD).then(|| self.datasets.unsettled()).flatten(),
         }
     }
 
