@@ -16,7 +16,7 @@ use varve_dispatch::{
 use varve_engine::{Pool, PoolSpec, ShardConfig};
 use varve_media::{
     Disk, Drive, DriveDisks, DriveOptions, DriveSpec, FaultDisk, FaultPlan, Fence, IoFuture,
-    MemDisk,
+    MemDisk, Persist,
 };
 use varve_reactor::{Notify, Reactor, SimLoop};
 use varve_stdx::AlignedBuf;
@@ -40,6 +40,8 @@ const MEMORY_BYTES: u64 = 64 * MIB;
 pub(crate) struct Rig {
     disk: MemDisk,
     lives: u64,
+    /// Shards are told to accept the loss of their journals.
+    accepts_loss: bool,
 }
 
 /// One life of the pool.
@@ -132,7 +134,7 @@ impl Rig {
     pub(crate) fn new() -> Self {
         let bytes = SEGMENTS * u64::from(SEGMENT_BYTES) + u64::from(SHARDS) * LANE_BYTES + 8 * MIB;
         let disk = MemDisk::new("memory", bytes);
-        let mut rig = Self { disk, lives: 0 };
+        let mut rig = Self { disk, lives: 0, accepts_loss: false };
         let disk: Rc<dyn Disk> = Rc::new(rig.disk());
         rig.run(async move |_| {
             let spec = DriveSpec {
@@ -169,7 +171,8 @@ impl Rig {
     /// The same without completing what an earlier life left.
     pub(crate) fn live_unsettled(&mut self, work: impl AsyncFnOnce(Life) + 'static) {
         let disk: Rc<dyn Disk> = Rc::new(self.disk());
-        self.run(async move |reactor| work(open(&reactor, &disk).await).await);
+        let accepts_loss = self.accepts_loss;
+        self.run(async move |reactor| work(open(&reactor, &disk, accepts_loss).await).await);
     }
 
     /// The same on a disk that fails as planned.
@@ -178,11 +181,19 @@ impl Rig {
         plan: Rc<FaultPlan>,
         work: impl AsyncFnOnce(Life) + 'static,
     ) {
-        let disk = Rc::new(self.disk());
+        let (disk, accepts_loss) = (Rc::new(self.disk()), self.accepts_loss);
         self.run(async move |reactor| {
             let disk: Rc<dyn Disk> = Rc::new(FaultDisk::new(disk, &reactor, plan));
-            work(open(&reactor, &disk).await).await;
+            work(open(&reactor, &disk, accepts_loss).await).await;
         });
+    }
+
+    /// Zeroes the lane of a shard; lives from then on accept the loss.
+    pub(crate) fn lose_lane(&mut self, shard: ShardId) {
+        let (begin, zeros) = (lane(shard).start, AlignedBuf::zeroed(4 << 20).freeze());
+        assert_eq!(zeros.len() as u64, LANE_BYTES);
+        self.disk.write(begin, zeros, Persist::Durable).now_or_never().unwrap().unwrap();
+        self.accepts_loss = true;
     }
 
     /// The disk, which outlives all lives.
@@ -211,7 +222,7 @@ pub(crate) fn flip_root(disk: &MemDisk, shard: ShardId) {
     assert_eq!(flipped, 2, "a root has two sides");
 }
 
-async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>) -> Life {
+async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, accepts_loss: bool) -> Life {
     let drive = Drive::open(disks(disk), DriveOptions { discard: false }).await.unwrap();
     let media: Vec<_> = (0..SHARDS).map(|shard| drive.media(ShardId(shard)).unwrap()).collect();
     let pool = Pool::open(&media[0]).await.unwrap();
@@ -230,7 +241,10 @@ async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>) -> Life {
         let config = HostConfig {
             reactor: reactor.clone(),
             media,
-            shard: ShardConfig::with_memory(POOL, shard, MEMORY_BYTES),
+            shard: ShardConfig {
+                accept_lost_journal: accepts_loss,
+                ..ShardConfig::with_memory(POOL, shard, MEMORY_BYTES)
+            },
             root: PoolRoot::Here(Rc::clone(&pool)),
         };
         let host = ShardHost::open(config, &dispatch).await.unwrap();

@@ -67,6 +67,8 @@ pub struct ShardHost {
     /// Since when it does not serve, while it does not.
     closed_at: Cell<Option<Nanos>>,
     is_opening: Cell<bool>,
+    /// It has served since the start.
+    has_served: Cell<bool>,
     /// It closed with nothing under way (G4).
     is_at_rest: Cell<bool>,
     changed: Notify,
@@ -92,6 +94,7 @@ impl ShardHost {
             state,
             closed_at,
             is_opening: Cell::new(false),
+            has_served: Cell::new(false),
             is_at_rest: Cell::new(false),
             changed: Notify::new(),
         });
@@ -139,7 +142,10 @@ impl ShardHost {
 
     fn set(&self, state: State) {
         let closed_at = match state {
-            State::Serving(_) => None,
+            State::Serving(_) => {
+                self.has_served.set(true);
+                None
+            }
             State::Opening(..) | State::Lost | State::Closed => {
                 Some(self.closed_at.get().unwrap_or_else(|| self.config.reactor.now()))
             }
@@ -205,8 +211,8 @@ impl ShardHost {
             if self.has_ended() {
                 return None;
             }
-            // A loss is accepted once: what is lost later is another one.
-            let config = ShardConfig { accept_lost_journal: false, ..self.config.shard.clone() };
+            let mut config = self.config.shard.clone();
+            config.accept_lost_journal &= !self.has_served.get(); // What is lost later is another loss.
             match self.open_once(config).await {
                 Ok(shard) => {
                     tracing::warn!(shard = self.id().0, "shard open again");

@@ -422,6 +422,24 @@ fn a_shard_that_cannot_be_read_at_first_keeps_names_from_changing_and_no_other_f
     });
 }
 
+/// A journal that is lost, on a drive that at first fails to read it, under an operator who accepts the loss.
+#[test]
+fn a_loss_that_is_accepted_stays_so_until_the_shard_has_served() {
+    let (mut rig, plan) = (Rig::new(), FaultPlan::new());
+    rig.live(async |life: Life| life.create("v").await);
+    rig.lose_lane(ShardId(1));
+    let reads = FaultRule::always(DiskOperation::Read, Fault::Fail);
+    plan.add(FaultRule { range: lane(ShardId(1)), ..reads });
+    rig.live_failing(Rc::clone(&plan), async move |life: Life| {
+        let dispatch = life.datasets().dispatch();
+        let host = life.threads[1].dispatch().host(ShardId(1)).unwrap();
+        assert!(host.failure().unwrap().is_read_failure());
+        plan.clear();
+        dispatch.reactor().sleep(10_000_000_000).await;
+        dispatch.on_shard(ShardId(1), |_| Box::pin(async { Ok(()) })).await.unwrap();
+    });
+}
+
 #[test]
 fn shards_are_given_back_when_nothing_of_them_is_under_way() {
     let mut rig = Rig::new();
