@@ -255,6 +255,12 @@ impl ShardHost {
         self.failure().filter(|error| error.kind() == ErrorKind::Corrupt)
     }
 
+    /// Whether requests fail at once: it is damaged, or has been closed for longer than they wait (G2).
+    #[must_use]
+    pub fn is_out(&self) -> bool {
+        self.damage().is_some() || (self.now().is_none() && self.patience_ns() == 0)
+    }
+
     /// The shard, if it serves now.
     #[must_use]
     pub fn now(&self) -> Option<Rc<Shard>> {

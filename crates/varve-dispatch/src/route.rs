@@ -415,19 +415,19 @@ impl Dispatch {
         Ok(try_join_all(wants).await?.into_iter().max().unwrap_or(MarkWish::None))
     }
 
-    /// Lets writes go on, to be refused, that wait for the room of a mark pass while a shard is damaged: no pass can end.
+    /// Lets writes go on, to be refused, that wait for the room of a mark pass while a shard is damaged, or closed for long: no pass can end.
     ///
     /// # Errors
     /// `Unavailable` when a thread is gone.
     pub async fn release_mark_waiters(&self) -> Result<()> {
-        let is_damaged = |shard| {
+        let is_out = |shard| {
             self.at(shard, move |dispatch| {
-                let damage = dispatch.host(shard).and_then(|host| host.damage());
-                Box::pin(async move { damage.is_some() })
+                let is_out = dispatch.host(shard).is_some_and(|host| host.is_out());
+                Box::pin(async move { is_out })
             })
         };
-        let damaged = try_join_all(self.0.placement.shards().map(is_damaged)).await?;
-        if !damaged.contains(&true) {
+        let out = try_join_all(self.0.placement.shards().map(is_out)).await?;
+        if !out.contains(&true) {
             return Ok(());
         }
         let release = |shard| {

@@ -406,12 +406,16 @@ fn a_shard_that_cannot_be_read_at_first_keeps_names_from_changing_and_no_other_f
         let datasets = life.datasets();
         let there = |id| datasets.dispatch().on_shard(id, |_| Box::pin(async { Ok(()) }));
         there(ShardId(0)).await.unwrap();
+        let host = life.threads[1].dispatch().host(ShardId(1)).unwrap();
+        assert!(!host.is_out(), "requests wait for it");
         assert_eq!(there(ShardId(1)).await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(host.is_out() && host.damage().is_none());
         assert_eq!(kind(datasets.settle().await), ErrorKind::Unavailable);
         let refused = datasets.create_volume(volume_spec("other")).await;
         assert!(matches!(refused, Err(Error::Unsettled { .. })), "{refused:?}");
         plan.clear();
         datasets.dispatch().reactor().sleep(10_000_000_000).await;
+        assert!(!host.is_out(), "it serves");
         datasets.settle().await.unwrap();
         let group = names_of_both_homes(datasets).map(|name| format!("{name}@g"));
         assert_eq!(listed(datasets, None).await, group);
