@@ -161,21 +161,22 @@ impl Shelf {
             let record = Record { attributes, ..record };
             plan.puts.push((keys::version(self.bucket, key, *order), record.encode()));
         }
-        let takes_parts = parts.is_some();
         if let Some(new) = &change.put {
-            if let Some(taken) = &parts {
-                self.drop_unnamed(taken).await?;
-                plan.free(&taken.record);
-            }
             let link = if Some(look.link()) == change.remove { 0 } else { look.link() };
+            let parts = parts.as_ref();
             let record =
                 self.new_record(key, new, link, body, parts, &mut plan, &mut staged).await?;
             plan.count(&record, 1);
             plan.puts.push((keys::version(self.bucket, key, new.order), record.encode()));
-            if takes_parts {
+            if let Some(taken) = parts {
+                plan.free(&taken.record);
                 // The record takes the place of the upload's, and its checksums are those that the parts hold: a full shard has room for that, but
-                // not for attributes in blocks.
+                // not for attributes in blocks. What is refused for want of it leaves the upload as it is.
                 plan.takes_space = !plan.writes.is_empty();
+                if plan.takes_space {
+                    drop(self.shard.admit_transaction(plan.room()).await?);
+                }
+                self.drop_unnamed(taken).await?;
             }
         } else if change.replace.is_none() {
             if change.remove.is_none() {
@@ -211,14 +212,14 @@ impl Shelf {
         new: &NewVersion,
         link: u64,
         body: ArrivingBody,
-        taken: Option<TakenParts>,
+        taken: Option<&TakenParts>,
         plan: &mut Plan,
         staged: &mut Vec<Staged>,
     ) -> Result<Record> {
         let body = match (body, taken) {
             (_, Some(TakenParts { upload, len, .. })) => {
-                plan.deletes.push(keys::upload(self.bucket, key, upload));
-                StoredBody::Parts { upload, len }
+                plan.deletes.push(keys::upload(self.bucket, key, *upload));
+                StoredBody::Parts { upload: *upload, len: *len }
             }
             (body, None) => self.store_body(body, plan, staged).await?,
         };

@@ -25,6 +25,10 @@ fn data(len: usize, seed: u64) -> Bytes {
 }
 
 fn only(len: usize) -> ChangeKey {
+    only_with(len, Bytes::from_static(b"attributes"))
+}
+
+fn only_with(len: usize, attributes: Bytes) -> ChangeKey {
     Box::new(move |_| {
         let version = Version {
             order: 1,
@@ -32,7 +36,7 @@ fn only(len: usize) -> ChangeKey {
             marker: false,
             size: len as u64,
             modified_ms: 0,
-            attributes: Bytes::from_static(b"attributes"),
+            attributes,
         };
         Ok(Change { put: Some(version), ..Change::default() })
     })
@@ -43,6 +47,8 @@ struct Uploading {
     key: String,
     id: UploadId,
     parts: Vec<PartRef>,
+    /// A part that is stored and not among them.
+    unnamed: PartRef,
     contents: Bytes,
 }
 
@@ -73,13 +79,16 @@ impl Filling {
             let part = self.life.store.put_part(self.bucket, key, id, part, body).await?;
             parts.push(PartRef { number, generation: part.generation });
         }
-        parts.pop();
-        Ok(Uploading { key: key.to_owned(), id, parts, contents })
+        let unnamed = parts.pop().expect("there are four");
+        Ok(Uploading { key: key.to_owned(), id, parts, unnamed, contents })
     }
 
     async fn complete(&self, upload: &Uploading) -> Result<Change> {
+        self.complete_by(upload, only(upload.contents.len())).await
+    }
+
+    async fn complete_by(&self, upload: &Uploading, change: ChangeKey) -> Result<Change> {
         let body = NewBody::Parts { upload: upload.id, parts: upload.parts.clone() };
-        let change = only(upload.contents.len());
         self.life.store.change_key(self.bucket, &upload.key, None, body, change).await
     }
 
@@ -149,5 +158,28 @@ fn a_full_shard_completes_and_aborts_uploads() {
         for upload in &completed {
             filling.check(&upload.key, &upload.contents).await;
         }
+    });
+}
+
+#[test]
+fn a_completion_that_is_refused_takes_nothing_of_its_upload() {
+    Rig::new(LANE).live(async |life: Life| {
+        let made = life.store.create_bucket("b", BucketOptions::default(), Bytes::new()).await;
+        let filling = Filling { bucket: made.expect("works").id, life };
+        let mut names = filling.names();
+        let key = names.next().expect("there are names");
+        let mut upload = filling.begin(&key, 1).await.expect("there is room");
+        filling.fill(&mut names).await;
+        filling.fill_with_uploads().await;
+        // So many attributes stand in blocks.
+        let change = only_with(upload.contents.len(), data(4096, 2));
+        let refused = filling.complete_by(&upload, change).await;
+        assert!(matches!(refused, Err(Error::NoSpace)), "{refused:?}");
+        // Then it is completed with the part that was not named.
+        upload.parts.push(upload.unnamed);
+        let last = upload.contents.slice(2 * PART_LEN..);
+        upload.contents = [&upload.contents[..], &last[..]].concat().into();
+        filling.complete(&upload).await.expect("it takes no space");
+        filling.check(&upload.key, &upload.contents).await;
     });
 }
