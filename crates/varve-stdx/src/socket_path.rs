@@ -1,7 +1,8 @@
 //! Sockets that are bound to a path of the file system.
 //!
 //! A socket that a killed server left behind may take connections for a while: what its ring holds is closed some time after its end. It is
-//! dead when the process that began to listen has ended, and no other holds the socket.
+//! dead when the process that began to listen has ended, and no other holds the socket. Where the system does not show whether one does, it
+//! may be alive.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, geteuid, test_kill_process};
 
 use crate::socket_peer::SocketPeer;
 
@@ -24,7 +25,7 @@ const BACKLOG: i32 = 1024;
 /// In the flags of `/proc/net/unix`: it listens.
 const IS_LISTENING: &str = "00010000";
 
-/// In the flags of a process: it is being taken down.
+/// In the flags of a thread: it is being taken down.
 const IS_EXITING: u64 = 4;
 
 /// Listens at `path`, on a socket that is its owner's from the first moment on: its file gets the mode that the socket has. One inode is
@@ -32,7 +33,8 @@ const IS_EXITING: u64 = 4;
 ///
 /// # Errors
 /// `AddrInUse` when a process listens there, `ResourceBusy` when nothing is known of the process, as it runs, or ran a moment ago, outside of
-/// this container, or the socket's queue is full; `AlreadyExists` when something that is not a socket is there, and the system's.
+/// this container, as another user or on the socket by another path, or the socket's queue is full; `AlreadyExists` when something that is
+/// not a socket is there, and the system's.
 pub fn bind_private(path: &Path) -> io::Result<UnixListener> {
     remove_stale(path)?;
     let socket =
@@ -94,20 +96,60 @@ impl Holder {
     fn of(path: &Path, peer: SocketPeer) -> Self {
         match (u32::try_from(peer.pid), Pid::from_raw(peer.pid.max(0))) {
             (Ok(pid), Some(listener)) if is_alive(listener) => Self::Process(pid),
-            (Ok(_), Some(_)) => inheritor(path).map_or(Self::Nobody, Self::Process),
+            (Ok(_), Some(_)) if sees_files_of(peer.uid) => match Self::heir(path) {
+                Some(heir) => heir,
+                // It was closed since, or has another name.
+                None if connect(path) == Err(Errno::CONNREFUSED) => Self::Nobody,
+                None => Self::Unknown,
+            },
             _ => Self::Unknown,
         }
     }
+
+    /// The process, of those that this one may look into, that has the listener at a path though another one began to listen: a server that forks
+    /// has. `None` when the system lists no listener by this path: it was bound by another one, such as a relative one or one through a link, or
+    /// in another container.
+    fn heir(path: &Path) -> Option<Self> {
+        let path = std::path::absolute(path).ok()?;
+        let table = fs::read("/proc/net/unix").ok()?;
+        let lines = table.split(|byte| *byte == b'\n');
+        let listeners: Vec<PathBuf> =
+            lines.filter_map(|line| listener_at(line, path.as_os_str())).collect();
+        if listeners.is_empty() {
+            return None;
+        }
+        for process in fs::read_dir("/proc").ok()?.flatten() {
+            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let Ok(files) = fs::read_dir(process.path().join("fd")) else { continue };
+            let mut links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+            if links.any(|link| listeners.contains(&link)) {
+                return Some(Self::Process(pid));
+            }
+        }
+        Some(Self::Nobody)
+    }
 }
 
+/// Whether the system shows this process which files those of a user have open.
+fn sees_files_of(uid: u32) -> bool {
+    let own = geteuid();
+    own.is_root() || own.as_raw() == uid
+}
+
+/// Whether a thread of a process goes on: its first one may have ended before.
 fn is_alive(pid: Pid) -> bool {
-    match fs::read(format!("/proc/{pid}/stat")) {
-        Ok(stat) => !is_ending(&stat),
+    match fs::read_dir(format!("/proc/{pid}/task")) {
+        Ok(threads) => {
+            let stats = threads.flatten().map(|thread| fs::read(thread.path().join("stat")));
+            stats.flatten().any(|stat| !is_ending(&stat))
+        }
         Err(_) => test_kill_process(pid) != Err(Errno::SRCH),
     }
 }
 
-/// Whether a process is a zombie, or about to be one. Its name stands before this and may hold anything; a parenthesis ends it.
+/// Whether a thread is a zombie, or about to be one. Its name stands before this and may hold anything; a parenthesis ends it.
 fn is_ending(stat: &[u8]) -> bool {
     let behind_name = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default();
     let text = String::from_utf8_lossy(behind_name);
@@ -115,27 +157,6 @@ fn is_ending(stat: &[u8]) -> bool {
     let state = fields.next();
     let flags = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok());
     matches!(state, Some("Z" | "X")) || flags.is_some_and(|flags| flags & IS_EXITING != 0)
-}
-
-/// A process, of those that this one may look into, that has the listener at a path though another one began to listen: a server that forks
-/// has.
-fn inheritor(path: &Path) -> Option<u32> {
-    let path = std::path::absolute(path).ok()?;
-    let table = fs::read("/proc/net/unix").ok()?;
-    let lines = table.split(|byte| *byte == b'\n');
-    let listeners: Vec<PathBuf> =
-        lines.filter_map(|line| listener_at(line, path.as_os_str())).collect();
-    for process in fs::read_dir("/proc").ok()?.flatten() {
-        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let Ok(files) = fs::read_dir(process.path().join("fd")) else { continue };
-        let mut links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
-        if links.any(|link| listeners.contains(&link)) {
-            return Some(pid);
-        }
-    }
-    None
 }
 
 /// What links to the socket of a line of `/proc/net/unix`, if it listens at a path.
@@ -153,7 +174,7 @@ fn listener_at(line: &[u8], path: &OsStr) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::IoSlice;
+    use std::io::{IoSlice, Read};
     use std::mem::MaybeUninit;
     use std::os::fd::{AsFd, OwnedFd};
     use std::os::unix::fs::PermissionsExt;
@@ -236,6 +257,36 @@ mod tests {
         assert_eq!(bind_private(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         assert!(path.exists());
         drop(held);
+    }
+
+    #[test]
+    fn a_socket_that_was_bound_by_another_name_stays() {
+        if let Some(path) = std::env::var_os(LISTEN_AT) {
+            let path = Path::new(&path);
+            std::env::set_current_dir(path.parent().unwrap()).unwrap();
+            let listener = UnixListener::bind(path.file_name().unwrap()).unwrap();
+            let heir = ["-c", "exec 3<&0; cat <&3 &"];
+            let started = Command::new("sh").args(heir).stdout(OwnedFd::from(listener)).status();
+            assert!(started.unwrap().success());
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let held = listen_elsewhere("a_socket_that_was_bound_by_another_name_stays", &path);
+        assert_eq!(bind_private(&path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert!(path.exists());
+        drop(held);
+    }
+
+    #[test]
+    fn a_process_that_has_ended_and_was_not_waited_for_is_dead() {
+        let mut child =
+            Command::new("sh").args(["-c", ":"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        // It is being taken down once its files are closed.
+        assert_eq!(stdout.read_to_end(&mut Vec::new()).unwrap(), 0);
+        assert!(!is_alive(Pid::from_child(&child)));
+        child.wait().unwrap();
     }
 
     #[test]
