@@ -36,6 +36,17 @@ pub struct BucketOwner {
     pub name: String,
 }
 
+/// What a shard says of the owner of the stream that belongs to no bucket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NamelessOwner {
+    /// It is this one.
+    Known(BucketOwner),
+    /// Some owner cannot be read: it may be that one.
+    Unreadable,
+    /// The shard has neither it nor a copy.
+    Absent,
+}
+
 impl BucketOwner {
     fn key(stream: StreamId) -> Vec<u8> {
         [BUCKET_PREFIX, &stream.get().to_be_bytes()].concat()
@@ -97,16 +108,20 @@ pub async fn create_bucket_owner(dispatch: &Dispatch, name: &str) -> Result<Buck
 /// # Errors
 /// `Unavailable`.
 pub async fn bucket_owners(dispatch: &Dispatch) -> Result<Vec<BucketOwner>> {
-    owners_on(dispatch, HOME).await
+    Ok(owners_on(dispatch, HOME).await?.0)
 }
 
-/// The owner of the stream that belongs to no bucket, if a shard has it or a copy of it (B2).
+/// The owner of the stream that belongs to no bucket, as a shard has it, or a copy of it (B2).
 ///
 /// # Errors
 /// `Unavailable` when the shard does not serve, `Corrupt` when its keys cannot be read.
-pub async fn nameless_owner(dispatch: &Dispatch, shard: ShardId) -> Result<Option<BucketOwner>> {
-    let owners = owners_on(dispatch, shard).await?;
-    Ok(owners.into_iter().find(|owner| owner.name.is_empty()))
+pub async fn nameless_owner(dispatch: &Dispatch, shard: ShardId) -> Result<NamelessOwner> {
+    let (owners, unreadable) = owners_on(dispatch, shard).await?;
+    Ok(match owners.into_iter().find(|owner| owner.name.is_empty()) {
+        Some(owner) => NamelessOwner::Known(owner),
+        None if unreadable > 0 => NamelessOwner::Unreadable,
+        None => NamelessOwner::Absent,
+    })
 }
 
 /// Copies an owner to a shard (B2). Durable on return.
@@ -121,15 +136,20 @@ pub async fn copy_bucket_owner(
     put(dispatch, shard, BucketOwner::key(owner.stream), owner.value()).await
 }
 
-async fn owners_on(dispatch: &Dispatch, shard: ShardId) -> Result<Vec<BucketOwner>> {
+/// Owners on a shard, and how many others cannot be read.
+async fn owners_on(dispatch: &Dispatch, shard: ShardId) -> Result<(Vec<BucketOwner>, usize)> {
     let found = dispatch.key_scan(shard, BUCKET_PREFIX.to_vec(), None, usize::MAX).await?;
-    let owners = found.iter().filter_map(|(key, value)| {
-        let owner = BucketOwner::decode(&key[BUCKET_PREFIX.len()..], value);
-        owner
-            .inspect_err(|error| tracing::warn!(%error, "the owner of a bucket cannot be read"))
-            .ok()
-    });
-    Ok(owners.collect())
+    let (mut owners, mut unreadable) = (Vec::new(), 0);
+    for (key, value) in &found {
+        match BucketOwner::decode(&key[BUCKET_PREFIX.len()..], value) {
+            Ok(owner) => owners.push(owner),
+            Err(error) => {
+                tracing::warn!(%error, "the owner of a bucket cannot be read");
+                unreadable += 1;
+            }
+        }
+    }
+    Ok((owners, unreadable))
 }
 
 /// Takes the owner away and drops the stream; what it holds comes back with a mark pass. Durable on return.

@@ -40,8 +40,8 @@ mod zones;
 
 pub use archive::{ArchiveBase, ArchiveChain, ArchiveHeader, ArchiveRecord};
 pub use bucket::{
-    BucketOwner, bucket_owners, copy_bucket_owner, create_bucket_owner, is_bucket_content,
-    nameless_owner, remove_bucket_owner,
+    BucketOwner, NamelessOwner, bucket_owners, copy_bucket_owner, create_bucket_owner,
+    is_bucket_content, nameless_owner, remove_bucket_owner,
 };
 pub use catalog::{CatalogueEntry, CatalogueItem, NAME_PREFIXES};
 pub use check::OnlineReport;

@@ -8,8 +8,8 @@ use futures_util::future::{join_all, try_join_all};
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::OwnedMutexGuard;
 use varve_dataset::{
-    BucketOwner, Move, bucket_owners, copy_bucket_owner, create_bucket_owner, nameless_owner,
-    remove_bucket_owner,
+    BucketOwner, Move, NamelessOwner, bucket_owners, copy_bucket_owner, create_bucket_owner,
+    nameless_owner, remove_bucket_owner,
 };
 use varve_types::{Dedup, Reduction, ShardId, StreamId};
 
@@ -172,15 +172,25 @@ pub(super) async fn gateway(caller: &Caller) -> Result<(BucketId, UnreadShards)>
             Err(error) => unread.add(shard, error)?,
         }
     }
-    let known = found.iter().filter_map(|(_, owner)| owner.clone());
+    let known = found.iter().filter_map(|(_, there)| match there {
+        NamelessOwner::Known(owner) => Some(owner),
+        NamelessOwner::Unreadable | NamelessOwner::Absent => None,
+    });
     let owner = match known.min_by_key(|owner| owner.stream) {
-        Some(owner) => owner,
+        Some(owner) => owner.clone(),
         None => {
+            for (shard, there) in &found {
+                if *there == NamelessOwner::Unreadable {
+                    let what = "the record of what S3 is found by, or of a bucket".to_owned();
+                    unread.add(*shard, Error::Corrupt { what })?;
+                }
+            }
             unread.check_none(|| "users and buckets".to_owned())?; // N2
             fresh(caller, String::new()).await?
         }
     };
-    let lacking = found.into_iter().filter(|(_, there)| there.as_ref() != Some(&owner));
+    let whole = NamelessOwner::Known(owner.clone());
+    let lacking = found.into_iter().filter(|(_, there)| *there != whole);
     join_all(lacking.map(|(shard, _)| copy_owner(caller, shard, owner.clone()))).await;
     Ok((BucketId(owner.stream.get()), unread))
 }

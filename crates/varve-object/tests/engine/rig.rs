@@ -319,6 +319,19 @@ impl Life {
         }
     }
 
+    /// Makes records of owners of buckets on a shard unreadable.
+    pub(crate) async fn spoil_owners(&self, shard: ShardId) {
+        let spoil = self.dispatch.on_shard(shard, |shard| {
+            Box::pin(async move {
+                for (key, _) in shard.key_scan(b"b", None, usize::MAX).await? {
+                    shard.key_put(&key, b"spoilt").await?;
+                }
+                Ok(())
+            })
+        });
+        spoil.await.expect("works");
+    }
+
     /// Lets sweeps come to their end.
     pub(crate) async fn rest(&self) {
         self.reactor.sleep(2_000_000_000).await;

@@ -201,3 +201,26 @@ fn a_store_is_not_set_up_anew_while_a_shard_is_damaged() {
         rig.live(async |life: Life| life.store.check_all_read().expect("all is whole"));
     }
 }
+
+#[test]
+fn a_store_is_not_set_up_anew_where_the_record_that_tells_of_it_cannot_be_read() {
+    let mut rig = Rig::new(LANE);
+    let ids = rig.live(async |life: Life| fill(&life).await);
+    for spoilt in [0, 1].map(ShardId) {
+        rig.live(async move |life: Life| life.spoil_owners(spoilt).await);
+        let known = ids.clone();
+        rig.live(async move |life: Life| {
+            life.store.check_all_read().expect("the copy on the other shard tells");
+            for (name, id) in names().zip(known) {
+                assert_eq!(life.store.bucket(&name).await.expect("works").id, id);
+            }
+        });
+    }
+    rig.live(async |life: Life| {
+        for shard in [0, 1].map(ShardId) {
+            life.spoil_owners(shard).await;
+        }
+    });
+    let refused = rig.refusal();
+    assert!(matches!(refused, Error::Unread { .. }), "{refused}");
+}
