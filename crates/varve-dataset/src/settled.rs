@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::intent::{Intent, settle_all};
 use crate::{Datasets, Error, Result};
 
-/// Pause before it is tried again, in ns: a damaged shard is looked at that often.
-const RETRY_PAUSE_NS: u64 = 60_000_000_000;
+/// Pause before it is tried again, in ns: names are changed again soon after a shard is whole.
+const RETRY_PAUSE_NS: u64 = 5_000_000_000;
 
 /// What could not be completed, if anything.
 #[derive(Default)]
@@ -108,6 +108,7 @@ impl Datasets {
 
     /// Repeats [`Self::settle`] until nothing is left.
     pub async fn keep_settling(&self) {
+        let mut told = self.unsettled();
         loop {
             self.dispatch.reactor().sleep(RETRY_PAUSE_NS).await;
             match self.try_settle().await {
@@ -116,7 +117,15 @@ impl Datasets {
                     return;
                 }
                 (Ok(_), false) => {} // Another group was left meanwhile.
-                (Err(error), _) => tracing::warn!(%error, "names cannot be changed yet"),
+                (Err(error), _) => {
+                    let reason = Some(error.to_string());
+                    if reason == told {
+                        tracing::debug!(%error, "names cannot be changed yet");
+                    } else {
+                        tracing::warn!(%error, "names cannot be changed yet");
+                        told = reason;
+                    }
+                }
             }
         }
     }

@@ -383,7 +383,7 @@ fn a_group_that_damage_stops_keeps_names_from_changing_until_it_is_complete() {
         let said = life.threads[0].unsettled().expect("each thread tells why");
         assert!(said.starts_with("a group of snapshots is incomplete: shard"), "{said}");
         flip_root(&disk, other_home); // It is mended.
-        datasets.dispatch().reactor().sleep(200_000_000_000).await;
+        datasets.dispatch().reactor().sleep(80_000_000_000).await; // It is looked at every minute.
         assert_eq!(listed(datasets, None).await, group);
         assert_eq!(datasets.unsettled(), None);
         for name in group {
