@@ -134,7 +134,7 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
         None => ShardReport {
             status,
             memory_used_bytes: 0,
-            space_used_bytes: Some(0),
+            space_used_bytes: None,
             room: None,
             metrics: Vec::new(),
             health: ShardHealth::default(),
@@ -227,9 +227,17 @@ pub(super) fn metrics(all: &[Drive], reports: &[ShardReport]) -> Vec<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::room::used_bytes;
 
     fn work(number: u64, seconds: u64) -> PendingWork {
         PendingWork { what: format!("read {number}"), number, age: Duration::from_secs(seconds) }
+    }
+
+    #[test]
+    fn what_a_shard_holds_whose_thread_never_answered_is_not_known() {
+        let told = ShardReport { space_used_bytes: Some(100), ..stuck(1, None) };
+        assert_eq!(used_bytes(&[stuck(0, None), told.clone()]), 200, "as much as the other");
+        assert_eq!(used_bytes(&[stuck(0, Some(told.clone())), told]), 200, "what it last told");
     }
 
     #[test]
