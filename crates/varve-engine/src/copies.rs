@@ -123,7 +123,8 @@ impl Shard {
                 let floor = self.reclaim_floor_with(usage.live_bytes as usize);
                 let waits = self.reclaim.waiting.borrow().contains(number);
                 let has_room = floor + 1 < space.free_count();
-                usage.state == SegmentState::Sealed && !usage.is_new && !waits && has_room
+                let rests = waits || self.rests_damaged(*number);
+                usage.state == SegmentState::Sealed && !usage.is_new && !rests && has_room
             })
         };
         let next = damaged.keys().copied().find(can_be_emptied)?;
@@ -201,6 +202,7 @@ impl Shard {
         let (segments, bytes) = (Rc::clone(&self.media.segments), bytes.clone());
         let domain_of = |number| segments.domain(number);
         let slot = self.space.borrow_mut().reserve_copy(id, domain_of)?;
+        self.counters.add_page_copy(bytes.len());
         let me = self.me.clone();
         Some(self.reactor.spawn_join(async move {
             let put = segments.put(SegmentId { number: slot, ..id }, bytes).await;

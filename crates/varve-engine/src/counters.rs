@@ -82,6 +82,10 @@ impl Counters {
         add(&self.metadata_bytes, sealed.bytes.len() as u64);
     }
 
+    pub(crate) fn add_page_copy(&self, bytes: usize) {
+        add(&self.metadata_bytes, bytes as u64);
+    }
+
     pub(crate) fn add_reclaimed_segment(&self, sealed: &Sealed) {
         add(&self.reclaimed_bytes, sealed.bytes.len() as u64);
     }
@@ -134,8 +138,10 @@ pub struct ShardStats {
     pub data_segments: u64,
     /// Bytes of data segments written.
     pub data_segment_bytes: u64,
-    /// Bytes of metadata segments written.
+    /// Bytes of metadata segments written, second copies included.
     pub metadata_bytes: u64,
+    /// Segments with metadata pages that had no second copy at the last checkpoint.
+    pub uncopied_segments: u64,
     /// Bytes of reclaimed segments written.
     pub reclaimed_bytes: u64,
     /// Bytes of live units moved by reclaim.

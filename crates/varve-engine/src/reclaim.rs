@@ -4,8 +4,8 @@
 //! R2. A move counts only if the chunk still lies at its full old place when the survivors' segment is durable: a chunk that died or moved
 //!     meanwhile is left alone, so reclaim never overwrites a newer write.
 //! R3. A victim is reused only after its survivors are durable and the table names them there.
-//! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair; it is tried again after a
-//!     while, as media may have failed only for a time.
+//! R4. A damaged unit is not moved, unless the segment's copy holds it (`copies.rs`): its segment stays as it is, for reads to report and
+//!     scrub to repair; it is tried again after a while, as media may have failed only for a time.
 //! R5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
 //! R6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when that is durable; without
 //!     survivors the next checkpoint folds it, and the victim waits for that.
@@ -308,8 +308,14 @@ impl Shard {
         usage.state == SegmentState::Sealed
             && !usage.is_new // R1
             && u64::from(usage.live_bytes) * 100 <= self.segment_payload() * percent_max
-            && self.reclaim.damaged.borrow().get(&number).is_none_or(|until| *until <= self.reactor.now())
+            && !self.rests_damaged(number)
             && !self.reclaim.waiting.borrow().contains(&number)
+    }
+
+    /// Whether a segment could not be emptied a short while ago (R4).
+    pub(crate) fn rests_damaged(&self, number: SegmentNumber) -> bool {
+        let damaged = self.reclaim.damaged.borrow();
+        damaged.get(&number).is_some_and(|until| *until > self.reactor.now())
     }
 
     /// The emptiest segments, emptiest first.

@@ -398,6 +398,7 @@ impl Shard {
             data_segments: counters.data_segments.get(),
             data_segment_bytes: counters.data_segment_bytes.get(),
             metadata_bytes: counters.metadata_bytes.get(),
+            uncopied_segments: self.metadata.copies.lacking.get(),
             reclaimed_bytes: counters.reclaimed_bytes.get(),
             moved_bytes: counters.moved_bytes.get(),
             reclaim_read_bytes: counters.reclaim_read_bytes.get(),

@@ -237,22 +237,14 @@ impl ShardRoot {
         let highest_cut = CutNumber(fields.u32()?);
         let usage_count = fields.u32()?;
         let (data_chunks, data_bytes) = (fields.u64()?, fields.u64()?);
-        let (delta_limit, delta_count) = (fields.u64()?, fields.u32()?);
-        let copy_count = fields.u32()?;
-        if copy_count > 0 && features.incompat & Features::PAGE_COPIES == 0 {
-            return Err(fields.bad("copy_count", u64::from(copy_count)));
-        }
+        let (delta_limit, delta_count, copy_count) = (fields.u64()?, fields.u32()?, fields.u32()?);
         let mut locations = |count: u32| -> Result<Vec<Location>> {
             let bytes = fields.bytes((count as usize).saturating_mul(Location::LEN))?;
             bytes.chunks(Location::LEN).map(Location::decode).collect()
         };
-        let usage = locations(usage_count)?;
-        let deaths = locations(death_count)?;
+        let (usage, deaths) = (locations(usage_count)?, locations(death_count)?);
         let deltas = locations(delta_count)?;
-        let mut copies = Vec::new();
-        for _ in 0..copy_count {
-            copies.push((SegmentNumber(fields.u32()?), SegmentNumber(fields.u32()?)));
-        }
+        let copies = read_copies(&mut fields, copy_count, features)?;
         fields.end()?;
         Ok(Self {
             features,
@@ -281,6 +273,19 @@ impl ShardRoot {
             copies,
         })
     }
+}
+
+/// The pairs of segments and copies, which the feature announces.
+fn read_copies(
+    fields: &mut Fields<'_>,
+    count: u32,
+    features: Features,
+) -> Result<Vec<(SegmentNumber, SegmentNumber)>> {
+    if count > 0 && features.incompat & Features::PAGE_COPIES == 0 {
+        return Err(fields.bad("copy_count", u64::from(count)));
+    }
+    let pair = |_| Ok((SegmentNumber(fields.u32()?), SegmentNumber(fields.u32()?)));
+    (0..count).map(pair).collect()
 }
 
 /// Bytes of magic, version and length, which every root begins with.

@@ -112,6 +112,9 @@ impl Space {
         let first = *self.free.first()?;
         let elsewhere = [self.free.first(), self.free.last()].into_iter().flatten().copied();
         let slot = { elsewhere }.find(|slot| domain_of(*slot) != Some(domain)).unwrap_or(first);
+        if self.copies.under_way.contains_key(&slot) {
+            return None; // With the bug.
+        }
         if !planted(Bug::PageCopyReusedEarly) {
             self.free.remove(&slot); // C2
         }

@@ -131,6 +131,12 @@ const ROWS: &[Row] = &[
     ("varve_logstore_reclaimed_segments_total", Counter, "Segments that reclaim gave back.", |s| {
         s.reclaimed_segments
     }),
+    (
+        "varve_engine_uncopied_segments",
+        Gauge,
+        "Segments with metadata pages that have no second copy.",
+        |s| s.uncopied_segments,
+    ),
     ("varve_engine_media_full", Gauge, "Whether the media have no room for more segments.", |s| {
         u64::from(s.media_full)
     }),
