@@ -18,7 +18,7 @@ impl Reduction {
 }
 
 impl Default for Reduction {
-    /// What streams get that ask for nothing else: LZ4, which gives up early where there is nothing to gain.
+    /// What streams get that ask for nothing else: both give up early where there is nothing to gain.
     fn default() -> Self {
         Self { dedup: Dedup::default(), compression: Compression::default() }
     }
@@ -28,9 +28,9 @@ impl Default for Reduction {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Dedup {
     /// Every block is stored.
-    #[default]
     Off,
     /// Where a sample of the blocks shows that it pays.
+    #[default]
     Auto,
     /// Equal blocks are stored once.
     On,

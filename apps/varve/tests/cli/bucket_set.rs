@@ -1,6 +1,8 @@
 //! Goal: `varve bucket set` changes how new objects are reduced, part by part, and it stays. Method: a memory backend behind the real API; and a
 //! daemon that is killed after the change.
 
+use serde_json::json;
+
 use crate::daemon::Home;
 use crate::rig::Api;
 
@@ -9,7 +11,7 @@ fn a_bucket_changes_part_by_part() {
     let api = Api::start();
     api.varve(&["bucket", "create", "photos"]).ok();
     let said = api.varve(&["bucket", "set", "photos", "--compression", "zstd:7"]).ok();
-    assert_eq!(said, "bucket photos: dedup off, compression zstd:7\n");
+    assert_eq!(said, "bucket photos: dedup auto, compression zstd:7\n");
     let json = api.varve(&["bucket", "set", "photos", "--dedup", "on", "--json"]).json();
     assert_eq!((&json["dedup"], &json["compression"]), (&true.into(), &"zstd:7".into()));
     let shown = api.varve(&["bucket", "show", "photos"]).ok();
@@ -40,11 +42,12 @@ fn what_was_set_survives_a_kill() {
     daemon.signal("KILL");
     daemon.end();
     let _daemon = home.serve(&["--s3", "127.0.0.1:0"]);
-    for (name, dedup, compression) in [("backups", true, "zstd:3"), ("photos", false, "off")] {
-        let json = home.varve(&["bucket", "show", name, "--json"]).json();
+    let kept = [("backups", json!(true), "zstd:3"), ("photos", json!("auto"), "off")];
+    for (name, dedup, compression) in kept {
+        let shown = home.varve(&["bucket", "show", name, "--json"]).json();
         assert_eq!(
-            (&json["dedup"], &json["compression"]),
-            (&dedup.into(), &compression.into()),
+            (&shown["dedup"], &shown["compression"]),
+            (&dedup, &compression.into()),
             "{name}"
         );
     }

@@ -17,7 +17,7 @@ quota         none
 object limit  10
 versioning    enabled
 object lock   off
-dedup         off
+dedup         auto
 compression   lz4
 access log    off
 created       ";

@@ -27,7 +27,7 @@ fn reduction_is_as_asked_or_the_default() {
     let api = Api::start();
     let create = ["volume", "create", "plain", "--size", "1GiB", "--json"];
     let plain = api.varve(&create).json();
-    assert_eq!((&plain["dedup"], &plain["compression"]), (&false.into(), &"lz4".into()));
+    assert_eq!((&plain["dedup"], &plain["compression"]), (&"auto".into(), &"lz4".into()));
     let asked = ["--dedup", "on", "--compression", "zstd"];
     let create = [&["volume", "create", "asked", "--size", "1GiB", "--json"], &asked[..]].concat();
     let asked = api.varve(&create).json();

@@ -16,7 +16,7 @@ fn people_get_a_table_and_programs_json() {
     let json = api.varve(&["volume", "list", "--json"]).json();
     assert_eq!(json["volumes"][0]["name"], "busy");
     assert_eq!(json["volumes"][0]["openers"], 1);
-    assert_eq!(json["volumes"][0]["dedup"], false);
+    assert_eq!(json["volumes"][0]["dedup"], "auto");
     assert_eq!(json["volumes"][0]["compression"], "lz4");
 }
 

@@ -18,7 +18,7 @@ const LARGE: usize = 1024;
 fn an_open_volume_changes_part_by_part() {
     let api = Api::start();
     let said = api.varve(&["volume", "set", "busy", "--compression", "zstd:7"]).ok();
-    assert_eq!(said, "volume busy: dedup off, compression zstd:7\n");
+    assert_eq!(said, "volume busy: dedup auto, compression zstd:7\n");
     let json = api.varve(&["volume", "set", "busy", "--dedup", "on", "--json"]).json();
     assert_eq!((&json["dedup"], &json["compression"]), (&true.into(), &"zstd:7".into()));
     assert_eq!(json["size_bytes"], 1 << 30, "the rest stays");

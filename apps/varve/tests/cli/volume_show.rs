@@ -25,7 +25,7 @@ fn every_property_has_a_line() {
     ];
     assert_eq!(labels, expected);
     assert!(text.contains("size                1 GiB\n"), "{text}");
-    assert!(text.contains("dedup               off\ncompression         lz4\n"), "{text}");
+    assert!(text.contains("dedup               auto\ncompression         lz4\n"), "{text}");
     assert!(text.contains("freed when deleted  192 MiB\n"), "{text}");
     api.varve(&["volume", "snapshot", "create", "busy@a"]).ok();
     let text = api.varve(&["volume", "show", "busy"]).ok();
@@ -40,7 +40,7 @@ fn json_is_what_the_api_says_of_both() {
     let expected = serde_json::json!({
         "id": 1, "name": "busy", "namespace": "default", "size_bytes": 1 << 30,
         "block_size_bytes": 4096, "created_unix_ms": 1_767_225_600_000u64, "openers": 1,
-        "dedup": false, "compression": "lz4", "exclusive": false,
+        "dedup": "auto", "compression": "lz4", "exclusive": false,
         "space": {
             "name": "busy", "namespace": "default", "size_bytes": 1 << 30, "logical_bytes": 512 << 20,
             "referenced_bytes": 384 << 20, "unique_bytes": 256 << 20, "freed_bytes": 192 << 20,

@@ -229,7 +229,7 @@ pub struct CreateBucket {
     /// Most objects, 0 for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_objects: Option<u64>,
-    /// Whether blocks of its objects are deduplicated: `"auto"` (where it pays), `true` or `false`; `false` when absent.
+    /// Whether blocks of its objects are deduplicated: `"auto"` (where it pays), `true` or `false`; `"auto"` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
     #[schema(value_type = Option<dedup::DedupSetting>)]
     pub dedup: Option<Dedup>,

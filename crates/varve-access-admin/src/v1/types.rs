@@ -494,7 +494,7 @@ pub struct CreateVolume {
     /// Preferred block size, as advertised to clients, in bytes; 4096 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_size_bytes: Option<u32>,
-    /// Whether its blocks are deduplicated: `"auto"` (where it pays), `true` or `false`; `false` when absent.
+    /// Whether its blocks are deduplicated: `"auto"` (where it pays), `true` or `false`; `"auto"` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
     #[schema(value_type = Option<dedup::DedupSetting>)]
     pub dedup: Option<Dedup>,

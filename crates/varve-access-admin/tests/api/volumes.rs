@@ -65,7 +65,7 @@ async fn reduction_is_chosen_and_changed_part_by_part() {
     let server = server().await;
     let reduction = |body: &Value| (body["dedup"].clone(), body["compression"].clone());
     let (_, plain) = server.call("GET", "/v1/volumes/busy", None).await;
-    assert_eq!(reduction(&plain), (json!(false), json!("lz4")));
+    assert_eq!(reduction(&plain), (json!("auto"), json!("lz4")));
     let spec = json!({"name": "vm1", "size_bytes": 4096, "dedup": "on", "compression": "zstd"});
     let (status, made) = server.call("POST", "/v1/volumes", Some(spec)).await;
     assert_eq!((status, reduction(&made)), (201, (json!(true), json!("zstd:3"))));

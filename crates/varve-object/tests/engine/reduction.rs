@@ -67,7 +67,8 @@ fn equal_objects_are_stored_once_where_the_bucket_says_so() {
         }
         let (chunks, _) = life.stored().await;
         assert!(chunks < BLOCKS + BLOCKS / 20, "{chunks} chunks for {BLOCKS} blocks");
-        let plain = bucket(&life, "plain", Settings::default(), false).await;
+        let off = Settings { dedup: Some(Dedup::Off), ..Settings::default() };
+        let plain = bucket(&life, "plain", off, false).await;
         let apart = bucket(&life, "apart", deduplicated(), true).await;
         for (copies, bucket) in [(1, plain), (2, apart)] {
             put(&life, bucket, "key", &data).await;

@@ -35,7 +35,7 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::bound, value_name = "N")]
     objects: Option<u64>,
 
-    /// Store identical blocks only once: where it pays (auto), always (on) or never (off) [default: off]
+    /// Store identical blocks only once: where it pays (auto), always (on) or never (off) [default: auto]
     #[arg(long, value_parser = cli::dedup())]
     dedup: Option<Dedup>,
 

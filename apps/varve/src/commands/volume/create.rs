@@ -32,7 +32,7 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::size, value_name = "SIZE")]
     block_size: Option<ByteCount>,
 
-    /// Store identical blocks only once: where it pays (auto), always (on) or never (off) [default: off]
+    /// Store identical blocks only once: where it pays (auto), always (on) or never (off) [default: auto]
     #[arg(long, value_parser = cli::dedup())]
     dedup: Option<Dedup>,
 
