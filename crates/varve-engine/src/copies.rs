@@ -63,9 +63,6 @@ impl Shard {
             Err(error) => error,
         };
         let Some(copy) = self.copy_of(place.segment) else { return Err(error) };
-        if planted(Bug::PageCopyUnchecked) {
-            return Ok(self.media.segments.get(copy, place.offset(), place.stored_len).await?);
-        }
         let Ok(bytes) = self.read_unit(copy, place).await else { return Err(error) };
         self.note_damaged(place.segment, &error.to_string());
         Ok(bytes)

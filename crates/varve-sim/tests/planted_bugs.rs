@@ -274,7 +274,7 @@ fn found(bug: Bug) {
         Bug::DrivesAsNamed | Bug::SlotsOverLanes => run_on_drives,
         Bug::FullMediaBelieved | Bug::NoSpaceIsWritten => run_full_host,
         Bug::StuckIsDurable => run_stuck,
-        Bug::PageCopyUnread | Bug::PageCopyUnchecked => run_losing_pages,
+        Bug::PageCopyUnread => run_losing_pages,
         bug if PEERS.contains(&bug) => run_peers,
         bug if ZONES.contains(&bug) => run_moving,
         _ => run,
@@ -379,7 +379,6 @@ planted! {
     a_segment_that_finds_no_room_counts_as_written: NoSpaceIsWritten;
     a_write_that_is_stuck_counts_as_durable: StuckIsDurable;
     a_damaged_page_is_not_looked_for_in_its_copy: PageCopyUnread;
-    what_is_read_of_a_copy_is_believed: PageCopyUnchecked;
     a_copy_is_overwritten_while_it_is_written: PageCopyReusedEarly;
 }
 

@@ -232,7 +232,8 @@ fn reclaim_does_not_wait_long_for_new_segments() {
         let checkpoints = after.checkpoints - before.checkpoints;
         println!("{moved} bytes moved for {written} written, {metadata} of metadata, {checkpoints} checkpoints");
         assert!(moved * 10 < written * 14, "without such checkpoints 1.6 times what is written");
-        assert!(checkpoints < 20 && metadata * 20 < written, "they cost little");
+        // Pages are stored twice.
+        assert!(checkpoints < 20 && metadata / 2 * 20 < written, "they cost little");
     });
 }
 

@@ -110,8 +110,9 @@ impl Space {
         // Domains are ranges of segments: if any free one is elsewhere, the first or the last is.
         let domain = domain_of(of.number)?;
         let first = *self.free.first()?;
-        let elsewhere = [self.free.first(), self.free.last()].into_iter().flatten().copied();
-        let slot = { elsewhere }.find(|slot| domain_of(*slot) != Some(domain)).unwrap_or(first);
+        let last = self.free.last().copied().unwrap_or(first);
+        let is_elsewhere = |slot: &SegmentNumber| domain_of(*slot) != Some(domain);
+        let slot = [first, last].into_iter().find(is_elsewhere).unwrap_or(first);
         if self.copies.under_way.contains_key(&slot) {
             return None; // With the bug.
         }
@@ -151,8 +152,9 @@ impl Space {
 
     /// Keeps the copy of a damaged segment as long as possible (C4). False when there is none.
     pub fn need_copy(&mut self, of: SegmentNumber) -> bool {
-        let copy = self.copies.of.get_mut(&of);
-        copy.map(|copy| copy.is_needed = true).is_some()
+        let Some(copy) = self.copies.of.get_mut(&of) else { return false };
+        copy.is_needed = true;
+        true
     }
 
     /// The copy of a segment is equal to it.
