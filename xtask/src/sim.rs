@@ -11,17 +11,17 @@ use crate::step::{self, Counts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
 const KINDS: [(&str, u64); 11] = [
-    ("seeded", 100),
-    ("sharing", 50),
-    ("promising", 40),
-    ("overlapping", 30),
-    ("objects", 40),
-    ("moving", 40),
-    ("losing-lanes", 30),
-    ("losing-pages", 30),
-    ("drives", 40),
-    ("full-host", 40),
-    ("stuck", 40),
+    ("seeded", 70),
+    ("sharing", 30),
+    ("promising", 30),
+    ("overlapping", 20),
+    ("objects", 30),
+    ("moving", 30),
+    ("losing-lanes", 20),
+    ("losing-pages", 20),
+    ("drives", 25),
+    ("full-host", 25),
+    ("stuck", 25),
 ];
 
 /// The simulator: random runs, or the replay of one.
