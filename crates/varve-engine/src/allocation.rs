@@ -124,10 +124,13 @@ impl Shard {
         loop {
             self.check_running()?;
             self.reclaim_wanted.notify_one();
-            let reserve = self.reserve_of(writer);
             let has_empty = self.space.borrow().has_empty();
             // While there are zones to be had, copies stay.
-            if has_empty || self.is_grown() || !self.lease_zone().await? {
+            if !has_empty && !self.is_grown() && self.lease_zone().await? {
+                continue;
+            }
+            let reserve = self.reserve_of(writer);
+            {
                 let mut space = self.space.borrow_mut();
                 if space.free_count() > reserve
                     && let Some(number) = space.reserve()
