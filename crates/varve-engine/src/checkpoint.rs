@@ -199,6 +199,7 @@ impl Shard {
 
     async fn try_checkpoint(&self) -> Result<()> {
         self.check_running()?;
+        self.copy_more().await?; // Before others wait: those segments are durable.
         let _gate = self.tree_gate.take(1).await; // K1
         let mut covered = self.space.borrow().begin_checkpoint();
         self.sweep_deltas().await?;
@@ -216,7 +217,6 @@ impl Shard {
             self.finish_puts(0).await?; // K2
         }
         covered.extend(self.metadata.written.take().iter().map(|id| id.number));
-        self.copy_more().await?;
         self.write_root().await?;
         tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.data_chain.get(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
         self.entries_since_checkpoint.set(0);
@@ -231,6 +231,7 @@ impl Shard {
         }
         self.settle_freed();
         self.note_folded(folds);
+        self.count_uncopied();
         self.wake_repairs();
         self.counters.checkpoints.set(self.counters.checkpoints.get() + 1);
         self.share_cache();
@@ -486,7 +487,7 @@ impl Shard {
             let Put { id, durable, copy, pages } = next;
             durable.await?;
             if let Some(copy) = copy {
-                copy.await; // The root is to name it.
+                self.wait_copy(copy).await; // The root is to name it.
             }
             self.space.borrow_mut().sealed(id);
             // They may be read from there: the cache has room again before the checkpoint's own work needs more of it.

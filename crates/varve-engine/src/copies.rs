@@ -7,14 +7,16 @@
 //!
 //! E1. A copy counts only for a reader whose checksum its bytes match: the one under which the unit is looked for. A root may name a copy
 //!     that has been overwritten since.
-//! E2. Copies take only what nobody needs: none is made while few segments are free, and none outlives a writer's need (`Space`). No write
-//!     waits for one, and one that fails closes nothing.
+//! E2. Copies take only what nobody needs: none is made while few segments are free, and none outlives a writer's
+//!     need (`Space`). Nobody waits long for one, so that a drive that hangs holds up what lies on it alone; and one
+//!     whose write fails closes nothing.
 //! E3. Nothing is repaired in place: what was read from a copy is moved as reclaim moves things, so that it has two copies elsewhere.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use futures_util::future::select;
 use varve_logstore::chain_reader::{decode_summary, read_units, unit_bytes, unit_is_whole};
 use varve_logstore::format::pointer::Location;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
@@ -31,6 +33,12 @@ use crate::{Error, Result, Shard};
 
 /// Copies that a checkpoint makes, or compares, beside those of what it writes.
 const COPIES_PER_CHECKPOINT: usize = 4;
+
+/// Copies under way at once: what a drive that hangs keeps of memory.
+const UNDER_WAY_MAX: usize = 2 * PUTS_MAX;
+
+/// How long a checkpoint waits for a copy, so that its root can name it: the next one can as well.
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Units compared with their checksums before other tasks get a turn: some 50 µs of work.
 const UNITS_PER_TURN: usize = 16;
@@ -119,7 +127,8 @@ impl Shard {
                 // Pages of the table become dirty, and others take a segment of survivors.
                 let floor = self.reclaim_floor_with(usage.live_bytes as usize);
                 let waits = self.reclaim.waiting.borrow().contains(number);
-                let has_room = floor + 1 < space.free_count();
+                // Not at the cost of other copies that are needed.
+                let has_room = floor + 1 < space.unneeded_count();
                 let rests = waits || self.rests_damaged(*number);
                 usage.state == SegmentState::Sealed && !usage.is_new && !rests && has_room
             })
@@ -216,11 +225,22 @@ impl Shard {
     /// Whether a copy may be written now. Until it is, others have a segment less; a shard that may grow gets others in time.
     fn has_room_for_copy(&self) -> bool {
         let kept = if self.is_grown() { self.reserves().data } else { self.reclaim_floor() };
-        !self.media_full.get() && self.space.borrow().free_count() > kept + PUTS_MAX
+        let space = self.space.borrow();
+        !self.media_full.get()
+            && space.free_count() > kept + PUTS_MAX
+            && space.copies_under_way() < UNDER_WAY_MAX
+    }
+
+    /// Waits for a copy, but not for long (E2).
+    pub(crate) async fn wait_copy(&self, copy: JoinHandle<()>) {
+        select(Box::pin(copy), Box::pin(self.reactor.sleep(PATIENCE_NS))).await;
     }
 
     /// Gives some segments a copy that have none, and looks at some copies that the shard found when it was opened.
     pub(crate) async fn copy_more(&self) -> Result<()> {
+        if self.media.segments.domain(SegmentNumber(0)).is_none() {
+            return Ok(()); // The media keep copies of their own.
+        }
         let copies = &self.metadata.copies;
         let next = self.space.borrow().to_copy(copies.from.get(), COPIES_PER_CHECKPOINT);
         let last = next.last().filter(|_| next.len() == COPIES_PER_CHECKPOINT);
@@ -229,18 +249,26 @@ impl Shard {
             if self.space.borrow().copy_of(id.number).is_none()
                 && !self.space.borrow().has_empty()
                 && !self.is_grown()
+                && !self.zone_moves.is_emptying()
             {
                 self.lease_zone().await?;
             }
             self.copy_again(id).await;
         }
-        copies.lacking.set(self.space.borrow().uncopied());
         Ok(())
+    }
+
+    /// Counts what has one copy only, at the end of a checkpoint.
+    pub(crate) fn count_uncopied(&self) {
+        if self.media.segments.domain(SegmentNumber(0)).is_some() {
+            self.metadata.copies.lacking.set(self.space.borrow().uncopied());
+        }
     }
 
     async fn copy_again(&self, id: SegmentId) {
         let copy = self.copy_of(id);
-        if copy.is_none() && !self.has_room_for_copy() {
+        let has_room = || self.has_room_for_copy() && self.space.borrow().has_empty();
+        if copy.is_none() && !has_room() {
             return;
         }
         let Some(_pin) = self.pin(id) else { return };
@@ -260,7 +288,7 @@ impl Shard {
         if let Some(bytes) = original
             && let Some(put) = self.begin_copy(id, &bytes)
         {
-            put.await;
+            self.wait_copy(put).await;
         }
     }
 

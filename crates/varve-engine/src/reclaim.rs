@@ -630,7 +630,7 @@ impl Shard {
         self.space.borrow_mut().confirm_folds(told);
         self.leave_victims(&emptied);
         if let Some(copy) = copy {
-            copy.await;
+            self.wait_copy(copy).await;
         }
         let Sealed { bytes, .. } = sealed;
         self.reclaim.writer.borrow_mut().recycle(bytes);

@@ -144,6 +144,18 @@ impl Space {
         !self.free.is_empty()
     }
 
+    /// Free segments beside those with copies of damaged segments (C4).
+    #[must_use]
+    pub fn unneeded_count(&self) -> usize {
+        self.free_count() - self.copies.of.values().filter(|copy| copy.is_needed).count()
+    }
+
+    /// Copies that are being written.
+    #[must_use]
+    pub fn copies_under_way(&self) -> usize {
+        self.copies.under_way()
+    }
+
     /// Where the copy of a segment lies.
     #[must_use]
     pub fn copy_of(&self, of: SegmentNumber) -> Option<SegmentNumber> {
