@@ -56,7 +56,7 @@ pub(crate) fn test() -> Result<bool> {
 }
 
 /// Where cargo puts what it builds.
-fn target_directory() -> Result<std::path::PathBuf> {
+pub(crate) fn target_directory() -> Result<std::path::PathBuf> {
     let metadata = tidy::metadata()?;
     let directory = metadata["target_directory"]
         .as_str()

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
+use crate::ci::target_directory;
 use crate::step::{self, Counts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
@@ -125,9 +126,8 @@ pub(crate) fn fresh_seeds() -> Result<Counts> {
     let mut counts = Counts::default();
     for (kind, seeds) in KINDS {
         println!("seeds {first} to {} {kind}", first + seeds - 1);
-        let mut command = Command::new("cargo");
-        // As the tests build it: nothing is compiled again.
-        command.args(["run", "--quiet", "--profile", "test", "-p", "varve-sim", "--"]);
+        // As the tests built it: by itself it has other features, and everything below it is compiled again.
+        let mut command = Command::new(target_directory()?.join("debug/varve-sim"));
         command.args(["--seed", &first.to_string(), "--seeds", &seeds.to_string()]);
         command.args(["--threads", &threads(), "--kind", kind]);
         counts.add(step::run("fresh seeds of the simulator", &mut command)?);
