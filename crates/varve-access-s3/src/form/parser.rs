@@ -237,14 +237,15 @@ fn parameter(text: &str, name: &str) -> Option<String> {
         let (found, value) = rest.split_once('=')?;
         let value = value.trim_start();
         let (value, after) = match value.strip_prefix('"') {
-            Some(quoted) => {
-                let (value, after) = quoted.split_once('"')?;
-                (value, after)
+            // Blanks in quotes belong to it.
+            Some(quoted) => quoted.split_once('"')?,
+            None => {
+                let (value, after) = value.split_at(value.find(';').unwrap_or(value.len()));
+                (value.trim(), after)
             }
-            None => value.split_at(value.find(';').unwrap_or(value.len())),
         };
         if found.trim().eq_ignore_ascii_case(name) {
-            return Some(value.trim().to_owned());
+            return Some(value.to_owned());
         }
         rest = after;
     }
@@ -292,6 +293,13 @@ mod tests {
                 "cut at {at}"
             );
         }
+    }
+
+    #[test]
+    fn blanks_in_quotes_are_part_of_a_parameter() {
+        let value = |text: &str| parameter(text, "filename");
+        assert_eq!(value("form-data; filename=\" a/ b \""), Some(" a/ b ".to_owned()));
+        assert_eq!(value("form-data; filename =  a b ; x=y"), Some("a b".to_owned()));
     }
 
     #[tokio::test]
