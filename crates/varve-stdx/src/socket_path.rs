@@ -203,6 +203,13 @@ mod tests {
         here
     }
 
+    /// Starts a process that holds the listener until its input ends.
+    fn leave_to_heir(listener: UnixListener) {
+        let heir = ["-c", "exec 3<&0; cat <&3 &"];
+        let started = Command::new("sh").args(heir).stdout(OwnedFd::from(listener)).status();
+        assert!(started.unwrap().success());
+    }
+
     #[test]
     fn a_socket_is_its_owners_and_replaces_only_what_nobody_listens_on() {
         let dir = tempfile::tempdir().unwrap();
@@ -245,11 +252,7 @@ mod tests {
     #[test]
     fn a_socket_that_another_process_inherited_stays() {
         if let Some(path) = std::env::var_os(LISTEN_AT) {
-            let listener = UnixListener::bind(path).unwrap();
-            let heir = ["-c", "exec 3<&0; cat <&3 &"];
-            let started = Command::new("sh").args(heir).stdout(OwnedFd::from(listener)).status();
-            assert!(started.unwrap().success());
-            return;
+            return leave_to_heir(UnixListener::bind(path).unwrap());
         }
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
@@ -264,11 +267,7 @@ mod tests {
         if let Some(path) = std::env::var_os(LISTEN_AT) {
             let path = Path::new(&path);
             std::env::set_current_dir(path.parent().unwrap()).unwrap();
-            let listener = UnixListener::bind(path.file_name().unwrap()).unwrap();
-            let heir = ["-c", "exec 3<&0; cat <&3 &"];
-            let started = Command::new("sh").args(heir).stdout(OwnedFd::from(listener)).status();
-            assert!(started.unwrap().success());
-            return;
+            return leave_to_heir(UnixListener::bind(path.file_name().unwrap()).unwrap());
         }
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
