@@ -10,22 +10,16 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use support::{ROOMY, connect, header};
-use varve_access_nbd::memory::MemoryExport;
-use varve_access_nbd::{
-    Export, ExportInfo, Exports, Extent, ReadPart, SendPart, Service, ServiceOptions,
-};
+use support::{Hook, HookedExport, ROOMY, connect, header};
+use varve_access_nbd::{SendPart, Service, ServiceOptions};
 use varve_reactor::net::Socket;
 use varve_reactor::{Loop, LoopConfig};
-use varve_stdx::BufSlice;
-use varve_types::ErrorKind;
 
 const REQUESTS: u32 = 32;
 
-/// An export in memory; its read at 0 sends a byte to `drive`.
+/// Sends a byte to `drive` at the read at 0.
 #[derive(Clone)]
-struct WatchedExport {
-    memory: MemoryExport,
+struct Watch {
     near: Socket,
     drive: Rc<UnixStream>,
     reads: Rc<Cell<u32>>,
@@ -33,26 +27,8 @@ struct WatchedExport {
     reached_after: Rc<Cell<Option<u32>>>,
 }
 
-impl Exports for WatchedExport {
-    type Export = Self;
-
-    async fn list(&self) -> Result<Vec<String>, ErrorKind> {
-        Ok(vec!["disk".to_owned()])
-    }
-
-    async fn open(&self, _name: &str) -> Result<Self, ErrorKind> {
-        Ok(self.clone())
-    }
-}
-
-impl Export for WatchedExport {
-    type Parts = Vec<ReadPart>;
-
-    fn info(&self) -> ExportInfo {
-        self.memory.info()
-    }
-
-    async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
+impl Hook for Watch {
+    async fn run(&self, offset: u64) {
         self.reads.set(self.reads.get() + 1);
         if offset == 0 {
             let sent = self.near.send_all(vec![SendPart::Small(vec![1])]).await;
@@ -60,32 +36,6 @@ impl Export for WatchedExport {
         } else if matches!((&*self.drive).read(&mut [0]), Ok(1)) {
             self.reached_after.set(Some(self.reads.get()));
         }
-        self.memory.read(offset, len).await
-    }
-
-    async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
-        self.memory.write(offset, data).await
-    }
-
-    async fn trim(&self, offset: u64, len: u64) -> Result<(), ErrorKind> {
-        self.memory.trim(offset, len).await
-    }
-
-    async fn write_zeroes(&self, offset: u64, len: u64, keep: bool) -> Result<(), ErrorKind> {
-        self.memory.write_zeroes(offset, len, keep).await
-    }
-
-    async fn flush(&self) -> Result<(), ErrorKind> {
-        self.memory.flush().await
-    }
-
-    async fn block_status(
-        &self,
-        offset: u64,
-        len: u64,
-        max: usize,
-    ) -> Result<Vec<Extent>, ErrorKind> {
-        self.memory.block_status(offset, len, max).await
     }
 }
 
@@ -95,14 +45,13 @@ fn the_first_of_many_reads_reaches_the_drive_before_the_last_is_begun() {
     let reactor = event_loop.handle();
     let (near, drive) = UnixStream::pair().unwrap();
     drive.set_nonblocking(true).unwrap();
-    let export = WatchedExport {
-        memory: MemoryExport::new(1 << 20),
+    let watch = Watch {
         near: Socket::from_fd(&reactor, near.into()).unwrap(),
         drive: Rc::new(drive),
         reads: Rc::default(),
         reached_after: Rc::default(),
     };
-    let reached_after = Rc::clone(&export.reached_after);
+    let export = HookedExport::new(&watch, 1 << 20);
     let service = Service::new(reactor.clone(), export, ServiceOptions::default());
     let (client, _ended) = connect(&reactor, &service, ROOMY);
     event_loop.run(async move {
@@ -117,6 +66,6 @@ fn the_first_of_many_reads_reaches_the_drive_before_the_last_is_begun() {
             client.take(4096).await;
         }
     });
-    let reached_after = reached_after.get().expect("the drive was reached among them");
+    let reached_after = watch.reached_after.get().expect("the drive was reached among them");
     assert!(reached_after < REQUESTS / 2, "only when {reached_after} reads had begun");
 }

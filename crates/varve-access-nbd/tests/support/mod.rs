@@ -1,5 +1,5 @@
 //! A raw client over a pipe in the simulated loop, written from the protocol's text and not with the server's code;
-//! and an export whose requests take time.
+//! and an export whose requests take time, or do something else first.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -234,34 +234,48 @@ pub(crate) fn memory_service(reactor: &Reactor, export: &MemoryExport) -> Servic
     Service::new(reactor.clone(), exports, ServiceOptions::default())
 }
 
-/// An export in memory whose request at offset `n` MiB takes `n` ms; counts what is under way.
+/// What happens before a request of a [`HookedExport`] is served.
+pub(crate) trait Hook: Clone {
+    async fn run(&self, offset: u64);
+}
+
+/// Requests at offset `n` MiB take `n` ms.
+impl Hook for Reactor {
+    async fn run(&self, offset: u64) {
+        self.sleep((offset >> 20) * 1_000_000).await;
+    }
+}
+
+pub(crate) type SlowExport = HookedExport<Reactor>;
+
+/// An export in memory with a hook for reads, writes and block status; counts what is under way there.
 #[derive(Clone)]
-pub(crate) struct SlowExport {
+pub(crate) struct HookedExport<H> {
     pub(crate) memory: MemoryExport,
-    pub(crate) reactor: Reactor,
+    hook: H,
     pub(crate) under_way: Rc<Cell<usize>>,
     pub(crate) under_way_max: Rc<Cell<usize>>,
 }
 
-impl SlowExport {
-    pub(crate) fn new(reactor: &Reactor, size_bytes: u64) -> Self {
+impl<H: Hook> HookedExport<H> {
+    pub(crate) fn new(hook: &H, size_bytes: u64) -> Self {
         Self {
             memory: MemoryExport::new(size_bytes),
-            reactor: reactor.clone(),
+            hook: hook.clone(),
             under_way: Rc::default(),
             under_way_max: Rc::default(),
         }
     }
 
-    async fn take_time(&self, offset: u64) {
+    async fn run_hook(&self, offset: u64) {
         self.under_way.set(self.under_way.get() + 1);
         self.under_way_max.set(self.under_way_max.get().max(self.under_way.get()));
-        self.reactor.sleep((offset >> 20) * 1_000_000).await;
+        self.hook.run(offset).await;
         self.under_way.set(self.under_way.get() - 1);
     }
 }
 
-impl Exports for SlowExport {
+impl<H: Hook> Exports for HookedExport<H> {
     type Export = Self;
 
     async fn list(&self) -> Result<Vec<String>, ErrorKind> {
@@ -273,7 +287,7 @@ impl Exports for SlowExport {
     }
 }
 
-impl Export for SlowExport {
+impl<H: Hook> Export for HookedExport<H> {
     type Parts = Vec<ReadPart>;
 
     fn info(&self) -> ExportInfo {
@@ -281,12 +295,12 @@ impl Export for SlowExport {
     }
 
     async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
-        self.take_time(offset).await;
+        self.run_hook(offset).await;
         self.memory.read(offset, len).await
     }
 
     async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
-        self.take_time(offset).await;
+        self.run_hook(offset).await;
         self.memory.write(offset, data).await
     }
 
@@ -308,7 +322,7 @@ impl Export for SlowExport {
         len: u64,
         max: usize,
     ) -> Result<Vec<Extent>, ErrorKind> {
-        self.take_time(offset).await;
+        self.run_hook(offset).await;
         self.memory.block_status(offset, len, max).await
     }
 }
