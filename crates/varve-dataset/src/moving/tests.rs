@@ -3,15 +3,19 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use varve_reactor::JoinHandle;
 use varve_stdx::AlignedBuf;
 use varve_types::{Dedup, ErrorKind};
 
-use super::{Move, MoveState, Seen};
-use crate::open::{Gate, Opening};
+use super::{Move, MoveState, Seen, Step};
+use crate::open::{Changing, Gate, Opening};
 use crate::rig::{Life, MIB, Rig};
-use crate::{CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, SnapshotIdentity};
+use crate::{
+    CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, Result, SnapshotIdentity, Volume,
+    VolumeInfo,
+};
 
-fn kind<T>(outcome: Result<T, Error>) -> ErrorKind {
+fn kind<T>(outcome: Result<T>) -> ErrorKind {
     outcome.err().expect("refused").kind()
 }
 
@@ -460,23 +464,38 @@ fn a_fence_is_for_what_was_seen() {
     });
 }
 
-/// The names of a whole shard would be held. Who opens the volume meanwhile writes until the fence looks again.
-#[test]
-fn a_fence_that_waits_holds_nothing() {
-    Rig::new().live(async |life: Life| {
+/// Works while a fence of the volume `v` waits for a change under way. It is for the volume as it is with
+/// the snapshot, where one is to be taken before.
+fn while_a_fence_waits(
+    snapshot: Option<&'static str>,
+    work: impl AsyncFnOnce(Life, Volume, Changing<'_>, JoinHandle<Result<VolumeInfo>>) + 'static,
+) {
+    Rig::new().live(async move |life: Life| {
         let datasets = life.datasets().clone();
         let reactor = datasets.dispatch().reactor().clone();
         life.create("v").await;
+        let taken = match snapshot {
+            Some(name) => datasets.create_snapshots(&[name.to_owned()]).await.unwrap(),
+            None => Vec::new(),
+        };
         let volume = datasets.open("v").await.unwrap();
-        let stream = varve_types::StreamId::new(volume.info().id);
-        let open = datasets.shared.open.open(stream, opening());
+        let id = volume.info().id;
+        let seen = taken.first().map(|taken| Seen { id, newest: taken.identity });
+        let open = datasets.shared.open.open(varve_types::StreamId::new(id), opening());
         let under_way = open.begin_change().ok().unwrap();
-        let other = datasets.clone();
-        let fence =
-            reactor.spawn_join(async move { other.move_volume("v", None, leaving()).await });
+        let step = Step { before: None, after: leaving(), seen };
+        let fence = reactor.spawn_join(async move { datasets.step("v", step).await });
         reactor.sleep(100_000_000).await;
+        work(life, volume, under_way, fence).await;
+    });
+}
+
+/// The names of a whole shard would be held. Who opens the volume meanwhile writes until the fence looks again.
+#[test]
+fn a_fence_that_waits_holds_nothing() {
+    while_a_fence_waits(None, async |life, volume, under_way, fence| {
         life.snapshot("v@meanwhile").await;
-        let late = datasets.open("v").await.unwrap();
+        let late = life.datasets().open("v").await.unwrap();
         let written = late.write(0, block(7)).await;
         assert_eq!(kind(written), ErrorKind::Fenced, "who opens it does not open its gate");
         drop(under_way);
@@ -492,20 +511,7 @@ fn a_fence_that_waits_holds_nothing() {
 /// It is another volume when the fence looks again.
 #[test]
 fn a_fence_that_waits_is_refused_for_what_changed_meanwhile() {
-    Rig::new().live(async |life: Life| {
-        let datasets = life.datasets().clone();
-        let reactor = datasets.dispatch().reactor().clone();
-        life.create("v").await;
-        let taken = datasets.create_snapshots(&["v@one".to_owned()]).await.unwrap();
-        let volume = datasets.open("v").await.unwrap();
-        let seen = Seen { id: volume.info().id, newest: taken[0].identity };
-        let open =
-            datasets.shared.open.open(varve_types::StreamId::new(volume.info().id), opening());
-        let _under_way = open.begin_change().ok().unwrap();
-        let other = datasets.clone();
-        let fence =
-            reactor.spawn_join(async move { other.fence("v", leaving().unwrap(), seen).await });
-        reactor.sleep(100_000_000).await;
+    while_a_fence_waits(Some("v@one"), async |life, volume, _under_way, fence| {
         assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
         life.snapshot("v@two").await;
         assert_eq!(kind(fence.await), ErrorKind::Conflict);
@@ -516,24 +522,13 @@ fn a_fence_that_waits_is_refused_for_what_changed_meanwhile() {
 /// A group of snapshots was left incomplete when the fence looks again: names do not change, and the volume stays in use.
 #[test]
 fn a_fence_that_waits_while_names_cannot_be_changed_leaves_the_volume_open() {
-    Rig::new().live(async |life: Life| {
-        let datasets = life.datasets().clone();
-        let reactor = datasets.dispatch().reactor().clone();
-        life.create("v").await;
-        let volume = datasets.open("v").await.unwrap();
-        let stream = varve_types::StreamId::new(volume.info().id);
-        let open = datasets.shared.open.open(stream, opening());
-        let under_way = open.begin_change().ok().unwrap();
-        let other = datasets.clone();
-        let fence =
-            reactor.spawn_join(async move { other.move_volume("v", None, leaving()).await });
-        reactor.sleep(100_000_000).await;
+    while_a_fence_waits(None, async |life, volume, under_way, fence| {
         assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
-        datasets.shared.unsettled.leave("a test says so".to_owned());
+        life.datasets().shared.unsettled.leave("a test says so".to_owned());
         assert!(matches!(fence.await, Err(Error::Unsettled { .. })));
         drop(under_way);
         volume.write(0, block(1)).await.unwrap();
-        assert_eq!(datasets.volume("v").await.unwrap().moves, None);
+        assert_eq!(life.datasets().volume("v").await.unwrap().moves, None);
     });
 }
 
