@@ -1,4 +1,4 @@
-//! Types and functions where they are declared.
+//! What the production code declares.
 
 use syn::visit::{self, Visit};
 use syn::{Ident, ItemEnum, ItemStruct, ItemTrait, ItemUnion, Signature};
@@ -21,74 +21,55 @@ impl TypeName<'_> {
     }
 }
 
-/// All types of the production code.
-pub(crate) fn types<'a>(sources: &Sources<'a>) -> Vec<TypeName<'a>> {
-    let mut found = Vec::new();
-    for parsed in &sources.production {
-        let mut finder = TypeFinder { path: &parsed.file.path, found };
-        finder.visit_file(&parsed.syntax);
-        found = finder.found;
-    }
-    found
-}
-
-struct TypeFinder<'a> {
+/// Types, structs among them, and functions of the production code, with the paths of their files.
+#[derive(Default)]
+pub(crate) struct Declarations<'a> {
     path: &'a str,
-    found: Vec<TypeName<'a>>,
+    pub(crate) types: Vec<TypeName<'a>>,
+    pub(crate) structs: Vec<(&'a str, &'a ItemStruct)>,
+    pub(crate) signatures: Vec<(&'a str, &'a Signature)>,
 }
 
-impl TypeFinder<'_> {
+impl<'a> Declarations<'a> {
+    pub(crate) fn of(sources: &'a Sources<'_>) -> Self {
+        let mut found = Self::default();
+        for parsed in &sources.production {
+            found.path = &parsed.file.path;
+            found.visit_file(&parsed.syntax);
+        }
+        found
+    }
+
     fn note(&mut self, name: &Ident) {
         let line = name.span().start().line;
-        self.found.push(TypeName { path: self.path, line, name: name.to_string() });
+        self.types.push(TypeName { path: self.path, line, name: name.to_string() });
     }
 }
 
-impl<'ast> Visit<'ast> for TypeFinder<'_> {
-    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
+impl<'a> Visit<'a> for Declarations<'a> {
+    fn visit_item_struct(&mut self, item: &'a ItemStruct) {
         self.note(&item.ident);
+        self.structs.push((self.path, item));
         visit::visit_item_struct(self, item);
     }
 
-    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
+    fn visit_item_enum(&mut self, item: &'a ItemEnum) {
         self.note(&item.ident);
         visit::visit_item_enum(self, item);
     }
 
-    fn visit_item_union(&mut self, item: &'ast ItemUnion) {
+    fn visit_item_union(&mut self, item: &'a ItemUnion) {
         self.note(&item.ident);
         visit::visit_item_union(self, item);
     }
 
-    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+    fn visit_item_trait(&mut self, item: &'a ItemTrait) {
         self.note(&item.ident);
         visit::visit_item_trait(self, item);
     }
-}
 
-/// What a check finds in one signature of the file at a path.
-pub(crate) type InSignature = fn(&str, &Signature) -> Vec<CountedPlace>;
-
-/// What `check` finds in the signatures of all functions of the production code.
-pub(crate) fn in_signatures(sources: &Sources<'_>, check: InSignature) -> Vec<CountedPlace> {
-    let mut found = Vec::new();
-    for parsed in &sources.production {
-        let mut finder = SignatureFinder { path: &parsed.file.path, check, found };
-        finder.visit_file(&parsed.syntax);
-        found = finder.found;
-    }
-    found
-}
-
-struct SignatureFinder<'a> {
-    path: &'a str,
-    check: InSignature,
-    found: Vec<CountedPlace>,
-}
-
-impl<'ast> Visit<'ast> for SignatureFinder<'_> {
-    fn visit_signature(&mut self, signature: &'ast Signature) {
-        self.found.extend((self.check)(self.path, signature));
+    fn visit_signature(&mut self, signature: &'a Signature) {
+        self.signatures.push((self.path, signature));
         visit::visit_signature(self, signature);
     }
 }

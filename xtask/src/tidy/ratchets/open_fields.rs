@@ -2,38 +2,24 @@
 //!
 //! A struct with dozens of `pub(crate)` fields has no wall: to change one file, one reads all that may touch them.
 
-use syn::visit::{self, Visit};
-use syn::{Field, ItemStruct, Visibility};
+use syn::{Field, Visibility};
 
+use crate::tidy::ratchets::declarations::Declarations;
 use crate::tidy::ratchets::place::CountedPlace;
 use crate::tidy::ratchets::sources::Sources;
 
 /// The structs that have `pub(crate)` fields, each with their number.
 pub(crate) fn count(sources: &Sources<'_>) -> Vec<CountedPlace> {
     let mut found = Vec::new();
-    for parsed in &sources.production {
-        let mut finder = Finder { path: &parsed.file.path, found };
-        finder.visit_file(&parsed.syntax);
-        found = finder.found;
-    }
-    found
-}
-
-struct Finder<'a> {
-    path: &'a str,
-    found: Vec<CountedPlace>,
-}
-
-impl<'ast> Visit<'ast> for Finder<'_> {
-    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
+    for (path, item) in Declarations::of(sources).structs {
         let open = item.fields.iter().filter(|field| is_open(field)).count();
         if open > 0 {
             let what = format!("`{}` has {open} fields that are `pub(crate)`", item.ident);
             let line = item.ident.span().start().line;
-            self.found.push(CountedPlace::line(self.path, line, what).of_size(open));
+            found.push(CountedPlace::line(path, line, what).of_size(open));
         }
-        visit::visit_item_struct(self, item);
     }
+    found
 }
 
 fn is_open(field: &Field) -> bool {

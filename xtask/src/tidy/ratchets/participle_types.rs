@@ -1,6 +1,6 @@
 //! Types are named by nouns: a noun can stand in a sentence, a participle such as `Known` has to be explained.
 
-use crate::tidy::ratchets::declarations::types;
+use crate::tidy::ratchets::declarations::Declarations;
 use crate::tidy::ratchets::place::CountedPlace;
 use crate::tidy::ratchets::sources::Sources;
 
@@ -83,7 +83,7 @@ const NO_PARTICIPLES: [&str; 12] = [
 
 /// Types named by one word that is a participle.
 pub(crate) fn count(sources: &Sources<'_>) -> Vec<CountedPlace> {
-    let types = types(sources);
+    let types = Declarations::of(sources).types;
     let participles = types.iter().filter(|declared| is_participle(&declared.name));
     participles.map(|declared| declared.place("is a participle")).collect()
 }

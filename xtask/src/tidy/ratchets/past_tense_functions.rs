@@ -3,7 +3,7 @@
 
 use syn::Signature;
 
-use crate::tidy::ratchets::declarations::in_signatures;
+use crate::tidy::ratchets::declarations::Declarations;
 use crate::tidy::ratchets::place::CountedPlace;
 use crate::tidy::ratchets::sources::Sources;
 
@@ -12,15 +12,15 @@ const NAMES: [&str; 10] =
 
 /// Functions that have one of these names.
 pub(crate) fn count(sources: &Sources<'_>) -> Vec<CountedPlace> {
-    in_signatures(sources, named)
+    let signatures = Declarations::of(sources).signatures.into_iter();
+    signatures.filter_map(|(path, signature)| place(path, signature)).collect()
 }
 
-fn named(path: &str, signature: &Signature) -> Vec<CountedPlace> {
+fn place(path: &str, signature: &Signature) -> Option<CountedPlace> {
     let name = signature.ident.to_string();
-    if !NAMES.contains(&name.as_str()) {
-        return Vec::new();
-    }
-    vec![CountedPlace::line(path, signature.ident.span().start().line, format!("`fn {name}`"))]
+    let line = signature.ident.span().start().line;
+    let is_counted = NAMES.contains(&name.as_str());
+    is_counted.then(|| CountedPlace::line(path, line, format!("`fn {name}`")))
 }
 
 #[cfg(test)]

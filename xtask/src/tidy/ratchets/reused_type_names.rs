@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tidy::ratchets::declarations::types;
+use crate::tidy::ratchets::declarations::Declarations;
 use crate::tidy::ratchets::place::CountedPlace;
 use crate::tidy::ratchets::sources::Sources;
 
@@ -11,7 +11,7 @@ const SAME_NAME: usize = 3;
 
 /// Types whose name three or more types have.
 pub(crate) fn count(sources: &Sources<'_>) -> Vec<CountedPlace> {
-    let types = types(sources);
+    let types = Declarations::of(sources).types;
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     for declared in &types {
         *uses.entry(&declared.name).or_default() += 1;

@@ -2,13 +2,14 @@
 
 use syn::{FnArg, Pat, Signature, Type};
 
-use crate::tidy::ratchets::declarations::in_signatures;
+use crate::tidy::ratchets::declarations::Declarations;
 use crate::tidy::ratchets::place::CountedPlace;
 use crate::tidy::ratchets::sources::Sources;
 
 /// Parameters of functions that are taken apart as tuples. Those of closures are not counted: iterators give tuples.
 pub(crate) fn count(sources: &Sources<'_>) -> Vec<CountedPlace> {
-    in_signatures(sources, tuples)
+    let signatures = Declarations::of(sources).signatures.into_iter();
+    signatures.flat_map(|(path, signature)| tuples(path, signature)).collect()
 }
 
 fn tuples(path: &str, signature: &Signature) -> Vec<CountedPlace> {
