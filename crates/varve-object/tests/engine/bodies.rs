@@ -2,40 +2,13 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use varve_object::{BucketOptions, Change, ChangeKey, NewBody, ObjectStore, Part, Select, Version};
+use varve_object::{BucketOptions, ChangeKey, NewBody, ObjectStore, Part, Select};
 
+use crate::changes::{data, remove, replace};
 use crate::rig::{Life, Rig, bytes_of};
 
 const LANE: u64 = 16 << 20;
 const MIB: usize = 1 << 20;
-
-fn data(len: usize, seed: u64) -> Bytes {
-    let mut bytes = vec![0; len];
-    varve_stdx::Rng::new(seed).fill(&mut bytes);
-    bytes.into()
-}
-
-fn put(order: u64, len: usize) -> ChangeKey {
-    Box::new(move |view| {
-        let version = Version {
-            order,
-            null: true,
-            marker: false,
-            size: len as u64,
-            modified_ms: 0,
-            attributes: Bytes::new(),
-        };
-        let remove = view.newest.as_ref().map(|version| version.order);
-        Ok(Change { remove, put: Some(version), replace: None })
-    })
-}
-
-fn remove() -> ChangeKey {
-    Box::new(|view| {
-        let remove = view.newest.as_ref().map(|version| version.order);
-        Ok(Change { remove, ..Change::default() })
-    })
-}
 
 async fn staged(life: &Life, bucket: varve_object::BucketId, data: &Bytes) -> NewBody {
     let mut writer = life.store.stage(bucket, "key", data.len() as u64).await.expect("works");
@@ -52,14 +25,14 @@ fn a_body_that_is_read_outlives_its_object() {
         let bucket = bucket.expect("works").id;
         let old = data(5 * MIB, 1);
         let body = staged(&life, bucket, &old).await;
-        life.store.change_key(bucket, "key", None, body, put(1, old.len())).await.expect("works");
+        life.store.change_key(bucket, "key", None, body, replace(old.len())).await.expect("works");
         let found =
             life.store.find(bucket, "key", Select::Newest).await.expect("works").expect("works");
         let mut pieces = found.body.read(0..found.body.len());
         let mut read = pieces.next().await.expect("works").expect("works").to_vec();
         let new = data(3 * MIB, 2);
         let body = staged(&life, bucket, &new).await;
-        life.store.change_key(bucket, "key", None, body, put(2, new.len())).await.expect("works");
+        life.store.change_key(bucket, "key", None, body, replace(new.len())).await.expect("works");
         life.rest().await;
         while let Some(piece) = pieces.next().await {
             read.extend_from_slice(&piece.expect("works"));
@@ -92,7 +65,7 @@ fn what_is_not_in_a_body_cannot_be_read() {
         let bucket = life.store.create_bucket("b", BucketOptions::default(), Bytes::new()).await;
         let bucket = bucket.expect("works").id;
         let body = staged(&life, bucket, &data(MIB, 1)).await;
-        life.store.change_key(bucket, "key", None, body, put(1, MIB)).await.expect("works");
+        life.store.change_key(bucket, "key", None, body, replace(MIB)).await.expect("works");
         let found = life.store.find(bucket, "key", Select::Newest).await.expect("works");
         let (body, len) = (found.expect("works").body, MIB as u64);
         for (start, end) in [(0, len + 1), (len + 1, len + 2), (2, 1)] {
@@ -167,7 +140,7 @@ fn an_upload_of_many_parts_becomes_a_body_and_goes() {
             .filter(|part| part.number % 3 != 0)
             .map(|part| varve_object::PartRef { number: part.number, generation: part.generation });
         let body = NewBody::Parts { upload, parts: named.collect() };
-        life.store.change_key(bucket, "key", None, body, put(1, 2_000_000)).await.expect("works");
+        life.store.change_key(bucket, "key", None, body, replace(2_000_000)).await.expect("works");
     });
     rig.live(async move |life: Life| {
         life.rest().await;

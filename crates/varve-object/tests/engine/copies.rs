@@ -4,41 +4,18 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use varve_object::{
-    Body, BucketId, BucketOptions, Change, ChangeKey, NewBody, ObjectStore, Part, PartRef, Select,
-    Version,
-};
+use varve_object::{Body, BucketId, BucketOptions, NewBody, ObjectStore, Part, PartRef, Select};
 
 use futures_util::future::{Either, select};
 use varve_types::ShardId;
 
+use crate::changes::{data, remove, replace};
 use crate::rig::{Life, Rig, bytes_of};
 
 const LANE: u64 = 16 << 20;
 const MIB: usize = 1 << 20;
 const LEN: usize = 3 * MIB + 5000;
 const BLOCKS: u64 = LEN.div_ceil(4096) as u64;
-
-fn data(len: usize, seed: u64) -> Bytes {
-    let mut bytes = vec![0; len];
-    varve_stdx::Rng::new(seed).fill(&mut bytes);
-    bytes.into()
-}
-
-fn put(len: usize) -> ChangeKey {
-    Box::new(move |view| {
-        let newest = view.newest.as_ref().map(|version| version.order);
-        let version = Version {
-            order: newest.map_or(1, |order| order + 1),
-            null: true,
-            marker: false,
-            size: len as u64,
-            modified_ms: 0,
-            attributes: Bytes::new(),
-        };
-        Ok(Change { remove: newest, put: Some(version), replace: None })
-    })
-}
 
 struct Copying {
     life: Life,
@@ -68,7 +45,7 @@ impl Copying {
     }
 
     async fn take(&self, key: &str, body: NewBody, len: usize) {
-        let changed = self.life.store.change_key(self.bucket, key, None, body, put(len)).await;
+        let changed = self.life.store.change_key(self.bucket, key, None, body, replace(len)).await;
         changed.expect("works");
     }
 
@@ -112,12 +89,8 @@ impl Copying {
     }
 
     async fn remove(&self, key: &str) {
-        let change: ChangeKey = Box::new(|view| {
-            let remove = view.newest.as_ref().map(|version| version.order);
-            Ok(Change { remove, ..Change::default() })
-        });
         let body = NewBody::Small(Bytes::new());
-        self.life.store.change_key(self.bucket, key, None, body, change).await.expect("works");
+        self.life.store.change_key(self.bucket, key, None, body, remove()).await.expect("works");
     }
 
     #[track_caller]

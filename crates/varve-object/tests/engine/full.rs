@@ -4,9 +4,10 @@
 use bytes::Bytes;
 use varve_object::{
     BucketId, BucketOptions, Change, ChangeKey, Error, NewBody, ObjectStore, Part, PartRef, Result,
-    Select, UploadId, Version,
+    Select, UploadId,
 };
 
+use crate::changes::{data, replace_with};
 use crate::rig::{Life, Rig, bytes_of};
 
 const LANE: u64 = 16 << 20;
@@ -18,28 +19,8 @@ const UPLOADS: usize = 6;
 /// More changes than fill it.
 const CHANGES_MAX: usize = 20_000;
 
-fn data(len: usize, seed: u64) -> Bytes {
-    let mut bytes = vec![0; len];
-    varve_stdx::Rng::new(seed).fill(&mut bytes);
-    bytes.into()
-}
-
 fn only(len: usize) -> ChangeKey {
-    only_with(len, Bytes::from_static(b"attributes"))
-}
-
-fn only_with(len: usize, attributes: Bytes) -> ChangeKey {
-    Box::new(move |_| {
-        let version = Version {
-            order: 1,
-            null: true,
-            marker: false,
-            size: len as u64,
-            modified_ms: 0,
-            attributes,
-        };
-        Ok(Change { put: Some(version), ..Change::default() })
-    })
+    replace_with(len, Bytes::from_static(b"attributes"))
 }
 
 /// An upload whose parts are stored, and what it will hold.
@@ -172,7 +153,7 @@ fn a_completion_that_is_refused_takes_nothing_of_its_upload() {
         filling.fill(&mut names).await;
         filling.fill_with_uploads().await;
         // So many attributes stand in blocks.
-        let change = only_with(upload.contents.len(), data(4096, 2));
+        let change = replace_with(upload.contents.len(), data(4096, 2));
         let refused = filling.complete_by(&upload, change).await;
         assert!(matches!(refused, Err(Error::NoSpace)), "{refused:?}");
         // Then it is completed with the part that was not named.

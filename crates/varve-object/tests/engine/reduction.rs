@@ -2,49 +2,28 @@
 //! what the pool stores of them.
 
 use bytes::Bytes;
-use varve_object::{
-    BucketId, BucketOptions, Change, ChangeKey, NewBody, ObjectStore, Select, Settings, Version,
-};
+use varve_object::{BucketId, BucketOptions, NewBody, ObjectStore, Select, Settings};
 use varve_types::{Compression, Dedup};
 
+use crate::changes::{data, replace};
 use crate::rig::{Life, Rig, bytes_of};
 
 const LANE: u64 = 16 << 20;
 const LEN: usize = 2 << 20;
 const BLOCKS: u64 = (LEN / 4096) as u64;
 
-fn random(seed: u64) -> Bytes {
-    let mut bytes = vec![0; LEN];
-    varve_stdx::Rng::new(seed).fill(&mut bytes);
-    bytes.into()
-}
-
 /// Blocks that differ, and compress to a fraction.
 fn compressible(seed: u64) -> Bytes {
-    let mut bytes = random(seed).to_vec();
+    let mut bytes = data(LEN, seed).to_vec();
     bytes.chunks_exact_mut(4096).for_each(|block| block[64..].fill(b'v'));
     bytes.into()
-}
-
-fn only(len: usize) -> ChangeKey {
-    Box::new(move |_| {
-        let version = Version {
-            order: 1,
-            null: true,
-            marker: false,
-            size: len as u64,
-            modified_ms: 0,
-            attributes: Bytes::new(),
-        };
-        Ok(Change { put: Some(version), ..Change::default() })
-    })
 }
 
 async fn put(life: &Life, bucket: BucketId, key: &str, data: &Bytes) {
     let mut writer = life.store.stage(bucket, key, data.len() as u64).await.expect("works");
     writer.write(data.clone()).await.expect("works");
     let body = NewBody::Staged(writer.finish().await.expect("works"));
-    life.store.change_key(bucket, key, None, body, only(data.len())).await.expect("works");
+    life.store.change_key(bucket, key, None, body, replace(data.len())).await.expect("works");
 }
 
 async fn bucket(life: &Life, name: &str, settings: Settings, private_copy: bool) -> BucketId {
@@ -60,7 +39,7 @@ fn deduplicated() -> Settings {
 fn equal_objects_are_stored_once_where_the_bucket_says_so() {
     let mut rig = Rig::new(LANE);
     rig.live(async |life: Life| {
-        let data = random(1);
+        let data = data(LEN, 1);
         let once = bucket(&life, "once", deduplicated(), false).await;
         for at in 0..6 {
             put(&life, once, &format!("key-{at}"), &data).await;
@@ -82,7 +61,7 @@ fn equal_objects_are_stored_once_where_the_bucket_says_so() {
         }
     });
     rig.live(async |life: Life| {
-        let (data, once) = (random(2), life.store.bucket("once").await.expect("works").id);
+        let (data, once) = (data(LEN, 2), life.store.bucket("once").await.expect("works").id);
         put(&life, once, "first", &data).await;
         let before = life.stored().await.0;
         put(&life, once, "second", &data).await;

@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use varve_object::{
-    BucketId, BucketOptions, Change, ChangeKey, Error, NewBody, ObjectStore, RecordTable, Result,
-    Select, Version,
+    BucketId, BucketOptions, Error, NewBody, ObjectStore, RecordTable, Result, Select,
 };
 use varve_types::{ErrorKind, ShardId};
 
+use crate::changes::replace_with;
 use crate::rig::{Life, Rig};
 
 const LANE: u64 = 16 << 20;
@@ -23,15 +23,6 @@ fn is_unread<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::Unread { .. }))
 }
 
-fn add() -> ChangeKey {
-    Box::new(|_| {
-        let attributes = Bytes::from_static(b"attributes");
-        let version =
-            Version { order: 1, null: true, marker: false, size: 0, modified_ms: 0, attributes };
-        Ok(Change { put: Some(version), ..Change::default() })
-    })
-}
-
 /// Buckets, an object in each under every name, and users of these names.
 async fn fill(life: &Life) -> Vec<BucketId> {
     let mut ids = Vec::new();
@@ -40,7 +31,8 @@ async fn fill(life: &Life) -> Vec<BucketId> {
         let id = made.expect("works").id;
         for key in names() {
             let body = NewBody::Small(Bytes::new());
-            life.store.change_key(id, &key, None, body, add()).await.expect("works");
+            let change = replace_with(0, Bytes::from_static(b"attributes"));
+            life.store.change_key(id, &key, None, body, change).await.expect("works");
         }
         put_user(life, &name).await.expect("works");
         ids.push(id);
