@@ -174,7 +174,6 @@ impl Shard {
             return Err(damaged("its lengths exceed the segment"));
         }
         let bytes = segments.get(at, 0, header.used_bytes).await.map_err(unread)?;
-        self.counters.add_reclaim_read(header.used_bytes);
         let start = header.summary_offset as usize;
         let summary = bytes
             .get(start..start + header.summary_bytes() as usize)
@@ -184,7 +183,7 @@ impl Shard {
         Ok(StoredSegment { bytes, entries })
     }
 
-    /// A unit of a segment that was read, or of its copy; `None` when it is whole nowhere.
+    /// A unit of a segment that reclaim read, or of its copy; `None` when it is whole nowhere.
     pub(crate) async fn whole_unit(
         &self,
         id: SegmentId,
@@ -196,7 +195,9 @@ impl Shard {
             return Some(segment.slice(start..start + unit.stored_len as usize));
         }
         self.copy_of(id)?;
-        self.stored_unit(&unit.location(id)).await.ok()
+        let bytes = self.stored_unit(&unit.location(id)).await.ok()?;
+        self.counters.add_reclaim_read(bytes.len());
+        Some(bytes)
     }
 
     /// Starts writing a copy of a segment beside the segment itself, if there is room for one (E2).

@@ -94,8 +94,8 @@ impl Counters {
         add(&self.moved_bytes, u64::from(bytes));
     }
 
-    pub(crate) fn add_reclaim_read(&self, bytes: u32) {
-        add(&self.reclaim_read_bytes, u64::from(bytes));
+    pub(crate) fn add_reclaim_read(&self, bytes: usize) {
+        add(&self.reclaim_read_bytes, bytes as u64);
     }
 }
 

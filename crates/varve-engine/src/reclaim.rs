@@ -406,6 +406,7 @@ impl Shard {
     /// Copies live units of a segment to the open reclaimed segment.
     async fn move_survivors(&self, id: SegmentId) -> Result<()> {
         let StoredSegment { bytes, entries } = self.read_segment_to_move(id).await?;
+        self.counters.add_reclaim_read(bytes.len());
         for (index, entry) in entries.iter().enumerate() {
             self.prefetch_moved(&entries[index..], index).await;
             match entry {

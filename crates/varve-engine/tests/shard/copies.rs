@@ -289,6 +289,24 @@ fn a_damaged_copy_is_found_and_made_anew() {
     });
 }
 
+#[test]
+fn comparing_copies_is_no_read_of_reclaim() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, _) = filled(&reactor).await;
+        let shard = opened(&reactor, &media).await;
+        shard.checkpoint().await.expect("checkpoint"); // It looks at copies that were found.
+        assert_eq!(damage(&shard).await, []);
+        assert_eq!(shard.stats().reclaim_read_bytes, 0);
+        for (of, _) in copies(&media).await {
+            spoil(&media, of, 0).await;
+        }
+        wait_for_repair(&reactor, &shard).await;
+        assert!(shard.stats().reclaim_read_bytes > 0, "what is moved is read");
+    });
+}
+
 /// Segments of which the media keep more than one copy themselves.
 struct Redundant(Rc<dyn SegmentStore>);
 
