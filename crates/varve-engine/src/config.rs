@@ -34,6 +34,9 @@ pub struct ShardConfig {
     pub free_target_percent: u32,
     /// Open the shard although its journal lane, or a part of it, was lost: what it alone held is gone.
     pub accept_lost_journal: bool,
+    /// Give segments with metadata pages second copies, and write anew what of them is damaged. Either way what is
+    /// damaged is read from the copy, if there is one.
+    pub mends_pages: bool,
 }
 
 /// What becomes of a shard's memory.
@@ -114,6 +117,7 @@ impl ShardConfig {
             checkpoint_entries: 1_000_000,
             free_target_percent: 2,
             accept_lost_journal: false,
+            mends_pages: true,
         }
     }
 }

@@ -100,7 +100,8 @@ impl Shard {
 
     /// Has reclaim empty a segment that is damaged and has a copy (E3).
     pub(crate) fn note_damaged(&self, id: SegmentId, reason: &str) {
-        if !self.space.borrow_mut().need_copy(id.number) {
+        let has_copy = self.space.borrow_mut().need_copy(id.number);
+        if !has_copy || !self.config.mends_pages {
             return;
         }
         let known = self.metadata.copies.damaged.borrow_mut().insert(id.number, id.generation);
@@ -227,7 +228,8 @@ impl Shard {
     fn has_room_for_copy(&self) -> bool {
         let kept = if self.is_grown() { self.reserves().data } else { self.reclaim_floor() };
         let space = self.space.borrow();
-        !self.media_full.get()
+        self.config.mends_pages
+            && !self.media_full.get()
             && space.free_count() > kept + PUTS_MAX
             && space.copies_under_way() < UNDER_WAY_MAX
     }
@@ -239,8 +241,8 @@ impl Shard {
 
     /// Gives some segments a copy that have none, and looks at some copies that the shard found when it was opened.
     pub(crate) async fn copy_more(&self) -> Result<()> {
-        if self.media.segments.domain(SegmentNumber(0)).is_none() {
-            return Ok(()); // The media keep copies of their own.
+        if !self.config.mends_pages || self.media.segments.domain(SegmentNumber(0)).is_none() {
+            return Ok(()); // Or the media keep copies of their own.
         }
         let copies = &self.metadata.copies;
         let next = self.space.borrow().to_copy(copies.from.get(), COPIES_PER_CHECKPOINT);

@@ -448,6 +448,7 @@ impl WorldConfig {
             dedup_index_bytes: self.dedup_index_bytes,
             reduction: self.reduction,
             accept_lost_journal: false,
+            mends_pages: true,
         }
     }
 }

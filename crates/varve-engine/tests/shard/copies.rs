@@ -6,9 +6,9 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use crate::pool::{MIB, POOL, Shape, disk_for, format, open_media};
+use crate::pool::{MIB, POOL, Shape, disk_for, format, open_configured, open_media};
 use crate::versions::{read, write};
-use varve_engine::{BLOCK_BYTES, Error, Shard, VerifyEvent};
+use varve_engine::{BLOCK_BYTES, Error, Shard, ShardConfig, VerifyEvent};
 use varve_logstore::chain_reader::decode_summary;
 use varve_logstore::format::page::PageHeader;
 use varve_logstore::format::root::ShardRoot;
@@ -50,6 +50,12 @@ async fn made(shape: Shape) -> Media {
 
 async fn opened(reactor: &Reactor, media: &Media) -> Rc<Shard> {
     open_media(reactor, vec![media.clone()], ROOMY).await.remove(0)
+}
+
+/// A shard of somebody who looks only.
+async fn opened_to_look(reactor: &Reactor, media: &Media) -> Rc<Shard> {
+    let change = |config: &mut ShardConfig| config.mends_pages = false;
+    open_configured(reactor, vec![media.clone()], ROOMY, |_| None, change).await.remove(0)
 }
 
 /// Fills the volume, overwrites some of it at random, and closes the shard.
@@ -286,6 +292,31 @@ fn a_damaged_copy_is_found_and_made_anew() {
         }
         let shard = opened(&reactor, &media).await;
         check(&shard, &versions).await;
+    });
+}
+
+#[test]
+fn who_only_looks_reads_copies_and_mends_nothing() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, versions) = filled(&reactor).await;
+        let pairs = copies(&media).await;
+        for (of, _) in &pairs {
+            spoil(&media, *of, 0).await;
+        }
+        let shard = opened_to_look(&reactor, &media).await;
+        check(&shard, &versions).await;
+        let found = damage(&shard).await;
+        assert!(!found.is_empty() && found.iter().all(|(_, is_needed)| !is_needed), "{found:?}");
+        let named = root(&media).await.copies;
+        shard.checkpoint().await.expect("checkpoint");
+        reactor.sleep(60_000_000_000).await;
+        let left: Vec<_> = damage(&shard).await.into_iter().map(|(number, _)| number).collect();
+        assert!(pairs.iter().any(|(of, _)| left.contains(of)), "{left:?} of {pairs:?}");
+        let copies = root(&media).await.copies;
+        let fresh: Vec<_> = copies.iter().filter(|pair| !named.contains(pair)).collect();
+        assert_eq!((fresh, shard.stats().reclaim_read_bytes), (Vec::new(), 0));
     });
 }
 
