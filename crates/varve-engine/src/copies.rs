@@ -116,27 +116,39 @@ impl Shard {
         }
     }
 
-    /// A damaged segment that can be emptied now, if there is one; it is asked for once.
+    /// Whether a segment is damaged, so that reclaim is to empty it.
+    pub(crate) fn awaits_repair(&self, number: SegmentNumber, generation: Generation) -> bool {
+        self.metadata.copies.damaged.borrow().get(&number) == Some(&generation)
+    }
+
+    /// A damaged segment that can be emptied now, if there is one; it is asked for once. Wakes a checkpoint when one has
+    /// to be made before.
     pub(crate) fn next_repair(&self) -> Option<SegmentNumber> {
         let mut damaged = self.metadata.copies.damaged.borrow_mut();
         let space = self.space.borrow();
         damaged.retain(|number, generation| {
             space.get(*number).is_some_and(|usage| usage.generation == *generation)
         });
-        let can_be_emptied = |number: &SegmentNumber| {
-            space.get(*number).is_some_and(|usage| {
-                // Pages of the table become dirty, and others take a segment of survivors.
-                let floor = self.reclaim_floor_with(usage.live_bytes as usize);
-                let waits = self.reclaim.waiting.borrow().contains(number);
-                // Not at the cost of other copies that are needed.
-                let has_room = floor + 1 < space.unneeded_count();
-                let rests = waits || self.rests_damaged(*number);
-                usage.state == SegmentState::Sealed && !usage.is_new && !rests && has_room
-            })
-        };
-        let next = damaged.keys().copied().find(can_be_emptied)?;
-        damaged.remove(&next);
-        Some(next)
+        let mut next = None;
+        for (number, generation) in &*damaged {
+            let Some(usage) = space.get(*number) else { continue };
+            if usage.state != SegmentState::Sealed || self.rests_damaged(*number, *generation) {
+                continue;
+            }
+            if usage.is_new || self.reclaim.waiting.borrow().contains(number) {
+                self.wake_checkpoint_now(); // It ends either.
+                continue;
+            }
+            // Pages of the table become dirty, and others take a segment of survivors.
+            let floor = self.reclaim_floor_with(usage.live_bytes as usize);
+            // Not at the cost of other copies that are needed.
+            if floor + 1 < space.unneeded_count() {
+                next = Some(*number);
+                break;
+            }
+        }
+        damaged.remove(&next?);
+        next
     }
 
     /// Lets reclaim look again at what is damaged: a checkpoint let it have more.

@@ -4,8 +4,11 @@
 //! R2. A move counts only if the chunk still lies at its full old place when the survivors' segment is durable: a chunk that died or moved
 //!     meanwhile is left alone, so reclaim never overwrites a newer write.
 //! R3. A victim is reused only after its survivors are durable and the table names them there.
-//! R4. A damaged unit is not moved, unless the segment's copy holds it (`copies.rs`): its segment stays as it is, for reads to report and
-//!     scrub to repair; it is tried again after a while, as media may have failed only for a time.
+//! R4. A unit that is whole neither in its segment nor in the segment's copy (`copies.rs`) is lost. It stays where it
+//!     is and counts as live, so its segment is not reused, and reads and scrub go on reporting it. Segments with
+//!     pages are emptied of the rest all the same, as the rest may have one whole place left; others stay as they
+//!     are, as moving the rest would take room and give none back. Either is tried again after a pause, twice as
+//!     long each time, as media may have failed only for a time.
 //! R5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
 //! R6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when that is durable; without
 //!     survivors the next checkpoint folds it, and the victim waits for that.
@@ -26,7 +29,7 @@ use varve_logstore::space::{SegmentState, Space, Usage, unit_space};
 use varve_media::SegmentId;
 use varve_reactor::Nanos;
 use varve_stdx::BufSlice;
-use varve_types::{ChunkId, SegmentNumber, WriteSeq};
+use varve_types::{ChunkId, Generation, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
 use crate::copies::StoredSegment;
@@ -50,8 +53,11 @@ const PAGES_PERCENT_MAX: u64 = 90;
 /// each, so that with fewer nothing might be gained.
 const PAGES_GAIN: u64 = 3;
 
-/// How long a segment that could not be read is left alone.
+/// How long a segment that could not be emptied is left alone at first (R4).
 const DAMAGE_RETRY_NS: u64 = 5_000_000_000;
+
+/// And at most.
+const DAMAGE_RETRY_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Reclaim may miss new segments until they are one in so many, for a checkpoint costs something as well.
 const NEW_PART: u64 = 4;
@@ -79,8 +85,8 @@ pub(crate) struct Reclaim {
     pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
     /// Segments with pages that are emptied one after the other.
     batch: RefCell<Vec<SegmentNumber>>,
-    /// Segments with damage, and until when they are left alone (R4).
-    damaged: RefCell<HashMap<SegmentNumber, Nanos>>,
+    /// Segments that could not be emptied, as something in them is lost (R4).
+    damaged: RefCell<HashMap<SegmentNumber, DamageRest>>,
     /// Nothing could be emptied when it was last looked for.
     pub(crate) is_stuck: Cell<bool>,
     /// Segments given back so far.
@@ -89,6 +95,14 @@ pub(crate) struct Reclaim {
     pub(crate) checkpointed_seq: Cell<u64>,
     /// As much of the chain of data.
     pub(crate) checkpointed_data_seq: Cell<u64>,
+}
+
+/// How long a damaged segment is left alone.
+#[derive(Clone, Copy)]
+struct DamageRest {
+    generation: Generation,
+    until: Nanos,
+    pause_ns: u64,
 }
 
 /// A segment that may be emptied.
@@ -157,7 +171,7 @@ impl Shard {
             }
             if !self.reclaim_is_due() {
                 self.finish_reclaim().await?;
-                self.reclaim_wanted.notified().await;
+                self.wait_for_work().await;
                 continue;
             }
             if self.has_dense_deaths() {
@@ -196,15 +210,46 @@ impl Shard {
         }
     }
 
+    /// Waits until somebody asks for reclaim, or a repair may be tried again (R4).
+    async fn wait_for_work(&self) {
+        let wanted = Box::pin(self.reclaim_wanted.notified());
+        match self.next_try() {
+            None => wanted.await,
+            Some(at) => {
+                let pause = self.reactor.sleep(at.since(self.reactor.now()));
+                select(wanted, Box::pin(pause)).await;
+            }
+        }
+    }
+
+    /// When the first of the segments that wait for repair has rested.
+    fn next_try(&self) -> Option<Nanos> {
+        let (damaged, now) = (self.reclaim.damaged.borrow(), self.reactor.now());
+        let rests = damaged.iter().filter(|(number, rest)| {
+            rest.until > now && self.awaits_repair(**number, rest.generation)
+        });
+        rests.map(|(_, rest)| rest.until).min()
+    }
+
     async fn wait_for_victims(&self) -> Result<()> {
         let wanted = Box::pin(self.reclaim_wanted.notified());
-        if self.reclaim.damaged.borrow().is_empty() {
+        if !self.has_damaged() {
             wanted.await;
         } else {
             self.lease_zone().await?; // In place of those that cannot be emptied (R4), whatever the shard's share is.
             select(wanted, Box::pin(self.reactor.sleep(DAMAGE_RETRY_NS))).await;
         }
         Ok(())
+    }
+
+    /// Whether there are segments that could not be emptied; forgets those that are gone.
+    fn has_damaged(&self) -> bool {
+        let space = self.space.borrow();
+        let mut damaged = self.reclaim.damaged.borrow_mut();
+        damaged.retain(|number, rest| {
+            space.get(*number).is_some_and(|usage| usage.generation == rest.generation)
+        });
+        !damaged.is_empty()
     }
 
     /// Whether data wait for segments.
@@ -236,8 +281,8 @@ impl Shard {
             }
             let can_be_emptied = self.space.borrow().get(number).is_some_and(|usage| {
                 let waits = self.reclaim.waiting.borrow().contains(&number);
-                let is_damaged = self.reclaim.damaged.borrow().contains_key(&number);
-                usage.state == SegmentState::Sealed && !usage.is_new && !waits && !is_damaged
+                let rests = waits || self.rests_damaged(number, usage.generation);
+                usage.state == SegmentState::Sealed && !usage.is_new && !rests
             });
             if can_be_emptied {
                 self.reclaim_segment(number).await?;
@@ -308,14 +353,31 @@ impl Shard {
         usage.state == SegmentState::Sealed
             && !usage.is_new // R1
             && u64::from(usage.live_bytes) * 100 <= self.segment_payload() * percent_max
-            && !self.rests_damaged(number)
+            && !self.rests_damaged(number, usage.generation)
             && !self.reclaim.waiting.borrow().contains(&number)
     }
 
-    /// Whether a segment could not be emptied a short while ago (R4).
-    pub(crate) fn rests_damaged(&self, number: SegmentNumber) -> bool {
+    /// Whether a segment could not be emptied a while ago (R4).
+    pub(crate) fn rests_damaged(&self, number: SegmentNumber, generation: Generation) -> bool {
         let damaged = self.reclaim.damaged.borrow();
-        damaged.get(&number).is_some_and(|until| *until > self.reactor.now())
+        let rest = damaged.get(&number).filter(|rest| rest.generation == generation);
+        rest.is_some_and(|rest| rest.until > self.reactor.now())
+    }
+
+    /// Leaves a segment alone for a while that cannot be emptied (R4).
+    fn rest_damaged(&self, id: SegmentId, error: &Error) {
+        tracing::error!(
+            shard = self.config.shard.0,
+            segment = id.number.0,
+            %error,
+            "segment kept, for what is lost in it"
+        );
+        let mut damaged = self.reclaim.damaged.borrow_mut();
+        let before = damaged.get(&id.number).filter(|rest| rest.generation == id.generation);
+        let pause_ns =
+            before.map_or(DAMAGE_RETRY_NS, |rest| (2 * rest.pause_ns).min(DAMAGE_RETRY_MAX_NS));
+        let until = self.reactor.now() + pause_ns;
+        damaged.insert(id.number, DamageRest { generation: id.generation, until, pause_ns });
     }
 
     /// The emptiest segments, emptiest first.
@@ -381,16 +443,19 @@ impl Shard {
         }
         self.reclaim.dead.take();
         match moved {
-            Ok(())
-                if self.space.borrow().get(number).is_some_and(|usage| usage.live_bytes == 0) =>
-            {
+            Ok(_) if self.space.borrow().get(number).is_some_and(|usage| usage.live_bytes == 0) => {
                 self.leave_victims(&[number]); // R3: nothing was alive in it.
             }
-            Ok(()) => self.reclaim.emptied.borrow_mut().push(number),
+            Ok(None) => self.reclaim.emptied.borrow_mut().push(number),
+            Ok(Some(lost)) => {
+                self.rest_damaged(id, &lost);
+                self.reclaim.emptied.borrow_mut().push(number);
+                // What was moved may have one whole place left, until this is durable and a root names it.
+                self.seal_survivors().await?;
+                self.wake_checkpoint_now();
+            }
             Err(error @ (Error::ChunkCorrupt { .. } | Error::SegmentDamaged { .. })) => {
-                tracing::error!(shard = self.config.shard.0, segment = number.0, %error, "segment kept as it is");
-                let until = self.reactor.now() + DAMAGE_RETRY_NS;
-                self.reclaim.damaged.borrow_mut().insert(number, until); // R4
+                self.rest_damaged(id, &error);
                 self.reclaim.emptied.borrow_mut().push(number);
             }
             Err(error) => return Err(error),
@@ -403,22 +468,24 @@ impl Shard {
         Ok(())
     }
 
-    /// Copies live units of a segment to the open reclaimed segment.
-    async fn move_survivors(&self, id: SegmentId) -> Result<()> {
+    /// Copies live units of a segment to the open reclaimed segment. Returns why one was left behind, if any was (R4).
+    async fn move_survivors(&self, id: SegmentId) -> Result<Option<Error>> {
+        let goes_on = self.space.borrow().get(id.number).is_some_and(|usage| usage.has_pages);
+        let mut lost = None;
         let StoredSegment { bytes, entries } = self.read_segment_to_move(id).await?;
         self.counters.add_reclaim_read(bytes.len());
         for (index, entry) in entries.iter().enumerate() {
             self.prefetch_moved(&entries[index..], index).await;
-            match entry {
+            let moved = match entry {
                 SummaryEntry::Data { chunk, unit, fingerprint, .. }
                 | SummaryEntry::Move { chunk, unit, fingerprint, .. } => {
-                    self.move_chunk(id, *chunk, unit, *fingerprint, &bytes).await?;
+                    self.move_chunk(id, *chunk, unit, *fingerprint, &bytes).await
                 }
                 SummaryEntry::Page { chunk, unit } => {
-                    self.move_chunk(id, *chunk, unit, None, &bytes).await?;
+                    self.move_chunk(id, *chunk, unit, None, &bytes).await
                 }
                 SummaryEntry::TablePage { level, unit } => {
-                    self.touch_table_page(id, *level, unit, &bytes).await?;
+                    self.touch_table_page(id, *level, unit, &bytes).await
                 }
                 // Blobs are written anew by every checkpoint; keys and facts live in the trees.
                 SummaryEntry::UsageBlob { .. }
@@ -434,13 +501,17 @@ impl Shard {
                 | SummaryEntry::StreamDrop { .. }
                 | SummaryEntry::Cut { .. }
                 | SummaryEntry::FreedIds { .. }
-                | SummaryEntry::Folded { .. } => {}
+                | SummaryEntry::Folded { .. } => Ok(()),
+            };
+            match moved {
+                Err(error @ Error::SegmentDamaged { .. }) if goes_on => lost = lost.or(Some(error)),
+                moved => moved?,
             }
             if index % UNITS_PER_TURN == UNITS_PER_TURN - 1 {
                 self.reactor.yield_now().await;
             }
         }
-        Ok(())
+        Ok(lost)
     }
 
     /// Where a group begins at `index`: loads the places of the chunks in it.

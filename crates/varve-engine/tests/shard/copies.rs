@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 use crate::pool::{MIB, POOL, Shape, disk_for, format, open_configured, open_media};
 use crate::versions::{read, write};
-use varve_engine::{BLOCK_BYTES, Error, Shard, ShardConfig, VerifyEvent};
+use varve_engine::{BLOCK_BYTES, Damage, Error, Shard, ShardConfig, VerifyEvent};
 use varve_logstore::chain_reader::decode_summary;
-use varve_logstore::format::page::PageHeader;
+use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use varve_logstore::format::summary::SummaryEntry;
@@ -123,16 +123,22 @@ async fn check(shard: &Shard, versions: &[u64]) {
 }
 
 /// What a verification finds.
-async fn damage(shard: &Shard) -> Vec<(SegmentNumber, bool)> {
+async fn verified(shard: &Shard) -> Vec<Damage> {
     let mut found = Vec::new();
     let mut observe = |event| {
         if let VerifyEvent::Damage(damage) = event {
-            found.push((damage.segment.number, damage.is_needed));
+            found.push(damage);
         }
         ControlFlow::Continue(())
     };
     shard.verify(&mut observe).await.expect("verify");
     found
+}
+
+/// Where that is, and whether it is needed.
+async fn damage(shard: &Shard) -> Vec<(SegmentNumber, bool)> {
+    let found = verified(shard).await.into_iter();
+    found.map(|damage| (damage.segment.number, damage.is_needed)).collect()
 }
 
 /// Waits until nothing is damaged any more.
@@ -208,14 +214,143 @@ fn both_copies_damaged_is_corrupt() {
     });
 }
 
-/// A segment whose accounts of segments are others, each sound by itself.
-fn with_other_accounts(segment: &[u8]) -> Vec<u8> {
+fn place(at: u32) -> usize {
+    usize::try_from(at).expect("in a segment")
+}
+
+fn entries(segment: &[u8]) -> Vec<SummaryEntry> {
     let (header, _) = StripHeader::decode(segment).expect("a segment");
-    let place = |at: u32| usize::try_from(at).expect("in a segment");
     let start = place(header.summary_offset);
     let summary = &segment[start..start + place(header.summary_bytes())];
+    decode_summary(&header, summary).expect("a summary")
+}
+
+/// Changes a byte of a segment at each of these offsets, or changes it back.
+async fn flip(media: &Media, number: SegmentNumber, offsets: &[u32]) {
+    let mut bytes = slot_bytes(media, number).await;
+    for offset in offsets {
+        bytes[place(*offset)] ^= 0x10;
+    }
+    overwrite(media, number, &bytes).await;
+}
+
+/// A segment with a copy, and where pages in it are that are needed: first a leaf of the map, and then others.
+async fn needed_pages(reactor: &Reactor, media: &Media) -> (Pair, Vec<u32>) {
+    let shard = opened(reactor, media).await;
+    assert_eq!(damage(&shard).await, []);
+    let mut found = None;
+    for pair in copies(media).await {
+        let segment = slot_bytes(media, pair.0).await;
+        let is_leaf = |offset: u32| {
+            let (page, _) = PageHeader::decode(&segment[place(offset)..]).expect("a page");
+            page.kind == PageKind::Map && page.level == 0
+        };
+        let pages = entries(&segment).into_iter().filter_map(|entry| match entry {
+            SummaryEntry::Page { unit, .. } => Some(unit.offset()),
+            _ => None,
+        });
+        let pages: Vec<u32> = pages.collect();
+        flip(media, pair.0, &pages).await;
+        flip(media, pair.1, &pages).await;
+        let needed = verified(&shard).await.into_iter().filter(|damage| damage.is_needed);
+        let needed = needed.filter(|damage| damage.segment.number == pair.0);
+        let mut needed: Vec<u32> = needed.map(|damage| damage.offset).collect();
+        flip(media, pair.0, &pages).await;
+        flip(media, pair.1, &pages).await;
+        needed.sort_unstable();
+        needed.dedup();
+        let first = needed.iter().position(|offset| is_leaf(*offset));
+        if let Some(first) = first.filter(|first| first + 1 < needed.len()) {
+            found = Some((pair, needed.split_off(first)));
+        }
+    }
+    shard.close().await.expect("close");
+    let (pair, pages) = found.expect("a segment with pages of the map");
+    assert!(copies(media).await.contains(&pair), "{pair:?}");
+    (pair, pages)
+}
+
+/// Waits until no copy holds what its original does not; returns where things are lost.
+async fn lost_places(reactor: &Reactor, shard: &Shard) -> Vec<(SegmentNumber, u32)> {
+    for _ in 0..100 {
+        let found = verified(shard).await;
+        if found.iter().all(|damage| !damage.is_copied) {
+            let needed = found.iter().filter(|damage| damage.is_needed);
+            return needed.map(|damage| (damage.segment.number, damage.offset)).collect();
+        }
+        reactor.sleep(10_000_000).await;
+    }
+    panic!("not mended: {:?}", verified(shard).await);
+}
+
+/// How many blocks cannot be read, as a page is lost. All others are compared.
+async fn unreadable(shard: &Shard, versions: &[u64]) -> usize {
+    let mut count = 0;
+    for (block, version) in (0..).zip(versions) {
+        let at = block * APART * BLOCK_BYTES as u64;
+        match shard.read(STREAM, at, BLOCK_BYTES).await {
+            Ok(_) => assert_eq!(read(shard, STREAM, block * APART).await, *version, "{block}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn a_lost_page_keeps_nothing_else_on_one_copy() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, versions) = filled(&reactor).await;
+        let ((of, slot), pages) = needed_pages(&reactor, &media).await;
+        flip(&media, of, &pages).await;
+        flip(&media, slot, &pages[..1]).await;
+        let lost = vec![(of, pages[0])];
+        for life in 0..2 {
+            let shard = opened(&reactor, &media).await;
+            assert_eq!(lost_places(&reactor, &shard).await, lost, "life {life}");
+            for _ in 0..2 {
+                shard.checkpoint().await.expect("checkpoint");
+            }
+            assert_eq!(lost_places(&reactor, &shard).await, lost, "it is never called empty");
+            let count = unreadable(&shard, &versions).await;
+            assert!(count > 0 && count < versions.len(), "{count} blocks cannot be read");
+            shard.close().await.expect("close");
+        }
+    });
+}
+
+#[test]
+fn a_segment_with_a_lost_page_is_tried_ever_more_rarely() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, _) = filled(&reactor).await;
+        let ((of, slot), pages) = needed_pages(&reactor, &media).await;
+        // With its header damaged too, each verification notices that the segment should be emptied.
+        flip(&media, of, &[0, pages[0]]).await;
+        flip(&media, slot, &pages[..1]).await;
+        let shard = opened(&reactor, &media).await;
+        assert!(!damage(&shard).await.is_empty());
+        reactor.sleep(1_000_000_000).await;
+        let once = shard.stats().reclaim_read_bytes;
+        assert!(once > 0, "it was tried");
+        for _ in 0..60 {
+            damage(&shard).await;
+            reactor.sleep(10_000_000_000).await;
+        }
+        let read = shard.stats().reclaim_read_bytes;
+        assert!(read > once && read < 12 * once, "{once} bytes for once, {read} in ten minutes");
+    });
+}
+
+/// A segment whose accounts of segments are others, each sound by itself.
+fn with_other_accounts(segment: &[u8]) -> Vec<u8> {
     let mut changed = segment.to_vec();
-    for entry in decode_summary(&header, summary).expect("a summary") {
+    for entry in entries(segment) {
         let SummaryEntry::UsageBlob { unit } = entry else { continue };
         let blob = &mut changed[place(unit.offset())..place(unit.offset() + unit.stored_len)];
         let (page, _) = PageHeader::decode(blob).expect("a blob");
