@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use varve_media_rados::ClusterOptions;
 use varve_tool_bench::cosbench::Workload;
 use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{AccessPattern, DataSpec, LoadSpec, Mixture, Part, Target, processes_named};
@@ -286,8 +287,9 @@ impl CephArgs {
         object_bytes: usize,
         size_bytes: u64,
     ) -> Result<RadosGoal> {
-        let how = (self.ceph_conf.as_path(), self.ceph_user.as_str());
-        RadosGoal::connect(how, pool, now_unix_ms(), (object_bytes, size_bytes))
+        let config = self.ceph_conf.display().to_string();
+        let options = ClusterOptions { config, user: self.ceph_user.clone() };
+        RadosGoal::connect(&options, pool, now_unix_ms(), object_bytes, size_bytes)
     }
 }
 

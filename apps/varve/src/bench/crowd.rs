@@ -341,7 +341,7 @@ impl Worker<'_> {
                     self.perform(course, Claim::Read { object, write, size_bytes }, due_ns);
                 }
                 Held::Nothing => match self.find_nothing(&object) {
-                    Ok(()) => self.count(course, Kind::Read, (0, due_ns)),
+                    Ok(()) => self.count(course, Kind::Read, 0, due_ns),
                     Err(bad) => course.fail(bad),
                 },
                 Held::Unknown => {}
@@ -435,7 +435,7 @@ impl Worker<'_> {
     fn perform(&mut self, course: &Course, claim: Claim, due_ns: u64) {
         let kind = claim.kind();
         match self.act(claim) {
-            Ok(bytes) => self.count(course, kind, (bytes, due_ns)),
+            Ok(bytes) => self.count(course, kind, bytes, due_ns),
             Err(bad) => {
                 self.client.disconnect();
                 course.fail(bad);
@@ -443,7 +443,7 @@ impl Worker<'_> {
         }
     }
 
-    fn count(&self, course: &Course, kind: Kind, (bytes, due_ns): (u64, u64)) {
+    fn count(&self, course: &Course, kind: Kind, bytes: u64, due_ns: u64) {
         course.done.fetch_add(1, Ordering::Relaxed);
         let (begin_ns, answered_ns) = (course.window().0, course.passed_ns());
         if let Some(at_ns) = due_ns.checked_sub(begin_ns) {
@@ -464,7 +464,7 @@ impl Worker<'_> {
             Claim::Write { object, size_bytes, part_bytes } => {
                 self.writes += 1;
                 let write = write_number(self.bucket.salt, self.number, self.writes);
-                let written = self.write(&object, write, (size_bytes, part_bytes));
+                let written = self.write(&object, write, size_bytes, part_bytes);
                 let held = match written {
                     Ok(_) => Held::Body { write, size_bytes },
                     Err(_) => Held::Unknown,
@@ -539,10 +539,12 @@ impl Worker<'_> {
         &mut self,
         object: &str,
         write: u64,
-        size: (u64, Option<u64>),
+        size_bytes: u64,
+        part_bytes: Option<u64>,
     ) -> std::result::Result<(), Bad> {
         let (path, bodies) = (self.bucket.path(object), &self.bucket.bodies);
-        let answered = self.client.put(&path, size, |at, into| bodies.fill(write, at, into));
+        let make = |at, into: &mut [u8]| bodies.fill(write, at, into);
+        let answered = self.client.put(&path, size_bytes, part_bytes, make);
         judged(Verb::Write, &path, answered)
     }
 

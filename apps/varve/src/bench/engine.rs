@@ -83,7 +83,8 @@ impl VolumeDisk {
     fn failed(
         &self,
         operation: &'static str,
-        (offset, len): (u64, u64),
+        offset: u64,
+        len: u64,
         error: &varve_dataset::Error,
     ) -> Error {
         let (path, reason) = (self.name.clone(), error.to_string());
@@ -104,7 +105,7 @@ impl Disk for VolumeDisk {
         Box::pin(async move {
             let wanted = u32::try_from(len).expect("an operation is shorter than 4 GiB");
             let parts = self.volume.read(offset, wanted).await;
-            let parts = parts.map_err(|error| self.failed("read", (offset, len as u64), &error))?;
+            let parts = parts.map_err(|error| self.failed("read", offset, len as u64, &error))?;
             let mut bytes = AlignedBuf::scratch(len);
             let mut at = 0;
             for part in parts {
@@ -124,20 +125,20 @@ impl Disk for VolumeDisk {
         Box::pin(async move {
             let len = bytes.len() as u64;
             let written = self.volume.write(offset, bytes).await;
-            written.map_err(|error| self.failed("write", (offset, len), &error))
+            written.map_err(|error| self.failed("write", offset, len, &error))
         })
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            self.volume.flush().await.map_err(|error| self.failed("flush", (0, 0), &error))
+            self.volume.flush().await.map_err(|error| self.failed("flush", 0, 0, &error))
         })
     }
 
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
         Box::pin(async move {
             let trimmed = self.volume.trim(offset, len).await;
-            trimmed.map_err(|error| self.failed("discard", (offset, len), &error))
+            trimmed.map_err(|error| self.failed("discard", offset, len, &error))
         })
     }
 }

@@ -34,9 +34,11 @@ impl FioGoal {
     /// Runs a phase to its end; what fio measured in it.
     pub(super) fn run(
         &self,
-        (load, size_bytes): (&LoadSpec, Option<u64>),
+        load: &LoadSpec,
+        size_bytes: Option<u64>,
         phase: Phase,
-        (watch, name): (&Watch, &str),
+        watch: &Watch,
+        name: &str,
     ) -> Result<Measured> {
         let command = FioCommand { load, place: &self.place, engine: &self.engine, size_bytes };
         let arguments = match phase {
@@ -47,7 +49,7 @@ impl FioGoal {
             Phase::ReadBack => unreachable!("fio verifies nothing here"),
         };
         let arguments = arguments.map_err(|error| Failure::misuse(error.to_string()))?;
-        let output = output(&arguments, (watch, name))?;
+        let output = output(&arguments, watch, name)?;
         let run = output.runs.first().ok_or_else(|| Failure::new("fio measured nothing"))?;
         Ok(run.measured())
     }
@@ -59,13 +61,13 @@ pub(crate) fn run_job_file(file: &str) -> Result<(FioOutput, bool)> {
     let watch = Watch::open_ended();
     // A name that begins like an option is none.
     let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
-    let output = output(&["--output-format=json+".to_owned(), file], (&watch, "job file"));
+    let output = output(&["--output-format=json+".to_owned(), file], &watch, "job file");
     watch.end();
     output.map(|output| (output, watch.is_stopped()))
 }
 
 /// Starts fio and reads what it prints.
-fn output(arguments: &[String], (watch, name): (&Watch, &str)) -> Result<FioOutput> {
+fn output(arguments: &[String], watch: &Watch, name: &str) -> Result<FioOutput> {
     let mut command = Command::new("fio");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = command.spawn();

@@ -43,7 +43,7 @@ pub(crate) fn run_workload(
     for (number, stage) in (1..).zip(&workload.stages) {
         let name = format!("s{number}-{}", stage.name);
         watch.say(name.clone());
-        let done = run_stage(stage, &name, (settings, data), &watch)?;
+        let done = run_stage(stage, &name, settings, data, &watch)?;
         let has_failed = done.iter().any(|line| line.failed.is_some());
         lines.extend(done);
         if has_failed || watch.is_stopped() {
@@ -61,7 +61,8 @@ pub(crate) fn run_workload(
 fn run_stage(
     stage: &Workstage,
     name: &str,
-    how: (&S3Settings, &DataSpec),
+    settings: &S3Settings,
+    data: &DataSpec,
     watch: &Watch,
 ) -> Result<Vec<Line>> {
     let works: Vec<&Work> = stage.works.iter().filter(|work| !work.operations.is_empty()).collect();
@@ -69,7 +70,7 @@ fn run_stage(
         let started: Vec<_> = works
             .into_iter()
             .map(|work| {
-                let run = move || WorkRun::start(work, how, watch)?.run(name);
+                let run = move || WorkRun::start(work, settings, data, watch)?.run(name);
                 scope.spawn(run)
             })
             .collect();
@@ -104,7 +105,8 @@ struct WorkRun<'a> {
 impl<'a> WorkRun<'a> {
     fn start(
         work: &Work,
-        (settings, data): (&S3Settings, &DataSpec),
+        settings: &S3Settings,
+        data: &DataSpec,
         watch: &'a Watch,
     ) -> Result<Self> {
         Ok(Self {
@@ -285,7 +287,7 @@ impl<'a> Worker<'a> {
             Verb::Write => {
                 let operation = self.run.work.operations.get(action.operation);
                 let part_bytes = operation.and_then(|operation| operation.part_bytes);
-                self.client.put(&path, (action.size_bytes, part_bytes), make)
+                self.client.put(&path, action.size_bytes, part_bytes, make)
             }
             _ => self.client.call(request, make, |_| {}),
         };

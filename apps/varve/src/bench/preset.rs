@@ -81,11 +81,13 @@ pub(crate) fn objects_work(preset: Preset) -> Result<String> {
     }
 }
 
-/// The loads of a workload on a bucket: each work of it that is a load, and before them what it prepares. `size_bytes` makes it smaller.
+/// The loads of a workload on a bucket: each work of it that is a load, and before them what it prepares. `size_bytes` makes it smaller;
+/// `may_hold` says whether the bucket may hold objects already.
 pub(crate) fn objects_plans(
     mut workload: Workload,
     size_bytes: Option<u64>,
-    (bucket, may_hold): (Arc<Bucket>, bool),
+    bucket: Arc<Bucket>,
+    may_hold: bool,
 ) -> Vec<ObjectsPlan> {
     size_bytes.into_iter().for_each(|size_bytes| workload.shrink(size_bytes));
     let (count, bytes) = workload.prepared();

@@ -1,6 +1,5 @@
 //! Native objects of Ceph as a target: the block of a load is an object, as `rados bench` writes and reads them.
 
-use std::path::Path;
 use std::rc::Rc;
 
 use futures_util::{StreamExt, stream};
@@ -35,14 +34,13 @@ impl std::fmt::Debug for RadosGoal {
 impl RadosGoal {
     /// Connects; objects of this run begin with `run`, a number that no other one has.
     pub(crate) fn connect(
-        (config, user): (&Path, &str),
+        options: &ClusterOptions,
         pool: &str,
         run: u64,
-        (object_bytes, size_bytes): (usize, u64),
+        object_bytes: usize,
+        size_bytes: u64,
     ) -> Result<Self> {
-        let options =
-            ClusterOptions { config: config.display().to_string(), user: user.to_owned() };
-        let cluster = Cluster::connect(&options).map_err(|error| to_failure(&error))?;
+        let cluster = Cluster::connect(options).map_err(|error| to_failure(&error))?;
         // A pool that is not there is told before anything begins.
         cluster.objects(pool).map_err(|error| to_failure(&error))?;
         let prefix = format!("varve-bench-{run}-");
@@ -101,7 +99,7 @@ impl RadosDisk {
         (self.goal.object(offset / object_bytes), within)
     }
 
-    fn failed(&self, operation: &'static str, (offset, len): (u64, usize), why: &str) -> Error {
+    fn failed(&self, operation: &'static str, offset: u64, len: usize, why: &str) -> Error {
         let (path, reason) = (self.name.clone(), why.to_owned());
         Error::Io { operation, path, offset, len: len as u64, reason }
     }
@@ -121,10 +119,10 @@ impl Disk for RadosDisk {
         let read = self.objects.read(&object, within, len);
         Box::pin(async move {
             let found = read.await;
-            let found = found
-                .map_err(|refusal| self.failed("read", (offset, len), &refusal.to_string()))?;
+            let found =
+                found.map_err(|refusal| self.failed("read", offset, len, &refusal.to_string()))?;
             if found.len() != len {
-                return Err(self.failed("read", (offset, len), "the object is shorter"));
+                return Err(self.failed("read", offset, len, "the object is shorter"));
             }
             let mut bytes = AlignedBuf::scratch(len);
             bytes.copy_from_slice(&found);
@@ -141,7 +139,7 @@ impl Disk for RadosDisk {
             self.objects.change(&object, Change { write: Some(write), ..Change::default() });
         Box::pin(async move {
             let refused =
-                |refusal: Refusal| self.failed("write", (offset, len), &refusal.to_string());
+                |refusal: Refusal| self.failed("write", offset, len, &refusal.to_string());
             changed.await.map_err(refused)
         })
     }

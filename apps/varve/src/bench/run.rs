@@ -246,7 +246,7 @@ fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
         }
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
-            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill);
+            let fleet = Fleet::make(*goal, &plan.load, global, watch, &fill);
             let fleet = fleet.map_err(Unmeasured::NotHad)?;
             let measured = measure_fleet(plan, &fleet, around);
             let removed = fleet.remove(watch);
@@ -256,8 +256,8 @@ fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
         }
         Goal::Fio(goal) => {
             FioGoal::check()?;
-            let load = (&plan.load, plan.size_bytes);
-            let run = |phase: Phase, name: &str| goal.run(load, phase, (watch, name));
+            let (load, size_bytes) = (&plan.load, plan.size_bytes);
+            let run = |phase: Phase, name: &str| goal.run(load, size_bytes, phase, watch, name);
             let mut outcome = measure_phases(plan, around, &run)?;
             outcome.size_bytes = plan.size_bytes.unwrap_or(0);
             Ok(outcome)
@@ -612,7 +612,8 @@ impl Member {
         let whole = LoadSpec { jobs: if is_own { 1 } else { load.jobs }, ..load };
         let number = if is_own { 0 } else { job };
         let opened = event_loop.run(async move {
-            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part).await?;
+            let (from_bytes, size_bytes) = part;
+            let (disk, size_bytes) = open(&reactor, &place, from_bytes, size_bytes).await?;
             let part = whole.part_of_job(number, from_bytes, size_bytes);
             let part = JobPart { job, ..part.map_err(|error| to_failure(&error))? };
             let job =
@@ -640,11 +641,13 @@ impl Member {
     }
 }
 
+/// A disk, and how many bytes of it from `from_bytes` on are used: `size_bytes`, else all that follow.
 async fn open(
     reactor: &Reactor,
     place: &Place,
-    (from_bytes, size_bytes): (u64, Option<u64>),
-) -> Result<(Rc<dyn Disk>, (u64, u64))> {
+    from_bytes: u64,
+    size_bytes: Option<u64>,
+) -> Result<(Rc<dyn Disk>, u64)> {
     let disk = place.open(reactor).await?;
     let has_bytes = disk.size();
     let follow_bytes = has_bytes.saturating_sub(from_bytes);
@@ -654,7 +657,7 @@ async fn open(
             if from_bytes == 0 { "fewer than --size" } else { "fewer than --from and --size" };
         return Err(Failure::misuse(format!("{place} has {has_bytes} bytes, {what}")));
     }
-    Ok((disk, (from_bytes, size_bytes)))
+    Ok((disk, size_bytes))
 }
 
 fn to_failure(error: &Error) -> Failure {

@@ -167,12 +167,13 @@ impl S3Client {
     pub(super) fn put(
         &mut self,
         path: &str,
-        (length, part_bytes): (u64, Option<u64>),
+        length: u64,
+        part_bytes: Option<u64>,
         mut make: impl FnMut(u64, &mut [u8]),
     ) -> io::Result<Answered> {
         match part_bytes {
             Some(part_bytes) if length > part_bytes => {
-                self.put_in_parts(path, (length, part_bytes), make)
+                self.put_in_parts(path, length, part_bytes, make)
             }
             _ => {
                 let request = Request { method: "PUT", path, query: "", length };
@@ -184,7 +185,8 @@ impl S3Client {
     fn put_in_parts(
         &mut self,
         path: &str,
-        (length, part_bytes): (u64, u64),
+        length: u64,
+        part_bytes: u64,
         mut make: impl FnMut(u64, &mut [u8]),
     ) -> io::Result<Answered> {
         let mut said = Vec::new();
@@ -196,7 +198,7 @@ impl S3Client {
         let id = between(&text, "<UploadId>", "</UploadId>");
         let id = id.ok_or_else(|| io::Error::other("an upload was begun that has no id"))?;
         let id = encoded(id).replace('/', "%2F");
-        let written = self.put_parts(path, (&id, length, part_bytes), &mut make);
+        let written = self.put_parts(path, &id, length, part_bytes, &mut make);
         if !written.as_ref().is_ok_and(|answered| answered.status == 200) {
             // Parts of an upload that nobody completes would stay.
             let query = format!("uploadId={id}");
@@ -209,7 +211,9 @@ impl S3Client {
     fn put_parts(
         &mut self,
         path: &str,
-        (id, length, part_bytes): (&str, u64, u64),
+        id: &str,
+        length: u64,
+        part_bytes: u64,
         make: &mut impl FnMut(u64, &mut [u8]),
     ) -> io::Result<Answered> {
         let mut list = "<CompleteMultipartUpload>".to_owned();

@@ -109,7 +109,7 @@ pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
     let server = server(&client)?;
     let seen = Arc::default();
     let began = Instant::now();
-    let lived = live_all(global, spec, &server, (&seen, &watch));
+    let lived = live_all(global, spec, &server, &seen, &watch);
     let wall_seconds = began.elapsed().as_secs_f64();
     watch.end();
     lived?;
@@ -149,7 +149,8 @@ fn live_all(
     global: &Global,
     spec: &ScaleSpec,
     server: &(String, String),
-    (seen, watch): (&Arc<Mutex<Seen>>, &Watch),
+    seen: &Arc<Mutex<Seen>>,
+    watch: &Watch,
 ) -> Result<()> {
     let next = AtomicU32::new(0);
     let live = || -> Result<()> {

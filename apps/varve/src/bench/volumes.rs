@@ -64,7 +64,8 @@ impl Fleet {
     pub(super) fn make(
         goal: VolumesGoal,
         load: &LoadSpec,
-        (global, watch): (&Global, &Watch),
+        global: &Global,
+        watch: &Watch,
         fill: Fill<'_>,
     ) -> Result<Self> {
         let client = global.client();
@@ -82,7 +83,7 @@ impl Fleet {
             targets: Vec::new(),
             prefix,
         };
-        let made = fleet.make_all(load, watch, (&uri, fill));
+        let made = fleet.make_all(load, watch, &uri, fill);
         if let Err(failure) = made {
             // The first failure says more than what removing meets after it.
             let _left = fleet.remove(watch);
@@ -95,7 +96,8 @@ impl Fleet {
         &mut self,
         load: &LoadSpec,
         watch: &Watch,
-        (uri, fill): (UriOf<'_>, Fill<'_>),
+        uri: UriOf<'_>,
+        fill: Fill<'_>,
     ) -> Result<()> {
         let golden = self.goal.work.own_percent.map(|_| format!("{}golden", self.prefix));
         if let Some(golden) = &golden {

@@ -142,8 +142,7 @@ pub(super) fn take_seat(
         room: settings.rados_cells_max(cells),
         balances: settings.rados_balance,
     };
-    let door =
-        Door::open((joining.pool, cells), key, listen, reached, views, LinkLimits::default())?;
+    let door = Door::open(joining.pool, cells, key, listen, reached, views, LinkLimits::default())?;
     let me = Me { joining, reach: door.reach(), shows };
     let thread = thread::Builder::new()
         .name("node".to_owned())

@@ -336,7 +336,10 @@ impl ObjectBackend for GatewayAdmin {
             let VersionsWanted { key, after, limit } = wanted;
             let found = self.gateway.versions(&name, VersionQuery { key, after, limit }).await;
             let (versions, more) = found.map_err(|error| refused(&error))?;
-            let versions = versions.into_iter().map(moving::stored_version).collect();
+            let versions = versions
+                .into_iter()
+                .map(|(key, version)| moving::stored_version(key, version))
+                .collect();
             Ok(VersionPage { versions, more })
         })
     }

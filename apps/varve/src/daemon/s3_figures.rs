@@ -11,12 +11,14 @@ pub(super) fn of(figures: &GatewayFigures) -> Vec<Metric> {
         errors(figures),
         counter(
             operations,
-            ("varve_s3_received_bytes_total", "Bytes of the bodies of S3 requests."),
+            "varve_s3_received_bytes_total",
+            "Bytes of the bodies of S3 requests.",
             |operation| operation.received_bytes,
         ),
         counter(
             operations,
-            ("varve_s3_sent_bytes_total", "Bytes of the bodies of S3 answers."),
+            "varve_s3_sent_bytes_total",
+            "Bytes of the bodies of S3 answers.",
             |operation| operation.sent_bytes,
         ),
         times(operations),
@@ -27,7 +29,8 @@ pub(super) fn of(figures: &GatewayFigures) -> Vec<Metric> {
 
 fn counter(
     operations: &[OperationFigures],
-    (name, help): (&'static str, &'static str),
+    name: &'static str,
+    help: &'static str,
     value: fn(&OperationFigures) -> u64,
 ) -> Metric {
     let mut metric = Metric::new(name, help, MetricKind::Counter);

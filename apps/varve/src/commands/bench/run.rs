@@ -180,7 +180,7 @@ impl Run {
                 Metric::Wall { seconds } => Some(seconds),
                 _ => None,
             };
-            return scale::lives(global, (&scale::spec(&lives), source_s), (save, self.json));
+            return scale::lives(global, &scale::spec(&lives), source_s, save, self.json);
         }
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
@@ -191,7 +191,7 @@ impl Run {
             let what = format!("the score of `{}` has nothing to do with --nic-gbit", preset.id);
             return Err(Failure::misuse(what));
         }
-        let plans = self.plans_on(target, preset.as_ref(), (&load, global))?;
+        let plans = self.plans_on(target, preset.as_ref(), &load, global)?;
         let mut plans = self.sweep.loads(plans)?;
         if let Some(part) = self.client {
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
@@ -291,30 +291,31 @@ impl Run {
         &self,
         target: &Aim,
         preset: Option<&Preset>,
-        (load, global): (&LoadSpec, &Global),
+        load: &LoadSpec,
+        global: &Global,
     ) -> Result<Vec<Plan>> {
         match target {
             Aim::Disk(target) => {
                 let goal = self.goal(target)?;
-                self.disk_plans((goal, target.keeps_data()), preset, load)
+                self.disk_plans(goal, target.keeps_data(), preset, load)
             }
             Aim::Rbd(place) => {
                 let goal = Goal::Fio(self.fio_goal(place.clone()));
-                self.disk_plans((goal, true), preset, load)
+                self.disk_plans(goal, true, preset, load)
             }
             Aim::Engine(volume) => {
                 self.check_own("engine:")?;
                 let goal = Goal::Engine(EngineGoal::of(global, volume)?);
-                self.disk_plans((goal, true), preset, load)
+                self.disk_plans(goal, true, preset, load)
             }
             Aim::Rados(pool) => {
                 let goal = self.rados_goal(pool, preset, load)?;
-                self.disk_plans((Goal::Rados(goal), false), preset, load)
+                self.disk_plans(Goal::Rados(goal), false, preset, load)
             }
             Aim::Volumes(size_bytes) => {
                 self.check_own("volumes:")?;
                 let goal = VolumesGoal { size_bytes: *size_bytes, work: VolumeWork::default() };
-                self.disk_plans((Goal::Volumes(goal), false), preset, load)
+                self.disk_plans(Goal::Volumes(goal), false, preset, load)
             }
             Aim::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
                 Err(Failure::misuse("--fio and --from are of blocks, not of objects"))
@@ -331,8 +332,8 @@ impl Run {
                 let server = self.objects.server()?;
                 let data = DataSpec { seed: load.seed, ..load.data };
                 let bucket = Arc::new(Bucket::new(name.clone(), server, data));
-                let objects =
-                    objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
+                let size_bytes = self.size.map(|size| size.0);
+                let objects = objects_plans(workload, size_bytes, bucket, self.overwrite);
                 let segments = preset.and_then(segments);
                 let objects = objects.into_iter().map(|plan| ObjectsPlan { segments, ..plan });
                 self.objects_plans(objects.collect(), load, is_own)
@@ -359,7 +360,8 @@ impl Run {
     /// Loads on a block target.
     fn disk_plans(
         &self,
-        (goal, keeps_data): (Goal, bool),
+        goal: Goal,
+        keeps_data: bool,
         preset: Option<&Preset>,
         load: &LoadSpec,
     ) -> Result<Vec<Plan>> {

@@ -70,7 +70,7 @@ impl Scale {
             let what = "--io must be a multiple of --block, and at most --size";
             return Err(Failure::misuse(what));
         }
-        lives(global, (&spec, None), (self.save.as_deref(), self.json))
+        lives(global, &spec, None, self.save.as_deref(), self.json)
     }
 }
 
@@ -93,8 +93,10 @@ pub(super) fn spec(lives: &Lives) -> ScaleSpec {
 /// Lives them and prints what became of them, beside a source that took so many s, in a folder too if one is named; errors and leaks are a failure.
 pub(super) fn lives(
     global: &Global,
-    (spec, source_s): (&ScaleSpec, Option<f64>),
-    (save, as_json): (Option<&Path>, bool),
+    spec: &ScaleSpec,
+    source_s: Option<f64>,
+    save: Option<&Path>,
+    as_json: bool,
 ) -> Result<String> {
     save.map_or(Ok(()), Saved::check)?;
     let report = scale(global, spec)?;

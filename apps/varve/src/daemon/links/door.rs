@@ -101,7 +101,8 @@ pub(super) struct Lobby {
 impl Door {
     /// Listens at `address`. Others are told to come to `reached`, where that names no machine.
     pub(crate) fn open(
-        (pool, cells): (PoolId, u16),
+        pool: PoolId,
+        cells: u16,
         key: NodeKey,
         address: SocketAddr,
         reached: IpAddr,

@@ -52,7 +52,7 @@ impl Rig {
         let (shows, views) = watch::channel(View::default());
         let any = SocketAddr::new(HERE, 0);
         let key = NodeKey::make().unwrap();
-        let door = Door::open((POOL, 1), key, any, HERE, views, limits()).unwrap();
+        let door = Door::open(POOL, 1, key, any, HERE, views, limits()).unwrap();
         let keys = [NodeKey::make().unwrap(), NodeKey::make().unwrap()];
         let reach = |key: &NodeKey| Reach::new(any, key.fingerprint());
         let nodes = vec![

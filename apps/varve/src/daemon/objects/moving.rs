@@ -50,7 +50,7 @@ pub(super) fn settings_of(settings: StoredSettings) -> BucketSettings {
     BucketSettings { number, private_copy, record: Base64(record.into()), uploads }
 }
 
-pub(super) fn stored_version((key, version): (String, Version)) -> StoredVersion {
+pub(super) fn stored_version(key: String, version: Version) -> StoredVersion {
     let Version { order, null, marker, size, modified_ms, attributes } = version;
     let attributes = Base64(attributes.into());
     StoredVersion { key, order, null, marker, size, modified_ms, attributes }

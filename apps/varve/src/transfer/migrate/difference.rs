@@ -45,8 +45,8 @@ impl Sender for Differences<'_> {
     }
 
     fn fence(&self) -> Result<()> {
-        let seen = self.seen.as_ref().expect("it comes after rounds");
-        self.run.source.fence(self.name, seen, self.run.leaving())
+        let (id, newest) = self.seen.as_ref().expect("it comes after rounds");
+        self.run.source.fence(self.name, *id, newest, self.run.leaving())
     }
 
     fn check_part(&self, _: Option<&Seen>) -> Result<()> {

@@ -281,11 +281,12 @@ impl Side {
     pub(super) fn fence(
         &self,
         volume: &str,
-        (id, newest): &(u64, Snapshot),
+        id: u64,
+        newest: &Snapshot,
         after: VolumeMove,
     ) -> Result<()> {
         let last = Some(newest.identity.clone());
-        let step = MoveVolume { before: None, after: Some(after), last, id: Some(*id) };
+        let step = MoveVolume { before: None, after: Some(after), last, id: Some(id) };
         self.send_step(volume, &step)
     }
 

@@ -143,9 +143,9 @@ impl<'a> Batch<'a> {
                 Change::Marker(version) => put(version, None),
                 Change::Staged(version, id) => put(version, Some(ReceivedBody::Staged { id })),
                 Change::Small(version) => {
-                    let part = read.next().expect("as many came as were asked for");
+                    let (part, bytes) = read.next().expect("as many came as were asked for");
                     sent_bytes += version.size;
-                    let body = self.small(&version, part, &mut bodies)?;
+                    let body = self.small(&version, part, bytes, &mut bodies)?;
                     put(version, Some(body))
                 }
             });
@@ -160,7 +160,8 @@ impl<'a> Batch<'a> {
     fn small(
         &self,
         version: &StoredVersion,
-        (part, bytes): (PartRead, Bytes),
+        part: PartRead,
+        bytes: Bytes,
         bodies: &mut Vec<Bytes>,
     ) -> Result<ReceivedBody> {
         if part.total_bytes > bulk::INLINE_BYTES_MAX || part.total_bytes != part.bytes {
