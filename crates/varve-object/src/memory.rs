@@ -177,7 +177,8 @@ impl State {
 
     fn change_key(
         &mut self,
-        (bucket, changer): (BucketId, Changer<'_>),
+        bucket: BucketId,
+        changer: Changer<'_>,
         key: &str,
         named: Option<Select>,
         body: NewBody,
@@ -533,18 +534,19 @@ impl ObjectStore for MemoryStore {
         body: NewBody,
         change: ChangeKey,
     ) -> Result<Change> {
-        self.state().change_key((bucket, Changer::Client), key, named, body, change)
+        self.state().change_key(bucket, Changer::Client, key, named, body, change)
     }
 
     async fn change_arriving(
         &self,
-        (bucket, expects): (BucketId, &Move),
+        bucket: BucketId,
+        expects: &Move,
         key: &str,
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
     ) -> Result<Change> {
-        self.state().change_key((bucket, Changer::Run(expects)), key, named, body, change)
+        self.state().change_key(bucket, Changer::Run(expects), key, named, body, change)
     }
 
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage> {
@@ -558,7 +560,8 @@ impl ObjectStore for MemoryStore {
 
     async fn stage_arriving(
         &self,
-        (bucket, expects): (BucketId, &Move),
+        bucket: BucketId,
+        expects: &Move,
         _key: &str,
         _room: u64,
     ) -> Result<Box<dyn BodyWriter>> {

@@ -334,7 +334,8 @@ pub trait ObjectStore: Send + Sync {
     /// The same for a bucket that arrives, as `expects` says. Fails with `MovesOtherwise`.
     async fn change_arriving(
         &self,
-        (bucket, expects): (BucketId, &Move),
+        bucket: BucketId,
+        expects: &Move,
         key: &str,
         named: Option<Select>,
         body: NewBody,
@@ -349,7 +350,8 @@ pub trait ObjectStore: Send + Sync {
     /// The same for a bucket that arrives, as `expects` says. Fails with `MovesOtherwise`.
     async fn stage_arriving(
         &self,
-        (bucket, expects): (BucketId, &Move),
+        bucket: BucketId,
+        expects: &Move,
         key: &str,
         room: u64,
     ) -> Result<Box<dyn BodyWriter>>;

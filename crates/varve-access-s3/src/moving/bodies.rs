@@ -202,7 +202,7 @@ impl Gateway {
         let expects = &expects;
         let carry_out = |changes: Vec<Received>| async move {
             for change in changes {
-                self.inner.receive_one((bucket, expects), change).await?;
+                self.inner.receive_one(bucket, expects, change).await?;
             }
             Ok(())
         };
@@ -231,7 +231,7 @@ impl Inner {
         Ok((len, bytes.freeze()))
     }
 
-    async fn receive_one(&self, to: (BucketId, &Move), change: Received) -> Result<()> {
+    async fn receive_one(&self, bucket: BucketId, expects: &Move, change: Received) -> Result<()> {
         let (key, order, body, decide): (_, _, _, varve_object::ChangeKey) = match change {
             Received::Remove { key, order } => {
                 let remove = |view: &KeyView| {
@@ -244,7 +244,7 @@ impl Inner {
                 let body = match body {
                     ReceivedBody::Bytes(bytes) => NewBody::Small(bytes),
                     ReceivedBody::Staged(id) => {
-                        let body = self.staged.take(id, to, &key)?;
+                        let body = self.staged.take(id, bucket, expects, &key)?;
                         let attributes = Attributes::decode(&version.attributes)?;
                         check_len(&key, &version, &attributes, body.len)?;
                         NewBody::Staged(body)
@@ -255,7 +255,7 @@ impl Inner {
             }
         };
         let named = Some(Select::Order(order));
-        self.store.change_arriving(to, &key, named, body, decide).await?;
+        self.store.change_arriving(bucket, expects, &key, named, body, decide).await?;
         Ok(())
     }
 }

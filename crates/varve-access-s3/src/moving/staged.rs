@@ -85,7 +85,7 @@ enum Body {
 }
 
 impl Slot {
-    fn is_of(&self, (bucket, expects): (BucketId, &Move), key: &str) -> bool {
+    fn is_of(&self, bucket: BucketId, expects: &Move, key: &str) -> bool {
         self.bucket == bucket && self.expects == *expects && *self.key == *key // D1
     }
 }
@@ -96,10 +96,17 @@ impl StagedBodies {
     }
 
     /// A whole body for a version of this key.
-    pub(super) fn take(&self, id: u64, of: (BucketId, &Move), key: &str) -> Result<StagedBody> {
+    pub(super) fn take(
+        &self,
+        id: u64,
+        bucket: BucketId,
+        expects: &Move,
+        key: &str,
+    ) -> Result<StagedBody> {
         let absent = || Error::Conflict { what: format!("no body {id} of `{key}` was staged") };
         let mut all = self.all();
-        let slot = all.get(&id).filter(|slot| slot.is_of(of, key)).ok_or_else(absent)?;
+        let slot =
+            all.get(&id).filter(|slot| slot.is_of(bucket, expects, key)).ok_or_else(absent)?;
         let written = Arc::clone(&slot.written);
         let Ok(mut written) = written.try_lock() else { return Err(absent()) };
         match std::mem::replace(&mut written.body, Body::Gone) {
@@ -129,11 +136,12 @@ impl StagedBodies {
         self.all().len()
     }
 
-    fn find(&self, id: u64, of: (BucketId, &Move), piece: &Piece) -> Result<Slot> {
+    fn find(&self, id: u64, bucket: BucketId, piece: &Piece) -> Result<Slot> {
         let mut all = self.all();
-        let slot = all
-            .get_mut(&id)
-            .filter(|slot| slot.is_of(of, &piece.key) && slot.total_bytes == piece.total_bytes);
+        let is_wanted = |slot: &&mut Slot| {
+            slot.is_of(bucket, &piece.expects, &piece.key) && slot.total_bytes == piece.total_bytes
+        };
+        let slot = all.get_mut(&id).filter(is_wanted);
         let absent =
             || Error::Conflict { what: format!("no body {id} of `{}` is being staged", piece.key) };
         let slot = slot.ok_or_else(absent)?;
@@ -187,14 +195,14 @@ impl Inner {
 
     pub(super) async fn begin_staged(&self, bucket: BucketId, piece: &Piece) -> Result<Slot> {
         self.staged.drop_idle();
-        let (of, total_bytes) = ((bucket, &piece.expects), piece.total_bytes);
-        let writer = self.store.stage_arriving(of, &piece.key, total_bytes).await?;
+        let Piece { expects, key, total_bytes, .. } = piece;
+        let writer = self.store.stage_arriving(bucket, expects, key, *total_bytes).await?;
         let written = Written { bytes: 0, body: Body::Writing(writer) };
         Ok(Slot {
             bucket,
-            expects: piece.expects.clone(),
-            key: piece.key.as_str().into(),
-            total_bytes,
+            expects: expects.clone(),
+            key: key.as_str().into(),
+            total_bytes: *total_bytes,
             touched: Instant::now(),
             written: Arc::new(tokio::sync::Mutex::new(written)),
         })
@@ -227,9 +235,8 @@ impl Gateway {
         }
         let staged = &self.inner.staged;
         let bucket = self.inner.arriving(name, &piece.expects).await?;
-        let of = (bucket, &piece.expects);
         let (id, slot) = match piece.id {
-            Some(id) => (id, staged.find(id, of, &piece)?),
+            Some(id) => (id, staged.find(id, bucket, &piece)?),
             None if piece.offset > 0 => {
                 return Err(Error::Conflict { what: "a body begins at its first byte".to_owned() });
             }

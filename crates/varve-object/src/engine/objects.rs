@@ -51,7 +51,8 @@ impl EngineStore {
 
     async fn change_key_by(
         &self,
-        (bucket, changer): (BucketId, Changer<'_>),
+        bucket: BucketId,
+        changer: Changer<'_>,
         key: &str,
         named: Option<Select>,
         body: NewBody,
@@ -72,7 +73,8 @@ impl EngineStore {
 
     async fn stage_by(
         &self,
-        (bucket, changer): (BucketId, Changer<'_>),
+        bucket: BucketId,
+        changer: Changer<'_>,
         key: &str,
         room: u64,
     ) -> Result<Box<dyn BodyWriter>> {
@@ -252,18 +254,19 @@ impl ObjectStore for EngineStore {
         body: NewBody,
         change: ChangeKey,
     ) -> Result<Change> {
-        self.change_key_by((bucket, Changer::Client), key, named, body, change).await
+        self.change_key_by(bucket, Changer::Client, key, named, body, change).await
     }
 
     async fn change_arriving(
         &self,
-        (bucket, expects): (BucketId, &Move),
+        bucket: BucketId,
+        expects: &Move,
         key: &str,
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
     ) -> Result<Change> {
-        self.change_key_by((bucket, Changer::Run(expects)), key, named, body, change).await
+        self.change_key_by(bucket, Changer::Run(expects), key, named, body, change).await
     }
 
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage> {
@@ -271,16 +274,17 @@ impl ObjectStore for EngineStore {
     }
 
     async fn stage(&self, bucket: BucketId, key: &str, room: u64) -> Result<Box<dyn BodyWriter>> {
-        self.stage_by((bucket, Changer::Client), key, room).await
+        self.stage_by(bucket, Changer::Client, key, room).await
     }
 
     async fn stage_arriving(
         &self,
-        (bucket, expects): (BucketId, &Move),
+        bucket: BucketId,
+        expects: &Move,
         key: &str,
         room: u64,
     ) -> Result<Box<dyn BodyWriter>> {
-        self.stage_by((bucket, Changer::Run(expects)), key, room).await
+        self.stage_by(bucket, Changer::Run(expects), key, room).await
     }
 
     async fn stage_copy(

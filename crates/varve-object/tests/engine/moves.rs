@@ -222,12 +222,12 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
         assert_eq!(again, Err(Error::BucketExists { name: "b".to_owned() }));
         assert!(put(store, bucket, "key").await.is_err_and(|error| is_moves(&error)));
         let by = async |run: &str, body: NewBody| {
-            let of = (bucket, &arriving(run));
-            store.change_arriving(of, "key", None, body, put_next(9)).await.err()
+            let expects = arriving(run);
+            store.change_arriving(bucket, &expects, "key", None, body, put_next(9)).await.err()
         };
         assert_eq!(by("1", small(9)).await, None);
         let staged = async |run: &str| {
-            let mut writer = store.stage_arriving((bucket, &arriving(run)), "key", 1 << 20).await?;
+            let mut writer = store.stage_arriving(bucket, &arriving(run), "key", 1 << 20).await?;
             writer.write(vec![1; 1 << 20].into()).await?;
             writer.finish().await.map(NewBody::Staged)
         };
@@ -254,8 +254,8 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
         let arrived = Some(moves(MoveState::Arrived, "2, with bucket 7"));
         let last = step(Some(arriving("2")), arrived.clone());
         store.move_bucket("b", last, endless()).await.expect("works");
-        let late = (known.id, &arriving("2"));
-        let error = store.change_arriving(late, "key", None, small(9), put_next(9)).await;
+        let (id, late) = (known.id, arriving("2"));
+        let error = store.change_arriving(id, &late, "key", None, small(9), put_next(9)).await;
         assert!(matches!(error, Err(Error::MovesOtherwise { .. })));
         put(store, known.id, "key").await.expect("it is used as any other");
         let error = store.delete_bucket("b").await;
