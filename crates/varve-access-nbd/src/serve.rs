@@ -59,7 +59,7 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
         Command::Cache { offset, len } => cache(&*export, offset, len).await.map(|()| Answer::Done),
         Command::BlockStatus { offset, len, one_extent, contexts } => {
             let most = extents_max(len, one_extent);
-            block_status(&*export, (offset, len), most, contexts).await.map(Answer::Status)
+            block_status(&*export, offset, len, most, contexts).await.map(Answer::Status)
         }
     };
     Finished { echo, command, result: result.map_err(Errno::from) }
@@ -68,7 +68,8 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
 /// What each selected context says of a range.
 async fn block_status<E: Export>(
     export: &E,
-    (offset, len): (u64, u64),
+    offset: u64,
+    len: u64,
     extents_max: usize,
     contexts: Contexts,
 ) -> Result<Vec<ContextStatus>, varve_types::ErrorKind> {
