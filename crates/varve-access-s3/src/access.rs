@@ -155,10 +155,10 @@ impl S3Access for Access {
                 self.check_user(&caller, "s3:CreateBucket", bucket, &context)
             }
             S3Path::Bucket { bucket } => {
-                self.check_bucket(op, &caller, &context, (bucket, None, select)).await
+                self.check_bucket(op, &caller, &context, bucket, None, select).await
             }
             S3Path::Object { bucket, key } => {
-                self.check_bucket(op, &caller, &context, (bucket, Some(key), select)).await
+                self.check_bucket(op, &caller, &context, bucket, Some(key), select).await
             }
         }
     }
@@ -197,7 +197,9 @@ impl Access {
         op: &str,
         caller: &Caller,
         context: &Context<'_>,
-        (bucket, key, select): (&str, Option<&str>, Select),
+        bucket: &str,
+        key: Option<&str>,
+        select: Select,
     ) -> S3Result<()> {
         let view = self.inner.view(bucket).await?;
         check_expected_owner(context.headers, "x-amz-expected-bucket-owner", &view)?;

@@ -96,7 +96,8 @@ impl Gateway {
         self.info(moved).await
     }
 
-    /// Takes a bucket that arrives to where clients use it; it says from then on which bucket it was at its source. Durable on return.
+    /// Takes a bucket that arrives to where clients use it; it says from then on that it was bucket `from` at its
+    /// source. `bucket`: which one it has to be; none: any of the name. Durable on return.
     ///
     /// # Errors
     /// Those of the store.
@@ -104,7 +105,8 @@ impl Gateway {
         &self,
         name: &str,
         before: Move,
-        (bucket, from): (Option<BucketId>, u64),
+        bucket: Option<BucketId>,
+        from: u64,
     ) -> Result<BucketInfo> {
         let peer = format!("{}{WITH_BUCKET}{from}", before.peer);
         let after = Some(Move { state: MoveState::Arrived, peer });

@@ -43,7 +43,7 @@ pub(crate) async fn create(
         None => generate(),
     };
     if let Some(path) = &pending {
-        write(path, name, &key)?; // O1
+        write(path, name, &key.0, &key.1)?; // O1
     }
     if users.get(name).is_none() {
         let user =
@@ -74,7 +74,7 @@ fn read(path: &Path) -> Option<(String, String)> {
     Some((value(ACCESS)?, value(SECRET)?))
 }
 
-fn write(path: &Path, user: &str, (access, secret): &(String, String)) -> Result<()> {
+fn write(path: &Path, user: &str, access: &str, secret: &str) -> Result<()> {
     let text = format!(
         "# First access key of user `{user}`. Keep it, or create another one: varve user key create {user}\n\
          [default]\n{ACCESS}{access}\n{SECRET}{secret}"
@@ -123,7 +123,8 @@ mod tests {
         memory.lose(|name| name == "somebody");
         for is_begun in [false, true] {
             if is_begun {
-                write(&pending(&file), "owner", &generate()).unwrap();
+                let (access, secret) = generate();
+                write(&pending(&file), "owner", &access, &secret).unwrap();
             }
             let users = users(&store).await;
             assert!(create(&users, "owner", Some(&file)).await.unwrap().is_none());
@@ -139,7 +140,7 @@ mod tests {
             let file = dir.path().join("owner.key");
             let cut = users(&store).await;
             let key = generate();
-            write(&pending(&file), "owner", &key).unwrap();
+            write(&pending(&file), "owner", &key.0, &key.1).unwrap();
             if steps > 0 {
                 let user = User { id: "owner".to_owned(), admin: true, ..User::default() };
                 cut.create(user).await.unwrap();

@@ -350,9 +350,9 @@ impl Connection {
             let busy = activity.busy();
             let received = Arc::new(AtomicU64::new(0));
             let counted = Arc::clone(&received);
-            let patience = (idle, pressure.clone());
-            let request =
-                request.map(|body| Body::http_body_unsync(Patient::new(body, patience, counted)));
+            let pressure = pressure.clone();
+            let request = request
+                .map(|body| Body::http_body_unsync(Patient::new(body, idle, pressure, counted)));
             // A task of its own: what was begun is not left half done when the client goes.
             let (front, rate) = (front.clone(), Arc::clone(&rate));
             let answer = tokio::spawn(async move { front.answer(request, &rate, received).await });
@@ -398,11 +398,7 @@ struct Patient {
 struct Paused;
 
 impl Patient {
-    fn new(
-        body: Incoming,
-        (limit, pressure): (Duration, Pressure),
-        received: Arc<AtomicU64>,
-    ) -> Self {
+    fn new(body: Incoming, limit: Duration, pressure: Pressure, received: Arc<AtomicU64>) -> Self {
         let look = Box::pin(tokio::time::sleep(limit.min(LOOK_EVERY)));
         Self { body, received, limit, pressure, since: Instant::now(), look }
     }

@@ -119,7 +119,7 @@ impl Users {
         given: Option<(String, String)>,
     ) -> Result<NewKey> {
         let key = given.unwrap_or_else(|| self.generate());
-        self.check_key(&key)?;
+        self.check_key(&key.0, &key.1)?;
         let id = user.id.clone();
         self.create(user).await?;
         self.create_key(&id, Some(key)).await
@@ -206,11 +206,11 @@ impl Users {
     /// # Errors
     /// `NotFound` for the user, `Exists` for the key, `Invalid`, those of the store.
     pub async fn create_key(&self, user: &str, given: Option<(String, String)>) -> Result<NewKey> {
-        let key = given.unwrap_or_else(|| self.generate());
+        let (access_key, secret_key) = given.unwrap_or_else(|| self.generate());
         let _one = self.changes.lock().await;
         self.find(user)?;
-        self.check_key(&key)?;
-        let ((access_key, secret_key), created_ms) = (key, crate::clock::now_ms());
+        self.check_key(&access_key, &secret_key)?;
+        let created_ms = crate::clock::now_ms();
         let sealed = self.master.seal(&context(&access_key), secret_key.as_bytes());
         let record = AccessKey { user: user.to_owned(), sealed, created_ms }.encode();
         self.store
@@ -269,24 +269,25 @@ impl Users {
             return Err(Error::Invalid { what: format!("{USERS_MAX} users are the most") });
         }
         for (id, record) in all.users {
-            let to = (&mut added.users, &mut added.kept);
-            self.add_record(RecordTable::User, id, record, to).await?;
+            let AddedUsers { users, kept, .. } = &mut added;
+            self.add_record(RecordTable::User, id, record, users, kept).await?;
         }
         for (access_key, record) in all.keys {
-            let to = (&mut added.keys, &mut added.kept);
-            self.add_record(RecordTable::AccessKey, access_key, record, to).await?;
+            let AddedUsers { keys, kept, .. } = &mut added;
+            self.add_record(RecordTable::AccessKey, access_key, record, keys, kept).await?;
         }
         self.reload().await?;
         Ok(added)
     }
 
-    /// Adds a record unless one is there.
+    /// Adds a record unless one is there; its key goes to `added`, or to `kept` where another record is there.
     async fn add_record(
         &self,
         table: RecordTable,
         key: String,
         record: bytes::Bytes,
-        (added, kept): (&mut Vec<String>, &mut Vec<String>),
+        added: &mut Vec<String>,
+        kept: &mut Vec<String>,
     ) -> Result<()> {
         match self.store.record(table, &key).await? {
             Some(there) if there == record => {}
@@ -376,7 +377,7 @@ impl Users {
     }
 
     /// A key made elsewhere must be one that clients can use, and new.
-    fn check_key(&self, (access_key, secret_key): &(String, String)) -> Result<()> {
+    fn check_key(&self, access_key: &str, secret_key: &str) -> Result<()> {
         check_name(access_key)?;
         let printable = secret_key.bytes().all(|byte| byte.is_ascii_graphic());
         if !printable || !SECRET_LENS.contains(&secret_key.len()) {
@@ -385,7 +386,7 @@ impl Users {
             return Err(Error::Invalid { what });
         }
         if self.snapshot().keys.contains_key(access_key) {
-            return Err(Error::Exists { what: "access key", name: access_key.clone() });
+            return Err(Error::Exists { what: "access key", name: access_key.to_owned() });
         }
         Ok(self.store.check_record_read(RecordTable::AccessKey, access_key)?)
     }

@@ -85,7 +85,7 @@ impl Visit<'_> {
     async fn answer(&self) -> Response<Body> {
         if let Some(elsewhere) = &self.site.redirect_all_requests_to {
             let protocol = elsewhere.protocol.as_ref().map(|protocol| protocol.as_str());
-            return self.moved((protocol, Some(&elsewhere.host_name)), self.key, None);
+            return self.moved(protocol, Some(&elsewhere.host_name), self.key, None);
         }
         if let Some(rule) = self.rule(None) {
             return self.redirected(rule);
@@ -157,14 +157,15 @@ impl Visit<'_> {
             (None, Some(prefix)) => format!("{prefix}{behind}"),
             (None, None) => self.key.to_owned(),
         };
-        let to = (protocol.as_ref().map(|protocol| protocol.as_str()), host_name.as_deref());
-        self.moved(to, &key, http_redirect_code.as_deref())
+        let protocol = protocol.as_ref().map(|protocol| protocol.as_str());
+        self.moved(protocol, host_name.as_deref(), &key, http_redirect_code.as_deref())
     }
 
     /// An answer that leads to a key, here or at another place.
     fn moved(
         &self,
-        (protocol, host): (Option<&str>, Option<&str>),
+        protocol: Option<&str>,
+        host: Option<&str>,
         key: &str,
         code: Option<&str>,
     ) -> Response<Body> {
@@ -192,7 +193,7 @@ impl Visit<'_> {
         {
             let folder = format!("{}/", self.key);
             if self.page(&folder, &Method::HEAD, false).await.status().is_success() {
-                return self.moved((None, None), &folder, Some("302"));
+                return self.moved(None, None, &folder, Some("302"));
             }
         }
         if let Some(document) = &self.site.error_document {

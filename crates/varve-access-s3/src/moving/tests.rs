@@ -208,11 +208,11 @@ async fn a_read_that_began_before_the_bucket_left_does_not_tell_of_less() {
 async fn a_bucket_that_arrived_is_not_deleted_before_its_mark_is_gone() {
     let target = arriving().await;
     let before = moves(MoveState::Arriving);
-    let info = target.arrive("photos", before.clone(), (None, 42)).await.unwrap();
+    let info = target.arrive("photos", before.clone(), None, 42).await.unwrap();
     let arrived = info.moves.unwrap();
     assert_eq!(arrived.peer, "a pool, by run 1, with bucket 42");
     conflict(target.delete_bucket("photos").await);
-    conflict(target.arrive("photos", before, (None, 42)).await);
+    conflict(target.arrive("photos", before, None, 42).await);
     let step = MoveStep { before: Some(arrived), after: None, bucket: None };
     target.move_bucket("photos", step).await.unwrap();
     target.delete_bucket("photos").await.unwrap();

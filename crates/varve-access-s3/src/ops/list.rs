@@ -77,10 +77,19 @@ pub(crate) async fn page(inner: &Inner, view: &BucketView, query: ListQuery) -> 
     inner.still(view, inner.store.list(view.id(), &query).await).await
 }
 
+/// A version as a listing shows it.
+struct ListedVersion {
+    key: String,
+    /// Whether it is the newest one of its key.
+    newest: bool,
+    version: Version,
+    attributes: Attributes,
+}
+
 /// What a page holds, sorted by kind.
 #[derive(Default)]
 struct Sorted {
-    objects: Vec<(String, bool, Version, Attributes)>,
+    objects: Vec<ListedVersion>,
     groups: Vec<String>,
     last: Option<Item>,
     more: bool,
@@ -95,7 +104,7 @@ impl Sorted {
                 Item::Group(prefix) => sorted.groups.push(prefix),
                 Item::Version { key, newest, version } => {
                     let attributes = Attributes::decode(&version.attributes).map_err(of_store)?;
-                    sorted.objects.push((key, newest, version, attributes));
+                    sorted.objects.push(ListedVersion { key, newest, version, attributes });
                 }
             }
         }
@@ -116,12 +125,8 @@ impl Sorted {
     }
 }
 
-fn object(
-    inner: &Inner,
-    names: Names,
-    with_owner: bool,
-    (key, _, version, attributes): (String, bool, Version, Attributes),
-) -> Object {
+fn object(inner: &Inner, names: Names, with_owner: bool, found: ListedVersion) -> Object {
+    let ListedVersion { key, version, attributes, .. } = found;
     let checksum = attributes.checksum.as_ref();
     Object {
         checksum_algorithm: checksum
@@ -294,7 +299,7 @@ pub(crate) async fn list_object_versions(
     };
     let (mut versions, mut markers) = (Vec::new(), Vec::new());
     for found in sorted.objects {
-        if found.2.marker {
+        if found.version.marker {
             markers.push(marker_entry(inner, names, found));
         } else {
             versions.push(version_entry(inner, names, found));
@@ -348,12 +353,8 @@ async fn version_marker(
     })
 }
 
-fn marker_entry(
-    inner: &Inner,
-    names: Names,
-    found: (String, bool, Version, Attributes),
-) -> DeleteMarkerEntry {
-    let (key, newest, version, attributes) = found;
+fn marker_entry(inner: &Inner, names: Names, found: ListedVersion) -> DeleteMarkerEntry {
+    let ListedVersion { key, newest, version, attributes } = found;
     DeleteMarkerEntry {
         is_latest: Some(newest),
         key: Some(names.out(&key)),
@@ -363,13 +364,9 @@ fn marker_entry(
     }
 }
 
-fn version_entry(
-    inner: &Inner,
-    names: Names,
-    found: (String, bool, Version, Attributes),
-) -> ObjectVersion {
-    let (newest, id) = (found.1, found.2.id());
-    let class = class(&found.3).map_or(
+fn version_entry(inner: &Inner, names: Names, found: ListedVersion) -> ObjectVersion {
+    let (newest, id) = (found.newest, found.version.id());
+    let class = class(&found.attributes).map_or(
         ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD),
         ObjectVersionStorageClass::from,
     );

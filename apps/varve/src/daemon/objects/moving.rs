@@ -24,7 +24,7 @@ pub(super) async fn step(
     let arrives = |after: &Move| after.state == MoveState::Arrived;
     match (before, after, from_number) {
         (Some(before), None, Some(from)) if before.state == MoveState::Arriving => {
-            gateway.arrive(name, before, (bucket, from)).await
+            gateway.arrive(name, before, bucket, from).await
         }
         (_, _, Some(_)) => {
             let what = "`from_number` is needed where a bucket that arrives is taken into use";
