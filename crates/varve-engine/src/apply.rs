@@ -186,7 +186,7 @@ impl Shard {
                     trees.set_slot(stream, block, chunk, may_wait, dead)
                 };
                 let dead = self.dying(set).await?;
-                self.replaced((stream, block), wseq, Some(chunk), &dead);
+                self.replaced(stream, block, wseq, Some(chunk), &dead);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
             }
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
@@ -196,14 +196,14 @@ impl Shard {
                 };
                 let dead = self.dying(set).await?;
                 self.dedup.borrow_mut().settle(chunk);
-                self.replaced((stream, block), wseq, None, &dead);
+                self.replaced(stream, block, wseq, None, &dead);
             }
             SummaryEntry::ForeignReference { home, chunk, stream, block, wseq, .. } => {
                 let name = ForeignChunk { home, chunk };
                 let dead =
                     self.dying(|trees, dead| trees.name_foreign(stream, block, name, dead)).await?;
                 self.foreign.settle(name);
-                self.replaced((stream, block), wseq, None, &dead);
+                self.replaced(stream, block, wseq, None, &dead);
             }
             SummaryEntry::Grant { first, count, .. } => self.apply_grant(first, count).await?,
             SummaryEntry::Trim { stream, block, block_count, wseq, .. }
@@ -254,7 +254,8 @@ impl Shard {
     /// waited.
     fn replaced(
         &self,
-        (stream, block): (StreamId, u64),
+        stream: StreamId,
+        block: u64,
         wseq: WriteSeq,
         new: Option<ChunkId>,
         dead: &[MapSlot],

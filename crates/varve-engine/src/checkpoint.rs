@@ -361,7 +361,7 @@ impl Shard {
             let mut bytes = vec![0; PageHeader::LEN];
             from = {
                 let deltas = &self.trees.borrow().deltas;
-                let mut rest = deltas.iter_from((first.stream, first.block)).peekable();
+                let mut rest = deltas.iter_from(first.stream, first.block).peekable();
                 encode_deltas(&mut rest, &mut bytes, self.blob_room().min(DELTA_BLOB_BYTES));
                 rest.peek().copied()
             };

@@ -284,13 +284,14 @@ impl Deltas {
 
     /// Everything that waits, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Delta> {
-        self.iter_from((StreamId::new(0), 0))
+        self.iter_from(StreamId::new(0), 0)
     }
 
     /// As [`Self::iter`], from a block of a stream on.
     pub(crate) fn iter_from(
         &self,
-        (stream, block): (StreamId, u64),
+        stream: StreamId,
+        block: u64,
     ) -> impl Iterator<Item = Delta> + Clone {
         let first = group_of(stream, block);
         self.groups.range(first..).flat_map(move |(group, of_group)| {
@@ -303,7 +304,7 @@ impl Deltas {
     /// Pages for which something waits, from one on.
     fn leaves_from(&self, first: LeafId) -> impl Iterator<Item = LeafId> {
         let mut last = None;
-        let all = self.iter_from((first.0, first.1 * MAP_SLOTS as u64)).map(|delta| delta.page());
+        let all = self.iter_from(first.0, first.1 * MAP_SLOTS as u64).map(|delta| delta.page());
         all.filter(move |leaf| last.replace(*leaf) != Some(*leaf))
     }
 
@@ -794,7 +795,7 @@ mod tests {
             if step % 1000 == 0 {
                 assert_eq!(all(deltas.iter()), plain(&model));
                 let behind = model.range((stream, block)..).map(|(at, chunk)| (*at, *chunk));
-                assert!(all(deltas.iter_from((id, block))).into_iter().eq(behind));
+                assert!(all(deltas.iter_from(id, block)).into_iter().eq(behind));
                 let range = block..block + 5000;
                 let of_model = model.range((stream, range.start)..(stream, range.end));
                 let of_model = of_model.map(|(at, chunk)| (at.1, ChunkId::new(*chunk)));

@@ -505,7 +505,7 @@ impl Shard {
         }
         let unit = self.push_block(stream, data, checksum);
         let chunk = self.trees.borrow_mut().fresh_chunk();
-        self.note_stored(stream, chunk, (fingerprint, checksum));
+        self.note_stored(stream, chunk, fingerprint, checksum);
         push(SummaryEntry::Data {
             chunk,
             stream,
@@ -545,7 +545,8 @@ impl Shard {
         &self,
         stream: StreamId,
         chunk: ChunkId,
-        (fingerprint, checksum): (Option<Fingerprint>, u64),
+        fingerprint: Option<Fingerprint>,
+        checksum: u64,
     ) {
         let is_auto = self.reduction(stream).dedup == Dedup::Auto;
         let Some(fingerprint) = fingerprint else {
