@@ -174,7 +174,8 @@ impl Claim {
         operation: &'static str,
         objects: &dyn Objects,
         object: &str,
-        (offset, len): (u64, usize),
+        offset: u64,
+        len: usize,
         refusal: Refusal,
     ) -> Error {
         match refusal {

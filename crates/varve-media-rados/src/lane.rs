@@ -48,8 +48,8 @@ impl Lane {
     }
 
     fn failure(&self, operation: &'static str, piece: &Piece, refusal: Refusal) -> Error {
-        let range = (piece.offset, piece.len);
-        self.claim.failure(operation, &*self.objects, &piece.object, range, refusal)
+        let Piece { object, offset, len, .. } = piece;
+        self.claim.failure(operation, &*self.objects, object, *offset, *len, refusal)
     }
 }
 

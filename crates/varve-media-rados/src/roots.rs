@@ -66,8 +66,7 @@ impl Roots {
     async fn read_root(&self, key: RootKey) -> Result<(RootVersion, Vec<u8>)> {
         let object = self.object(key)?;
         let len = HEADER_BYTES + self.bytes_max as usize;
-        let failed =
-            |refusal| self.claim.failure("read", &*self.objects, &object, (0, len), refusal);
+        let failed = |refusal| self.claim.failure("read", &*self.objects, &object, 0, len, refusal);
         let bytes = self.objects.read(&object, 0, len).await.map_err(failed)?;
         let decoded = bytes.split_first_chunk::<8>().and_then(|(version, rest)| {
             let (sum, contents) = rest.split_first_chunk::<8>()?;
@@ -118,8 +117,8 @@ impl Roots {
             }
             Err(Refusal::UNEXPECTED) => Err(self.why_refused(key, &object, expected).await?),
             Err(refusal) => {
-                let range = (0, bytes.len());
-                Err(self.claim.failure("write", &*self.objects, &object, range, refusal))
+                let len = bytes.len();
+                Err(self.claim.failure("write", &*self.objects, &object, 0, len, refusal))
             }
         }
     }

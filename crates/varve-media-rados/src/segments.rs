@@ -44,7 +44,7 @@ impl Segments {
     }
 
     fn error(&self, operation: &'static str, object: &str, len: usize, refusal: Refusal) -> Error {
-        self.claim.failure(operation, &*self.objects, object, (0, len), refusal)
+        self.claim.failure(operation, &*self.objects, object, 0, len, refusal)
     }
 
     async fn land(&self, object: String, made: RadosFuture<()>, bytes: BufSlice) -> Result<()> {
