@@ -169,7 +169,8 @@ impl StatsDisk {
     fn count<'a, T: 'a>(
         &'a self,
         operation: DiskOperation,
-        (offset, bytes): (u64, u64),
+        offset: u64,
+        bytes: u64,
         started: IoFuture<'a, T>,
     ) -> IoFuture<'a, T> {
         let _pending = self.track(name_of(operation), offset, bytes);
@@ -233,20 +234,21 @@ impl Disk for StatsDisk {
     }
 
     fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
-        self.count(DiskOperation::Read, (offset, len as u64), self.disk.read(offset, len))
+        self.count(DiskOperation::Read, offset, len as u64, self.disk.read(offset, len))
     }
 
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
         let len = bytes.len() as u64;
         self.count(
             DiskOperation::write(persist),
-            (offset, len),
+            offset,
+            len,
             self.disk.write(offset, bytes, persist),
         )
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {
-        self.count(DiskOperation::Flush, (0, 0), self.disk.flush())
+        self.count(DiskOperation::Flush, 0, 0, self.disk.flush())
     }
 
     fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
@@ -260,7 +262,7 @@ impl Disk for StatsDisk {
     }
 
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
-        self.count(DiskOperation::Discard, (offset, len), self.disk.discard(offset, len))
+        self.count(DiskOperation::Discard, offset, len, self.disk.discard(offset, len))
     }
 
     fn check_fence(&self) -> Result<()> {
