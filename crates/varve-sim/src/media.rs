@@ -44,8 +44,8 @@ struct DriveMedia {
 }
 
 impl DriveMedia {
-    /// An empty drive: its number, and how many segments it has.
-    fn new(config: &WorldConfig, spec: &DriveSpec, (index, segments): (usize, u32)) -> Self {
+    /// An empty drive: number `index`, with so many segments.
+    fn new(config: &WorldConfig, spec: &DriveSpec, index: usize, segments: u32) -> Self {
         let slots_bytes = u64::from(segments) * u64::from(config.segment_bytes);
         let (lane_starts, slots_start) = spec.starts_on_disk(index, usize::from(config.drives));
         if config.one_disk {
@@ -102,8 +102,10 @@ pub(crate) struct Media {
 impl Media {
     /// Empty drives.
     pub(crate) fn new(config: &WorldConfig, spec: &DriveSpec) -> Self {
-        let segments = config.segments_of_drives().into_iter().enumerate();
-        let drives = segments.map(|drive| DriveMedia::new(config, spec, drive)).collect();
+        let drives = config.segments_of_drives().into_iter().enumerate();
+        let drives = drives
+            .map(|(index, segments)| DriveMedia::new(config, spec, index, segments))
+            .collect();
         Self { drives, segment_bytes: u64::from(config.segment_bytes) }
     }
 
