@@ -68,8 +68,8 @@ impl Fingerprinter {
             for (input, block) in inputs.iter_mut().zip(blocks) {
                 *input = &block.as_chunks::<CHUNK>().0[index];
             }
-            let flags = (KEYED_HASH, CHUNK_START, CHUNK_END);
-            self.hash(&inputs[..count], index as u64, flags, out);
+            let inputs = &inputs[..count];
+            self.hash(inputs, index as u64, KEYED_HASH, CHUNK_START, CHUNK_END, out);
         }
         let [first, second, third, fourth] = &values;
         let left = self.parents(first, second, count, 0);
@@ -93,7 +93,7 @@ impl Fingerprinter {
         }
         let mut out = [[0; VALUE]; BATCH];
         let inputs = pairs.each_ref();
-        self.hash(&inputs[..count], 0, (KEYED_HASH | PARENT | flags, 0, 0), &mut out);
+        self.hash(&inputs[..count], 0, KEYED_HASH | PARENT | flags, 0, 0, &mut out);
         out
     }
 
@@ -101,7 +101,9 @@ impl Fingerprinter {
         &self,
         inputs: &[&[u8; N]],
         counter: u64,
-        (flags, flags_start, flags_end): (u8, u8, u8),
+        flags: u8,
+        flags_start: u8,
+        flags_end: u8,
         out: &mut [[u8; VALUE]; BATCH],
     ) {
         let out = &mut out.as_flattened_mut()[..inputs.len() * VALUE];
