@@ -128,7 +128,7 @@ fn of_one_setting(metric: &Metric, points: &[Point], nic_gbit: Option<f64>) -> V
             let both = |point: &&Point| {
                 let [node, cluster] = rates;
                 [("node", node), ("cluster", cluster)]
-                    .map(|(name, rate)| gate(name, point, (rate, mean_ms)))
+                    .map(|(name, rate)| gate(name, point, rate, mean_ms))
             };
             valid.iter().flat_map(both).collect()
         }
@@ -231,7 +231,7 @@ fn streams(point: &Point) -> Vec<Score> {
     vec![Score::of("bytes", rate, "MB/s", format!("{rate:.1} MB/s")), p99]
 }
 
-fn gate(name: &str, point: &Point, (rate, mean_ms): (f64, u32)) -> Score {
+fn gate(name: &str, point: &Point, rate: f64, mean_ms: u32) -> Score {
     let mean = point.mean_us / 1000.0;
     let text = format!(
         "{:.0} operations/s at {mean:.2} ms, to be above {rate} and below {mean_ms} ms",

@@ -82,7 +82,7 @@ impl Sampler {
         let (first_at, first) = inside.next()?;
         let (last_at, last) = inside.next_back()?;
         let seconds = (*last_at - *first_at).as_secs_f64();
-        Some(Usage::between((first, last), seconds, &self.clients))
+        Some(Usage::between(first, last, seconds, &self.clients))
     }
 
     /// The same from each sample to the next.
@@ -92,7 +92,7 @@ impl Sampler {
         let pairs = inside.windows(2).filter_map(|pair| {
             let [(first_at, first), (last_at, last)] = pair else { return None };
             let seconds = (*last_at - *first_at).as_secs_f64();
-            Some((*last_at - begin, Usage::between((first, last), seconds, &self.clients)))
+            Some((*last_at - begin, Usage::between(first, last, seconds, &self.clients)))
         });
         pairs.collect()
     }

@@ -95,7 +95,7 @@ impl Usage {
     /// # Panics
     /// When no time lies between them.
     #[must_use]
-    pub fn between((first, last): (&Counters, &Counters), seconds: f64, clients: &[u32]) -> Self {
+    pub fn between(first: &Counters, last: &Counters, seconds: f64, clients: &[u32]) -> Self {
         assert!(seconds > 0.0, "use takes time");
         // Counters of a device that was replaced begin anew.
         let rate = |first: u64, last: u64| last.saturating_sub(first) as f64 / seconds;
@@ -107,7 +107,7 @@ impl Usage {
             cpus_stolen: cpus(first.stolen, last.stolen),
             disks: disks(first, last, &rate),
             nets: nets(first, last, &rate),
-            processes: processes((first, last), clients, &rate),
+            processes: processes(first, last, clients, &rate),
             server: first
                 .server
                 .as_ref()
@@ -118,7 +118,7 @@ impl Usage {
                 .iter()
                 .filter_map(|(name, last)| {
                     let first = first.ceph.get(name)?;
-                    Some(CephUsage::between(name, (first, last), seconds))
+                    Some(CephUsage::between(name, first, last, seconds))
                 })
                 .collect(),
         }
@@ -161,7 +161,8 @@ fn nets(first: &Counters, last: &Counters, rate: &dyn Fn(u64, u64) -> f64) -> Ve
 }
 
 fn processes(
-    (first, last): (&Counters, &Counters),
+    first: &Counters,
+    last: &Counters,
     clients: &[u32],
     rate: &dyn Fn(u64, u64) -> f64,
 ) -> Vec<ProcessUsage> {
@@ -224,7 +225,7 @@ mod tests {
             server: None,
             ceph: Default::default(),
         };
-        let usage = Usage::between((&counters(1), &counters(2)), 2.0, &[1]);
+        let usage = Usage::between(&counters(1), &counters(2), 2.0, &[1]);
         assert_eq!((usage.cpus, usage.cpus_busy, usage.cpus_stolen), (2, 2.0, 0.1));
         let [disk] = &usage.disks[..] else { panic!("{:?}", usage.disks) };
         assert_eq!((disk.reads_per_second, disk.read_us, disk.busy_percent), (50.0, 500.0, 75.0));

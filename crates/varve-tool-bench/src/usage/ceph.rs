@@ -82,7 +82,8 @@ impl CephUsage {
     /// What the daemon at `name` did from `first` to `last`, `seconds` later. What fell is a gauge or began anew, and is left out.
     pub(crate) fn between(
         name: &str,
-        (first, last): (&CephCounters, &CephCounters),
+        first: &CephCounters,
+        last: &CephCounters,
         seconds: f64,
     ) -> Self {
         let grown = last.counts.iter().filter_map(|(name, last)| {
@@ -119,10 +120,10 @@ mod tests {
     fn counts_are_rates_and_times_are_means() {
         let read = |text: &str| CephCounters::read(text).unwrap();
         let (first, last) = (read(&dump(100, 1.0, 9)), read(&dump(300, 1.5, 3)));
-        let usage = CephUsage::between("osd.0", (&first, &last), 2.0);
+        let usage = CephUsage::between("osd.0", &first, &last, 2.0);
         assert_eq!((usage.rate("osd.op_w"), usage.rate("osd.numpg")), (100.0, 0.0));
         assert_eq!(usage.mean_us["osd.op_w_latency"], 2500.0);
-        let again = CephUsage::between("osd.0", (&last, &last), 2.0);
+        let again = CephUsage::between("osd.0", &last, &last, 2.0);
         assert!(again.per_second.is_empty() && again.mean_us.is_empty());
         for nothing in ["", "[]", "{}", "{\"osd\": {}}", "nonsense"] {
             assert_eq!(CephCounters::read(nothing), None, "{nothing}");
