@@ -257,9 +257,9 @@ impl Policy {
         positive("the fill", self.fill.base())?;
         share("the fill", self.fill)?;
         positive("the reduction ratio", self.reduction_ratio)?;
-        at_most("the reduction ratio", self.reduction_ratio, (1000.0, "at most 1000"))?;
+        at_most("the reduction ratio", self.reduction_ratio, 1000.0, "at most 1000")?;
         positive("the time in years", self.time_seconds.years())?;
-        at_most("the time in years", self.time_seconds.years(), (100.0, "at most 100"))?;
+        at_most("the time in years", self.time_seconds.years(), 100.0, "at most 100")?;
         positive("the write efficiency", self.write_efficiency)?;
         share("the write efficiency", Share::of_base(self.write_efficiency))?;
         positive("the time between syncs in seconds", self.sync_seconds.base())?;

@@ -32,13 +32,9 @@ impl Warranty {
     pub fn check(self) -> Result<()> {
         positive("the capacity of a drive in bytes", self.capacity.base())?;
         positive("whole drive writes a day", self.drive_writes_per_day)?;
-        at_most(
-            "whole drive writes a day",
-            self.drive_writes_per_day,
-            (FACTOR_MAX, "at most 1000"),
-        )?;
+        at_most("whole drive writes a day", self.drive_writes_per_day, FACTOR_MAX, "at most 1000")?;
         positive("the warranty in years", self.years)?;
-        at_most("the warranty in years", self.years, (YEARS_MAX, "at most 100"))
+        at_most("the warranty in years", self.years, YEARS_MAX, "at most 100")
     }
 
     /// Data that may be written on a day (F10): 800 GB × 10 = 8 TB.

@@ -130,7 +130,8 @@ pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64> {
 pub(crate) fn at_most(
     what: &'static str,
     value: f64,
-    (most, allowed): (f64, &'static str),
+    most: f64,
+    allowed: &'static str,
 ) -> Result<()> {
     if value <= most { Ok(()) } else { Err(Error::Range { what, value, allowed }) }
 }

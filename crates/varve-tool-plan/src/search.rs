@@ -177,7 +177,7 @@ impl Plan {
         let (mut layouts, mut rejected, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
             for &protection in &policy.protections {
-                match candidates(catalogue, &demand, &policy, (name, protection)) {
+                match candidates(catalogue, &demand, &policy, name, protection) {
                     Ok(found) => {
                         let best = found.iter().min_by(|one, other| choice.rank.order(one, other));
                         layouts.extend(best.cloned());
@@ -259,7 +259,8 @@ fn candidates(
     catalogue: &Catalogue,
     demand: &Demand,
     policy: &Policy,
-    (name, protection): (&str, Protection),
+    name: &str,
+    protection: Protection,
 ) -> Result<Vec<Layout>> {
     let (node, drive, journal) = entries(catalogue, name)?;
     if protection == Protection::Copies(2) && !drive.media.is_flash() {
