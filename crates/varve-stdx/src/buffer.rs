@@ -1,6 +1,7 @@
 //! Page-aligned memory for O_DIRECT transfers, and cheap shared slices of it.
 //!
-//! B1. The memory of an [`AlignedBuf`] is aligned to [`AlignedBuf::ALIGN`] and its capacity is a multiple of it.
+//! STDX-BUFFER-1. The memory of an [`AlignedBuf`] is aligned to [`AlignedBuf::ALIGN`] and its capacity is a multiple of
+//!     it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn buffers_are_aligned_and_zero() {
         let buf = AlignedBuf::zeroed(5000);
-        assert_eq!(buf.as_ptr().align_offset(AlignedBuf::ALIGN), 0); // B1
+        assert_eq!(buf.as_ptr().align_offset(AlignedBuf::ALIGN), 0); // STDX-BUFFER-1
         assert_eq!(buf.capacity(), 8192);
         assert!(buf.iter().all(|b| *b == 0));
     }

@@ -2,8 +2,8 @@
 //!
 //! Used by every `format` and `wire` module.
 //!
-//! C1. A [`Reader`] never panics and never reads past its end: it yields [`Short`] instead.
-//! C2. A [`Writer`] is given room by its caller; a lack of room is a bug of the caller and panics.
+//! BYTES-1. A [`Reader`] never panics and never reads past its end: it yields [`Short`] instead.
+//! BYTES-2. A [`Writer`] is given room by its caller; a lack of room is a bug of the caller and panics.
 
 use std::mem;
 
@@ -134,7 +134,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes values one after the other. Each call costs O(1), allocates nothing, and panics when there is no room (C2).
+/// Writes values one after the other. Each call costs O(1), allocates nothing, and panics when there is no room
+/// (BYTES-2).
 #[derive(Debug)]
 pub struct Writer<'a> {
     rest: &'a mut [u8],
@@ -161,7 +162,7 @@ impl<'a> Writer<'a> {
     pub fn array<const N: usize>(&mut self, bytes: [u8; N]) {
         let (head, tail) = mem::take(&mut self.rest)
             .split_first_chunk_mut::<N>()
-            .expect("the caller gave room for the structure"); // C2
+            .expect("the caller gave room for the structure"); // BYTES-2
         *head = bytes;
         self.rest = tail;
         self.position += N;
@@ -172,7 +173,7 @@ impl<'a> Writer<'a> {
     pub fn bytes(&mut self, bytes: &[u8]) {
         let (head, tail) = mem::take(&mut self.rest)
             .split_at_mut_checked(bytes.len())
-            .expect("the caller gave room for the structure"); // C2
+            .expect("the caller gave room for the structure"); // BYTES-2
         head.copy_from_slice(bytes);
         self.rest = tail;
         self.position += bytes.len();
@@ -183,7 +184,7 @@ impl<'a> Writer<'a> {
     pub fn zeros(&mut self, count: usize) {
         let (head, tail) = mem::take(&mut self.rest)
             .split_at_mut_checked(count)
-            .expect("the caller gave room for the structure"); // C2
+            .expect("the caller gave room for the structure"); // BYTES-2
         head.fill(0);
         self.rest = tail;
         self.position += count;
@@ -272,7 +273,7 @@ mod tests {
     fn a_short_read_consumes_nothing() {
         let mut reader = Reader::new(&[1, 2, 3]);
         assert_eq!(reader.u8(), Ok(1));
-        assert_eq!(reader.u32(), Err(Short { need: 5, have: 3 })); // C1
+        assert_eq!(reader.u32(), Err(Short { need: 5, have: 3 })); // BYTES-1
         assert_eq!(reader.bytes(usize::MAX), Err(Short { need: usize::MAX, have: 3 }));
         assert_eq!(reader.u16(), Ok(0x0302));
     }
@@ -280,7 +281,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "gave room")]
     fn a_writer_without_room_panics() {
-        Writer::new(&mut [0; 3]).u32(1); // C2
+        Writer::new(&mut [0; 3]).u32(1); // BYTES-2
     }
 
     #[test]

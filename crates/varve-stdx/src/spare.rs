@@ -3,7 +3,8 @@
 //! A fresh allocation costs a page fault every 4 KiB: reading 4 MiB into one took 2.8 ms of CPU, into a
 //! spare one of huge pages 0.03 to 0.06 ms.
 //!
-//! P1. Every spare of a class has exactly the capacity of the class, the alignment of [`layout`], and initialised bytes.
+//! SPARE-1. Every spare of a class has exactly the capacity of the class, the alignment of [`layout`], and initialised
+//!     bytes.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
@@ -61,7 +62,7 @@ pub(crate) fn allocate(capacity: usize) -> NonNull<u8> {
     memory
 }
 
-/// Spares by capacity (P1), within a bound.
+/// Spares by capacity (SPARE-1), within a bound.
 struct Store {
     by_capacity: BTreeMap<usize, Vec<NonNull<u8>>>,
     bytes: usize,
@@ -204,7 +205,7 @@ pub(crate) fn keep(memory: NonNull<u8>, capacity: usize) {
 }
 
 fn release(memory: NonNull<u8>, capacity: usize) {
-    // SAFETY: P1: it was allocated with this very layout, and whoever held it has let go.
+    // SAFETY: SPARE-1: it was allocated with this very layout, and whoever held it has let go.
     #[expect(unsafe_code, reason = "frees an aligned allocation")]
     unsafe {
         dealloc(memory.as_ptr(), layout(capacity));
