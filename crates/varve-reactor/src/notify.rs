@@ -1,8 +1,8 @@
 //! Wakes waiting tasks of the same thread: the building block of queues, credits and barriers.
 //!
-//! N1. `notify_one` wakes the longest waiter, or else leaves one permit that the next waiter takes.
-//! N2. `notify_all` completes every [`Notified`] made before it, polled or not, and leaves no permit.
-//! N3. A wake given to a waiter that is dropped before it runs passes on to the next.
+//! NOTIFY-1. `notify_one` wakes the longest waiter, or else leaves one permit that the next waiter takes.
+//! NOTIFY-2. `notify_all` completes every [`Notified`] made before it, polled or not, and leaves no permit.
+//! NOTIFY-3. A wake given to a waiter that is dropped before it runs passes on to the next.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ impl Notify {
         Notified { notify: self, epoch: self.state.borrow().epoch, key: None }
     }
 
-    /// Wakes one waiter, or lets the next one pass at once (N1).
+    /// Wakes one waiter, or lets the next one pass at once (NOTIFY-1).
     pub fn notify_one(&self) {
         let waker = {
             let mut state = self.state.borrow_mut();
@@ -71,7 +71,7 @@ impl Notify {
         waker.wake();
     }
 
-    /// Wakes everyone who waits now (N2).
+    /// Wakes everyone who waits now (NOTIFY-2).
     pub fn notify_all(&self) {
         let mut state = self.state.borrow_mut();
         state.epoch += 1;
@@ -109,12 +109,12 @@ impl Future for Notified<'_> {
             return Poll::Pending;
         }
         if state.epoch != self.epoch {
-            return Poll::Ready(()); // N2
+            return Poll::Ready(()); // NOTIFY-2
         }
         if std::mem::take(&mut state.permit) {
             drop(state);
             self.epoch = u64::MAX;
-            return Poll::Ready(()); // N1
+            return Poll::Ready(()); // NOTIFY-1
         }
         let key = state.waiters.insert(Waiter { waker: cx.waker().clone(), woken: None });
         state.queue.push_back(key);
@@ -136,7 +136,7 @@ impl Drop for Notified<'_> {
             waiter.woken == Some(Wake::One)
         };
         if pass_on {
-            self.notify.notify_one(); // N3
+            self.notify.notify_one(); // NOTIFY-3
         }
     }
 }

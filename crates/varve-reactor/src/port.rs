@@ -1,7 +1,7 @@
 //! Bounded message queues into a loop, from any thread. Sending never blocks; receiving takes whole batches.
 //!
-//! P1. Messages of one port arrive in the order in which they were accepted.
-//! P2. A sender rings the loop's alarm only when its receiver waits and its loop sleeps.
+//! PORT-1. Messages of one port arrive in the order in which they were accepted.
+//! PORT-2. A sender rings the loop's alarm only when its receiver waits and its loop sleeps.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub fn channel<M: Send>(reactor: &Reactor, capacity: usize) -> (PortSender<M>, P
 }
 
 impl<M: Send> PortSender<M> {
-    /// Queues a message and returns at once.
+    /// Queues a message and returns at once (PORT-1).
     ///
     /// # Errors
     /// The message, when the queue is full or the receiver is gone.
@@ -60,7 +60,7 @@ impl<M: Send> PortSender<M> {
             return Err(message);
         }
         self.shared.queue.push(message)?;
-        self.shared.receiver.wake();
+        self.shared.receiver.wake(); // PORT-2
         Ok(())
     }
 

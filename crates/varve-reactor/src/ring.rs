@@ -1,8 +1,8 @@
 //! Raw I/O of one thread's io_uring: operations that own their buffers until the kernel is done with them.
 //!
-//! R1. Whatever memory and file a submission names stays in `ops` until its completion was reaped.
-//! R2. An operation is queued when it is called and reaches the kernel with the others at the end of the turn.
-//! R3. Dropping a disk operation's future does not stop it; dropping a socket operation's future cancels it.
+//! RING-1. Whatever memory and file a submission names stays in `ops` until its completion was reaped.
+//! RING-2. An operation is queued when it is called and reaches the kernel with the others at the end of the turn.
+//! RING-3. Dropping a disk operation's future does not stop it; dropping a socket operation's future cancels it.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -48,7 +48,7 @@ enum OpState {
 struct Op {
     state: OpState,
     held: Held,
-    file: Option<RingFile>, // R1
+    file: Option<RingFile>, // RING-1
 }
 
 struct FileInner {
@@ -239,6 +239,7 @@ impl Ring {
         Operation { ring: self.clone(), key: Some(key), cancel_on_drop: false, finish }
     }
 
+    /// RING-2
     fn push(&self, entry: &Entry) {
         let mut uring = self.core.uring.borrow_mut();
         while uring.submission().is_full() {
@@ -251,7 +252,7 @@ impl Ring {
                 uring = self.core.uring.borrow_mut();
             }
         }
-        // SAFETY: R1: what the entry names was put into `ops` before, or is owned by the loop for its whole life.
+        // SAFETY: RING-1: what the entry names was put into `ops` before, or is owned by the loop for its whole life.
         #[expect(unsafe_code, reason = "queues a submission")]
         let pushed = unsafe { uring.submission().push(entry) };
         pushed.expect("the queue has room");
@@ -322,7 +323,7 @@ impl Ring {
         let key = usize::try_from(key).expect("keys are slab indices");
         let (waker, finished) = {
             let mut ops = self.core.ops.borrow_mut();
-            let op = ops.get_mut(key).expect("a completion belongs to an operation"); // R1
+            let op = ops.get_mut(key).expect("a completion belongs to an operation"); // RING-1
             match std::mem::replace(&mut op.state, OpState::Done(result)) {
                 OpState::Waiting(waker) => (waker, None),
                 OpState::Abandoned => {
@@ -383,7 +384,7 @@ pub(crate) fn new_fd(result: i32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// An operation of the ring under way; see R3 for what dropping it means.
+/// An operation of the ring under way; see RING-3 for what dropping it means.
 #[must_use = "a result nobody reads hides failures"]
 pub struct Operation<T> {
     ring: Ring,
@@ -447,7 +448,7 @@ impl<T> Drop for Operation<T> {
             }
         };
         if finished.is_none() && self.cancel_on_drop {
-            self.ring.cancel(key); // R3
+            self.ring.cancel(key); // RING-3
         }
         drop(finished);
     }

@@ -1,8 +1,8 @@
 //! The simulated loop: one thread, a virtual clock, and a seed that decides which ready task runs next.
 //!
-//! S1. The same seed and the same tasks give the same run: nothing here reads the clock or the machine.
-//! S2. Time passes by [`STEP_NANOS`] a step, and jumps to the next timer when nothing is ready.
-//! S3. Dropping the loop drops every task where it stands: that is a crash.
+//! REACTOR-SIM-1. The same seed and the same tasks give the same run: nothing here reads the clock or the machine.
+//! REACTOR-SIM-2. Time passes by [`STEP_NANOS`] a step, and jumps to the next timer when nothing is ready.
+//! REACTOR-SIM-3. Dropping the loop drops every task where it stands: that is a crash.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -38,7 +38,7 @@ pub struct SimLoop {
 }
 
 impl SimLoop {
-    /// A loop whose every choice is fixed by `seed`.
+    /// A loop whose every choice is fixed by `seed` (REACTOR-SIM-1).
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::starting_at(seed, Nanos(0))
@@ -75,7 +75,7 @@ impl SimLoop {
         let ready = core.tasks.ready_count();
         if ready > 0 {
             core.tasks.run_at(self.schedule.index(ready));
-            now.set(now.get() + STEP_NANOS); // S2
+            now.set(now.get() + STEP_NANOS); // REACTOR-SIM-2
             self.steps += 1;
             return Progress::Ran;
         }
@@ -122,7 +122,7 @@ impl Drop for SimLoop {
     fn drop(&mut self) {
         let core = self.reactor.core();
         let _entered = core.tasks.enter();
-        core.tasks.close(); // S3
+        core.tasks.close(); // REACTOR-SIM-3
         core.timers.clear();
     }
 }

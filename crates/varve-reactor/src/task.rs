@@ -1,8 +1,9 @@
 //! The tasks of one loop: their futures, wakers and ready queue. Called by both loops.
 //!
-//! T1. Futures are polled and dropped on the loop's thread only; wakers hold no future and may travel.
-//! T2. A slot is in the ready queue at most once: `scheduled` is set by whoever queues it and cleared when it is taken out.
-//! T3. Slots keep their waker for the next task, so a late wake may hit another task: futures bear spurious polls.
+//! TASK-1. Futures are polled and dropped on the loop's thread only; wakers hold no future and may travel.
+//! TASK-2. A slot is in the ready queue at most once: `scheduled` is set by whoever queues it and cleared when it is
+//!     taken out.
+//! TASK-3. Slots keep their waker for the next task, so a late wake may hit another task: futures bear spurious polls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -63,6 +64,7 @@ impl Shared {
     }
 }
 
+/// TASK-1
 struct WakeHandle {
     slot: u32,
     scheduled: AtomicBool,
@@ -76,7 +78,7 @@ impl Wake for WakeHandle {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.scheduled.swap(true, Ordering::AcqRel) {
-            return; // T2
+            return; // TASK-2
         }
         let local = CURRENT.try_with(|current| match &*current.borrow() {
             Some(ready) if ready.loop_id == self.shared.loop_id => {
@@ -211,8 +213,9 @@ impl Tasks {
             let mut slots = self.slots.borrow_mut();
             let slot = &mut slots[id as usize];
             let Some(wake) = slot.wake.take() else { return };
-            wake.1.scheduled.store(false, Ordering::Release); // T2
+            wake.1.scheduled.store(false, Ordering::Release); // TASK-2
             let Some(future) = slot.future.take() else {
+                // TASK-3
                 slot.wake = Some(wake);
                 return;
             };
