@@ -1,11 +1,11 @@
 //! The contracts between the log and whatever keeps its bytes.
 //!
-//! M1. A future that returns `Ok` from [`SegmentStore::put`], [`JournalStore::append`] or
+//! MEDIA-1. A future that returns `Ok` from [`SegmentStore::put`], [`JournalStore::append`] or
 //!     [`RootStore::replace`] has made its effect durable: it survives power loss.
-//! M2. A put, append or replace that did not return may have happened in full, in part, or not at
+//! MEDIA-2. A put, append or replace that did not return may have happened in full, in part, or not at
 //!     all, sector by sector in any order; a replace alone is atomic (old or new, never a mixture).
-//! M3. Nothing here retries: an `Err` is definite.
-//! M4. Dropping a future does not cancel what was submitted.
+//! MEDIA-3. Nothing here retries: an `Err` is definite.
+//! MEDIA-4. Dropping a future does not cancel what was submitted.
 
 use std::fmt;
 use std::future::{Future, pending, ready};
@@ -17,7 +17,7 @@ use varve_types::{Generation, SegmentNumber, ShardId};
 
 use crate::Result;
 
-/// An operation under way on this thread.
+/// An operation under way on this thread (MEDIA-4).
 pub type IoFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 /// Names the contents of a slot: slots are reused, ids are not.
@@ -38,7 +38,7 @@ pub struct SegmentGeometry {
     pub segment_count: u32,
 }
 
-/// Segments: written once as a whole, read by ranges, deleted as a whole.
+/// Segments: written once as a whole, read by ranges, deleted as a whole (MEDIA-3).
 pub trait SegmentStore {
     /// Sizes. Constant while the store is open.
     fn geometry(&self) -> SegmentGeometry;
@@ -48,7 +48,7 @@ pub trait SegmentStore {
     /// `NoSpace` when the medium has not enough for all of them; it may have taken some. Media that cannot promise room say yes.
     fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()>;
 
-    /// Writes the first `bytes.len()` bytes of a slot (a multiple of 4 KiB) in one go. Durable on return (M1).
+    /// Writes the first `bytes.len()` bytes of a slot (a multiple of 4 KiB) in one go. Durable on return (MEDIA-1).
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()>;
 
     /// Reads `len` bytes at `offset` of a slot; any alignment. What was never written reads as zeros or as anything.
@@ -79,7 +79,7 @@ pub trait JournalStore {
     /// Bytes of the ring; a multiple of 4 KiB.
     fn capacity(&self) -> u64;
 
-    /// Writes `bytes` at `position`, both multiples of 4 KiB. Several may be under way. Durable on return (M1).
+    /// Writes `bytes` at `position`, both multiples of 4 KiB. Several may be under way. Durable on return (MEDIA-1).
     fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'_, ()>;
 
     /// Appends that are worth having under way at once; more would wait for each other below.
@@ -126,7 +126,7 @@ pub trait RootStore {
     /// A root that was written and cannot be read is an error, never an empty root.
     fn read(&self, key: RootKey) -> IoFuture<'_, (RootVersion, Vec<u8>)>;
 
-    /// Replaces a root if it is still at `expected`; returns the new version. Durable and atomic (M1, M2).
+    /// Replaces a root if it is still at `expected`; returns the new version. Durable and atomic (MEDIA-1, MEDIA-2).
     fn replace(
         &self,
         key: RootKey,

@@ -1,9 +1,11 @@
 //! Bytes at offsets: what drives are made of. Called by `Drive`; implemented by files, memory and the simulator.
 //!
-//! D1. Offsets and lengths are multiples of [`MEDIA_ALIGN`]; anything else panics, as it is a fault of the caller.
-//! D2. A [`Persist::Durable`] write survives power loss once it returned; a cached one after the next flush returned.
-//! D3. An operation starts when it is called, not when its future is polled, and dropping the future does not stop it.
-//! D4. Writes under way at once may land in any order; a write cut off by power loss leaves any mixture of sectors.
+//! DISK-1. Offsets and lengths are multiples of [`MEDIA_ALIGN`]; anything else panics, as it is a fault of the caller.
+//! DISK-2. A [`Persist::Durable`] write survives power loss once it returned; a cached one after the next flush
+//!     returned.
+//! DISK-3. An operation starts when it is called, not when its future is polled, and dropping the future does not stop
+//!     it.
+//! DISK-4. Writes under way at once may land in any order; a write cut off by power loss leaves any mixture of sectors.
 
 use std::rc::Rc;
 
@@ -13,7 +15,7 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::contract::IoFuture;
 use crate::{Error, Result};
 
-/// When a write survives power loss.
+/// When a write survives power loss (DISK-2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persist {
     /// When a later flush returns.
@@ -87,10 +89,10 @@ pub trait Disk {
     }
 }
 
-/// Asserts D1 and that the range lies inside a medium of `size` bytes.
+/// Asserts DISK-1 and that the range lies inside a medium of `size` bytes.
 pub(crate) fn assert_range(size: u64, offset: u64, len: u64) {
-    assert!(offset.is_multiple_of(MEDIA_ALIGN as u64), "unaligned offset {offset}"); // D1
-    assert!(len.is_multiple_of(MEDIA_ALIGN as u64), "unaligned length {len}"); // D1
+    assert!(offset.is_multiple_of(MEDIA_ALIGN as u64), "unaligned offset {offset}"); // DISK-1
+    assert!(len.is_multiple_of(MEDIA_ALIGN as u64), "unaligned length {len}"); // DISK-1
     let end = offset.checked_add(len).expect("the end of a transfer fits 64 bits");
     assert!(end <= size, "{len} bytes at {offset} lie outside {size} bytes");
 }
@@ -109,7 +111,7 @@ impl Section {
     /// [`Error::TooSmall`] when the disk ends before the section does.
     ///
     /// # Panics
-    /// When the section is not aligned (D1).
+    /// When the section is not aligned (DISK-1).
     pub fn new(disk: Rc<dyn Disk>, start: u64, size: u64) -> Result<Self> {
         assert!(start.is_multiple_of(MEDIA_ALIGN as u64), "unaligned section at {start}");
         assert!(size.is_multiple_of(MEDIA_ALIGN as u64), "unaligned section of {size}");

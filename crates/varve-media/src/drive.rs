@@ -65,7 +65,7 @@ pub struct Drive {
 
 impl Drive {
     /// Makes a pool on `drives`: marks first, then empty roots, superblocks last. Durable on return; cut off, there is no pool, and it can be
-    /// made again (N1, N2 of `making.rs`).
+    /// made again (MAKING-1, MAKING-2).
     ///
     /// Lanes must read as zeros or hold another pool's frames.
     ///
@@ -299,7 +299,7 @@ impl SegmentStore for Drive {
 
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
         match self.slot(id.number, 0, bytes.len() as u64) {
-            Ok((disk, start)) => disk.write(start, bytes, Persist::Durable), // M1
+            Ok((disk, start)) => disk.write(start, bytes, Persist::Durable), // MEDIA-1
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
@@ -374,7 +374,7 @@ impl JournalStore for Lane {
 
     fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'_, ()> {
         let offset = self.offset(position, bytes.len() as u64);
-        self.disk.write(offset, bytes, Persist::Durable) // M1
+        self.disk.write(offset, bytes, Persist::Durable) // MEDIA-1
     }
 
     fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice> {

@@ -160,7 +160,7 @@ impl FaultDisk {
                 }
             }
         };
-        Box::pin(self.reactor.spawn_join(task)) // D3
+        Box::pin(self.reactor.spawn_join(task)) // DISK-3
     }
 }
 

@@ -1,7 +1,8 @@
 //! Files that are overwritten in place, also where the file system copies on write.
 //!
-//! W1. Roots, superblocks and lanes are overwritten on a full host too. btrfs writes each change to a new place, for which a full host has no room: the
-//!     whole pool would stop. So files are made there with the attribute that keeps them in place (`chattr +C`), which it takes for empty files only.
+//! IN-PLACE-1. Roots, superblocks and lanes are overwritten on a full host too. btrfs writes each change to a new
+//!     place, for which a full host has no room: the whole pool would stop. So files are made there with the attribute
+//!     that keeps them in place (`chattr +C`), which it takes for empty files only.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,7 +20,7 @@ pub(crate) fn is_copied_on_write(file: &File) -> bool {
     is_btrfs && !ioctl_getflags(file).is_ok_and(|flags| flags.contains(IFlags::NOCOW))
 }
 
-/// Has a file overwritten in place from now on (W1); it is emptied for that where it has to be.
+/// Has a file overwritten in place from now on (IN-PLACE-1); it is emptied for that where it has to be.
 ///
 /// # Errors
 /// [`Error::CopiedOnWrite`], [`Error::Open`].

@@ -1,7 +1,7 @@
 //! A pool as somebody finds it who only looks: nothing is healed, nothing is written, and what redundancy hides is shown.
 //!
-//! I1. Files are opened for reading only; whoever needs to write gets an overlay ([`OverlayDisk`]).
-//! I2. A pool that is served is refused; while it is looked at, it cannot be served. Several may look at once.
+//! INSPECT-1. Files are opened for reading only; whoever needs to write gets an overlay ([`OverlayDisk`]).
+//! INSPECT-2. A pool that is served is refused; while it is looked at, it cannot be served. Several may look at once.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileTypeExt;
@@ -77,7 +77,7 @@ pub struct PoolFigures {
     pub segment_count: u64,
 }
 
-/// The drives of a pool, opened for reading (I1) and locked against being served (I2).
+/// The drives of a pool, opened for reading (INSPECT-1) and locked against being served (INSPECT-2).
 pub struct PoolInspection {
     drives: Vec<InspectedDrive>,
 }
@@ -86,7 +86,7 @@ struct InspectedDrive {
     path: PathBuf,
     copies: Vec<SuperblockCopy>,
     superblock: Result<Superblock>,
-    /// Holds the lock (I2).
+    /// Holds the lock (INSPECT-2).
     _lock: File,
 }
 
@@ -180,7 +180,7 @@ impl InspectedDrive {
     ) -> Result<DriveDisks> {
         let open = |path: &Path| -> Result<Rc<dyn Disk>> {
             let below = Rc::new(UringDisk::open_read_only(reactor, path)?);
-            Ok(Rc::new(OverlayDisk::new(below, Rc::clone(memory)))) // I1
+            Ok(Rc::new(OverlayDisk::new(below, Rc::clone(memory)))) // INSPECT-1
         };
         if superblock.shape == Shape::OneDisk {
             return Ok(DriveDisks::One(open(&self.path)?));

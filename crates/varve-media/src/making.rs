@@ -4,10 +4,10 @@
 //!  nothing → marks on all drives → empty roots → superblocks, drive by drive, each in place of a mark
 //! ```
 //!
-//! N1. A pool is whole once no drive has a mark: the last superblock of the last drive replaces the last one. Until then nobody opens
-//!     it, so it holds no data.
-//! N2. What may be made anew is a drive with a mark, or one whose superblocks are all of a pool that a mark on another of the drives names. A pool
-//!     with damaged superblocks has no mark, and nor has anything else.
+//! MAKING-1. A pool is whole once no drive has a mark: the last superblock of the last drive replaces the last one.
+//!     Until then nobody opens it, so it holds no data.
+//! MAKING-2. What may be made anew is a drive with a mark, or one whose superblocks are all of a pool that a mark on
+//!     another of the drives names. A pool with damaged superblocks has no mark, and nor has anything else.
 
 use varve_types::PoolId;
 
@@ -58,7 +58,7 @@ async fn look(meta: &dyn Disk, unfinished: &[PoolId]) -> Result<Found> {
         let bytes = meta.read(offset, SUPERBLOCK_BYTES).await?;
         match (decode_making(&bytes), superblock_claim(&bytes)) {
             (Some(_), _) => found = Found::Marked,
-            (None, Some(pool)) if !unfinished.contains(&pool) => return Ok(Found::Pool), // N2
+            (None, Some(pool)) if !unfinished.contains(&pool) => return Ok(Found::Pool), // MAKING-2
             (None, Some(_)) if found == Found::Nothing => found = Found::Vouched,
             (None, _) => {}
         }

@@ -1,9 +1,10 @@
 //! A disk whose writes stay in memory: what is below is read and never changed. For looking at a pool with the code that
 //! serves it, which writes while it recovers.
 //!
-//! O1. No write, flush or discard reaches the disk below.
-//! O2. A page that was written reads as written; every other page reads as the disk below has it.
-//! O3. Written pages of all overlays that share an [`OverlayMemory`] take no more than its bound; a write beyond it fails.
+//! OVERLAY-1. No write, flush or discard reaches the disk below.
+//! OVERLAY-2. A page that was written reads as written; every other page reads as the disk below has it.
+//! OVERLAY-3. Written pages of all overlays that share an [`OverlayMemory`] take no more than its bound; a write beyond
+//!     it fails.
 
 use std::cell::{Cell, RefCell};
 use std::future::ready;
@@ -39,7 +40,7 @@ impl OverlayMemory {
 
     pub(crate) fn take(&self, bytes: u64) -> Result<()> {
         if self.bytes.get() + bytes > self.bytes_max {
-            return Err(Error::OverlayFull { bytes_max: self.bytes_max }); // O3
+            return Err(Error::OverlayFull { bytes_max: self.bytes_max }); // OVERLAY-3
         }
         self.bytes.set(self.bytes.get() + bytes);
         Ok(())
@@ -80,7 +81,7 @@ impl OverlayPages {
         Some(buf)
     }
 
-    /// Replaces what `out` holds of written pages (O2).
+    /// Replaces what `out` holds of written pages (OVERLAY-2).
     pub(crate) fn patch(&self, offset: u64, out: &mut [u8]) {
         self.written.borrow().patch(offset, out);
     }
@@ -125,14 +126,14 @@ impl Disk for OverlayDisk {
         let pages = Rc::clone(&self.pages);
         Box::pin(async move {
             let mut buf = below.await?;
-            pages.patch(offset, &mut buf); // O2
+            pages.patch(offset, &mut buf); // OVERLAY-2
             Ok(buf)
         })
     }
 
     fn write(&self, offset: u64, bytes: BufSlice, _: Persist) -> IoFuture<'_, ()> {
         assert_range(self.size(), offset, bytes.len() as u64);
-        Box::pin(ready(self.pages.keep(offset, &bytes))) // O1
+        Box::pin(ready(self.pages.keep(offset, &bytes))) // OVERLAY-1
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {

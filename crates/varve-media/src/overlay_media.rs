@@ -1,8 +1,10 @@
 //! Media whose writes stay in memory, for those that are not made of disks: what is below is read and never changed.
 //!
-//! W1. No put, deletion, append or replacement reaches the media below, nor is their fence asked or given back.
-//! W2. What was written reads as written; everything else reads as the media below have it.
-//! W3. Segments and frames take no more than the bound of their [`OverlayMemory`]; roots, of which there are two, are not counted.
+//! OVERLAY-MEDIA-1. No put, deletion, append or replacement reaches the media below, nor is their fence asked or given
+//!     back.
+//! OVERLAY-MEDIA-2. What was written reads as written; everything else reads as the media below have it.
+//! OVERLAY-MEDIA-3. Segments and frames take no more than the bound of their [`OverlayMemory`]; roots, of which there
+//!     are two, are not counted.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ use crate::contract::{
 use crate::overlay::{OverlayMemory, OverlayPages};
 use crate::{Error, Result};
 
-/// Media over others. See the module.
+/// Media over others. See the module (OVERLAY-MEDIA-1).
 #[must_use]
 pub fn overlay_media(below: Media, memory: &Rc<OverlayMemory>) -> Media {
     let Media { segments, journal, roots, .. } = below;
@@ -57,7 +59,7 @@ impl OverlaySegments {
         let mut written = self.written.borrow_mut();
         let size = |bytes: &Option<BufSlice>| bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
         let (before, now) = (written.get(&number).map_or(0, size), size(&bytes));
-        self.memory.take(now.saturating_sub(before))?;
+        self.memory.take(now.saturating_sub(before))?; // OVERLAY-MEDIA-3
         self.memory.give_back(before.saturating_sub(now));
         written.insert(number, bytes);
         Ok(())
@@ -88,7 +90,7 @@ impl SegmentStore for OverlaySegments {
 
     fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
         let written = self.written.borrow().get(&id.number).cloned();
-        let Some(bytes) = written else { return self.below.get(id, offset, len) };
+        let Some(bytes) = written else { return self.below.get(id, offset, len) }; // OVERLAY-MEDIA-2
         if let Err(error) = self.check(id.number, u64::from(offset), u64::from(len)) {
             return Box::pin(ready(Err(error)));
         }

@@ -1,10 +1,12 @@
 //! Pools on block devices, files and directories: made once, opened by one process, and used by each of its threads
 //! through descriptors of its own.
 //!
-//! F1. An open pool is locked: a second opening anywhere on the machine fails with `InUse`.
-//! F2. A lane in a file is written with zeros when it is made. A durable write of 4 KiB took 96 to 110 µs there, and 171 to
-//!     225 µs in space that was only allocated: the file system has no metadata to change (ext4 on a virtual disk).
-//! F3. Files are their owner's only (`private`): those of earlier versions are tightened when they are opened.
+//! POOL-FILES-1. An open pool is locked: a second opening anywhere on the machine fails with `InUse`.
+//! POOL-FILES-2. A lane in a file is written with zeros when it is made. A durable write of 4 KiB took 96 to 110 µs
+//!     there, and 171 to 225 µs in space that was only allocated: the file system has no metadata to change (ext4 on a
+//!     virtual disk).
+//! POOL-FILES-3. Files are their owner's only (`private`): those of earlier versions are tightened when they are
+//!     opened.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -88,7 +90,7 @@ pub struct PoolFiles {
 struct OpenDrive {
     path: PathBuf,
     superblock: Superblock,
-    /// Holds the lock (F1).
+    /// Holds the lock (POOL-FILES-1).
     _lock: File,
 }
 
@@ -279,7 +281,7 @@ impl OpenDrive {
             );
         }
         let drive = Self { path: path.to_owned(), superblock, _lock: lock };
-        drive.files().iter().for_each(|file| private::tighten(file)); // F3
+        drive.files().iter().for_each(|file| private::tighten(file)); // POOL-FILES-3
         Ok(drive)
     }
 
@@ -381,7 +383,7 @@ pub(crate) enum Owner {
     Reader,
 }
 
-/// Locks a file or device until the returned handle is closed (F1).
+/// Locks a file or device until the returned handle is closed (POOL-FILES-1).
 pub(crate) fn lock(path: &Path, device: bool, owner: Owner) -> Result<File> {
     let in_use = || Error::InUse { path: path.display().to_string() };
     let mut options = OpenOptions::new();
@@ -503,7 +505,7 @@ fn clear_place(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the files of a drive, full size and with written lanes (F2).
+/// Makes the files of a drive, full size and with written lanes (POOL-FILES-2).
 fn make(drive: &NewDrive, kind: DriveKind, superblock: &Superblock) -> Result<DriveDisks> {
     let path = &drive.path;
     let segment_bytes = u64::from(superblock.segment_bytes);
@@ -552,7 +554,7 @@ fn make_file(path: &Path, bytes: u64, written: u64) -> Result<()> {
     assert!(bytes.is_multiple_of(MEDIA_ALIGN as u64), "sizes of files are aligned");
     let opened = private::create_options().read(true).write(true).open(path);
     let file = opened.map_err(|error| open_error(path, &error))?;
-    overwrite_in_place(&file, path)?; // W1 of `in_place.rs`
+    overwrite_in_place(&file, path)?; // IN-PLACE-1
     let fill = || {
         if file.metadata()?.len() > bytes {
             file.set_len(0)?;

@@ -1,10 +1,11 @@
 //! Roots on a drive: two sides each, replaced one after the other. Called through `RootStore`.
 //!
-//! R1. A side is written only while the other holds the newest contents intact: a torn write costs the new version only.
-//! R2. Contents are returned, and a replacement succeeds, only once both sides hold them: the decay of one side never
-//!     brings an older version back.
-//! R3. Both sides carry a header from formatting on: if neither can be read, the root was damaged.
-//! R4. What is read is durable: a replacement that was cut off may have landed without being so.
+//! ROOTS-1. A side is written only while the other holds the newest contents intact: a torn write costs the new version
+//!     only.
+//! ROOTS-2. Contents are returned, and a replacement succeeds, only once both sides hold them: the decay of one side
+//!     never brings an older version back.
+//! ROOTS-3. Both sides carry a header from formatting on: if neither can be read, the root was damaged.
+//! ROOTS-4. What is read is durable: a replacement that was cut off may have landed without being so.
 
 use varve_types::PoolId;
 
@@ -82,7 +83,7 @@ impl Inner {
         }
         if sides.newest().is_none() {
             let reason = format!("root {key}: {}", reasons.join("; "));
-            return Err(Error::Corrupt { what: "root", path: meta.path().into(), reason }); // R3
+            return Err(Error::Corrupt { what: "root", path: meta.path().into(), reason }); // ROOTS-3
         }
         if !reasons.is_empty() {
             tracing::warn!(%key, reasons = reasons.join("; "), "one side of a root is unreadable");
@@ -117,13 +118,13 @@ impl Inner {
     async fn read_root(&self, key: RootKey) -> Result<(RootVersion, Vec<u8>)> {
         let root = root_number(key, self.superblock().lanes_of_pool)?;
         let _claim = Claim::take(self, root).await;
-        self.parts[0].meta.flush().await?; // R4
+        self.parts[0].meta.flush().await?; // ROOTS-4
         let mut sides = self.read_sides(key, root).await?;
         let newest = sides.newest().expect("checked by `read_sides`");
         let (version, bytes) = sides.held[newest].take().expect("the newest side is readable");
         let other = 1 - newest;
         if sides.version(other) != Some(version) {
-            self.write_side(root, other, version, &bytes).await?; // R2
+            self.write_side(root, other, version, &bytes).await?; // ROOTS-2
         }
         Ok((RootVersion(version), bytes))
     }
@@ -149,9 +150,9 @@ impl Inner {
             let (key, expected) = (key.to_string(), expected.0);
             return Err(Error::RootConflict { key, expected, found });
         }
-        self.write_side(root, 1 - newest, found + 1, &bytes).await?; // R1
+        self.write_side(root, 1 - newest, found + 1, &bytes).await?; // ROOTS-1
         if !planted(Bug::RootOnOneSide) {
-            self.write_side(root, newest, found + 1, &bytes).await?; // R2
+            self.write_side(root, newest, found + 1, &bytes).await?; // ROOTS-2
         }
         Ok(RootVersion(found + 1))
     }

@@ -5,11 +5,13 @@
 //!                          └──no──▶ medium ◀──────no────┘  └ behind the answer, the pages are kept in a line
 //! ```
 //!
-//! H1. It holds copies and begins empty. Nothing of it is believed after a restart, and so by no other owner: in the time of one, no id of a segment
-//!     means two contents. Reads that do not know the contents of a slot pass by.
-//! H2. What is kept where is known in memory only, with a checksum a page: what differs or cannot be read is asked of the medium.
-//! H3. Keeping delays no read. So many bytes are being kept at a time; beyond that nothing is.
-//! H4. A line that somebody reads or writes is not given to another part of a segment.
+//! SEGMENT-CACHE-1. It holds copies and begins empty. Nothing of it is believed after a restart, and so by no other
+//!     owner: in the time of one, no id of a segment means two contents. Reads that do not know the contents of a slot
+//!     pass by.
+//! SEGMENT-CACHE-2. What is kept where is known in memory only, with a checksum a page: what differs or cannot be read
+//!     is asked of the medium.
+//! SEGMENT-CACHE-3. Keeping delays no read. So many bytes are being kept at a time; beyond that nothing is.
+//! SEGMENT-CACHE-4. A line that somebody reads or writes is not given to another part of a segment.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -36,7 +38,7 @@ const PAGES: usize = LINE_BYTES / PAGE_BYTES;
 /// Longer reads pass by: they are of whole segments, or in a row, which slow media do well.
 const READ_BYTES_MAX: u32 = 256 << 10;
 
-/// Bytes being kept at once (H3).
+/// Bytes being kept at once (SEGMENT-CACHE-3).
 const KEEPING_BYTES_MAX: usize = 4 << 20;
 
 /// Lines that are looked at for one to give away.
@@ -90,7 +92,7 @@ struct Line {
     sums: [u32; PAGES],
     /// Somebody read it since the hand passed.
     is_warm: bool,
-    /// Who is at work in it (H4).
+    /// Who is at work in it (SEGMENT-CACHE-4).
     users: u32,
 }
 
@@ -102,7 +104,7 @@ struct Part {
     _user: User,
 }
 
-/// Keeps a line from being given away (H4).
+/// Keeps a line from being given away (SEGMENT-CACHE-4).
 struct User {
     shelf: Rc<Shelf>,
     line: usize,
@@ -135,7 +137,7 @@ impl CachedSegments {
         self.shelf.stats.get()
     }
 
-    /// Keeps what was read at `first`, a page's begin (H3).
+    /// Keeps what was read at `first`, a page's begin (SEGMENT-CACHE-3).
     fn keep(&self, id: SegmentId, first: usize, bytes: &BufSlice) {
         for (line, range) in parts(first, first + bytes.len()) {
             let len = range.len();
@@ -253,7 +255,7 @@ impl Shelf {
         }
     }
 
-    /// Reads the parts, in their order; `None` where one cannot be read, or is not what was kept (H2).
+    /// Reads the parts, in their order; `None` where one cannot be read, or is not what was kept (SEGMENT-CACHE-2).
     async fn read(&self, parts: Vec<Part>) -> Option<AlignedBuf> {
         let reads = parts.iter().map(|part| {
             let offset = part.line * LINE_BYTES + part.first;
@@ -360,7 +362,7 @@ impl SegmentStore for CachedSegments {
             return self.inner.get(id, offset, len);
         };
         if id.generation == Generation::ZERO {
-            return self.inner.get(id, offset, len); // H1
+            return self.inner.get(id, offset, len); // SEGMENT-CACHE-1
         }
         let (offset, end) = (offset as usize, end as usize);
         let first = offset / PAGE_BYTES * PAGE_BYTES;

@@ -10,8 +10,9 @@
 //!          a power cut keeps any subset of these sectors
 //! ```
 //!
-//! S1. Every choice comes from the reactor's seed or from the generator handed in: the same seed gives the same run.
-//! S2. Reads see what returned, and none of what is in flight.
+//! MEDIA-SIM-1. Every choice comes from the reactor's seed or from the generator handed in: the same seed gives the
+//!     same run.
+//! MEDIA-SIM-2. Reads see what returned, and none of what is in flight.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -93,6 +94,7 @@ struct State {
 }
 
 impl State {
+    /// MEDIA-SIM-2
     fn read(&self, offset: u64, out: &mut [u8]) {
         self.durable.read(offset, out);
         let end = offset + out.len() as u64;
@@ -166,6 +168,7 @@ impl State {
         }
     }
 
+    /// DISK-4
     fn keep_some(&mut self, extent: &Extent, rng: &mut Rng) {
         match rng.below(4) {
             0 => {}
@@ -348,7 +351,7 @@ pub struct SimDisk {
 impl SimDisk {
     fn pause(&self, range: &Range<u64>) -> varve_reactor::Sleep {
         let width = range.end.saturating_sub(range.start).max(1);
-        self.reactor.sleep(range.start + self.reactor.random_u64() % width)
+        self.reactor.sleep(range.start + self.reactor.random_u64() % width) // MEDIA-SIM-1
     }
 
     fn run<T: 'static>(
@@ -365,7 +368,7 @@ impl SimDisk {
             }
             finish(&medium)
         };
-        Box::pin(self.reactor.spawn_join(task)) // D3: it goes on when the future is dropped.
+        Box::pin(self.reactor.spawn_join(task)) // DISK-3: it goes on when the future is dropped.
     }
 }
 

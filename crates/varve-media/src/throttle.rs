@@ -82,7 +82,7 @@ impl ThrottleDisk {
             pause.await;
             start(disk).await
         };
-        Box::pin(reactor.spawn_join(task)) // D3
+        Box::pin(reactor.spawn_join(task)) // DISK-3
     }
 }
 

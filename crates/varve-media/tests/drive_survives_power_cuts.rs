@@ -1,5 +1,6 @@
-//! Goal: M1 and M2 hold whatever a power cut leaves behind. Method: random operations over the simulated disk, cut off at
-//! a random step, reopened, and compared with what had been acknowledged; several cuts in a row on one medium.
+//! Goal: MEDIA-1 and MEDIA-2 hold whatever a power cut leaves behind. Method: random operations over the simulated
+//! disk, cut off at a random step, reopened, and compared with what had been acknowledged; several cuts in a row on one
+//! medium.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::cell::RefCell;
@@ -98,16 +99,16 @@ async fn check(media: &Media, model: &Rc<RefCell<Model>>) {
     for (number, bytes) in slots {
         let len = u32::try_from(bytes.len()).unwrap();
         let got = media.segments.get(id(number), 0, len).await.unwrap();
-        assert_eq!(*got, bytes[..], "slot {number} lost an acknowledged put"); // M1
+        assert_eq!(*got, bytes[..], "slot {number} lost an acknowledged put"); // MEDIA-1
     }
     for (position, bytes) in lane {
         let got = media.journal.read(position, 4096).await.unwrap();
-        assert_eq!(*got, bytes[..], "position {position} lost an acknowledged append"); // M1
+        assert_eq!(*got, bytes[..], "position {position} lost an acknowledged append"); // MEDIA-1
     }
     let (version, bytes) = media.roots.read(ROOT).await.unwrap();
     let mut model = model.borrow_mut();
     if (version.0, &bytes) != (model.root.0, &model.root.1) {
-        assert_eq!(Some(&bytes), model.root_attempt.as_ref(), "the root is neither old nor new"); // M2
+        assert_eq!(Some(&bytes), model.root_attempt.as_ref(), "the root is neither old nor new"); // MEDIA-2
         assert_eq!(version.0, model.root.0 + 1);
         model.root = (version.0, bytes);
     }
