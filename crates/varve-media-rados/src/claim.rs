@@ -4,12 +4,14 @@
 //! every part, before it reads anything; every append and every replacement of the root demands the epoch of its claim. Who claims shard 0 has the pool's root
 //! as well.
 //!
-//! C1. After a claim returned, nothing that an earlier claim still has under way lands on the lane or the root.
-//! C2. Epochs of an object only grow, whatever claims do at once.
-//! C3. A claim that met a higher epoch, or was shut out by the cluster, is lost for good.
-//! C4. A process answers only while its claim was confirmed less than [`LEASE_NS`] ago, and a claim that takes over from one that was not
-//!     released returns only when that has passed since it raised the epoch: what the former owner answered is there to be read, and
-//!     what it has not answered by then it never answers. The age counts from before the question, by a clock that goes on while the machine sleeps.
+//! RADOS-CLAIM-1. After a claim returned, nothing that an earlier claim still has under way lands on the lane or the
+//!     root.
+//! RADOS-CLAIM-2. Epochs of an object only grow, whatever claims do at once.
+//! RADOS-CLAIM-3. A claim that met a higher epoch, or was shut out by the cluster, is lost for good.
+//! RADOS-CLAIM-4. A process answers only while its claim was confirmed less than [`LEASE_NS`] ago, and a claim that
+//!     takes over from one that was not released returns only when that has passed since it raised the epoch: what the
+//!     former owner answered is there to be read, and what it has not answered by then it never answers. The age counts
+//!     from before the question, by a clock that goes on while the machine sleeps.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -38,7 +40,7 @@ const LOCAL_CLAIM: &str = "varve.local";
 /// How long a claim stays confirmed, in ns.
 pub const LEASE_NS: u64 = 3_000_000_000;
 
-/// What a takeover waits (C4): clocks may differ by a tenth in their speed.
+/// What a takeover waits (RADOS-CLAIM-4): clocks may differ by a tenth in their speed.
 const TAKEOVER_WAIT_NS: u64 = LEASE_NS + LEASE_NS / 10;
 
 /// Pause between two looks at whether a claim is still confirmed, in ns.
@@ -60,7 +62,7 @@ pub struct Claim {
     epoch: u64,
     is_lost: Cell<bool>,
     became_lost: Notify,
-    /// Until when it is confirmed (C4), by [`Reactor::boot_time`].
+    /// Until when it is confirmed (RADOS-CLAIM-4), by [`Reactor::boot_time`].
     confirmed_until_ns: Cell<u64>,
 }
 
@@ -96,7 +98,7 @@ impl Claim {
         }
     }
 
-    /// Takes a shard over from whoever has it (C1, C4).
+    /// Takes a shard over from whoever has it (RADOS-CLAIM-1, RADOS-CLAIM-4).
     pub(crate) async fn take(
         reactor: &Reactor,
         objects: &Rc<dyn Objects>,
@@ -117,7 +119,7 @@ impl Claim {
         stream::iter(parts).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await?;
         if was_held {
             tracing::info!(shard = shard.0, epoch, "taking over a shard that nobody gave back");
-            reactor.sleep(TAKEOVER_WAIT_NS).await; // C4
+            reactor.sleep(TAKEOVER_WAIT_NS).await; // RADOS-CLAIM-4
         }
         let claim = Rc::new(Self::new(reactor, objects, root, shard, epoch));
         reactor.spawn(Self::watch(Rc::downgrade(&claim)));
@@ -168,7 +170,8 @@ impl Claim {
         self.confirmed_until_ns.set(self.confirmed_until_ns.get().max(until));
     }
 
-    /// What an operation was refused with; who is shut out, or finds another epoch where it demands its own, has lost the claim (C3).
+    /// What an operation was refused with; who is shut out, or finds another epoch where it demands its own, has lost
+    /// the claim (RADOS-CLAIM-3).
     pub(crate) fn failure(
         &self,
         operation: &'static str,
@@ -301,7 +304,7 @@ async fn raise_root(
     Err(in_use(objects, root))
 }
 
-/// Raises the epoch of an object to that of a claim (C2).
+/// Raises the epoch of an object to that of a claim (RADOS-CLAIM-2).
 async fn raise(objects: &dyn Objects, object: &str, epoch: u64) -> Result<()> {
     for _ in 0..ATTEMPTS_MAX {
         let found = number(objects, object, EPOCH).await?;

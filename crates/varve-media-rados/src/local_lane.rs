@@ -3,9 +3,11 @@
 //! The shard's root in RADOS names the claim that has the shard or had it last. The drive names two: the last one that it knew of when a claim
 //! was begun with it, and that claim.
 //!
-//! L1. A claim is on the drive before it is in RADOS: whatever was cut off, the drive names the claim that RADOS names. A drive that the last
-//!     claim was not made with does not, such as an older copy or a new one: its lane lacks what was acknowledged since, and it is refused.
-//! L2. Of claims that copies of one drive make at once, one gets into RADOS; the other copies are refused from then on.
+//! LOCAL-LANE-1. A claim is on the drive before it is in RADOS: whatever was cut off, the drive names the claim that
+//!     RADOS names. A drive that the last claim was not made with does not, such as an older copy or a new one: its
+//!     lane lacks what was acknowledged since, and it is refused.
+//! LOCAL-LANE-2. Of claims that copies of one drive make at once, one gets into RADOS; the other copies are refused
+//!     from then on.
 
 use std::rc::Rc;
 
@@ -26,7 +28,8 @@ pub struct LocalLane {
 }
 
 impl LocalLane {
-    /// Writes to the drive that its claim follows `last`, which RADOS names; 0 is no claim ever. Durable on return (L1).
+    /// Writes to the drive that its claim follows `last`, which RADOS names; 0 is no claim ever. Durable on return
+    /// (LOCAL-LANE-1, LOCAL-LANE-2).
     pub(crate) async fn announce(&self, shard: ShardId, last: u128) -> Result<()> {
         let key = RootKey::Shard(shard);
         let (version, bytes) = self.roots.read(key).await?;

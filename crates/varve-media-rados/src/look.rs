@@ -1,9 +1,9 @@
 //! A pool as somebody finds it who only looks: no claim, no change.
 //!
-//! K1. What is read belongs together only while nobody serves the pool. Who looks asks for the holdings before and after: a claim that came
-//!     between raised an epoch.
-//! K2. Media to look with are lost from the start, so they start no change of segments (S3 there), and changes of lanes and roots demand an epoch that
-//!     no object has. Who needs to write puts an overlay above.
+//! LOOK-1. What is read belongs together only while nobody serves the pool. Who looks asks for the holdings before and
+//!     after: a claim that came between raised an epoch.
+//! LOOK-2. Media to look with are lost from the start, so they start no change of segments (RADOS-SEGMENTS-3),
+//!     and changes of lanes and roots demand an epoch that no object has. Who needs to write puts an overlay above.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -50,7 +50,7 @@ pub struct Listing {
 pub type EntryAsIs = varve_register::Result<Option<Entry>>;
 
 impl RadosPool {
-    /// Who has the shards, in their order.
+    /// Who has the shards, in their order (LOOK-1).
     ///
     /// # Errors
     /// What RADOS refuses; `Corrupt` for a root without these attributes.
@@ -65,7 +65,7 @@ impl RadosPool {
         stream::iter(holdings).buffered(PARTS_AT_ONCE).try_collect().await
     }
 
-    /// What a thread reads a shard with that claims nothing (K2); `journal` is its lane where that is not in RADOS.
+    /// What a thread reads a shard with that claims nothing (LOOK-2); `journal` is its lane where that is not in RADOS.
     ///
     /// # Errors
     /// As [`Self::claim`] has them for lanes.

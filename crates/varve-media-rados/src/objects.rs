@@ -1,8 +1,10 @@
 //! Operations on objects of one RADOS pool: what media are made of. Fulfilled by librados and in memory.
 //!
-//! O1. An operation starts when it is called, not when its future is polled, and dropping the future does not stop it.
-//! O2. A change that returned `Ok` is durable in all copies that the pool keeps. It is atomic: all of it happened, or nothing.
-//! O3. Operations on one object by one client take effect in the order in which they were called.
+//! OBJECTS-1. An operation starts when it is called, not when its future is polled, and dropping the future does not
+//!     stop it.
+//! OBJECTS-2. A change that returned `Ok` is durable in all copies that the pool keeps. It is atomic: all of it
+//!     happened, or nothing.
+//! OBJECTS-3. Operations on one object by one client take effect in the order in which they were called.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -52,7 +54,8 @@ pub enum Write {
     Remove,
 }
 
-/// What happens to an object, as a whole (O2): expectations and bounds first, then creation, bytes and attributes.
+/// What happens to an object, as a whole (OBJECTS-2): expectations and bounds first, then creation, bytes and
+/// attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     /// Attributes that must have these values, else nothing happens: `UNEXPECTED`, or `NOT_FOUND` where there is no object.
@@ -75,7 +78,7 @@ pub trait Objects {
     /// Bytes that writes should be a multiple of: a stripe of an erasure-coded pool; 1 if there is no such thing.
     fn alignment(&self) -> u64;
 
-    /// Changes an object.
+    /// Changes an object (OBJECTS-1, OBJECTS-3).
     fn change(&self, object: &str, change: Change) -> RadosFuture<()>;
 
     /// Reads `len` bytes at `offset`; fewer at the end of the object.

@@ -1,13 +1,14 @@
 //! Segments: an object each, written whole, named by shard and slot.
 //!
-//! S1. A segment carries the epoch of the claim that put it. It is made where there is none, and else replaced or deleted only by a claim that
-//!     is no older: what a process that lost its shard has under way never touches what a later claim put. It may still make an object
-//!     where there is none, in a slot that no later claim has used: that one is replaced by whoever uses the slot, and believed by nobody,
-//!     as chains name their predecessor's checksum, and the slots behind the chains that a later claim goes on with are its own from
-//!     its opening on: it puts an empty header there.
-//! S2. A put is answered when the claim was found by a question asked after the put had landed: whoever claims the shard later sees it,
-//!     whatever the clocks of both machines did meanwhile.
-//! S3. A process that knows that its claim is lost starts nothing.
+//! RADOS-SEGMENTS-1. A segment carries the epoch of the claim that put it. It is made where there is none, and else
+//!     replaced or deleted only by a claim that is no older: what a process that lost its shard has under way never
+//!     touches what a later claim put. It may still make an object where there is none, in a slot that no later claim
+//!     has used: that one is replaced by whoever uses the slot, and believed by nobody, as chains name their
+//!     predecessor's checksum, and the slots behind the chains that a later claim goes on with are its own from its
+//!     opening on: it puts an empty header there.
+//! RADOS-SEGMENTS-2. A put is answered when the claim was found by a question asked after the put had landed: whoever
+//!     claims the shard later sees it, whatever the clocks of both machines did meanwhile.
+//! RADOS-SEGMENTS-3. A process that knows that its claim is lost starts nothing.
 
 use std::rc::Rc;
 
@@ -54,17 +55,17 @@ impl Segments {
             let change = put(&self.claim, bytes.clone());
             let again = match landed {
                 Err(Refusal::EXISTS) => {
-                    Change { at_most: Some(self.claim.expectation()), ..change } // S1
+                    Change { at_most: Some(self.claim.expectation()), ..change } // RADOS-SEGMENTS-1
                 }
                 // A deletion of an earlier claim came between.
                 Err(Refusal::NOT_FOUND) => Change { creates: true, ..change },
                 _ => break,
             };
-            self.claim.check()?; // S3
+            self.claim.check()?; // RADOS-SEGMENTS-3
             landed = self.objects.change(&object, again).await;
         }
         landed.map_err(|refusal| self.error("write", &object, len, refusal))?;
-        self.claim.confirm().await // S2
+        self.claim.confirm().await // RADOS-SEGMENTS-2
     }
 }
 
@@ -84,7 +85,7 @@ impl SegmentStore for Segments {
     }
 
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
-        let may = self.claim.check().and_then(|()| self.check(id.number, 0, bytes.len() as u64)); // S3
+        let may = self.claim.check().and_then(|()| self.check(id.number, 0, bytes.len() as u64)); // RADOS-SEGMENTS-3
         if let Err(error) = may {
             return Box::pin(std::future::ready(Err(error)));
         }
