@@ -1,14 +1,16 @@
 //! Follows a chain of segments from a root: what was written since the checkpoint.
 //!
-//! Q1. The chain ends at the first slot that does not hold the next link: same pool, shard and kind, next number, and the
-//!     predecessor's checksum.
-//! Q2. Segments at or below the witness are known to be whole and are read by their summaries; later ones are verified unit by unit,
-//!     and the chain ends before the first that is not whole.
-//! Q3. What is verified is durable: a later power cut takes nothing from a segment that was found whole.
-//! Q4. The slot behind a chain is erased before anything is written behind what was found. A torn segment there would be found whole later
-//!     with equal contents behind its header, as when reclaim moves the same chunks once more, and promise a next slot that is long in use.
-//!     Where other processes may have puts under way, one that comes late would be the next link by every sign.
-//! Q5. What its checksums call whole and this version cannot read was written by another version: an error, and never torn.
+//! CHAIN-READER-1. The chain ends at the first slot that does not hold the next link: same pool, shard and kind, next
+//!     number, and the predecessor's checksum.
+//! CHAIN-READER-2. Segments at or below the witness are known to be whole and are read by their summaries; later ones
+//!     are verified unit by unit, and the chain ends before the first that is not whole.
+//! CHAIN-READER-3. What is verified is durable: a later power cut takes nothing from a segment that was found whole.
+//! CHAIN-READER-4. The slot behind a chain is erased before anything is written behind what was found. A torn segment
+//!     there would be found whole later with equal contents behind its header, as when reclaim moves the same chunks
+//!     once more, and promise a next slot that is long in use. Where other processes may have puts under way, one that
+//!     comes late would be the next link by every sign.
+//! CHAIN-READER-5. What its checksums call whole and this version cannot read was written by another version: an error,
+//!     and never torn.
 
 use std::rc::Rc;
 
@@ -43,7 +45,7 @@ pub struct Chain {
     pub links: Vec<Link>,
 }
 
-/// Segments of `kind` after `head`, in order, as far as the chain holds (Q1, Q2).
+/// Segments of `kind` after `head`, in order, as far as the chain holds (CHAIN-READER-1, CHAIN-READER-2).
 ///
 /// # Errors
 /// When media fail, and when a segment below `witness` (what a lane said) or below a later header's witness is damaged.
@@ -61,19 +63,19 @@ pub async fn read_chain(
         return Err(Error::ChainBroken { kind: kind_name(kind), seq: reached + 1, witness });
     }
     if reached > witness && !planted(Bug::UnsettledBelieved) {
-        segments.settle().await?; // Q3
+        segments.settle().await?; // CHAIN-READER-3
     }
     let mut chain = Chain::default();
     for (header, head) in headers {
         let trusted = header.chain_seq <= witness;
         let entries = match read_summary(segments, &header).await {
             Ok(entries) => entries,
-            Err(Error::BadChecksum { .. }) if !trusted => break, // Q2
-            Err(error) => return Err(error),                     // Q5
+            Err(Error::BadChecksum { .. }) if !trusted => break, // CHAIN-READER-2
+            Err(error) => return Err(error),                     // CHAIN-READER-5
         };
         let unverified = !trusted && !planted(Bug::SegmentUnverified);
         if unverified && !units_are_whole(segments, &header, &entries).await? {
-            break; // Q2
+            break; // CHAIN-READER-2
         }
         chain.links.push(Link { header, head, entries });
     }
@@ -109,7 +111,7 @@ async fn read_headers(
             && header.chain_seq == head.seq + 1
             && header.previous_checksum == head.checksum;
         if !follows || header.used_bytes > segments.geometry().segment_bytes {
-            break; // Q1
+            break; // CHAIN-READER-1
         }
         head = ChainHead { seq: header.chain_seq, checksum, next_slot: header.next_slot };
         headers.push((header, head));
@@ -305,10 +307,13 @@ mod tests {
         };
 
         bytes[start] = 200; // The kind of its entry.
-        assert!(read(&bytes).expect("the chain ends").links.is_empty(), "Q2");
+        assert!(read(&bytes).expect("the chain ends").links.is_empty(), "CHAIN-READER-2");
         header.summary_checksum = checksum64(&bytes[start..start + len]);
         header.encode(&mut bytes);
-        assert!(matches!(read(&bytes), Err(Error::UnknownKind { kind: 200, .. })), "Q5");
+        assert!(
+            matches!(read(&bytes), Err(Error::UnknownKind { kind: 200, .. })),
+            "CHAIN-READER-5"
+        );
     }
 
     #[test]
@@ -326,7 +331,7 @@ mod tests {
         erase(&segments, first.id.number)
             .now_or_never()
             .expect("memory never waits")
-            .expect("erased"); // Q4
+            .expect("erased"); // CHAIN-READER-4
 
         // And of the next one, only what is behind the header.
         slots.0.borrow_mut()[0][behind..again.bytes.len()].copy_from_slice(&again.bytes[behind..]);

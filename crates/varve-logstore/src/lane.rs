@@ -7,13 +7,14 @@
 //!  forming --submit--> submitted --complete--> durable --drain--> attached to a data segment --release--> gone
 //! ```
 //!
-//! L1. Frames become durable in order: a frame is durable once it and all earlier frames are on media.
-//! L2. Records stand in frames in the order of their write sequence numbers.
-//! L3. Frames are released in order, and only when a durable data segment covers all their records; until then no
+//! LANE-1. Frames become durable in order: a frame is durable once it and all earlier frames are on media.
+//! LANE-2. Records stand in frames in the order of their write sequence numbers.
+//! LANE-3. Frames are released in order, and only when a durable data segment covers all their records; until then no
 //!     other frame is written over them.
-//! L4. After a failed append nothing more is written: every unfinished frame fails.
-//! L5. A mount begins with [`FRAMES_KEPT`] frames without records, and as many frames before the first one that is not released are
-//!     never overwritten. So frames stand before every replay point, and a lane in which there are none was lost (P4 of `lane_reader.rs`).
+//! LANE-4. After a failed append nothing more is written: every unfinished frame fails.
+//! LANE-5. A mount begins with [`FRAMES_KEPT`] frames without records, and as many frames before the first one that is
+//!     not released are never overwritten. So frames stand before every replay point, and a lane in which there are
+//!     none was lost (LANE-READER-4).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -51,7 +52,7 @@ pub const FRAMES_KEPT: usize = 2;
 
 const _: () = assert!(
     LANE_BYTES_MIN >= (FRAMES_KEPT as u64 + 3) * frame_bytes_max(LANE_BYTES_MIN),
-    "the frames that are kept (L5), the rest of a lap and two more frames fit"
+    "the frames that are kept (LANE-5), the rest of a lap and two more frames fit"
 );
 
 /// Bytes of a lane at least: smaller ones hold too few frames to overlap writing and draining.
@@ -122,7 +123,7 @@ impl Frame {
         })
     }
 
-    /// Whether the frame, and with it every earlier one, survives power loss (L1).
+    /// Whether the frame, and with it every earlier one, survives power loss (LANE-1).
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.state.get() == FrameState::Durable
@@ -142,7 +143,7 @@ impl Frame {
         }
     }
 
-    /// The frame's records, in order (L2).
+    /// The frame's records, in order (LANE-2).
     #[must_use]
     pub fn records(&self) -> std::cell::Ref<'_, Vec<Rc<Record>>> {
         self.records.borrow()
@@ -216,7 +217,7 @@ struct State {
     head: LanePoint,
     /// Where the first frame begins that is not released.
     tail: LanePoint,
-    /// Where the frames before it begin, which are not overwritten either, the oldest first (L5).
+    /// Where the frames before it begin, which are not overwritten either, the oldest first (LANE-5).
     kept: [u64; FRAMES_KEPT],
     failure: Option<Error>,
     spare: Vec<AlignedBuf>,
@@ -241,8 +242,8 @@ pub struct LaneStats {
 }
 
 impl Lane {
-    /// Writes a frame without records to `head`, as a mount begins with (L5). Durable on return; the next frame goes to the point that is
-    /// returned. The caller knows that nothing needs the [`FRAME_ALIGN`] bytes at `head`.
+    /// Writes a frame without records to `head`, as a mount begins with (LANE-5). Durable on return; the next frame
+    /// goes to the point that is returned. The caller knows that nothing needs the [`FRAME_ALIGN`] bytes at `head`.
     ///
     /// # Errors
     /// When the media fail, or the owner is fenced.
@@ -348,13 +349,13 @@ impl Lane {
         let mut in_frame = frame.records.borrow_mut();
         for record in records {
             if let Some(last) = in_frame.last() {
-                assert!(last.header.wseq < record.header.wseq, "records are appended in order"); // L2
+                assert!(last.header.wseq < record.header.wseq, "records are appended in order"); // LANE-2
             }
             in_frame.push(Rc::clone(record));
         }
         drop(in_frame);
         if state.failure.is_some() {
-            frame.set(FrameState::Failed); // L4
+            frame.set(FrameState::Failed); // LANE-4
         }
         drop(state);
         self.work.notify_one();
@@ -403,7 +404,7 @@ impl Lane {
         let start = LanePoint { position: self.place(state.head.position, bytes), ..state.head };
         let end_position = start.position + bytes as u64;
         if end_position > state.kept[0] + self.journal.capacity() {
-            return None; // L3, L5: release() calls again
+            return None; // LANE-3, LANE-5: release() calls again
         }
         if let Err(error) = self.fence.check() {
             drop(state);
@@ -488,7 +489,7 @@ impl Lane {
             return;
         }
         while state.in_flight.front().is_some_and(|first| first.written.get()) {
-            // L1: only a written prefix becomes durable.
+            // LANE-1: only a written prefix becomes durable.
             if let Some(first) = state.in_flight.pop_front() {
                 first.set(FrameState::Durable);
                 state.durable.push_back(first);
@@ -499,7 +500,7 @@ impl Lane {
         self.work.notify_one();
     }
 
-    /// Fails every unfinished frame and refuses all later ones (L4).
+    /// Fails every unfinished frame and refuses all later ones (LANE-4).
     pub fn fail(&self, error: Error) {
         let mut state = self.state.borrow_mut();
         if state.failure.is_none() {
@@ -564,7 +565,7 @@ impl Lane {
             && state.forming.records.borrow().is_empty()
     }
 
-    /// Lets the bytes of `frame` be overwritten (L3).
+    /// Lets the bytes of `frame` be overwritten (LANE-3).
     ///
     /// # Panics
     /// When the frame is not durable or was released before.
@@ -572,7 +573,7 @@ impl Lane {
         assert!(frame.is_durable(), "only durable frames are released");
         let mut state = self.state.borrow_mut();
         let end = frame.end.get();
-        assert!(end.position > state.tail.position, "frames are released in order"); // L3
+        assert!(end.position > state.tail.position, "frames are released in order"); // LANE-3
         state.tail = end;
         state.kept.rotate_left(1);
         state.kept[FRAMES_KEPT - 1] = frame.start.get().position;
@@ -580,7 +581,8 @@ impl Lane {
         self.work.notify_one();
     }
 
-    /// Whether frames should be released: half of the lane is taken, or a next frame might not fit beside what is kept (L5).
+    /// Whether frames should be released: half of the lane is taken, or a next frame might not fit beside what is kept
+    /// (LANE-5).
     #[must_use]
     pub fn is_half_taken(&self) -> bool {
         let (state, capacity) = (self.state.borrow(), self.journal.capacity());

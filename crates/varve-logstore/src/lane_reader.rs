@@ -1,15 +1,16 @@
 //! Reads a lane back: which frames are there, and the records that follow a point.
 //!
-//! P1. Replay stops at the first frame that is not the verified successor of the one before: nothing behind it was acknowledged,
-//!     as acknowledgements are in frame order.
-//! P2. At most [`FRAMES_IN_FLIGHT_MAX`] frames can have been under way at a crash, so a frame that far behind the stop proves that
-//!     the stop was acknowledged and is damaged. That is an error, never a shorter log.
-//! P3. What replay finds is durable before anything follows from it: a frame of a process that was killed may lie in the drive's cache only. Were it
-//!     lost by a power cut while it is drained, segments would hold the first part of a transaction, and nothing the rest.
-//! P4. One of the frames right before a replay point is there, or a newer one (L5 of `lane.rs`). Where none is, the lane was lost or is an
-//!     older copy.
-//! P5. From the second lap on a lane has no room that was never written: behind the stop and what was in flight stand frames of the lap
-//!     before. Where none is found, what followed the stop was lost.
+//! LANE-READER-1. Replay stops at the first frame that is not the verified successor of the one before: nothing behind
+//!     it was acknowledged, as acknowledgements are in frame order.
+//! LANE-READER-2. At most [`FRAMES_IN_FLIGHT_MAX`] frames can have been under way at a crash, so a frame that far
+//!     behind the stop proves that the stop was acknowledged and is damaged. That is an error, never a shorter log.
+//! LANE-READER-3. What replay finds is durable before anything follows from it: a frame of a process that was killed
+//!     may lie in the drive's cache only. Were it lost by a power cut while it is drained, segments would hold the
+//!     first part of a transaction, and nothing the rest.
+//! LANE-READER-4. One of the frames right before a replay point is there, or a newer one (LANE-5). Where none is, the
+//!     lane was lost or is an older copy.
+//! LANE-READER-5. From the second lap on a lane has no room that was never written: behind the stop and what was in
+//!     flight stand frames of the lap before. Where none is found, what followed the stop was lost.
 
 use std::rc::Rc;
 
@@ -61,7 +62,8 @@ impl LaneReader {
         Self { journal, owner, window: None, window_start: 0 }
     }
 
-    /// Looks at the whole ring once, and makes durable what is there (P3). Costs one sequential read of the lane, and a flush.
+    /// Looks at the whole ring once, and makes durable what is there (LANE-READER-3). Costs one sequential read of the
+    /// lane, and a flush.
     ///
     /// # Errors
     /// When the media fail.
@@ -106,7 +108,8 @@ impl LaneReader {
         Ok(Frame::decode(&bytes).ok().map(|frame| frame.header))
     }
 
-    /// Compares the replay point with what the lane holds (P4): a shard must not be opened at a point that its lane never came to.
+    /// Compares the replay point with what the lane holds (LANE-READER-4): a shard must not be opened at a point that
+    /// its lane never came to.
     ///
     /// # Errors
     /// [`Error::LaneLost`] when neither one of the frames before it nor a newer one is there.
@@ -122,7 +125,7 @@ impl LaneReader {
         Err(Error::LaneLost { frame_seq, newest: census.frame_seq_max })
     }
 
-    /// Looks behind the place where replay stopped (P5). Short lanes are not judged: a few frames fill them.
+    /// Looks behind the place where replay stopped (LANE-READER-5). Short lanes are not judged: a few frames fill them.
     ///
     /// # Errors
     /// [`Error::LaneEndLost`] when nothing was ever written there, or only long before. When the media fail.
@@ -151,7 +154,7 @@ impl LaneReader {
         Err(Error::LaneEndLost { frame_seq: stop.frame_seq, position: stop.position })
     }
 
-    /// The frame at `point`, or at the next lap's start when the rest of this lap was too short for it (P1).
+    /// The frame at `point`, or at the next lap's start when the rest of this lap was too short for it (LANE-READER-1).
     ///
     /// # Errors
     /// When the media fail.
@@ -215,7 +218,7 @@ impl LaneReader {
     }
 }
 
-/// Whether a replay that stopped before frame `stopped_at` lost acknowledged frames (P2).
+/// Whether a replay that stopped before frame `stopped_at` lost acknowledged frames (LANE-READER-2).
 ///
 /// # Errors
 /// [`Error::LaneDamaged`] when it did.

@@ -4,15 +4,16 @@
 //!  slot: | strip header 4 KiB | block | block | … | unit | unit | … | summary |   header names: predecessor's checksum, successor's slot
 //! ```
 //!
-//! W1. A header names the slot its successor takes, so recovery follows the chain without a search; a sealed segment is
-//!     therefore only made once that slot is reserved.
-//! W2. A header carries the checksum of its predecessor's header and the mount, so a successor written before a crash by
-//!     another incarnation of the predecessor is never believed.
-//! W3. The header of a data segment tells where the lane continues once the segment is applied: every record before that
-//!     point lies in this segment or an earlier one.
-//! W4. Raw blocks stand before all other units, so that nothing is lost to their alignment. Where the others begin is known when the
-//!     segment is sealed: offsets before that are theirs among themselves.
-//! W5. A segment has a bounded number of entries, however small their units are: applying one changes a bounded number of pages.
+//! SEGMENT-WRITER-1. A header names the slot its successor takes, so recovery follows the chain without a search; a
+//!     sealed segment is therefore only made once that slot is reserved.
+//! SEGMENT-WRITER-2. A header carries the checksum of its predecessor's header and the mount, so a successor written
+//!     before a crash by another incarnation of the predecessor is never believed.
+//! SEGMENT-WRITER-3. The header of a data segment tells where the lane continues once the segment is applied: every
+//!     record before that point lies in this segment or an earlier one.
+//! SEGMENT-WRITER-4. Raw blocks stand before all other units, so that nothing is lost to their alignment. Where the
+//!     others begin is known when the segment is sealed: offsets before that are theirs among themselves.
+//! SEGMENT-WRITER-5. A segment has a bounded number of entries, however small their units are: applying one changes a
+//!     bounded number of pages.
 
 use varve_media::SegmentId;
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
@@ -27,8 +28,8 @@ use crate::space::unit_space;
 /// Alignment of units that are read without their neighbours' bytes: raw blocks.
 pub const BLOCK_ALIGN: u32 = 4096;
 
-/// Space that an entry is counted for at least, in bytes: the smallest unit and the entry itself. So many of them fill a segment (W5), be
-/// they with units or without.
+/// Space that an entry is counted for at least, in bytes: the smallest unit and the entry itself. So many of them fill
+/// a segment (SEGMENT-WRITER-5), be they with units or without.
 pub const UNIT_SPACE_MIN: u32 = UNIT_ALIGN + ENTRY_BYTES;
 
 /// Alignment of other units: the unit of addresses.
@@ -65,9 +66,9 @@ pub struct Sealed {
 pub struct SealSpec {
     /// Generation of the segment, never used before by this shard.
     pub generation: Generation,
-    /// Slot reserved for the successor (W1).
+    /// Slot reserved for the successor (SEGMENT-WRITER-1).
     pub next_slot: SegmentNumber,
-    /// Where the lane continues (W3).
+    /// Where the lane continues (SEGMENT-WRITER-3).
     pub lane: LanePoint,
     /// Mount whose frames stand at that point.
     pub lane_mount: u64,
@@ -84,7 +85,7 @@ pub struct SegmentWriter {
     /// Header, and the units that keep their offsets.
     buf: AlignedBuf,
     used: u32,
-    /// Units that move behind those of `buf` when the segment is sealed (W4).
+    /// Units that move behind those of `buf` when the segment is sealed (SEGMENT-WRITER-4).
     small: AlignedBuf,
     small_used: u32,
     /// The unit that was pushed last is one of them, and its entry is not there yet.
@@ -181,7 +182,7 @@ impl SegmentWriter {
         self.counted + entry_space(unit_bytes) <= self.segment_bytes - STRIP_HEADER_BYTES
     }
 
-    /// Entries of a segment at most (W5).
+    /// Entries of a segment at most (SEGMENT-WRITER-5).
     #[must_use]
     pub const fn entries_max(segment_bytes: u32) -> u32 {
         segment_bytes / UNIT_SPACE_MIN
@@ -193,13 +194,14 @@ impl SegmentWriter {
         segment_bytes - STRIP_HEADER_BYTES - 4096
     }
 
-    /// Whether a unit moves when the segment is sealed (W4). In metadata segments none does: pages are named by their place before.
+    /// Whether a unit moves when the segment is sealed (SEGMENT-WRITER-4). In metadata segments none does: pages are
+    /// named by their place before.
     fn moves(&self, align: u32) -> bool {
         align == UNIT_ALIGN && self.kind != SegmentKind::Metadata
     }
 
-    /// Copies a unit into the open segment; returns its offset in bytes, in the slot or among those that move (W4). Its entry is to be
-    /// pushed next.
+    /// Copies a unit into the open segment; returns its offset in bytes, in the slot or among those that move
+    /// (SEGMENT-WRITER-4). Its entry is to be pushed next.
     ///
     /// # Panics
     /// When it does not fit: ask [`Self::fits`] first.
@@ -257,7 +259,7 @@ impl SegmentWriter {
         buf
     }
 
-    /// Moves the units that may move behind the others (W4); returns where all of them end.
+    /// Moves the units that may move behind the others (SEGMENT-WRITER-4); returns where all of them end.
     fn place_small_units(&mut self) -> u32 {
         let start = self.used.next_multiple_of(UNIT_ALIGN);
         self.buf[self.used as usize..start as usize].fill(0);
@@ -282,7 +284,8 @@ impl SegmentWriter {
         }
     }
 
-    /// Writes the summary and the header of the open segment and starts the next one (W1, W2, W3).
+    /// Writes the summary and the header of the open segment and starts the next one (SEGMENT-WRITER-1,
+    /// SEGMENT-WRITER-2, SEGMENT-WRITER-3).
     ///
     /// # Panics
     /// When the open segment is empty.

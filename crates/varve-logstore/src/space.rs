@@ -7,15 +7,17 @@
 //!                                             +--------> held --checkpointed()--> free
 //! ```
 //!
-//! S1. Live bytes of a segment are what the units take that the chunk table and the roots place in it: stored bytes, rounded up to
-//!     address units each, and their entries in the summary.
-//! S2. A segment with metadata pages in it is reused only after a checkpoint that no longer needs them.
-//! S3. A segment is never reused while a reader has it pinned.
-//! S4. Segments written since the last durable checkpoint are never victims of reclaim: recovery still reads their
+//! SPACE-1. Live bytes of a segment are what the units take that the chunk table and the roots place in it: stored
+//!     bytes, rounded up to address units each, and their entries in the summary.
+//! SPACE-2. A segment with metadata pages in it is reused only after a checkpoint that no longer needs them.
+//! SPACE-3. A segment is never reused while a reader has it pinned.
+//! SPACE-4. Segments written since the last durable checkpoint are never victims of reclaim: recovery still reads their
 //!     summaries.
-//! S5. While recovery replays, a slot may stand for two contents: the checkpoint's, which die in replay, and newer ones.
-//! S6. A segment that lost what no log tells of yet is not reused before one does, or a checkpoint is durable.
-//! S7. While a zone is about to leave the shard, no writer gets a segment of it: those that are free, or become free, are withheld.
+//! SPACE-5. While recovery replays, a slot may stand for two contents: the checkpoint's, which die in replay, and newer
+//!     ones.
+//! SPACE-6. A segment that lost what no log tells of yet is not reused before one does, or a checkpoint is durable.
+//! SPACE-7. While a zone is about to leave the shard, no writer gets a segment of it: those that are free, or become
+//!     free, are withheld.
 
 mod copies;
 
@@ -52,17 +54,18 @@ pub struct Usage {
     pub generation: Generation,
     /// State.
     pub state: SegmentState,
-    /// Stored bytes of live units (S1).
+    /// Stored bytes of live units (SPACE-1).
     pub live_bytes: u32,
-    /// Holds pages or other metadata that the last checkpoint may name (S2).
+    /// Holds pages or other metadata that the last checkpoint may name (SPACE-2).
     pub has_pages: bool,
     /// Highest write in it when it was sealed: its age.
     pub sealed_at: WriteSeq,
-    /// Written since the last durable checkpoint (S4).
+    /// Written since the last durable checkpoint (SPACE-4).
     pub is_new: bool,
-    /// Something left it that no log tells until this fold is told; 0 is none, [`u64::MAX`] one that only a checkpoint tells (S6).
+    /// Something left it that no log tells until this fold is told; 0 is none, [`u64::MAX`] one that only a checkpoint
+    /// tells (SPACE-6).
     pub kept: u64,
-    /// Readers at work in it (S3).
+    /// Readers at work in it (SPACE-3).
     pub pins: u32,
 }
 
@@ -81,9 +84,9 @@ pub struct Space {
     freed: Vec<SegmentId>,
     /// Emptied ones that are not reusable yet: the shard's all the same.
     discarding: usize,
-    /// Contents that a checkpoint calls live in slots that were reused since; replay empties them (S5).
+    /// Contents that a checkpoint calls live in slots that were reused since; replay empties them (SPACE-5).
     ghosts: HashMap<SegmentId, u32>,
-    /// Segments that are about to leave the shard (S7).
+    /// Segments that are about to leave the shard (SPACE-7).
     leaving: Vec<Range<u32>>,
     /// The free ones of them.
     withheld: BTreeSet<SegmentNumber>,
@@ -157,12 +160,13 @@ impl Space {
         true
     }
 
-    /// Takes a free segment, whatever copy is in it (C3). False when it is not free.
+    /// Takes a free segment, whatever copy is in it (SPACE-COPIES-3). False when it is not free.
     fn take_free(&mut self, number: SegmentNumber) -> bool {
         self.free.remove(&number) || self.copies.remove_in(number)
     }
 
-    /// From now on no writer gets a segment of `first .. first + count`, until [`Self::stay`] or [`Self::part`] (S7).
+    /// From now on no writer gets a segment of `first .. first + count`, until [`Self::stay`] or [`Self::part`]
+    /// (SPACE-7).
     pub fn leave(&mut self, first: SegmentNumber, count: u32) {
         let range = first.0..first.0 + count;
         if !planted(Bug::LeavingReused) {
@@ -285,15 +289,15 @@ impl Space {
         entries
     }
 
-    /// Takes the lowest free segment for a writer, or gives a copy up for it (C1).
+    /// Takes the lowest free segment for a writer, or gives a copy up for it (SPACE-COPIES-1).
     pub fn reserve(&mut self) -> Option<SegmentNumber> {
         let number = self.free.pop_first().or_else(|| self.copies.give_up())?;
         self.mark_reserved(number);
         Some(number)
     }
 
-    /// Takes a segment that a chain already promised to a writer; what a checkpoint knew of it becomes a ghost (S5).
-    /// False when the slot is not this shard's, or promised twice.
+    /// Takes a segment that a chain already promised to a writer; what a checkpoint knew of it becomes a ghost
+    /// (SPACE-5). False when the slot is not this shard's, or promised twice.
     #[must_use]
     pub fn reserve_exact(&mut self, number: SegmentNumber) -> bool {
         let was_free = self.take_free(number);
@@ -321,7 +325,7 @@ impl Space {
     }
 
     fn mark_reserved(&mut self, number: SegmentNumber) {
-        self.drop_copy(number); // C3
+        self.drop_copy(number); // SPACE-COPIES-3
         let usage = Usage {
             generation: Generation::ZERO,
             state: SegmentState::Reserved,
@@ -358,7 +362,7 @@ impl Space {
         let usage = self.get_mut(id.number);
         assert_eq!(usage.generation, id.generation, "segment {} was reused", id.number);
         usage.state = SegmentState::Sealed;
-        // An empty new segment stays until the next checkpoint: recovery follows the chain through it (S4).
+        // An empty new segment stays until the next checkpoint: recovery follows the chain through it (SPACE-4).
     }
 
     /// Counts a unit of `bytes` as live in a segment.
@@ -379,7 +383,7 @@ impl Space {
         );
     }
 
-    /// Remembers that a segment holds metadata pages (S2).
+    /// Remembers that a segment holds metadata pages (SPACE-2).
     pub fn note_pages(&mut self, number: SegmentNumber) {
         self.get_mut(number).has_pages = true;
     }
@@ -394,7 +398,7 @@ impl Space {
         self.live_bytes -= u64::from(bytes);
         if let Some(live) = self.ghosts.get_mut(&id) {
             assert!(*live >= bytes, "segment {number} loses more than it holds");
-            *live -= bytes; // S5
+            *live -= bytes; // SPACE-5
             return;
         }
         let usage = self.get_mut(number);
@@ -404,7 +408,8 @@ impl Space {
         self.settle(number);
     }
 
-    /// Keeps a segment, emptied or not, from being reused before the fold is told, by [`Self::confirm_folds`] or a checkpoint (S6).
+    /// Keeps a segment, emptied or not, from being reused before the fold is told, by [`Self::confirm_folds`] or a
+    /// checkpoint (SPACE-6).
     pub fn keep(&mut self, number: SegmentNumber, fold: u64) {
         let usage = self.get_mut(number);
         usage.kept = usage.kept.max(fold);
@@ -435,11 +440,11 @@ impl Space {
         let kept = usage.kept > 0 && !planted(Bug::FoldReusedEarly);
         if needed || kept || usage.is_new && !planted(Bug::NewReusedEarly) {
             if usage.state == SegmentState::Sealed {
-                usage.state = SegmentState::Held; // S2, S4, S6
+                usage.state = SegmentState::Held; // SPACE-2, SPACE-4, SPACE-6
                 self.held_for_checkpoint.push(number);
             }
         } else if usage.pins > 0 {
-            usage.state = SegmentState::Held; // S3
+            usage.state = SegmentState::Held; // SPACE-3
         } else {
             self.free_now(number);
         }
@@ -448,15 +453,15 @@ impl Space {
     fn free_now(&mut self, number: SegmentNumber) {
         if let Some(usage) = self.used.remove(&number) {
             assert_eq!(usage.live_bytes, 0, "only empty segments are freed");
-            assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // S3
+            assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // SPACE-3
             self.untold.remove(&number);
-            self.drop_copy(number); // C3
+            self.drop_copy(number); // SPACE-COPIES-3
             self.freed.push(SegmentId { number, generation: usage.generation });
             self.discarding += 1;
         }
     }
 
-    /// Keeps a segment from being reused while somebody reads it (S3). False when those contents are not there.
+    /// Keeps a segment from being reused while somebody reads it (SPACE-3). False when those contents are not there.
     #[must_use]
     pub fn pin(&mut self, id: SegmentId) -> bool {
         match self.used.get_mut(&id.number) {
@@ -489,7 +494,7 @@ impl Space {
     pub fn victim(&mut self, number: SegmentNumber) {
         let usage = self.get_mut(number);
         assert_eq!(usage.state, SegmentState::Sealed, "only sealed segments are victims");
-        assert!(!usage.is_new, "new segments are never victims"); // S4
+        assert!(!usage.is_new, "new segments are never victims"); // SPACE-4
         usage.state = SegmentState::Victim;
     }
 
@@ -540,7 +545,7 @@ impl Space {
         let mut empty: Vec<SegmentNumber> = self.used.iter().filter_map(empty).collect();
         empty.sort_unstable(); // The same order in every run.
         for number in empty {
-            // Emptied by this very checkpoint, so it does not need it: S2 holds without another one.
+            // Emptied by this very checkpoint, so it does not need it: SPACE-2 holds without another one.
             self.get_mut(number).has_pages = false;
             self.settle(number);
         }
@@ -563,7 +568,7 @@ impl Space {
         self.used.iter().map(|(number, usage)| (*number, usage))
     }
 
-    /// Whether a segment is free; a copy may be in it (C1).
+    /// Whether a segment is free; a copy may be in it (SPACE-COPIES-1).
     #[must_use]
     pub fn is_free(&self, number: SegmentNumber) -> bool {
         self.free.contains(&number) || self.copies.is_in(number)
@@ -575,7 +580,7 @@ impl Space {
         !self.used.contains_key(&number)
     }
 
-    /// Free segments, those with copies among them (C1).
+    /// Free segments, those with copies among them (SPACE-COPIES-1).
     #[must_use]
     pub fn free_count(&self) -> usize {
         self.free.len() + self.copies.len()

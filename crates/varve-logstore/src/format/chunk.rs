@@ -1,7 +1,7 @@
 //! What the map holds ([`MapSlot`]: which chunk) and what the chunk table holds ([`ChunkEntry`]: where it is). Used by the engine's trees.
 //!
-//! K1. A map slot names a chunk by id only, so moving a chunk changes its table entry and nothing else.
-//! K2. Id 0 names no chunk.
+//! CHUNK-1. A map slot names a chunk by id only, so moving a chunk changes its table entry and nothing else.
+//! CHUNK-2. Id 0 names no chunk.
 
 use varve_media::SegmentId;
 use varve_stdx::Writer;
@@ -127,7 +127,7 @@ impl ChunkEntry {
     }
 }
 
-/// What a block of a stream holds, in 64 bits: kind 4 (highest) | shard 12 | chunk id 48.
+/// What a block of a stream holds, in 64 bits: kind 4 (highest) | shard 12 | chunk id 48 (CHUNK-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MapSlot {
     /// Nothing: reads as zeros, takes no space.
@@ -161,13 +161,13 @@ impl MapSlot {
     /// The slot as the number that is stored.
     ///
     /// # Panics
-    /// When the shard needs more than 12 bits or the chunk id is 0 (K2).
+    /// When the shard needs more than 12 bits or the chunk id is 0 (CHUNK-2).
     #[must_use]
     #[inline]
     pub fn to_bits(self) -> u64 {
         let name = |kind: u64, shard: ShardId, chunk: ChunkId| {
             assert!(shard.0 < ShardId::COUNT_MAX, "shard does not fit 12 bits");
-            assert!(chunk != ChunkId::ZERO, "id 0 names no chunk"); // K2
+            assert!(chunk != ChunkId::ZERO, "id 0 names no chunk"); // CHUNK-2
             kind << Self::KIND_SHIFT | u64::from(shard.0) << Self::SHARD_SHIFT | chunk.get()
         };
         match self {

@@ -5,7 +5,7 @@ use varve_types::PoolId;
 
 use crate::{Error, error::Result};
 
-/// Fields of one structure, read in order.
+/// Fields of one structure, read in order (FORMAT-1).
 pub(super) struct Fields<'a> {
     what: &'static str,
     reader: Reader<'a>,
@@ -15,7 +15,7 @@ macro_rules! plain {
     ($($name:ident: $type:ty),*) => {
         $(#[inline]
         pub(super) fn $name(&mut self) -> Result<$type> {
-            self.reader.$name().map_err(|short| self.truncated(short))
+            self.reader.$name().map_err(|short| self.truncated(short)) // FORMAT-2
         })*
     };
 }
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         from(value).ok_or_else(|| self.bad(field, value))
     }
 
-    /// Reserved bytes (F3).
+    /// Reserved bytes (FORMAT-3).
     #[inline]
     pub(super) fn zeros(&mut self, count: usize) -> Result<()> {
         if self.bytes(count)?.iter().any(|byte| *byte != 0) {

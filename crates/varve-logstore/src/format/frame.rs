@@ -5,10 +5,11 @@
 //!  \_____________ header_bytes, covered by chain ____/ \__ each covered by its descriptor's checksum
 //! ```
 //!
-//! R1. A frame's chain value covers its header, its descriptors and the chain value of the frame before it.
-//! R2. A header says where it belongs: pool, shard, mount, sequence and position. What an earlier lap or another
+//! FRAME-1. A frame's chain value covers its header, its descriptors and the chain value of the frame before it.
+//! FRAME-2. A header says where it belongs: pool, shard, mount, sequence and position. What an earlier lap or another
 //!     lane left in its place is therefore never taken for it.
-//! R3. Sizes are functions of the record count and payload lengths, so a frame that verifies has no unexplained bytes.
+//! FRAME-3. Sizes are functions of the record count and payload lengths, so a frame that verifies has no unexplained
+//!     bytes.
 
 use varve_stdx::{Writer, checksum64, checksum64_seeded};
 use varve_types::limits::{MEDIA_ALIGN, REQUEST_BYTES_MAX};
@@ -148,7 +149,7 @@ impl FrameHeader {
     /// them and returns the chain value of the frame. Costs a checksum of the header bytes.
     ///
     /// # Panics
-    /// When `frame` is shorter than the header, or a size breaks R3.
+    /// When `frame` is shorter than the header, or a size breaks FRAME-3.
     pub fn encode(&self, frame: &mut [u8]) -> u64 {
         let header_bytes = self.header_bytes();
         assert!(header_bytes <= self.frame_bytes, "the frame ends in its header");
@@ -183,7 +184,7 @@ impl FrameHeader {
         out.u64(self.data_witness);
         out.u64(self.reclaim_witness);
         out.u64(self.previous_chain);
-        let chain = chain(header, descriptors, self.previous_chain); // R1
+        let chain = chain(header, descriptors, self.previous_chain); // FRAME-1
         *header.last_chunk_mut().expect("a header has eight bytes") = chain.to_le_bytes();
         chain
     }
@@ -208,7 +209,7 @@ impl FrameHeader {
         let frame_bytes = fields.u32()?;
         let stored_header_bytes = fields.u32()?;
         if stored_header_bytes != header_bytes(record_count) {
-            return Err(fields.bad("header_bytes", u64::from(stored_header_bytes))); // R3
+            return Err(fields.bad("header_bytes", u64::from(stored_header_bytes))); // FRAME-3
         }
         if frame_bytes < stored_header_bytes
             || frame_bytes > FRAME_BYTES_MAX
@@ -247,7 +248,7 @@ impl FrameHeader {
         })
     }
 
-    /// Says whether the frame belongs where it was read (R2).
+    /// Says whether the frame belongs where it was read (FRAME-2).
     ///
     /// # Errors
     /// [`Error::BadField`] for the first field that names another place.
@@ -264,7 +265,7 @@ impl FrameHeader {
     }
 }
 
-/// R1. Two passes, so that header and descriptors need not be joined without the value between them.
+/// FRAME-1. Two passes, so that header and descriptors need not be joined without the value between them.
 fn chain(header: &[u8; FrameHeader::LEN], descriptors: &[u8], previous_chain: u64) -> u64 {
     let covered = header.first_chunk::<{ FrameHeader::LEN - 8 }>();
     let covered = covered.expect("a header has eight bytes");
@@ -304,7 +305,8 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Verifies the header and every descriptor against the stored chain value, and that the sizes add up (R1, R3).
+    /// Verifies the header and every descriptor against the stored chain value, and that the sizes add up (FRAME-1,
+    /// FRAME-3).
     ///
     /// Whether `previous_chain` is that of the frame before, and [`FrameHeader::check_place`], is for the caller to compare.
     ///
@@ -333,7 +335,7 @@ impl<'a> Frame<'a> {
         }
         let end = records.payload_offset.next_multiple_of(FRAME_ALIGN as usize);
         if end != bytes.len() {
-            return Err(fields.bad("frame_bytes", u64::from(header.frame_bytes))); // R3
+            return Err(fields.bad("frame_bytes", u64::from(header.frame_bytes))); // FRAME-3
         }
         Ok(frame)
     }

@@ -1,9 +1,10 @@
 //! The bytes of the log: types, encoders and decoders, no I/O. Described in `docs/format.md`.
 //!
-//! F1. Fields are fixed-width and little-endian, written and read one by one.
-//! F2. A decoder turns any bytes into a value or an [`Error`](crate::Error); it never panics and never allocates more than its input.
-//! F3. Reserved bytes are written as zero and refused otherwise; unknown kinds are refused.
-//! F4. What is verified before a structure is encoded is verified again when it is decoded.
+//! FORMAT-1. Fields are fixed-width and little-endian, written and read one by one.
+//! FORMAT-2. A decoder turns any bytes into a value or an [`Error`](crate::Error); it never panics and never allocates
+//!     more than its input.
+//! FORMAT-3. Reserved bytes are written as zero and refused otherwise; unknown kinds are refused.
+//! FORMAT-4. What is verified before a structure is encoded is verified again when it is decoded.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod chunk;

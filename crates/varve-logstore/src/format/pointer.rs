@@ -1,6 +1,7 @@
 //! Where stored things are: by place ([`Location`]), or by what names them ([`PagePtr`]). Used by roots, trees and the chunk table.
 //!
-//! P1. A location names slot, generation and checksum, so a reused slot or other bytes in it show when it is read.
+//! POINTER-1. A location names slot, generation and checksum, so a reused slot or other bytes in it show when it is
+//!     read.
 
 use varve_media::SegmentId;
 use varve_stdx::Writer;
@@ -9,7 +10,7 @@ use varve_types::{ChunkId, Generation, SegmentNumber};
 use super::fields::{Fields, head, room};
 use crate::error::Result;
 
-/// The place of a unit in a segment.
+/// The place of a unit in a segment (POINTER-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Location {
     /// Slot and generation.

@@ -60,7 +60,7 @@ impl PoolRoot {
     /// The root as bytes.
     ///
     /// # Panics
-    /// When a value is one that [`Self::decode`] refuses (F4).
+    /// When a value is one that [`Self::decode`] refuses (FORMAT-4).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         if let Some((field, value)) = self.misfit() {

@@ -1,8 +1,8 @@
 //! Records: one acknowledged change each, described by 64 bytes in a frame's header. Written by the lane, read by replay.
 //!
-//! D1. `wseq` orders records, whatever their order in frames: per block, the highest wins.
-//! D2. A payload checksum is made of the checksums of its 4096-byte pieces, so that each piece is read once between
-//!     receipt and segment.
+//! RECORD-1. `wseq` orders records, whatever their order in frames: per block, the highest wins.
+//! RECORD-2. A payload checksum is made of the checksums of its 4096-byte pieces, so that each piece is read once
+//!     between receipt and segment.
 
 use varve_stdx::{Writer, checksum64, checksum64_seeded};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
@@ -116,7 +116,7 @@ pub struct RecordHeader {
     pub payload_len: u32,
     /// The stream it belongs to; 0 for keys.
     pub stream: StreamId,
-    /// Its place in the shard's order of writes (D1).
+    /// Its place in the shard's order of writes (RECORD-1).
     pub wseq: WriteSeq,
     /// First address in the stream, in units of 512 B; 0 where there is no range.
     pub offset_512: u64,
@@ -141,7 +141,7 @@ impl RecordHeader {
     /// Writes the descriptor to the first [`Self::LEN`] bytes of `out`. Allocates nothing.
     ///
     /// # Panics
-    /// When `out` is shorter, or the range or payload does not suit the kind (F4).
+    /// When `out` is shorter, or the range or payload does not suit the kind (FORMAT-4).
     #[inline]
     pub fn encode(&self, out: &mut [u8]) {
         if let Some((field, value)) = self.misfit() {
@@ -237,7 +237,8 @@ impl RecordHeader {
     }
 }
 
-/// Checksum of a payload (D2): the fold of its pieces' checksums, 0 when it is empty. Costs one pass over the payload.
+/// Checksum of a payload (RECORD-2): the fold of its pieces' checksums, 0 when it is empty. Costs one pass over the
+/// payload.
 #[must_use]
 pub fn payload_checksum(payload: &[u8]) -> u64 {
     checksum_of_pieces(payload.chunks(PIECE_BYTES).map(checksum64))

@@ -30,7 +30,7 @@ impl ReservationRecord {
     /// Writes the record to the first [`Self::LEN`] bytes of `out`.
     ///
     /// # Panics
-    /// When `out` is shorter, or a value is one that [`Self::decode`] refuses (F4).
+    /// When `out` is shorter, or a value is one that [`Self::decode`] refuses (FORMAT-4).
     pub fn encode(&self, out: &mut [u8]) {
         assert!(self.blocks <= Self::COUNT_MAX, "more blocks than a volume has");
         assert!(self.pages <= Self::COUNT_MAX, "more pages than a volume has");

@@ -1,7 +1,8 @@
 //! The root of a shard: where its last checkpoint is and where replay begins. Replaced whole at each checkpoint and open.
 //!
-//! O1. What a root names is durable before the root is.
-//! O2. `next_chunk`, `next_generation` and `next_wseq` are reservations: nothing at or above them was ever used, so a restart may begin there.
+//! FORMAT-ROOT-1. What a root names is durable before the root is.
+//! FORMAT-ROOT-2. `next_chunk`, `next_generation` and `next_wseq` are reservations: nothing at or above them was ever
+//!     used, so a restart may begin there.
 
 use varve_stdx::{Writer, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
@@ -68,13 +69,14 @@ pub struct ShardRoot {
     pub checkpoint_seq: u64,
     /// Records of the lane up to this are in the trees.
     pub applied_wseq: WriteSeq,
-    /// No record has this number or a higher one, the lane aside (O2).
+    /// No record has this number or a higher one, the lane aside (FORMAT-ROOT-2).
     pub next_wseq: WriteSeq,
-    /// No chunk has this id or a higher one, newer summaries aside (O2).
+    /// No chunk has this id or a higher one, newer summaries aside (FORMAT-ROOT-2).
     pub next_chunk: ChunkId,
-    /// No map or key page has this id or a higher one, newer summaries aside (O2). Ids of pages are the upper half of all ids.
+    /// No map or key page has this id or a higher one, newer summaries aside (FORMAT-ROOT-2). Ids of pages are the
+    /// upper half of all ids.
     pub next_page: ChunkId,
-    /// No segment has this generation or a higher one, newer summaries aside (O2).
+    /// No segment has this generation or a higher one, newer summaries aside (FORMAT-ROOT-2).
     pub next_generation: Generation,
     /// Where replay of the lane may begin.
     pub lane: LanePoint,
@@ -140,7 +142,7 @@ impl ShardRoot {
     /// The root as bytes.
     ///
     /// # Panics
-    /// When a tree's root is in memory only (O1).
+    /// When a tree's root is in memory only (FORMAT-ROOT-1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.encoded_len()];

@@ -5,10 +5,12 @@
 //! | strip header  | unit | unit | ..           | summary entries | 0..   | never read      |
 //! ```
 //!
-//! G1. A header says where it belongs (pool, shard, slot, generation), so that stale and misdirected writes show.
-//! G2. Segments of a kind form a chain: each names its predecessor's header checksum and its successor's slot. Recovery follows it
-//!     from the root; it ends where the next slot does not hold the next link.
-//! G3. A valid header does not prove the units: a segment above the lane's witness is verified unit by unit, or discarded.
+//! SEGMENT-1. A header says where it belongs (pool, shard, slot, generation), so that stale and misdirected writes
+//!     show.
+//! SEGMENT-2. Segments of a kind form a chain: each names its predecessor's header checksum and its successor's slot.
+//!     Recovery follows it from the root; it ends where the next slot does not hold the next link.
+//! SEGMENT-3. A valid header does not prove the units: a segment above the lane's witness is verified unit by unit, or
+//!     discarded.
 
 use varve_media::SegmentId;
 use varve_stdx::{Writer, checksum64};
@@ -79,7 +81,7 @@ pub struct StripHeader {
     pub mount: u64,
     /// Position in the chain of its kind, from 1.
     pub chain_seq: u64,
-    /// Header checksum of the predecessor in the chain; 0 for the first.
+    /// Header checksum of the predecessor in the chain; 0 for the first (SEGMENT-2).
     pub previous_checksum: u64,
     /// Bytes of the slot in use, a multiple of 4 KiB; what follows was not written.
     pub used_bytes: u32,
@@ -127,7 +129,7 @@ impl StripHeader {
     /// Fills the first [`Self::LEN`] bytes of `segment` and returns the header checksum, which the successor names.
     ///
     /// # Panics
-    /// When `segment` is shorter, or sizes contradict each other (F4).
+    /// When `segment` is shorter, or sizes contradict each other (FORMAT-4).
     pub fn encode(&self, segment: &mut [u8]) -> u64 {
         if let Some((field, value)) = self.misfit() {
             panic!("{field} of a strip header cannot be {value}");
@@ -172,7 +174,7 @@ impl StripHeader {
         checksum
     }
 
-    /// Verifies and reads a header; returns its checksum beside it. Says nothing about units and summary (G3).
+    /// Verifies and reads a header; returns its checksum beside it. Says nothing about units and summary (SEGMENT-3).
     ///
     /// # Errors
     /// Whatever keeps `bytes` from being the header of a strip of this version.
@@ -291,7 +293,7 @@ impl StripHeader {
         None
     }
 
-    /// Says whether the strip belongs where it was read (G1).
+    /// Says whether the strip belongs where it was read (SEGMENT-1).
     ///
     /// # Errors
     /// [`Error::BadField`] for the first field that names another place.
@@ -304,7 +306,7 @@ impl StripHeader {
         Ok(())
     }
 
-    /// Verifies the summary against this header.
+    /// Verifies the summary against this header (SUMMARY-1).
     ///
     /// # Errors
     /// [`Error::BadChecksum`], or [`Error::BadField`] when `summary` is not [`Self::summary_bytes`] long.

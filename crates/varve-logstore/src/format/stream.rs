@@ -41,7 +41,7 @@ impl StreamRecord {
     /// Writes the record to the first [`Self::LEN`] bytes of `out`.
     ///
     /// # Panics
-    /// When `out` is shorter, the root is in memory only, or a value is one that [`Self::decode`] refuses (F4).
+    /// When `out` is shorter, the root is in memory only, or a value is one that [`Self::decode`] refuses (FORMAT-4).
     pub fn encode(&self, out: &mut [u8]) {
         assert!(Self::BLOCK_SHIFTS.contains(&self.block_shift), "block size out of range");
         assert_eq!(self.slot_width, Self::SLOT_WIDTH, "unknown slot width");

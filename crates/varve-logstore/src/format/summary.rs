@@ -8,11 +8,11 @@
 //! | fingerprint 16 |
 //! ```
 //!
-//! S1. Summaries alone rebuild everything since a checkpoint; the strip header's checksum covers them.
-//! S2. Per block and key the entry with the highest `wseq` wins, whatever the order of segments; a [`SummaryEntry::Move`]
-//!     counts only while the chunk table still holds the full old place.
-//! S3. Entries stand in ascending order of `wseq` per block and per key, and among those that came from the lane. Those that did not
-//!     carry a flag.
+//! SUMMARY-1. Summaries alone rebuild everything since a checkpoint; the strip header's checksum covers them.
+//! SUMMARY-2. Per block and key the entry with the highest `wseq` wins, whatever the order of segments; a
+//!     [`SummaryEntry::Move`] counts only while the chunk table still holds the full old place.
+//! SUMMARY-3. Entries stand in ascending order of `wseq` per block and per key, and among those that came from the
+//!     lane. Those that did not carry a flag.
 
 use varve_media::SegmentId;
 use varve_stdx::Writer;
@@ -394,7 +394,7 @@ impl SummaryEntry {
         unit.offset_512 = u16::try_from(units).expect("inside a segment");
     }
 
-    /// The record the entry came from, if it came from one.
+    /// The record the entry came from, if it came from one (SUMMARY-2).
     #[must_use]
     pub const fn wseq(&self) -> Option<WriteSeq> {
         match self {
@@ -419,7 +419,7 @@ impl SummaryEntry {
         }
     }
 
-    /// The lane record the entry came from, if it came from one.
+    /// The lane record the entry came from, if it came from one (SUMMARY-3).
     #[must_use]
     pub const fn lane_wseq(&self) -> Option<WriteSeq> {
         match self {
@@ -597,7 +597,7 @@ impl SummaryEntry {
 
         let entry = Self::from_raw(raw).ok_or_else(|| fields.unknown(kind))?;
         if entry.to_raw() != raw {
-            return Err(Error::ReservedNotZero { what: WHAT }); // F3: a field or flag that the kind does not use
+            return Err(Error::ReservedNotZero { what: WHAT }); // FORMAT-3: a field or flag that the kind does not use
         }
         Ok(entry)
     }

@@ -1,10 +1,12 @@
 //! Second copies of segments with metadata pages. They lie in free segments, and go as soon as a writer needs those.
 //!
-//! C1. A copy takes no room from anybody: its segment counts as free, and a writer gets it when no other one is free.
-//! C2. While a copy is being written, no writer gets its segment.
-//! C3. A copy goes with its original, and when either segment gets other contents.
-//! C4. Writers get the copy of a damaged original last of all.
-//! C5. Nothing here is proof: a reader compares a unit of a copy with the checksum under which it looks for the unit.
+//! SPACE-COPIES-1. A copy takes no room from anybody: its segment counts as free, and a writer gets it when no other
+//!     one is free.
+//! SPACE-COPIES-2. While a copy is being written, no writer gets its segment.
+//! SPACE-COPIES-3. A copy goes with its original, and when either segment gets other contents.
+//! SPACE-COPIES-4. Writers get the copy of a damaged original last of all.
+//! SPACE-COPIES-5. Nothing here is proof: a reader compares a unit of a copy with the checksum under which it looks for
+//!     the unit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +23,7 @@ struct Copy {
     slot: SegmentNumber,
     /// Written or compared with its original since the shard was opened.
     is_checked: bool,
-    /// The original is damaged (C4).
+    /// The original is damaged (SPACE-COPIES-4).
     is_needed: bool,
 }
 
@@ -74,7 +76,7 @@ impl Copies {
         self.originals.remove(&slot).is_some_and(|of| self.of.remove(&of).is_some())
     }
 
-    /// Gives a copy up for a writer (C1, C4).
+    /// Gives a copy up for a writer (SPACE-COPIES-1, SPACE-COPIES-4).
     pub(super) fn give_up(&mut self) -> Option<SegmentNumber> {
         let unneeded = self.of.iter().find(|(_, copy)| !copy.is_needed);
         let of = *unneeded.or_else(|| self.of.iter().next())?.0;
@@ -117,7 +119,7 @@ impl Space {
             return None; // With the bug.
         }
         if !planted(Bug::PageCopyReusedEarly) {
-            self.free.remove(&slot); // C2
+            self.free.remove(&slot); // SPACE-COPIES-2
         }
         self.copies.under_way.insert(slot, of.number);
         Some(slot)
@@ -144,7 +146,7 @@ impl Space {
         !self.free.is_empty()
     }
 
-    /// Free segments beside those with copies of damaged segments (C4).
+    /// Free segments beside those with copies of damaged segments (SPACE-COPIES-4).
     #[must_use]
     pub fn unneeded_count(&self) -> usize {
         self.free_count() - self.copies.of.values().filter(|copy| copy.is_needed).count()
@@ -162,7 +164,7 @@ impl Space {
         self.copies.of.get(&of).map(|copy| copy.slot)
     }
 
-    /// Keeps the copy of a damaged segment as long as possible (C4). False when there is none.
+    /// Keeps the copy of a damaged segment as long as possible (SPACE-COPIES-4). False when there is none.
     pub fn need_copy(&mut self, of: SegmentNumber) -> bool {
         let Some(copy) = self.copies.of.get_mut(&of) else { return false };
         copy.is_needed = true;
