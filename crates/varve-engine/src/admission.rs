@@ -1,8 +1,8 @@
 //! Credits: bounded amounts that requests take before they are admitted and that draining gives back.
 //!
-//! A1. Whoever came first is served first; a large request is not overtaken for ever by small ones.
-//! A2. A request larger than the whole amount is served when all of it is free.
-//! A3. What a dropped request held goes back at once.
+//! ADMISSION-1. Whoever came first is served first; a large request is not overtaken for ever by small ones.
+//! ADMISSION-2. A request larger than the whole amount is served when all of it is free.
+//! ADMISSION-3. What a dropped request held goes back at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         if self.amount > 0 {
-            State::give(&self.state, self.amount); // A3
+            State::give(&self.state, self.amount); // ADMISSION-3
         }
     }
 }
@@ -60,7 +60,7 @@ impl Drop for Taken {
 impl State {
     fn fits(&self, amount: u64) -> bool {
         let taken = self.taken.get();
-        taken == 0 || amount <= self.total.get().saturating_sub(taken) // A2
+        taken == 0 || amount <= self.total.get().saturating_sub(taken) // ADMISSION-2
     }
 
     fn grant(self: &Rc<Self>, amount: u64) -> Taken {
@@ -97,7 +97,7 @@ impl Credits {
         Self { state: Rc::new(state) }
     }
 
-    /// Takes `amount`, waiting for its turn (A1).
+    /// Takes `amount`, waiting for its turn (ADMISSION-1).
     pub(crate) async fn take(&self, amount: u64) -> Taken {
         if !self.would_wait(amount) {
             return self.state.grant(amount);

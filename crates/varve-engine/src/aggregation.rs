@@ -4,13 +4,15 @@
 //! Two queues fill a segment. *Write-through* is what bypasses the lane: its clients wait until the segment is durable. *Write-back* is
 //! what the lane holds: it was answered, and the longer it stays the more of it is overwritten before it is stored.
 //!
-//! A1. Write-through goes first: it is appended as soon as it is there, between two frames of write-back.
-//! A2. Write-through waits for company for a bounded time, and alone if nobody comes: while a put is under way, whose answers bring more,
-//!     and [`PATIENCE_NS`] after the last one.
-//! A3. Write-back waits as long as nobody needs what it holds, and [`LINGER_NS`] at most. Then it goes in the order in which it came.
-//! A4. A segment that is not full is sealed only for those who wait for what that gives, so a backlog makes full segments.
-//! A5. Within a segment raw blocks stand in front and what is smaller close behind them, whatever the order of arrival (W4): nothing is
-//!     lost between large and small.
+//! AGGREGATION-1. Write-through goes first: it is appended as soon as it is there, between two frames of write-back.
+//! AGGREGATION-2. Write-through waits for company for a bounded time, and alone if nobody comes: while a put is under
+//!     way, whose answers bring more, and [`PATIENCE_NS`] after the last one.
+//! AGGREGATION-3. Write-back waits as long as nobody needs what it holds, and [`LINGER_NS`] at most. Then it goes in
+//!     the order in which it came.
+//! AGGREGATION-4. A segment that is not full is sealed only for those who wait for what that gives, so a backlog makes
+//!     full segments.
+//! AGGREGATION-5. Within a segment raw blocks stand in front and what is smaller close behind them, whatever the order
+//!     of arrival (SEGMENT-WRITER-4): nothing is lost between large and small.
 //!
 //! RFC 0020 says what other orders would gain.
 
@@ -38,7 +40,7 @@ pub(crate) struct WriteBack {
 }
 
 impl WriteBack {
-    /// Whether a durable frame, the next to go, shall wait no longer (A3).
+    /// Whether a durable frame, the next to go, shall wait no longer (AGGREGATION-3).
     pub(crate) const fn is_due(self) -> bool {
         let urgent = self.hurried || self.half_taken || self.grants_wait;
         urgent || self.refused || self.closing || self.short_of_space
@@ -56,7 +58,7 @@ pub(crate) enum WriteThrough {
     SealAfter { after_ns: u64 },
 }
 
-/// What write-through in the open segment waits for (A2).
+/// What write-through in the open segment waits for (AGGREGATION-1, AGGREGATION-2).
 pub(crate) const fn write_through(bytes: u64, put_under_way: bool) -> WriteThrough {
     match (bytes, put_under_way) {
         (0, _) => WriteThrough::Idle,
@@ -92,7 +94,7 @@ pub(crate) struct Waiting {
     pub(crate) lane_half_taken: bool,
 }
 
-/// Whether a segment that is not full is sealed for those who wait (A4).
+/// Whether a segment that is not full is sealed for those who wait (AGGREGATION-4).
 pub(crate) const fn seals(segment: PartFilled, waiting: Waiting) -> bool {
     if segment.others_first || !segment.gives_credits {
         return false;

@@ -1,11 +1,11 @@
 //! Segments for writers, and room for new data: who gets the last ones, and when a shard is full.
 //!
-//! Z1. Checkpoints may take the last segment, reclaim leaves those that one may need now, and data leave what one may ever need and
-//!     reclaim's too.
-//! Z2. Data are admitted only while live bytes, undrained bytes and the reserves fit the shard's segments.
-//! Z3. What was admitted is drained although garbage that waits for mark fills the shard: when reclaim finds nothing to empty, data leave
-//!     only what checkpoints may need now, and put no more into a segment than that is little. Mark waits for the drain, so nobody else
-//!     would go on.
+//! ALLOCATION-1. Checkpoints may take the last segment, reclaim leaves those that one may need now, and data leave what
+//!     one may ever need and reclaim's too.
+//! ALLOCATION-2. Data are admitted only while live bytes, undrained bytes and the reserves fit the shard's segments.
+//! ALLOCATION-3. What was admitted is drained although garbage that waits for mark fills the shard: when reclaim finds
+//!     nothing to empty, data leave only what checkpoints may need now, and put no more into a segment than that is
+//!     little. Mark waits for the drain, so nobody else would go on.
 
 use std::rc::Rc;
 
@@ -76,8 +76,8 @@ impl Shard {
         self.cache_bytes.set(left);
     }
 
-    /// Free segments that reclaim leaves to the next checkpoint (Z1): what is dirty now and what waits to be applied. It goes on
-    /// below what data writes leave, as nobody else can free anything then.
+    /// Free segments that reclaim leaves to the next checkpoint (ALLOCATION-1): what is dirty now and what waits to be
+    /// applied. It goes on below what data writes leave, as nobody else can free anything then.
     pub(crate) fn reclaim_floor(&self) -> usize {
         self.reclaim_floor_with(0)
     }
@@ -113,13 +113,13 @@ impl Shard {
     }
 
     /// Whether the open data segment should take no more entries as garbage fills the shard: it would have to leave more free segments
-    /// than there may be (Z3).
+    /// than there may be (ALLOCATION-3).
     pub(crate) fn is_enough_for_stuck(&self) -> bool {
         let segment = self.media.segments.geometry().segment_bytes as usize;
         self.reclaim.is_stuck.get() && self.entries_may_dirty() >= STUCK_SEGMENTS * segment
     }
 
-    /// A free segment for a writer, once more are free than it leaves to others (Z1).
+    /// A free segment for a writer, once more are free than it leaves to others (ALLOCATION-1).
     pub(crate) async fn take_segment(&self, writer: SegmentKind) -> Result<SegmentNumber> {
         loop {
             self.check_running()?;
@@ -212,8 +212,8 @@ impl Shard {
         u64::from(self.media.segments.geometry().segment_bytes - STRIP_HEADER_BYTES)
     }
 
-    /// Refuses `bytes` more of a stream's data if there is no room for them (Z2) beside what is promised to others (`reservations.rs`);
-    /// gets another zone first when one is to be had.
+    /// Refuses `bytes` more of a stream's data if there is no room for them (ALLOCATION-2) beside what is promised to
+    /// others (`reservations.rs`); gets another zone first when one is to be had.
     pub(crate) async fn admit_space(&self, stream: StreamId, bytes: u64) -> Result<()> {
         let mut patience = Patience::default();
         loop {
@@ -224,7 +224,7 @@ impl Shard {
                 return Ok(());
             }
             if self.may_hide_dead() {
-                self.fold_deaths().await?; // D4
+                self.fold_deaths().await?; // DEATHS-4
                 continue;
             }
             if !self.lease_zone().await? {
@@ -300,7 +300,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Whether `bytes` more of data fit (Z2).
+    /// Whether `bytes` more of data fit (ALLOCATION-2).
     pub(crate) const fn takes(&self, bytes: u64) -> bool {
         self.committed + with_pages(bytes) <= self.usable
     }

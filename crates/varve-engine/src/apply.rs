@@ -1,8 +1,8 @@
 //! Applies durable data segments to the trees, in chain order: the one place where maps change.
 //!
-//! Y1. Segments are applied in the order of their chain, each after it and all before it are durable.
-//! Y2. Applying holds the tree gate, so a checkpoint sees whole segments only.
-//! Y3. Recovery applies through the same code, so both end in the same state.
+//! APPLY-1. Segments are applied in the order of their chain, each after it and all before it are durable.
+//! APPLY-2. Applying holds the tree gate, so a checkpoint sees whole segments only.
+//! APPLY-3. Recovery applies through the same code, so both end in the same state.
 
 use std::rc::Rc;
 
@@ -71,8 +71,8 @@ impl Shard {
 
     async fn apply_sealed(&self, item: SealedData) -> Result<()> {
         let SealedData { sealed, put, frames, bypassed_bytes, lane } = item;
-        put.await?; // Y1
-        let gate = self.tree_gate.take(1).await; // Y2
+        put.await?; // APPLY-1
+        let gate = self.tree_gate.take(1).await; // APPLY-2
         let applicable = Applicable {
             id: sealed.id,
             head: sealed.link,
@@ -83,7 +83,7 @@ impl Shard {
         self.entries_in_flight.set(self.entries_in_flight.get() - sealed.entries.len());
         if outcome.is_ok() {
             self.applied_lane.set(lane);
-            frames.iter().for_each(|frame| self.release_frame(frame));
+            frames.iter().for_each(|frame| self.release_frame(frame)); // TRANSACTION-3
             self.credits.data.give(bypassed_bytes);
         }
         drop(gate);
@@ -106,13 +106,13 @@ impl Shard {
         }
     }
 
-    /// Applies one segment. The caller holds the tree gate, or is recovery.
+    /// Applies one segment. The caller holds the tree gate, or is recovery (APPLY-3).
     pub(crate) async fn apply_segment(&self, segment: Applicable<'_>) -> Result<()> {
         assert_eq!(
             segment.head.seq,
             self.data_chain.get().seq + 1,
             "segments are applied in order"
-        ); // Y1
+        ); // APPLY-1
         // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones costs
         // as much as applying.
         let reads = self.counters.page_reads.get();
@@ -260,7 +260,7 @@ impl Shard {
         new: Option<ChunkId>,
         dead: &[MapSlot],
     ) {
-        // Exact: nothing waits where something is promised (W6), so at most what the block held is dead.
+        // Exact: nothing waits where something is promised (DELTAS-6), so at most what the block held is dead.
         let old = dead.first().and_then(|slot| self.own(*slot));
         self.reservations.replaced(stream, block, new, old);
         self.overwritten(stream, dead);
@@ -279,7 +279,7 @@ impl Shard {
         let KeyPayload { key, value } = KeyPayload::decode(&bytes)?;
         if let Some(stream) = stream_of_reservation(key) {
             self.settle_stream(stream).await?;
-            self.trees.borrow_mut().deltas.set_exact(stream, is_put); // W6
+            self.trees.borrow_mut().deltas.set_exact(stream, is_put); // DELTAS-6
         }
         self.with_pages(|trees| {
             let (cache, names) = (&mut trees.cache, &mut trees.names);
@@ -295,7 +295,7 @@ impl Shard {
         Ok(())
     }
 
-    /// A record of the lane is applied, as far as its segment holds it (X3).
+    /// A record of the lane is applied, as far as its segment holds it (RECOVERY-3).
     fn note_applied(&self, entry: &SummaryEntry) {
         let wseq = if planted(Bug::BypassCountsForLane) { entry.wseq() } else { entry.lane_wseq() };
         let Some(wseq) = wseq else { return };
@@ -357,7 +357,7 @@ impl Shard {
 
     async fn apply_cut(&self, source: StreamId, copy: StreamId, ceiling: ChunkId) -> Result<()> {
         if !planted(Bug::CutForgetsDeltas) {
-            self.settle_stream(source).await?; // W4
+            self.settle_stream(source).await?; // DELTAS-4
         }
         if self.with_pages(|trees| trees.cut(source, copy, ceiling)).await? {
             self.mark.note_copy(copy);
@@ -375,8 +375,8 @@ impl Shard {
         (slot.shard() == self.config.shard).then(|| slot.id())
     }
 
-    /// What blocks of a stream no longer hold: a fold takes the chunks out of the table, but not those that copies may hold (N5). Homes are
-    /// told of foreign ones (P8).
+    /// What blocks of a stream no longer hold: a fold takes the chunks out of the table, but not those that copies may
+    /// hold (CUT-5). Homes are told of foreign ones (PEERS-8).
     pub(crate) fn overwritten(&self, stream: StreamId, slots: &[MapSlot]) {
         let ceiling = self.trees.borrow().chunk_ceiling(stream);
         for slot in slots {

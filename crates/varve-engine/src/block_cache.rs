@@ -1,7 +1,7 @@
 //! Recently read or written data by chunk id: clean, bounded, evicted by a clock with one bit a run.
 //!
 //! A **run** is what came together and may share a buffer: one block, or those of a large read or write. It goes as a whole, so that what
-//! is counted is what is in memory (K1), and a large read finds all of it or nothing, mostly.
+//! is counted is what is in memory (CHECKPOINT-1), and a large read finds all of it or nothing, mostly.
 
 use varve_stdx::BufSlice;
 use varve_types::ChunkId;

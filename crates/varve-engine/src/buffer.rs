@@ -1,7 +1,8 @@
 //! The write buffer: every admitted block that the map does not show yet, newest version first.
 //!
-//! U1. For each block the entry with the highest write sequence number is the newest; a large trim stands as a range.
-//! U2. An entry leaves when the map shows it, and only then; a newer version of the block stays.
+//! BUFFER-1. For each block the entry with the highest write sequence number is the newest; a large trim stands as a
+//!     range.
+//! BUFFER-2. An entry leaves when the map shows it, and only then; a newer version of the block stays.
 
 use std::rc::Rc;
 
@@ -67,11 +68,11 @@ pub(crate) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Enters one version of a block; it is newer than all before (U1).
+    /// Enters one version of a block; it is newer than all before (BUFFER-1).
     pub(crate) fn insert(&mut self, stream: StreamId, block: u64, pending: Pending) {
         let wseq = pending.wseq;
         if let Some(before) = self.blocks.insert(BlockKey { stream, block }, pending) {
-            assert!(before.wseq < wseq, "versions are entered in order"); // U1
+            assert!(before.wseq < wseq, "versions are entered in order"); // BUFFER-1
         }
     }
 
@@ -89,7 +90,7 @@ impl WriteBuffer {
                 self.insert(stream, block, pending.clone());
             }
         } else {
-            // Hidden from now on, and draining may leave them out: nothing would remove them (U2).
+            // Hidden from now on, and draining may leave them out: nothing would remove them (BUFFER-2).
             self.blocks.retain(|key, _| key.stream != stream || !(first..end).contains(&key.block));
             self.ranges.push(PendingRange { stream, first, end, pending });
         }
@@ -144,7 +145,7 @@ impl WriteBuffer {
         far.filter(|block| (near..end).contains(block)).fold(end, u64::min)
     }
 
-    /// Removes a version that the map shows now (U2).
+    /// Removes a version that the map shows now (BUFFER-2).
     pub(crate) fn remove(&mut self, stream: StreamId, block: u64, wseq: WriteSeq) {
         if let Entry::Occupied(entry) = self.blocks.entry(BlockKey { stream, block })
             && entry.get().wseq == wseq
@@ -153,7 +154,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Removes a trim or zero that the map shows now (U2).
+    /// Removes a trim or zero that the map shows now (BUFFER-2).
     pub(crate) fn remove_range(&mut self, stream: StreamId, first: u64, end: u64, wseq: WriteSeq) {
         if end - first <= SMALL_RANGE_BLOCKS {
             for block in first..end {

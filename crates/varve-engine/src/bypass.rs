@@ -5,14 +5,15 @@
 //!  admitted ──gate──▶ in the open data segment ──seal, put──▶ durable with all before it, answered ──apply──▶ in the map
 //! ```
 //!
-//! B1. A number is given, blocks appended and entered in the write buffer in one step without a pause, under the data gate.
-//! B2. Nothing overtakes the lane: while the lane holds a version of a block that is not in the map yet, or somebody is about to
-//!     write one, a write of that block goes through the lane. So versions of a block stand in segments in the order of their
-//!     numbers, and no lane record is replayed over a newer block.
-//! B3. Writes begin to bypass the lane when a segment's worth of large ones is under way, and go on as long as one that did waits for
-//!     its segment. What they leave in a segment that does not fill up is sealed after a bounded time (A2), or as soon as somebody waits
-//!     for credits (A4).
-//! B4. Credits are held until the segment is applied, as those of frames are.
+//! BYPASS-1. A number is given, blocks appended and entered in the write buffer in one step without a pause, under the
+//!     data gate.
+//! BYPASS-2. Nothing overtakes the lane: while the lane holds a version of a block that is not in the map yet, or
+//!     somebody is about to write one, a write of that block goes through the lane. So versions of a block stand in
+//!     segments in the order of their numbers, and no lane record is replayed over a newer block.
+//! BYPASS-3. Writes begin to bypass the lane when a segment's worth of large ones is under way, and go on as long as
+//!     one that did waits for its segment. What they leave in a segment that does not fill up is sealed after a bounded
+//!     time (AGGREGATION-2), or as soon as somebody waits for credits (AGGREGATION-4).
+//! BYPASS-4. Credits are held until the segment is applied, as those of frames are.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -88,13 +89,14 @@ impl Shard {
         })
     }
 
-    /// Whether large writes under way fill segments by themselves, or one more joins others that wait for theirs (B3).
+    /// Whether large writes under way fill segments by themselves, or one more joins others that wait for theirs
+    /// (BYPASS-3).
     pub(crate) fn large_writes_fill_segments(&self) -> bool {
         self.bypass.bytes_under_way.get() >= self.segment_payload()
             || !self.segment_is_durable(self.bypass.last_segment.get())
     }
 
-    /// Appends whole blocks to data segments, up to the first that would overtake the lane (B2).
+    /// Appends whole blocks to data segments, up to the first that would overtake the lane (BYPASS-2).
     ///
     /// # Errors
     /// As [`Self::write`]; what was appended before may happen.
@@ -144,7 +146,7 @@ impl Shard {
                 };
                 let appended =
                     self.append_run(stream, first, &run, &known, keeps_write.then_some(&mut kept));
-                credits.keep_part(appended as u64); // B4
+                credits.keep_part(appended as u64); // BYPASS-4
                 passed.bytes += appended;
                 self.reactor.yield_now().await;
             }
@@ -166,13 +168,13 @@ impl Shard {
 
     fn would_overtake(&self, stream: StreamId, first: u64, end: u64) -> bool {
         let journaled = self.buffer.borrow().is_journaled(stream, first, end);
-        let is_cut = self.cuts.is_in_lane(stream) && !planted(Bug::BypassOvertakesCut); // N3
+        let is_cut = self.cuts.is_in_lane(stream) && !planted(Bug::BypassOvertakesCut); // CUT-3
         is_cut
             || self.claims.any(stream, first, end)
             || journaled && !planted(Bug::BypassOvertakesLane)
     }
 
-    /// Appends as many blocks as fit the open segment (B1); returns their bytes, and adds new chunks to `kept`.
+    /// Appends as many blocks as fit the open segment (BYPASS-1); returns their bytes, and adds new chunks to `kept`.
     /// The caller holds the data gate.
     fn append_run(
         &self,
@@ -212,7 +214,7 @@ impl Shard {
         done
     }
 
-    /// Seals a part-filled segment that writes wait for when nothing is about to fill it (B3).
+    /// Seals a part-filled segment that writes wait for when nothing is about to fill it (BYPASS-3).
     pub(crate) async fn run_bypass(self: Rc<Self>) -> Result<()> {
         loop {
             self.bypass.appended.notified().await;

@@ -5,10 +5,11 @@
 //!  survey: every stream once → what several streams, and several families, name       tally: every stream once more → what one alone names
 //! ```
 //!
-//! C1. A page that several streams share is visited three times at most in the survey and once a family in the tally: a census costs what
-//!     pages and chunks there are, not what streams name.
-//! C2. What changes meanwhile is counted as it was or as it is.
-//! C3. A chunk that other shards name is nobody's own: all shards' names are collected first. Its home counts it once.
+//! CENSUS-1. A page that several streams share is visited three times at most in the survey and once a family in the
+//!     tally: a census costs what pages and chunks there are, not what streams name.
+//! CENSUS-2. What changes meanwhile is counted as it was or as it is.
+//! CENSUS-3. A chunk that other shards name is nobody's own: all shards' names are collected first. Its home counts it
+//!     once.
 
 use std::collections::BTreeMap;
 
@@ -162,7 +163,7 @@ struct Survey {
 }
 
 impl Survey {
-    /// Whether all below a page was found to be named as widely as this visit could tell (C1).
+    /// Whether all below a page was found to be named as widely as this visit could tell (CENSUS-1).
     fn is_known(&self, page: u64) -> bool {
         self.widely.contains(page) || self.shared.contains(page) && self.of_family.contains(page)
     }
@@ -203,7 +204,7 @@ fn id_of(page: PagePtr) -> Option<u64> {
 impl Shard {
     /// Counts what streams hold, which come in families: a volume's and its snapshots'. Costs two walks over all their pages, and two
     /// look-ups for each block of data; what is acknowledged and not applied yet may be missing. What other shards name counts as named by
-    /// several families (C3).
+    /// several families (CENSUS-3).
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when the shard closed.
@@ -214,7 +215,7 @@ impl Shard {
             self.wait_cut(*stream).await?;
         }
         let (mut survey, mut census) = (Survey::default(), Census::default());
-        survey.widely = named.of(self.config.shard).cloned().unwrap_or_default(); // C3
+        survey.widely = named.of(self.config.shard).cloned().unwrap_or_default(); // CENSUS-3
         for family in families {
             let mut counted = FamilyCensus::default();
             for stream in family {
@@ -347,7 +348,7 @@ impl Shard {
             let (items, next) = self.walk_step(stream, from, is_known).await?;
             for (item, is_known) in items {
                 let id = match item {
-                    WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => None, // C3
+                    WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => None, // CENSUS-3
                     WalkItem::Page { name, .. } => id_of(name).filter(|_| !is_known),
                     WalkItem::Data { slot, .. } => Some(slot.id().get()),
                 };
@@ -432,7 +433,8 @@ impl Shard {
         Ok(stored)
     }
 
-    /// A part of a walk over a stream's map: pages and data, the pages with whether they are known; and where to go on.
+    /// A part of a walk over a stream's map: pages and data, the pages with whether they are known; and where to go on
+    /// (CENSUS-2).
     async fn walk_step(
         &self,
         stream: StreamId,

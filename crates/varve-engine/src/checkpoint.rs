@@ -4,10 +4,12 @@
 //!  take the tree gate → sweeps → stream records → map and key pages → folds → dead pages → table pages → deaths → waiting updates → usage → puts durable, pages clean → root
 //! ```
 //!
-//! K1. The tree gate is held throughout: nothing is applied meanwhile. Writes go on being acknowledged and drained.
-//! K2. Everything a root names is durable before the root is.
-//! K3. Segments that only the checkpoint before needs are reused only after the new root is durable.
-//! K4. A page is clean, and so may be evicted and read again, as soon as the segment it was written to is durable.
+//! CHECKPOINT-1. The tree gate is held throughout: nothing is applied meanwhile. Writes go on being acknowledged and
+//!     drained.
+//! CHECKPOINT-2. Everything a root names is durable before the root is.
+//! CHECKPOINT-3. Segments that only the checkpoint before needs are reused only after the new root is durable.
+//! CHECKPOINT-4. A page is clean, and so may be evicted and read again, as soon as the segment it was written to is
+//!     durable.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -200,21 +202,21 @@ impl Shard {
     async fn try_checkpoint(&self) -> Result<()> {
         self.check_running()?;
         self.copy_more().await?; // Before others wait: those segments are durable.
-        let _gate = self.tree_gate.take(1).await; // K1
+        let _gate = self.tree_gate.take(1).await; // CHECKPOINT-1
         let mut covered = self.space.borrow().begin_checkpoint();
         self.sweep_deltas().await?;
         self.with_pages(crate::trees::Trees::store_streams).await?;
         self.write_pages().await?;
-        self.finish_puts(0).await?; // What was written may make room for pages of the table (K4).
+        self.finish_puts(0).await?; // What was written may make room for pages of the table (CHECKPOINT-4).
         let folds = self.fold_at_checkpoint().await?;
         self.bury_pages().await?;
         self.write_table().await?;
-        self.write_deaths().await?; // D3
+        self.write_deaths().await?; // DEATHS-3
         self.write_deltas().await?;
         self.write_usage().await?;
         self.seal_metadata().await?;
         if !planted(Bug::RootBeforePuts) {
-            self.finish_puts(0).await?; // K2
+            self.finish_puts(0).await?; // CHECKPOINT-2
         }
         covered.extend(self.metadata.written.take().iter().map(|id| id.number));
         self.write_root().await?;
@@ -222,7 +224,7 @@ impl Shard {
         self.entries_since_checkpoint.set(0);
         self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
         self.reclaim.checkpointed_data_seq.set(self.data_chain.get().seq);
-        self.space.borrow_mut().checkpointed(&covered); // K3
+        self.space.borrow_mut().checkpointed(&covered); // CHECKPOINT-3
         self.reclaim.waiting.borrow_mut().clear();
         {
             let trees = &mut *self.trees.borrow_mut();

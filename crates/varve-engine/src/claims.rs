@@ -1,9 +1,10 @@
 //! Claims on blocks that are being read to be written back with a part changed.
 //!
-//! C1. While a block is claimed nobody else appends a record that covers it.
-//! C2. A task claims one block at a time and holds its credits already, so claims form no cycle.
-//! C3. A block of a range whose claims somebody waits for is not claimed anew: so each waits for the claims that stood when it came, and small
-//!     writes that never cease do not starve a large one. Who waits for a range waits for claims only, which end without further ones (C2).
+//! CLAIMS-1. While a block is claimed nobody else appends a record that covers it.
+//! CLAIMS-2. A task claims one block at a time and holds its credits already, so claims form no cycle.
+//! CLAIMS-3. A block of a range whose claims somebody waits for is not claimed anew: so each waits for the claims that
+//!     stood when it came, and small writes that never cease do not starve a large one. Who waits for a range waits for
+//!     claims only, which end without further ones (CLAIMS-2).
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,7 +18,7 @@ use crate::hash::HashSet;
 #[derive(Default)]
 pub(crate) struct Claims {
     blocks: RefCell<HashSet<(StreamId, u64)>>,
-    /// Ranges whose claims somebody waits for (C3): as many as there are writes and trims that do.
+    /// Ranges whose claims somebody waits for (CLAIMS-3): as many as there are writes and trims that do.
     awaited: RefCell<Vec<(StreamId, Range<u64>)>>,
     /// A claim, or the wait for one, has ended.
     released: Notify,
@@ -67,7 +68,7 @@ impl Claims {
             self.released.notified().await;
         }
         let fresh = self.blocks.borrow_mut().insert((stream, block));
-        assert!(fresh, "nobody claimed the block meanwhile"); // C1
+        assert!(fresh, "nobody claimed the block meanwhile"); // CLAIMS-1
         Claim { claims: self, key: (stream, block) }
     }
 
@@ -76,7 +77,7 @@ impl Claims {
         if !self.any(stream, first, end) {
             return;
         }
-        let _awaited = self.await_range(stream, first..end); // C3
+        let _awaited = self.await_range(stream, first..end); // CLAIMS-3
         while self.any(stream, first, end) {
             self.released.notified().await;
         }

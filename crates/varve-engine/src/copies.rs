@@ -5,12 +5,13 @@
 //!  a unit is damaged ──▶ read from the copy ──▶ reclaim moves what is live, and the next checkpoint writes the rest anew
 //! ```
 //!
-//! E1. A copy counts only for a reader whose checksum its bytes match: the one under which the unit is looked for. A root may name a copy
-//!     that has been overwritten since.
-//! E2. Copies take only what nobody needs: none is made while few segments are free, and none outlives a writer's
+//! COPIES-1. A copy counts only for a reader whose checksum its bytes match: the one under which the unit is looked
+//!     for. A root may name a copy that has been overwritten since.
+//! COPIES-2. Copies take only what nobody needs: none is made while few segments are free, and none outlives a writer's
 //!     need (`Space`). Nobody waits long for one, so that a drive that hangs holds up what lies on it alone; and one
 //!     whose write fails closes nothing.
-//! E3. Nothing is repaired in place: what was read from a copy is moved as reclaim moves things, so that it has two copies elsewhere.
+//! COPIES-3. Nothing is repaired in place: what was read from a copy is moved as reclaim moves things, so that it has
+//!     two copies elsewhere.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ pub(crate) struct StoredSegment {
 }
 
 impl Shard {
-    /// Bytes of a unit of metadata, from its segment or else from the segment's copy (E1).
+    /// Bytes of a unit of metadata, from its segment or else from the segment's copy (COPIES-1).
     pub(crate) async fn stored_unit(
         &self,
         place: &Location,
@@ -70,7 +71,7 @@ impl Shard {
             Ok(bytes) => return Ok(bytes),
             Err(error) => error,
         };
-        let Some(copy) = self.copy_of(place.segment) else { return Err(error) };
+        let Some(copy) = self.copy_of(place.segment) else { return Err(error) }; // SPACE-COPIES-5
         let Ok(bytes) = self.read_unit(copy, place).await else { return Err(error) };
         self.note_damaged(place.segment, &error.to_string());
         Ok(bytes)
@@ -98,7 +99,7 @@ impl Shard {
         slot.map(|number| SegmentId { number, ..id })
     }
 
-    /// Has reclaim empty a segment that is damaged and has a copy (E3).
+    /// Has reclaim empty a segment that is damaged and has a copy (COPIES-3).
     pub(crate) fn note_damaged(&self, id: SegmentId, reason: &str) {
         let has_copy = self.space.borrow_mut().need_copy(id.number);
         if !has_copy || !self.config.mends_pages {
@@ -175,7 +176,7 @@ impl Shard {
         let damaged =
             |reason: &str| Error::SegmentDamaged { segment: id.number, reason: reason.to_owned() };
         let segments = &self.media.segments;
-        // A sector that cannot be read is damage too (R4): the shard goes on without this segment's space.
+        // A sector that cannot be read is damage too (RECLAIM-4): the shard goes on without this segment's space.
         let unread = |error: varve_media::Error| damaged(&error.to_string());
         let header = segments.get(at, 0, STRIP_HEADER_BYTES).await.map_err(unread)?;
         let (header, _) =
@@ -213,7 +214,7 @@ impl Shard {
         Some(bytes)
     }
 
-    /// Starts writing a copy of a segment beside the segment itself, if there is room for one (E2).
+    /// Starts writing a copy of a segment beside the segment itself, if there is room for one (COPIES-2).
     pub(crate) fn begin_copy(&self, id: SegmentId, bytes: &BufSlice) -> Option<JoinHandle<()>> {
         if !self.has_room_for_copy() {
             return None;
@@ -246,7 +247,7 @@ impl Shard {
             && space.copies_under_way() < UNDER_WAY_MAX
     }
 
-    /// Waits for a copy, but not for long (E2).
+    /// Waits for a copy, but not for long (COPIES-2).
     pub(crate) async fn wait_copy(&self, copy: JoinHandle<()>) {
         select(Box::pin(copy), Box::pin(self.reactor.sleep(PATIENCE_NS))).await;
     }

@@ -6,12 +6,13 @@
 //!      └─ answers of younger writes to the source are held back until the cut is released
 //! ```
 //!
-//! N1. A cut has a number among the writes; the copy holds exactly what older ones left, whenever they are drained.
-//! N2. A record may be left out of segments for a newer one only if no cut of its stream lies between them.
-//! N3. Nothing bypasses the lane on a stream with a cut in the lane: it would be applied before the cut.
-//! N4. The copy's map is asked only once the cut is applied; what was written to the copy itself is found before.
-//! N5. Neither stream changes a page, nor lets a chunk die, that was born before the cut: both may be the other's as well. Mark frees them.
-//! N6. A cut that is applied again, after a crash, changes nothing.
+//! CUT-1. A cut has a number among the writes; the copy holds exactly what older ones left, whenever they are drained.
+//! CUT-2. A record may be left out of segments for a newer one only if no cut of its stream lies between them.
+//! CUT-3. Nothing bypasses the lane on a stream with a cut in the lane: it would be applied before the cut.
+//! CUT-4. The copy's map is asked only once the cut is applied; what was written to the copy itself is found before.
+//! CUT-5. Neither stream changes a page, nor lets a chunk die, that was born before the cut: both may be the other's as
+//!     well. Mark frees them.
+//! CUT-6. A cut that is applied again, after a crash, changes nothing.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -76,26 +77,26 @@ pub(crate) struct Cuts {
 }
 
 impl Cuts {
-    /// The oldest cut of a stream that is in the lane (N2).
+    /// The oldest cut of a stream that is in the lane (CUT-2).
     pub(crate) fn oldest_in_lane(&self, stream: StreamId) -> Option<WriteSeq> {
         let pending = self.pending.borrow();
         let in_lane = |cut: &&PendingCut| cut.pair.source == stream && !cut.is_drained;
         pending.iter().find(in_lane).map(|cut| cut.wseq)
     }
 
-    /// Whether a cut of or to a stream is in the lane (N3).
+    /// Whether a cut of or to a stream is in the lane (CUT-3).
     pub(crate) fn is_in_lane(&self, stream: StreamId) -> bool {
         let touches = |cut: &PendingCut| cut.pair.source == stream || cut.pair.copy == stream;
         self.pending.borrow().iter().any(|cut| !cut.is_drained && touches(cut))
     }
 
-    /// The frame of the cut of a copy that its map does not show yet (N4).
+    /// The frame of the cut of a copy that its map does not show yet (CUT-4).
     fn pending_frame(&self, copy: StreamId) -> Option<Rc<Frame>> {
         let pending = self.pending.borrow();
         pending.iter().find(|cut| cut.pair.copy == copy).map(|cut| Rc::clone(&cut.frame))
     }
 
-    /// Whether a stream is a copy that its map does not show yet (N4).
+    /// Whether a stream is a copy that its map does not show yet (CUT-4).
     pub(crate) fn is_pending(&self, stream: StreamId) -> bool {
         self.pending.borrow().iter().any(|cut| cut.pair.copy == stream)
     }
@@ -157,7 +158,7 @@ impl Shard {
         }
     }
 
-    /// Numbers a cut and appends it to the lane (N1).
+    /// Numbers a cut and appends it to the lane (CUT-1).
     fn push_cut(&self, pair: CutPair) -> Rc<Frame> {
         let payload = AlignedBuf::from_slice(&encode_cut(pair.copy));
         let (wseq, frame) = self.append_payload(RecordKind::Cut, pair.source, payload);
@@ -172,7 +173,7 @@ impl Shard {
         self.cuts.released.notify_all();
     }
 
-    /// Waits until a stream's map may be asked (N4).
+    /// Waits until a stream's map may be asked (CUT-4).
     pub(crate) async fn wait_cut(&self, stream: StreamId) -> Result<()> {
         while let Some(frame) = self.cuts.pending_frame(stream)
             && !planted(Bug::CopyReadEarly)

@@ -9,19 +9,22 @@
 //!                                └───────fold──────────┴──▶ out of the table and the accounts, or kept, if shared
 //! ```
 //!
-//! D1. A chunk enters the set when no reference to it is on its way (G2), and is granted no more while it is in it, unless the table
-//!     calls it shared. So an unshared chunk in the set is dead; of a shared one the set says nothing: only mark frees it (G3).
-//! D2. A chunk leaves the set in the step in which it leaves the table, or in which the table calls it shared. So every chunk of the set is
-//!     in the table, and a root that says otherwise is damaged.
-//! D3. The set changes under the tree gate, or in recovery. A checkpoint saves it with the tables that it stores; replay notes what died
-//!     since: that is what is fresh.
-//! D4. Until they are folded, the dead count as live. Nobody is refused for that, and no zone is leased: whoever is short has them folded
-//!     first.
-//! D5. Its memory is bounded: a set that is full makes a checkpoint due, which folds.
-//! D6. Whatever is reused because of a fold, recovery finds dead: it does the same fold again, or the fold is durable. What is dead in its
-//!     victims **reclaim** folds when the segment that says so is durable. All in a **range** of ids is folded at any
-//!     time, and what that empties waits for the next segment of reclaim, which tells the range. What a **checkpoint** folds waits for its root. And where many are fresh side by side, in a
-//!     **dense** window, they are folded at any time: replay notes them again, so that the window is as dense at its end.
+//! DEATHS-1. A chunk enters the set when no reference to it is on its way (DEDUP-2), and is granted no more while it is
+//!     in it, unless the table calls it shared. So an unshared chunk in the set is dead; of a shared one the set says
+//!     nothing: only mark frees it (DEDUP-3).
+//! DEATHS-2. A chunk leaves the set in the step in which it leaves the table, or in which the table calls it shared. So
+//!     every chunk of the set is in the table, and a root that says otherwise is damaged.
+//! DEATHS-3. The set changes under the tree gate, or in recovery. A checkpoint saves it with the tables that it stores;
+//!     replay notes what died since: that is what is fresh.
+//! DEATHS-4. Until they are folded, the dead count as live. Nobody is refused for that, and no zone is leased: whoever
+//!     is short has them folded first.
+//! DEATHS-5. Its memory is bounded: a set that is full makes a checkpoint due, which folds.
+//! DEATHS-6. Whatever is reused because of a fold, recovery finds dead: it does the same fold again, or the fold is
+//!     durable. What is dead in its victims **reclaim** folds when the segment that says so is durable. All in
+//!     a **range** of ids is folded at any time, and what that empties waits for the next segment of reclaim, which
+//!     tells the range. What a **checkpoint** folds waits for its root. And where many are fresh side by side, in
+//!     a **dense** window, they are folded at any time: replay notes them again, so that the window is as dense at its
+//!     end.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -69,7 +72,7 @@ pub(crate) struct Deaths {
     saved: RoaringTreemap,
     /// Those that were noted since.
     fresh: RoaringTreemap,
-    /// Those of the saved ones that the coming root is the first to name (W3).
+    /// Those of the saved ones that the coming root is the first to name (DELTAS-3).
     swept: RoaringTreemap,
     count: usize,
     /// How many chunks were overwritten since the last root, by window.
@@ -83,7 +86,7 @@ pub(crate) struct Deaths {
     left: u64,
 }
 
-/// What becomes of what a fold empties (D6).
+/// What becomes of what a fold empties (DEATHS-6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Folding {
     /// It may be reused at once: recovery does the same fold.
@@ -128,7 +131,7 @@ impl Deaths {
         }
     }
 
-    /// A chunk was overwritten, whatever becomes of it: replay counts the same (D6).
+    /// A chunk was overwritten, whatever becomes of it: replay counts the same (DEATHS-6).
     fn count_overwritten(&mut self, chunk: ChunkId) {
         let window = chunk.get() / WINDOW_IDS;
         let count = self.windows.entry(window).or_default();
@@ -171,7 +174,7 @@ impl Deaths {
         self.count > 0 && (self.fresh.contains(id) || self.saved.contains(id))
     }
 
-    /// Whether a chunk is in the set for all that recovery would find, if the machine stopped now (W3).
+    /// Whether a chunk is in the set for all that recovery would find, if the machine stopped now (DELTAS-3).
     pub(crate) fn contains_for_sure(&self, chunk: ChunkId) -> bool {
         let swept = self.swept.contains(chunk.get()) && !planted(Bug::SweptActedUponEarly);
         self.contains(chunk) && !swept
@@ -238,7 +241,7 @@ impl Deaths {
     }
 
     fn is_full(&self) -> bool {
-        self.bytes() > self.bytes_max // D5
+        self.bytes() > self.bytes_max // DEATHS-5
     }
 
     /// Whether a checkpoint leaves it as it is.
@@ -270,7 +273,8 @@ impl Shard {
             }
             trees.data.mean_bytes()
         };
-        self.note_kept(u64::from(mean_bytes)); // G2: the reference will mark it as shared, so that no fold counts it.
+        // DEDUP-2: the reference will mark it as shared, so that no fold counts it.
+        self.note_kept(u64::from(mean_bytes));
     }
 
     /// Has folded what waits, as much as there is room for. Never called by who holds the tree gate, or by reclaim.
@@ -333,7 +337,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Folds dense windows (D6). The caller holds the tree gate, or is recovery.
+    /// Folds dense windows (DEATHS-6). The caller holds the tree gate, or is recovery.
     pub(crate) async fn fold_dense(&self) -> Result<()> {
         let ids = self.trees.borrow_mut().deaths.take_dense();
         self.fold_again(&ids).await?;
@@ -341,7 +345,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Folds from the cursor on, once round the ids at most, and has the next segment of reclaim tell it (D6).
+    /// Folds from the cursor on, once round the ids at most, and has the next segment of reclaim tell it (DEATHS-6).
     async fn fold_ranges(&self, extent: Extent) -> Result<()> {
         let number = self.reclaim.fold_rounds.ranges.get() + 1;
         let gate = self.tree_gate.take(1).await;
@@ -404,7 +408,7 @@ impl Shard {
         }
     }
 
-    /// Folds what a durable segment of reclaim calls dead (D6). The caller holds the tree gate, or is recovery.
+    /// Folds what a durable segment of reclaim calls dead (DEATHS-6). The caller holds the tree gate, or is recovery.
     pub(crate) async fn fold_freed(&self, mut ids: Vec<ChunkId>) -> Result<()> {
         ids.sort_unstable();
         ids.dedup();
@@ -508,7 +512,7 @@ impl Shard {
         Ok(count)
     }
 
-    /// Whether a chunk with this entry in the table is dead (D1).
+    /// Whether a chunk with this entry in the table is dead (DEATHS-1).
     pub(crate) fn is_dead(&self, chunk: ChunkId, entry: &ChunkEntry) -> bool {
         !entry.shared && self.trees.borrow().deaths.contains(chunk)
     }

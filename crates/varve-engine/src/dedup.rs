@@ -12,13 +12,16 @@
 //! Of streams that are deduplicated where it pays, a segment may have the fingerprints of a sample only (`sampling.rs`). Those are hooks, all
 //! of them. Where they lead to such a segment, and the others were not learnt lately, it is read as a whole and its blocks are fingerprinted.
 //!
-//! G1. The index is advice: a chunk it names is used only while the chunk table holds it, or its own data segment is still to be
-//!     applied. Ids are never reused, so a forgotten entry never names other bytes.
-//! G2. A grant counts from the moment the reference is drained until it is applied. A chunk with a grant does not die by being
-//!     overwritten, in whatever order segments are applied; recovery counts the references of all segments before it replays the first.
-//! G3. An applied reference marks its chunk as shared. A shared chunk never dies by being overwritten: only mark frees it.
-//! G4. What a mark pass has decided to free, or waits to be folded (D1), is granted no more; what is granted during a pass, or was before it, is marked.
-//! G5. A reference follows the data of its chunk in the chain, so it is never durable without them.
+//! DEDUP-1. The index is advice: a chunk it names is used only while the chunk table holds it, or its own data segment
+//!     is still to be applied. Ids are never reused, so a forgotten entry never names other bytes.
+//! DEDUP-2. A grant counts from the moment the reference is drained until it is applied. A chunk with a grant does not
+//!     die by being overwritten, in whatever order segments are applied; recovery counts the references of all segments
+//!     before it replays the first.
+//! DEDUP-3. An applied reference marks its chunk as shared. A shared chunk never dies by being overwritten: only mark
+//!     frees it.
+//! DEDUP-4. What a mark pass has decided to free, or waits to be folded (DEATHS-1), is granted no more; what is granted
+//!     during a pass, or was before it, is marked.
+//! DEDUP-5. A reference follows the data of its chunk in the chain, so it is never durable without them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -88,9 +91,9 @@ pub(crate) struct Dedup {
     /// Segments whose summaries are being read: who meets one waits for it.
     reading: HashSet<SegmentNumber>,
     read_ended: Rc<Notify>,
-    /// Drained references that are not applied yet, by chunk (G2).
+    /// Drained references that are not applied yet, by chunk (DEDUP-2).
     grants: HashMap<ChunkId, u32>,
-    /// What a mark pass is about to free (G4).
+    /// What a mark pass is about to free (DEDUP-4).
     dying: RoaringTreemap,
     /// Stored bytes of shared chunks that were overwritten and that no mark pass has looked at.
     kept_bytes: u64,
@@ -116,7 +119,7 @@ impl Dedup {
         }
     }
 
-    /// Counts a drained reference, or a grant to another shard (G2).
+    /// Counts a drained reference, or a grant to another shard (DEDUP-2).
     pub(crate) fn grant(&mut self, chunk: ChunkId) {
         *self.grants.entry(chunk).or_default() += 1;
     }
@@ -178,7 +181,7 @@ impl Dedup {
         self.grants.keys().copied()
     }
 
-    /// Grants no more of a chunk that is about to be freed (G4).
+    /// Grants no more of a chunk that is about to be freed (DEDUP-4).
     pub(crate) fn refuse(&mut self, chunk: ChunkId) {
         if !planted(Bug::DyingIsGranted) {
             self.dying.insert(chunk.get());
@@ -221,7 +224,7 @@ impl Dedup {
         self.completed.insert(segment, self.index.forgotten);
     }
 
-    /// Learns what a chunk holds that was just stored to a segment. `is_hook` makes its fingerprint one.
+    /// Learns what a chunk holds that was just stored to a segment. `is_hook` makes its fingerprint one (DEDUP-5).
     pub(crate) fn learn(
         &mut self,
         fingerprint: Fingerprint,
@@ -453,7 +456,8 @@ impl Shard {
     }
 
     /// Chunks that have no fingerprint because they were not in a sample, and their stored bytes. A shard that was opened may not know yet
-    /// that a stream is deduplicated: then it is one of which the segment has a sample. What is promised is offered to nobody (V2).
+    /// that a stream is deduplicated: then it is one of which the segment has a sample. What is promised is offered to
+    /// nobody (RESERVATIONS-2).
     fn unsampled(&self, entries: &[SummaryEntry]) -> Vec<(ChunkId, Unit)> {
         let sampled: HashSet<StreamId> = entries
             .iter()
@@ -520,17 +524,17 @@ impl Shard {
         let is_applied = chunk <= self.applied_chunk.get();
         let is_alive = if is_applied {
             let is_dead = trees.deaths.contains(chunk) && !planted(Bug::DeadIsGranted);
-            // D1: nobody holds it but for those that made it shared.
+            // DEATHS-1: nobody holds it but for those that made it shared.
             trees.chunk(chunk).is_ok_and(|entry| entry.is_some_and(|it| it.shared || !is_dead))
         } else {
             chunk < trees.next_chunk
         };
         if !is_alive {
-            return None; // G1
+            return None; // DEDUP-1
         }
         dedup.grant(chunk);
         if let Some(pass) = self.mark.pass.borrow_mut().as_mut() {
-            pass.note_grant(chunk); // G4
+            pass.note_grant(chunk); // DEDUP-4
         }
         Some(chunk)
     }

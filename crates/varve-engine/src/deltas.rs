@@ -9,19 +9,22 @@
 //!                                └────overwritten once more──▶ dies at once
 //! ```
 //!
-//! W1. What a block holds is what waits for it, and else what its map says. Whatever changes a block in its map takes what waits for it
-//!     away in the same step.
-//! W2. Whether an update waits follows from the root and the log alone, never from what is cached: the **limit** is the root's, and what
-//!     one segment has for one page says whether that is worth reading the page. So replay ends with the same deltas and the same deaths as
-//!     the shard had (D6), though it begins with nothing cached.
-//! W3. Only checkpoints sweep. What dies by that nobody acts upon before the root is durable: replay from the one before does not see it
-//!     die (see [`crate::deaths::Deaths::note_swept`]).
-//! W4. Only streams that were never cut have deltas: what copies have in common is in pages. A cut puts what waits into the map first.
-//! W5. An update waits only for a page that its map has: then the page, or what waits for it, is there until the block is changed.
-//! W6. Nothing waits for streams to which space is promised: of their blocks it must be known at once what was there
-//!     ([`crate::reservations`], V1). The key of the promise says so from the segment on that has it, which puts what waits into the map.
-//! W7. Their memory is bounded: many of them make a checkpoint due, which sweeps, and beyond the limit none wait. What they hide counts as
-//!     live; who is short of space has everything swept (D4).
+//! DELTAS-1. What a block holds is what waits for it, and else what its map says. Whatever changes a block in its map
+//!     takes what waits for it away in the same step.
+//! DELTAS-2. Whether an update waits follows from the root and the log alone, never from what is cached: the **limit**
+//!     is the root's, and what one segment has for one page says whether that is worth reading the page. So replay ends
+//!     with the same deltas and the same deaths as the shard had (DEATHS-6), though it begins with nothing cached.
+//! DELTAS-3. Only checkpoints sweep. What dies by that nobody acts upon before the root is durable: replay from the one
+//!     before does not see it die (see [`crate::deaths::Deaths::note_swept`]).
+//! DELTAS-4. Only streams that were never cut have deltas: what copies have in common is in pages. A cut puts what
+//!     waits into the map first.
+//! DELTAS-5. An update waits only for a page that its map has: then the page, or what waits for it, is there until the
+//!     block is changed.
+//! DELTAS-6. Nothing waits for streams to which space is promised: of their blocks it must be known at once what was
+//!     there ([`crate::reservations`], RESERVATIONS-1). The key of the promise says so from the segment on that has it,
+//!     which puts what waits into the map.
+//! DELTAS-7. Their memory is bounded: many of them make a checkpoint due, which sweeps, and beyond the limit none wait.
+//!     What they hide counts as live; who is short of space has everything swept (DEATHS-4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -38,7 +41,7 @@ use crate::trees::{Stop, Trees, data_slot};
 use crate::{Result, Shard};
 
 /// Entries of a segment for one page of a map that are worth reading the page: then a part of it at least is overwritten in order. Replay
-/// goes by it (W2).
+/// goes by it (DELTAS-2).
 const DIRECT: u32 = 16;
 
 /// Memory of a delta, with its share of what vectors leave empty.
@@ -94,13 +97,13 @@ pub(crate) struct Deltas {
     count: u64,
     /// Places that the vectors have.
     places: usize,
-    /// As many may wait (W2).
+    /// As many may wait (DELTAS-2).
     limit: u64,
-    /// Streams for which none do (W6).
+    /// Streams for which none do (DELTAS-6).
     exact: BTreeSet<StreamId>,
     /// None may wait while the shard is open: for which streams is not known.
     is_forbidden: bool,
-    /// Replay saw more dead than the shard did, or than another replay might (W2).
+    /// Replay saw more dead than the shard did, or than another replay might (DELTAS-2).
     saw_more: bool,
     /// Where sweeps go on.
     cursor: LeafId,
@@ -236,7 +239,7 @@ impl Deltas {
         self.settled += before - self.count;
     }
 
-    /// Whether none wait for a stream from here on (W6). What does is put into its map first.
+    /// Whether none wait for a stream from here on (DELTAS-6). What does is put into its map first.
     pub(crate) fn set_exact(&mut self, stream: StreamId, is_exact: bool) {
         if is_exact {
             assert!(self.first_in(stream, 0..u64::MAX).is_none(), "it was put into the map");
@@ -251,7 +254,7 @@ impl Deltas {
         (self.limit, self.is_forbidden, self.saw_more) = (0, true, true);
     }
 
-    /// Whether nothing may be reused because of what replay saw die before a root says so (D6).
+    /// Whether nothing may be reused because of what replay saw die before a root says so (DEATHS-6).
     pub(crate) fn saw_more(&self) -> bool {
         self.saw_more
     }
@@ -377,14 +380,14 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether the entry for a block may wait (W2).
+    /// Whether the entry for a block may wait (DELTAS-2).
     pub(crate) fn may(&self, stream: StreamId, block: u64) -> bool {
         self.direct.as_ref().is_some_and(|direct| !direct.contains(&leaf_of(stream, block)))
     }
 }
 
 impl Trees {
-    /// What of a segment's entries waits (W2).
+    /// What of a segment's entries waits (DELTAS-2).
     pub(crate) fn waiting(&self, entries: &[SummaryEntry]) -> Waiting {
         if self.deltas.limit == 0 {
             return Waiting { direct: None };
@@ -402,7 +405,7 @@ impl Trees {
     }
 
     /// Whether an update that may wait does: the stream was never cut, nothing is promised to it, its map has the page,
-    /// and not too many wait (W4 to W7).
+    /// and not too many wait (DELTAS-4 to DELTAS-7).
     pub(crate) fn waits(
         &mut self,
         stream: StreamId,
@@ -415,7 +418,7 @@ impl Trees {
         if map.ceiling() > ChunkId::ZERO || self.deltas.exact.contains(&stream) {
             return Ok(false);
         }
-        Ok(map.has_leaf(&self.cache, block)?)
+        Ok(map.has_leaf(&self.cache, block)?) // DELTAS-5
     }
 
     /// Puts what waits for a page into it; appends what was there to `dead`, unless it faults.
@@ -436,7 +439,7 @@ impl Trees {
             let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
             dead.extend(data_slot(old).filter(|dead| *dead != slot));
         }
-        self.deltas.settled(leaf); // W1
+        self.deltas.settled(leaf); // DELTAS-1
         Ok(())
     }
 
@@ -467,7 +470,7 @@ impl Trees {
     ) -> std::result::Result<(), Stop> {
         self.ensure_stream(stream)?;
         if !planted(Bug::DeltaOutlivesChange) {
-            self.settle_leaf(leaf_of(stream, block), dead)?; // W1
+            self.settle_leaf(leaf_of(stream, block), dead)?; // DELTAS-1
         }
         let stream = self.streams.get_mut(&stream).expect("opened above");
         let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
@@ -603,8 +606,8 @@ impl Shard {
         Ok(waiting())
     }
 
-    /// Sweeps what a checkpoint should (W3), as far as the cache and free segments allow; at least some, so that rounds end. Decides
-    /// whether updates wait until the next root. The caller is a checkpoint.
+    /// Sweeps what a checkpoint should (DELTAS-3), as far as the cache and free segments allow; at least some, so that
+    /// rounds end. Decides whether updates wait until the next root. The caller is a checkpoint.
     pub(crate) async fn sweep_deltas(&self) -> Result<()> {
         let (all, left) = {
             let deltas = &mut self.trees.borrow_mut().deltas;
@@ -662,7 +665,7 @@ impl Shard {
         self.counters.page_reads.get() - before
     }
 
-    /// Notes what a sweep found dead (W3); homes are told of foreign chunks (P8).
+    /// Notes what a sweep found dead (DELTAS-3); homes are told of foreign chunks (PEERS-8).
     fn note_swept(&self, slots: &[MapSlot]) {
         let deaths = &mut self.trees.borrow_mut().deaths;
         let dedup = self.dedup.borrow();
@@ -675,7 +678,8 @@ impl Shard {
         }
     }
 
-    /// Whether updates wait from the coming root on, and how many (W2): while maps do not fit into the cache, as reads of their pages tell.
+    /// Whether updates wait from the coming root on, and how many (DELTAS-2): while maps do not fit into the cache, as
+    /// reads of their pages tell.
     fn decide_waiting(&self, swept: u64, reads: u64) {
         let entries = self.entries_since_checkpoint.get();
         let trees = &mut *self.trees.borrow_mut();

@@ -1,14 +1,14 @@
 //! Moves durable records from the lane into data segments, in the order of their write sequence numbers.
 //!
-//! D1. Only durable records are drained, so nothing that a crash can undo ever kills a chunk.
-//! D2. Records stand in data segments in `wseq` order, and so do all versions of a block, those that bypassed the lane included; a
-//!     record is left out only when a durable newer one covers it.
-//! D3. A frame is released with the data segment that was open when its last record was drained.
-//! D4. Draining never waits for lane space or buffer credits.
-//! D5. The gate is held for a frame as a whole: what bypasses the lane stands between frames, never within one.
-//! D6. A segment counts as durable once it and all earlier ones of the chain have been put, applied or not.
-//! D7. Durable frames linger in the lane, as newer ones may make what they hold needless, until `aggregation.rs` says that they are due
-//!     (A3), or somebody waits for the trees to show them.
+//! DRAIN-1. Only durable records are drained, so nothing that a crash can undo ever kills a chunk.
+//! DRAIN-2. Records stand in data segments in `wseq` order, and so do all versions of a block, those that bypassed the
+//!     lane included; a record is left out only when a durable newer one covers it.
+//! DRAIN-3. A frame is released with the data segment that was open when its last record was drained.
+//! DRAIN-4. Draining never waits for lane space or buffer credits.
+//! DRAIN-5. The gate is held for a frame as a whole: what bypasses the lane stands between frames, never within one.
+//! DRAIN-6. A segment counts as durable once it and all earlier ones of the chain have been put, applied or not.
+//! DRAIN-7. Durable frames linger in the lane, as newer ones may make what they hold needless, until `aggregation.rs`
+//!     says that they are due (AGGREGATION-3), or somebody waits for the trees to show them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -159,14 +159,14 @@ impl Shard {
     /// Drains until the lane fails or the shard is dropped.
     pub(crate) async fn run_drain(self: Rc<Self>) -> Result<()> {
         while let Some(frame) = self.next_due().await {
-            assert!(frame.is_durable(), "only durable frames are drained"); // D1
+            assert!(frame.is_durable(), "only durable frames are drained"); // DRAIN-1
             let frames = self.batch_from(frame);
             self.drain.taken.set(frames.len());
             let records: Vec<Rc<Record>> =
                 frames.iter().flat_map(|frame| frame.records().clone()).collect();
             let mut known = self.know_blocks_of(&records).await.into_iter();
             for frame in frames {
-                let _gate = self.data_gate.take(1).await;
+                let _gate = self.data_gate.take(1).await; // DRAIN-5
                 self.drain_frame(&frame, &mut known).await?;
                 self.drain.taken.set(self.drain.taken.get() - 1);
                 let is_wanted = self.drain.refused.get() || self.grants_wait();
@@ -207,7 +207,7 @@ impl Shard {
         frames
     }
 
-    /// The next durable frame once it is due (D7); none once the lane failed.
+    /// The next durable frame once it is due (DRAIN-7); none once the lane failed.
     async fn next_due(&self) -> Option<Rc<Frame>> {
         if !self.lane().durable().await {
             return None;
@@ -223,7 +223,7 @@ impl Shard {
         self.lane().take_durable()
     }
 
-    /// Whether a frame, the next to be drained, shall linger no longer (D7).
+    /// Whether a frame, the next to be drained, shall linger no longer (DRAIN-7).
     fn is_due(&self, frame_seq: u64) -> bool {
         let closing = self.check_open().is_err();
         let write_back = WriteBack {
@@ -262,14 +262,15 @@ impl Shard {
         for record in &records {
             self.drain_record(record, known).await?;
         }
-        self.drain.frames.borrow_mut().push(Rc::clone(frame)); // D3
+        self.drain.frames.borrow_mut().push(Rc::clone(frame)); // DRAIN-3
         self.drain.point.set(frame.end());
         self.drain.advanced.notify_all();
         let lane_half_taken = self.lane().is_half_taken();
         self.seal_for(Waiting { lane_half_taken, ..Waiting::default() }).await
     }
 
-    /// Seals the open segment though it is not full, if that gives those who wait what they wait for (A4). The caller holds the data gate.
+    /// Seals the open segment though it is not full, if that gives those who wait what they wait for (AGGREGATION-4).
+    /// The caller holds the data gate.
     async fn seal_for(&self, waiting: Waiting) -> Result<()> {
         let drain = &self.drain;
         let segment = PartFilled {
@@ -350,7 +351,7 @@ impl Shard {
         self.know(fingerprints).await
     }
 
-    /// Appends one record to the data segments, with what is `known` next. The caller holds the data gate.
+    /// Appends one record to the data segments, with what is `known` next. The caller holds the data gate (DRAIN-4).
     pub(crate) async fn drain_record(
         &self,
         record: &Record,
@@ -378,7 +379,7 @@ impl Shard {
                 if let Ok(KeyPayload { key, .. }) = KeyPayload::decode(&record.payload)
                     && let Some(stream) = stream_of_reservation(key)
                 {
-                    settles = self.sweep_for(stream).await?; // Applying it puts into the map what is left (W6).
+                    settles = self.sweep_for(stream).await?; // Applying it puts into the map what is left (DELTAS-6).
                 }
                 let unit = self.push_data_unit(&record.payload, header.payload_checksum).await?;
                 let wseq = header.wseq;
@@ -428,7 +429,7 @@ impl Shard {
             let known = known.next().expect("one a block of a write");
             // Asked anew for each block: a cut may have come since the last one.
             if self.is_superseded(header, block) {
-                continue; // D2
+                continue; // DRAIN-2
             }
             if !self.fits_a_block() {
                 self.seal_data().await?;
@@ -458,7 +459,7 @@ impl Shard {
         let cut = self.cuts.oldest_in_lane(header.stream);
         let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
         let newer = |pending: &crate::buffer::Pending| {
-            let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // N2
+            let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // CUT-2
             covers && self.is_durable(&pending.carrier)
         };
         self.buffer.borrow().newest(header.stream, block).is_some_and(newer)
@@ -489,7 +490,7 @@ impl Shard {
             return None;
         }
         if let Some(grant) = known.and_then(|known| known.foreign.as_ref()) {
-            let ForeignChunk { home, chunk } = self.foreign.name(grant); // P4
+            let ForeignChunk { home, chunk } = self.foreign.name(grant); // PEERS-4
             self.note_looked_up(stream, true);
             self.counters.add_foreign();
             push(SummaryEntry::ForeignReference {
@@ -520,7 +521,7 @@ impl Shard {
         Some(chunk)
     }
 
-    /// Copies a block into the open data segment, compressed where that saves enough.
+    /// Copies a block into the open data segment, compressed where that saves enough (AGGREGATION-5).
     fn push_block(&self, stream: StreamId, data: &[u8], checksum: u64) -> Unit {
         let mut reducer = self.reduce.reducer.borrow_mut();
         let unit = match reducer.compress(stream, data, self.reduction(stream).compression) {
@@ -652,7 +653,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Starts the put of a data segment. Its end, and not its turn to be applied, makes it durable for those who wait (D6).
+    /// Starts the put of a data segment. Its end, and not its turn to be applied, makes it durable for those who wait
+    /// (DRAIN-6).
     fn spawn_data_put(&self, sealed: &Sealed) -> JoinHandle<Result<()>> {
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
         self.drain.puts.ended.borrow_mut().push_back(false);
@@ -688,7 +690,7 @@ impl Shard {
         self.drain.puts.ended.borrow().is_empty()
     }
 
-    /// Waits until a data segment and all before it are durable (D6).
+    /// Waits until a data segment and all before it are durable (DRAIN-6).
     ///
     /// # Errors
     /// `NoSpace` while the media have no room for it: it may be durable later. `Unavailable` when the shard closed.
@@ -703,7 +705,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether a data segment and all before it are durable (D6).
+    /// Whether a data segment and all before it are durable (DRAIN-6).
     pub(crate) fn segment_is_durable(&self, seq: u64) -> bool {
         let later = seq.saturating_sub(self.data_witness.get());
         if later > 0 && planted(Bug::BypassAckedOutOfOrder) {

@@ -37,7 +37,7 @@ struct Round {
 
 impl Shard {
     /// Lets another shard name chunks with these fingerprints; none for one that is not here, or not to be had at once. What is granted
-    /// is durable on return (P2). Costs a frame of the lane when a chunk is granted for the first time.
+    /// is durable on return (PEERS-2). Costs a frame of the lane when a chunk is granted for the first time.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed: nothing is granted then.
@@ -62,13 +62,13 @@ impl Shard {
         let payload = AlignedBuf::from_slice(&encode_grant(&unshared));
         let (_, frame) = self.append_payload(RecordKind::Grant, StreamId::ZERO, payload);
         if !planted(Bug::GrantBeforeDurable) {
-            self.wait_frame(&frame).await?; // P2
+            self.wait_frame(&frame).await?; // PEERS-2
         }
         Ok(granted)
     }
 
     /// Credits for a record of grants; none, and so no grant, when they do not come back in time: the drain may wait for the shard that asks
-    /// (P10). Who comes after one that waited in vain does not wait until there are some again.
+    /// (PEERS-10). Who comes after one that waited in vain does not wait until there are some again.
     async fn take_grant_credits(&self) -> Option<Taken> {
         let credits = &self.credits.grants;
         let at_once = credits.try_take(charge(0));
@@ -98,19 +98,19 @@ impl Shard {
         let is_shared = match trees.chunk(chunk) {
             Ok(Some(entry)) => entry.shared,
             Ok(None) if planted(Bug::GrantOfUndurable) && chunk > self.applied_chunk.get() => false,
-            Ok(None) | Err(_) => return None, // P1: what is in the table is durable.
+            Ok(None) | Err(_) => return None, // PEERS-1: what is in the table is durable.
         };
         if !is_shared {
             let is_dead = trees.deaths.contains(chunk) && !planted(Bug::DeadIsGranted);
             let has_room = round.credits.is_some() && round.unshared.len() < GRANTED_MAX;
             if is_dead || !has_room || round.unshared.contains(&chunk) {
-                return None; // P1
+                return None; // PEERS-1
             }
-            dedup.grant(chunk); // P3
+            dedup.grant(chunk); // PEERS-3
             round.unshared.insert(chunk);
         }
         if let Some(pass) = self.mark.pass.borrow_mut().as_mut() {
-            pass.note_grant(chunk); // P7
+            pass.note_grant(chunk); // PEERS-7
         }
         Some(chunk)
     }
@@ -137,12 +137,12 @@ impl Shard {
     pub(crate) async fn apply_grant(&self, first: ChunkId, count: u64) -> Result<()> {
         for chunk in (first.get()..first.get() + count).map(ChunkId::new) {
             self.with_pages(|trees| trees.share_chunk(chunk)).await?;
-            self.dedup.borrow_mut().settle(chunk); // P3
+            self.dedup.borrow_mut().settle(chunk); // PEERS-3
         }
         Ok(())
     }
 
-    /// Counts chunks of an entry or record that recovery is going to apply (P3).
+    /// Counts chunks of an entry or record that recovery is going to apply (PEERS-3).
     pub(crate) fn count_granted(&self, chunks: impl IntoIterator<Item = ChunkId>) {
         if planted(Bug::GrantsForgottenInReplay) {
             return;
@@ -151,7 +151,7 @@ impl Shard {
         chunks.into_iter().for_each(|chunk| dedup.grant(chunk));
     }
 
-    /// Other shards named this one's chunks, and do not any more, so many times (P8).
+    /// Other shards named this one's chunks, and do not any more, so many times (PEERS-8).
     pub fn note_foreign_overwritten(&self, count: u64) {
         let mean = u64::from(self.trees.borrow().data.mean_bytes());
         self.note_kept(count.saturating_mul(mean));

@@ -3,9 +3,9 @@
 //! Media may have more slots than room: a drive file is sparse, and others fill its file system too. A shard whose media are full is a
 //! full shard: what it has it keeps, so that reclaim, checkpoints and recovery never depend on room that somebody else may take.
 //!
-//! V1. A free segment has room on the media, so writing it takes none. Only media that cannot promise room may break that, and then
-//!     the put is tried again (`spawn_put`).
-//! V2. Room is durable before a segment is free.
+//! GROWTH-1. A free segment has room on the media, so writing it takes none. Only media that cannot promise room may
+//!     break that, and then the put is tried again (`spawn_put`).
+//! GROWTH-2. Room is durable before a segment is free.
 
 use std::cell::{Cell, RefCell};
 
@@ -48,7 +48,7 @@ impl Shard {
     pub(crate) fn is_grown(&self) -> bool {
         let nothing_waits = self.growth.without_room.borrow().is_empty();
         let segments = self.space.borrow().stats().segments;
-        let may_suffice = self.has_space() || self.may_hide_dead(); // D4
+        let may_suffice = self.has_space() || self.may_hide_dead(); // DEATHS-4
         let share_suffices = segments >= self.zones.share_segments() && may_suffice;
         self.lacks_room()
             || nothing_waits && (share_suffices || self.zones.lendable_segments() == 0)
@@ -57,7 +57,7 @@ impl Shard {
     /// Gets one more zone, or as much of one as the media have room for; false when there is nothing.
     pub(crate) async fn lease_zone(&self) -> Result<bool> {
         if self.keep_leaving() {
-            return Ok(true); // N2
+            return Ok(true); // ZONE-MOVES-2
         }
         let segments = self.space.borrow().stats().segments;
         let _gate = self.lease_gate.take(1).await;
@@ -104,7 +104,7 @@ impl Shard {
         Ok(asked? > 0)
     }
 
-    /// How many segments of a zone, from its first on, have room now (V2).
+    /// How many segments of a zone, from its first on, have room now (GROWTH-2).
     async fn room_for(&self, zone: Zone) -> Result<u32> {
         let mut count = 0;
         if self.has_room(zone).await? {
@@ -155,8 +155,8 @@ impl Shard {
         }
     }
 
-    /// Makes sure that what recovery left free has room (V1): all has, unless files were copied as sparse ones. Called before anything is
-    /// written.
+    /// Makes sure that what recovery left free has room (GROWTH-1): all has, unless files were copied as sparse ones.
+    /// Called before anything is written.
     pub(crate) async fn check_room(&self) -> Result<()> {
         for zone in self.growth.without_room.take() {
             if self.has_room(zone).await? {
@@ -177,7 +177,7 @@ impl Shard {
         if planted(Bug::UnsettledBelieved) {
             return Ok(());
         }
-        Ok(self.media.segments.settle().await.map_err(varve_logstore::Error::from)?) // V2
+        Ok(self.media.segments.settle().await.map_err(varve_logstore::Error::from)?) // GROWTH-2
     }
 
     /// Asks full media again until they have room, whether anybody needs it or not: it shows in the shard's state.

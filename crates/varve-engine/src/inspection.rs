@@ -1,6 +1,6 @@
 //! Looking at a shard's trees from outside, past damage: what check and dump show. Nothing here changes anything.
 //!
-//! L1. A damaged map page hides its own blocks only: the walk goes on behind them.
+//! INSPECTION-1. A damaged map page hides its own blocks only: the walk goes on behind them.
 
 use std::ops::{ControlFlow, Range};
 
@@ -49,7 +49,7 @@ impl Shard {
     /// Walks the map of a stream from block `from` on and shows `visit` everything that is not a hole; stops when it breaks.
     ///
     /// # Errors
-    /// When the stream's record cannot be read. Damaged pages of the map are shown to `visit` (L1).
+    /// When the stream's record cannot be read. Damaged pages of the map are shown to `visit` (INSPECTION-1).
     pub async fn walk_map(
         &self,
         stream: StreamId,
@@ -82,7 +82,7 @@ impl Shard {
                 Err(fault) => {
                     let Err(error) = self.load_page(fault).await else { continue };
                     let blocks = blocks_of(fault).ok_or_else(|| error.clone())?;
-                    from = from.max(blocks.end); // L1
+                    from = from.max(blocks.end); // INSPECTION-1
                     let item = MapItem::Unreadable { blocks, page: fault.ptr, error };
                     if visit(item).is_break() {
                         return Ok(());

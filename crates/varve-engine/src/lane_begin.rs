@@ -8,7 +8,7 @@ use varve_logstore::lane::{FRAMES_KEPT, Lane};
 use crate::{Result, Shard};
 
 impl Shard {
-    /// Whether records are gone, and the shard opens nevertheless because it was told to (X9).
+    /// Whether records are gone, and the shard opens nevertheless because it was told to (RECOVERY-9).
     pub(crate) fn accept_loss(&self, checked: varve_logstore::Result<()>) -> Result<bool> {
         match checked {
             Ok(()) => Ok(false),
@@ -21,8 +21,9 @@ impl Shard {
         }
     }
 
-    /// Writes the first frames of this mount behind what was replayed, so that the checkpoint names a point with frames before it (L5). A
-    /// lane that is full to its last block, as only earlier versions leave it, is left alone: an opening that is cut off replays it again.
+    /// Writes the first frames of this mount behind what was replayed, so that the checkpoint names a point with frames
+    /// before it (LANE-5). A lane that is full to its last block, as only earlier versions leave it, is left alone: an
+    /// opening that is cut off replays it again.
     pub(crate) async fn begin_lane(&self, start: LanePoint, head: LanePoint) -> Result<LanePoint> {
         let end = head.position + FRAMES_KEPT as u64 * u64::from(FRAME_ALIGN);
         if end > start.position + self.media.journal.capacity() {

@@ -4,17 +4,22 @@
 //!  begin on all shards → walk on all → sweep on all
 //! ```
 //!
-//! M1. Only ids below the ceilings of `begin` are swept; every chunk below them was in a map or dead by then.
-//! M2. What a live map or the key tree names from begin to the end of the walk is marked, under whatever order they change.
-//! M3. Frees are logged and durable before they are applied, and applied before the space is reused.
-//! M4. A page that was changed since the last checkpoint is left to the next one: recovery still reads it.
-//! M5. Streams that were dropped before the walk are gone from the trees before the sweep frees what they named.
-//! M6. A chunk with a grant, or granted during the pass, is marked; one that was found to be garbage is granted no more.
-//! M7. A pass that is not finished is forgotten; nothing of it is durable but its frees.
-//! M8. A stream that is cut off another one during the pass is walked as well: the other one may be gone before its own turn.
-//! M9. What many copies have in common is walked once: below a page of a map that did not change during its walk.
-//! M10. A write that finds no room waits for the pass that may make some, and is refused only after one that began later.
-//! M11. Names of chunks of other shards are collected beside the bitmap, and every sweep begins with those of all shards (P7).
+//! MARK-1. Only ids below the ceilings of `begin` are swept; every chunk below them was in a map or dead by then.
+//! MARK-2. What a live map or the key tree names from begin to the end of the walk is marked, under whatever order they
+//!     change.
+//! MARK-3. Frees are logged and durable before they are applied, and applied before the space is reused.
+//! MARK-4. A page that was changed since the last checkpoint is left to the next one: recovery still reads it.
+//! MARK-5. Streams that were dropped before the walk are gone from the trees before the sweep frees what they named.
+//! MARK-6. A chunk with a grant, or granted during the pass, is marked; one that was found to be garbage is granted no
+//!     more.
+//! MARK-7. A pass that is not finished is forgotten; nothing of it is durable but its frees.
+//! MARK-8. A stream that is cut off another one during the pass is walked as well: the other one may be gone before its
+//!     own turn.
+//! MARK-9. What many copies have in common is walked once: below a page of a map that did not change during its walk.
+//! MARK-10. A write that finds no room waits for the pass that may make some, and is refused only after one that began
+//!     later.
+//! MARK-11. Names of chunks of other shards are collected beside the bitmap, and every sweep begins with those of all
+//!     shards (PEERS-7).
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
@@ -49,7 +54,7 @@ pub(crate) struct MarkState {
     passes: Cell<u64>,
     /// Something waits for one.
     pub(crate) wanted: Cell<bool>,
-    /// Writes that wait for the room that one may make (M10).
+    /// Writes that wait for the room that one may make (MARK-10).
     awaiting: Cell<u64>,
     /// The number of the last one that ended.
     ended: Cell<u64>,
@@ -70,7 +75,7 @@ pub enum MarkWish {
 }
 
 impl MarkState {
-    /// A stream was cut off another one (M8).
+    /// A stream was cut off another one (MARK-8).
     pub(crate) fn note_copy(&self, copy: StreamId) {
         if planted(Bug::MarkForgetsCopies) {
             return;
@@ -141,7 +146,7 @@ pub(crate) struct MarkPass {
     copies: Vec<StreamId>,
     /// Pages of maps that cannot change, with everything below them marked.
     finished: RoaringTreemap,
-    /// Chunks of other shards that are named here (M11).
+    /// Chunks of other shards that are named here (MARK-11).
     foreign: ForeignNames,
 }
 
@@ -161,21 +166,22 @@ pub struct MarkReport {
 }
 
 impl Shard {
-    /// Begins a pass; one that was under way is forgotten (M7). Map updates that wait are put into their pages first.
+    /// Begins a pass; one that was under way is forgotten (MARK-7). Map updates that wait are put into their pages
+    /// first.
     ///
     /// # Errors
     /// `Unavailable` when the shard is closed.
     pub async fn mark_begin(&self) -> Result<MarkTicket> {
         self.check_open()?;
         self.sweep_waiting().await?; // What is in pages under what waits would be marked as if something named it.
-        let _gate = self.tree_gate.take(1).await; // No copy comes between the list of streams and the begin (M8).
+        let _gate = self.tree_gate.take(1).await; // No copy comes between the list of streams and the begin (MARK-8).
         let streams = self.streams().await?;
         let number = self.mark.passes.get() + 1;
         self.mark.passes.set(number);
         let ticket = MarkTicket { mount: self.mount, number };
         self.mark.pass.replace(Some(MarkPass {
-            marked: self.dedup.borrow().granted().map(ChunkId::get).collect(), // M6
-            chunk_ceiling: self.applied_chunk.get().next(),                    // M1
+            marked: self.dedup.borrow().granted().map(ChunkId::get).collect(), // MARK-6
+            chunk_ceiling: self.applied_chunk.get().next(),                    // MARK-1
             page_ceiling: self.trees.borrow().names.next(),
             streams,
             ticket,
@@ -208,10 +214,11 @@ impl Shard {
             self.drop_stream(stream).await?;
             report.dropped_streams += 1;
         }
-        // No map names what is about to be freed: dropped streams, those of clients too, are gone from the trees (M5).
+        // No map names what is about to be freed: dropped streams, those of clients too, are gone from the trees
+        // (MARK-5).
         self.apply_acknowledged().await?;
         if !planted(Bug::MarkForgetsAsks) {
-            self.foreign.wait_asks().await; // M11. A grant from before the pass is noted now, or in a map.
+            self.foreign.wait_asks().await; // MARK-11. A grant from before the pass is noted now, or in a map.
         }
         let granted = self.foreign.granted();
         let granted = if planted(Bug::MarkForgetsGranted) { Vec::new() } else { granted };
@@ -223,7 +230,7 @@ impl Shard {
         }
         self.mark_keys(ticket).await?;
         while let Some(copy) = self.next_copy(ticket)? {
-            self.mark_stream(ticket, copy).await?; // M8
+            self.mark_stream(ticket, copy).await?; // MARK-8
         }
         report.marked = self.pass(ticket, |pass| pass.marked.len())?;
         let foreign = self.pass(ticket, |pass| std::mem::take(&mut pass.foreign))?;
@@ -239,12 +246,13 @@ impl Shard {
         })
     }
 
-    /// Acts on a pass, if it is still the one that was begun last (M7).
+    /// Acts on a pass, if it is still the one that was begun last (MARK-7).
     fn pass<T>(&self, ticket: MarkTicket, act: impl FnOnce(&mut MarkPass) -> T) -> Result<T> {
         let mut pass = self.mark.pass.borrow_mut();
         pass.as_mut().filter(|pass| pass.ticket == ticket).map(act).ok_or(Error::NoMarkPass)
     }
 
+    /// MARK-2
     async fn mark_stream(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
         let mut from = 0;
         let mut pages = RoaringTreemap::new();
@@ -274,7 +282,7 @@ impl Shard {
             from = next;
             self.reactor.yield_now().await;
         }
-        // M9. Under another root pages may have been walked that others have with other contents.
+        // MARK-9. Under another root pages may have been walked that others have with other contents.
         if begin.is_some() && self.frozen_root(stream).await? == begin {
             self.pass(ticket, |pass| pass.finished |= pages)?;
         }
@@ -367,7 +375,7 @@ impl Shard {
         if let Some(chunks) = named.of(self.config.shard)
             && !planted(Bug::MarkForgetsForeign)
         {
-            self.pass(ticket, |pass| pass.marked |= chunks)?; // M11
+            self.pass(ticket, |pass| pass.marked |= chunks)?; // MARK-11
         }
         let (is_walked, marked) = self.pass(ticket, |pass| (pass.is_walked, pass.marked.len()))?;
         if !is_walked {
@@ -378,12 +386,12 @@ impl Shard {
         let mut from = self.trees.borrow().table.lowest_key();
         loop {
             let mut garbage = Vec::new();
-            // Not during a checkpoint, which takes the dead pages off their list before they are out of the table (M4).
+            // Not during a checkpoint, which takes the dead pages off their list before they leave the table (MARK-4).
             let gate = self.tree_gate.take(1).await;
             let scan = self.with_pages(|trees| {
                 let pass = self.mark.pass.borrow();
                 let pass = pass.as_ref().filter(|pass| pass.ticket == ticket);
-                let pass = pass.ok_or(Stop::Failed(Error::NoMarkPass))?; // M7
+                let pass = pass.ok_or(Stop::Failed(Error::NoMarkPass))?; // MARK-7
                 garbage.clear();
                 let dead: crate::hash::HashSet<PagePtr> =
                     trees.names.dead_pages().iter().copied().collect();
@@ -394,7 +402,7 @@ impl Shard {
                             let is_folded = !entry.shared && trees.deaths.contains(chunk);
                             let waits = is_folded || dead.contains(&PagePtr::Chunk(chunk));
                             if pass.is_garbage(chunk) && !waits {
-                                garbage.push((chunk, entry.stored_len)); // M4
+                                garbage.push((chunk, entry.stored_len)); // MARK-4
                             }
                             ControlFlow::Continue(())
                         }
@@ -412,7 +420,7 @@ impl Shard {
             });
             let scan = scan.await?;
             for (chunk, _) in &garbage {
-                self.dedup.borrow_mut().refuse(*chunk); // M6: in one step with the finding.
+                self.dedup.borrow_mut().refuse(*chunk); // MARK-6: in one step with the finding.
                 refused.insert(chunk.get());
             }
             drop(gate);
@@ -461,7 +469,8 @@ impl Shard {
         self.mark.has_ended.notify_all();
     }
 
-    /// Waits while a mark pass may make what is wanted fit (M10); whether it did. Nobody may run passes: it does not wait for ever.
+    /// Waits while a mark pass may make what is wanted fit (MARK-10); whether it did. Nobody may run passes: it does
+    /// not wait for ever.
     pub(crate) async fn marked_room(&self, fits: impl Fn() -> bool) -> Result<bool> {
         let may_help = self.mark_wish() != MarkWish::None
             || self.dedup.borrow().kept_bytes() > 0
@@ -489,7 +498,7 @@ impl Shard {
         Ok(false)
     }
 
-    /// Logs ids to be freed, as ranges (M3); draining applies them.
+    /// Logs ids to be freed, as ranges (MARK-3); draining applies them.
     async fn log_frees(&self, garbage: &[(ChunkId, u32)]) -> Result<()> {
         let ids: Vec<_> = garbage.iter().map(|(chunk, _)| *chunk).collect();
         for (first, count) in runs(&ids) {
@@ -502,7 +511,7 @@ impl Shard {
 }
 
 impl MarkPass {
-    /// A reference to a chunk was drained (M6).
+    /// A reference to a chunk was drained (MARK-6).
     pub(crate) fn note_grant(&mut self, chunk: ChunkId) {
         if !planted(Bug::MarkForgetsGrants) {
             self.marked.insert(chunk.get());
@@ -532,6 +541,6 @@ impl MarkPass {
     fn is_garbage(&self, chunk: ChunkId) -> bool {
         let is_page = chunk.get() >= PAGE_ID_FIRST;
         let ceiling = if is_page { self.page_ceiling } else { self.chunk_ceiling };
-        chunk < ceiling && !self.marked.contains(chunk.get()) // M1
+        chunk < ceiling && !self.marked.contains(chunk.get()) // MARK-1
     }
 }

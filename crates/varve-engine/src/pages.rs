@@ -207,7 +207,7 @@ impl Shard {
     /// Pins a segment's contents; `None` when they are not there.
     pub(crate) fn pin(&self, id: SegmentId) -> Option<Pin<'_>> {
         if matches!(*self.state.borrow(), State::AtCheckpoint) {
-            return Some(Pin { shard: None, id }); // It knows of no segment (Y1 of `salvage.rs`).
+            return Some(Pin { shard: None, id }); // It knows of no segment (ENGINE-SALVAGE-1).
         }
         let pinned = self.space.borrow_mut().pin(id);
         pinned.then(|| Pin { shard: Some(self), id }) // Made only then: dropping one unpins.

@@ -8,18 +8,23 @@
 //! The **home** of a chunk is the shard whose chunk table has it. To others it is **foreign**. The **owner** of a fingerprint is the shard that
 //! the fingerprint picks; it remembers at which shard a block with it was stored last.
 //!
-//! P1. A home grants only what lies in a durable segment and in its table, and is neither dead, nor dying, nor damaged (`grants.rs`).
-//! P2. When a grant is answered its chunk is shared, or a durable record of the home says that it is to be (`grants.rs`).
-//! P3. Until that record is applied the chunk does not die by being overwritten, in recovery too (`grants.rs`).
-//! P4. A foreign chunk is named in a segment only after the answer. What is granted and never named is left to mark.
-//! P5. Ids are never reused, so a foreign name means these bytes or nothing.
-//! P6. Every foreign name comes from a grant to its own batch: none is passed on from memory.
-//! P7. A mark pass knows every foreign name: its walk waits for the asks that are under way, notes what was granted and is not applied,
-//!     and then what the maps name. No shard sweeps before it knows the names that all others noted.
-//! P8. Homes are told of foreign chunks that were overwritten, so that a pass comes as soon as if they had been their own; and of streams
-//!     that were dropped, so that a write that finds no room there waits for the pass (M10).
-//! P9. Recovery asks nobody. What needs a home that does not serve is unavailable, and nothing else.
-//! P10. Who is asked asks nobody, and waits for its own lane and segments only. Asking has a bound in time.
+//! PEERS-1. A home grants only what lies in a durable segment and in its table, and is neither dead, nor dying, nor
+//!     damaged (`grants.rs`).
+//! PEERS-2. When a grant is answered its chunk is shared, or a durable record of the home says that it is to be
+//!     (`grants.rs`).
+//! PEERS-3. Until that record is applied the chunk does not die by being overwritten, in recovery too (`grants.rs`).
+//! PEERS-4. A foreign chunk is named in a segment only after the answer. What is granted and never named is left to
+//!     mark.
+//! PEERS-5. Ids are never reused, so a foreign name means these bytes or nothing.
+//! PEERS-6. Every foreign name comes from a grant to its own batch: none is passed on from memory.
+//! PEERS-7. A mark pass knows every foreign name: its walk waits for the asks that are under way, notes what was
+//!     granted and is not applied, and then what the maps name. No shard sweeps before it knows the names that all
+//!     others noted.
+//! PEERS-8. Homes are told of foreign chunks that were overwritten, so that a pass comes as soon as if they had been
+//!     their own; and of streams that were dropped, so that a write that finds no room there waits for the pass
+//!     (MARK-10).
+//! PEERS-9. Recovery asks nobody. What needs a home that does not serve is unavailable, and nothing else.
+//! PEERS-10. Who is asked asks nobody, and waits for its own lane and segments only. Asking has a bound in time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +96,7 @@ pub trait Peers {
     /// Tells an owner that blocks with these fingerprints are stored at the shard that says so. May be lost.
     fn tell_stored(&self, owner: ShardId, fingerprints: Vec<Fingerprint>);
 
-    /// Tells a home that so many names of its chunks are gone (P8). May be lost.
+    /// Tells a home that so many names of its chunks are gone (PEERS-8). May be lost.
     fn tell_overwritten(&self, home: ShardId, count: u64);
 
     /// Reads chunks at their home; none for one that is not there.
@@ -213,7 +218,7 @@ pub(crate) struct Known {
     pub(crate) foreign: Option<Rc<ForeignGrant>>,
 }
 
-/// A foreign chunk that may be named by the blocks of one batch (P6).
+/// A foreign chunk that may be named by the blocks of one batch (PEERS-6).
 pub(crate) struct ForeignGrant {
     name: ForeignChunk,
     foreign: Rc<Foreign>,
@@ -240,9 +245,9 @@ pub(crate) struct Foreign {
     ask_ended: Notify,
     /// Nobody is asked for now.
     rests: Cell<bool>,
-    /// What was granted and is not in the map yet, by how many hold it: a batch, or drained references (P7).
+    /// What was granted and is not in the map yet, by how many hold it: a batch, or drained references (PEERS-7).
     granted: RefCell<HashMap<ForeignChunk, u32>>,
-    /// Names that are gone and were not told yet (P8).
+    /// Names that are gone and were not told yet (PEERS-8).
     overwritten: RefCell<BTreeMap<ShardId, u64>>,
     /// The home that granted most lately, and how many blocks were asked for in vain since.
     neighbour: Cell<Option<(ShardId, usize)>>,
@@ -297,7 +302,8 @@ impl Foreign {
         Ask { foreign: self, number }
     }
 
-    /// Waits until all asks have ended that are under way now: what they were granted is noted, or never used (P7).
+    /// Waits until all asks have ended that are under way now: what they were granted is noted, or never used
+    /// (PEERS-7).
     pub(crate) async fn wait_asks(&self) {
         let target = self.next_ask.get();
         let is_under_way = || self.asks.borrow().first().is_some_and(|first| *first < target);
@@ -321,12 +327,12 @@ impl Foreign {
         }
     }
 
-    /// What was granted and is not applied (P7).
+    /// What was granted and is not applied (PEERS-7).
     pub(crate) fn granted(&self) -> Vec<ForeignChunk> {
         self.granted.borrow().keys().copied().collect()
     }
 
-    /// A name of a chunk of `home` is gone (P8).
+    /// A name of a chunk of `home` is gone (PEERS-8).
     pub(crate) fn note_overwritten(&self, home: ShardId) {
         *self.overwritten.borrow_mut().entry(home).or_default() += 1;
     }
@@ -349,7 +355,7 @@ impl Foreign {
 }
 
 impl Shard {
-    /// The way to a home (P9).
+    /// The way to a home (PEERS-9).
     pub(crate) fn peers_of(&self, home: ShardId) -> Result<&Rc<dyn Peers>> {
         let cause = || "this one was opened alone".to_owned();
         let peers = self.foreign.peers();
@@ -370,7 +376,7 @@ impl Shard {
         &self,
         fingerprints: &[Option<Fingerprint>],
     ) -> HashMap<Fingerprint, Rc<ForeignGrant>> {
-        let is_open = self.lane.get().is_some(); // P9
+        let is_open = self.lane.get().is_some(); // PEERS-9
         if self.foreign.peers().is_none() || !is_open || self.foreign.rests.get() {
             return HashMap::default();
         }
@@ -388,7 +394,7 @@ impl Shard {
         let asking = find(foreign, self.config.shard, unknown, Rc::clone(&found));
         let patience = self.reactor.sleep(ASK_NS_MAX);
         if let Either::Right((_, late)) = select(Box::pin(asking), patience).await {
-            self.rest(late); // P10
+            self.rest(late); // PEERS-10
         }
         let grant = |(fingerprint, name): (Fingerprint, ForeignChunk)| {
             self.foreign.hold(name);
@@ -396,7 +402,7 @@ impl Shard {
             (fingerprint, Rc::new(ForeignGrant { name, foreign, is_used: Cell::new(false) }))
         };
         let granted = found.take().into_iter().map(grant).collect();
-        drop(ask); // P7: in one step with noting what was granted.
+        drop(ask); // PEERS-7: in one step with noting what was granted.
         granted
     }
 
@@ -411,7 +417,8 @@ impl Shard {
         });
     }
 
-    /// A segment was applied: owners learn what it stored, and homes which of their chunks were overwritten (P8). Not in recovery (P9).
+    /// A segment was applied: owners learn what it stored, and homes which of their chunks were overwritten (PEERS-8).
+    /// Not in recovery (PEERS-9).
     pub(crate) fn tell_peers(&self, entries: &[SummaryEntry]) {
         let Some(peers) = self.foreign.peers() else { return };
         if self.lane.get().is_none() {
@@ -427,8 +434,8 @@ impl Shard {
         }
     }
 
-    /// Names of chunks of any home may be gone, and nobody counts how many: a write that finds no room there waits for a pass (M10). Not in
-    /// recovery (P9), where a home that opens looks for what nobody names anyhow.
+    /// Names of chunks of any home may be gone, and nobody counts how many: a write that finds no room there waits for
+    /// a pass (MARK-10). Not in recovery (PEERS-9), where a home that opens looks for what nobody names anyhow.
     pub(crate) fn tell_names_gone(&self) {
         let Some(peers) = self.foreign.peers() else { return };
         if self.lane.get().is_none() {

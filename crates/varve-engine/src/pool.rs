@@ -1,12 +1,15 @@
 //! The pool's root: its shards, and which zones of segments each has. One thread owns it; others ask by message.
 //!
-//! O1. A zone belongs to a shard only once the root that says so is durable, and to at most one shard. A shard gives one back only when nothing that
-//!     its own root names lies in it (`zone_moves.rs`, N1); the next shard gets it only once the root of the pool that takes it from the first one is durable.
-//! O2. A pool exists once its root does; what was made before it is made again.
-//! O3. Ids of streams are handed out of a range that the root has reserved: an id below the root's next one is never given again, handed
-//!     out or not.
-//! O4. As many zones as a shard needs to take anything are left for it, however much others want: its standing minimum.
-//! O5. After a replacement that failed, the root is read again before anybody is told which zones it has: the replacement may have happened.
+//! POOL-1. A zone belongs to a shard only once the root that says so is durable, and to at most one shard. A shard
+//!     gives one back only when nothing that its own root names lies in it (`zone_moves.rs`, ZONE-MOVES-1); the next
+//!     shard gets it only once the root of the pool that takes it from the first one is durable.
+//! POOL-2. A pool exists once its root does; what was made before it is made again.
+//! POOL-3. Ids of streams are handed out of a range that the root has reserved: an id below the root's next one is
+//!     never given again, handed out or not.
+//! POOL-4. As many zones as a shard needs to take anything are left for it, however much others want: its standing
+//!     minimum.
+//! POOL-5. After a replacement that failed, the root is read again before anybody is told which zones it has: the
+//!     replacement may have happened.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -35,7 +38,7 @@ const FIRST_PART: u32 = 32;
 /// Segments of a zone at least: both chains of a shard begin in its first zone.
 const ZONE_SEGMENTS_MIN: u32 = 4;
 
-/// Segments' worth of data that a shard takes with its standing minimum of zones, at least (O4).
+/// Segments' worth of data that a shard takes with its standing minimum of zones, at least (POOL-4).
 const STANDING_SEGMENTS: u64 = 8;
 
 /// Memory of a shard for which the standing minimum is computed: with more, no shard of so few segments keeps more of them back.
@@ -64,7 +67,7 @@ pub struct ZoneCounts {
     is_wanted: AtomicBool,
     /// Segments, in whole zones, of a shard when all shards have the same.
     share_segments: u64,
-    /// Segments of a shard's standing minimum (O4).
+    /// Segments of a shard's standing minimum (POOL-4).
     standing_segments: u64,
     /// Segments of a zone.
     zone_segments: u64,
@@ -85,7 +88,7 @@ impl ZoneCounts {
         self.share_segments
     }
 
-    /// Segments that are left for every shard (O4).
+    /// Segments that are left for every shard (POOL-4).
     #[must_use]
     pub fn standing_segments(&self) -> u64 {
         self.standing_segments
@@ -118,7 +121,7 @@ pub struct Pool {
     gate: Credits,
     segment_count: u32,
     counts: Arc<ZoneCounts>,
-    /// Ids that are reserved and not handed out (O3).
+    /// Ids that are reserved and not handed out (POOL-3).
     reserved: RefCell<Range<u64>>,
 }
 
@@ -172,7 +175,7 @@ impl Pool {
             placements: vec![spec.shard_count],
             zone_owners,
         };
-        let made = first.roots.replace(RootKey::Pool, RootVersion(0), root.encode()).await; // O2
+        let made = first.roots.replace(RootKey::Pool, RootVersion(0), root.encode()).await; // POOL-2
         made.map_err(varve_logstore::Error::from)?;
         Ok(())
     }
@@ -242,7 +245,7 @@ impl Pool {
         self.root.borrow().placements.iter().copied().max().unwrap_or(1)
     }
 
-    /// Zones a shard has. Reads the root again where that is not certain (O5).
+    /// Zones a shard has. Reads the root again where that is not certain (POOL-5).
     ///
     /// # Errors
     /// When the root has to be read and cannot be.
@@ -274,7 +277,7 @@ impl Pool {
         }
     }
 
-    /// Zones that nobody has, but for those that are left for other shards (O4).
+    /// Zones that nobody has, but for those that are left for other shards (POOL-4).
     fn lendable_zones(&self, root: &PoolRoot, shard: ShardId) -> u64 {
         let standing = self.counts.standing_segments / u64::from(root.zone_segments);
         let mut owned = vec![0_u64; self.counts.lendable.len()];
@@ -294,10 +297,10 @@ impl Pool {
         free.saturating_sub(kept)
     }
 
-    /// Lends a shard one more zone. Durable on return (O1).
+    /// Lends a shard one more zone. Durable on return (POOL-1).
     ///
     /// # Errors
-    /// When the root cannot be replaced: the shard may have the zone all the same (O5).
+    /// When the root cannot be replaced: the shard may have the zone all the same (POOL-5).
     pub async fn lease(&self, shard: ShardId) -> Result<Option<Zone>> {
         let _gate = self.gate.take(1).await;
         self.refresh().await?;
@@ -322,7 +325,7 @@ impl Pool {
     /// Takes a zone back in which nothing is that the shard's root names. Durable on return.
     ///
     /// # Errors
-    /// When the root cannot be replaced: the shard may have lost the zone all the same (O5).
+    /// When the root cannot be replaced: the shard may have lost the zone all the same (POOL-5).
     pub async fn give_back(&self, shard: ShardId, zone: Zone) -> Result<()> {
         let _gate = self.gate.take(1).await;
         self.refresh().await?;
@@ -343,7 +346,7 @@ impl Pool {
     }
 
     /// `count` ids of streams that nobody ever had, one after another; returns the first. They are never given again, also after a
-    /// crash (O3). Writes the root once for some hundred calls.
+    /// crash (POOL-3). Writes the root once for some hundred calls.
     ///
     /// # Errors
     /// When the root cannot be replaced.

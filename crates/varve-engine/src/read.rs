@@ -1,10 +1,11 @@
 //! The way of a read: write buffer, map, chunk table, data cache, segment.
 //!
-//! E1. A buffered version is returned only once it is durable, so that what was read once is never absent later.
-//! E2. A segment is pinned from the moment its place is looked up until its bytes are here.
-//! E3. Bytes from media are compared with the table's checksum; a mismatch is an error unless the block moved meanwhile.
-//! E4. What another shard holds is read there, in one message for each home; what does not answer is an error of these blocks. Nothing is pinned
-//!     for as long as that takes.
+//! READ-1. A buffered version is returned only once it is durable, so that what was read once is never absent later.
+//! READ-2. A segment is pinned from the moment its place is looked up until its bytes are here.
+//! READ-3. Bytes from media are compared with the table's checksum; a mismatch is an error unless the block moved
+//!     meanwhile.
+//! READ-4. What another shard holds is read there, in one message for each home; what does not answer is an error of
+//!     these blocks. Nothing is pinned for as long as that takes.
 
 use std::collections::BTreeMap;
 
@@ -144,7 +145,7 @@ impl Shard {
                 Found::Stored { chunk, place } => {
                     by_cache &= is_small; // What the cache holds does not cut what is left of a large read into small ones.
                     if !extend(&mut runs, index, chunk, &place) {
-                        // E2: nothing was awaited since the place was looked up.
+                        // READ-2: nothing was awaited since the place was looked up.
                         let Some(pin) = self.pin(place.segment) else {
                             return Err(Error::ChunkMissing {
                                 stream,
@@ -169,7 +170,7 @@ impl Shard {
                 if keep && wrong.is_none() {
                     self.keep_run(&run, blocks, is_small);
                 }
-                drop(run.pin); // E4
+                drop(run.pin); // READ-4
             }
             Ok(wrong)
         };
@@ -257,7 +258,7 @@ impl Shard {
                     None => gone[index] = true,
                     Some(place) if extend(&mut runs, index, *chunk, &place) => {}
                     Some(place) => {
-                        let Some(pin) = self.pin(place.segment) else { continue }; // E2
+                        let Some(pin) = self.pin(place.segment) else { continue }; // READ-2
                         let chunks = vec![(*chunk, place)];
                         runs.push(Run { first: index, chunks, bytes: place.stored_len, pin });
                     }
@@ -339,7 +340,7 @@ impl Shard {
                     offset: place.location().offset(),
                     expected: place.checksum,
                     found,
-                }); // E3
+                }); // READ-3
                 continue;
             }
             let data = match self.restored(*chunk, place, data) {
@@ -431,8 +432,8 @@ impl Shard {
             let pending = self.buffer.borrow().newest(stream, block).cloned();
             if let Some(pending) = pending {
                 if !self.is_durable(&pending.carrier) && !planted(Bug::ReadBeforeDurable) {
-                    // E1. Newer versions may have come meanwhile: this one was current while the read was under way, and is no
-                    // less durable. Waiting for each newer one as well would have no bound.
+                    // READ-1. Newer versions may have come meanwhile: this one was current while the read was under
+                    // way, and is no less durable. Waiting for each newer one as well would have no bound.
                     self.wait_durable(&pending.carrier).await?;
                 }
                 return Ok(Found::Ready(match pending.content {

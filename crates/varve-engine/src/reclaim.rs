@@ -1,16 +1,16 @@
 //! Gives space back: moves what is live out of sparse segments, so that they can be written again.
 //!
-//! R1. Victims are durable, applied, and older than the last durable checkpoint.
-//! R2. A move counts only if the chunk still lies at its full old place when the survivors' segment is durable: a chunk that died or moved
+//! RECLAIM-1. Victims are durable, applied, and older than the last durable checkpoint.
+//! RECLAIM-2. A move counts only if the chunk still lies at its full old place when the survivors' segment is durable: a chunk that died or moved
 //!     meanwhile is left alone, so reclaim never overwrites a newer write.
-//! R3. A victim is reused only after its survivors are durable and the table names them there.
-//! R4. A unit that is whole neither in its segment nor in the segment's copy (`copies.rs`) is lost. It stays where it
+//! RECLAIM-3. A victim is reused only after its survivors are durable and the table names them there.
+//! RECLAIM-4. A unit that is whole neither in its segment nor in the segment's copy (`copies.rs`) is lost. It stays where it
 //!     is and counts as live, so its segment is not reused, and reads and scrub go on reporting it. Segments with
 //!     pages are emptied of the rest all the same, as the rest may have one whole place left; others stay as they
 //!     are, as moving the rest would take room and give none back. Either is tried again after a pause, twice as
 //!     long each time, as media may have failed only for a time.
-//! R5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
-//! R6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when that is durable; without
+//! RECLAIM-5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
+//! RECLAIM-6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when that is durable; without
 //!     survivors the next checkpoint folds it, and the victim waits for that.
 
 use std::cell::{Cell, RefCell};
@@ -53,7 +53,7 @@ const PAGES_PERCENT_MAX: u64 = 90;
 /// each, so that with fewer nothing might be gained.
 const PAGES_GAIN: u64 = 3;
 
-/// How long a segment that could not be emptied is left alone at first (R4).
+/// How long a segment that could not be emptied is left alone at first (RECLAIM-4).
 const DAMAGE_RETRY_NS: u64 = 5_000_000_000;
 
 /// And at most.
@@ -85,7 +85,7 @@ pub(crate) struct Reclaim {
     pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
     /// Segments with pages that are emptied one after the other.
     batch: RefCell<Vec<SegmentNumber>>,
-    /// Segments that could not be emptied, as something in them is lost (R4).
+    /// Segments that could not be emptied, as something in them is lost (RECLAIM-4).
     damaged: RefCell<HashMap<SegmentNumber, DamageRest>>,
     /// Nothing could be emptied when it was last looked for.
     pub(crate) is_stuck: Cell<bool>,
@@ -166,7 +166,7 @@ impl Shard {
             if let Some(damaged) = self.next_repair() {
                 self.reclaim_segment(damaged).await?;
                 self.seal_survivors().await?;
-                self.wake_checkpoint_now(); // It writes what reclaim does not move (E3).
+                self.wake_checkpoint_now(); // It writes what reclaim does not move (COPIES-3).
                 continue;
             }
             if !self.reclaim_is_due() {
@@ -194,23 +194,23 @@ impl Shard {
                 continue;
             }
             if self.has_deaths() {
-                self.fold_round(Extent::All).await?; // D4
+                self.fold_round(Extent::All).await?; // DEATHS-4
                 continue;
             }
             if self.has_deltas() && self.is_short() {
                 self.want_sweep();
-                self.fold_round(Extent::All).await?; // W7
+                self.fold_round(Extent::All).await?; // DELTAS-7
                 continue;
             }
             if !self.reclaim.is_stuck.replace(true) {
-                self.space_changed.notify_all(); // Data get more of the reserve now (Z3).
+                self.space_changed.notify_all(); // Data get more of the reserve now (ALLOCATION-3).
             }
             self.wake_checkpoint_for_space();
             self.wait_for_victims().await?;
         }
     }
 
-    /// Waits until somebody asks for reclaim, or a repair may be tried again (R4).
+    /// Waits until somebody asks for reclaim, or a repair may be tried again (RECLAIM-4).
     async fn wait_for_work(&self) {
         let wanted = Box::pin(self.reclaim_wanted.notified());
         match self.next_try() {
@@ -236,7 +236,8 @@ impl Shard {
         if !self.has_damaged() {
             wanted.await;
         } else {
-            self.lease_zone().await?; // In place of those that cannot be emptied (R4), whatever the shard's share is.
+            // In place of those that cannot be emptied (RECLAIM-4), whatever the shard's share is.
+            self.lease_zone().await?;
             select(wanted, Box::pin(self.reactor.sleep(DAMAGE_RETRY_NS))).await;
         }
         Ok(())
@@ -257,8 +258,8 @@ impl Shard {
         self.space.borrow().free_count() <= self.reserves().data
     }
 
-    /// Whether reclaim, which leaves alone what is newer than the last checkpoint (R1), misses much: what was written last is often
-    /// overwritten first, and what is left are segments of which more has to be moved.
+    /// Whether reclaim, which leaves alone what is newer than the last checkpoint (RECLAIM-1), misses much: what was
+    /// written last is often overwritten first, and what is left are segments of which more has to be moved.
     pub(crate) fn misses_new(&self) -> bool {
         let data = self.data_chain.get().seq - self.reclaim.checkpointed_data_seq.get();
         let survivors = self.reclaim_chain.get().seq - self.reclaim.checkpointed_seq.get();
@@ -306,7 +307,7 @@ impl Shard {
     }
 
     /// The segment to empty next: a wholly dead one; else one of data, then one with pages, while the emptiest of either can be packed
-    /// into fewer (R5).
+    /// into fewer (RECLAIM-5).
     fn pick_victim(&self) -> Option<SegmentNumber> {
         let space = self.space.borrow();
         if let Some(number) = self.next_of_batch(&space) {
@@ -351,20 +352,20 @@ impl Shard {
     fn may_be_victim(&self, number: SegmentNumber, usage: &Usage) -> bool {
         let percent_max = if usage.has_pages { PAGES_PERCENT_MAX } else { LIVE_PERCENT_MAX };
         usage.state == SegmentState::Sealed
-            && !usage.is_new // R1
+            && !usage.is_new // RECLAIM-1
             && u64::from(usage.live_bytes) * 100 <= self.segment_payload() * percent_max
             && !self.rests_damaged(number, usage.generation)
             && !self.reclaim.waiting.borrow().contains(&number)
     }
 
-    /// Whether a segment could not be emptied a while ago (R4).
+    /// Whether a segment could not be emptied a while ago (RECLAIM-4).
     pub(crate) fn rests_damaged(&self, number: SegmentNumber, generation: Generation) -> bool {
         let damaged = self.reclaim.damaged.borrow();
         let rest = damaged.get(&number).filter(|rest| rest.generation == generation);
         rest.is_some_and(|rest| rest.until > self.reactor.now())
     }
 
-    /// Leaves a segment alone for a while that cannot be emptied (R4).
+    /// Leaves a segment alone for a while that cannot be emptied (RECLAIM-4).
     fn rest_damaged(&self, id: SegmentId, error: &Error) {
         tracing::error!(
             shard = self.config.shard.0,
@@ -444,7 +445,7 @@ impl Shard {
         self.reclaim.dead.take();
         match moved {
             Ok(_) if self.space.borrow().get(number).is_some_and(|usage| usage.live_bytes == 0) => {
-                self.leave_victims(&[number]); // R3: nothing was alive in it.
+                self.leave_victims(&[number]); // RECLAIM-3: nothing was alive in it.
             }
             Ok(None) => self.reclaim.emptied.borrow_mut().push(number),
             Ok(Some(lost)) => {
@@ -468,7 +469,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Copies live units of a segment to the open reclaimed segment. Returns why one was left behind, if any was (R4).
+    /// Copies live units of a segment to the open reclaimed segment. Returns why one was left behind, if any was (RECLAIM-4).
     async fn move_survivors(&self, id: SegmentId) -> Result<Option<Error>> {
         let goes_on = self.space.borrow().get(id.number).is_some_and(|usage| usage.has_pages);
         let mut lost = None;
@@ -535,7 +536,7 @@ impl Shard {
             |place: &ChunkEntry| place.segment == from && place.offset_512 == unit.offset_512;
         let Some(place) = place.filter(here) else { return Ok(()) };
         if !place.shared && self.trees.borrow().deaths.contains_for_sure(chunk) {
-            self.reclaim.dead.borrow_mut().push(chunk); // R6, D1
+            self.reclaim.dead.borrow_mut().push(chunk); // RECLAIM-6, DEATHS-1
             return Ok(());
         }
         let bytes = self.whole_unit(from, segment, unit).await;
@@ -622,7 +623,8 @@ impl Shard {
         self.seal_reclaimed().await
     }
 
-    /// Says in the open segment which ranges were folded (D6). Without survivors it may stay open for long: the next checkpoint tells as well.
+    /// Says in the open segment which ranges were folded (DEATHS-6). Without survivors it may stay open for long: the
+    /// next checkpoint tells as well.
     pub(crate) async fn tell_ranges(&self, ranges: Vec<Range<u64>>) -> Result<()> {
         for range in ranges.into_iter().filter(|range| !range.is_empty()) {
             if !self.reclaim.writer.borrow().fits(0) {
@@ -636,7 +638,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Says in the open segment what was dead in a victim (R6).
+    /// Says in the open segment what was dead in a victim (RECLAIM-6).
     async fn log_dead(&self) -> Result<()> {
         let mut dead = self.reclaim.dead.take();
         if self.reclaim.writer.borrow().is_empty() {
@@ -656,7 +658,7 @@ impl Shard {
     fn leave_victims(&self, victims: &[SegmentNumber]) {
         let mut space = self.space.borrow_mut();
         for number in victims {
-            space.victim_done(*number); // R3
+            space.victim_done(*number); // RECLAIM-3
             if space.get(*number).is_some_and(|usage| usage.live_bytes > 0) {
                 // Pages of the table and usage blobs leave with the next checkpoint.
                 self.reclaim.waiting.borrow_mut().insert(*number);
@@ -690,7 +692,7 @@ impl Shard {
         };
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
         if !planted(Bug::VictimBeforeSurvivors) {
-            put.await?; // R3
+            put.await?; // RECLAIM-3
         }
         self.reclaim_witness.set(sealed.link.seq);
         self.tell_witnesses();
@@ -709,8 +711,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Lets the table name survivors at their new place (R2). Returns what the segment calls dead: the caller folds it (R6), and holds the
-    /// tree gate, or is recovery.
+    /// Lets the table name survivors at their new place (RECLAIM-2). Returns what the segment calls dead: the caller
+    /// folds it (RECLAIM-6), and holds the tree gate, or is recovery.
     pub(crate) async fn apply_moves(
         &self,
         id: SegmentId,

@@ -4,20 +4,22 @@
 //!  root → raise the mount → usage → deaths → waiting updates → lane census → reclaimed chain → data chain → folds → lane frames → drain → checkpoint → serve
 //! ```
 //!
-//! X1. The mount is raised durably before anything is written, so what an earlier open left half-written is never taken for this one's.
-//! X2. Reclaimed segments are replayed before data segments: moves and deaths end in the same state in either order, and pages that
-//!     moved are found.
-//! X3. Lane records below the last applied number are skipped; all others are drained before the shard serves. The last applied one
-//!     is drained again: the segment that ends with it may hold only its first blocks. Numbers of what bypassed the lane say nothing
-//!     of its records.
-//! X4. Ids, numbers and generations go on well above everything seen, as what was in flight at the crash was not.
-//! X5. A shard recovers alone and asks no other shard anything.
-//! X6. What was folded and reused since the checkpoint is folded again, as the log tells (D6); other deaths wait on. So an opening looks at
-//!     as few leaves of the table as were folded, however many deaths wait.
-//! X7. The slots behind both chains are erased before the shard writes anything behind them (Q4).
-//! X8. Where replay sees more dead than another one might, nothing is reused before a root says what it saw.
-//! X9. A lane without what has to be in it is not an empty lane: the shard does not open, unless it was told to accept the loss. Then
-//!     the lane begins anew, as a lane of its first lap.
+//! RECOVERY-1. The mount is raised durably before anything is written, so what an earlier open left half-written is
+//!     never taken for this one's.
+//! RECOVERY-2. Reclaimed segments are replayed before data segments: moves and deaths end in the same state in either
+//!     order, and pages that moved are found.
+//! RECOVERY-3. Lane records below the last applied number are skipped; all others are drained before the shard serves.
+//!     The last applied one is drained again: the segment that ends with it may hold only its first blocks. Numbers of
+//!     what bypassed the lane say nothing of its records.
+//! RECOVERY-4. Ids, numbers and generations go on well above everything seen, as what was in flight at the crash was
+//!     not.
+//! RECOVERY-5. A shard recovers alone and asks no other shard anything.
+//! RECOVERY-6. What was folded and reused since the checkpoint is folded again, as the log tells (DEATHS-6); other
+//!     deaths wait on. So an opening looks at as few leaves of the table as were folded, however many deaths wait.
+//! RECOVERY-7. The slots behind both chains are erased before the shard writes anything behind them (CHAIN-READER-4).
+//! RECOVERY-8. Where replay sees more dead than another one might, nothing is reused before a root says what it saw.
+//! RECOVERY-9. A lane without what has to be in it is not an empty lane: the shard does not open, unless it was told to
+//!     accept the loss. Then the lane begins anew, as a lane of its first lap.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -73,7 +75,7 @@ use crate::{Error, Result, Shard};
 /// Fewer keys are read one by one: a segment takes longer, if it holds large bodies beside them.
 const KEYS_OF_A_SEGMENT_MIN: usize = 8;
 
-/// How far ids go on above everything seen (X4): far more than can be in flight.
+/// How far ids go on above everything seen (RECOVERY-4): far more than can be in flight.
 const ID_GAP: u64 = 1 << 20;
 
 /// What a shard is opened from.
@@ -155,7 +157,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Opens a shard through recovery and lets it serve.
+    /// Opens a shard through recovery and lets it serve (RECOVERY-5).
     ///
     /// # Errors
     /// `Corrupt` when something that was acknowledged cannot be read back: nothing is changed then but the mount.
@@ -184,8 +186,8 @@ impl Shard {
         }
     }
 
-    /// The shard as its last checkpoint has it, for reading only (Y1 of `salvage.rs`). What was written later is missing, and so may be map updates that
-    /// waited at the checkpoint: then the error says why.
+    /// The shard as its last checkpoint has it, for reading only (ENGINE-SALVAGE-1). What was written
+    /// later is missing, and so may be map updates that waited at the checkpoint: then the error says why.
     ///
     /// # Errors
     /// When its root cannot be read.
@@ -198,7 +200,7 @@ impl Shard {
     }
 
     async fn recover(self: &Rc<Self>, root: &ShardRoot, replayed_to: u64) -> Result<()> {
-        self.replace_root(root).await?; // X1
+        self.replace_root(root).await?; // RECOVERY-1
         self.restore_usage(root).await?;
         self.restore_deaths(root).await?;
         self.restore_deltas(root).await?;
@@ -219,7 +221,7 @@ impl Shard {
         self.replay_data(&data.links).await?;
         self.replay_folds(&reclaimed.links, freed).await?;
         self.end_replay_of_segments().await?;
-        self.store_what_replay_saw().await?; // X8
+        self.store_what_replay_saw().await?; // RECOVERY-8
         self.load_reservations().await?; // What is drained below is stored as it was promised.
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("growth", Rc::clone(self).run_growth());
@@ -230,7 +232,7 @@ impl Shard {
         is_lost |= self.accept_loss(check_stop(stop.frame_seq, &census))?;
         is_lost |= self.accept_loss(lane.check_end(stop).await)?;
         if is_lost {
-            stop.position = 0; // X9
+            stop.position = 0; // RECOVERY-9
         }
         self.finish_replay(start, stop).await
     }
@@ -435,7 +437,7 @@ impl Shard {
                     return Err(self.bad_root(format!("{entry:?} in a reclaimed segment")));
                 }
             }
-            let dead = self.apply_moves(link.header.segment(), link.head, &link.entries).await?; // X2
+            let dead = self.apply_moves(link.header.segment(), link.head, &link.entries).await?; // RECOVERY-2
             freed.extend(dead);
         }
         let chain = self.reclaim_chain.get();
@@ -447,12 +449,12 @@ impl Shard {
     async fn replay_data(&self, links: &[Link]) -> Result<()> {
         for entry in links.iter().flat_map(|link| &link.entries) {
             match *entry {
-                SummaryEntry::Reference { chunk, .. } => self.dedup.borrow_mut().grant(chunk), // G2
+                SummaryEntry::Reference { chunk, .. } => self.dedup.borrow_mut().grant(chunk), // DEDUP-2
                 SummaryEntry::ForeignReference { home, chunk, .. } => {
                     self.foreign.hold(ForeignChunk { home, chunk });
                 }
                 SummaryEntry::Grant { first, count, .. } => {
-                    self.count_granted(ids_from(first, count)?); // P3
+                    self.count_granted(ids_from(first, count)?); // PEERS-3
                 }
                 _ => {}
             }
@@ -492,7 +494,7 @@ impl Shard {
         units.into_iter().all(is_whole).then_some(bytes)
     }
 
-    /// Counts the grants of records that are going to be drained (P3).
+    /// Counts the grants of records that are going to be drained (PEERS-3).
     async fn count_granted_in_lane(
         &self,
         lane: &mut LaneReader,
@@ -515,7 +517,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Folds again what was folded (X6): a slot that was reused has to turn out empty (S5). `freed` is what reclaim called dead.
+    /// Folds again what was folded (RECOVERY-6): a slot that was reused has to turn out empty (SPACE-5). `freed` is
+    /// what reclaim called dead.
     async fn replay_folds(&self, reclaimed: &[Link], freed: Vec<ChunkId>) -> Result<()> {
         if !planted(Bug::DenseForgottenInReplay) {
             self.fold_dense().await?;
@@ -542,7 +545,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Makes a checkpoint where replay went by promises that cannot be read: the next one may be able to read them, and see less die (W2).
+    /// Makes a checkpoint where replay went by promises that cannot be read: the next one may be able to read them, and
+    /// see less die (DELTAS-2).
     async fn store_what_replay_saw(&self) -> Result<()> {
         if !self.trees.borrow().deltas.saw_more() {
             return Ok(());
@@ -604,7 +608,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Everything in segments is in the trees: from here on the shard writes, under new ids (X4).
+    /// Everything in segments is in the trees: from here on the shard writes, under new ids (RECOVERY-4).
     async fn end_replay_of_segments(&self) -> Result<()> {
         if let Some(id) = self.space.borrow_mut().finish_replay() {
             return Err(
@@ -612,7 +616,7 @@ impl Shard {
             );
         }
         for chain in [self.reclaim_chain.get(), self.data_chain.get()] {
-            erase(&self.media.segments, chain.next_slot).await?; // X7
+            erase(&self.media.segments, chain.next_slot).await?; // RECOVERY-7
         }
         {
             let trees = &mut *self.trees.borrow_mut();
@@ -626,7 +630,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Drains the lane's records that no segment holds (X3). Returns where the lane ends.
+    /// Drains the lane's records that no segment holds (RECOVERY-3). Returns where the lane ends.
     async fn replay_lane(&self, lane: &mut LaneReader) -> Result<LanePoint> {
         let mut point = self.drain.point.get();
         while let Some(read) = lane.frame_at(point).await? {
@@ -638,7 +642,7 @@ impl Shard {
                 let applied = self.applied_wseq.get();
                 let skipped = record.header.wseq == applied && planted(Bug::PartialRecordSkipped);
                 if record.header.wseq < applied || skipped {
-                    continue; // X3
+                    continue; // RECOVERY-3
                 }
                 let start = record.payload_offset;
                 let payload = read.bytes.slice(start..start + record.payload.len());
@@ -665,7 +669,7 @@ impl Shard {
         self.flush_data().await?;
         self.dedup.borrow_mut().forget_grants();
         self.load_reservations().await?;
-        self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // X4
+        self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // RECOVERY-4
         let head = LanePoint {
             chain: chain_seed(self.config.pool, self.config.shard, self.mount),
             ..stop

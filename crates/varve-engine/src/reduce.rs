@@ -1,7 +1,8 @@
 //! Makes blocks smaller before they are stored, and restores them: an entropy test, LZ4 or Zstandard.
 //!
-//! L1. A block is kept compressed only where that saves an eighth of it; otherwise it stays raw, and reading it costs nothing more.
-//! L2. What is restored has exactly the length of a block, or is damaged.
+//! REDUCE-1. A block is kept compressed only where that saves an eighth of it; otherwise it stays raw, and reading it
+//!     costs nothing more.
+//! REDUCE-2. What is restored has exactly the length of a block, or is damaged.
 
 use std::cell::RefCell;
 
@@ -21,7 +22,7 @@ use crate::config::BLOCK_BYTES;
 use crate::hash::HashMap;
 use crate::sampling::{Fingerprinted, Sampling};
 
-/// Stored bytes of a compressed block at most (L1): stored in units of 512 B, it saves one of eight.
+/// Stored bytes of a compressed block at most (REDUCE-1): stored in units of 512 B, it saves one of eight.
 const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
 
 /// Tries in vain in a row, and how many blocks it takes after so many for one to be tried: a try costs as much as the rest of a write.
@@ -73,7 +74,7 @@ impl Shard {
 
     pub(crate) fn reduction(&self, stream: StreamId) -> Reduction {
         if self.reservations.promises_to(stream) && !planted(Bug::PromisedIsReduced) {
-            return Reduction::OFF; // V2 of the reservations.
+            return Reduction::OFF; // RESERVATIONS-2
         }
         self.reduce.wishes.borrow().get(&stream).copied().unwrap_or(self.config.reduction)
     }
@@ -144,7 +145,7 @@ impl Reducer {
         }
     }
 
-    /// The block compressed, where that is asked for and saves enough (L1).
+    /// The block compressed, where that is asked for and saves enough (REDUCE-1).
     pub(crate) fn compress(
         &mut self,
         stream: StreamId,
@@ -196,7 +197,7 @@ impl Reducer {
         compressor.compress_to_buffer(block, &mut self.scratch[..]).ok()
     }
 
-    /// Restores a block to `out`; `false` when the stored bytes are not those of a block (L2).
+    /// Restores a block to `out`; `false` when the stored bytes are not those of a block (REDUCE-2).
     pub(crate) fn restore(&mut self, codec: Codec, stored: &[u8], out: &mut [u8]) -> bool {
         assert_eq!(out.len(), BLOCK_BYTES, "blocks are restored one by one");
         let len = match codec {

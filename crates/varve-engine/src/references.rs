@@ -1,10 +1,11 @@
 //! Follows every reference of a shard while it serves: what check does without stopping anything. Nothing here changes anything.
 //!
-//! R1. Each step holds the tree gate: maps, keys and chunk table belong together, and a name without an entry dangles.
-//! R2. What is below a page that several maps have is looked at once.
-//! R3. What other shards have is looked up there; they free nothing that is named, and ids never come back.
-//! R4. A shard that does not tell what it has is left out from then on, and the rest goes on: what it holds is not checked. What the pool does not
-//!     have holds nothing.
+//! REFERENCES-1. Each step holds the tree gate: maps, keys and chunk table belong together, and a name without an entry
+//!     dangles.
+//! REFERENCES-2. What is below a page that several maps have is looked at once.
+//! REFERENCES-3. What other shards have is looked up there; they free nothing that is named, and ids never come back.
+//! REFERENCES-4. A shard that does not tell what it has is left out from then on, and the rest goes on: what it holds
+//!     is not checked. What the pool does not have holds nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -62,7 +63,7 @@ pub struct Unreadable {
     pub error: Error,
 }
 
-/// Names of chunks of a shard that could not be looked up there (R4).
+/// Names of chunks of a shard that could not be looked up there (REFERENCES-4).
 #[derive(Clone, Debug)]
 pub struct Unchecked {
     /// The shard that should have them.
@@ -125,7 +126,7 @@ impl Shard {
     ) -> Result<()> {
         let mut from = 0;
         while !progress.is_stopped() {
-            let gate = self.tree_gate.take(1).await; // R1
+            let gate = self.tree_gate.take(1).await; // REFERENCES-1
             let mut items = Vec::new();
             let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
                 items.clear();
@@ -135,7 +136,7 @@ impl Shard {
                 let map = &trees.streams[&stream].map;
                 let ceiling = map.ceiling();
                 let is_known = |page| match page {
-                    PagePtr::Chunk(page) => page < ceiling && seen.contains(page.get()), // R2
+                    PagePtr::Chunk(page) => page < ceiling && seen.contains(page.get()), // REFERENCES-2
                     _ => false,
                 };
                 let visit = |item| items.push(item);
@@ -177,7 +178,7 @@ impl Shard {
     ) -> Result<()> {
         let mut from = self.trees.borrow().keys.lowest_key();
         while !progress.is_stopped() {
-            let gate = self.tree_gate.take(1).await; // R1
+            let gate = self.tree_gate.take(1).await; // REFERENCES-1
             let mut pages = Vec::new();
             let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
                 pages.clear();
@@ -201,7 +202,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Looks up what other shards have, without the gate: they may take their time. A name that is still there then dangles (R3).
+    /// Looks up what other shards have, without the gate: they may take their time. A name that is still there then
+    /// dangles (REFERENCES-3).
     async fn follow_foreign(
         &self,
         stream: StreamId,
@@ -226,7 +228,7 @@ impl Shard {
                 Ok(stored) => stored,
                 Err(error) => {
                     let names = names.len() as u64;
-                    references.unchecked.push(Unchecked { home, names, error }); // R4
+                    references.unchecked.push(Unchecked { home, names, error }); // REFERENCES-4
                     continue;
                 }
             };
@@ -285,7 +287,7 @@ impl References {
         }
     }
 
-    /// Whether a home did not answer before; its names count then (R4).
+    /// Whether a home did not answer before; its names count then (REFERENCES-4).
     fn is_unchecked(&mut self, home: ShardId, names: usize) -> bool {
         let known = self.unchecked.iter_mut().find(|unchecked| unchecked.home == home);
         known.map(|unchecked| unchecked.names += names as u64).is_some()

@@ -4,19 +4,23 @@
 //!  room found ──▶ promised, from here on stored as it is ──▶ key durable ──▶ applied ──▶ floor taken ──▶ key durable: it counts
 //! ```
 //!
-//! V1. What is promised is what all blocks of the stream on this shard take, stored as they are, with the pages that name them. A block
-//!     counts as held, and so is promised no more, while its chunk has an id from the **floor** of the stream on.
-//! V2. While something is promised to a stream its blocks are neither compressed nor deduplicated, nor offered to others. So a chunk from
-//!     the floor on takes what was promised for it, and goes when its block is overwritten.
-//! V3. A cut raises the floor above all chunks there are, as the copy may hold them: from the moment the cut is admitted nothing counts as
-//!     held. It is refused while so much could not be promised anew.
-//! V4. Others are refused so early that what is promised and not held, the pages of a checkpoint and a write that overwrites always fit
-//!     beside them. Their own writes under way count double, as each block may bring a page.
-//! V5. Whoever was promised something waits for what is on its way to become free, where others are refused.
-//! V6. What is held is never counted too high: after an opening it is counted from nothing, and others wait for the count before they
-//!     are refused.
-//! V7. The promise is a key of the shard: it is there before the first write is admitted after an opening, and before records of the
-//!     lane are drained again.
+//! RESERVATIONS-1. What is promised is what all blocks of the stream on this shard take, stored as they are, with the
+//!     pages that name them. A block counts as held, and so is promised no more, while its chunk has an id from
+//!     the **floor** of the stream on.
+//! RESERVATIONS-2. While something is promised to a stream its blocks are neither compressed nor deduplicated, nor
+//!     offered to others. So a chunk from the floor on takes what was promised for it, and goes when its block is
+//!     overwritten.
+//! RESERVATIONS-3. A cut raises the floor above all chunks there are, as the copy may hold them: from the moment the
+//!     cut is admitted nothing counts as held. It is refused while so much could not be promised anew.
+//! RESERVATIONS-4. Others are refused so early that what is promised and not held, the pages of a checkpoint and a
+//!     write that overwrites always fit beside them. Their own writes under way count double, as each block may bring a
+//!     page.
+//! RESERVATIONS-5. Whoever was promised something waits for what is on its way to become free, where others are
+//!     refused.
+//! RESERVATIONS-6. What is held is never counted too high: after an opening it is counted from nothing, and others wait
+//!     for the count before they are refused.
+//! RESERVATIONS-7. The promise is a key of the shard: it is there before the first write is admitted after an opening,
+//!     and before records of the lane are drained again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -110,11 +114,11 @@ enum Count {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Promise {
     size: ReservationSize,
-    /// Chunks from it on are held (V1).
+    /// Chunks from it on are held (RESERVATIONS-1).
     floor: ChunkId,
     held: u64,
     count: Count,
-    /// Cuts of the stream that are admitted and not applied (V3).
+    /// Cuts of the stream that are admitted and not applied (RESERVATIONS-3).
     cuts: u32,
 }
 
@@ -222,7 +226,7 @@ impl Reservations {
         self.count_wanted.notify_one();
     }
 
-    /// A cut of a stream is admitted (V3).
+    /// A cut of a stream is admitted (RESERVATIONS-3).
     pub(crate) fn cut_begins(&self, source: StreamId) {
         if planted(Bug::HeldSurvivesCut) {
             return;
@@ -233,7 +237,8 @@ impl Reservations {
         });
     }
 
-    /// A cut of or to a stream is applied, which raised the ceiling of its chunks that copies may hold (V3).
+    /// A cut of or to a stream is applied, which raised the ceiling of its chunks that copies may hold
+    /// (RESERVATIONS-3).
     pub(crate) fn cut_applied(&self, stream: StreamId, ceiling: ChunkId) {
         if planted(Bug::HeldSurvivesCut) {
             return;
@@ -274,7 +279,7 @@ impl Reservations {
 pub(crate) struct Patience(Option<Nanos>);
 
 impl Shard {
-    /// What is used or spoken for where something is promised, and what may be (V4).
+    /// What is used or spoken for where something is promised, and what may be (RESERVATIONS-4).
     pub(crate) fn spoken_for(&self) -> (u64, u64) {
         let room = self.room();
         let dirty = room.dirty.max(self.reserves().dirty_limit as u64);
@@ -284,7 +289,7 @@ impl Shard {
         (used.into_iter().fold(0, u64::saturating_add), room.usable)
     }
 
-    /// Whether `bytes` more of a stream's data fit (Z2, V4).
+    /// Whether `bytes` more of a stream's data fit (ALLOCATION-2, RESERVATIONS-4).
     pub(crate) fn takes_from(&self, stream: StreamId, bytes: u64) -> bool {
         let room = self.room();
         if self.reservations.is_empty() {
@@ -298,8 +303,9 @@ impl Shard {
         used.saturating_add(2 * bytes) <= usable
     }
 
-    /// Waits a moment where waiting may help a write that finds no room: one to which space is promised (V5), or one that might find room
-    /// once all is counted (V6). False when there is nothing to wait for, or it has taken too long.
+    /// Waits a moment where waiting may help a write that finds no room: one to which space is promised
+    /// (RESERVATIONS-5), or one that might find room once all is counted (RESERVATIONS-6). False when there is nothing
+    /// to wait for, or it has taken too long.
     pub(crate) async fn wait_for_promised(
         &self,
         stream: StreamId,
@@ -337,8 +343,8 @@ impl Shard {
     }
 
     /// Promises a stream space for all of its blocks on this shard, more or less than before if something is promised already; `is_fresh`
-    /// says that it was never written. What a stream holds that was written before its first promise does not count (V1). Durable on
-    /// return, and counts from then on.
+    /// says that it was never written. What a stream holds that was written before its first promise does not count
+    /// (RESERVATIONS-1). Durable on return, and counts from then on.
     ///
     /// # Errors
     /// `NoSpace` when so much could not be promised: nothing is changed then. `Unavailable` when the shard closed: it may be promised.
@@ -359,7 +365,8 @@ impl Shard {
         if before.is_some() {
             return Ok(());
         }
-        // Its key is in the tree, and all that was admitted before it is drained: recovery knows of it whatever it drains (V7).
+        // Its key is in the tree, and all that was admitted before it is drained: recovery knows of it whatever it
+        // drains (RESERVATIONS-7).
         self.apply_acknowledged().await?;
         if is_fresh {
             return Ok(());
@@ -398,7 +405,7 @@ impl Shard {
     async fn make_room_to_promise(&self, needed_bytes: u64) -> Result<()> {
         self.check_open()?;
         if self.may_hide_dead() {
-            self.fold_deaths().await?; // D4
+            self.fold_deaths().await?; // DEATHS-4
             if self.can_promise(needed_bytes) {
                 return Ok(());
             }
@@ -463,7 +470,7 @@ impl Shard {
         self.reservations.states()
     }
 
-    /// Makes room for what is to be promised anew once streams are cut (V3).
+    /// Makes room for what is to be promised anew once streams are cut (RESERVATIONS-3).
     ///
     /// # Errors
     /// `NoSpace` when there is none: a cut is refused then.
@@ -476,7 +483,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Refuses a cut after which what is promised to its sources could not be kept (V3).
+    /// Refuses a cut after which what is promised to its sources could not be kept (RESERVATIONS-3).
     pub(crate) fn reservations_bear_cut(&self, sources: &[StreamId]) -> Result<()> {
         let held: Option<u64> = {
             let promises = self.reservations.promises.borrow();
@@ -492,7 +499,7 @@ impl Shard {
         Err(Error::CannotReserve { needed_bytes, free_bytes: usable.saturating_sub(used) })
     }
 
-    /// Reads what is promised, of which nothing counts as held until it is counted (V6, V7).
+    /// Reads what is promised, of which nothing counts as held until it is counted (RESERVATIONS-6, RESERVATIONS-7).
     pub(crate) async fn load_reservations(&self) -> Result<()> {
         if planted(Bug::PromisesForgotten) {
             return Ok(());
@@ -513,7 +520,7 @@ impl Shard {
     }
 
     /// Lets nothing wait for streams to which something was promised when the root was stored: replay must not see less than the shard
-    /// did (W2, W6).
+    /// did (DELTAS-2, DELTAS-6).
     pub(crate) async fn load_exact_streams(&self) -> Result<()> {
         let (records, damaged) = self.stored_promises().await?;
         let forbid = || self.trees.borrow_mut().deltas.forbid();
@@ -589,7 +596,7 @@ impl Shard {
             let mut promises = self.reservations.promises.borrow_mut();
             let Some(promise) = promises.get_mut(&stream) else { return Ok(()) };
             let Count::To(from) = promise.count else { return Ok(()) };
-            promise.floor = promise.floor.max(ceiling); // V3
+            promise.floor = promise.floor.max(ceiling); // RESERVATIONS-3
             let (floor, me, mut found) = (promise.floor, self.config.shard, 0);
             let mut count = |item| match item {
                 WalkItem::Data { slot, .. } if slot.shard() == me && slot.id() >= floor => {

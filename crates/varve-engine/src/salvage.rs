@@ -1,6 +1,7 @@
 //! Reading a shard that does not open, or whose parts are damaged, as far as anything is left: what `varve salvage` copies out.
 //!
-//! Y1. Nothing is replayed, and no task runs: what is read is what the last checkpoint says (`Shard::open_checkpoint`). Nothing is written.
+//! ENGINE-SALVAGE-1. Nothing is replayed, and no task runs: what is read is what the last checkpoint says
+//!     (`Shard::open_checkpoint`). Nothing is written.
 
 use varve_logstore::chain_reader::unit_checksum;
 use varve_stdx::BufSlice;

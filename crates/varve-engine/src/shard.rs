@@ -5,8 +5,8 @@
 //!                        └──── definite error ────────▶ failed (reopened by whoever owns it, through recovery)
 //! ```
 //!
-//! H1. Everything runs on one thread; no borrow of a cell is held across an await.
-//! H2. A shard that failed accepts nothing more. It is reopened only after its own writes have ended.
+//! SHARD-1. Everything runs on one thread; no borrow of a cell is held across an await.
+//! SHARD-2. A shard that failed accepts nothing more. It is reopened only after its own writes have ended.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ pub(crate) enum State {
     AtCheckpoint,
 }
 
-/// One shard, open. See the module.
+/// One shard, open, on one thread (SHARD-1). See the module.
 pub struct Shard {
     pub(crate) me: Weak<Shard>,
     pub(crate) reactor: Reactor,
@@ -222,7 +222,7 @@ impl Shard {
         });
     }
 
-    /// Closes the shard after a definite error (H2).
+    /// Closes the shard after a definite error (SHARD-2).
     pub(crate) fn fail(&self, task: &str, error: &Error) {
         if self.stopped.get() {
             return; // It failed before, or was closed: then its lane is meant to end.
@@ -272,7 +272,7 @@ impl Shard {
         self.writes_under_way.begin().ok_or_else(ended)
     }
 
-    /// Waits until nothing this shard began can still reach the media (H2).
+    /// Waits until nothing this shard began can still reach the media (SHARD-2).
     pub async fn quiesced(&self) {
         self.writes_under_way.ended().await;
         if let Some(lane) = self.lane.get() {

@@ -4,12 +4,14 @@
 //!  admit ──▶ commit: numbered, in one frame, visible, in one step ──▶ durable: the frame is
 //! ```
 //!
-//! C1. The records of a transaction stand side by side in one frame, which survives a crash as a whole or not at all.
-//! C2. They are numbered, appended and entered in buffer and pending keys in one step without a pause: who sees one of them sees all, and
-//!     the value of a key may follow from what the transaction before it left.
-//! C3. Draining may put them into several segments. Until all of these are applied the frame stays in the lane, so a crash between two of
-//!     them is mended by replay (X3).
-//! C4. What takes space is admitted as data are, keys included; what gives it back, or replaces what took it, has the reserve of trims.
+//! TRANSACTION-1. The records of a transaction stand side by side in one frame, which survives a crash as a whole or
+//!     not at all.
+//! TRANSACTION-2. They are numbered, appended and entered in buffer and pending keys in one step without a pause: who
+//!     sees one of them sees all, and the value of a key may follow from what the transaction before it left.
+//! TRANSACTION-3. Draining may put them into several segments. Until all of these are applied the frame stays in the
+//!     lane, so a crash between two of them is mended by replay (RECOVERY-3).
+//! TRANSACTION-4. What takes space is admitted as data are, keys included; what gives it back, or replaces what took
+//!     it, has the reserve of trims.
 
 use std::rc::Rc;
 
@@ -142,7 +144,8 @@ impl Shard {
         Ok(AdmittedTransaction { room, credits })
     }
 
-    /// Numbers the changes and makes them visible, in this step (C2). They are durable when [`Self::settle_transaction`] says so.
+    /// Numbers the changes and makes them visible, in this step (TRANSACTION-2). They are durable when
+    /// [`Self::settle_transaction`] says so.
     ///
     /// # Errors
     /// `Invalid` when a key does not fit the key tree, `Unavailable` when the shard closed; nothing has happened then.
@@ -157,7 +160,7 @@ impl Shard {
         let AdmittedTransaction { room, mut credits } = admitted;
         assert!(transaction.changes.len() <= room.changes, "no more changes than were admitted");
         assert!(transaction.data_bytes() <= room.data_bytes, "no more data than were admitted");
-        assert!(room.takes_space || room.data_bytes == 0, "data take space"); // C4
+        assert!(room.takes_space || room.data_bytes == 0, "data take space"); // TRANSACTION-4
         self.check_open()?;
         for change in &transaction.changes {
             if let Change::Key { key, value } = change {
@@ -173,7 +176,7 @@ impl Shard {
             let frames = records.iter().map(|record| self.lane().append(Rc::clone(record)));
             frames.last().expect("a transaction holds a change")
         } else {
-            self.lane().append_together(&records) // C1
+            self.lane().append_together(&records) // TRANSACTION-1
         };
         let mut streams = Vec::new();
         for (change, record) in transaction.changes.iter().zip(&records) {

@@ -1,10 +1,11 @@
 //! The shard's trees and the operations on several of them at once: maps, chunk table and keys.
 //!
-//! T1. A chunk is in the table exactly while it is live, or waits for a fold (`deaths.rs`) or for mark; the segment's live bytes follow
-//!     the table.
-//! T2. An operation that faults may have done a part that is done again without effect when it is repeated.
-//! T3. Ids of pages are the upper half of all chunk ids, so that both halves of the table grow at their right edge.
-//! T4. What the table holds of data is counted by whatever changes the table, and stored with every checkpoint.
+//! TREES-1. A chunk is in the table exactly while it is live, or waits for a fold (`deaths.rs`) or for mark; the
+//!     segment's live bytes follow the table.
+//! TREES-2. An operation that faults may have done a part that is done again without effect when it is repeated.
+//! TREES-3. Ids of pages are the upper half of all chunk ids, so that both halves of the table grow at their right
+//!     edge.
+//! TREES-4. What the table holds of data is counted by whatever changes the table, and stored with every checkpoint.
 
 use varve_logstore::format::Features;
 use varve_logstore::format::chunk::ChunkEntry;
@@ -23,7 +24,7 @@ use crate::tree::{
     TreeLayout,
 };
 
-/// First id of map and key pages (T3).
+/// First id of map and key pages (TREES-3).
 pub(crate) const PAGE_ID_FIRST: u64 = 1 << 47;
 
 /// First byte of keys that the engine keeps for itself.
@@ -66,7 +67,7 @@ pub(crate) fn table_layout() -> TreeLayout {
 /// A stream's map and what its record says.
 pub(crate) struct Stream {
     pub(crate) map: Map,
-    /// Chunks below this id may be held by copies as well (N5).
+    /// Chunks below this id may be held by copies as well (CUT-5).
     pub(crate) chunk_ceiling: ChunkId,
     /// The record as it is stored; none for one that is not.
     stored: Option<StreamRecord>,
@@ -143,7 +144,7 @@ impl DataUsage {
 impl Trees {
     pub(crate) fn fresh_chunk(&mut self) -> ChunkId {
         let chunk = self.next_chunk;
-        assert!(chunk.get() < PAGE_ID_FIRST, "ids of data are the lower half"); // T3
+        assert!(chunk.get() < PAGE_ID_FIRST, "ids of data are the lower half"); // TREES-3
         self.next_chunk = chunk.next();
         chunk
     }
@@ -175,7 +176,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Lets `copy` hold what `source` holds, for whose blocks nothing waits (W4), unless it did before (N6); returns whether it is new. Costs O(1).
+    /// Lets `copy` hold what `source` holds, for whose blocks nothing waits (DELTAS-4), unless it did before (CUT-6);
+    /// returns whether it is new. Costs O(1).
     pub(crate) fn cut(
         &mut self,
         source: StreamId,
@@ -188,7 +190,7 @@ impl Trees {
         let page_ceiling = self.names.next();
         let copied = if self.open_stream(source)? {
             let waits = self.deltas.first_in(source, 0..u64::MAX).is_some();
-            assert!(!waits || planted(Bug::CutForgetsDeltas), "what waits was put into the map"); // W4
+            assert!(!waits || planted(Bug::CutForgetsDeltas), "what waits was put into the map"); // DELTAS-4
             let source = self.streams.get_mut(&source).expect("opened above");
             source.chunk_ceiling = source.chunk_ceiling.max(chunk_ceiling);
             let map = source.map.copy_to(copy, page_ceiling);
@@ -200,7 +202,7 @@ impl Trees {
         Ok(true)
     }
 
-    /// Chunks of an open stream below this id may be held by others as well (N5).
+    /// Chunks of an open stream below this id may be held by others as well (CUT-5).
     pub(crate) fn chunk_ceiling(&self, stream: StreamId) -> ChunkId {
         self.streams.get(&stream).map_or(ChunkId::ZERO, |stream| stream.chunk_ceiling)
     }
@@ -210,7 +212,7 @@ impl Trees {
         if let Some(chunk) = self.deltas.get(stream, block)
             && !planted(Bug::DeltaOverlooked)
         {
-            return Ok(MapSlot::data(self.shard, chunk)); // W1
+            return Ok(MapSlot::data(self.shard, chunk)); // DELTAS-1
         }
         if !self.open_stream(stream)? {
             return Ok(MapSlot::HOLE);
@@ -228,7 +230,7 @@ impl Trees {
         }
     }
 
-    /// Puts a chunk into the table (T1).
+    /// Puts a chunk into the table (TREES-1).
     pub(crate) fn add_chunk(
         &mut self,
         space: &mut Space,
@@ -244,7 +246,7 @@ impl Trees {
                 space.add_live(entry.segment, entry.stored_len);
                 self.data.add(chunk, entry.stored_len);
             }
-            Some(old) => assert_eq!(*old, value, "ids are never reused"), // T2
+            Some(old) => assert_eq!(*old, value, "ids are never reused"), // TREES-2
         }
         Ok(())
     }
@@ -275,20 +277,20 @@ impl Trees {
         Ok(true)
     }
 
-    /// Takes a chunk out of the table (T1); returns whether it was there.
+    /// Takes a chunk out of the table (TREES-1); returns whether it was there.
     pub(crate) fn kill(&mut self, space: &mut Space, chunk: ChunkId) -> Result<bool, Stop> {
         let key = ChunkEntry::key(chunk);
         let Some(value) = self.table.delete(&mut self.cache, &mut self.table_names, &key)? else {
             return Ok(false);
         };
         let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
-        self.deaths.remove(chunk); // D2
+        self.deaths.remove(chunk); // DEATHS-2
         count_dead(space, &mut self.data, chunk, &entry);
         Ok(true)
     }
 
-    /// Takes chunks that were overwritten, in the order of their ids, out of the table, but not those that other blocks may hold (G3): as
-    /// many as belong to the leaf of the first. Tells which ones are gone.
+    /// Takes chunks that were overwritten, in the order of their ids, out of the table, but not those that other blocks
+    /// may hold (DEDUP-3): as many as belong to the leaf of the first. Tells which ones are gone.
     pub(crate) fn fold_leaf(
         &mut self,
         space: &mut Space,
@@ -302,7 +304,7 @@ impl Trees {
         let fold = |_: &[u8], value: Option<&[u8]>| {
             let chunk = ids[folded.count];
             folded.count += 1;
-            deaths.remove(chunk); // D2
+            deaths.remove(chunk); // DEATHS-2
             match value.map(ChunkEntry::decode) {
                 Some(Ok(entry)) if entry.shared => {
                     folded.kept_bytes += entry.stored_len;
@@ -315,14 +317,14 @@ impl Trees {
                 Some(Ok(entry)) => {
                     match folding {
                         Folding::Again => {}
-                        Folding::Range(number) => space.keep(entry.segment.number, number), // D6
+                        Folding::Range(number) => space.keep(entry.segment.number, number), // DEATHS-6
                         Folding::Checkpoint => space.keep(entry.segment.number, u64::MAX),
                     }
                     count_dead(space, data, chunk, &entry);
                 }
                 None => {
                     let found = "not in the chunk table";
-                    damaged = Some(Error::DeathContradicted { chunk, found }); // D2
+                    damaged = Some(Error::DeathContradicted { chunk, found }); // DEATHS-2
                     return false;
                 }
             }
@@ -337,7 +339,7 @@ impl Trees {
     }
 
     /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block is known to hold it. Appends what
-    /// it held to `dead`, which the caller kills. The update waits if it may (W2).
+    /// it held to `dead`, which the caller kills. The update waits if it may (DELTAS-2).
     pub(crate) fn share_block(
         &mut self,
         stream: StreamId,
@@ -407,7 +409,7 @@ impl Trees {
         let (cache, names, first) = (&mut self.cache, &mut self.names, range.start);
         let next = map.fill_range(cache, names, range, fill, budget, on_dead)?;
         if !planted(Bug::DeltaOutlivesTrim) {
-            self.forget_waiting(stream, first..next, dead); // W1
+            self.forget_waiting(stream, first..next, dead); // DELTAS-1
         }
         Ok(next)
     }
@@ -427,7 +429,7 @@ impl Trees {
             }
         };
         map.detach_range(&mut self.cache, &mut self.names, range.clone(), on_dropped)?;
-        self.deltas.take_range(stream, &range, |_| {}); // W1. Their chunks wait for mark as well.
+        self.deltas.take_range(stream, &range, |_| {}); // DELTAS-1. Their chunks wait for mark as well.
         Ok(())
     }
 
@@ -461,7 +463,7 @@ impl Trees {
     }
 }
 
-/// Takes a chunk that left the table out of the accounts (T1, T4).
+/// Takes a chunk that left the table out of the accounts (TREES-1, TREES-4).
 fn count_dead(space: &mut Space, data: &mut DataUsage, chunk: ChunkId, entry: &ChunkEntry) {
     space.sub_live(entry.segment, entry.stored_len);
     data.sub(chunk, entry.stored_len);

@@ -1,10 +1,13 @@
 //! Reads every segment in use and compares all of it with its checksums: what scrub and check find damage with.
 //!
-//! V1. A segment is read whole, in the order of slots, and judged by its own summary: memory does not grow with the shard.
-//! V2. A unit is needed if the chunk table, the roots or the table's own pages place it there. Damage elsewhere harms nobody yet.
-//! V3. A segment whose summary is damaged, or does not account for what is live in it, is verified once more from the chunk table:
-//!     nothing that is needed goes unverified.
-//! V4. The tree gate is held throughout. Whatever moved, died or were written to a slot that was left meanwhile would look like damage.
+//! VERIFY-1. A segment is read whole, in the order of slots, and judged by its own summary: memory does not grow with
+//!     the shard.
+//! VERIFY-2. A unit is needed if the chunk table, the roots or the table's own pages place it there. Damage elsewhere
+//!     harms nobody yet.
+//! VERIFY-3. A segment whose summary is damaged, or does not account for what is live in it, is verified once more from
+//!     the chunk table: nothing that is needed goes unverified.
+//! VERIFY-4. The tree gate is held throughout. Whatever moved, died or were written to a slot that was left meanwhile
+//!     would look like damage.
 
 use std::ops::ControlFlow;
 
@@ -71,7 +74,7 @@ pub struct Damage {
     pub len: u32,
     /// What stands there.
     pub part: DamagedPart,
-    /// Whether anything needs it (V2).
+    /// Whether anything needs it (VERIFY-2).
     pub is_needed: bool,
     /// Whether something needs it that the segment's second copy holds: then nothing is lost, and it is written anew.
     pub is_copied: bool,
@@ -111,7 +114,7 @@ struct Verification<'a> {
     report: VerifyReport,
     /// Places of the table's own pages, former ones included; `None` when the table cannot be walked.
     table_pages: Option<HashSet<Location>>,
-    /// Segments to be verified from the table (V3).
+    /// Segments to be verified from the table (VERIFY-3).
     again: HashSet<SegmentId>,
     /// Something is wrong with the segment at hand.
     is_damaged: bool,
@@ -190,7 +193,8 @@ impl Shard {
     }
 
     /// Reads every segment that holds something live and compares headers, summaries and units with their checksums. `observe` is told of
-    /// progress and damage, and may stop it. It holds the tree gate (V4), so writes wait once their credits are used up.
+    /// progress and damage, and may stop it. It holds the tree gate (VERIFY-4), so writes wait once their credits are
+    /// used up.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed. Damage is no error.
@@ -199,7 +203,7 @@ impl Shard {
         observe: &mut dyn FnMut(VerifyEvent) -> ControlFlow<()>,
     ) -> Result<VerifyReport> {
         self.check_open()?;
-        let _gate = self.tree_gate.take(1).await; // V4
+        let _gate = self.tree_gate.take(1).await; // VERIFY-4
         let mut verification = Verification {
             observe,
             report: VerifyReport::default(),
@@ -251,7 +255,7 @@ impl Shard {
         }
     }
 
-    /// Header and contents of a segment; `None` when its slot holds something else by now.
+    /// Header and contents of a segment; `None` when its slot holds something else by now (VERIFY-1).
     async fn read_segment(&self, id: SegmentId) -> Option<ReadSegment> {
         let _pin = self.pin(id)?;
         let segments = &self.media.segments;
@@ -409,7 +413,7 @@ impl Shard {
                 let damage = Damage { segment, offset, len, part, is_needed, is_copied, reason };
                 verification.damage(damage);
             }
-            verification.again.insert(id); // V3
+            verification.again.insert(id); // VERIFY-3
         }
     }
 
@@ -469,7 +473,7 @@ impl Shard {
         }
     }
 
-    /// Verifies what the table places in segments whose summary did not tell (V3).
+    /// Verifies what the table places in segments whose summary did not tell (VERIFY-3).
     async fn verify_by_table(&self, verification: &mut Verification<'_>) {
         if verification.again.is_empty() {
             return;

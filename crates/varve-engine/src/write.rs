@@ -1,12 +1,13 @@
 //! The way of a write from the front-end to the lane: admitted, numbered, and answered when its frame is durable. Large writes may
 //! pass the lane by (`bypass.rs`).
 //!
-//! V1. Numbers are given and records appended in one step without a pause between, so lane order is number order.
-//! V2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers of
-//!     the block out.
-//! V3. Credits and space are taken before a record exists, so an acknowledged write always has a place to drain to.
-//! V4. What a part of a block is merged over is read before credits and the claim are taken, if it lies at another shard; only after many attempts
-//!     in vain is it read with them.
+//! WRITE-1. Numbers are given and records appended in one step without a pause between, so lane order is number order.
+//! WRITE-2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers
+//!     of the block out.
+//! WRITE-3. Credits and space are taken before a record exists, so an acknowledged write always has a place to drain
+//!     to.
+//! WRITE-4. What a part of a block is merged over is read before credits and the claim are taken, if it lies at another
+//!     shard; only after many attempts in vain is it read with them.
 
 use std::rc::Rc;
 
@@ -101,7 +102,7 @@ impl Shard {
         self.push_write(stream, block, data, credits)
     }
 
-    /// Merges a part of a block over its newest version (V2).
+    /// Merges a part of a block over its newest version (WRITE-2).
     async fn write_part(
         &self,
         stream: StreamId,
@@ -111,7 +112,7 @@ impl Shard {
     ) -> Result<Rc<Frame>> {
         let mut attempt = 0;
         loop {
-            let ahead = self.read_ahead(stream, block).await?; // V4
+            let ahead = self.read_ahead(stream, block).await?; // WRITE-4
             let credits = self.admit(stream, BLOCK_BYTES).await?;
             let _claim = if planted(Bug::PartsUnclaimed) {
                 None
@@ -119,7 +120,7 @@ impl Shard {
                 Some(self.claims.claim(stream, block).await)
             };
             let foreign = self.foreign_name(stream, block).await?;
-            let ahead = ahead.filter(|(name, _)| foreign == Some(*name)); // P5
+            let ahead = ahead.filter(|(name, _)| foreign == Some(*name)); // PEERS-5
             if foreign.is_some() && ahead.is_none() && attempt < ATTEMPTS_MAX {
                 attempt += 1; // It was overwritten meanwhile, and holds something else of another shard.
                 continue;
@@ -169,12 +170,12 @@ impl Shard {
         Ok(whole)
     }
 
-    /// Takes credits and space for `bytes` of a stream's data (V3).
+    /// Takes credits and space for `bytes` of a stream's data (WRITE-3).
     pub(crate) async fn admit(&self, stream: StreamId, bytes: usize) -> Result<Taken> {
         self.admit_credits(stream, charge(bytes), bytes as u64).await
     }
 
-    /// Takes `credits`, and space for `bytes` of data (V3), of what is promised to a stream if that is the case.
+    /// Takes `credits`, and space for `bytes` of data (WRITE-3), of what is promised to a stream if that is the case.
     pub(crate) async fn admit_credits(
         &self,
         stream: StreamId,
@@ -196,7 +197,7 @@ impl Shard {
         Ok(credits)
     }
 
-    /// Numbers whole blocks and appends them to the lane (V1). The frame's release gives the credits back.
+    /// Numbers whole blocks and appends them to the lane (WRITE-1). The frame's release gives the credits back.
     fn push_write(
         &self,
         stream: StreamId,
@@ -212,7 +213,7 @@ impl Shard {
         Ok(frame)
     }
 
-    /// Numbers whole blocks (V1).
+    /// Numbers whole blocks (WRITE-1).
     pub(crate) fn write_record(&self, stream: StreamId, block: u64, data: BufSlice) -> Rc<Record> {
         assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let (checksum, piece_checksums) = if data.len() == BLOCK_BYTES {
@@ -231,7 +232,7 @@ impl Shard {
         Rc::new(Record { header, payload: data, piece_checksums, is_reserved: false })
     }
 
-    /// Enters the blocks of a record in the write buffer, in the step in which it was appended (V1).
+    /// Enters the blocks of a record in the write buffer, in the step in which it was appended (WRITE-1).
     pub(crate) fn enter_blocks(&self, record: &Record, frame: &Rc<Frame>) {
         let RecordHeader { stream, wseq, offset_512, payload_len, .. } = record.header;
         let mut buffer = self.buffer.borrow_mut();
@@ -377,7 +378,7 @@ impl Shard {
         Ok(frame)
     }
 
-    /// Numbers a trim or zero of blocks `first .. end` (V1).
+    /// Numbers a trim or zero of blocks `first .. end` (WRITE-1).
     pub(crate) fn clear_record(
         &self,
         stream: StreamId,
@@ -393,7 +394,7 @@ impl Shard {
         self.bare_record(header)
     }
 
-    /// Enters a trim or zero in the write buffer, in the step in which it was appended (V1).
+    /// Enters a trim or zero in the write buffer, in the step in which it was appended (WRITE-1).
     pub(crate) fn enter_cleared(&self, record: &Record, frame: &Rc<Frame>) {
         let RecordHeader { stream, wseq, offset_512, len_512, kind, .. } = record.header;
         let first = offset_512 / BLOCK_UNITS;
@@ -408,7 +409,8 @@ impl Shard {
         Record { header, payload, piece_checksums: Vec::new(), is_reserved: true }
     }
 
-    /// Numbers a record with a payload of less than a block and no range, and appends it (V1). The caller has taken its credits.
+    /// Numbers a record with a payload of less than a block and no range, and appends it (WRITE-1). The caller has
+    /// taken its credits.
     pub(crate) fn append_payload(
         &self,
         kind: RecordKind,
@@ -429,7 +431,7 @@ impl Shard {
         Record { header, payload, piece_checksums: Vec::new(), is_reserved: true }
     }
 
-    /// Numbers the new value of a key of the tree, or its deletion (V1).
+    /// Numbers the new value of a key of the tree, or its deletion (WRITE-1).
     pub(crate) fn key_record(&self, key: &[u8], value: Option<&[u8]>) -> Record {
         let payload = KeyPayload { key, value: value.unwrap_or(&[]) };
         let mut bytes = AlignedBuf::zeroed(payload.encoded_len());

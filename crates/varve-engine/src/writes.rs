@@ -1,7 +1,8 @@
 //! Counts media writes under way, so that a shard that failed is reopened only when none of its own can still land.
 //!
-//! W1. Once the shard has ended no write begins: its tasks and callers may go on for a while, beside the shard that was opened instead,
-//!     whose segments they would overwrite. So the number only falls, and once it is 0 it stays so.
+//! WRITES-1. Once the shard has ended no write begins: its tasks and callers may go on for a while, beside the shard
+//!     that was opened instead, whose segments they would overwrite. So the number only falls, and once it is 0 it
+//!     stays so.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -37,7 +38,7 @@ impl WritesUnderWay {
     /// Counts a write from now until the result is dropped; `None` after [`Self::refuse`].
     pub(crate) fn begin(&self) -> Option<UnderWay> {
         if self.state.refused.get() {
-            return None; // W1
+            return None; // WRITES-1
         }
         self.state.count.set(self.state.count.get() + 1);
         Some(UnderWay { state: Rc::clone(&self.state) })

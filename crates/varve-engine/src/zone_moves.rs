@@ -10,15 +10,18 @@
 //! A coordinator (`varve-dispatch`) goes round when a shard wants a zone: it asks all shards what they can spare, has some give zones, and
 //! tells those that wait that the round has ended.
 //!
-//! N1. A zone is given back only after a checkpoint that began when all its segments were empty and withheld: neither the shard's root
-//!     nor what recovery reads behind it (chains, their next slots, moves, what was overwritten) names anything in it.
-//! N2. Until then the zone may stay: a writer of this shard that finds no segment takes it back.
-//! N3. Between that checkpoint and the pool's root the zone is an empty one of this shard: a crash there leaves it with the shard. After
-//!     the pool's root is durable it is nobody's. So it never has two owners, and is never lost.
-//! N4. A shard keeps its standing minimum, room for what it holds, and some to spare.
-//! N5. A write that finds no room waits for one round that begins after it, and, where garbage waits for mark on any shard, for a mark pass and one more
-//!     round; then it is refused. All waits are bounded.
-//! N6. A lease or return whose outcome is unknown closes the shard: it opens again with the zones that the pool's root says (O5).
+//! ZONE-MOVES-1. A zone is given back only after a checkpoint that began when all its segments were empty and withheld:
+//!     neither the shard's root nor what recovery reads behind it (chains, their next slots, moves, what was
+//!     overwritten) names anything in it.
+//! ZONE-MOVES-2. Until then the zone may stay: a writer of this shard that finds no segment takes it back.
+//! ZONE-MOVES-3. Between that checkpoint and the pool's root the zone is an empty one of this shard: a crash there
+//!     leaves it with the shard. After the pool's root is durable it is nobody's. So it never has two owners, and is
+//!     never lost.
+//! ZONE-MOVES-4. A shard keeps its standing minimum, room for what it holds, and some to spare.
+//! ZONE-MOVES-5. A write that finds no room waits for one round that begins after it, and, where garbage waits for mark
+//!     on any shard, for a mark pass and one more round; then it is refused. All waits are bounded.
+//! ZONE-MOVES-6. A lease or return whose outcome is unknown closes the shard: it opens again with the zones that the
+//!     pool's root says (POOL-5).
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -73,7 +76,7 @@ const SPARE_SEGMENTS: u64 = 2;
 enum Phase {
     /// There are none.
     Idle,
-    /// They may stay (N2).
+    /// They may stay (ZONE-MOVES-2).
     Emptying,
     /// The pool is being told.
     Giving,
@@ -184,7 +187,7 @@ pub fn plan_zone_moves(states: &[ZoneState]) -> Vec<u64> {
     gives
 }
 
-/// Lets what is about to leave stay when its time ends before the pool is told (N2).
+/// Lets what is about to leave stay when its time ends before the pool is told (ZONE-MOVES-2).
 struct Leaving<'a>(&'a Shard);
 
 impl Drop for Leaving<'_> {
@@ -244,8 +247,8 @@ impl Shard {
         moves.changed.notify_all();
     }
 
-    /// Gets room from other shards, where a coordinator is there to ask them: zones that they spare, or what a mark pass frees (N5). True
-    /// when it is worth looking again.
+    /// Gets room from other shards, where a coordinator is there to ask them: zones that they spare, or what a mark
+    /// pass frees (ZONE-MOVES-5). True when it is worth looking again.
     pub(crate) async fn room_from_others(&self, fits: impl Fn() -> bool) -> Result<bool> {
         if self.zones_from_others(&fits).await? {
             return Ok(true);
@@ -298,7 +301,7 @@ impl Shard {
         committed.max(self.spoken_for().0)
     }
 
-    /// Zones that the shard can do without (N4), whether they are empty now or have to be emptied.
+    /// Zones that the shard can do without (ZONE-MOVES-4), whether they are empty now or have to be emptied.
     pub(crate) fn spare_zones(&self) -> u64 {
         if self.lacks_room() || self.media_full.get() {
             return 0; // What it has the media may have no second time.
@@ -381,14 +384,14 @@ impl Shard {
     async fn give(&self, wanted: u64) -> Result<u64> {
         let Some(_gate) = self.zone_moves.gate.try_take(1) else { return Ok(0) };
         if self.may_hide_dead() {
-            self.fold_deaths().await?; // D4
+            self.fold_deaths().await?; // DEATHS-4
         }
         if !planted(Bug::ZoneGivenEarly) {
             self.checkpoint().await?; // What it empties is free.
         }
         self.wait_discards().await;
         let zones = self.choose_zones(wanted).await?;
-        // Space may have been promised while data were packed (N4).
+        // Space may have been promised while data were packed (ZONE-MOVES-4).
         if zones.is_empty() || self.spare_zones() < zones.len() as u64 {
             self.zone_moves.seen_empty.set(self.zone_moves.seen.get());
             return Ok(0);
@@ -420,7 +423,8 @@ impl Shard {
         let segment_bytes = self.media.segments.geometry().segment_bytes;
         for zone in zones.iter().filter(|(live, _)| *live == 0).map(|(_, zone)| *zone).take(wanted)
         {
-            // Whoever takes a segment meanwhile finds one beside what is kept for others (Z1): else the zones would stay.
+            // Whoever takes a segment meanwhile finds one beside what is kept for others (ALLOCATION-1): else the zones
+            // would stay.
             free -= self.free_in(zone);
             let left = segments - (empty.len() as u64 + 1) * u64::from(zone.count);
             if free <= Reserves::new(&self.config, left, segment_bytes).data + SPARE_FREE {
@@ -465,7 +469,7 @@ impl Shard {
         }
     }
 
-    /// Empties zones; returns those of which nothing is named any more by what is durable (N1).
+    /// Empties zones; returns those of which nothing is named any more by what is durable (ZONE-MOVES-1).
     async fn empty(&self, zones: &[Zone]) -> Result<Vec<Zone>> {
         for _ in 0..EMPTYING_ROUNDS {
             if self.left(zones).len() == zones.len() {
@@ -486,7 +490,7 @@ impl Shard {
         }
         let left = self.left(zones);
         if !left.is_empty() && !planted(Bug::ZoneGivenEarly) {
-            self.checkpoint().await?; // N1
+            self.checkpoint().await?; // ZONE-MOVES-1
         }
         Ok(left)
     }
@@ -556,7 +560,7 @@ impl Shard {
         }
     }
 
-    /// Tells the pool that zones are not the shard's any more.
+    /// Tells the pool that zones are not the shard's any more (ZONE-MOVES-3).
     async fn hand_over(&self, zones: Vec<Zone>) -> Result<u64> {
         let mut given = 0;
         for zone in zones {
@@ -574,7 +578,8 @@ impl Shard {
         Ok(given)
     }
 
-    /// Lets what was about to leave stay, unless the pool is being told; returns whether that gave segments (N2).
+    /// Lets what was about to leave stay, unless the pool is being told; returns whether that gave segments
+    /// (ZONE-MOVES-2).
     pub(crate) fn keep_leaving(&self) -> bool {
         let phase = &self.zone_moves.phase;
         if phase.get() != Phase::Emptying {
@@ -588,7 +593,7 @@ impl Shard {
         stays
     }
 
-    /// Closes the shard as it does not know which zones it has (N6); on its way out nobody needs to.
+    /// Closes the shard as it does not know which zones it has (ZONE-MOVES-6); on its way out nobody needs to.
     pub(crate) fn fail_unsure(&self, doing: &str, error: Error) -> Error {
         if error.kind() != ErrorKind::Closed {
             self.fail(doing, &error);

@@ -8,8 +8,10 @@
 //!                ▲  evict               ▲ create                │ make_dirty
 //!                                       └───────────────────────┘
 //! ```
-//! C1. A page is evicted only by `insert` and `mark_clean`, never inside a tree operation: frames found by one stay valid.
-//! C2. Whatever is pinned, at least [`PageCache::CLEAN_PAGES_MIN`] clean pages fit, so that retries make progress.
+//! PAGE-CACHE-1. A page is evicted only by `insert` and `mark_clean`, never inside a tree operation: frames found by
+//!     one stay valid.
+//! PAGE-CACHE-2. Whatever is pinned, at least [`PageCache::CLEAN_PAGES_MIN`] clean pages fit, so that retries make
+//!     progress.
 
 use std::cell::Cell;
 
@@ -145,7 +147,7 @@ impl PageCache {
         self.position(name).map(|frame| self.frames[frame.index()].state)
     }
 
-    /// Adds a page that was loaded; does nothing if it is there already. Evicts what exceeds the bound.
+    /// Adds a page that was loaded; does nothing if it is there already. Evicts what exceeds the bound (PAGE-CACHE-1).
     pub fn insert(&mut self, name: PagePtr, page: Page) {
         assert!(!matches!(name, PagePtr::Null | PagePtr::Memory(_)), "{name:?} cannot be loaded");
         if self.contains(name) {
@@ -359,7 +361,7 @@ impl PageCache {
     fn make_room(&mut self) {
         let pinned = self.dirty.len() + self.writing.len();
         let pages_max = (self.capacity_bytes / Self::BYTES_PER_PAGE).saturating_sub(pinned);
-        let clean_max = pages_max.max(Self::CLEAN_PAGES_MIN); // C2
+        let clean_max = pages_max.max(Self::CLEAN_PAGES_MIN); // PAGE-CACHE-2
         while self.clean.len() >= clean_max {
             self.evict();
         }

@@ -1,4 +1,4 @@
-//! A write that finds no room waits for the mark pass that may make some (M10).
+//! A write that finds no room waits for the mark pass that may make some (MARK-10).
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -271,7 +271,7 @@ fn recovery_refuses_names_of_shards_that_are_not_there() {
     });
 }
 
-/// R4: what one home holds is left out, and nothing else; what no shard can hold dangles.
+/// REFERENCES-4: what one home holds is left out, and nothing else; what no shard can hold dangles.
 #[test]
 fn a_check_goes_on_without_a_home() {
     with_pair(async |pair: Pair| {
@@ -314,7 +314,7 @@ fn a_check_goes_on_without_a_home() {
     });
 }
 
-/// V4: writes of parts of blocks that a slow home holds leave credits to all others, and are right in the end.
+/// WRITE-4: writes of parts of blocks that a slow home holds leave credits to all others, and are right in the end.
 #[test]
 fn a_slow_home_holds_up_writes_of_its_own_blocks_only() {
     with_pair(async |pair: Pair| {
@@ -359,7 +359,7 @@ fn a_slow_home_holds_up_writes_of_its_own_blocks_only() {
     });
 }
 
-/// P7: the answer to a write past the lane is on its way while both shards are walked.
+/// PEERS-7: the answer to a write past the lane is on its way while both shards are walked.
 #[test]
 fn a_mark_pass_waits_for_answers_that_are_on_their_way() {
     with_pair(async |pair: Pair| {
@@ -502,7 +502,7 @@ fn what_is_overwritten_under_a_grant_is_counted() {
     });
 }
 
-/// M10: what only a dropped stream of another shard named is room for a write that finds none.
+/// MARK-10: what only a dropped stream of another shard named is room for a write that finds none.
 #[test]
 fn a_write_waits_for_the_room_that_a_stream_of_another_shard_had() {
     with_pair(async |pair: Pair| {

@@ -118,7 +118,7 @@ impl Map {
             }
         }
         if page.used() == 0 {
-            // M2. Only a leaf that existed, or stood for zeros and was made for this run, can become empty.
+            // MAP-2. Only a leaf that existed, or stood for zeros and was made for this run, can become empty.
             let path = self.descend(cache, first).expect("the path was made");
             self.prune(cache, names, &path, MapSlot::HOLE);
         }

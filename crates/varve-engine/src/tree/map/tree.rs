@@ -1,10 +1,10 @@
 //! The map handle: root and height, look-up and setting of a block.
 //!
-//! M1. The parent of a page that is dirty and the map's own is so too.
-//! M2. A page that holds only holes is not kept. Above leaves a hole or zero slot stands for its whole subtree.
-//! M3. An operation that returns a [`Fault`] has changed nothing.
-//! M4. Pages named below the ceiling belong to copies of the map as well: they are never changed in place, never dropped from the cache
-//!     before they are stored, and never reported as dead.
+//! MAP-1. The parent of a page that is dirty and the map's own is so too.
+//! MAP-2. A page that holds only holes is not kept. Above leaves a hole or zero slot stands for its whole subtree.
+//! MAP-3. An operation that returns a [`Fault`] has changed nothing.
+//! MAP-4. Pages named below the ceiling belong to copies of the map as well: they are never changed in place, never
+//!     dropped from the cache before they are stored, and never reported as dead.
 
 use varve_logstore::planted::{Bug, planted};
 use varve_types::{ChunkId, ShardId, StreamId};
@@ -28,7 +28,7 @@ pub struct Map {
     pub(super) height: u8,
     /// First block covered; not 0 only for detached subtrees.
     pub(super) base: u64,
-    /// Pages named below this id belong to copies as well (M4).
+    /// Pages named below this id belong to copies as well (MAP-4).
     pub(super) ceiling: ChunkId,
 }
 
@@ -77,7 +77,7 @@ impl Map {
     }
 
     /// Another stream's map that holds what this one holds. From now on neither changes pages named below `ceiling`, which is to be
-    /// above all names given so far (M4). Costs O(1).
+    /// above all names given so far (MAP-4). Costs O(1).
     #[must_use]
     pub fn copy_to(&mut self, stream: StreamId, ceiling: ChunkId) -> Self {
         assert!(ceiling >= self.ceiling, "names only grow");
@@ -193,7 +193,7 @@ impl Map {
             }
             self.grow(cache, names, block);
         }
-        let path = self.descend(cache, block)?;
+        let path = self.descend(cache, block)?; // MAP-3
         let old = path.slot;
         if old == slot {
             return Ok(old);
@@ -202,7 +202,7 @@ impl Map {
         let page = map_page_mut(cache, leaf);
         page.set(slot_index(0, block), slot);
         if page.used() == 0 {
-            self.prune(cache, names, &path, MapSlot::HOLE); // M2: only an existing leaf can become empty.
+            self.prune(cache, names, &path, MapSlot::HOLE); // MAP-2: only an existing leaf can become empty.
         }
         Ok(old)
     }
@@ -318,7 +318,7 @@ impl Map {
     ) {
         let last = path.last().expect("a path has a page");
         if self.is_own(cache, last.frame) {
-            return; // M1
+            return; // MAP-1
         }
         for (depth, step) in path.iter().enumerate() {
             if self.is_own(cache, step.frame) {
@@ -326,7 +326,7 @@ impl Map {
             }
             let name = names.fresh();
             if self.is_shared(cache.name(step.frame)) {
-                cache.make_own(step.frame, name); // M4
+                cache.make_own(step.frame, name); // MAP-4
             } else {
                 names.dead(cache.make_dirty(step.frame, name));
             }
@@ -380,7 +380,7 @@ impl Map {
     /// Takes a page that no parent in this map points to any more out of the cache.
     fn drop_page(&self, cache: &mut PageCache, names: &mut impl Names, frame: FrameId) {
         if self.is_shared(cache.name(frame)) {
-            return; // M4
+            return; // MAP-4
         }
         let never_stored = cache.is_dirty(frame);
         let (name, _) = cache.remove(frame);

@@ -56,7 +56,7 @@ fn pinned_pages_are_not_evicted_and_leave_room_for_clean_ones() {
     for id in 501..=1000 {
         cache.insert(name(id), page());
         let newest = id.saturating_sub(PageCache::CLEAN_PAGES_MIN as u64 - 1).max(501);
-        assert!((newest..=id).all(|id| cache.contains(name(id))), "C2");
+        assert!((newest..=id).all(|id| cache.contains(name(id))), "PAGE-CACHE-2");
     }
     assert!((1..=500).all(|id| cache.state(name(id)) == Some(PageState::Dirty)));
     for dirty in cache.dirty_names() {
