@@ -4,10 +4,10 @@
 //!  cut on all shards → all have answered → (caller drops the cut) → release on all
 //! ```
 //!
-//! K1. What is answered before the last shard has cut was admitted on its shard before that shard's cut, so a write that a client
-//!     sends after an answer is never in a copy without the one that was answered.
-//! K2. A cut is released on every shard, whether it succeeded or not and whether or not its caller still waits: by the value's drop. A
-//!     cut that ends on a shard after that is released there at once.
+//! DISPATCH-CUT-1. What is answered before the last shard has cut was admitted on its shard before that shard's cut, so
+//!     a write that a client sends after an answer is never in a copy without the one that was answered.
+//! DISPATCH-CUT-2. A cut is released on every shard, whether it succeeded or not and whether or not its caller still
+//!     waits: by the value's drop. A cut that ends on a shard after that is released there at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct CutSource {
     pub copy: StreamId,
 }
 
-/// A cut whose later writes are not answered yet. Dropping it lets the answers go (K2).
+/// A cut whose later writes are not answered yet. Dropping it lets the answers go (DISPATCH-CUT-2).
 #[must_use = "dropping it releases the cut"]
 pub struct HeldCut {
     dispatch: Dispatch,
@@ -70,7 +70,7 @@ impl Dispatch {
     }
 
     /// Cuts streams at one instant over all their shards. Durable on return; later writes to the sources are answered once the value
-    /// that is returned is dropped, so it should be dropped soon. [`Self::wait_serving`] comes first.
+    /// that is returned is dropped, so it should be dropped soon. [`Self::wait_serving`] comes first (DISPATCH-CUT-1).
     ///
     /// # Errors
     /// `Unavailable` when a shard does not serve; copies may then hold something on other shards, and belong to nobody.
@@ -100,7 +100,7 @@ impl Dispatch {
         Ok(held)
     }
 
-    /// Cuts on one shard, to the end, whether or not anybody waits for it (K2).
+    /// Cuts on one shard, to the end, whether or not anybody waits for it (DISPATCH-CUT-2).
     async fn cut_shard(&self, shard: ShardId, held: &HeldCut, pairs: Vec<CutPair>) -> Result<()> {
         let (id, released) = (held.id, Arc::clone(&held.released));
         let (sender, answer) = oneshot::channel();

@@ -1,7 +1,8 @@
 //! Extents: what of a range is stored, or differs between two streams, whatever the length of the range.
 //!
-//! E1. Each shard is asked for the whole range at once: it knows of its own regions only, and what it has of others reads as zeros. So what one of
-//!     them stores, or has differently, is all there is, and regions that hold nothing cost nothing.
+//! EXTENTS-1. Each shard is asked for the whole range at once: it knows of its own regions only, and what it has of
+//!     others reads as zeros. So what one of them stores, or has differently, is all there is, and regions that hold
+//!     nothing cost nothing.
 
 use futures_util::future::try_join_all;
 use varve_engine::{Mapped, Shard};
@@ -46,7 +47,7 @@ impl Dispatch {
                 Box::pin(async move { runs_of(&shard, stream, from, range, 2 * max).await })
             })
         };
-        let found = try_join_all(self.placement().shards().map(ask)).await?; // E1
+        let found = try_join_all(self.placement().shards().map(ask)).await?; // EXTENTS-1
         Ok(merged(range, &found))
     }
 }

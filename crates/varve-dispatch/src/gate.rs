@@ -1,7 +1,8 @@
 //! Lets changes of names through one at a time: a gate a home shard, on its thread, that any thread may hold closed.
 //!
-//! N1. Who wants several homes enters their gates in the order of their numbers, so nobody waits in a circle.
-//! N2. A gate that was asked for is left again whether or not who asked still waits.
+//! DISPATCH-GATE-1. Who wants several homes enters their gates in the order of their numbers, so nobody waits in a
+//!     circle.
+//! DISPATCH-GATE-2. A gate that was asked for is left again whether or not who asked still waits.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -47,7 +48,7 @@ impl NameGate {
 pub struct HeldNames(Vec<oneshot::Sender<()>>);
 
 impl Dispatch {
-    /// Waits until nobody changes names of these homes, and keeps others from it.
+    /// Waits until nobody changes names of these homes, and keeps others from it (DISPATCH-GATE-1).
     ///
     /// # Errors
     /// [`Error::ShuttingDown`] when a thread is gone.
@@ -61,7 +62,7 @@ impl Dispatch {
                 there.reactor().spawn(async move {
                     let _inside = gate.enter().await;
                     if entered.send(()).is_ok() {
-                        // N2: it ends when the other half is dropped.
+                        // DISPATCH-GATE-2: it ends when the other half is dropped.
                         let _ = left.await;
                     }
                 });

@@ -5,13 +5,14 @@
 //!                                                       lost: another process has the shard
 //! ```
 //!
-//! G1. A shard is opened again only after every write of its former self has ended.
-//! G2. Requests wait for a shard that reopens, until it has been closed for as long as block clients bear; they are not failed by a passing
-//!     outage. From then on, and for a shard that is damaged, they fail at once: neither passes soon. For media that do not answer they wait
-//!     as long as it takes, as those do that are under way.
-//! G3. No request begins before it is sure that no other process had the shard when the request came. One that began before may answer what
-//!     was true then.
-//! G4. A shard is given back only when nothing of it is under way: it closed in good order, or its last opening failed and no other had begun.
+//! HOST-1. A shard is opened again only after every write of its former self has ended.
+//! HOST-2. Requests wait for a shard that reopens, until it has been closed for as long as block clients bear; they are
+//!     not failed by a passing outage. From then on, and for a shard that is damaged, they fail at once: neither passes
+//!     soon. For media that do not answer they wait as long as it takes, as those do that are under way.
+//! HOST-3. No request begins before it is sure that no other process had the shard when the request came. One that
+//!     began before may answer what was true then.
+//! HOST-4. A shard is given back only when nothing of it is under way: it closed in good order, or its last opening
+//!     failed and no other had begun.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -69,7 +70,7 @@ pub struct ShardHost {
     is_opening: Cell<bool>,
     /// It has served since the start.
     has_served: Cell<bool>,
-    /// It closed with nothing under way (G4).
+    /// It closed with nothing under way (HOST-4).
     is_at_rest: Cell<bool>,
     changed: Notify,
 }
@@ -167,7 +168,7 @@ impl ShardHost {
                     return;
                 }
                 self.set(State::Opening("its last writes have to end".to_owned(), None));
-                serving.quiesced().await; // G1
+                serving.quiesced().await; // HOST-1
             } else {
                 self.config.reactor.sleep(self.pause_ns(REOPEN_PAUSE_NS_FIRST)).await;
             }
@@ -255,7 +256,7 @@ impl ShardHost {
         self.failure().filter(|error| error.kind() == ErrorKind::Corrupt)
     }
 
-    /// Whether requests fail at once: it is damaged, or has been closed for longer than they wait (G2).
+    /// Whether requests fail at once: it is damaged, or has been closed for longer than they wait (HOST-2).
     #[must_use]
     pub fn is_out(&self) -> bool {
         self.damage().is_some() || (self.now().is_none() && self.patience_ns() == 0)
@@ -270,7 +271,7 @@ impl ShardHost {
         }
     }
 
-    /// The shard, once it serves (G2, G3).
+    /// The shard, once it serves (HOST-2, HOST-3).
     ///
     /// # Errors
     /// [`Error::ShardClosed`] when it does not open for long or another process has it, [`Error::ShuttingDown`]; what media fail with.
@@ -281,7 +282,7 @@ impl ShardHost {
         }
     }
 
-    /// The shard, if it serves and nobody else can have written (G3).
+    /// The shard, if it serves and nobody else can have written (HOST-3).
     fn confirmed(&self) -> Option<Rc<Shard>> {
         self.now().filter(|_| self.config.media.fence.is_confirmed())
     }
@@ -315,7 +316,7 @@ impl ShardHost {
         }
     }
 
-    /// How long requests wait from now on (G2).
+    /// How long requests wait from now on (HOST-2).
     fn patience_ns(&self) -> u64 {
         let now = self.config.reactor.now();
         let closed_ns = self.closed_at.get().map_or(0, |since| now - since);
@@ -372,8 +373,8 @@ impl ShardHost {
         Ok(())
     }
 
-    /// Gives a closed shard back, if nothing of it is under way (G4): who takes it next need not wait for this process. That of the first
-    /// shard is the pool's root too, so all shards close before one is given back.
+    /// Gives a closed shard back, if nothing of it is under way (HOST-4): who takes it next need not wait for this
+    /// process. That of the first shard is the pool's root too, so all shards close before one is given back.
     ///
     /// # Errors
     /// When media fail: who takes it next waits.

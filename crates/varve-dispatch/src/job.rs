@@ -1,8 +1,8 @@
 //! Work for another thread: a closure that runs there, with that thread's [`Dispatch`] at hand.
 //!
-//! J1. Sending never blocks. A full port is tried again after other tasks have run, so a thread that is behind slows its
-//!     callers down instead of using memory.
-//! J2. Answers travel through a channel of their own, so a thread that waits for an answer goes on serving others.
+//! JOB-1. Sending never blocks. A full port is tried again after other tasks have run, so a thread that is behind slows
+//!     its callers down instead of using memory.
+//! JOB-2. Answers travel through a channel of their own, so a thread that waits for an answer goes on serving others.
 
 use std::task::Poll;
 
@@ -33,7 +33,8 @@ impl JobSender {
         (Self { port }, receiver)
     }
 
-    /// Runs `work` on the thread and returns what it yields. Waits while the queue is full (J1), on the caller's loop.
+    /// Runs `work` on the thread and returns what it yields. Waits while the queue is full (JOB-1), on the caller's
+    /// loop.
     ///
     /// # Errors
     /// [`Error::ShuttingDown`] when the thread is gone.
@@ -50,7 +51,8 @@ impl JobSender {
         reactor.answer(answer).await.map_err(|_| Error::ShuttingDown)
     }
 
-    /// As [`Self::call`], for a caller that runs on no loop of the reactor's: its own executor polls it again when the queue was full (J1).
+    /// As [`Self::call`], for a caller that runs on no loop of the reactor's: its own executor polls it again when the
+    /// queue was full (JOB-1).
     ///
     /// # Errors
     /// [`Error::ShuttingDown`] when the thread is gone.
@@ -92,7 +94,7 @@ impl JobSender {
     }
 }
 
-/// What a job will yield. Dropping it does not end the job.
+/// What a job will yield. Dropping it does not end the job (JOB-2).
 pub struct Answer<T>(oneshot::Receiver<T>);
 
 impl<T> Answer<T> {

@@ -1,8 +1,10 @@
 //! The way from one shard to the others: what deduplication across shards sends, as jobs of their threads.
 //!
-//! W1. An answer is given by whoever is there: a thread whose shard does not serve answers from its index of homes.
-//! W2. Reads wait for a home that reopens, as requests do; what still fails is that home's trouble, and an error of these blocks only.
-//! W3. An index of homes belongs to a thread and outlives its shards, which may reopen.
+//! DISPATCH-PEERS-1. An answer is given by whoever is there: a thread whose shard does not serve answers from its index
+//!     of homes.
+//! DISPATCH-PEERS-2. Reads wait for a home that reopens, as requests do; what still fails is that home's trouble, and
+//!     an error of these blocks only.
+//! DISPATCH-PEERS-3. An index of homes belongs to a thread and outlives its shards, which may reopen.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -26,7 +28,7 @@ pub(crate) struct ThreadPeers {
     dedup_index_bytes: usize,
 }
 
-/// The index of homes of a thread (W3).
+/// The index of homes of a thread (DISPATCH-PEERS-3).
 #[derive(Default)]
 struct ThreadHomes(OnceCell<Rc<Homes>>);
 
@@ -61,7 +63,7 @@ impl ThreadPeers {
         link.call(&self.reactor, work).await
     }
 
-    /// Runs `work` with a home, once it serves (W2).
+    /// Runs `work` with a home, once it serves (DISPATCH-PEERS-2).
     async fn with_home<T: Send + 'static>(
         &self,
         home: ShardId,
@@ -110,7 +112,7 @@ impl Peers for ThreadPeers {
         Box::pin(async move {
             let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Vec<Answer>> {
                 let homes = dispatch.local::<ThreadHomes>().get(dedup_index_bytes);
-                let open = dispatch.host(shard).and_then(|host| host.now()); // W1
+                let open = dispatch.host(shard).and_then(|host| host.now()); // DISPATCH-PEERS-1
                 Box::pin(async move { homes.answer(open, &fingerprints).await })
             };
             self.at(shard, there).await.map_err(|error| {

@@ -1,8 +1,9 @@
 //! Which shard holds which part of a stream: a pure function of the stream's seed and placement generation.
 //!
-//! Q1. Regions of 64 MiB go round the shards in groups of as many regions as there are shards; each group begins at
-//!     a shard drawn by the seed, so every shard gets the same share of a volume, and volumes begin on different shards.
-//! Q2. Snapshots and clones keep seed and generation, so what shares pages stays on one shard.
+//! PLACEMENT-1. Regions of 64 MiB go round the shards in groups of as many regions as there are shards; each group
+//!     begins at a shard drawn by the seed, so every shard gets the same share of a volume, and volumes begin on
+//!     different shards.
+//! PLACEMENT-2. Snapshots and clones keep seed and generation, so what shares pages stays on one shard.
 
 use varve_types::ShardId;
 use varve_types::limits::REGION_BYTES;
@@ -10,7 +11,7 @@ use varve_types::limits::REGION_BYTES;
 /// What of a stream decides where its bytes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamPlacement {
-    /// Drawn when the stream was made (Q2).
+    /// Drawn when the stream was made (PLACEMENT-2).
     pub seed: u64,
     /// Index into the pool's placement generations.
     pub generation: u8,
@@ -51,7 +52,7 @@ impl Placement {
         u64::from(*count.unwrap_or(&self.shard_counts[0]))
     }
 
-    /// The shard that holds the byte at `offset` (Q1).
+    /// The shard that holds the byte at `offset` (PLACEMENT-1).
     #[must_use]
     pub fn shard_of(&self, stream: StreamPlacement, offset: u64) -> ShardId {
         let count = self.count(stream.generation);

@@ -1,6 +1,7 @@
 //! Space that all shards of a stream promise to it together: each what its own blocks of the stream take.
 //!
-//! B1. A reservation is made on every shard or, when one refuses, on none: the others go back to what they promised before.
+//! DISPATCH-RESERVATION-1. A reservation is made on every shard or, when one refuses, on none: the others go back to
+//!     what they promised before.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +69,8 @@ fn size_on(
 }
 
 impl Dispatch {
-    /// Promises a stream space for what its first bytes take, on all its shards (B1). Durable on return.
+    /// Promises a stream space for what its first bytes take, on all its shards (DISPATCH-RESERVATION-1). Durable on
+    /// return.
     ///
     /// # Errors
     /// `NoSpace` when a shard cannot promise so much, `Unavailable` when one does not serve.

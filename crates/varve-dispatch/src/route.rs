@@ -1,7 +1,7 @@
 //! The dispatcher of one thread: splits requests at region boundaries and takes each part to its shard.
 //!
-//! X1. A part for a shard of this thread is a call; for another it is one message there and one back.
-//! X2. Parts of one request run at the same time; the request is done when all are.
+//! ROUTE-1. A part for a shard of this thread is a call; for another it is one message there and one back.
+//! ROUTE-2. Parts of one request run at the same time; the request is done when all are.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -176,7 +176,7 @@ impl Dispatch {
         self.at(home, there).await?.map_err(|error| Error::Shard { shard: home, error })
     }
 
-    /// Runs `work` with a shard, on its thread, once it serves.
+    /// Runs `work` with a shard, on its thread, once it serves (ROUTE-1).
     ///
     /// # Errors
     /// What `work` yields, or that the shard does not open.
@@ -489,7 +489,7 @@ impl Dispatch {
 }
 
 /// Waits until all parts of a change have ended, also after one has failed: what is answered must not happen any more, as it could come behind
-/// what the client does next (X2).
+/// what the client does next (ROUTE-2).
 pub(crate) async fn all_ended(
     parts: impl IntoIterator<Item = impl Future<Output = Result<()>>>,
 ) -> Result<()> {

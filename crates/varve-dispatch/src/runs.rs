@@ -1,10 +1,12 @@
 //! Runs: what the bytes of a range hold, or whether they differ between two streams, whatever the length of the range.
 //!
-//! R1. What the owner of a region knows of it counts. Other shards answer for it as well, as they are asked for ranges of many regions: that shows
-//!     only where all agree, which is passed in one step. So a range that holds nothing costs a few messages.
-//! R2. A range is looked at in parts, each many times longer than the one before, until there are runs enough: who wants one run only does not make
-//!     shards look at everything.
-//! R3. What is known of the parts before a shard's failure is the answer. It fails once it begins where the failure is.
+//! RUNS-1. What the owner of a region knows of it counts. Other shards answer for it as well, as they are asked for
+//!     ranges of many regions: that shows only where all agree, which is passed in one step. So a range that holds
+//!     nothing costs a few messages.
+//! RUNS-2. A range is looked at in parts, each many times longer than the one before, until there are runs enough: who
+//!     wants one run only does not make shards look at everything.
+//! RUNS-3. What is known of the parts before a shard's failure is the answer. It fails once it begins where the failure
+//!     is.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -18,7 +20,7 @@ use crate::placement::{Placement, StreamPlacement};
 use crate::route::{Route, ShardFuture, split};
 use crate::{Dispatch, Result};
 
-/// A part has so many times the regions of the part before (R2): eleven parts cover the largest volume.
+/// A part has so many times the regions of the part before (RUNS-2): eleven parts cover the largest volume.
 const GROWTH: u64 = 8;
 
 /// Most regions of all shards for which runs are asked for beside those wanted, as other shards' regions lie between a shard's own.
@@ -104,14 +106,14 @@ impl Dispatch {
             });
             let found = match try_join_all(found).await {
                 Err(error) if merger.runs.is_empty() => return Err(error),
-                Err(_) => break, // R3
+                Err(_) => break, // RUNS-3
                 Ok(found) => found,
             };
             at = merger.append(part, found);
             if at < part.end {
                 break;
             }
-            regions = regions.saturating_mul(GROWTH); // R2
+            regions = regions.saturating_mul(GROWTH); // RUNS-2
         }
         merger.runs.truncate(max);
         Ok(merger.runs)
@@ -187,7 +189,7 @@ impl<T: Copy + PartialEq> RunMerger<'_, T> {
         at
     }
 
-    /// What holds from `at` on, and how far that is sure (R1).
+    /// What holds from `at` on, and how far that is sure (RUNS-1).
     fn run_at(&self, at: u64, owners: &mut [ShardRuns<T>]) -> Option<(u64, T)> {
         let (mut until, mut first, mut all_agree) = (u64::MAX, None, true);
         for shard in &mut *owners {
