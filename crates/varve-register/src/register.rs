@@ -1,13 +1,16 @@
 //! How the owner of a cell changes entries.
 //!
-//! R1. A cell has a name only while the name's entry says that cell.
-//! R2. Only the owner of a cell changes entries that say it, and makes those that will; it holds the name's gate from before it sees the entry until after the name is made, or deleted.
-//! R3. An entry is replaced or removed only by the stamp that it was seen with, and each entering draws another stamp.
-//! R4. The catalogue is looked at after the entry was seen, and by who has the cell at that time.
-//! R5. An entry of a cell that the pool does not have is nobody's (R1): any owner enters the name for its own cell, or removes it. One that cannot be read may be any cell's, so nobody
-//!     changes it.
+//! REGISTER-1. A cell has a name only while the name's entry says that cell.
+//! REGISTER-2. Only the owner of a cell changes entries that say it, and makes those that will; it holds the name's
+//!     gate from before it sees the entry until after the name is made, or deleted.
+//! REGISTER-3. An entry is replaced or removed only by the stamp that it was seen with, and each entering draws another
+//!     stamp.
+//! REGISTER-4. The catalogue is looked at after the entry was seen, and by who has the cell at that time.
+//! REGISTER-5. An entry of a cell that the pool does not have is nobody's (REGISTER-1): any owner enters the name for
+//!     its own cell, or removes it. One that cannot be read may be any cell's, so nobody changes it.
 //!
-//! So names that are made, or deleted, in this order keep R1, whatever crashes, and whoever wakes after another one has taken its cell:
+//! So names that are made, or deleted, in this order keep REGISTER-1, whatever crashes, and whoever wakes after another
+//! one has taken its cell:
 //!
 //! ```text
 //!  create   see ─▶ catalogue: not there ─▶ enter ─▶ catalogue: there, durable
@@ -15,7 +18,8 @@
 //! ```
 //!
 //! - Between the steps the cell's claim may be lost. Then the catalogue refuses what is left of a create: its entry is empty, or was the successor's to take over.
-//! - A `leave` that comes late finds its stamp, and so an entry that nobody entered since the catalogue had no such name (R4): it is empty. Or it does not find it.
+//! - A `leave` that comes late finds its stamp, and so an entry that nobody entered since the catalogue had no such
+//!   name (REGISTER-4): it is empty. Or it does not find it.
 
 use std::rc::Rc;
 
@@ -35,7 +39,7 @@ pub struct Register {
 pub struct Seen {
     register: Register,
     name: Name,
-    /// Or why it cannot be read (R5).
+    /// Or why it cannot be read (REGISTER-5).
     entry: Result<Option<Entry>>,
 }
 
@@ -46,7 +50,8 @@ impl Register {
         Self { store, cell }
     }
 
-    /// Sees the entry of a name, before the catalogue is looked at (R4), with the name's gate held (R2).
+    /// Sees the entry of a name, before the catalogue is looked at (REGISTER-4), with the name's gate held
+    /// (REGISTER-2).
     ///
     /// # Errors
     /// What the store refuses; an entry of another version. One that makes no sense is told by who needs it: what has such a name can be deleted.
@@ -58,7 +63,7 @@ impl Register {
         Ok(Seen { register: self.clone(), name, entry })
     }
 
-    /// Whether an entry is of this cell, or of none that there is (R5).
+    /// Whether an entry is of this cell, or of none that there is (REGISTER-5).
     fn may_change(&self, entry: &Entry) -> bool {
         entry.cell == self.cell || entry.cell.0 >= self.store.cells()
     }
@@ -88,7 +93,7 @@ impl Seen {
             Some(entry) if !register.may_change(&entry) => {
                 return Err(Error::Elsewhere { name, cell: entry.cell });
             }
-            Some(Entry { stamp: before, .. }) => store.replace(&name, before, ours).await?, // R3
+            Some(Entry { stamp: before, .. }) => store.replace(&name, before, ours).await?, // REGISTER-3
         };
         if is_entered { Ok(()) } else { Err(Error::Changed { name }) }
     }
@@ -100,7 +105,7 @@ impl Seen {
     pub async fn leave(self) -> Result<()> {
         let Self { register, name, entry } = self;
         if let Some(entry) = entry?.filter(|entry| register.may_change(entry)) {
-            register.store.remove(&name, entry.stamp).await?; // R3
+            register.store.remove(&name, entry.stamp).await?; // REGISTER-3
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
-//! Goal: a cell has a name only while the register says that cell (R1), so no two cells have the same one, and no name is lost to everybody, whatever owners and messages do.
-//! Method: owners of cells make and delete names over a store that answers late, or never, and lets land late what dead ones sent; they crash, or sleep while others take their
-//! cells over, and wake. Every step of everybody is drawn by a seed. Two orders of steps that break R1 are planted, and must be found. `REGISTER_SEEDS=FIRST..LAST` chooses seeds.
+//! Goal: a cell has a name only while the register says that cell (REGISTER-1), so no two cells have the same one, and
+//! no name is lost to everybody, whatever owners and messages do. Method: owners of cells make and delete names over a
+//! store that answers late, or never, and lets land late what dead ones sent; they crash, or sleep while others take
+//! their cells over, and wake. Every step of everybody is drawn by a seed. Two orders of steps that break REGISTER-1
+//! are planted, and must be found. `REGISTER_SEEDS=FIRST..LAST` chooses seeds.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::cell::{Cell, RefCell};
@@ -109,7 +111,7 @@ enum Order {
     Right,
     /// It sees the entry after it has deleted.
     SeesLate,
-    /// It looks whether the name is there before it sees the entry (R4).
+    /// It looks whether the name is there before it sees the entry (REGISTER-4).
     LooksFirst,
 }
 
@@ -246,7 +248,7 @@ impl World {
         };
         world.owners = (0..CELLS).map(|cell| world.claim(CellId(cell))).collect();
         if world.below(3) == 0 {
-            // R5
+            // REGISTER-5
             let (name, cell) = (volume(NAMES[0]), CellId(CELLS + 1));
             world.names.put(&name, Entry { pool: POOL, cell, stamp: Stamp(1) }.encode(&name));
         }
@@ -302,7 +304,7 @@ impl World {
         }
     }
 
-    /// R1, everywhere.
+    /// REGISTER-1, everywhere.
     fn holds(&self) -> bool {
         (0..CELLS).map(CellId).zip(&self.media).all(|(cell, media)| {
             media.borrow().names.iter().all(|name| {
@@ -319,13 +321,13 @@ impl World {
                 return;
             }
             self.step(false);
-            assert!(self.holds(), "R1");
+            assert!(self.holds(), "REGISTER-1");
         }
         panic!("somebody waits for ever");
     }
 }
 
-/// Whether R1 held all the time.
+/// Whether REGISTER-1 held all the time.
 fn run(seed: u64, order: Order) -> bool {
     let mut world = World::new(seed, order);
     for _ in 0..600 {
@@ -379,7 +381,7 @@ fn a_cell_has_a_name_only_while_the_register_says_so() {
     let (first, last) = seeds.split_once("..").unwrap();
     for seed in first.parse().unwrap()..last.parse().unwrap() {
         match std::panic::catch_unwind(|| run(seed, Order::Right)) {
-            Ok(held) => assert!(held, "R1: REGISTER_SEEDS={seed}..{}", seed + 1),
+            Ok(held) => assert!(held, "REGISTER-1: REGISTER_SEEDS={seed}..{}", seed + 1),
             Err(panic) => {
                 eprintln!("seed {seed}: REGISTER_SEEDS={seed}..{}", seed + 1);
                 std::panic::resume_unwind(panic);
