@@ -7,16 +7,21 @@
 //!                        └──others took it out──▶ given up
 //! ```
 //!
-//! B1. Silence is counted by this node's clock, from when a read had returned that showed a beat first, and whoever raises it meanwhile makes the
-//!     replacement fail that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
-//! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
-//! B3. A node that was taken out does not come back: it holds nothing that is its own any more, and its first beat would be taken for the one that stood still. Nor does one that may
-//!     have been in the table without hearing of it. Who was refused in so many words was not in it: it tries again, as the same node.
-//! B4. A cell that was given stays given until the table shows it, whatever becomes of the answers: then it may be another one's, or this node's again.
-//! B5. A node has left once the table shows that it is not in it, and never will be: one that may be in it without hearing of it looks again, and raises the version where an attempt of its own to join
-//!     may still be on its way.
-//! M1. Nodes of an earlier version do not know the present format: as long as one of them is in the table, this one writes nothing, and is outside. Once
-//!     the last one has left or is silent, it joins, in the present format.
+//! MEMBER-1. Silence is counted by this node's clock, from when a read had returned that showed a beat first, and
+//!     whoever raises it meanwhile makes the replacement fail that gives it up: so the beat stood still for all of that
+//!     time. No clocks of two nodes are compared.
+//! MEMBER-2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the
+//!     way of others' beats.
+//! MEMBER-3. A node that was taken out does not come back: it holds nothing that is its own any more, and its first
+//!     beat would be taken for the one that stood still. Nor does one that may have been in the table without hearing
+//!     of it. Who was refused in so many words was not in it: it tries again, as the same node.
+//! MEMBER-4. A cell that was given stays given until the table shows it, whatever becomes of the answers: then it may
+//!     be another one's, or this node's again.
+//! MEMBER-5. A node has left once the table shows that it is not in it, and never will be: one that may be in it
+//!     without hearing of it looks again, and raises the version where an attempt of its own to join may still be on
+//!     its way.
+//! MEMBER-6. Nodes of an earlier version do not know the present format: as long as one of them is in the table, this
+//!     one writes nothing, and is outside. Once the last one has left or is silent, it joins, in the present format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +35,7 @@ pub const BEAT_NS: u64 = 500_000_000;
 /// A node whose beat stands still for so long is given up, in ns: as many beats as a busy cluster may swallow. It loses the pool, but no data.
 pub const SILENCE_NS: u64 = 3_000_000_000;
 
-/// Reads that lie further apart than this, in ns, are not regular (B2): some beats.
+/// Reads that lie further apart than this, in ns, are not regular (MEMBER-2): some beats.
 const GAP_NS: u64 = 3 * BEAT_NS;
 
 const _: () = assert!(GAP_NS < SILENCE_NS);
@@ -46,7 +51,7 @@ pub enum Standing {
     Owner,
     /// Out of the table, as it wanted.
     Left,
-    /// Others took it out (B3).
+    /// Others took it out (MEMBER-3).
     GivenUp,
 }
 
@@ -94,7 +99,7 @@ pub struct Member {
     wants_to_leave: bool,
     /// How it tried to join last, where that was not refused.
     join: Option<Join>,
-    /// Cells that it has closed for who is next (B4).
+    /// Cells that it has closed for who is next (MEMBER-4).
     given: BTreeSet<CellId>,
     /// Those of them that its last proposal gives.
     proposed: BTreeSet<CellId>,
@@ -177,7 +182,7 @@ impl Member {
     pub fn leave(&mut self) {
         self.wants_to_leave = true;
         if self.standing == Standing::Outside && self.join.is_none() {
-            self.standing = Standing::Left; // B5
+            self.standing = Standing::Left; // MEMBER-5
         }
     }
 
@@ -194,17 +199,17 @@ impl Member {
         let mut seen = BTreeMap::new();
         for entry in entries.iter().filter(|entry| entry.node.id != self.node.id) {
             let (id, beat) = (entry.node.id, entry.beat);
-            let before = self.seen.get(&id).filter(|before| before.beat == beat && is_regular); // B2
+            let before = self.seen.get(&id).filter(|before| before.beat == beat && is_regular); // MEMBER-2
             let since_ns = before.map_or(now_ns, |before| before.since_ns);
             if now_ns.saturating_sub(since_ns) >= SILENCE_NS {
-                self.silent.insert(id); // B1
+                self.silent.insert(id); // MEMBER-1
             }
             seen.insert(id, Seen { beat, since_ns });
         }
         self.seen = seen;
         self.table = found;
         let (table, me) = (&self.table, self.node.id);
-        // B4
+        // MEMBER-4
         self.given.retain(|cell| table.as_ref().and_then(|table| table.owner(*cell)) == Some(me));
         self.stand();
         Ok(())
@@ -239,20 +244,20 @@ impl Member {
         let mut cells = self.table.iter().flat_map(|table| &table.cells);
         let is_owner = cells.any(|cell| cell.owner == Some(id));
         self.standing = match self.standing {
-            Standing::GivenUp => Standing::GivenUp, // B3
+            Standing::GivenUp => Standing::GivenUp, // MEMBER-3
             Standing::Left => Standing::Left,
             _ if is_owner => Standing::Owner,
             _ if is_in => Standing::StandsBy,
-            Standing::Outside if self.wants_to_leave && self.join.is_none() => Standing::Left, // B5
-            Standing::Outside if was_perhaps_in => Standing::GivenUp,                          // B3
+            Standing::Outside if self.wants_to_leave && self.join.is_none() => Standing::Left, // MEMBER-5
+            Standing::Outside if was_perhaps_in => Standing::GivenUp, // MEMBER-3
             Standing::Outside => Standing::Outside,
             // By its own replacement, whose answer was lost, or by others: it has nothing to lose.
             Standing::StandsBy | Standing::Owner if self.wants_to_leave => Standing::Left,
-            Standing::StandsBy | Standing::Owner => Standing::GivenUp, // B3
+            Standing::StandsBy | Standing::Owner => Standing::GivenUp, // MEMBER-3
         };
     }
 
-    /// Whether it is outside because nodes of an earlier version are in the table (M1).
+    /// Whether it is outside because nodes of an earlier version are in the table (MEMBER-6).
     #[must_use]
     pub fn waits_for_earlier(&self) -> bool {
         let mut nodes = self.table.iter().flat_map(|table| &table.nodes);
@@ -265,7 +270,8 @@ impl Member {
         self.table.as_ref()
     }
 
-    /// The table that it wants in the place of the one it saw last; nothing once it is out, and while it waits for earlier versions (M1).
+    /// The table that it wants in the place of the one it saw last; nothing once it is out, and while it waits for
+    /// earlier versions (MEMBER-6).
     ///
     /// # Errors
     /// [`Error::TooManyNodes`].
@@ -309,7 +315,7 @@ impl Member {
     /// Its proposal is the table now.
     pub fn accepted(&mut self, table: Table) {
         for cell in std::mem::take(&mut self.proposed) {
-            self.given.remove(&cell); // B4
+            self.given.remove(&cell); // MEMBER-4
         }
         self.table = Some(table);
         self.stand();
@@ -340,7 +346,7 @@ mod tests {
             table.version += 1;
             member.observe(Some(table.clone()), beat * BEAT_NS).expect("it is a later table");
             assert!(member.waits_for_earlier());
-            assert_eq!((member.proposal(), member.standing()), (Ok(None), Standing::Outside)); // M1
+            assert_eq!((member.proposal(), member.standing()), (Ok(None), Standing::Outside)); // MEMBER-6
         }
         for beat in 10..16 {
             member.observe(Some(table.clone()), beat * BEAT_NS).expect("the same table");
@@ -368,7 +374,7 @@ mod tests {
         let again = Table { version: without.version + 1, ..table };
         for later in [without, again] {
             member.observe(Some(later), 1).expect("it is a later table");
-            assert_eq!(member.standing(), Standing::GivenUp); // B3
+            assert_eq!(member.standing(), Standing::GivenUp); // MEMBER-3
             assert_eq!(member.proposal(), Ok(None));
         }
     }
@@ -392,7 +398,7 @@ mod tests {
         assert_eq!(member.standing(), Standing::Outside);
         assert!(member.proposal().expect("there is room").is_some());
         member.observe(empty(7), 2).expect("it was in the sixth one, or was not");
-        assert_eq!(member.standing(), Standing::GivenUp); // B3
+        assert_eq!(member.standing(), Standing::GivenUp); // MEMBER-3
     }
 
     #[test]
@@ -407,7 +413,7 @@ mod tests {
         assert!(member.proposal().expect("there is room").is_some());
         member.refused();
         member.observe(empty(11), 3).expect("it was in the tenth one, or was not");
-        assert_eq!(member.standing(), Standing::GivenUp); // B3
+        assert_eq!(member.standing(), Standing::GivenUp); // MEMBER-3
     }
 
     #[test]
@@ -415,7 +421,7 @@ mod tests {
         // It was: it takes itself out.
         let (mut member, wanted) = joining();
         member.leave();
-        assert_eq!(member.standing(), Standing::Outside); // B5
+        assert_eq!(member.standing(), Standing::Outside); // MEMBER-5
         member.observe(Some(wanted), 1).expect("it was stored");
         assert!(member.serves().next().is_none(), "it wants to leave");
         let without = member.proposal().expect("there is room").expect("it is in the table");
@@ -433,7 +439,7 @@ mod tests {
         let (mut member, _) = joining();
         member.leave();
         member.observe(empty(4), 1).expect("the same table");
-        assert_eq!(member.standing(), Standing::Outside); // B5
+        assert_eq!(member.standing(), Standing::Outside); // MEMBER-5
         let raised = member.proposal().expect("there is room").expect("it raises the version");
         assert_eq!((raised.version, raised.nodes.len()), (5, 0));
         member.accepted(raised);
@@ -465,7 +471,7 @@ mod tests {
         assert!(member.serves().eq([CellId(1)]) && member.moves().next().is_none());
         let given = member.proposal().expect("there is room").expect("it beats");
         assert_eq!(given.owner(CellId(0)), Some(NodeId(2)));
-        // The answer is lost: by the table as it was, the word counts still (B4).
+        // The answer is lost: by the table as it was, the word counts still (MEMBER-4).
         member.observe(Some(table), 1).expect("the same table");
         assert!(member.serves().eq([CellId(1)]));
         member.observe(Some(given.clone()), 2).expect("it was replaced all the same");
@@ -525,8 +531,8 @@ mod tests {
             let wanted = member.proposal().expect("there is room").expect("it wants to join");
             wanted.node(other.id).is_none()
         };
-        assert!(!is_out_after(&[0, 1, 2, 3, 4, 5])); // B1
-        assert!(!is_out_after(&[9])); // B2
+        assert!(!is_out_after(&[0, 1, 2, 3, 4, 5])); // MEMBER-1
+        assert!(!is_out_after(&[9])); // MEMBER-2
         assert!(!is_out_after(&[10, 11, 12, 13, 14]));
         assert!(is_out_after(&[15]));
     }

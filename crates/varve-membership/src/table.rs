@@ -1,10 +1,11 @@
 //! The table of nodes, and how it changes.
 //!
-//! T1. Who serves a cell is in the table, and a cell is served by nobody only while no node has room for it: a move that only begins takes nobody's room from it.
-//! T2. A cell leaves its owner only by that one's word, or with it.
-//! T3. A cell without an owner goes to the node that has fewest; of several, to who joined first.
-//! T4. Cells move only from nodes that have at least two more than the receiver, one at a time: where the numbers are as near to each other as
-//!     room allows, nothing moves.
+//! TABLE-1. Who serves a cell is in the table, and a cell is served by nobody only while no node has room for it: a
+//!     move that only begins takes nobody's room from it.
+//! TABLE-2. A cell leaves its owner only by that one's word, or with it.
+//! TABLE-3. A cell without an owner goes to the node that has fewest; of several, to who joined first.
+//! TABLE-4. Cells move only from nodes that have at least two more than the receiver, one at a time: where the numbers
+//!     are as near to each other as room allows, nothing moves.
 
 use varve_types::{CellId, PoolId};
 
@@ -106,13 +107,14 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a node out, and what it has goes to others (T2).
+    /// Takes a node out, and what it has goes to others (TABLE-2).
     pub(crate) fn remove(&mut self, id: NodeId) {
         self.nodes.retain(|entry| entry.node.id != id);
         self.assign();
     }
 
-    /// An owner's word that it has closed a cell (T2): it goes on to who is next. Nobody may be any more; then it may come back to the same.
+    /// An owner's word that it has closed a cell (TABLE-2): it goes on to who is next. Nobody may be any more; then it
+    /// may come back to the same.
     pub(crate) fn give(&mut self, cell: CellId, by: NodeId) {
         let given = self.cells.get_mut(usize::from(cell.0)).filter(|cell| cell.owner == Some(by));
         if let Some(given) = given {
@@ -121,7 +123,8 @@ impl Table {
         }
     }
 
-    /// Gives every cell an owner that is there (T1, T3). A move is dropped where its receiver's room is needed for that.
+    /// Gives every cell an owner that is there (TABLE-1, TABLE-3). A move is dropped where its receiver's room is
+    /// needed for that.
     fn assign(&mut self) {
         let there: Vec<NodeId> = self.nodes.iter().map(|entry| entry.node.id).collect();
         for cell in &mut self.cells {
@@ -143,7 +146,7 @@ impl Table {
         }
     }
 
-    /// Begins a move where one node has too many, and drops one that is of no use any more (T4).
+    /// Begins a move where one node has too many, and drops one that is of no use any more (TABLE-4).
     pub(crate) fn balance(&mut self) {
         if let Some(index) = self.cells.iter().position(|cell| cell.next.is_some()) {
             let CellEntry { owner, next } = self.cells[index];
@@ -164,7 +167,7 @@ impl Table {
         given.expect("who has most has one").next = receiver;
     }
 
-    /// The node with fewest cells among those that have room for one more (T3).
+    /// The node with fewest cells among those that have room for one more (TABLE-3).
     fn emptiest(&self, may: impl Fn(&NodeEntry) -> bool) -> Option<NodeId> {
         let have_room = self.nodes.iter().filter(|entry| {
             let id = Some(entry.node.id);
@@ -230,7 +233,7 @@ mod tests {
         assert_eq!(owners(&table), [1, 1, 1, 1, 1]);
         join(&mut table, 2, u16::MAX);
         join(&mut table, 3, u16::MAX);
-        assert_eq!(owners(&table), [1, 1, 1, 1, 1], "T2");
+        assert_eq!(owners(&table), [1, 1, 1, 1, 1], "TABLE-2");
         table.remove(NodeId(1));
         assert_eq!(owners(&table), [2, 3, 2, 3, 2]);
     }
@@ -247,10 +250,12 @@ mod tests {
             table.balance();
             table.balance();
             let moves: Vec<_> = table.numbered().filter(|(_, cell)| cell.next.is_some()).collect();
-            let [(cell, CellEntry { owner, next })] = moves[..] else { panic!("T4: {table:?}") };
+            let [(cell, CellEntry { owner, next })] = moves[..] else {
+                panic!("TABLE-4: {table:?}")
+            };
             assert_eq!((*owner, *next), (Some(NodeId(1)), Some(NodeId(2))));
             table.give(cell, NodeId(2));
-            assert_eq!(table.owner(cell), Some(NodeId(1)), "T2");
+            assert_eq!(table.owner(cell), Some(NodeId(1)), "TABLE-2");
             table.give(cell, NodeId(1));
             assert_eq!(owners(&table).iter().filter(|owner| **owner == 2).count(), moved);
         }
@@ -284,7 +289,7 @@ mod tests {
         let mut table = Table::of_cells(PoolId([7; 16]), 5);
         join(&mut table, 1, 2);
         join(&mut table, 2, 0);
-        assert_eq!(owners(&table), [1, 1, 2, 0, 0], "T1");
+        assert_eq!(owners(&table), [1, 1, 2, 0, 0], "TABLE-1");
         settle(&mut table, 3);
         assert_eq!(owners(&table), [1, 1, 2, 3, 3]);
         table.remove(NodeId(3));
@@ -298,12 +303,12 @@ mod tests {
         join(&mut table, 2, 2);
         join(&mut table, 3, 1);
         table.beat(&node(4), 1).expect("there is room");
-        assert_eq!(owners(&table), [1, 1, 1, 1, 2, 2], "T3");
+        assert_eq!(owners(&table), [1, 1, 1, 1, 2, 2], "TABLE-3");
         settle(&mut table, 3);
         table.balance();
         assert_eq!(table.cells[3].next, Some(NodeId(3)));
         table.remove(NodeId(2));
-        assert_eq!(owners(&table), [1, 1, 1, 1, 4, 3], "T1");
+        assert_eq!(owners(&table), [1, 1, 1, 1, 4, 3], "TABLE-1");
         assert_eq!(table.cells[3].next, None, "its receiver has no room any more");
         table.give(CellId(3), NodeId(1));
         assert_eq!(owners(&table), [1, 1, 1, 1, 4, 3], "it goes back to who closed it");

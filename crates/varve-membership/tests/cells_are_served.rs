@@ -1,7 +1,8 @@
-//! Goal: whatever nodes do and whatever becomes of their messages, the table stays what it promises (T1, T2), nobody is given up who was heard of,
-//! no two nodes are to serve a cell at a time, and once it is calm the cells are served, spread evenly over the nodes that are there, and stay where they are. A pool of one
-//! cell is served by one node, and the others stand by. Method: nodes in simulated time over a store that answers late, or never;
-//! killed, paused, cut off, leaving, joining, by seeds. `MEMBERSHIP_SEEDS=FIRST..LAST` chooses seeds.
+//! Goal: whatever nodes do and whatever becomes of their messages, the table stays what it promises (TABLE-1, TABLE-2),
+//! nobody is given up who was heard of, no two nodes are to serve a cell at a time, and once it is calm the cells are
+//! served, spread evenly over the nodes that are there, and stay where they are. A pool of one cell is served by one
+//! node, and the others stand by. Method: nodes in simulated time over a store that answers late, or never; killed,
+//! paused, cut off, leaving, joining, by seeds. `MEMBERSHIP_SEEDS=FIRST..LAST` chooses seeds.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,13 +243,13 @@ impl World {
         self.after(node, latency, Event::Replace(Box::new(table), is_awaited));
     }
 
-    /// B5: who has left is not in the table.
+    /// MEMBER-5: who has left is not in the table.
     fn check_left(&self, node: usize) {
         let Simulated { member, is_dead, .. } = &self.nodes[node];
         if member.standing() == Standing::Left && !is_dead {
             let table = self.table.as_ref();
             let is_in = table.is_some_and(|table| table.node(member.id()).is_some());
-            assert!(!is_in, "B5: {} has left {table:?}", member.id());
+            assert!(!is_in, "MEMBER-5: {} has left {table:?}", member.id());
         }
     }
 
@@ -256,7 +257,7 @@ impl World {
     fn serve(&mut self, node: usize) {
         let Simulated { member, open, closing, .. } = &mut self.nodes[node];
         let is_taken = open.iter().any(|cell| member.serves().all(|own| own != *cell));
-        assert!(!is_taken, "T2: {open:?} of {} are not its own", member.id());
+        assert!(!is_taken, "TABLE-2: {open:?} of {} are not its own", member.id());
         open.extend(member.serves());
         let closed: Vec<_> = member.moves().filter(|cell| closing.insert(*cell)).collect();
         for cell in closed {
@@ -265,7 +266,7 @@ impl World {
         }
     }
 
-    /// T1 and T2, and whether who was given up had been silent.
+    /// TABLE-1 and TABLE-2, and whether who was given up had been silent.
     fn check_change(&mut self, by: usize, after: &Table) {
         let by_id = self.nodes[by].member.id();
         let before = self.table.clone().unwrap_or_else(|| Table::of_cells(POOL, self.cells));
@@ -280,9 +281,9 @@ impl World {
         }
         let have_room = |after: &Table| after.nodes.iter().any(|entry| room(after, entry) > 0);
         for (cell, entry) in after.numbered() {
-            assert!(entry.owner.is_some() || !have_room(after), "T1: {after:?}");
+            assert!(entry.owner.is_some() || !have_room(after), "TABLE-1: {after:?}");
             for named in [entry.owner, entry.next].into_iter().flatten() {
-                assert!(after.node(named).is_some(), "T1: {after:?}");
+                assert!(after.node(named).is_some(), "TABLE-1: {after:?}");
             }
             let owner = before.owner(cell);
             if owner == entry.owner {
@@ -291,11 +292,11 @@ impl World {
             self.changes += 1;
             if let Some(owner) = owner.filter(|owner| after.node(*owner).is_some()) {
                 let has_it_open = self.nodes[self.position(owner)].open.contains(&cell);
-                assert!(!has_it_open && owner == by_id, "T2: {before:?} {after:?} by {by_id}");
+                assert!(!has_it_open && owner == by_id, "TABLE-2: {before:?} {after:?} by {by_id}");
             }
         }
         let moves = after.cells.iter().filter(|cell| cell.next.is_some()).count();
-        assert!(moves <= 1, "T4: {after:?}");
+        assert!(moves <= 1, "TABLE-4: {after:?}");
     }
 
     fn position(&self, id: NodeId) -> usize {
@@ -326,8 +327,8 @@ impl World {
         let counts = table.nodes.iter().map(|entry| own(table, entry.node.id).count());
         let most = counts.max().unwrap_or(0);
         for entry in table.nodes.iter().filter(|entry| room(table, entry) > 0) {
-            assert!(table.cells.iter().all(|cell| cell.owner.is_some()), "T1: {table:?}");
-            assert!(own(table, entry.node.id).count() + 1 >= most, "T4: {table:?}");
+            assert!(table.cells.iter().all(|cell| cell.owner.is_some()), "TABLE-1: {table:?}");
+            assert!(own(table, entry.node.id).count() + 1 >= most, "TABLE-4: {table:?}");
         }
     }
 

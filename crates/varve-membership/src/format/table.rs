@@ -10,7 +10,8 @@
 //! A pool of several cells has format 3: the number of cells stands in the place of the owner, a node's room u16 before the length of its place, and behind the nodes, for each cell, its
 //! owner u16 and who is next u16. Programs that do not know it do not open such pools, so formats 2 and 3 never meet.
 //!
-//! Format 1 lacks address, port and fingerprint. It is read, and never written: who finds its nodes there waits until they are gone (M1 of `member.rs`).
+//! Format 1 lacks address, port and fingerprint. It is read, and never written: who finds its nodes there waits until
+//! they are gone (MEMBER-6).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -48,7 +49,8 @@ impl Table {
     /// The bytes that are stored.
     ///
     /// # Panics
-    /// When an owner, or who is next, is not in the table (T1), something is over its limit, or a node is of an earlier version.
+    /// When an owner, or who is next, is not in the table (TABLE-1), something is over its limit, or a node is of an
+    /// earlier version.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let places: usize = self.nodes.iter().map(|entry| entry.node.place.len()).sum();

@@ -10,7 +10,7 @@
 //! and 4 for extended headers, which come with 1; of an export's, 1 for read-only and 2 for exclusive. Versions before exclusive volumes refuse an export with
 //! flag 2 or 4, those before extended headers a beginning with flag 4.
 //!
-//! E1. After [`ExportQuestion::Begin`] there is no reply: what comes is the client's.
+//! LINK-EXPORT-1. After [`ExportQuestion::Begin`] there is no reply: what comes is the client's.
 
 use varve_stdx::{Reader, Short};
 use varve_types::ErrorKind;
@@ -31,7 +31,7 @@ pub enum ExportQuestion {
         /// Snapshots of it that matter: those of these names, or what there is.
         since: Option<Vec<String>>,
     },
-    /// The client is to be served now (E1).
+    /// The client is to be served now (LINK-EXPORT-1).
     Begin(Box<BeginExport>),
 }
 
