@@ -5,9 +5,12 @@
 //!  header | record, payload | record, payload | … | end
 //! ```
 //!
-//! A1. The checksum of each record covers the one before it, the first the header's: nothing can be left out, repeated or moved.
-//! A2. Records stand in ascending order of their offsets and do not overlap, so the end of what is whole says where to go on.
-//! A3. Bytes of an archive are believed only when they are checked; no length is used before it was compared with its bound.
+//! ARCHIVE-1. The checksum of each record covers the one before it, the first the header's: nothing can be left out,
+//!     repeated or moved.
+//! ARCHIVE-2. Records stand in ascending order of their offsets and do not overlap, so the end of what is whole says
+//!     where to go on.
+//! ARCHIVE-3. Bytes of an archive are believed only when they are checked; no length is used before it was compared
+//!     with its bound.
 
 use varve_stdx::{Reader, Writer, checksum64, checksum64_seeded};
 use varve_types::limits::{NAME_BYTES_MAX, VOLUME_BYTES_MAX};
@@ -287,12 +290,12 @@ impl ArchiveChain {
         if kind == END {
             return Ok(ArchiveRecord::End);
         }
-        let end = offset.checked_add(len);
+        let end = offset.checked_add(len); // ARCHIVE-2
         if len == 0 || offset < self.offset || end.is_none_or(|end| end > self.size_bytes) {
             return Err(bad("its place is not behind the one before it and inside the volume"));
         }
         match kind {
-            DATA if len > Self::PAYLOAD_MAX as u64 => Err(bad("its payload is too long")),
+            DATA if len > Self::PAYLOAD_MAX as u64 => Err(bad("its payload is too long")), // ARCHIVE-3
             DATA => Ok(ArchiveRecord::Data { offset, len }),
             ZEROS => Ok(ArchiveRecord::Zeros { offset, len }),
             _ => Err(bad("it is of no known kind")),
@@ -325,7 +328,7 @@ impl ArchiveChain {
         }
         let record = self.fields(bytes)?;
         let (fields, end) = bytes.split_at(Self::RECORD_LEN - CHECKSUM_LEN);
-        let sum = self.sum(fields, payload);
+        let sum = self.sum(fields, payload); // ARCHIVE-1
         if sum.to_le_bytes() != *end {
             return Err(bad(number, "it is damaged, or something before it is missing"));
         }

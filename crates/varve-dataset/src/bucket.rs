@@ -1,8 +1,10 @@
 //! Owners of buckets' streams: a key a bucket on the first shard, `b` and the stream. What is in a bucket, and what is said of it, stands in
 //! keys of the layer above, whose letters are kept here.
 //!
-//! B1. A bucket's stream has an owner from before its first block is written until everything of it is gone but its blocks.
-//! B2. The owner without a name, which is never removed, is copied to the other shards: it is found while any of them can be read.
+//! BUCKET-1. A bucket's stream has an owner from before its first block is written until everything of it is gone but
+//!     its blocks.
+//! BUCKET-2. The owner without a name, which is never removed, is copied to the other shards: it is found while any of
+//!     them can be read.
 
 use futures_util::future::LocalBoxFuture;
 use varve_dispatch::{Dispatch, Pool, Route, StreamPlacement};
@@ -99,7 +101,7 @@ pub async fn create_bucket_owner(dispatch: &Dispatch, name: &str) -> Result<Buck
     };
     let stream = dispatch.at_root(reserve).await?;
     let owner = BucketOwner { stream, name: name.to_owned() };
-    put(dispatch, HOME, BucketOwner::key(stream), owner.value()).await?; // B1
+    put(dispatch, HOME, BucketOwner::key(stream), owner.value()).await?; // BUCKET-1
     Ok(owner)
 }
 
@@ -111,7 +113,7 @@ pub async fn bucket_owners(dispatch: &Dispatch) -> Result<Vec<BucketOwner>> {
     Ok(owners_on(dispatch, HOME).await?.0)
 }
 
-/// The owner of the stream that belongs to no bucket, as a shard has it, or a copy of it (B2).
+/// The owner of the stream that belongs to no bucket, as a shard has it, or a copy of it (BUCKET-2).
 ///
 /// # Errors
 /// `Unavailable` when the shard does not serve, `Corrupt` when its keys cannot be read.
@@ -124,7 +126,7 @@ pub async fn nameless_owner(dispatch: &Dispatch, shard: ShardId) -> Result<Namel
     })
 }
 
-/// Copies an owner to a shard (B2). Durable on return.
+/// Copies an owner to a shard (BUCKET-2). Durable on return.
 ///
 /// # Errors
 /// `Unavailable` when the shard does not serve.

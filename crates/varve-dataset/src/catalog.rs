@@ -1,9 +1,10 @@
 //! Records as keys on the shard that a volume's name picks: `v` + namespace + `/` + name for a volume, `s` + the same + `@` + snapshot for
 //! its snapshots, which so have their volume's home. `i` begins intents (see `intent.rs`), `b` owners of buckets (`bucket.rs`).
 //!
-//! C1. Changes of names with the same home run one after another: each holds its homes' gates (`Dispatch::hold_names`).
-//! C2. A record that cannot be read stops nobody who goes through all of them: it is left out and reported. Its stream is not known, so while
-//!     there is one, every stream counts as owned.
+//! CATALOG-1. Changes of names with the same home run one after another: each holds its homes' gates
+//!     (`Dispatch::hold_names`).
+//! CATALOG-2. A record that cannot be read stops nobody who goes through all of them: it is left out and reported. Its
+//!     stream is not known, so while there is one, every stream counts as owned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,7 +170,7 @@ pub(crate) fn home_of(dispatch: &Dispatch, name: &DatasetName) -> ShardId {
     dispatch.placement().home_of(name.full().as_bytes())
 }
 
-/// Keeps others from changing these volumes, their snapshots, and what has the same homes (C1).
+/// Keeps others from changing these volumes, their snapshots, and what has the same homes (CATALOG-1).
 pub(crate) async fn hold<'a>(
     dispatch: &Dispatch,
     names: impl IntoIterator<Item = &'a DatasetName>,
@@ -249,7 +250,7 @@ pub(crate) async fn list(dispatch: &Dispatch) -> Result<Vec<(DatasetName, Volume
     visit_records(dispatch, VOLUME_PREFIX, |key, value| {
         match decode_volume(&key[VOLUME_PREFIX.len()..], value) {
             Ok(volume) => volumes.push(volume),
-            Err(error) => drop(UnreadableRecord::new(key, error)), // C2
+            Err(error) => drop(UnreadableRecord::new(key, error)), // CATALOG-2
         }
     })
     .await?;
@@ -284,7 +285,7 @@ pub(crate) async fn list_snapshots(
                         snapshots.push(snapshot);
                         left -= 1;
                     }
-                    Err(error) => drop(UnreadableRecord::new(&key, error)), // C2: the next one in its place
+                    Err(error) => drop(UnreadableRecord::new(&key, error)), // CATALOG-2: the next one in its place
                 }
                 after = Some(key);
             }
@@ -347,7 +348,8 @@ pub(crate) async fn all_snapshots(
     }
 }
 
-/// Every stream that a record names, in whatever state it is: call it after looking at the streams in flight (F1).
+/// Every stream that a record names, in whatever state it is: call it after looking at the streams in flight
+/// (IN-FLIGHT-1).
 pub(crate) async fn owned_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> {
     // Intents first: what leaves them has become a record.
     let (mut streams, unreadable_parts) = intent::streams(dispatch).await?;
@@ -361,7 +363,7 @@ pub(crate) async fn owned_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> 
         );
     }
     if unreadable_parts > 0 || !unreadable.is_empty() {
-        streams.extend(all_streams(dispatch).await?); // C2
+        streams.extend(all_streams(dispatch).await?); // CATALOG-2
     }
     Ok(streams)
 }

@@ -1,7 +1,7 @@
 //! Check of a pool that serves: every reference followed, and one mark pass whose frees are proved.
 //!
-//! C1. What nothing names is no fault: deletions and overwrites leave it, and a mark pass gives it back. What a pass freed and is still
-//!     there is a leak.
+//! DATASET-CHECK-1. What nothing names is no fault: deletions and overwrites leave it, and a mark pass gives it back.
+//!     What a pass freed and is still there is a leak.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ pub struct OnlineReport {
     pub unreadable_records: u64,
     /// The first of both, in words.
     pub findings: Vec<String>,
-    /// Chunks and pages that nothing named, and that the pass gave back (C1).
+    /// Chunks and pages that nothing named, and that the pass gave back (DATASET-CHECK-1).
     pub unnamed: u64,
     /// Stored bytes of those.
     pub unnamed_bytes: u64,
-    /// Of those, what is still there (C1).
+    /// Of those, what is still there (DATASET-CHECK-1).
     pub leaked: u64,
     /// What could not be looked up, for the shard that has it does not serve, and why, in words.
     pub not_checked: Vec<String>,

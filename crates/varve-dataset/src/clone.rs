@@ -1,9 +1,9 @@
 //! Volumes that begin with what a snapshot, or another volume, holds; and volumes that go back to it.
 //!
-//! L1. A clone is a stream of its own, cut from its origin: it shares blocks and pages until one of the two is written, and depends on
-//!     nothing. Its origin is remembered by name only, and may be deleted.
-//! L2. A rollback is a new stream, cut from the snapshot, that takes the old one's place in the volume's record. Records of the old stream
-//!     that were journaled before and drained later belong to a stream that nobody owns (C16 of the hazards).
+//! CLONE-1. A clone is a stream of its own, cut from its origin: it shares blocks and pages until one of the two is
+//!     written, and depends on nothing. Its origin is remembered by name only, and may be deleted.
+//! CLONE-2. A rollback is a new stream, cut from the snapshot, that takes the old one's place in the volume's record.
+//!     Records of the old stream that were journaled before and drained later belong to a stream that nobody owns.
 
 use futures_util::FutureExt;
 use futures_util::future::try_join;
@@ -87,7 +87,7 @@ impl Datasets {
         Ok(made?.info(&name))
     }
 
-    /// The record of a volume that has all that it is to have, and is in this pool (M2, M3).
+    /// The record of a volume that has all that it is to have, and is in this pool (MOVING-2, MOVING-3).
     async fn whole(&self, name: &DatasetName) -> Result<VolumeRecord> {
         let record = self.record(name).await?;
         match &record.moves {
@@ -107,7 +107,7 @@ impl Datasets {
     ) -> Result<VolumeRecord> {
         let source = record.route;
         let record = VolumeRecord { route: Route { stream, ..source }, ..record };
-        let _in_flight = self.shared.in_flight.register(vec![stream]); // F1
+        let _in_flight = self.shared.in_flight.register(vec![stream]); // IN-FLIGHT-1
         let stored = async {
             drop(self.dispatch.cut(&[CutSource { source, copy: stream }]).await?);
             store(&self.dispatch, name, &record).await
@@ -151,7 +151,7 @@ impl Datasets {
         if record.is_reserved {
             self.reserve_for_fork(&record, stream).await?; // The promise to the old stream goes with it.
         }
-        let forked = self.fork(name, record, stream).await; // L2: from here on the volume is what the snapshot is.
+        let forked = self.fork(name, record, stream).await; // CLONE-2: from here on the volume is what the snapshot is.
         if forked.is_err() {
             self.release_if_unowned(name, stream).await;
         }
@@ -162,7 +162,8 @@ impl Datasets {
         Ok(record.info(name))
     }
 
-    /// Lets a clone forget what it was cloned from. Changes nothing else: it depends on nothing (L1). Durable on return.
+    /// Lets a clone forget what it was cloned from. Changes nothing else: it depends on nothing (CLONE-1). Durable on
+    /// return.
     ///
     /// # Errors
     /// `NotFound`.

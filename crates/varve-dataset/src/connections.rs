@@ -1,7 +1,7 @@
 //! Connections of clients to an open volume, over all threads, and whether it takes one at a time.
 //!
-//! E1. A volume that is exclusive admits a connection only while it has no other one.
-//! E2. A volume becomes exclusive only while it has one connection at most; that one keeps it.
+//! VOLUME-CONNECTIONS-1. A volume that is exclusive admits a connection only while it has no other one.
+//! VOLUME-CONNECTIONS-2. A volume becomes exclusive only while it has one connection at most; that one keeps it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +51,8 @@ impl Connections {
         peers.values().next().filter(|_| self.is_exclusive()).cloned()
     }
 
-    /// Makes the volume exclusive, or no longer; what it was before, or how many connections forbid it. E2.
+    /// Makes the volume exclusive, or no longer; what it was before, or how many connections forbid it.
+    /// VOLUME-CONNECTIONS-2.
     pub(crate) fn set_exclusive(&self, is_exclusive: bool) -> Result<bool, usize> {
         let peers = self.peers();
         match peers.len() {
@@ -63,7 +64,7 @@ impl Connections {
     }
 }
 
-/// Admits a connection of this client, or tells which client has the volume. E1.
+/// Admits a connection of this client, or tells which client has the volume. VOLUME-CONNECTIONS-1.
 pub(crate) fn admit(open: &Arc<OpenVolume>, peer: &str) -> Result<Connection, String> {
     let connections = open.connections();
     let mut peers = connections.peers();
@@ -97,12 +98,12 @@ mod tests {
         let open = volumes.open(stream, opening);
         assert_eq!(volumes.set_exclusive(StreamId::new(8), true), Ok(false), "nobody has it open");
         let (one, two) = (admit(&open, "one").unwrap(), admit(&open, "two").unwrap());
-        assert_eq!(volumes.set_exclusive(stream, true), Err(2), "E2");
+        assert_eq!(volumes.set_exclusive(stream, true), Err(2), "VOLUME-CONNECTIONS-2");
         assert!(!open.connections().is_exclusive());
         drop(one);
         assert_eq!(volumes.set_exclusive(stream, true), Ok(false));
         assert_eq!(open.connections().holder().as_deref(), Some("two"));
-        assert_eq!(admit(&open, "three").unwrap_err(), "two", "E1");
+        assert_eq!(admit(&open, "three").unwrap_err(), "two", "VOLUME-CONNECTIONS-1");
         drop(two);
         assert_eq!(open.connections().holder(), None);
         let three = admit(&open, "three").unwrap();

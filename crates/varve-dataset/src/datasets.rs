@@ -1,7 +1,9 @@
 //! Makes, finds, changes and deletes datasets. One value a thread, over what all threads share.
 //!
-//! S1. A volume exists from the moment its key is durable until the moment its key's removal is; streams without a key are freed by mark.
-//! S2. What lies beyond the end of a volume reads as zeros when the volume grows over it, whatever was there before.
+//! DATASETS-1. A volume exists from the moment its key is durable until the moment its key's removal is; streams
+//!     without a key are freed by mark.
+//! DATASETS-2. What lies beyond the end of a volume reads as zeros when the volume grows over it, whatever was there
+//!     before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,7 +47,7 @@ pub struct Datasets {
     pub(crate) dispatch: Dispatch,
     pub(crate) shared: Arc<Shared>,
     pub(crate) register: Option<Register>,
-    /// What who calls takes the move of the volumes to be that it changes (M4).
+    /// What who calls takes the move of the volumes to be that it changes (MOVING-4).
     pub(crate) expects: Option<Move>,
 }
 
@@ -78,7 +80,8 @@ impl Datasets {
         &self.dispatch
     }
 
-    /// Keeps others from changing this volume and its snapshots while the value lives. Every change of a name begins so (U1).
+    /// Keeps others from changing this volume and its snapshots while the value lives. Every change of a name begins so
+    /// (SETTLED-1).
     pub(crate) async fn hold(&self, name: &DatasetName) -> Result<HeldNames> {
         self.hold_all([name]).await
     }
@@ -159,7 +162,7 @@ impl Datasets {
             datasets.enter(sight).await?;
             let made = match record.is_reserved {
                 true => datasets.store_reserved(&name, &record).await,
-                false => store(&datasets.dispatch, &name, &record).await, // S1
+                false => store(&datasets.dispatch, &name, &record).await, // DATASETS-1
             };
             datasets.withdraw(&name, &made).await;
             made.map(|()| record.info(&name))
@@ -253,7 +256,7 @@ impl Datasets {
             if size_bytes < record.size_bytes {
                 self.dispatch.trim(record.route, between).await?; // Gives the space back.
             } else {
-                // Clears what a shrink left of a block, and a write that it overtook (S2).
+                // Clears what a shrink left of a block, and a write that it overtook (DATASETS-2).
                 self.dispatch.write_zeroes(record.route, between, false).await?;
             }
             store(&self.dispatch, name, &resized).await
@@ -372,7 +375,7 @@ impl Datasets {
         let has_arrived =
             record.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Arrived);
         if (self.expects.is_some() || has_arrived) && self.expects != record.moves {
-            // M4, M7. Who does not move it may delete it wherever it is otherwise.
+            // MOVING-4, MOVING-7. Who does not move it may delete it wherever it is otherwise.
             return Err(Error::MovesOtherwise { name: name.display(), moves: record.moves });
         }
         self.check_closed(record.route.stream, || name.display())?;
@@ -383,7 +386,7 @@ impl Datasets {
         }
         remove_volume(&self.dispatch, name).await?;
         self.leave(sight).await;
-        // S1: from here on the volume does not exist; the rest is found by mark if it is cut short.
+        // DATASETS-1: from here on the volume does not exist; the rest is found by mark if it is cut short.
         self.dispatch.drop_stream(record.route.stream).await?;
         self.want_mark();
         Ok(())
@@ -402,7 +405,7 @@ impl Datasets {
         let record = self.record(&name).await?;
         match &record.moves {
             Some(moves) if !moves.is_here() => {
-                Err(Error::Moves { name: name.display(), moves: moves.clone() }) // M2, M3
+                Err(Error::Moves { name: name.display(), moves: moves.clone() }) // MOVING-2, MOVING-3
             }
             _ => Ok(self.opened(&name, &record)),
         }

@@ -1,8 +1,8 @@
 //! Streams that are being made: cut, and not yet named by a record. A mark pass takes them for owned.
 //!
-//! F1. A stream is registered before anything of it is stored, until its record is durable or was given up. Who asks for the owned
-//!     streams reads this table first and the records afterwards, so it finds each in one of the two (C3 of the hazards: what a pass does
-//!     not know of, it frees).
+//! IN-FLIGHT-1. A stream is registered before anything of it is stored, until its record is durable or was given up.
+//!     Who asks for the owned streams reads this table first and the records afterwards, so it finds each in one of the
+//!     two: what a pass does not know of, it frees.
 //!
 //! The table's lock is held for one call at a time, and taken when streams are cut and when a mark pass begins.
 

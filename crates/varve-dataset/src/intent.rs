@@ -6,10 +6,13 @@
 //!         "i" + id (8 B) + 0xFFFFFFFF                            number of parts (4 B)
 //! ```
 //!
-//! I1. The head, with the last number, is stored when all parts are durable: from then on the group exists, before that it does not.
-//! I2. Records are stored while the head is there; the head goes before the parts do, so parts without a head are of no use.
-//! I3. Who began an intent settles it before others may change the names in it, or keeps all from changing names until it is settled (U1 of
-//!     `settled.rs`). After a start all intents are settled before names are served at all: nothing that was changed since is put back.
+//! INTENT-1. The head, with the last number, is stored when all parts are durable: from then on the group exists,
+//!     before that it does not.
+//! INTENT-2. Records are stored while the head is there; the head goes before the parts do, so parts without a head are
+//!     of no use.
+//! INTENT-3. Who began an intent settles it before others may change the names in it, or keeps all from changing names
+//!     until it is settled (SETTLED-1). After a start all intents are settled before names are served
+//!     at all: nothing that was changed since is put back.
 
 use futures_util::future::{join_all, try_join_all};
 use varve_dispatch::Dispatch;
@@ -100,8 +103,8 @@ impl Intent {
         join_all(stored).await.into_iter().collect()
     }
 
-    /// Stores the head, once all parts are durable (I1). Durable on return; after an error the group may exist, which [`Self::settle`]
-    /// finds out.
+    /// Stores the head, once all parts are durable (INTENT-1). Durable on return; after an error the group may exist,
+    /// which [`Self::settle`] finds out.
     pub(crate) async fn write_head(self, dispatch: &Dispatch, parts: usize) -> Result<()> {
         let count = u32::try_from(parts).expect("numbers of parts are 32 bits");
         put(dispatch, self.home, self.key(HEAD), count.to_le_bytes().to_vec()).await
@@ -123,7 +126,7 @@ impl Intent {
                 .collect();
             let stored = decoded.iter().map(|(name, record)| store_part(dispatch, name, record));
             try_join_all(stored).await?;
-            remove(dispatch, self.home, self.key(HEAD)).await?; // I2
+            remove(dispatch, self.home, self.key(HEAD)).await?; // INTENT-2
         }
         let removed = parts.into_iter().map(|(key, _)| remove(dispatch, self.home, key));
         try_join_all(removed).await?;
@@ -134,7 +137,7 @@ impl Intent {
         scan(dispatch, self.home, self.prefix()).await
     }
 
-    /// The same, until it has happened: shards that reopen are waited for (I3).
+    /// The same, until it has happened: shards that reopen are waited for (INTENT-3).
     ///
     /// # Errors
     /// When the pool ends, a shard is damaged or does not open for long, or what is stored is damaged.
@@ -204,7 +207,7 @@ pub(crate) async fn streams(dispatch: &Dispatch) -> Result<(Vec<StreamId>, usize
     Ok((streams, unreadable))
 }
 
-/// Settles every intent that was left (I3), but for those of groups under way; how many groups were completed.
+/// Settles every intent that was left (INTENT-3), but for those of groups under way; how many groups were completed.
 pub(crate) async fn settle_all(dispatch: &Dispatch, under_way: &StreamsInFlight) -> Result<usize> {
     let mut left = Vec::new();
     for home in dispatch.placement().shards() {
@@ -214,7 +217,7 @@ pub(crate) async fn settle_all(dispatch: &Dispatch, under_way: &StreamsInFlight)
     }
     left.sort_unstable();
     left.dedup();
-    let under_way = under_way.now(); // A group is registered before its intent is stored (F1).
+    let under_way = under_way.now(); // A group is registered before its intent is stored (IN-FLIGHT-1).
     left.retain(|intent| !under_way.contains(&intent.id));
     let mut completed = 0;
     for intent in left {

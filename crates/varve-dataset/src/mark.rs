@@ -1,6 +1,7 @@
 //! Runs mark passes: after deletions and large trims, when much that was shared was overwritten, and once after the start.
 //!
-//! K1. One pass is under way at a time: a second one would end the first, as each begins anew on all shards.
+//! DATASET-MARK-1. One pass is under way at a time: a second one would end the first, as each begins anew on all
+//!     shards.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +39,7 @@ pub struct MarkSummary {
     pub leaked: u64,
 }
 
-/// The turn of a mark pass (K1).
+/// The turn of a mark pass (DATASET-MARK-1).
 struct Turn(Arc<Shared>);
 
 impl Drop for Turn {
@@ -59,7 +60,7 @@ impl Datasets {
     pub(crate) async fn mark_proving(&self, proof: MarkProof) -> Result<MarkSummary> {
         let _turn = self.take_turn().await;
         let owned = async {
-            let in_flight = self.shared.in_flight.now(); // F1
+            let in_flight = self.shared.in_flight.now(); // IN-FLIGHT-1
             let mut streams: HashSet<StreamId> = in_flight.into_iter().collect();
             streams.extend(owned_streams(&self.dispatch).await?);
             Ok::<_, crate::Error>(streams)

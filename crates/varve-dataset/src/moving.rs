@@ -7,18 +7,21 @@
 //!                    └──────────┘                                                        └──▶ left (given up)
 //! ```
 //!
-//! M1. A volume that is leaving is not changed: what would change it is refused from before the answer of the step that says so, and no
-//!     write is under way by then. So a snapshot that is taken afterwards has all that was ever acknowledged, and the state outlives crashes.
-//! M2. A volume that is arriving is open to one client that says which run it receives it for, and to nobody else: a volume is served by
-//!     one pool.
-//! M3. A volume that left is neither read nor changed; its snapshots are there until they are deleted with it.
-//! M4. Whatever changes a volume that is on its way says where it takes it to be, and is compared under the volume's hold. Only deleting all
-//!     of it, and what does not touch data, is open to those who do not move it.
-//! M5. A step of a volume that is arriving shuts out who has it open, and waits for what is under way: no run changes what another goes on
-//!     with, also one that was asleep.
-//! M6. A volume arrives with a snapshot that is named by its identity: its newest, which it equals, and nothing else is being received.
-//! M7. A volume that arrived is used as any other, and says where it came from and with which snapshot until its source has none any more, or
-//!     is to keep it. Until then it is neither deleted nor moved on: what the source has is deleted on the strength of what it says.
+//! MOVING-1. A volume that is leaving is not changed: what would change it is refused from before the answer of the
+//!     step that says so, and no write is under way by then. So a snapshot that is taken afterwards has all that was
+//!     ever acknowledged, and the state outlives crashes.
+//! MOVING-2. A volume that is arriving is open to one client that says which run it receives it for, and to nobody
+//!     else: a volume is served by one pool.
+//! MOVING-3. A volume that left is neither read nor changed; its snapshots are there until they are deleted with it.
+//! MOVING-4. Whatever changes a volume that is on its way says where it takes it to be, and is compared under the
+//!     volume's hold. Only deleting all of it, and what does not touch data, is open to those who do not move it.
+//! MOVING-5. A step of a volume that is arriving shuts out who has it open, and waits for what is under way: no run
+//!     changes what another goes on with, also one that was asleep.
+//! MOVING-6. A volume arrives with a snapshot that is named by its identity: its newest, which it equals, and nothing
+//!     else is being received.
+//! MOVING-7. A volume that arrived is used as any other, and says where it came from and with which snapshot until its
+//!     source has none any more, or is to keep it. Until then it is neither deleted nor moved on: what the source has
+//!     is deleted on the strength of what it says.
 
 use std::fmt;
 
@@ -56,7 +59,7 @@ pub enum MoveState {
     Leaving,
     /// It is elsewhere.
     Left,
-    /// It came from elsewhere, where it is still, out of use (M7).
+    /// It came from elsewhere, where it is still, out of use (MOVING-7).
     Arrived,
 }
 
@@ -134,7 +137,7 @@ impl Move {
     /// Whether clients can open such a volume: it is whole, and here.
     #[must_use]
     pub fn is_here(&self) -> bool {
-        matches!(self.state, MoveState::Leaving | MoveState::Arrived) // M2, M3
+        matches!(self.state, MoveState::Leaving | MoveState::Arrived) // MOVING-2, MOVING-3
     }
 
     /// What clients of such a volume may do.
@@ -178,7 +181,7 @@ struct Step {
 }
 
 impl Step {
-    /// Whether those who have the volume open are shut out (M5).
+    /// Whether those who have the volume open are shut out (MOVING-5).
     fn shuts_out(&self) -> bool {
         self.before.as_ref().is_some_and(|moves| moves.state == MoveState::Arriving)
     }
@@ -190,20 +193,20 @@ impl Step {
 }
 
 impl Datasets {
-    /// Refuses to change a volume that is not where the caller takes it to be (M4).
+    /// Refuses to change a volume that is not where the caller takes it to be (MOVING-4).
     pub(crate) fn check_move(&self, name: &DatasetName, record: &VolumeRecord) -> Result<()> {
         match (&record.moves, &self.expects) {
             (moves, expects) if moves == expects => Ok(()),
-            (Some(moves), None) if moves.state == MoveState::Arrived => Ok(()), // M7
+            (Some(moves), None) if moves.state == MoveState::Arrived => Ok(()), // MOVING-7
             (Some(moves), None) => {
-                Err(Error::Moves { name: name.display(), moves: moves.clone() }) // M1, M3
+                Err(Error::Moves { name: name.display(), moves: moves.clone() }) // MOVING-1, MOVING-3
             }
             (moves, _) => Err(Error::MovesOtherwise { name: name.display(), moves: moves.clone() }),
         }
     }
 
-    /// Takes a volume from one state of a move to the next, if it is in the one that the caller says. Durable on return; M1 holds for a
-    /// volume that is leaving from then on.
+    /// Takes a volume from one state of a move to the next, if it is in the one that the caller says. Durable on
+    /// return; MOVING-1 holds for a volume that is leaving from then on.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` for a step that there is not, and for that to arrived, which is [`Self::arrive`]; `Conflict` when it is
@@ -218,7 +221,7 @@ impl Datasets {
     }
 
     /// Takes a volume that does not move to leaving, if it is still what was seen of it: who moves it knows what is left to be sent then.
-    /// Durable on return, and M1 holds.
+    /// Durable on return, and MOVING-1 holds.
     ///
     /// # Errors
     /// As [`Self::move_volume`]; `Conflict` also when it is another volume, or has a newer snapshot.
@@ -240,19 +243,19 @@ impl Datasets {
         let (_held, record) = self.closed(name, &step).await?;
         let stream = record.route.stream;
         if step.shuts_out() {
-            self.shared.open.shut_out(stream); // M5
+            self.shared.open.shut_out(stream); // MOVING-5
         }
         let Step { before, after, .. } = step;
         let record = VolumeRecord { moves: after, ..record };
         let stored = store(&self.dispatch, name, &record).await;
-        // After an error the record may say either; only what was answered counts for who moves it (M1).
+        // After an error the record may say either; only what was answered counts for who moves it (MOVING-1).
         let moves = if stored.is_ok() { &record.moves } else { &before };
         self.shared.open.set_gate(stream, Move::gate(moves.as_ref()));
         stored.map(|()| record.info(name))
     }
 
     /// Takes a volume that arrives to where clients use it, if it is at `before` and has received all up to the snapshot `last`, and nothing
-    /// since (M6). It says so from then on (M7). Durable on return.
+    /// since (MOVING-6). It says so from then on (MOVING-7). Durable on return.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` when it does not arrive at `before`, or that is too long to be said with the snapshot; `Conflict` when it is
@@ -280,7 +283,7 @@ impl Datasets {
         last: SnapshotIdentity,
     ) -> Result<VolumeInfo> {
         let (_held, record) = self.closed(name, &step).await?;
-        self.shared.open.shut_out(record.route.stream); // M5: what is compared now does not change any more.
+        self.shared.open.shut_out(record.route.stream); // MOVING-5: what is compared now does not change any more.
         if let Some(identity) = record.receiving {
             return Err(Error::Receiving { name: name.display(), identity: identity.to_string() });
         }
@@ -351,7 +354,7 @@ impl Datasets {
                 }
                 closers.push(open.closer(stream, step.gate()));
                 if open.changes(stream) == 0 {
-                    return Ok((held, record)); // M1
+                    return Ok((held, record)); // MOVING-1
                 }
                 if waited_ns < WAIT_NS_MAX {
                     drop(held);
@@ -367,7 +370,7 @@ impl Datasets {
         }
     }
 
-    /// Opens a volume that is arriving, to fill it for the run that moves it: nobody else has it open (M2).
+    /// Opens a volume that is arriving, to fill it for the run that moves it: nobody else has it open (MOVING-2).
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when it is open, or does not arrive, or another run moves it.

@@ -1,7 +1,7 @@
 //! Names: `dataset` or `namespace/dataset`, and `dataset@snapshot`; characters with a meaning, now or later, are refused.
 //!
-//! N1. A new name is measured in full, with its namespace, as it is stored. A lookup takes whatever may be stored: earlier versions measured
-//!     names as they were typed, without the default namespace.
+//! NAME-1. A new name is measured in full, with its namespace, as it is stored. A lookup takes whatever may be stored:
+//!     earlier versions measured names as they were typed, without the default namespace.
 
 use varve_types::limits::NAME_BYTES_MAX;
 
@@ -18,7 +18,7 @@ pub(crate) struct DatasetName {
 }
 
 impl DatasetName {
-    /// Checks the name of what is to be created, and fills in the default namespace (N1).
+    /// Checks the name of what is to be created, and fills in the default namespace (NAME-1).
     pub(crate) fn create(text: &str) -> Result<Self> {
         let name = Self::parse(text)?;
         match name.full().len() {

@@ -6,10 +6,11 @@
 //!                                  └──▶ counted anew, if that was not just done ──▶ within the room, or refused
 //! ```
 //!
-//! Q1. A write is refused before anything of it is stored. One that changes only blocks that hold data never is: it adds nothing.
-//! Q2. Between two counts every write is charged in full, also where it changes what is there, and gives nothing back: so what is
-//!     held never exceeds the quota, but for trims and writes of the same blocks at the same moment.
-//! Q3. A count knows of every write that had ended when it began, and treats the others as not counted.
+//! QUOTA-1. A write is refused before anything of it is stored. One that changes only blocks that hold data never is:
+//!     it adds nothing.
+//! QUOTA-2. Between two counts every write is charged in full, also where it changes what is there, and gives nothing
+//!     back: so what is held never exceeds the quota, but for trims and writes of the same blocks at the same moment.
+//! QUOTA-3. A count knows of every write that had ended when it began, and treats the others as not counted.
 //!
 //! A budget is shared by all threads: atomic numbers, no lock.
 
@@ -95,6 +96,7 @@ impl Budget {
         self.counted_ns.store(0, Ordering::Release);
     }
 
+    /// QUOTA-2
     fn charge(&self, bytes: u64) -> Option<Charge<'_>> {
         let bytes = i64::try_from(bytes).ok()?;
         let charged = self.charged_bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
@@ -120,7 +122,7 @@ impl Budget {
         }
         let added = added_bytes(dispatch, route, blocks).await?;
         if added == 0 {
-            return Ok(None); // Q1
+            return Ok(None); // QUOTA-1
         }
         loop {
             if let Some(charge) = self.charge(added) {
@@ -155,7 +157,7 @@ impl Budget {
         dispatch: &Dispatch,
         route: Route,
     ) -> Result<()> {
-        let settled = self.settled_bytes.load(Ordering::Acquire); // Q3
+        let settled = self.settled_bytes.load(Ordering::Acquire); // QUOTA-3
         let quota_bytes = self.quota_bytes.load(Ordering::Acquire);
         let applied = dispatch.placement().shards_of(route.placement).map(|shard| {
             dispatch

@@ -1,9 +1,10 @@
 //! Volumes that receive a snapshot from elsewhere, in full or as changes since one they have.
 //!
-//! R1. While a volume holds a part of what it receives, its record says of which snapshot: the rest may follow at any time, also after a
-//!     crash, and nothing else can be received in between.
-//! R2. Changes are received only on what they count from: the volume has a snapshot with that identity, and equals it.
-//! R3. What was received is a snapshot with the sender's identity, so that the next changes find it.
+//! RECEIVE-1. While a volume holds a part of what it receives, its record says of which snapshot: the rest may follow
+//!     at any time, also after a crash, and nothing else can be received in between.
+//! RECEIVE-2. Changes are received only on what they count from: the volume has a snapshot with that identity, and
+//!     equals it.
+//! RECEIVE-3. What was received is a snapshot with the sender's identity, so that the next changes find it.
 
 use varve_types::ByteRange;
 
@@ -38,7 +39,7 @@ pub struct ReceiveSpec {
 impl Datasets {
     /// Prepares a volume to receive a snapshot: makes it, or sees that it is what the changes count from; one that has a part of the same
     /// snapshot is left as it is. It is made arriving, out of sight until it is there, if that is what the caller expects
-    /// ([`Self::expecting`]). Durable on return. What follows are writes to it, then [`Self::end_receive`].
+    /// ([`Self::expecting`]). Durable on return. What follows are writes to it, then [`Self::end_receive`] (RECEIVE-1).
     ///
     /// # Errors
     /// `Exists` when a whole snapshot is to be received and the volume is there; `NotFound` when the changes' beginning is not;
@@ -89,6 +90,7 @@ impl Datasets {
         })
     }
 
+    /// RECEIVE-2
     async fn begin_changes(
         &self,
         name: &DatasetName,
@@ -188,7 +190,7 @@ impl Datasets {
             None => {
                 let wanted = Wanted { name: name.clone(), volume: record, identity };
                 let first = self.ready_for_cuts(1).await?;
-                self.take(held, first, vec![wanted]).await?; // R3
+                self.take(held, first, vec![wanted]).await?; // RECEIVE-3
                 self.hold(volume).await?
             }
         };

@@ -1,7 +1,8 @@
 //! Names in a pool of several cells: entered in its register before a record is stored, and left after it was removed. In a pool of one cell nothing happens here.
 //!
-//! The rules R1 to R4 are those of `varve-register`: the entry is seen with the name's gate held, before the catalogue is looked at; and the gate is held until the record is durable, whether or
-//! not somebody waits for it.
+//! The rules REGISTER-1 to REGISTER-4 are those of `varve-register`: the entry is seen with the name's gate held,
+//! before the catalogue is looked at; and the gate is held until the record is durable, whether or not somebody waits
+//! for it.
 
 use varve_register::{Name, Seen, Sort, Stamp};
 use varve_types::ErrorKind;
@@ -14,7 +15,7 @@ use crate::{Datasets, Result};
 pub(crate) struct Sight(Option<Seen>);
 
 impl Datasets {
-    /// Sees the entry of a name that is held, before its record is looked for (R4).
+    /// Sees the entry of a name that is held, before its record is looked for (REGISTER-4).
     pub(crate) async fn see(&self, name: &DatasetName) -> Result<Sight> {
         let Some(register) = &self.register else { return Ok(Sight(None)) };
         let name = Name { sort: Sort::Volume, full: name.full() };

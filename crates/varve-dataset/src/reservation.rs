@@ -1,9 +1,10 @@
 //! Reservations: volumes of which every block can always be written, whatever others write. The shards keep the promise; here it is made,
 //! moved and taken back with what happens to the volume.
 //!
-//! V1. A record says that space is reserved only while all shards promise it: they do so before the record is stored, and until after a
-//!     record that says otherwise is.
-//! V2. What shards promise to a stream that no record names with a reservation, or beyond a volume's size, is taken back at the next start.
+//! VOLUME-RESERVATION-1. A record says that space is reserved only while all shards promise it: they do so before the
+//!     record is stored, and until after a record that says otherwise is.
+//! VOLUME-RESERVATION-2. What shards promise to a stream that no record names with a reservation, or beyond a volume's
+//!     size, is taken back at the next start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,7 @@ impl Datasets {
             datasets.check_move(&name, &before)?;
             let record = VolumeRecord { is_reserved: reserved, ..before.clone() };
             if reserved && !before.is_reserved {
-                datasets.reserve(&record, false).await?; // V1
+                datasets.reserve(&record, false).await?; // VOLUME-RESERVATION-1
             }
             let stored = store(&datasets.dispatch, &name, &record).await;
             if stored.is_err() {
@@ -57,7 +58,7 @@ impl Datasets {
         name: &DatasetName,
         record: &VolumeRecord,
     ) -> Result<()> {
-        self.reserve(record, true).await?; // V1
+        self.reserve(record, true).await?; // VOLUME-RESERVATION-1
         let stored = store(&self.dispatch, name, record).await;
         if stored.is_err() {
             self.release_if_unowned(name, record.route.stream).await;
@@ -75,7 +76,7 @@ impl Datasets {
         self.reserve(&VolumeRecord { route, ..record.clone() }, true).await
     }
 
-    /// Takes back what is promised to a stream, if it is sure that no record needs it (V1).
+    /// Takes back what is promised to a stream, if it is sure that no record needs it (VOLUME-RESERVATION-1).
     pub(crate) async fn release_if_unowned(&self, name: &DatasetName, stream: StreamId) {
         let owned = |record: &VolumeRecord| record.is_reserved && record.route.stream == stream;
         let released = match find(&self.dispatch, name).await {
@@ -84,7 +85,7 @@ impl Datasets {
             Err(error) => Err(error),
         };
         if let Err(error) = released {
-            tracing::warn!(%error, "space stays reserved for nobody until the next start"); // V2
+            tracing::warn!(%error, "space stays reserved for nobody until the next start"); // VOLUME-RESERVATION-2
         }
     }
 
@@ -137,7 +138,8 @@ impl Datasets {
         Ok(all.into_iter().map(|(stream, reservation)| (stream.get(), reservation)).collect())
     }
 
-    /// Takes back what an earlier life had promised and no record says (V2); returns to how many streams.
+    /// Takes back what an earlier life had promised and no record says (VOLUME-RESERVATION-2); returns to how many
+    /// streams.
     pub(crate) async fn settle_reservations(&self) -> Result<usize> {
         let promised = self.dispatch.reservations().await?;
         if promised.is_empty() {

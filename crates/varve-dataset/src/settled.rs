@@ -1,8 +1,8 @@
 //! Completes what was left incomplete, before names change: by an earlier life, or by a group of snapshots that a closed shard stopped.
 //!
-//! U1. Names change only while nothing is left: an intent that waits for a closed shard could otherwise bring back, once that shard serves,
-//!     what was deleted meanwhile (I3 of `intent.rs`). A group says that it leaves something before it lets go of its names, and whoever is let
-//!     in behind it looks then.
+//! SETTLED-1. Names change only while nothing is left: an intent that waits for a closed shard could otherwise bring
+//!     back, once that shard serves, what was deleted meanwhile (INTENT-3). A group says that it leaves something
+//!     before it lets go of its names, and whoever is let in behind it looks then.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +41,7 @@ impl Unsettled {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses while something is left (U1).
+    /// Refuses while something is left (SETTLED-1).
     pub(crate) fn check(&self) -> Result<()> {
         match &self.left().reason {
             None => Ok(()),
@@ -73,7 +73,7 @@ impl Unsettled {
 }
 
 impl Datasets {
-    /// Why names cannot be changed, while they cannot (U1).
+    /// Why names cannot be changed, while they cannot (SETTLED-1).
     #[must_use]
     pub fn unsettled(&self) -> Option<String> {
         self.shared.unsettled.left().reason.clone()
@@ -131,7 +131,7 @@ impl Datasets {
     }
 
     /// Completes a group of snapshots that was begun here, or clears it; tells whether it exists. When damage, or a shard that does not
-    /// open for long, keeps it from that, names do not change from then on until it is done (U1).
+    /// open for long, keeps it from that, names do not change from then on until it is done (SETTLED-1).
     ///
     /// # Errors
     /// [`Error::Unsettled`]: whether it exists is known when it is done.

@@ -4,9 +4,10 @@
 //!  names held, streams reserved → in flight → cut on all shards → answers of writes go on → record, or head of the intent → records
 //! ```
 //!
-//! T1. A snapshot exists from the moment its record, or the intent that lists it, is durable. What is cut before that belongs to nobody,
-//!     and is dropped by mark.
-//! T2. A snapshot is a stream of its own: it needs neither its volume nor other snapshots, and nothing that happens to them changes it.
+//! SNAPSHOTS-1. A snapshot exists from the moment its record, or the intent that lists it, is durable. What is cut
+//!     before that belongs to nobody, and is dropped by mark.
+//! SNAPSHOTS-2. A snapshot is a stream of its own: it needs neither its volume nor other snapshots, and nothing that
+//!     happens to them changes it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -118,7 +119,7 @@ impl Datasets {
         let taken = self.to_the_end(async move {
             let taken = datasets.cut_and_store(held, first, sources, parts).await;
             if taken.is_err() {
-                datasets.want_mark(); // What was cut may belong to nobody (T1).
+                datasets.want_mark(); // What was cut may belong to nobody (SNAPSHOTS-1).
             }
             taken
         });
@@ -141,7 +142,8 @@ impl Datasets {
         let home = home_of(&self.dispatch, &parts[0].0.volume);
         let intent = Intent { home, id: first };
         let written = async {
-            // Parts are of no use before the head is there (I1), so they need not wait for the cut; the head must.
+            // Parts are of no use before the head is there (INTENT-1), so they need not wait for the cut; the head
+            // must.
             let cut = async { self.dispatch.cut(&sources).await.map(drop) };
             let (cut, stored) = join(cut, intent.write_parts(&self.dispatch, &parts)).await;
             cut?;
@@ -208,8 +210,8 @@ impl Datasets {
         .await
     }
 
-    /// Deletes a snapshot; its volume, other snapshots and clones stay as they are (T2). Durable on return; space that nothing else holds
-    /// comes back with the mark pass that follows.
+    /// Deletes a snapshot; its volume, other snapshots and clones stay as they are (SNAPSHOTS-2). Durable on return;
+    /// space that nothing else holds comes back with the mark pass that follows.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` while it is protected or open.

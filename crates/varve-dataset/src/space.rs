@@ -1,8 +1,8 @@
 //! What is stored, and for whom: what each volume and snapshot holds and alone names, against the chunks that hold it. The admin API's
 //! `GET /v1/space` calls it.
 //!
-//! P1. Volumes are counted one after another and the shards' amounts are taken last, so on a pool that is written to the numbers are of
-//!     moments close to each other, not of one.
+//! DATASET-SPACE-1. Volumes are counted one after another and the shards' amounts are taken last, so on a pool that is
+//!     written to the numbers are of moments close to each other, not of one.
 
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ fn held(census: &StreamCensus) -> Held {
 
 impl Datasets {
     /// What is stored, by volume and snapshot and in sum. Costs two walks over all maps, whose shared parts are walked once or twice,
-    /// and two look-ups for each block that is stored; what was just acknowledged may be missing (P1).
+    /// and two look-ups for each block that is stored; what was just acknowledged may be missing (DATASET-SPACE-1).
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when a shard does not serve.

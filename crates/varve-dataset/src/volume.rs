@@ -2,7 +2,7 @@
 //!
 //! An open snapshot is one that does not change: what would change it is refused.
 //!
-//! V1. Every write, trim and zeroing is durable when it returns, so a flush has nothing to wait for.
+//! VOLUME-1. Every write, trim and zeroing is durable when it returns, so a flush has nothing to wait for.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -96,14 +96,14 @@ impl Volume {
         if self.0.is_snapshot {
             return Err(Error::ReadOnly { name: self.0.info.name.clone() });
         }
-        let changing = self.0.open.begin_change().map_err(|gate| self.moves(gate))?; // M1
+        let changing = self.0.open.begin_change().map_err(|gate| self.moves(gate))?; // MOVING-1
         Ok((self.check(offset, len)?, changing))
     }
 
     /// The same for a read. It costs nothing but of a volume that arrives.
     fn check_read(&self, offset: u64, len: u64) -> Result<(ByteRange, Option<Changing<'_>>)> {
         let under_way = match self.0.arrives {
-            true => Some(self.0.open.begin_change().map_err(|gate| self.moves(gate))?), // M5
+            true => Some(self.0.open.begin_change().map_err(|gate| self.moves(gate))?), // MOVING-5
             false => None,
         };
         Ok((self.check(offset, len)?, under_way))
@@ -160,7 +160,7 @@ impl Volume {
 
     fn check(&self, offset: u64, len: u64) -> Result<ByteRange> {
         if self.0.open.gate() == Gate::Shut {
-            return Err(self.moves(Gate::Shut)); // M3
+            return Err(self.moves(Gate::Shut)); // MOVING-3
         }
         let size_bytes = self.size_bytes();
         match ByteRange::checked(offset, len) {
@@ -178,7 +178,7 @@ impl Volume {
         Ok(self.0.dispatch.read(self.0.route, offset, len as usize).await?)
     }
 
-    /// Writes `data` at `offset`, of any alignment, reduced as the volume wants it now. Durable on return (V1).
+    /// Writes `data` at `offset`, of any alignment, reduced as the volume wants it now. Durable on return (VOLUME-1).
     ///
     /// # Errors
     /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a snapshot; `Fenced` when
@@ -212,7 +212,7 @@ impl Volume {
         Ok(self.0.dispatch.write_zeroes(self.0.route, range, keep_allocated).await?)
     }
 
-    /// Makes everything durable that returned before: it is already (V1).
+    /// Makes everything durable that returned before: it is already (VOLUME-1).
     ///
     /// # Errors
     /// None today; shards with other promises may have some.

@@ -171,7 +171,7 @@ fn arriving(run: &str) -> Move {
     Move { state: MoveState::Arriving, peer: format!("another pool, by run {run}") }
 }
 
-/// The same once it is here (M7).
+/// The same once it is here (MOVING-7).
 fn arrived(run: &str, last: u8) -> Move {
     let peer = format!("another pool, by run {run}, with snapshot {}", identity(last));
     Move { state: MoveState::Arrived, peer }
