@@ -6,13 +6,15 @@
 //!
 //! Buckets, and the records of the gateway, are objects of a bucket of its own, which has no name; all of them are in memory.
 //!
-//! E1. A bucket exists from the moment its object in the gateway's bucket is durable until that is gone. A stream of a bucket that has no
-//!     such object is cleared by the next opening, unless it holds versions (E2).
-//! E2. A bucket is deleted only while its shelves take no changes and hold no version.
-//! E3. What a caller began goes on to its end when the caller leaves.
-//! E4. A bucket on its way between two pools takes no changes but those that its [`gate`] lets through; its record is changed by one step at a
-//!     time, which compares it.
-//! E5. A shard that cannot be read does not keep the others from being served (N1, N2 of [`unread`]).
+//! OBJECT-ENGINE-1. A bucket exists from the moment its object in the gateway's bucket is durable until that is gone. A
+//!     stream of a bucket that has no such object is cleared by the next opening, unless it holds versions
+//!     (OBJECT-ENGINE-2).
+//! OBJECT-ENGINE-2. A bucket is deleted only while its shelves take no changes and hold no version.
+//! OBJECT-ENGINE-3. What a caller began goes on to its end when the caller leaves.
+//! OBJECT-ENGINE-4. A bucket on its way between two pools takes no changes but those that its [`gate`] lets through;
+//!     its record is changed by one step at a time, which compares it.
+//! OBJECT-ENGINE-5. A shard that cannot be read does not keep the others from being served (UNREAD-1, UNREAD-2 of
+//!     [`unread`]).
 
 mod body;
 mod bucket_record;

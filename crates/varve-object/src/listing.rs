@@ -3,10 +3,11 @@
 //! A store walks its versions in the order of keys, those of a key from the newest on, and hands each to a [`Lister`], which says where to
 //! go on; a group of keys with a common prefix is so passed in one jump. Pages of several shards become one by [`ListPage::merge`].
 //!
-//! - I1: items are ordered by key or group, versions of a key from the newest on; a page holds what comes next after its marker, without gaps.
-//! - I2: a group stands for at least one key that would be listed itself.
-//! - I3: a page holds the version without an id of a key once. While the cursor moves on it may go and another one come at an older place:
-//!   the order of a new version exceeds only those that are there.
+//! LISTING-1. Items are ordered by key or group, versions of a key from the newest on; a page holds what comes next
+//!     after its marker, without gaps.
+//! LISTING-2. A group stands for at least one key that would be listed itself.
+//! LISTING-3. A page holds the version without an id of a key once. While the cursor moves on it may go and another one
+//!     come at an older place: the order of a new version exceeds only those that are there.
 
 use crate::store::Version;
 
@@ -114,7 +115,7 @@ impl Item {
 }
 
 impl ListQuery {
-    /// The group that `key` falls into, if it does.
+    /// The group that `key` falls into, if it does (LISTING-2).
     fn group<'k>(&self, key: &'k str) -> Option<&'k str> {
         if self.delimiter.is_empty() {
             return None;
@@ -156,7 +157,7 @@ impl<'q> Lister<'q> {
             self.null_seen = false;
         }
         if version.null && std::mem::replace(&mut self.null_seen, true) {
-            return Step::Next; // I3
+            return Step::Next; // LISTING-3
         }
         if !self.query.versions && (!newest || version.marker) {
             return if newest { Step::Seek(format!("{key}\0")) } else { Step::Next };
@@ -221,7 +222,7 @@ impl<'q> Lister<'q> {
 impl ListPage {
     /// One page of those of several shards, each made for the same query.
     pub fn merge(pages: Vec<Self>, limit: usize) -> Self {
-        // I1: behind the end of a page that is not the last of its shard nothing may follow.
+        // LISTING-1: behind the end of a page that is not the last of its shard nothing may follow.
         let end = pages
             .iter()
             .filter(|page| page.more)

@@ -238,7 +238,7 @@ impl Contents {
             assert_eq!(versions.len() + 1, before, "a change removes a version that is there");
         }
         if let Some(new) = &change.put {
-            assert!(versions.first().is_none_or(|(newest, _)| newest.order < new.order), "O3");
+            assert!(versions.first().is_none_or(|(newest, _)| newest.order < new.order), "STORE-3");
             assert!(
                 !new.null || versions.iter().all(|(version, _)| !version.null),
                 "one version without an id"

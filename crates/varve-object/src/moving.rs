@@ -14,7 +14,7 @@ pub(crate) enum Changer<'a> {
 }
 
 impl Changer<'_> {
-    /// Refuses changes of a bucket that is not here, or does not arrive by this run (O7).
+    /// Refuses changes of a bucket that is not here, or does not arrive by this run (STORE-7).
     pub(crate) fn check(self, name: &str, moves: Option<&Move>) -> Result<()> {
         let name = name.to_owned();
         match (self, moves) {
@@ -82,7 +82,7 @@ impl MoveStep {
         Ok(())
     }
 
-    /// Whether changes that were let through before have to end first (O7).
+    /// Whether changes that were let through before have to end first (STORE-7).
     pub(crate) fn waits(&self) -> bool {
         match &self.before {
             None => true,

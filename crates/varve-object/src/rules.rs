@@ -1,8 +1,9 @@
 //! What requests do to a key: the rules of versions, conditions and locks. Pure; stores run them through
 //! [`change_key`](crate::ObjectStore::change_key).
 //!
-//! - R1: a key has at most one version without an id; in a bucket that is not versioned it has no other, unless it had been versioned before.
-//! - R2: what a condition or a lock was checked against is what is changed: both happen in one step.
+//! RULES-1. A key has at most one version without an id; in a bucket that is not versioned it has no other, unless it
+//!     had been versioned before.
+//! RULES-2. What a condition or a lock was checked against is what is changed: both happen in one step.
 
 use bytes::Bytes;
 
@@ -125,7 +126,7 @@ impl Conditions {
     }
 }
 
-/// Puts an object.
+/// Puts an object (RULES-1).
 ///
 /// # Errors
 /// Those of the conditions.
@@ -166,7 +167,8 @@ pub fn delete(view: &KeyView, delete: Delete) -> Result<Change> {
     let null = delete.versioning != Versioning::Enabled;
     let old = view.null.as_ref().filter(|_| null);
     if let Some(old) = old {
-        check_lock(&delete.key, old, delete.now_ms, delete.bypass)?; // R2: the bucket may have been locked meanwhile.
+        // RULES-2: the bucket may have been locked meanwhile.
+        check_lock(&delete.key, old, delete.now_ms, delete.bypass)?;
     }
     let remove = old.map(|old| old.order);
     if delete.versioning == Versioning::Off {

@@ -10,14 +10,16 @@
 //! An **orphan** is a key that names blocks, or parts, that belong to nothing: not yet, or not any more. What it names is freed unless a
 //! transaction takes the orphan away.
 //!
-//! S1. Blocks belong to one record, or to an orphan, or hold nothing: in every durable state. Who writes blocks outside of the transaction
-//!     that names them has put an orphan before, durably.
-//! S2. Blocks of a stream are given out once: the account that says from where on none was used goes with every transaction.
-//! S3. A key is changed by one task at a time, and what a reader is told of a version is held before somebody else can change the key.
-//! S4. What is held is not freed: it becomes an orphan, and the sweep waits for the last holder.
-//! S5. The account follows the transactions in the order in which they are committed.
-//! S6. A shard that was reopened has another shelf: holds of the former one read, write and commit nothing any more. All orphans that an
-//!     opening finds are swept.
+//! SHELF-1. Blocks belong to one record, or to an orphan, or hold nothing: in every durable state. Who writes blocks
+//!     outside of the transaction that names them has put an orphan before, durably.
+//! SHELF-2. Blocks of a stream are given out once: the account that says from where on none was used goes with every
+//!     transaction.
+//! SHELF-3. A key is changed by one task at a time, and what a reader is told of a version is held before somebody else
+//!     can change the key.
+//! SHELF-4. What is held is not freed: it becomes an orphan, and the sweep waits for the last holder.
+//! SHELF-5. The account follows the transactions in the order in which they are committed.
+//! SHELF-6. A shard that was reopened has another shelf: holds of the former one read, write and commit nothing any
+//!     more. All orphans that an opening finds are swept.
 //!
 //! What copies share is in [`mod@reference`].
 
@@ -91,13 +93,13 @@ pub struct Shelf {
     reduction: Cell<Reduction>,
     counts: Cell<Counts>,
     locks: KeyLocks,
-    /// Places to which a reference is added, or that are freed (F3).
+    /// Places to which a reference is added, or that are freed (SHELF-REFERENCE-3).
     places: KeyLocks,
     /// How often a place is held.
     holds: RefCell<HashMap<Place, u32>>,
     /// Orphans that nobody is going to take, with their blocks.
     orphans: RefCell<BTreeMap<Place, u64>>,
-    /// Orphans that references name (F3), with their blocks.
+    /// Orphans that references name (SHELF-REFERENCE-3), with their blocks.
     waiting: RefCell<BTreeMap<Place, u64>>,
     /// Orphans whose references are being given back to other shards: a task for each of these.
     giving: RefCell<BTreeMap<ShardId, BTreeSet<Reference>>>,
@@ -105,7 +107,7 @@ pub struct Shelf {
     has_references: Cell<bool>,
     /// References that were added since it was opened.
     references_added: Cell<u64>,
-    /// References that were given back before they were added, the latest last, with their takers (F5).
+    /// References that were given back before they were added, the latest last, with their takers (SHELF-REFERENCE-5).
     gave_back_early: RefCell<VecDeque<(ShardId, Reference)>>,
     released: Arc<Released>,
     is_closed: Cell<bool>,
@@ -169,7 +171,7 @@ impl Shelf {
     ) -> Result<Rc<Self>> {
         let shelf = Self::open_to_read(reactor, shard, bucket).await?;
         shelf.set_reduction(reduction);
-        shelf.find_orphans().await?; // S6
+        shelf.find_orphans().await?; // SHELF-6
         shelf.find_references().await?;
         shelf.reactor.spawn(sweep::run(Rc::downgrade(&shelf), give_back));
         Ok(shelf)
@@ -276,7 +278,7 @@ impl Shelf {
         StreamId::new(self.bucket.0)
     }
 
-    /// Addresses for `len` bytes (S2).
+    /// Addresses for `len` bytes (SHELF-2).
     fn allocate(&self, len: u64) -> Result<Extent> {
         let mut counts = self.counts.get();
         let blocks = len.div_ceil(BLOCK_BYTES as u64);
@@ -299,7 +301,7 @@ impl Shelf {
         let referenced = self.referenced_of(&plan).await?;
         let admitted = self.shard.admit_transaction(plan.room()).await?;
         let none_added = self.references_added.get() == added;
-        // From here on without a pause: S4, S5.
+        // From here on without a pause: SHELF-4, SHELF-5.
         self.check_open()?;
         self.settle_released();
         let counts = plan.counted(self.counts.get())?;
@@ -308,7 +310,7 @@ impl Shelf {
         for (place, blocks) in &plan.frees {
             match place {
                 Place::Extent(first)
-                    if none_added // F3
+                    if none_added // SHELF-REFERENCE-3
                         && !referenced.contains(place)
                         && self.is_freed_at_once(*place, *blocks) =>
                 {
@@ -329,7 +331,7 @@ impl Shelf {
             transaction.put(&key, value);
         }
         if !planted(Bug::BlocksGivenTwice) {
-            transaction.put(&keys::counts(self.bucket), counts.encode()); // S2
+            transaction.put(&keys::counts(self.bucket), counts.encode()); // SHELF-2
         }
         let committed = self.shard.commit(admitted, transaction)?;
         self.counts.set(counts);

@@ -4,17 +4,21 @@
 //! does to a versioned bucket, which conditions hold and what a lock forbids is decided above, in closures that the store runs while
 //! nobody else changes the key ([`ObjectStore::change_key`]).
 //!
-//! - O1: what a method that changes something has answered is durable; a crash leaves all of a change or nothing of it.
-//! - O2: changes of one key happen one after another; a read sees a key before or after a change, never between.
-//! - O3: versions of a key are ordered by [`Version::order`], the highest is the newest.
-//! - O4: a body handed in but not taken by a change, or staged and dropped, leaves nothing that the store does not find again.
-//! - O5: ids of buckets and uploads are never reused, so late writes meet an error, not a namesake.
-//! - O6: memory is bounded per request: bodies and listings pass in pieces.
-//! - O7: a bucket moves between two pools in steps, each of which compares the durable state ([`ObjectStore::move_bucket`]). One that leaves,
-//!   left or arrives refuses every change but those of the run that it arrives by; before the answer of a step to leaving, or from arriving,
-//!   what was let through before has ended. The state outlives crashes. What clients may read is decided above.
-//! - O8: what could not be read when the store was opened stays unread, and is never taken for what does not exist: lists leave it out
-//!   ([`ObjectStore::check_all_read`] says so), and what is asked for or created under a name that it may have fails with `Unread`.
+//! STORE-1. What a method that changes something has answered is durable; a crash leaves all of a change or nothing of
+//!     it.
+//! STORE-2. Changes of one key happen one after another; a read sees a key before or after a change, never between.
+//! STORE-3. Versions of a key are ordered by [`Version::order`], the highest is the newest.
+//! STORE-4. A body handed in but not taken by a change, or staged and dropped, leaves nothing that the store does not
+//!     find again.
+//! STORE-5. Ids of buckets and uploads are never reused, so late writes meet an error, not a namesake.
+//! STORE-6. Memory is bounded per request: bodies and listings pass in pieces.
+//! STORE-7. A bucket moves between two pools in steps, each of which compares the durable state
+//!     ([`ObjectStore::move_bucket`]). One that leaves, left or arrives refuses every change but those of the run that
+//!     it arrives by; before the answer of a step to leaving, or from arriving, what was let through before has ended.
+//!     The state outlives crashes. What clients may read is decided above.
+//! STORE-8. What could not be read when the store was opened stays unread, and is never taken for what does not exist:
+//!     lists leave it out ([`ObjectStore::check_all_read`] says so), and what is asked for or created under a name that
+//!     it may have fails with `Unread`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +35,7 @@ use crate::listing::{ListPage, ListQuery};
 /// The longest body handed over as one piece, in bytes: up to here a body and its key become durable together, with one write of the journal.
 pub const SMALL_BODY_MAX: usize = 64 << 10;
 
-/// Identity of a bucket, never reused.
+/// Identity of a bucket, never reused (STORE-5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BucketId(pub u64);
 
@@ -86,7 +90,7 @@ pub type Watch = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 /// A version of a key: an object or a delete marker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Version {
-    /// Its place among the versions of its key: the highest is the newest.
+    /// Its place among the versions of its key: the highest is the newest (STORE-3).
     pub order: u64,
     /// The version without an id, made while the bucket was not versioned; at most one a key.
     pub null: bool,
@@ -163,13 +167,13 @@ pub type BodyReader = BoxStream<'static, Result<Bytes>>;
 /// A body on its way into the store.
 #[async_trait]
 pub trait BodyWriter: Send {
-    /// Appends. Returns when the store takes more: a slow store slows its client down.
+    /// Appends. Returns when the store takes more: a slow store slows its client down (STORE-6).
     async fn write(&mut self, data: Bytes) -> Result<()>;
     /// Ends the body; it is durable once a change or part that takes it is.
     async fn finish(self: Box<Self>) -> Result<StagedBody>;
 }
 
-/// A body that lies in the store and belongs to nothing yet. Dropped, its space comes back.
+/// A body that lies in the store and belongs to nothing yet. Dropped, its space comes back (STORE-4).
 pub struct StagedBody {
     /// Length in bytes.
     pub len: u64,
@@ -263,10 +267,12 @@ pub enum RecordTable {
 
 /// A store of buckets and objects. Keys of objects are 1 to 1,024 bytes of UTF-8 and ordered by their bytes; names of buckets are 3 to 63 bytes.
 /// Every method may fail with `Unavailable`, `Unread`, `Corrupt` or `Internal`, those that add something with `NoSpace`, and those that take a
-/// bucket with `NoBucket` when it is gone. Those that change something in a bucket fail with `Moves` while it is not here (O7).
+/// bucket with `NoBucket` when it is gone. Those that change something in a bucket fail with `Moves` while it is not
+/// here (STORE-7).
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
-    /// Fails with `Unread` when buckets or records could not be read when the store was opened: lists may lack some (O8).
+    /// Fails with `Unread` when buckets or records could not be read when the store was opened: lists may lack some
+    /// (STORE-8).
     fn check_all_read(&self) -> Result<()>;
     /// Fails with `Unread` when a record of this key may be one of them.
     fn check_record_read(&self, table: RecordTable, key: &str) -> Result<()>;
@@ -282,7 +288,7 @@ pub trait ObjectStore: Send + Sync {
     async fn bucket(&self, name: &str) -> Result<Arc<Bucket>>;
     /// A bucket as its durable record says it is, also where an answer was lost. Costs a read. Fails with `NoBucket`.
     async fn stored_bucket(&self, name: &str) -> Result<Arc<Bucket>>;
-    /// Makes a bucket that arrives from another pool (O7). Fails with `BucketExists`, `BadMove`.
+    /// Makes a bucket that arrives from another pool (STORE-7). Fails with `BucketExists`, `BadMove`.
     async fn create_arriving(
         &self,
         name: &str,
@@ -290,9 +296,9 @@ pub trait ObjectStore: Send + Sync {
         record: Bytes,
         moves: Move,
     ) -> Result<Arc<Bucket>>;
-    /// Takes a bucket a step further on its way (O7). The caller sees to it that this runs to its end. Fails with `BadMove` for a step that
-    /// there is not; with `MovesOtherwise` and `OtherBucket` when it is not what it has to be; with `StillChanging` when changes that are
-    /// under way outlast `patience`.
+    /// Takes a bucket a step further on its way (STORE-7). The caller sees to it that this runs to its end. Fails with
+    /// `BadMove` for a step that there is not; with `MovesOtherwise` and `OtherBucket` when it is not what it has to
+    /// be; with `StillChanging` when changes that are under way outlast `patience`.
     async fn move_bucket(
         &self,
         name: &str,
@@ -315,14 +321,15 @@ pub trait ObjectStore: Send + Sync {
     async fn change_bucket(&self, name: &str, change: ChangeRecord) -> Result<Arc<Bucket>>;
     /// Deletes an empty bucket; its uploads go with it. Fails with `BucketNotEmpty`, and with `Arrived` and `Moves` while it moves.
     async fn delete_bucket(&self, name: &str) -> Result<()>;
-    /// Buckets by name, those after `after`, at most `limit`, without those that could not be read (O8).
+    /// Buckets by name, those after `after`, at most `limit`, without those that could not be read (STORE-8).
     async fn list_buckets(&self, after: &str, limit: usize) -> Result<Vec<Arc<Bucket>>>;
     /// What a bucket holds.
     async fn usage(&self, bucket: BucketId) -> Result<Usage>;
 
     /// A version of a key with its body; none when there is none. Delete markers are found like objects.
     async fn find(&self, bucket: BucketId, key: &str, select: Select) -> Result<Option<Found>>;
-    /// Changes a key as `change` decides; `named` is what it finds in [`KeyView::named`]. Returns what was done.
+    /// Changes a key as `change` decides; `named` is what it finds in [`KeyView::named`]. Returns what was done
+    /// (STORE-1, STORE-2).
     async fn change_key(
         &self,
         bucket: BucketId,
@@ -413,7 +420,7 @@ pub trait ObjectStore: Send + Sync {
         key: &str,
         change: ChangeRecord,
     ) -> Result<Option<Bytes>>;
-    /// Records by key, those after `after`, at most `limit`, without those that could not be read (O8).
+    /// Records by key, those after `after`, at most `limit`, without those that could not be read (STORE-8).
     async fn list_records(
         &self,
         table: RecordTable,

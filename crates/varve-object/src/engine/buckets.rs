@@ -185,7 +185,7 @@ pub(super) async fn gateway(caller: &Caller) -> Result<(BucketId, UnreadShards)>
                     unread.add(*shard, Error::Corrupt { what })?;
                 }
             }
-            unread.check_none(|| "users and buckets".to_owned())?; // N2
+            unread.check_none(|| "users and buckets".to_owned())?; // UNREAD-2
             fresh(caller, String::new()).await?
         }
     };
@@ -246,8 +246,9 @@ fn of_dataset(error: varve_dataset::Error) -> Error {
 }
 
 impl EngineStore {
-    /// Reads all buckets, and clears what is left of those that were being made or deleted (E1). Their shelves are opened, so that what
-    /// uploads that were cut off left is freed. Shards that cannot be read are left as they are (E5).
+    /// Reads all buckets, and clears what is left of those that were being made or deleted (OBJECT-ENGINE-1). Their
+    /// shelves are opened, so that what uploads that were cut off left is freed. Shards that cannot be read are left as
+    /// they are (OBJECT-ENGINE-5).
     pub(super) async fn load_buckets(&mut self) -> Result<()> {
         let mut unreadable = 0;
         for shard in self.read_shards() {
@@ -334,12 +335,13 @@ impl EngineStore {
         self.buckets.entry(name)
     }
 
-    /// Fails where an object of the gateway's bucket may be unread (N2).
+    /// Fails where an object of the gateway's bucket may be unread (UNREAD-2).
     pub(super) fn check_read(&self, key: &str, what: impl FnOnce() -> String) -> Result<()> {
         self.unread.check(self.caller.home(self.gateway, key), what)
     }
 
-    /// Clears what is left of a deleted bucket. One with objects was not deleted (E2): it stays, for whoever looks into it.
+    /// Clears what is left of a deleted bucket. One with objects was not deleted (OBJECT-ENGINE-2): it stays, for
+    /// whoever looks into it.
     async fn clear_remains(&self, id: BucketId, name: &str) -> Result<()> {
         let versions =
             self.on_all(id, |shelf| Box::pin(std::future::ready(Ok(shelf.versions())))).await?;
@@ -412,7 +414,7 @@ impl EngineStore {
             Box::pin(async move {
                 let body = ArrivingBody::Small(Bytes::new());
                 let changed = shelf.change_key(&key, None, body, change).await;
-                drop(changing); // G1
+                drop(changing); // OBJECT-GATE-1
                 changed
             })
         });
@@ -429,7 +431,7 @@ impl EngineStore {
         match self.named(name) {
             Ok(_) => return Err(Error::BucketExists { name: name.to_owned() }),
             Err(Error::NoBucket { .. }) => {}
-            Err(error) => return Err(error), // N2
+            Err(error) => return Err(error), // UNREAD-2
         }
         let owner = fresh(&self.caller, name.to_owned()).await?;
         let id = BucketId(owner.stream.get());
@@ -517,7 +519,7 @@ impl EngineStore {
             .await
         };
         let removed = async {
-            // E2: none of them takes a change when the last one is asked.
+            // OBJECT-ENGINE-2: none of them takes a change when the last one is asked.
             set_closed(true).await?;
             if set_closed(true).await?.into_iter().any(|versions| versions > 0) {
                 return Err(Error::BucketNotEmpty { name: bucket.name.clone() });
@@ -532,7 +534,7 @@ impl EngineStore {
                     None => Err(Error::NoBucket { name: gone }),
                 }
             });
-            self.change_own(bucket_key(&bucket.name), change).await // E1
+            self.change_own(bucket_key(&bucket.name), change).await // OBJECT-ENGINE-1
         };
         // An error does not say that it is still there.
         if let Err(error) = removed.await

@@ -15,7 +15,8 @@ use crate::{Body, BucketId, ChangeKey, Error, Result, StagedBody};
 
 impl EngineStore {
     /// A body for `key` that shares the bytes of part of another; none where they have to be copied: those of another bucket or store, of a small
-    /// body, where they are less than half of what would be kept for them (F6), and where bodies would lie too deep in each other.
+    /// body, where they are less than half of what would be kept for them (SHELF-REFERENCE-6), and where bodies would
+    /// lie too deep in each other.
     pub(super) async fn share(
         &self,
         bucket: BucketId,

@@ -5,9 +5,10 @@
 //!  step   ──close──▶ nothing is let through ──▶ none is counted ──▶ record ──▶ set, open
 //! ```
 //!
-//! G1. What was let through is counted until its job has ended, whoever waits for it (E3).
-//! G2. What is watched is told between the job's end and the answer.
-//! G3. Where the bucket is, is set by steps alone, which are taken one at a time, and only after the record says so.
+//! OBJECT-GATE-1. What was let through is counted until its job has ended, whoever waits for it (OBJECT-ENGINE-3).
+//! OBJECT-GATE-2. What is watched is told between the job's end and the answer.
+//! OBJECT-GATE-3. Where the bucket is, is set by steps alone, which are taken one at a time, and only after the record
+//!     says so.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +25,7 @@ pub(super) struct Gate {
     now: Mutex<Now>,
     /// The last change that was let through has ended.
     ended: Notify,
-    /// One step at a time (G3), and no deletion beside it. Held while the record changes.
+    /// One step at a time (OBJECT-GATE-3), and no deletion beside it. Held while the record changes.
     pub(super) steps: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -45,7 +46,7 @@ pub(super) enum Changed {
     Nothing,
 }
 
-/// A change that was let through; its job has it (G1).
+/// A change that was let through; its job has it (OBJECT-GATE-1).
 pub(super) struct Changing {
     gate: Arc<Gate>,
     of: Changed,
@@ -61,7 +62,7 @@ impl Drop for Changing {
         let watch = self.gate.now().watch.clone();
         if let Some(watch) = watch {
             match &self.of {
-                Changed::Key(key) => watch(Some(key)), // G2
+                Changed::Key(key) => watch(Some(key)), // OBJECT-GATE-2
                 Changed::Record => watch(None),
                 Changed::Nothing => {}
             }
@@ -116,12 +117,13 @@ impl Gate {
         self.now().moves.clone()
     }
 
-    /// G3
+    /// OBJECT-GATE-3
     pub(super) fn set(&self, moves: Option<Move>) {
         self.now().moves = moves;
     }
 
-    /// Lets nothing through any more, and waits until what was has ended, or patience has. For who takes a step (G3).
+    /// Lets nothing through any more, and waits until what was has ended, or patience has. For who takes a step
+    /// (OBJECT-GATE-3).
     pub(super) async fn close(&self, name: &str, patience: &mut Patience) -> Result<Closed<'_>> {
         self.now().is_closed = true;
         let closed = Closed { gate: self };

@@ -1,4 +1,4 @@
-//! Steps of buckets on their way between two pools (E4), and the deletion of those that left.
+//! Steps of buckets on their way between two pools (OBJECT-ENGINE-4), and the deletion of those that left.
 
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ impl EngineStore {
         Address { shard, bucket: bucket.id }
     }
 
-    /// The same, of a key of a bucket that lets a change through (E4).
+    /// The same, of a key of a bucket that lets a change through (OBJECT-ENGINE-4).
     pub(super) fn changing(
         &self,
         bucket: BucketId,

@@ -1,7 +1,8 @@
 //! Shards that could not be read when the store was opened, mostly as they are damaged: what buckets and records are there is not known.
 //!
-//! N1. They stay unread until the store is opened again, also when they serve meanwhile: what is in memory was loaded without them.
-//! N2. What is not known and would be there fails as unread, before anything is created under its name.
+//! UNREAD-1. They stay unread until the store is opened again, also when they serve meanwhile: what is in memory was
+//!     loaded without them.
+//! UNREAD-2. What is not known and would be there fails as unread, before anything is created under its name.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +51,7 @@ impl UnreadShards {
         Err(Error::Unread { what: what(), shards: format!("{noun} {}", numbers.join(", ")) })
     }
 
-    /// Fails where what has this home may be unread (N2).
+    /// Fails where what has this home may be unread (UNREAD-2).
     pub(super) fn check(&self, home: ShardId, what: impl FnOnce() -> String) -> Result<()> {
         if !self.contains(home) {
             return Ok(());

@@ -34,7 +34,7 @@ impl Key {
             self.versions.iter_mut().find(|version| version.order == order).unwrap().attributes =
                 attributes;
         }
-        assert!(self.versions.iter().filter(|version| version.null).count() <= 1, "R1");
+        assert!(self.versions.iter().filter(|version| version.null).count() <= 1, "RULES-1");
     }
 
     fn put(&mut self, versioning: Versioning, etag: &str) {

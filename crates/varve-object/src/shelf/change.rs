@@ -105,7 +105,7 @@ impl Shelf {
     ) -> Result<Change> {
         check_key(key)?;
         let (change, committed) = {
-            let _lock = self.locks.lock(key).await; // S3
+            let _lock = self.locks.lock(key).await; // SHELF-3
             self.check_open()?;
             let look = self.look(key, named).await?;
             let parts = match &body {

@@ -35,7 +35,7 @@ impl Shelf {
                 names.push(name);
             }
         }
-        let mut locks = Vec::with_capacity(names.len()); // S3
+        let mut locks = Vec::with_capacity(names.len()); // SHELF-3
         for name in &names {
             locks.push(self.locks.lock(name).await);
         }

@@ -113,7 +113,7 @@ impl Shelf {
     pub async fn find(&self, key: &str, select: Select) -> Result<Option<ShelfFound>> {
         check_key(key)?;
         let (standing, newest, held) = {
-            let _lock = self.locks.lock(key).await; // S3
+            let _lock = self.locks.lock(key).await; // SHELF-3
             let Some(newest) = self.newest(key).await? else { return Ok(None) };
             let newest_order = newest.order;
             let standing = match select {

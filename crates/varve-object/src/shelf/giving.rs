@@ -24,7 +24,7 @@ async fn run(shelf: Weak<Shelf>, home: ShardId, give_back: GiveBack) {
             Err(error) => error,
         };
         if shelf.shard.has_failed() {
-            return; // Another shelf goes on (S6).
+            return; // Another shelf goes on (SHELF-6).
         }
         if matches!(error, Error::NoBucket { .. }) {
             shelf.giving.borrow_mut().remove(&home); // It is being cleared; if not, the next opening finds the orphans.
@@ -84,7 +84,8 @@ impl Shelf {
         failed.map_or(Ok(true), Err)
     }
 
-    /// Gives one back, once the orphan that names it is durable (F2). Without an orphan there is no record either, and nothing was added.
+    /// Gives one back, once the orphan that names it is durable (SHELF-REFERENCE-2). Without an orphan there is no
+    /// record either, and nothing was added.
     async fn give_one(&self, reference: Reference, give_back: &GiveBack) -> Result<()> {
         let orphan = keys::orphan(self.bucket, Place::Reference(reference));
         let is_orphan =

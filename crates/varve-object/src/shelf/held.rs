@@ -91,7 +91,7 @@ impl Released {
 }
 
 impl Shelf {
-    /// Holds a place that a record names, for a reader (S3, S4).
+    /// Holds a place that a record names, for a reader (SHELF-3, SHELF-4).
     pub(super) fn hold(&self, place: Place) -> Hold {
         *self.holds.borrow_mut().entry(place).or_default() += 1;
         self.new_hold(place, Use::Reading)
@@ -112,7 +112,7 @@ impl Shelf {
         Hold { released, place, held_for, is_taken: AtomicBool::new(false) }
     }
 
-    /// Whether a hold is of this shelf (S6).
+    /// Whether a hold is of this shelf (SHELF-6).
     pub(super) fn knows(&self, hold: &Hold) -> bool {
         Arc::ptr_eq(&self.released, &hold.released)
     }

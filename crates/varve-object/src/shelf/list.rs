@@ -58,7 +58,7 @@ impl Shelf {
 
     /// The first version of a key that is not before `from`, as it is by now: another one may have come in the place of that which was met.
     async fn version_from(&self, key: &str, from: &[u8]) -> Result<Option<Version>> {
-        let _lock = self.locks.lock(key).await; // S3: nobody frees its attributes.
+        let _lock = self.locks.lock(key).await; // SHELF-3: nobody frees its attributes.
         let versions = keys::versions(self.bucket, key);
         let from = from.max(versions.start.as_slice());
         let found = self.shard.key_range(from, Some(&versions.end), 1).await?;

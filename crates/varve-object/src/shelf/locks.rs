@@ -1,4 +1,4 @@
-//! Lets one task at a time change a key (S3).
+//! Lets one task at a time change a key (SHELF-3).
 
 use std::cell::RefCell;
 

@@ -10,17 +10,19 @@
 //!  orphan removed
 //! ```
 //!
-//! F1. Every key of a reference is named by a record or an orphan of its taker from before it is durable until after it is gone. So a crash
-//!     leaves an orphan that the taker's sweep gives back, never a key that nobody knows.
-//! F2. A record names a reference only once its key is durable, and the key stays as long as a record names it: a shard gives back only
-//!     what a durable orphan names, for two shards have two journals.
-//! F3. A place with a key of a reference is not freed: what is removed becomes an orphan, which waits until the last of them is gone. Adding
-//!     a reference, giving one back and sweeping a place hold the lock of the place. A transaction that trims blocks itself looks for keys
-//!     before, and sees that none was added since.
-//! F4. A reference is added only to what cannot go meanwhile: a place that somebody holds, or one that another reference names.
-//! F5. One that was given back is not added later by a message that was on its way.
-//! F6. What usage counts is at least half of what it keeps: a copy shares bytes only if it has half of their place, and where these are
-//!     shared already, all that the source has.
+//! SHELF-REFERENCE-1. Every key of a reference is named by a record or an orphan of its taker from before it is durable
+//!     until after it is gone. So a crash leaves an orphan that the taker's sweep gives back, never a key that nobody
+//!     knows.
+//! SHELF-REFERENCE-2. A record names a reference only once its key is durable, and the key stays as long as a record
+//!     names it: a shard gives back only what a durable orphan names, for two shards have two journals.
+//! SHELF-REFERENCE-3. A place with a key of a reference is not freed: what is removed becomes an orphan, which waits
+//!     until the last of them is gone. Adding a reference, giving one back and sweeping a place hold the lock of the
+//!     place. A transaction that trims blocks itself looks for keys before, and sees that none was added since.
+//! SHELF-REFERENCE-4. A reference is added only to what cannot go meanwhile: a place that somebody holds, or one that
+//!     another reference names.
+//! SHELF-REFERENCE-5. One that was given back is not added later by a message that was on its way.
+//! SHELF-REFERENCE-6. What usage counts is at least half of what it keeps: a copy shares bytes only if it has half of
+//!     their place, and where these are shared already, all that the source has.
 
 use std::ops::Range;
 
@@ -38,7 +40,8 @@ use crate::{Error, Result, UploadId};
 /// Bodies in parts may have parts that are copies of such bodies, and so on, this deep. What would be deeper is copied byte by byte.
 pub(crate) const DEPTH_MAX: u8 = 8;
 
-/// References that were given back before they came, remembered (F5): each was left by a request that failed half-way.
+/// References that were given back before they came, remembered (SHELF-REFERENCE-5): each was left by a request that
+/// failed half-way.
 const EARLY_MAX: usize = 1024;
 
 /// Where shared bytes are on their shelf.
@@ -144,7 +147,8 @@ impl Shelf {
         Ok(found)
     }
 
-    /// A range of the bytes of a body, `at` bytes from its begin; none where it is too small to keep them (F6).
+    /// A range of the bytes of a body, `at` bytes from its begin; none where it is too small to keep them
+    /// (SHELF-REFERENCE-6).
     fn share(&self, body: &StoredBody, at: u64, range: &Range<u64>) -> Option<SharedBytes> {
         let len = range.end - range.start;
         let here = |target| {
@@ -168,7 +172,8 @@ impl Shelf {
         }
     }
 
-    /// Begins a reference of this shelf to those bytes. Durable on return: whatever happens, it is found (F1).
+    /// Begins a reference of this shelf to those bytes. Durable on return: whatever happens, it is found
+    /// (SHELF-REFERENCE-1).
     ///
     /// # Errors
     /// `NoSpace`, `NoBucket`, `Unavailable`.
@@ -202,16 +207,16 @@ impl Shelf {
         assert_eq!(reference.home, self.shard.id(), "added where the bytes are");
         let gone = || Error::Unavailable { what: "a body whose shard was reopened".to_owned() };
         let committed = {
-            let _lock = self.lock_place(reference.target).await; // F3
+            let _lock = self.lock_place(reference.target).await; // SHELF-REFERENCE-3
             match &bytes.by {
-                None => self.check_known(body.hold())?, // F4
+                None => self.check_known(body.hold())?, // SHELF-REFERENCE-4
                 Some((taker, by)) => {
                     let key = keys::reference(self.bucket, *taker, by);
                     self.shard.key_get(&key).await?.ok_or_else(gone)?;
                 }
             }
             if self.gave_back_early.borrow().contains(&(taker, reference)) {
-                return Err(gone()); // F5
+                return Err(gone()); // SHELF-REFERENCE-5
             }
             let depth = 1 + self.depth_of(reference.target).await?;
             if depth > DEPTH_MAX {
@@ -226,7 +231,7 @@ impl Shelf {
             (committed, depth)
         };
         let (committed, depth) = committed;
-        self.shard.settle_transaction(committed).await?; // F2
+        self.shard.settle_transaction(committed).await?; // SHELF-REFERENCE-2
         Ok(Some(depth))
     }
 
@@ -236,7 +241,7 @@ impl Shelf {
     /// `Corrupt`, `Unavailable`.
     pub async fn give_back(&self, taker: ShardId, reference: Reference) -> Result<()> {
         let committed = {
-            let _lock = self.lock_place(reference.target).await; // F3
+            let _lock = self.lock_place(reference.target).await; // SHELF-REFERENCE-3
             let key = keys::reference(self.bucket, taker, &reference);
             match self.shard.key_get(&key).await? {
                 Some(value) => decode_reference(&value)?,
@@ -245,7 +250,7 @@ impl Shelf {
                     if early.len() == EARLY_MAX {
                         early.pop_front();
                     }
-                    early.push_back((taker, reference)); // F5
+                    early.push_back((taker, reference)); // SHELF-REFERENCE-5
                     return Ok(());
                 }
             }
@@ -363,7 +368,7 @@ impl Shelf {
         }
     }
 
-    /// Refuses a body whose hold is of a shelf before this one (S6).
+    /// Refuses a body whose hold is of a shelf before this one (SHELF-6).
     ///
     /// # Errors
     /// `Unavailable`.

@@ -1,4 +1,4 @@
-//! Bodies that are written before a record names them: an orphan first, then their blocks (S1).
+//! Bodies that are written before a record names them: an orphan first, then their blocks (SHELF-1).
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl Shelf {
         let extent = self.allocate(room.max(1))?;
         let place = keys::Place::Extent(extent.first);
         let orphan = (keys::orphan(self.bucket, place), record::encode_orphan(extent.blocks()));
-        let puts = if planted(Bug::StagedWithoutOrphan) { Vec::new() } else { vec![orphan] }; // S1
+        let puts = if planted(Bug::StagedWithoutOrphan) { Vec::new() } else { vec![orphan] }; // SHELF-1
         let plan = Plan { puts, takes_space: true, ..Plan::default() };
         let hold = self.hold_staged(extent.first, extent.blocks());
         let committed = self.carry_out(plan).await?;
@@ -117,7 +117,7 @@ impl Shelf {
     /// Writes whole blocks of a body that was begun, at `block` of it. Durable on return.
     ///
     /// # Errors
-    /// `NoSpace`; `Unavailable`, also when the shard was reopened since it was begun (S6).
+    /// `NoSpace`; `Unavailable`, also when the shard was reopened since it was begun (SHELF-6).
     ///
     /// # Panics
     /// When they are not within its room.
@@ -142,7 +142,7 @@ impl Shelf {
         self.check_known(staged.kept.hold())
     }
 
-    /// Refuses holds of a shelf before this one (S6).
+    /// Refuses holds of a shelf before this one (SHELF-6).
     pub(super) fn check_known(&self, hold: &Hold) -> Result<()> {
         if self.knows(hold) {
             return Ok(());

@@ -29,7 +29,7 @@ pub(super) async fn run(shelf: Weak<Shelf>, give_back: GiveBack) {
         let Some(shelf) = shelf.upgrade() else { return };
         if let Err(error) = shelf.sweep(&give_back).await {
             if shelf.shard.has_failed() {
-                return; // Another shelf goes on (S6).
+                return; // Another shelf goes on (SHELF-6).
             }
             tracing::warn!(bucket = shelf.bucket.0, %error, "could not free what orphans name");
             shelf.reactor.sleep(FAILED_PAUSE_NS).await;
@@ -39,7 +39,7 @@ pub(super) async fn run(shelf: Weak<Shelf>, give_back: GiveBack) {
 }
 
 impl Shelf {
-    /// Learns of the orphans that were left (S6).
+    /// Learns of the orphans that were left (SHELF-6).
     pub(super) async fn find_orphans(&self) -> Result<()> {
         let range = keys::orphans(self.bucket);
         let mut from = range.start;
@@ -67,7 +67,7 @@ impl Shelf {
             let _lock = match place.target() {
                 None => None,
                 Some(target) => {
-                    let lock = self.lock_place(target).await; // F3
+                    let lock = self.lock_place(target).await; // SHELF-REFERENCE-3
                     if self.is_referenced(target).await? {
                         self.wait_for_references(place);
                         continue;

@@ -46,7 +46,7 @@ impl Shelf {
     /// `NoUpload`, `Corrupt`, `Unavailable`.
     pub async fn upload(&self, key: &str, upload: UploadId) -> Result<Upload> {
         check_key(key)?;
-        let _lock = self.locks.lock(key).await; // S3: nobody frees its attributes.
+        let _lock = self.locks.lock(key).await; // SHELF-3: nobody frees its attributes.
         let record = self.upload_record(key, upload).await?;
         self.load_upload(key, upload, &record).await
     }
@@ -65,7 +65,7 @@ impl Shelf {
         check_key(key)?;
         let generation = self.fresh_id();
         let committed = {
-            let _lock = self.locks.lock(key).await; // S3
+            let _lock = self.locks.lock(key).await; // SHELF-3
             self.check_open()?;
             if let ArrivingBody::Staged(staged) = &body {
                 self.check_staged(staged)?;
@@ -112,7 +112,7 @@ impl Shelf {
         limit: usize,
     ) -> Result<Vec<Part>> {
         check_key(key)?;
-        let _lock = self.locks.lock(key).await; // S3: nobody frees their attributes.
+        let _lock = self.locks.lock(key).await; // SHELF-3: nobody frees their attributes.
         self.upload_record(key, upload).await?;
         let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
         let end = keys::parts(self.bucket, upload).end;
@@ -145,7 +145,7 @@ impl Shelf {
     pub async fn abort_upload(&self, key: &str, upload: UploadId) -> Result<()> {
         check_key(key)?;
         let committed = {
-            let _lock = self.locks.lock(key).await; // S3
+            let _lock = self.locks.lock(key).await; // SHELF-3
             let record = self.upload_record(key, upload).await?;
             let mut plan = Plan::default();
             plan.free(&record);
