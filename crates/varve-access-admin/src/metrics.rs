@@ -1,7 +1,8 @@
 //! Metrics in Prometheus's text format and base units. Values are whole numbers in the unit that ends the name; those of durations are in µs, and
 //! printed in seconds.
 //!
-//! M1: a name is `varve_<layer>_<noun>_<unit>`, or one of those that Prometheus client libraries use for the process; that of a counter ends in `_total`.
+//! METRICS-1: a name is `varve_<layer>_<noun>_<unit>`, or one of those that Prometheus client libraries use for the
+//!     process; that of a counter ends in `_total`.
 
 use std::fmt::Write;
 
@@ -41,7 +42,7 @@ pub struct Histogram {
 /// A named quantity with a sample per label set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Metric {
-    /// Name (M1).
+    /// Name (METRICS-1).
     pub name: &'static str,
     /// One sentence for people.
     pub help: &'static str,
@@ -122,7 +123,7 @@ pub(crate) fn render(metrics: &[Metric], with_old_names: bool) -> String {
     let old: Vec<Metric> = if with_old_names { old.collect() } else { Vec::new() };
     let mut text = String::new();
     for metric in metrics.iter().chain(&old) {
-        debug_assert!(is_well_named(metric), "metric {} breaks M1", metric.name);
+        debug_assert!(is_well_named(metric), "metric {} breaks METRICS-1", metric.name);
         let kind = match metric.kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",

@@ -1,8 +1,10 @@
 //! Listeners and connections of the API. Called by the daemon's control thread on a tokio runtime.
 //!
-//! S1: a connection carries one request and lives no longer than its deadline, so slow peers hold a bounded number of places.
-//! S2: nothing is reachable from other machines: unix sockets are for their owner only, TCP is loopback only.
-//! S3: a caller by TCP, who may be any user of the machine or a web page, shows the token (`token`).
+//! ADMIN-SERVER-1: a connection carries one request and lives no longer than its deadline, so slow peers hold a bounded
+//!     number of places.
+//! ADMIN-SERVER-2: nothing is reachable from other machines: unix sockets are for their owner only, TCP is loopback
+//!     only.
+//! ADMIN-SERVER-3: a caller by TCP, who may be any user of the machine or a web page, shows the token (`token`).
 
 use std::future::Future;
 use std::io;
@@ -83,8 +85,8 @@ impl Listener {
     /// Opens a listener. A socket that a killed server left behind is replaced.
     ///
     /// # Errors
-    /// `Denied` for a TCP address that other machines reach (S2), `Invalid` for a socket path that is too long,
-    /// `Unavailable` when the system refuses, something else is at the path, or somebody listens there.
+    /// `Denied` for a TCP address that other machines reach (ADMIN-SERVER-2), `Invalid` for a socket path that is too
+    /// long, `Unavailable` when the system refuses, something else is at the path, or somebody listens there.
     pub async fn bind(address: &ListenAddress) -> Result<Self> {
         if !address.is_local() {
             return Err(Error::NotLoopback { address: address.clone() });
@@ -135,7 +137,7 @@ pub struct Callers {
     pub listeners: Vec<Listener>,
     /// Those that others accept.
     pub accepted: Option<Accepted>,
-    /// The token of those by TCP; none: they are refused (S3).
+    /// The token of those by TCP; none: they are refused (ADMIN-SERVER-3).
     pub token: Option<Arc<Token>>,
 }
 
@@ -176,7 +178,7 @@ struct Front {
 }
 
 impl Front {
-    /// For callers by TCP (S3).
+    /// For callers by TCP (ADMIN-SERVER-3).
     fn guarded(&self) -> Router {
         let token = self.token.clone();
         self.router.clone().layer(middleware::from_fn(move |request: Request, next: Next| {
@@ -264,7 +266,7 @@ async fn accept(
     Ok((stream, place))
 }
 
-/// Serves the one request of a connection (S1).
+/// Serves the one request of a connection (ADMIN-SERVER-1).
 async fn serve_connection(
     stream: Box<dyn Stream>,
     router: Router,
