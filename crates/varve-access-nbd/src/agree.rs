@@ -7,8 +7,9 @@
 //!
 //! Whoever shakes hands need not be who serves the export: [`Agreed`] is all that the other one needs.
 //!
-//! A1. After [`Step::Agreed`] what the client is owed, the answer to GO at least, is in [`Agreed::words`]: it is told once the export is open, and not before.
-//! A2. Nothing is taken in while an answer is due, so what waits is an option and one receive at most.
+//! AGREE-1. After [`Step::Agreed`] what the client is owed, the answer to GO at least, is in [`Agreed::words`]: it is
+//!     told once the export is open, and not before.
+//! AGREE-2. Nothing is taken in while an answer is due, so what waits is an option and one receive at most.
 
 use std::io;
 
@@ -60,7 +61,7 @@ pub struct Agreed {
     pub negotiated: Negotiated,
     /// What the client used.
     pub usage: Usage,
-    /// What the client is to be told once the export is open, in plain text (A1).
+    /// What the client is to be told once the export is open, in plain text (AGREE-1).
     pub words: Vec<u8>,
     /// What arrived behind the handshake, in plain text.
     pub early: Vec<u8>,
@@ -135,7 +136,7 @@ impl Agreement {
         Ok(())
     }
 
-    /// Goes on until something is needed.
+    /// Goes on until something is needed (AGREE-2).
     ///
     /// # Errors
     /// As [`Self::received`].

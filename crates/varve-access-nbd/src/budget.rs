@@ -1,11 +1,13 @@
 //! Bytes of payload that the connections of one thread share.
 //!
-//! P1. `used` is the sum of what all [`Share`]s hold of the budget and never exceeds the limit.
-//! P2. Waiting shares are served in the order in which they began to wait; a smaller request goes before larger ones, [`OVERTAKEN_MAX`]
-//!     times at most, so those are not starved.
-//! P3. Beside the budget each share has [`CONNECTION_RESERVED_BYTES`] of its own: a small request never waits for other connections.
-//! P4. A share that holds some of the budget takes no more of it than is left free afterwards. So one connection with many requests
-//!     holds at most half, and the next one finds room; what does not fit waits for its own share's replies, and nobody waits behind it.
+//! BUDGET-1. `used` is the sum of what all [`Share`]s hold of the budget and never exceeds the limit.
+//! BUDGET-2. Waiting shares are served in the order in which they began to wait; a smaller request goes before larger
+//!     ones, [`OVERTAKEN_MAX`] times at most, so those are not starved.
+//! BUDGET-3. Beside the budget each share has [`CONNECTION_RESERVED_BYTES`] of its own: a small request never waits for
+//!     other connections.
+//! BUDGET-4. A share that holds some of the budget takes no more of it than is left free afterwards. So one connection
+//!     with many requests holds at most half, and the next one finds room; what does not fit waits for its own share's
+//!     replies, and nobody waits behind it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -38,7 +40,7 @@ impl State {
     fn line_up(&mut self, share: u64, bytes: usize) -> bool {
         if !self.queue.iter().any(|waiter| waiter.share == share) {
             let before = |waiter: &&mut Waiter| {
-                waiter.bytes > bytes && waiter.overtaken < OVERTAKEN_MAX // P2
+                waiter.bytes > bytes && waiter.overtaken < OVERTAKEN_MAX // BUDGET-2
             };
             let larger = self.queue.iter_mut().rev().take_while(before);
             let overtaken = larger.map(|waiter| waiter.overtaken += 1).count();
@@ -60,7 +62,7 @@ pub(crate) struct Budget {
 pub(crate) enum Admission {
     /// They are the share's.
     Taken,
-    /// The share holds too much already (P4): replies of its own must be sent first.
+    /// The share holds too much already (BUDGET-4): replies of its own must be sent first.
     OwnReplies,
     /// The share is in line for them.
     Queued,
@@ -97,7 +99,7 @@ impl Budget {
 pub(crate) struct Share {
     budget: Rc<Budget>,
     id: u64,
-    /// Of its own bytes (P3).
+    /// Of its own bytes (BUDGET-3).
     reserved_held: usize,
     /// Of the budget.
     held: usize,
@@ -108,7 +110,7 @@ impl Share {
     /// Takes `bytes`, or gets in line for them.
     pub(crate) fn try_take(&mut self, bytes: usize) -> Admission {
         if self.reserved_held + bytes <= CONNECTION_RESERVED_BYTES {
-            self.reserved_held += bytes; // P3
+            self.reserved_held += bytes; // BUDGET-3
             self.stop_waiting();
             return Admission::Taken;
         }
@@ -117,7 +119,7 @@ impl Share {
         if self.held > 0 && self.held + bytes > free.saturating_sub(bytes) {
             drop(state);
             self.stop_waiting();
-            return Admission::OwnReplies; // P4
+            return Admission::OwnReplies; // BUDGET-4
         }
         self.queued = true;
         if !state.line_up(self.id, bytes) || bytes > free {
@@ -157,7 +159,7 @@ impl Share {
             return;
         }
         self.held -= shared;
-        self.budget.state.borrow_mut().used -= shared; // P1
+        self.budget.state.borrow_mut().used -= shared; // BUDGET-1
         self.budget.wake_first();
     }
 
@@ -256,8 +258,8 @@ mod tests {
             }
         }
         let mut modest = budget.share();
-        assert_eq!(modest.try_take(4096), Taken); // P3
-        assert!(budget.state.borrow().used <= LIMIT); // P1
+        assert_eq!(modest.try_take(4096), Taken); // BUDGET-3
+        assert!(budget.state.borrow().used <= LIMIT); // BUDGET-1
     }
 
     #[test]
@@ -265,7 +267,7 @@ mod tests {
         let budget = Budget::new(LIMIT);
         let (mut greedy, mut other) = (budget.share(), budget.share());
         while greedy.try_take(MIB) == Taken {}
-        assert_eq!(greedy.held, LIMIT / 2); // P4
+        assert_eq!(greedy.held, LIMIT / 2); // BUDGET-4
         assert_eq!(greedy.try_take(MIB), OwnReplies);
         assert_eq!(other.try_take(8 * MIB), Taken, "nobody is before it in line");
         greedy.give_back(LIMIT / 2);

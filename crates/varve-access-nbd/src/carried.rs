@@ -3,8 +3,10 @@
 //! A client whose connection breaks may connect anew through another node while requests of the old connection are still under way there. So whoever opens an
 //! export for writing passes a [`Gate`] first, which waits until what had been sent before on other connections has happened, or never will.
 //!
-//! G1. Bytes count as received in the order of the stream, and [`Carried::has_settled`] speaks of all requests that were whole within them.
-//! G2. An export counts as open from before the client is told: so a client that knows of one open connection is waited for at the next.
+//! CARRIED-1. Bytes count as received in the order of the stream, and [`Carried::has_settled`] speaks of all requests
+//!     that were whole within them.
+//! CARRIED-2. An export counts as open from before the client is told: so a client that knows of one open connection is
+//!     waited for at the next.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -96,12 +98,12 @@ impl Carried {
 
     pub(crate) fn opened(&self, export: &str) {
         let mut open = self.export.lock().unwrap_or_else(PoisonError::into_inner);
-        *open = Some(export.to_owned()); // G2
+        *open = Some(export.to_owned()); // CARRIED-2
     }
 
     pub(crate) fn received(&self, bytes: usize) {
         let bytes = u64::try_from(bytes).expect("usize has at most 64 bits");
-        self.received.fetch_add(bytes, Ordering::AcqRel); // G1
+        self.received.fetch_add(bytes, Ordering::AcqRel); // CARRIED-1
     }
 
     /// Nothing is under way, and no whole request is left of what was received.

@@ -1,6 +1,6 @@
 //! A transport, plain or under TLS: what the connection receives from and sends to.
 //!
-//! C1. At most one receive and one send are under way; the session is borrowed only between awaits.
+//! CHANNEL-1. At most one receive and one send are under way; the session is borrowed only between awaits.
 
 use std::cell::RefCell;
 use std::io;
@@ -63,7 +63,7 @@ impl<T: Transport> Channel<T> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 decided => return (decided, buf),
             }
-            let cipher = tls.borrow_mut().lend();
+            let cipher = tls.borrow_mut().lend(); // CHANNEL-1
             let whole = 0..cipher.len();
             let (received, cipher) = self.receive(cipher, whole).await;
             tls.borrow_mut().give_back(cipher, *received.as_ref().unwrap_or(&0));

@@ -120,7 +120,7 @@ pub(crate) fn extents_max(len: u64, one_extent: bool) -> usize {
 
 /// Checks a request against the export's state now.
 ///
-/// FUA is accepted on every command and asks for nothing: effects are durable on return (X1).
+/// FUA is accepted on every command and asks for nothing: effects are durable on return (NBD-EXPORT-1).
 ///
 /// # Errors
 /// The number for the reply. The payload of a refused request still follows and must be skipped before that is sent.

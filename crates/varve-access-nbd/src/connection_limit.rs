@@ -1,6 +1,7 @@
 //! How many connections may be open, in sum and from one address.
 //!
-//! D1. Every connection that is served holds a [`Permit`] until it is closed, so there are never more than the limits.
+//! CONNECTION-LIMIT-1. Every connection that is served holds a [`Permit`] until it is closed, so there are never more
+//!     than the limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -94,7 +95,7 @@ impl ConnectionLimit {
     }
 }
 
-/// The right to be open (D1).
+/// The right to be open (CONNECTION-LIMIT-1).
 #[derive(Debug)]
 pub struct Permit {
     limit: ConnectionLimit,

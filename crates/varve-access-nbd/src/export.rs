@@ -1,7 +1,7 @@
 //! What the server serves: the two traits between the protocol and the volumes.
 //!
-//! X1. An export's effects are durable when its future returns `Ok`: FUA and FLUSH rest on that.
-//! X2. Requests of one export may run concurrently and finish in any order.
+//! NBD-EXPORT-1. An export's effects are durable when its future returns `Ok`: FUA and FLUSH rest on that.
+//! NBD-EXPORT-2. Requests of one export may run concurrently and finish in any order.
 
 use std::future::Future;
 
@@ -86,13 +86,13 @@ pub trait Export {
     /// Reads `len` bytes.
     fn read(&self, offset: u64, len: u32) -> impl Future<Output = Result<Self::Parts, ErrorKind>>;
 
-    /// Writes `data`. Durable on return (X1).
+    /// Writes `data`. Durable on return (NBD-EXPORT-1).
     fn write(&self, offset: u64, data: BufSlice) -> impl Future<Output = Result<(), ErrorKind>>;
 
-    /// Gives the range back; it reads as zeros afterwards. Durable on return (X1).
+    /// Gives the range back; it reads as zeros afterwards. Durable on return (NBD-EXPORT-1).
     fn trim(&self, offset: u64, len: u64) -> impl Future<Output = Result<(), ErrorKind>>;
 
-    /// Makes the range read as zeros; keeps its space when `keep_allocated`. Durable on return (X1).
+    /// Makes the range read as zeros; keeps its space when `keep_allocated`. Durable on return (NBD-EXPORT-1).
     ///
     /// # Errors
     /// `Unsupported` says that writing zeros would be as fast.

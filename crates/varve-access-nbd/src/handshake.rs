@@ -9,10 +9,10 @@
 //!                                                   Skip
 //! ```
 //!
-//! H1. It holds no input: an incomplete option stays with the caller, who must be able to hold
+//! HANDSHAKE-1. It holds no input: an incomplete option stays with the caller, who must be able to hold
 //!     [`OPTION_BYTES_MAX`] bytes and an option header.
-//! H2. After [`Event::List`] and [`Event::Open`] it takes no input before the matching answer.
-//! H3. Nothing that a client said before STARTTLS counts afterwards.
+//! HANDSHAKE-2. After [`Event::List`] and [`Event::Open`] it takes no input before the matching answer.
+//! HANDSHAKE-3. Nothing that a client said before STARTTLS counts afterwards.
 
 use varve_types::ErrorKind;
 
@@ -182,7 +182,7 @@ impl Handshake {
     /// Works on `input` until something is needed; returns the bytes consumed and what is needed.
     ///
     /// # Panics
-    /// While an answer is due (H2), and after the end.
+    /// While an answer is due (HANDSHAKE-2), and after the end.
     pub fn advance(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Event) {
         let mut rest = Cursor(input);
         let event = loop {
@@ -212,7 +212,7 @@ impl Handshake {
                 Step::Again
             }
             Phase::Options => self.next_option(rest, out),
-            Phase::Asked(_) | Phase::Tls => panic!("input while an answer is due (H2)"),
+            Phase::Asked(_) | Phase::Tls => panic!("input while an answer is due (HANDSHAKE-2)"),
             Phase::Done => panic!("input after the end of the handshake"),
         }
     }
@@ -248,7 +248,7 @@ impl Handshake {
         let data_len = usize::try_from(header.len).expect("at most OPTION_BYTES_MAX");
         let mut ahead = *rest;
         let whole = ahead.bytes(OptionHeader::BYTES).and_then(|_| ahead.bytes(data_len));
-        let Some(data) = whole else { return Step::Yield(Event::NeedInput) }; // H1
+        let Some(data) = whole else { return Step::Yield(Event::NeedInput) }; // HANDSHAKE-1
         *rest = ahead;
         if let Some(close) = self.count_option(header.option) {
             return close;
@@ -349,8 +349,8 @@ impl Handshake {
         assert!(matches!(self.phase, Phase::Tls), "TLS was not asked for");
         self.tls_active = true;
         self.usage.tls();
-        self.framing = Framing::default(); // H3
-        self.selected = None; // H3
+        self.framing = Framing::default(); // HANDSHAKE-3
+        self.selected = None; // HANDSHAKE-3
         self.phase = Phase::Options;
     }
 

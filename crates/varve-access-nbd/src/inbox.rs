@@ -1,7 +1,7 @@
 //! Bytes received and not yet consumed, in one buffer that is also what receives go into.
 //!
-//! R1. `start <= end <= capacity`; the bytes between are what the peer sent and nobody has taken.
-//! R2. While a receive is under way the buffer is away, and the inbox is not looked at.
+//! INBOX-1. `start <= end <= capacity`; the bytes between are what the peer sent and nobody has taken.
+//! INBOX-2. While a receive is under way the buffer is away, and the inbox is not looked at.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::limits::{IDLE_RECEIVE_BYTES, IDLE_RECEIVES, RECEIVE_BYTES};
 pub(crate) struct Inbox {
     buf: Option<AlignedBuf>,
     start: usize,
-    end: usize,
+    end: usize, // INBOX-1
     /// The last receive filled the buffer.
     was_filled: bool,
     /// Receives in a row that would have fitted the small buffer.
@@ -38,8 +38,8 @@ impl Inbox {
 
     /// What there is, oldest first.
     pub(crate) fn bytes(&self) -> &[u8] {
-        let buf = self.buf.as_deref().expect("R2: no receive is under way");
-        buf.get(self.start..self.end).expect("R1")
+        let buf = self.buf.as_deref().expect("INBOX-2: no receive is under way");
+        buf.get(self.start..self.end).expect("INBOX-1")
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -55,9 +55,9 @@ impl Inbox {
         }
     }
 
-    /// The buffer and the part of it that is free, for a receive (R2).
+    /// The buffer and the part of it that is free, for a receive (INBOX-2).
     pub(crate) fn lend(&mut self) -> (AlignedBuf, Range<usize>) {
-        let mut buf = self.buf.take().expect("R2: one receive at a time");
+        let mut buf = self.buf.take().expect("INBOX-2: one receive at a time");
         let is_large = buf.len() == RECEIVE_BYTES;
         if !is_large && (self.was_filled || self.end > 0) {
             buf = self.moved_to(&buf, RECEIVE_BYTES);
@@ -79,14 +79,14 @@ impl Inbox {
         let small = self.end == 0 && received < IDLE_RECEIVE_BYTES;
         self.small_receives = if small { self.small_receives.saturating_add(1) } else { 0 };
         self.end += received;
-        assert!(self.end <= buf.len(), "R1: received more than was free");
+        assert!(self.end <= buf.len(), "INBOX-1: received more than was free");
         self.buf = Some(buf);
     }
 
     /// A buffer of another size with the same bytes, which fit.
     fn moved_to(&mut self, buf: &AlignedBuf, size: usize) -> AlignedBuf {
         let mut moved = AlignedBuf::zeroed(size);
-        let bytes = buf.get(self.start..self.end).expect("R1");
+        let bytes = buf.get(self.start..self.end).expect("INBOX-1");
         moved.get_mut(..bytes.len()).expect("they fit").copy_from_slice(bytes);
         (self.start, self.end) = (0, bytes.len());
         self.small_receives = 0;

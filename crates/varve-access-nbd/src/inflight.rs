@@ -3,8 +3,8 @@
 //! Unlike an unordered set of boxed futures, places and wakers are made once and used again, so a request costs no
 //! allocation here; and a request that needs no waiting finishes where it starts.
 //!
-//! F1. A place is free, or holds a future that has not finished.
-//! F2. A wake may hit the next future of its place: futures bear spurious polls.
+//! NBD-INFLIGHT-1. A place is free, or holds a future that has not finished.
+//! NBD-INFLIGHT-2. A wake may hit the next future of its place: futures bear spurious polls.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -45,11 +45,11 @@ impl Wake for PlaceWaker {
 }
 
 struct Place<F> {
-    future: Pin<Box<Option<F>>>,
+    future: Pin<Box<Option<F>>>, // NBD-INFLIGHT-1
     waker: Waker,
 }
 
-/// Up to [`REQUESTS_MAX`] futures.
+/// Up to [`REQUESTS_MAX`] futures (NBD-EXPORT-2).
 pub(crate) struct InFlight<F> {
     places: Vec<Place<F>>,
     free: Vec<usize>,
@@ -72,7 +72,7 @@ impl<F: Future> InFlight<F> {
     pub(crate) fn start(&mut self, future: F) -> Option<F::Output> {
         let index = self.free.pop().unwrap_or_else(|| self.add_place());
         let place = self.places.get_mut(index).expect("free places exist");
-        assert!(place.future.is_none(), "F1: the place is free");
+        assert!(place.future.is_none(), "NBD-INFLIGHT-1: the place is free");
         place.future.set(Some(future));
         self.poll_place(index)
     }
@@ -109,7 +109,7 @@ impl<F: Future> InFlight<F> {
 
     fn poll_place(&mut self, index: usize) -> Option<F::Output> {
         let place = self.places.get_mut(index)?;
-        let future = place.future.as_mut().as_pin_mut()?; // F2
+        let future = place.future.as_mut().as_pin_mut()?; // NBD-INFLIGHT-2
         let Poll::Ready(output) = future.poll(&mut Context::from_waker(&place.waker)) else {
             return None;
         };

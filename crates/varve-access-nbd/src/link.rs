@@ -1,13 +1,14 @@
 //! State of the transmission phase: the stream is cut into requests here, and replies are gathered. No I/O.
 //!
-//! L1. From admission until its reply is sent a request counts against [`REQUESTS_MAX`]; the data of a read and the extents of a block status
-//!     count against the thread's budget as long, the data of a write until it is written, those of a cache request until they are read. What
-//!     does not fit stays unread.
-//! L2. The payload of a refused request is dropped as it arrives, and the request is answered then: clients look for the request
-//!     of a reply among those that they have sent to the end. With extended headers one that is longer than any may be ends the connection, as
-//!     the protocol asks for.
-//! L3. After a wrong magic, such a payload, a disconnect or a failed socket, and once the server shuts down, nothing more is read; what is in flight
-//!     still finishes. No request is refused for a shutdown: clients repeat on a new connection what has no answer, and pass an error on.
+//! NBD-LINK-1. From admission until its reply is sent a request counts against [`REQUESTS_MAX`]; the data of a read and
+//!     the extents of a block status count against the thread's budget as long, the data of a write until it is
+//!     written, those of a cache request until they are read. What does not fit stays unread.
+//! NBD-LINK-2. The payload of a refused request is dropped as it arrives, and the request is answered then: clients
+//!     look for the request of a reply among those that they have sent to the end. With extended headers one that is
+//!     longer than any may be ends the connection, as the protocol asks for.
+//! NBD-LINK-3. After a wrong magic, such a payload, a disconnect or a failed socket, and once the server shuts down,
+//!     nothing more is read; what is in flight still finishes. No request is refused for a shutdown: clients repeat on
+//!     a new connection what has no answer, and pass an error on.
 
 use std::io;
 use std::ops::Range;
@@ -43,13 +44,13 @@ enum Expect {
         buf: Option<AlignedBuf>,
         filled: usize,
     },
-    /// The rest of a refused payload, and the answer that it gets then (L2).
+    /// The rest of a refused payload, and the answer that it gets then (NBD-LINK-2).
     Skip {
         left: usize,
         echo: Echo,
         errno: Errno,
     },
-    /// Nothing any more (L3).
+    /// Nothing any more (NBD-LINK-3).
     Nothing,
 }
 
@@ -63,7 +64,7 @@ pub(crate) enum Parsed {
     NeedBudget(usize),
     /// Requests must finish, or replies be sent, first.
     NeedReplies,
-    /// Nothing more is read (L3).
+    /// Nothing more is read (NBD-LINK-3).
     Ended,
 }
 
@@ -153,12 +154,12 @@ impl<E: Export> Link<E> {
             }
         };
         if self.outstanding.requests >= REQUESTS_MAX {
-            return Some(Parsed::NeedReplies); // L1
+            return Some(Parsed::NeedReplies); // NBD-LINK-1
         }
         let payload_len = header.payload_len(framing);
         if framing == Framing::Extended && payload_len > u64::from(REQUEST_BYTES_MAX) {
             self.usage.request(&header);
-            self.end(Ended::LongPayload(payload_len)); // L2
+            self.end(Ended::LongPayload(payload_len)); // NBD-LINK-2
             return Some(Parsed::Ended);
         }
         match admit(&header, self.export.info(), self.negotiated) {
@@ -183,7 +184,7 @@ impl<E: Export> Link<E> {
         let payload_len = header.payload_len(self.negotiated.framing);
         let left = usize::try_from(payload_len).expect("checked, or of 32 bits");
         if left > 0 {
-            self.expect = Expect::Skip { left, echo: header.echo(), errno }; // L2
+            self.expect = Expect::Skip { left, echo: header.echo(), errno }; // NBD-LINK-2
         } else {
             self.answer_refused(header.echo(), errno);
         }
@@ -210,8 +211,8 @@ impl<E: Export> Link<E> {
         }
         match self.share.try_take(len) {
             Admission::Taken => {}
-            Admission::OwnReplies => return Some(Parsed::NeedReplies), // L1
-            Admission::Queued => return Some(Parsed::NeedBudget(len)), // L1
+            Admission::OwnReplies => return Some(Parsed::NeedReplies), // NBD-LINK-1
+            Admission::Queued => return Some(Parsed::NeedBudget(len)), // NBD-LINK-1
         }
         self.usage.request(header);
         self.outstanding.add(Charge { requests: 1, payload_bytes: len });
@@ -301,7 +302,7 @@ impl<E: Export> Link<E> {
         self.share.give_back(charge.payload_bytes);
     }
 
-    /// Stops reading (L3). The first cause counts.
+    /// Stops reading (NBD-LINK-3). The first cause counts.
     pub(crate) fn end(&mut self, cause: Ended) {
         self.ended.get_or_insert(cause);
         self.expect = Expect::Nothing;

@@ -1,7 +1,7 @@
 //! Finished replies on their way out, gathered into batches that leave in one send each.
 //!
-//! O1. Replies leave in the order they were added; a reply is never split over two batches.
-//! O2. Payload is sent from where it lies; only headers are copied.
+//! OUTBOX-1. Replies leave in the order they were added; a reply is never split over two batches.
+//! OUTBOX-2. Payload is sent from where it lies; only headers are copied.
 
 use std::collections::VecDeque;
 
@@ -84,7 +84,7 @@ impl Outbox {
 
     /// The oldest batch as parts of one send, and what it releases once it is sent.
     pub(crate) fn take_batch(&mut self) -> Option<(Vec<SendPart>, Charge)> {
-        self.batches.pop_front().map(Batch::into_parts)
+        self.batches.pop_front().map(Batch::into_parts) // OUTBOX-1
     }
 
     /// Success of a command that returns no data.
@@ -171,7 +171,7 @@ impl Batch {
     fn data(&mut self, data: BufSlice) {
         self.place_head();
         self.bytes += data.len();
-        self.parts.push(Part::Data(data));
+        self.parts.push(Part::Data(data)); // OUTBOX-2
     }
 
     fn place_head(&mut self) {

@@ -1,4 +1,6 @@
 //! TLS beneath the protocol: certificates from PEM files, and one session over the connection's buffers.
+//!
+//! TLS-1. Cipher text is taken in only while there is no plain text to move out, because the session holds but little.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -83,8 +85,6 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 }
 
 /// One TLS session; bytes in, bytes out, no I/O.
-///
-/// K1. Cipher text is taken in only while there is no plain text to move out, because the session holds but little.
 #[derive(Debug)]
 pub struct TlsSession {
     connection: ServerConnection,
@@ -148,7 +148,7 @@ impl TlsSession {
     pub(crate) fn read_plain(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.connection.reader().read(into) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.take_in()? => {} // K1
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.take_in()? => {} // TLS-1
                 decided => return decided,
             }
         }

@@ -101,7 +101,7 @@ impl Clock {
         }
     }
 
-    /// The connection is to end: no more requests are read from now on (L3 of `link.rs`).
+    /// The connection is to end: no more requests are read from now on (NBD-LINK-3).
     fn drain<E: Export>(link: &mut Link<E>, why: Ended) -> Self {
         link.end(why);
         Self::EndOfDrain

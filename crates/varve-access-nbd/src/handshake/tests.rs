@@ -493,7 +493,7 @@ fn the_way_bytes_arrive_makes_no_difference() {
         waiting.push(byte);
         let left = dripped.send(&waiting).len();
         waiting.drain(..waiting.len() - left);
-        assert!(waiting.len() <= OPTION_BYTES_MAX as usize + OptionHeader::BYTES); // H1
+        assert!(waiting.len() <= OPTION_BYTES_MAX as usize + OptionHeader::BYTES); // HANDSHAKE-1
     }
     assert_eq!(dripped.out, whole.out);
     assert_eq!(dripped.end, whole.end);
