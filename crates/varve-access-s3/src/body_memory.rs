@@ -1,7 +1,9 @@
 //! Memory for the bodies of requests, before the store takes them. Each request with a body reserves what it may hold at a time (`front`).
 //!
-//! B1: all that requests hold together is within the bound. Who finds no room waits, in order, and not for ever.
-//! B2: while somebody waits, for memory or for a connection, a client that sends nothing more of its body is put out early (`server`).
+//! BODY-MEMORY-1: all that requests hold together is within the bound. Who finds no room waits, in order, and not for
+//!     ever.
+//! BODY-MEMORY-2: while somebody waits, for memory or for a connection, a client that sends nothing more of its body is
+//!     put out early (`server`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +61,7 @@ impl BodyMemory {
         Self { units, most, wait_max: WAIT_MAX, pressure }
     }
 
-    /// Waits for that many bytes, or as many as there ever are.
+    /// Waits for that many bytes, or as many as there ever are (BODY-MEMORY-1).
     pub(crate) async fn reserve(&self, bytes: u64) -> S3Result<Reserved> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.most);
         if let Ok(permit) = Arc::clone(&self.units).try_acquire_many_owned(units) {

@@ -1,7 +1,8 @@
 //! The chain of signatures of a body in signed chunks: each covers its chunk and the signature before it. Called by `frames`, piece by piece.
 //!
-//! C1: a chunk's bytes go on before its signature is known to be good, so that no chunk is kept in memory. The body then ends in an error,
-//!     and nothing of it becomes an object: operations change something only behind the end of a body.
+//! CHAIN-1: a chunk's bytes go on before its signature is known to be good, so that no chunk is kept in memory. The
+//!     body then ends in an error, and nothing of it becomes an object: operations change something only behind the end
+//!     of a body.
 
 use std::fmt::Write;
 
@@ -160,7 +161,7 @@ mod tests {
     use crate::gateway::{Gateway, Options};
     use crate::seal::MasterKey;
 
-    /// A body in signed chunks, spoiled at a place, goes to the front as a client sends it. C1.
+    /// A body in signed chunks, spoiled at a place, goes to the front as a client sends it. CHAIN-1.
     #[tokio::test]
     async fn a_signed_body_becomes_an_object_only_whole() {
         let store = Arc::new(MemoryStore::default());

@@ -1,8 +1,9 @@
 //! The connections that are open, and which of them go when there are too many. Called by `server`.
 //!
-//! N1: there are at most so many, of all clients and of each address.
-//! N2: one with no request under way is closed when another client wants its place: the one that has been idle longest.
-//! N3: where all are busy, one more of an address that has its share is refused, and any other waits.
+//! CONNECTIONS-1: there are at most so many, of all clients and of each address.
+//! CONNECTIONS-2: one with no request under way is closed when another client wants its place: the one that has been
+//!     idle longest.
+//! CONNECTIONS-3: where all are busy, one more of an address that has its share is refused, and any other waits.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -180,7 +181,7 @@ mod tests {
         Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)))
     }
 
-    /// N1, N2, N3.
+    /// CONNECTIONS-1, CONNECTIONS-2, CONNECTIONS-3.
     #[tokio::test]
     async fn the_idle_make_room_and_the_busy_keep_theirs() {
         let all = Connections::new(3, 2, Pressure::default());

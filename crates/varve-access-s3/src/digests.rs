@@ -1,8 +1,9 @@
 //! Digests in the head of a request which the operation itself does not compare: all those of documents, and `x-amz-content-sha256` of a
 //! request that nobody signed. Called for each request (`front`).
 //!
-//! D1: the body ends in an error where a digest is not the declared one, or a document is too long, so that the operation does nothing. The
-//! protocol library hides that error behind one of its own, so it is kept beside the body for the answer.
+//! DIGESTS-1: the body ends in an error where a digest is not the declared one, or a document is too long, so that the
+//! operation does nothing. The protocol library hides that error behind one of its own, so it is kept beside the body
+//! for the answer.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -93,7 +94,7 @@ impl Digests {
         });
     }
 
-    /// Why the body was refused, if it was. D1.
+    /// Why the body was refused, if it was. DIGESTS-1.
     pub(crate) fn refused(&self) -> Option<S3Error> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -124,7 +125,7 @@ type BodyError = Box<dyn Error + Send + Sync>;
 struct Refused;
 
 impl Watched {
-    /// Ends in an error, and keeps why. D1.
+    /// Ends in an error, and keeps why. DIGESTS-1.
     fn refuse(&self, why: S3Error) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         Poll::Ready(Some(Err(Box::new(Refused))))
@@ -231,7 +232,7 @@ mod tests {
         digests.watch(&mut request);
         let read = http_body_util::BodyExt::collect(request.into_body()).await;
         let refused = digests.refused();
-        assert_eq!(read.is_err(), refused.is_some(), "D1");
+        assert_eq!(read.is_err(), refused.is_some(), "DIGESTS-1");
         refused.map(|error| error.code().as_str().to_owned()).unwrap_or_default()
     }
 

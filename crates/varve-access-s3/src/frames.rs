@@ -1,14 +1,19 @@
 //! Bodies in chunks of the protocol's own (`aws-chunked`), on their way to the protocol library, which keeps each chunk in memory until it
 //! is whole, or past it.
 //!
-//! F1. A chunk without a signature passes as several of at most [`PIECE_BYTES`]: some clients send 5 GiB as one.
-//! F2. Signed chunks of objects and parts do not go to the library: their bytes are taken out of the frames here, and pass as they come, while
-//!     `chain` checks their signatures. Chunks of any length need no memory. Of documents, which must be whole anyway, a chunk of more than
-//!     [`SIGNED_BYTES_MAX`] is refused.
-//! F3. A line that is not exactly a size, or a size and a signature, is refused: the library would read some of them in another way.
-//! F4. A body that ends anywhere but behind its last line is refused, as are bytes behind that: the library takes both for an end.
-//! F5. The trailers are those that the head of the request announces, each once, and in signed bodies their signature.
-//! F6. Only the last chunk may be shorter than [`SIZE_MIN`], and all together have the length that the head declares.
+//! BODY-FRAMES-1. A chunk without a signature passes as several of at most [`PIECE_BYTES`]: some clients send 5 GiB as
+//!     one.
+//! BODY-FRAMES-2. Signed chunks of objects and parts do not go to the library: their bytes are taken out of the frames
+//!     here, and pass as they come, while `chain` checks their signatures. Chunks of any length need no memory. Of
+//!     documents, which must be whole anyway, a chunk of more than [`SIGNED_BYTES_MAX`] is refused.
+//! BODY-FRAMES-3. A line that is not exactly a size, or a size and a signature, is refused: the library would read some
+//!     of them in another way.
+//! BODY-FRAMES-4. A body that ends anywhere but behind its last line is refused, as are bytes behind that: the library
+//!     takes both for an end.
+//! BODY-FRAMES-5. The trailers are those that the head of the request announces, each once, and in signed bodies their
+//!     signature.
+//! BODY-FRAMES-6. Only the last chunk may be shorter than [`SIZE_MIN`], and all together have the length that the head
+//!     declares.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -23,7 +28,7 @@ use hyper::body::{Body, Frame};
 use crate::chain::{Chain, Mismatch};
 use crate::front::XML_BYTES_MAX;
 
-/// Longest chunk without a signature that is passed on, in bytes.
+/// Longest chunk without a signature that is passed on, in bytes (BODY-FRAMES-1).
 const PIECE_BYTES: u64 = 64 << 10;
 /// Longest chunk with a signature of a document, in bytes.
 const SIGNED_BYTES_MAX: u64 = XML_BYTES_MAX as u64;
@@ -117,7 +122,7 @@ impl From<Mismatch> for Refused {
 /// Trailers of a body, once it has ended.
 pub(crate) type Trailers = Arc<Mutex<Vec<(String, String)>>>;
 
-/// What takes bytes out of their frames. F2.
+/// What takes bytes out of their frames. BODY-FRAMES-2.
 struct Decoder {
     chain: Chain,
     trailers: Vec<(String, String)>,
@@ -188,14 +193,14 @@ impl Cutter {
                 }
                 State::Trailer(line) => {
                     if let Some(line) = whole_line(&mut data, line)? {
-                        self.state = self.trailer(&line)?; // F5
+                        self.state = self.trailer(&line)?; // BODY-FRAMES-5
                         if self.decoder.is_none() {
                             out.push_back(line);
                         }
                     }
                 }
                 State::End { left } => {
-                    let end = take_end(&mut data, left)?; // F4
+                    let end = take_end(&mut data, left)?; // BODY-FRAMES-4
                     if self.decoder.is_none() {
                         out.push_back(end);
                     }
@@ -205,7 +210,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// The body has ended. F4.
+    /// The body has ended. BODY-FRAMES-4.
     fn finish(&self) -> Result<(), Refused> {
         match self.state {
             State::End { left } if left.is_empty() || left == END_OF_LINE => Ok(()),
@@ -215,12 +220,12 @@ impl Cutter {
 
     /// A line is whole: `SIZE` or `SIZE;chunk-signature=...`, in hexadecimal.
     fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
-        let (size, signature) = size_of(&line).ok_or(Refused::Format)?; // F3
+        let (size, signature) = size_of(&line).ok_or(Refused::Format)?; // BODY-FRAMES-3
         let signed = signature.is_some();
         if signed != self.announced.signed {
             return Err(Refused::Format);
         }
-        // F6
+        // BODY-FRAMES-6
         self.len = self.len.saturating_add(size);
         if size > 0 && self.last.replace(size).is_some_and(|last| last < SIZE_MIN) {
             return Err(Refused::ChunkTooSmall);
@@ -252,7 +257,8 @@ impl Cutter {
         Ok(())
     }
 
-    /// A line behind the last chunk; what comes next. Trailers may be followed by an empty line before their signature. F5.
+    /// A line behind the last chunk; what comes next. Trailers may be followed by an empty line before their signature.
+    /// BODY-FRAMES-5.
     fn trailer(&mut self, line: &[u8]) -> Result<State, Refused> {
         let next = Ok(State::Trailer(BytesMut::new()));
         let text = std::str::from_utf8(line).map_err(|_| Refused::Format)?;
@@ -385,7 +391,7 @@ impl<B> Reframed<B> {
         Self { body, cutter: Cutter::new(announced), ready: VecDeque::new() }
     }
 
-    /// Takes bytes out of their frames, with trailers told once they are known to be good. F2.
+    /// Takes bytes out of their frames, with trailers told once they are known to be good. BODY-FRAMES-2.
     pub(crate) fn decoded(body: B, announced: Announced, chain: Chain) -> (Self, Trailers) {
         let mut reframed = Self::new(body, announced);
         let told = Trailers::default();
@@ -517,7 +523,8 @@ mod tests {
         }
     }
 
-    /// F2. What comes out when a client sends `chunks` with a trailer, spoiled somehow, in pieces; and the trailers.
+    /// BODY-FRAMES-2. What comes out when a client sends `chunks` with a trailer, spoiled somehow, in pieces; and the
+    /// trailers.
     fn decoded(
         chunks: &[&[u8]],
         spoil: impl Fn(&mut Vec<u8>),
@@ -593,7 +600,7 @@ mod tests {
         assert!(refused(&unchained).starts_with("SignatureMismatch"), "out of order");
     }
 
-    /// F3.
+    /// BODY-FRAMES-3.
     #[test]
     fn lines_that_could_be_read_in_two_ways_are_refused() {
         let long = "1".repeat(3 * LINE_BYTES_MAX);
@@ -618,7 +625,7 @@ mod tests {
         assert_eq!(refused(|| unsigned(5, ""), &line), "FormatError");
     }
 
-    /// F4.
+    /// BODY-FRAMES-4.
     #[test]
     fn bodies_without_their_end_are_refused() {
         let whole = format!("5\r\nhello\r\n0\r\n{SUM}:AAAAAA==\r\n\r\n");
@@ -635,7 +642,7 @@ mod tests {
         }
     }
 
-    /// F5.
+    /// BODY-FRAMES-5.
     #[test]
     fn trailers_are_those_announced() {
         let body = |trailers: &str| format!("5\r\nhello\r\n0\r\n{trailers}\r\n");
@@ -674,7 +681,7 @@ mod tests {
         assert_eq!(refused(|| signed(5), &body("\r\n")), "");
     }
 
-    /// F6.
+    /// BODY-FRAMES-6.
     #[test]
     fn lengths_are_those_declared() {
         let chunk = |size: usize| format!("{size:x}\r\n{}\r\n", "a".repeat(size));
@@ -696,7 +703,7 @@ mod tests {
         }
     }
 
-    /// F2.
+    /// BODY-FRAMES-2.
     #[test]
     fn a_signed_chunk_of_a_document_that_would_fill_memory_is_refused() {
         let line = |size: &str| format!("{size};chunk-signature={SIGNATURE}\r\n");

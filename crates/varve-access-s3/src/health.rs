@@ -1,7 +1,7 @@
 //! What answers at the address of S3 without being S3: whether the gateway lives and is ready, for load balancers, and a page for a browser.
 //! Called for each request without a signature (`front`).
 //!
-//! H1: a bucket of the same name comes first: nothing that is stored is hidden.
+//! HEALTH-CHECK-1: a bucket of the same name comes first: nothing that is stored is hidden.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub(crate) async fn answer<B>(inner: &Inner, request: &Request<B>) -> Option<Res
     }
     let found = tokio::time::timeout(READY_WITHIN, inner.store.bucket(bucket)).await;
     let is_ready = match found {
-        Ok(Ok(_)) => return None, // H1
+        Ok(Ok(_)) => return None, // HEALTH-CHECK-1
         // Beside a damaged shard, where it may be, the gateway is ready for all the others.
         Ok(Err(Error::NoBucket { .. } | Error::Unread { .. })) => true,
         Ok(Err(_)) | Err(_) => false,

@@ -1,8 +1,8 @@
 //! Lifecycle rules: checking what clients put, telling when an object ends, and the pass that ends them.
 //!
-//! - L1: a pass deletes only what it has looked at: the step that deletes compares the version's order again.
-//! - L2: locks hold against rules: what is locked is passed over.
-//! - L3: a bucket that leaves, left or arrives is let alone.
+//! LIFECYCLE-1. A pass deletes only what it has looked at: the step that deletes compares the version's order again.
+//! LIFECYCLE-2. Locks hold against rules: what is locked is passed over.
+//! LIFECYCLE-3. A bucket that leaves, left or arrives is let alone.
 
 use std::time::Duration;
 
@@ -240,11 +240,11 @@ impl Gateway {
             after.clone_from(&last.name);
             for bucket in page {
                 if bucket.moves.as_ref().is_some_and(|moves| moves.state != MoveState::Arrived) {
-                    continue; // L3
+                    continue; // LIFECYCLE-3
                 }
                 let Ok(view) = inner.view_of(bucket) else { continue };
                 match pass(inner, &view).await {
-                    // Deleted meanwhile, or on its way to another pool (L3).
+                    // Deleted meanwhile, or on its way to another pool (LIFECYCLE-3).
                     Err(Error::NoBucket { .. } | Error::Moves { .. }) | Ok(()) => {}
                     Err(error) => return Err(error),
                 }
@@ -378,7 +378,7 @@ impl Walk<'_> {
         };
         let order = version.order;
         let decide = Box::new(move |view: &varve_object::KeyView| {
-            // L1
+            // LIFECYCLE-1
             let met = if for_good { &view.named } else { &view.newest };
             if met.as_ref().is_none_or(|met| met.order != order) {
                 return Ok(varve_object::Change::default());
@@ -392,7 +392,7 @@ impl Walk<'_> {
             .change_key(self.view.id(), &self.key, Some(Select::Order(order)), empty, decide)
             .await
         {
-            // L2
+            // LIFECYCLE-2
             Ok(_) | Err(Error::Locked { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -1,8 +1,11 @@
 //! Buckets on their way between two pools, as who moves them asks for it: steps, what is stored, and how far a deletion is.
 //!
-//! V1. Clients neither read nor change a bucket that arrives or left, and only read one that leaves; the store keeps the changes out.
-//! V2. What comes from another pool is stored as it is there, once it has been seen to be what this version can read.
-//! V3. Steps, and what changes a bucket that arrives, go on to their end when who asked for them leaves: the caller spawns them.
+//! BUCKET-MOVING-1. Clients neither read nor change a bucket that arrives or left, and only read one that leaves; the
+//!     store keeps the changes out.
+//! BUCKET-MOVING-2. What comes from another pool is stored as it is there, once it has been seen to be what this
+//!     version can read.
+//! BUCKET-MOVING-3. Steps, and what changes a bucket that arrives, go on to their end when who asked for them leaves:
+//!     the caller spawns them.
 
 mod bodies;
 mod noted;
@@ -158,7 +161,7 @@ impl Gateway {
     }
 }
 
-/// Refuses to serve clients what is not here (V1).
+/// Refuses to serve clients what is not here (BUCKET-MOVING-1).
 pub(crate) fn check_here(bucket: &Bucket) -> varve_object::Result<()> {
     match &bucket.moves {
         Some(moves) if !moves.is_here() => {
@@ -169,7 +172,7 @@ pub(crate) fn check_here(bucket: &Bucket) -> varve_object::Result<()> {
     }
 }
 
-/// Refuses records that this version cannot read (V2).
+/// Refuses records that this version cannot read (BUCKET-MOVING-2).
 fn check_record(name: &str, record: &Bytes) -> Result<()> {
     if record.len() > RECORD_BYTES_MAX {
         let what = format!("the record of bucket `{name}` is longer than {RECORD_BYTES_MAX} bytes");

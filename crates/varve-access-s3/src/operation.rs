@@ -3,10 +3,11 @@
 //! The protocol library chooses an operation by the parameters that it knows, and takes a request whose parameters it does not know for the
 //! operation on the whole object or bucket: `DELETE /b/k?annotation` would delete `k`.
 //!
-//! O1: a request does what it asks for or nothing. Each parameter of the query, each header `x-amz-…` of a request that changes something,
-//!     and each condition of one, is among those that its operation obeys; else it is refused with 501 `NotImplemented`.
-//! O2: headers `x-amz-…` may stand in the query, as presigned URLs of some clients have them: they become headers, so that everything
-//!     behind this sees them.
+//! OPERATION-1: a request does what it asks for or nothing. Each parameter of the query, each header `x-amz-…` of a
+//!     request that changes something, and each condition of one, is among those that its operation obeys; else it is
+//!     refused with 501 `NotImplemented`.
+//! OPERATION-2: headers `x-amz-…` may stand in the query, as presigned URLs of some clients have them: they become
+//!     headers, so that everything behind this sees them.
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request};
@@ -216,7 +217,7 @@ fn conditions(method: &Method, place: Place, resource: &str) -> &'static [&'stat
     }
 }
 
-/// Refuses what is not served, and turns parameters into headers (O1, O2).
+/// Refuses what is not served, and turns parameters into headers (OPERATION-1, OPERATION-2).
 pub(crate) fn check<B>(request: &mut Request<B>, domains: &Domains) -> S3Result<()> {
     let place = place(request, domains);
     let query = request.uri().query().unwrap_or_default().to_owned();
@@ -319,7 +320,7 @@ fn check_parameters(
     Ok(resource)
 }
 
-/// O2.
+/// OPERATION-2.
 fn into_headers(
     headers: &mut HeaderMap,
     parameters: &[(String, Option<String>)],

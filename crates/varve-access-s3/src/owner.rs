@@ -4,10 +4,10 @@
 //!  FILE.pending: key ──▶ user ──▶ access key ──▶ FILE: key
 //! ```
 //!
-//! O1. The key is durable in the file before it is in the store, so that no crash leaves a user whose key nobody knows: the next start goes on
-//!     with the key of the pending file.
-//! O2. The file is written once. Whoever deletes it, or the key, gets neither back.
-//! O3. Nothing is made while there may be users that could not be read.
+//! OWNER-1. The key is durable in the file before it is in the store, so that no crash leaves a user whose key nobody
+//!     knows: the next start goes on with the key of the pending file.
+//! OWNER-2. The file is written once. Whoever deletes it, or the key, gets neither back.
+//! OWNER-3. Nothing is made while there may be users that could not be read.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,8 @@ use crate::users::{NewKey, Users, generate};
 const ACCESS: &str = "aws_access_key_id = ";
 const SECRET: &str = "aws_secret_access_key = ";
 
-/// Creates the user `name`, who may do everything, with a key, if there is no user yet, and none that could not be read (O3).
+/// Creates the user `name`, who may do everything, with a key, if there is no user yet, and none that could not be read
+/// (OWNER-3).
 ///
 /// # Errors
 /// Those of the store, `File`.
@@ -36,14 +37,14 @@ pub(crate) async fn create(
     let pending = file.map(pending);
     let begun = pending.as_deref().filter(|path| path.exists());
     if users.count() > 0 && begun.is_none() {
-        return Ok(None);
+        return Ok(None); // OWNER-2
     }
     let key = match begun.and_then(read) {
         Some(key) => key,
         None => generate(),
     };
     if let Some(path) = &pending {
-        write(path, name, &key.0, &key.1)?; // O1
+        write(path, name, &key.0, &key.1)?; // OWNER-1
     }
     if users.get(name).is_none() {
         let user =

@@ -1,7 +1,8 @@
 //! What HTTP has servers ignore where it makes no sense, and what the protocol library does not know: it refuses both. It is asked again
 //! without them, after it has found the signature good: the signature covers them. Called by the library (`front`).
 //!
-//! R1: the body of the first pass is the one that the signature covers: read to its end, with its hash compared, before the second begins.
+//! REPAIR-1: the body of the first pass is the one that the signature covers: read to its end, with its hash compared,
+//!     before the second begins.
 //!
 //! A range of no known form, and more than one range, is none. A time that is none is no condition. A tag without quotes is one with
 //! quotes, as Amazon has it.
@@ -142,7 +143,7 @@ impl Repair {
 #[derive(Clone)]
 pub(crate) struct NewTags(pub(crate) Vec<Tag>);
 
-/// The document that completes an upload, with checksums as the library reads them. R1.
+/// The document that completes an upload, with checksums as the library reads them. REPAIR-1.
 async fn completion(mut body: Body, again: &mut Request<Body>) -> S3Result<()> {
     let bytes = body.store_all_limited(XML_BYTES_MAX).await.map_err(|error| of_stream(&*error))?;
     *again.body_mut() = match std::str::from_utf8(&bytes) {
@@ -152,7 +153,7 @@ async fn completion(mut body: Body, again: &mut Request<Body>) -> S3Result<()> {
     Ok(())
 }
 
-/// The document that says how a bucket is to be made, and its tags beside it. R1.
+/// The document that says how a bucket is to be made, and its tags beside it. REPAIR-1.
 async fn creation(mut body: Body, again: &mut Request<Body>) -> S3Result<()> {
     let most = CREATION_BYTES_MAX;
     let bytes = body.store_all_limited(most).await.map_err(|error| of_stream(&*error))?;

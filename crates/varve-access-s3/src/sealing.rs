@@ -12,9 +12,10 @@
 //! What it protects: secrets of access keys, and objects encrypted with SSE-S3 and SSE-KMS, from whoever sees records without the key. A key in the pool does
 //! not protect them from whoever has the drives; one in the file alone does, and everything is lost with the file.
 //!
-//! Z1. A key is never made anew where users exist, and is durable where it is kept before anything is sealed with it.
-//! Z2. While records cannot be read, nothing follows from their absence, and nothing is written: the pool's key counts, or the one of the file if it
-//!     opens an access key. No other is used, renewed or made.
+//! SEALING-1. A key is never made anew where users exist, and is durable where it is kept before anything is sealed
+//!     with it.
+//! SEALING-2. While records cannot be read, nothing follows from their absence, and nothing is written: the pool's key
+//!     counts, or the one of the file if it opens an access key. No other is used, renewed or made.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,7 @@ impl KeyPlace {
     /// The key, which is created for a gateway without users. Durable on return.
     ///
     /// # Errors
-    /// `KeyLost`, `KeyUnread` (Z2), `Key` for a file or record that holds none, `File`, those of the store.
+    /// `KeyLost`, `KeyUnread` (SEALING-2), `Key` for a file or record that holds none, `File`, those of the store.
     pub async fn load(&self, store: &dyn ObjectStore) -> Result<MasterKey> {
         if let Err(unread) = store.check_all_read() {
             return self.load_in_part(store, unread).await;
@@ -76,12 +77,12 @@ impl KeyPlace {
             return Err(Error::KeyLost { path: self.file.clone(), is_other: file.is_some() });
         }
         let key = seal::random::<KEY_LEN>();
-        self.keep(store, key).await?; // Z1
+        self.keep(store, key).await?; // SEALING-1
         write_key(&self.file, &key)?;
         Ok(MasterKey::of(key))
     }
 
-    /// The key while records cannot be read (Z2).
+    /// The key while records cannot be read (SEALING-2).
     async fn load_in_part(
         &self,
         store: &dyn ObjectStore,

@@ -368,7 +368,7 @@ impl Connection {
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            // N2: nothing is under way.
+            // CONNECTIONS-2: nothing is under way.
             () = activity.evicted() => return,
             () = stopped(&mut stop) => {
                 connection.as_mut().graceful_shutdown();
@@ -406,7 +406,7 @@ impl Patient {
     /// Whether the sender has paused too long: less is too long while others wait for what it holds.
     fn is_over(&self) -> bool {
         let paused = self.since.elapsed();
-        paused >= self.limit || (paused >= STALLED && self.pressure.is_felt())
+        paused >= self.limit || (paused >= STALLED && self.pressure.is_felt()) // BODY-MEMORY-2
     }
 }
 

@@ -1,8 +1,8 @@
 //! What can be said of a signature before it is computed: how it is written, and what it covers. Called for each request (`front`);
 //! the signature itself is the protocol library's.
 //!
-//! V1: a signature covers the host and every `x-amz-` header. The library takes those that it does not cover as they are: whoever holds a signed
-//! URL to put an object could make it a copy of another one, or readable by everybody.
+//! SIGNED-1: a signature covers the host and every `x-amz-` header. The library takes those that it does not cover as
+//! they are: whoever holds a signed URL to put an object could make it a copy of another one, or readable by everybody.
 
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, StatusCode};
@@ -249,7 +249,7 @@ fn check_region(credential: &str, region: &str) -> S3Result<()> {
     Err(error)
 }
 
-/// V1.
+/// SIGNED-1.
 fn check_covered(headers: &HeaderMap, signed: &str) -> S3Result<()> {
     let covered = |name: &str| signed.split(';').any(|other| other.eq_ignore_ascii_case(name));
     let mut bare: Vec<&str> = headers

@@ -1,7 +1,8 @@
 //! Checksums of bodies: which one a request wants, computing it, comparing it, and putting those of parts together.
 //!
-//! S1: the protocol library knows five kinds. One of the others stands in its field for SHA-256 behind its name and a colon, which
-//! base64 has not, and gets its own name where a document comes in ([`into_known`]) or an answer leaves ([`rename_header`], [`rename_elements`]).
+//! SUMS-1: the protocol library knows five kinds. One of the others stands in its field for SHA-256 behind its name and
+//! a colon, which base64 has not, and gets its own name where a document comes in ([`into_known`]) or an answer leaves
+//! ([`rename_header`], [`rename_elements`]).
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -234,7 +235,7 @@ pub(crate) fn of_completed(part: &CompletedPart) -> S3Result<Option<(ChecksumKin
         return Err(several());
     }
     let (kind, text) = match text.split_once(':') {
-        Some((name, text)) => (kind_of(name)?, text), // S1
+        Some((name, text)) => (kind_of(name)?, text), // SUMS-1
         None => (kind, text),
     };
     Ok(Some((kind, decode(kind, text)?)))
@@ -255,7 +256,7 @@ fn foreign() -> impl Iterator<Item = &'static str> {
     ChecksumKind::ALL.into_iter().filter(move |kind| !known(kind)).map(name)
 }
 
-/// A document of a client as the library reads it. S1.
+/// A document of a client as the library reads it. SUMS-1.
 pub(crate) fn into_known(document: &str) -> String {
     foreign().fold(document.to_owned(), |document, name| {
         document
@@ -264,7 +265,7 @@ pub(crate) fn into_known(document: &str) -> String {
     })
 }
 
-/// Gives a checksum in the headers of an answer its own name. S1.
+/// Gives a checksum in the headers of an answer its own name. SUMS-1.
 pub(crate) fn rename_header(headers: &mut HeaderMap) {
     let borrowed = headers.get(BORROWED).and_then(|value| value.to_str().ok());
     let Some((name, value)) = borrowed.and_then(|value| value.split_once(':')) else { return };
@@ -274,7 +275,7 @@ pub(crate) fn rename_header(headers: &mut HeaderMap) {
     headers.extend(own);
 }
 
-/// Gives the checksums in the document of an answer their own names. S1.
+/// Gives the checksums in the document of an answer their own names. SUMS-1.
 pub(crate) fn rename_elements(response: &mut Response<Body>) {
     let Some(bytes) = response.body().bytes() else { return };
     let Ok(text) = std::str::from_utf8(&bytes) else { return };
@@ -333,7 +334,7 @@ pub(crate) fn part(kind: Option<ChecksumKind>, value: &[u8]) -> dto::Checksum {
 
 fn part_fields(kind: ChecksumKind, text: String) -> dto::Checksum {
     let mut fields = dto::Checksum::default();
-    let foreign = || format!("{}:{text}", name(kind)); // S1
+    let foreign = || format!("{}:{text}", name(kind)); // SUMS-1
     let field = match kind {
         ChecksumKind::Crc32 => &mut fields.checksum_crc32,
         ChecksumKind::Crc32c => &mut fields.checksum_crc32c,
@@ -517,7 +518,7 @@ mod tests {
         assert!(of(&[(tools, "md4")]).is_err());
     }
 
-    /// S1.
+    /// SUMS-1.
     #[test]
     fn foreign_kinds_come_in_and_leave_under_their_names() {
         let document = "<Part><ChecksumMD5>YQ==</ChecksumMD5><ChecksumXXHASH128>Yg==</ChecksumXXHASH128></Part>";

@@ -1,7 +1,8 @@
 //! Users and their access keys: in memory as a whole, replaced as a whole by each change, durable in the store before that.
 //!
-//! U1. Who is not known, and may be where the store could not read, is neither said not to exist nor created.
-//! U2. A change counts from when it is durable, whatever else cannot be read then: a key that was deleted signs nothing more.
+//! USERS-1. Who is not known, and may be where the store could not read, is neither said not to exist nor created.
+//! USERS-2. A change counts from when it is durable, whatever else cannot be read then: a key that was deleted signs
+//!     nothing more.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -128,7 +129,8 @@ impl Users {
     /// Makes a user, now. Durable on return.
     ///
     /// # Errors
-    /// `Exists`, `Invalid` for names or policies that make no sense, those of the store: `Unread` where the user may exist (U1).
+    /// `Exists`, `Invalid` for names or policies that make no sense, those of the store: `Unread` where the user may
+    /// exist (USERS-1).
     pub async fn create(&self, mut user: User) -> Result<()> {
         check_name(&user.id)?;
         check_text("name", &user.name)?;
@@ -354,7 +356,7 @@ impl Users {
     /// A user.
     ///
     /// # Errors
-    /// `NotFound`, `Unread` (U1).
+    /// `NotFound`, `Unread` (USERS-1).
     pub fn find(&self, id: &str) -> Result<User> {
         let known = self.known(id)?;
         known.map(|known| known.user.clone()).ok_or_else(|| no_user(id))
@@ -405,7 +407,7 @@ impl Users {
         Ok(self.store.check_all_read()?)
     }
 
-    /// A user, if there is one; fails with `Unread` where there may be (U1).
+    /// A user, if there is one; fails with `Unread` where there may be (USERS-1).
     pub(crate) fn known(&self, id: &str) -> varve_object::Result<Option<Arc<Known>>> {
         let known = self.user(id);
         if known.is_none() {
@@ -426,7 +428,7 @@ impl Users {
             .cloned()
     }
 
-    /// User and secret of an access key, if there is one; fails with `Unread` where there may be (U1).
+    /// User and secret of an access key, if there is one; fails with `Unread` where there may be (USERS-1).
     pub(crate) fn signer(
         &self,
         access_key: &str,
@@ -452,7 +454,7 @@ impl Users {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces what requests see by what `change` makes of it, which is durable (U2). The caller holds `changes`.
+    /// Replaces what requests see by what `change` makes of it, which is durable (USERS-2). The caller holds `changes`.
     fn enter(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut next = Snapshot::clone(&self.snapshot());
         change(&mut next);

@@ -7,8 +7,8 @@
 //!     page missing: rules by error · `/` behind the name of what has an index document · error document · a plain page
 //! ```
 //!
-//! P1: a visitor is nobody in particular. Each object is read as by a request without a signature, whatever the visitor sends: policies and
-//! lists decide as they do elsewhere.
+//! WEBSITE-1: a visitor is nobody in particular. Each object is read as by a request without a signature, whatever the
+//! visitor sends: policies and lists decide as they do elsewhere.
 
 use hyper::header::{
     CONTENT_TYPE, HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
@@ -102,7 +102,7 @@ impl Visit<'_> {
         self.missing(page).await
     }
 
-    /// The index document of what ends in a slash, else the object itself. P1.
+    /// The index document of what ends in a slash, else the object itself. WEBSITE-1.
     async fn page(&self, key: &str, method: &Method, conditions: bool) -> Response<Body> {
         let index = self.site.index_document.as_ref().map_or("", |index| &index.suffix);
         let key = if key.is_empty() || key.ends_with('/') {

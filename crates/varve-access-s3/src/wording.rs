@@ -1,13 +1,14 @@
 //! What error documents say, by code, in the words that clients know. Called where an answer leaves (`front`).
 //!
-//! W1: a code that always means one thing always has one text, whether the protocol library or we refused.
+//! WORDING-1: a code that always means one thing always has one text, whether the protocol library or we refused.
 
 use std::borrow::Cow;
 
 const BEFORE: &str = "<Message>";
 const AFTER: &str = "</Message>";
 
-/// The document with its code's text: in place of what it says, or, for a code of many meanings, only where it says nothing.
+/// The document with its code's text: in place of what it says, or, for a code of many meanings, only where it says
+/// nothing (WORDING-1).
 pub(crate) fn reword(document: &str) -> Cow<'_, str> {
     let Some(code) = between(document, "<Code>", "</Code>") else { return document.into() };
     let said = between(document, BEFORE, AFTER);

@@ -3,8 +3,10 @@
 //! The library skips what it does not know. Where an element narrows what a document means, it would mean more without it: a lifecycle rule
 //! whose filter is misspelled deletes every object of its bucket.
 //!
-//! X1. CDATA sections are refused, since the library takes their text for none, and document types, which it does not read.
-//! X2. A lifecycle configuration consists of the elements that there are, where they belong, and has text only in those that hold text.
+//! XML-1. CDATA sections are refused, since the library takes their text for none, and document types, which it does
+//!     not read.
+//! XML-2. A lifecycle configuration consists of the elements that there are, where they belong, and has text only in
+//!     those that hold text.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -66,14 +68,14 @@ pub(crate) fn is_clear(document: &[u8]) -> bool {
         };
         match event {
             Event::Eof => return true,
-            Event::CData(_) | Event::DocType(_) => return false, // X1
+            Event::CData(_) | Event::DocType(_) => return false, // XML-1
             Event::Start(start) | Event::Empty(start) if is_lifecycle.is_none() => {
                 let root = start.name().as_ref().to_vec();
                 is_lifecycle = Some(LIFECYCLE_ROOTS.contains(&root.as_slice()));
                 open.push(root);
             }
             _ if is_lifecycle != Some(true) => {}
-            // X2
+            // XML-2
             Event::Start(start) => {
                 let name = start.name().as_ref().to_vec();
                 if !may_contain(&open, &name) {

@@ -91,7 +91,7 @@ impl Received {
         }
     }
 
-    /// V2
+    /// BUCKET-MOVING-2
     fn check(&self) -> Result<()> {
         let Self::Put { key, version, body } = self else { return Ok(()) };
         if version.order == 0 || version.order > ORDER_MAX {

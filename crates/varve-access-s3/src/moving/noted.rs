@@ -1,10 +1,11 @@
 //! Which keys of a bucket change while it is copied, noted in memory for who copies it.
 //!
-//! N1. A change is noted once it can be seen, and before its client is answered: whoever is told of a key and then reads it sees the change.
-//! N2. A token names a noting, which is lost with the daemon, and how far it was told. What a token names is told again until a later one is
-//!     asked with: an answer that was lost is no loss.
-//! N3. What is not known is said to be so: everything is to be compared then.
-//! N4. The noting that the table has for a bucket is the one that its store tells: both are replaced in one turn.
+//! NOTED-1. A change is noted once it can be seen, and before its client is answered: whoever is told of a key and then
+//!     reads it sees the change.
+//! NOTED-2. A token names a noting, which is lost with the daemon, and how far it was told. What a token names is told
+//!     again until a later one is asked with: an answer that was lost is no loss.
+//! NOTED-3. What is not known is said to be so: everything is to be compared then.
+//! NOTED-4. The noting that the table has for a bucket is the one that its store tells: both are replaced in one turn.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +52,7 @@ pub struct NotedChanges {
 pub(crate) struct Noting {
     /// Guards the table, for moments.
     all: Mutex<HashMap<BucketId, Arc<Notes>>>,
-    /// Who makes the table and what stores tell differ for a moment holds it (N4).
+    /// Who makes the table and what stores tell differ for a moment holds it (NOTED-4).
     turn: tokio::sync::Mutex<()>,
     /// Bytes that the keys of all notings take.
     bytes: Arc<AtomicUsize>,
@@ -133,7 +134,7 @@ impl Notes {
         format!("{}-{count}", self.id)
     }
 
-    /// What changed since this token of it; none if it is another's, or that is not known (N3).
+    /// What changed since this token of it; none if it is another's, or that is not known (NOTED-3).
     pub(super) fn since(&self, token: &str) -> Option<NotedChanges> {
         let (id, told) = token.split_once('-')?;
         let told: u64 = told.parse().ok()?;
@@ -141,7 +142,7 @@ impl Notes {
         if id != self.id || told > now.count || now.is_over {
             return None;
         }
-        now.forget(told); // N2
+        now.forget(told); // NOTED-2
         now.asked = Instant::now();
         Some(NotedChanges {
             token: self.token(now.count),
@@ -227,7 +228,7 @@ impl Noting {
 
     /// Ends those that nobody asks for.
     pub(super) async fn end_idle(&self, store: &dyn ObjectStore) {
-        let _turn = self.turn.lock().await; // N4
+        let _turn = self.turn.lock().await; // NOTED-4
         let mut ended = Vec::new();
         self.all().retain(|bucket, notes| {
             let mut now = notes.now();
@@ -256,16 +257,16 @@ impl Gateway {
         if let Some(known) = known {
             return Ok(known);
         }
-        let _turn = noting.turn.lock().await; // N4
+        let _turn = noting.turn.lock().await; // NOTED-4
         let notes = Notes::new(&noting.bytes);
         let watching = Arc::clone(&notes);
-        let watch = Arc::new(move |key: Option<&str>| watching.note(key)); // N1
+        let watch = Arc::new(move |key: Option<&str>| watching.note(key)); // NOTED-1
         store.watch(bucket, Some(watch)).await?;
         let token = notes.token(0);
         if let Some(ended) = noting.enter(bucket, notes) {
             drop(store.watch(ended, None).await); // It may be gone.
         }
-        let whole = since.is_some(); // N3
+        let whole = since.is_some(); // NOTED-3
         Ok(NotedChanges { token, whole, keys: Vec::new(), settings_changed: false })
     }
 }

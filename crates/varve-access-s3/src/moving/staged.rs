@@ -1,7 +1,7 @@
 //! Long bodies on their way into buckets that arrive, piece by piece, until a version takes them.
 //!
-//! D1. A body belongs to one key of one bucket and to one run: nothing else takes it.
-//! D2. Numbers are random, so that one from before a start of the daemon names nothing.
+//! STAGED-1. A body belongs to one key of one bucket and to one run: nothing else takes it.
+//! STAGED-2. Numbers are random, so that one from before a start of the daemon names nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,7 +86,7 @@ enum Body {
 
 impl Slot {
     fn is_of(&self, bucket: BucketId, expects: &Move, key: &str) -> bool {
-        self.bucket == bucket && self.expects == *expects && *self.key == *key // D1
+        self.bucket == bucket && self.expects == *expects && *self.key == *key // STAGED-1
     }
 }
 
@@ -157,7 +157,7 @@ impl StagedBodies {
             let oldest = of_bucket().min_by_key(|(_, other)| other.touched).map(|(id, _)| *id);
             oldest.and_then(|oldest| all.remove(&oldest));
         }
-        let id = u64::from_le_bytes(random()) >> 11; // D2; exact also where numbers are floating.
+        let id = u64::from_le_bytes(random()) >> 11; // STAGED-2; exact also where numbers are floating.
         all.insert(id, slot);
         id
     }
@@ -208,7 +208,7 @@ impl Inner {
         })
     }
 
-    /// Enters a body that is begun, unless the bucket's step since then dropped those that it found (D1).
+    /// Enters a body that is begun, unless the bucket's step since then dropped those that it found (STAGED-1).
     pub(super) async fn enter_staged(&self, name: &str, slot: Slot) -> Result<u64> {
         let (bucket, expects) = (slot.bucket, slot.expects.clone());
         let id = self.staged.enter(slot);

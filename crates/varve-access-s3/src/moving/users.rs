@@ -1,7 +1,8 @@
 //! Users and access keys from one pool to another, as they are stored.
 //!
-//! U1. Nothing that is there is replaced.
-//! U2. What this gateway could not load is refused: a secret that its key does not open would keep it from starting.
+//! MOVING-USERS-1. Nothing that is there is replaced.
+//! MOVING-USERS-2. What this gateway could not load is refused: a secret that its key does not open would keep it from
+//!     starting.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -83,10 +84,10 @@ impl Gateway {
         Ok(StoredUsers { users, keys, next })
     }
 
-    /// Adds users and access keys that are not there (U1). Durable on return; counts for the next request.
+    /// Adds users and access keys that are not there (MOVING-USERS-1). Durable on return; counts for the next request.
     ///
     /// # Errors
-    /// `Conflict` when secrets were sealed with another key, `Invalid` (U2), those of the store.
+    /// `Conflict` when secrets were sealed with another key, `Invalid` (MOVING-USERS-2), those of the store.
     pub async fn add_users_and_keys(
         &self,
         key_check: &str,

@@ -68,7 +68,7 @@ impl World {
     /// Status, place and text of an answer to a visitor.
     async fn visit(&self, method: Method, path: &str, host: &str) -> (u16, String, String) {
         let request = Request::builder().method(method).uri(path).header(HOST, host);
-        // What a visitor sends of himself counts for nothing. P1.
+        // What a visitor sends of himself counts for nothing. WEBSITE-1.
         let request = request.header("authorization", "AWS4-HMAC-SHA256 Credential=nobody");
         let request = request.body(Body::empty()).unwrap();
         let response = self.front.answer(request, &Rate::new(0), Arc::default()).await;
