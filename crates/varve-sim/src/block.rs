@@ -1,8 +1,10 @@
 //! The model of one block: as a whole, or sector by sector.
 //!
-//! S1. A block that is modelled sector by sector may be covered in part by several requests at once, as long as each covers whole
-//!     sectors: to every sector of it they are writes of all that the sector holds, so one [`Register`] a sector is exact.
-//! S2. What is lost by that is the atomicity of the block: it is checked on the blocks that are modelled as a whole.
+//! SIM-BLOCK-1. A block that is modelled sector by sector may be covered in part by several requests at once, as long
+//!     as each covers whole sectors: to every sector of it they are writes of all that the sector holds, so one
+//!     [`Register`] a sector is exact.
+//! SIM-BLOCK-2. What is lost by that is the atomicity of the block: it is checked on the blocks that are modelled as a
+//!     whole.
 
 use std::ops::Range;
 
@@ -22,11 +24,11 @@ const SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
 pub(crate) enum BlockModel {
     /// One value for the block.
     Whole(Register<Content>),
-    /// One value for each sector (S1).
+    /// One value for each sector (SIM-BLOCK-1).
     Sectors(Vec<Register<Content>>),
 }
 
-/// Whether a part of a block consists of whole sectors.
+/// Whether a part of a block consists of whole sectors (SIM-BLOCK-2).
 pub(crate) fn is_of_sectors(part: &Range<usize>) -> bool {
     part.start.is_multiple_of(SECTOR_BYTES) && part.end.is_multiple_of(SECTOR_BYTES)
 }

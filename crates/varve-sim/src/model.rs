@@ -1,7 +1,7 @@
 //! Plain models of what a shard holds: blocks of streams and keys, each a [`Register`] or several, and who is at work on them.
 //!
-//! N1. A request that covers a part of a block has the block for itself, unless the block is modelled by sectors and the part consists
-//!     of whole ones (S1 of `block.rs`).
+//! SIM-MODEL-1. A request that covers a part of a block has the block for itself, unless the block is modelled by
+//!     sectors and the part consists of whole ones (SIM-BLOCK-1).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,12 +83,12 @@ impl StreamModel {
         self.whole_each > 0 && !block.is_multiple_of(self.whole_each)
     }
 
-    /// Whether others may cover the block while a request covers this part of it (N1).
+    /// Whether others may cover the block while a request covers this part of it (SIM-MODEL-1).
     fn is_shared(&self, block: u64, part: &Range<usize>) -> bool {
         self.is_by_sectors(block) && is_of_sectors(part)
     }
 
-    /// Starts a request if nothing that is under way forbids it (N1).
+    /// Starts a request if nothing that is under way forbids it (SIM-MODEL-1).
     pub(crate) fn begin(&mut self, operation: u64, coverage: &Coverage) -> bool {
         let is_covered = |block: &u64| {
             let covers =

@@ -2,11 +2,12 @@
 //!
 //! Every version has the time it was issued and the time it was acknowledged. Times are steps of a counter that never goes back.
 //!
-//! G1. A version is over once another that was issued after its acknowledgement has been acknowledged.
-//! G2. A read may return any version that was not over when the read was issued.
-//! G3. What a read returned is not older than what an earlier read returned: every version that was acknowledged before the read
-//!     was issued, and was not returned, is over.
-//! G4. A power cut turns "under way" into "happened or not": the version stays possible until a read or a later write decides.
+//! SIM-REGISTER-1. A version is over once another that was issued after its acknowledgement has been acknowledged.
+//! SIM-REGISTER-2. A read may return any version that was not over when the read was issued.
+//! SIM-REGISTER-3. What a read returned is not older than what an earlier read returned: every version that was
+//!     acknowledged before the read was issued, and was not returned, is over.
+//! SIM-REGISTER-4. A power cut turns "under way" into "happened or not": the version stays possible until a read or a
+//!     later write decides.
 
 use std::collections::VecDeque;
 
@@ -68,7 +69,7 @@ impl<T: Clone + PartialEq> Register<T> {
         self.versions.push(Version { operation, value, issued: now, acknowledged: UNDER_WAY });
     }
 
-    /// The writer was told that it happened (G1).
+    /// The writer was told that it happened (SIM-REGISTER-1).
     pub(crate) fn acknowledge(&mut self, operation: u64, now: u64) {
         let Some(version) = self.versions.iter_mut().find(|version| version.operation == operation)
         else {
@@ -81,7 +82,7 @@ impl<T: Clone + PartialEq> Register<T> {
         });
     }
 
-    /// The writer will never learn whether it happened (G4).
+    /// The writer will never learn whether it happened (SIM-REGISTER-4).
     pub(crate) fn give_up(&mut self, operation: u64, now: u64) {
         for version in &mut self.versions {
             if version.operation == operation {
@@ -90,14 +91,14 @@ impl<T: Clone + PartialEq> Register<T> {
         }
     }
 
-    /// Power was cut: nothing is under way any more (G4).
+    /// Power was cut: nothing is under way any more (SIM-REGISTER-4).
     pub(crate) fn cut(&mut self, now: u64) {
         for version in &mut self.versions {
             version.acknowledged = version.acknowledged.min(now);
         }
     }
 
-    /// Everything that a read issued at `issued` may have returned by now (G2).
+    /// Everything that a read issued at `issued` may have returned by now (SIM-REGISTER-2).
     pub(crate) fn possible_since(&self, issued: u64) -> impl Iterator<Item = &T> {
         let former = self.former.iter().filter(move |(_, over)| *over > issued);
         let former = former.map(|(value, _)| value);
@@ -110,7 +111,7 @@ impl<T: Clone + PartialEq> Register<T> {
         rest.iter().all(|version| version.value == first.value).then_some(&first.value)
     }
 
-    /// A read issued at `issued` returned a value that `accept` knows. False when it must not (G2).
+    /// A read issued at `issued` returned a value that `accept` knows. False when it must not (SIM-REGISTER-2).
     #[must_use]
     pub(crate) fn observe(&mut self, accept: impl Fn(&T) -> bool, issued: u64, now: u64) -> bool {
         if self.former.iter().any(|(value, over)| *over > issued && accept(value)) {
@@ -125,7 +126,7 @@ impl<T: Clone + PartialEq> Register<T> {
                 version.operation == operation || version.acknowledged >= since
             });
         }
-        self.retain(now, |version| accept(&version.value) || version.acknowledged >= issued); // G3
+        self.retain(now, |version| accept(&version.value) || version.acknowledged >= issued); // SIM-REGISTER-3
         true
     }
 }
