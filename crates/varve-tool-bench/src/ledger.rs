@@ -1,7 +1,7 @@
 //! What a load knows of its objects, so that every answer can be told right or wrong.
 //!
-//! L1. Nothing else is done to an object while it is written or removed; reads go on side by side.
-//! L2. An object is read only while it is there, and what it holds is known.
+//! LEDGER-1. Nothing else is done to an object while it is written or removed; reads go on side by side.
+//! LEDGER-2. An object is read only while it is there, and what it holds is known.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,7 +43,8 @@ struct Known {
 }
 
 impl Ledger {
-    /// Begins a read of an object; what it must find, or nothing when the object is not there, not known or being changed (L1, L2).
+    /// Begins a read of an object; what it must find, or nothing when the object is not there, not known or being
+    /// changed (LEDGER-1, LEDGER-2).
     pub fn begin_read(&self, object: &str) -> Option<(u64, u64)> {
         let mut known = self.known();
         let entry = known.objects.get_mut(object).filter(|entry| !entry.is_changing)?;
@@ -63,7 +64,7 @@ impl Ledger {
         entry.readers -= 1;
     }
 
-    /// Begins a write; false when something else is done to the object (L1).
+    /// Begins a write; false when something else is done to the object (LEDGER-1).
     pub fn begin_write(&self, object: &str) -> bool {
         let mut known = self.known();
         let entry = Entry { held: Held::Nothing, readers: 0, is_changing: false };
@@ -104,7 +105,7 @@ impl Ledger {
     pub fn end_change(&self, object: &str, held: Held) {
         let mut known = self.known();
         let entry = known.objects.get_mut(object).expect("an object that is changed is known");
-        assert!(entry.is_changing && entry.readers == 0, "a change ends that was begun"); // L1
+        assert!(entry.is_changing && entry.readers == 0, "a change ends that was begun"); // LEDGER-1
         *entry = Entry { held, readers: 0, is_changing: false };
         if held == Held::Nothing {
             known.removed.push(object.to_owned());

@@ -1,6 +1,6 @@
 //! A load as options of fio, for targets that fio reaches and this generator does not, and to compare the two.
 //!
-//! K1. What fio would do otherwise than this generator is refused, and not left out.
+//! FIO-COMMAND-1. What fio would do otherwise than this generator is refused, and not left out.
 
 use std::path::PathBuf;
 
@@ -174,7 +174,7 @@ impl FioCommand<'_> {
         all
     }
 
-    /// K1.
+    /// FIO-COMMAND-1.
     fn check(&self) -> Result<()> {
         let load = self.load;
         let is_file = matches!(self.place, FioPlace::File(_));

@@ -1,8 +1,8 @@
 //! What fio prints as JSON of a run.
 //!
-//! O1. Percentiles of several jobs, and of reads with writes, come from their histograms added up, which `json+` has and `json` has not; they are
-//! never averaged. Without histograms they are not known.
-//! O2. No percentile is above the longest latency, although fio's cells are.
+//! FIO-OUTPUT-1. Percentiles of several jobs, and of reads with writes, come from their histograms added up, which
+//! `json+` has and `json` has not; they are never averaged. Without histograms they are not known.
+//! FIO-OUTPUT-2. No percentile is above the longest latency, although fio's cells are.
 
 use std::collections::BTreeMap;
 
@@ -279,7 +279,7 @@ fn one(name: &str, side: &Side) -> Result<FioSide> {
         let mut told = told.filter_map(|(name, ns)| Some((name.parse::<f64>().ok()?, *ns)));
         let told = told.find(|(name, _)| (name - percentile).abs() < 1e-6).map(|(_, ns)| ns);
         let told = cells.quantile(percentile / 100.0).or(told);
-        *found = told.unwrap_or(0).min(latency.max as u64); // O2
+        *found = told.unwrap_or(0).min(latency.max as u64); // FIO-OUTPUT-2
     }
     Ok(FioSide {
         operations: side.total_ios,
@@ -291,7 +291,7 @@ fn one(name: &str, side: &Side) -> Result<FioSide> {
     })
 }
 
-/// Sides as one (O1).
+/// Sides as one (FIO-OUTPUT-1).
 fn together(sides: &[FioSide]) -> FioSide {
     if let [only] = sides {
         return only.clone();
@@ -317,7 +317,7 @@ fn together(sides: &[FioSide]) -> FioSide {
         return FioSide { cells: Cells::default(), ..all };
     }
     for (found, percentile) in all.percentiles_ns.iter_mut().zip(PERCENTILES) {
-        *found = all.cells.quantile(percentile / 100.0).unwrap_or(0).min(all.max_ns); // O2
+        *found = all.cells.quantile(percentile / 100.0).unwrap_or(0).min(all.max_ns); // FIO-OUTPUT-2
     }
     all
 }

@@ -1,6 +1,6 @@
 //! A job: keeps its operations under way on a disk, in phases, and measures.
 //!
-//! J1. An operation counts in the window in which it was due, and everything that was begun is waited for.
+//! BENCH-JOB-1. An operation counts in the window in which it was due, and everything that was begun is waited for.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -276,7 +276,7 @@ impl Inner {
             let (_, bytes) = self.operations.borrow().place(operation);
             let bytes = bytes as u64;
             let mut measured = course.measured.borrow_mut();
-            measured.answer(kind(operation.is_read), bytes, due - begin, answered - due); // J1
+            measured.answer(kind(operation.is_read), bytes, due - begin, answered - due); // BENCH-JOB-1
         }
     }
 

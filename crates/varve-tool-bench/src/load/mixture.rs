@@ -1,6 +1,7 @@
 //! Mixtures: operations of several sizes, patterns and promises in one load, by their shares.
 //!
-//! X1. Sizes are multiples of the load's block, which is what versions are kept of; an operation begins at a multiple of its own size.
+//! MIXTURE-1. Sizes are multiples of the load's block, which is what versions are kept of; an operation begins at a
+//!     multiple of its own size.
 
 use varve_media::Persist;
 

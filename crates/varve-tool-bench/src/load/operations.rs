@@ -1,6 +1,7 @@
 //! Which operation comes next, and what it writes or should read.
 //!
-//! O1. In verify mode no two operations under way touch the same block, so that what a read must find is known.
+//! LOAD-OPERATIONS-1. In verify mode no two operations under way touch the same block, so that what a read must find is
+//!     known.
 
 use std::collections::HashSet;
 
@@ -52,7 +53,7 @@ pub(crate) struct Operations {
 struct Sort {
     percent: u64,
     is_read: bool,
-    /// Blocks of one (X1).
+    /// Blocks of one (MIXTURE-1).
     blocks: u64,
     /// Places where one may begin.
     access: Access,
@@ -86,7 +87,7 @@ impl Operations {
         });
         let sorts = spec.parts().into_iter().enumerate().map(|(index, sort)| {
             let size = (sort.bytes / spec.block_bytes) as u64;
-            assert!(size > 0 && size <= blocks, "sizes are multiples of the block"); // X1
+            assert!(size > 0 && size <= blocks, "sizes are multiples of the block"); // MIXTURE-1
             let places = blocks / size;
             let mut access = spec.access(part.job, places, sort.pattern);
             if index > 0 {
@@ -196,7 +197,7 @@ impl Operations {
 
     fn begin(&mut self, block: u64) {
         if let Some(verified) = &mut self.verified {
-            assert!(verified.begin(block, 1), "one operation a block"); // O1
+            assert!(verified.begin(block, 1), "one operation a block"); // LOAD-OPERATIONS-1
         }
     }
 
@@ -212,7 +213,7 @@ impl Operations {
         let data = &self.sorts[usize::from(operation.sort)].data;
         let mut bytes = AlignedBuf::scratch(len);
         for block in operation.block..operation.block + operation.blocks {
-            // O1: nobody else changes the block's version meanwhile.
+            // LOAD-OPERATIONS-1: nobody else changes the block's version meanwhile.
             let of_block = |verified: &Verified| verified.version(block) + 1;
             let version = self.verified.as_ref().map_or(operation.write, of_block);
             for (unit, place) in self.pieces(operation, block, data) {

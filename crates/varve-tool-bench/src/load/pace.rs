@@ -1,7 +1,7 @@
 //! When operations are due.
 //!
-//! P1. With a rate, an operation is due at a time that no answer changes. Its latency counts from then, so that what queues behind a
-//! stalled target counts in full (no coordinated omission).
+//! PACE-1. With a rate, an operation is due at a time that no answer changes. Its latency counts from then, so that
+//! what queues behind a stalled target counts in full (no coordinated omission).
 
 use crate::mix::key;
 
@@ -10,7 +10,7 @@ use crate::mix::key;
 pub enum Pace {
     /// As soon as there is room.
     Closed,
-    /// Evenly, whatever becomes of them (P1).
+    /// Evenly, whatever becomes of them (PACE-1).
     Open {
         /// Time between two operations of this job.
         interval_ns: f64,

@@ -1,6 +1,6 @@
 //! The kernel's counters, as `/proc` tells them at one moment.
 //!
-//! C1. What cannot be read is left out: a process that ended, a device that went away, a file of somebody else.
+//! COUNTERS-1. What cannot be read is left out: a process that ended, a device that went away, a file of somebody else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -65,7 +65,7 @@ pub(crate) struct ProcessCount {
 }
 
 impl Counters {
-    /// The counters of the machine, and of these processes.
+    /// The counters of the machine, and of these processes (COUNTERS-1).
     #[must_use]
     pub fn read(processes: &[u32]) -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -213,6 +213,6 @@ mod tests {
         assert!(process.resident_bytes > 0 && !process.threads.is_empty());
         assert!(counters.cpus > 0 && counters.busy > 0);
         assert!(processes_named(&process.name).contains(&id));
-        assert!(Counters::read(&[u32::MAX]).processes.is_empty(), "C1");
+        assert!(Counters::read(&[u32::MAX]).processes.is_empty(), "COUNTERS-1");
     }
 }

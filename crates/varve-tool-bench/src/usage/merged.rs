@@ -1,6 +1,6 @@
 //! What the machines of several hosts did at the same time, as one.
 //!
-//! M1. A machine counts once, however many clients on it looked at it; and so does a daemon, whoever asked it.
+//! MERGED-1. A machine counts once, however many clients on it looked at it; and so does a daemon, whoever asked it.
 
 use crate::usage::between::{DiskUsage, NetUsage, ProcessUsage, Usage};
 
@@ -23,7 +23,7 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Each once (M1).
+    /// Each once (MERGED-1).
     fn all(parts: &[UsagePart<'a>]) -> Vec<Self> {
         let mut machines: Vec<Self> = Vec::new();
         for part in parts {

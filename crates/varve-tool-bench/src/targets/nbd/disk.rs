@@ -1,6 +1,7 @@
 //! An NBD export as a disk: requests are gathered into one send, answers come in any order.
 //!
-//! B1. What a server sends is checked against what was asked; anything else ends the connection, and every request with it.
+//! NBD-DISK-1. What a server sends is checked against what was asked; anything else ends the connection, and every
+//!     request with it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -146,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// Takes one reply (B1).
+    /// Takes one reply (NBD-DISK-1).
     async fn receive(&self, inbox: &mut Inbox) -> std::result::Result<(), String> {
         let head = inbox.head(&self.socket).await?;
         let (magic, rest) = head.split_first_chunk().expect("a head has 16 bytes");
