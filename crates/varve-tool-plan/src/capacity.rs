@@ -4,13 +4,13 @@ use crate::error::Result;
 use crate::rounding::Need;
 use crate::units::{Amount, Bytes, Share};
 
-/// Capacity that may be planned for (F1): usable × fill × reduction.
+/// Capacity that may be planned for (formula F1): usable × fill × reduction.
 #[must_use]
 pub fn planned(usable: Bytes, fill: Share, reduction_ratio: f64) -> Bytes {
     usable * fill.base() * reduction_ratio
 }
 
-/// Nodes that hold `required` (F2, Micron).
+/// Nodes that hold `required` (formula F2, Micron).
 ///
 /// # Errors
 /// [`crate::Error::NoSupply`] when a node holds nothing.
@@ -18,7 +18,8 @@ pub fn nodes(required: Bytes, per_node: Bytes) -> Result<Need> {
     Need::of("capacity in TB", required.tb(), per_node.tb())
 }
 
-/// Fewest nodes of a cluster in which one node has at most `share` of it (F5, Intel). The source's own examples have fewer (X22).
+/// Fewest nodes of a cluster in which one node has at most `share` of it (formula F5, Intel). The source's own examples
+/// have fewer (erratum X22).
 ///
 /// # Errors
 /// [`crate::Error::NoSupply`] when the share is 0.

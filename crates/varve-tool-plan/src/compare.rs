@@ -39,7 +39,7 @@ pub struct Parity {
     pub errata: Vec<&'static str>,
 }
 
-/// What Micron's comparison takes for the 2/3 that EC 4+2 leaves: 760 for 768 TB (X05).
+/// What Micron's comparison takes for the 2/3 that EC 4+2 leaves: 760 for 768 TB (erratum X05).
 const TWO_THIRDS_OF_SOURCE: f64 = 0.66;
 
 /// Two clusters beside each other.
@@ -94,7 +94,7 @@ fn pair<'a>(
     let shared = shared.reduce(Bytes::max);
     let largest = |rows: Vec<&'a Measured>, cluster: &str| {
         let fits = rows.into_iter().filter(|row| shared.is_none_or(|block| row.block == block));
-        // Of equal ones the last: that of the last file (C2).
+        // Of equal ones the last: that of the last file (CATALOGUE-2).
         let largest = fits.max_by(|one, other| one.block.base().total_cmp(&other.block.base()));
         largest.ok_or_else(|| Error::Uncompared { cluster: cluster.to_owned() })
     };
@@ -304,7 +304,7 @@ fn per_tb(other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
     ]
 }
 
-/// Writes for each usable TB on the other two bases of the source (X02).
+/// Writes for each usable TB on the other two bases of the source (erratum X02).
 fn per_tb_of_source(other: &Side<'_>, basis: &Basis) -> [Figure; 2] {
     let usable = other.built.raw() * TWO_THIRDS_OF_SOURCE;
     let of = |rate: ByteRate, usable: Bytes| rate.mb_per_second() / usable.tb();
@@ -398,7 +398,7 @@ fn parity(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Result<Vec<Parity>
     ])
 }
 
-/// The drive price of `other` at which a usable TB costs what it does of `one` (F7).
+/// The drive price of `other` at which a usable TB costs what it does of `one` (formula F7).
 fn break_even(one: &Side<'_>, other: &Side<'_>) -> Result<Option<Money>> {
     let (Some((first, _)), Some((_, rest))) = (one.price(), other.price()) else { return Ok(None) };
     let per_tb = cost::per_tb(first, one.usable_of_node());

@@ -7,7 +7,7 @@ use crate::error::{Result, positive};
 use crate::rounding::real;
 use crate::units::{Amount, Bytes, Joules, Money, OpRate, Seconds, Share, Watts};
 
-/// Price of a node (F7), as multiples of a base server and a base memory, which is how the source gives it.
+/// Price of a node (formula F7), as multiples of a base server and a base memory, which is how the source gives it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NodePrice {
     /// Multiple of the base server's price.
@@ -26,8 +26,8 @@ impl NodePrice {
     }
 }
 
-/// The price of a base server at which `other` costs `ratio` times `base`, from the memory's price (F7 solved for it). For the source's
-/// ratio of 2.7 this is 1.4 × server − 1.3 × memory = 4980.
+/// The price of a base server at which `other` costs `ratio` times `base`, from the memory's price (formula F7 solved
+/// for it). For the source's ratio of 2.7 this is 1.4 × server − 1.3 × memory = 4980.
 ///
 /// # Errors
 /// [`crate::Error::Range`] when no price does.
@@ -38,13 +38,13 @@ pub fn server_price(base: NodePrice, other: NodePrice, ratio: f64, memory: Money
     Ok(left / servers)
 }
 
-/// Price for each TB of `capacity`, raw or usable as given (F7).
+/// Price for each TB of `capacity`, raw or usable as given (formula F7).
 #[must_use]
 pub fn per_tb(price: Money, capacity: Bytes) -> f64 {
     price.base() / capacity.tb()
 }
 
-/// Price for each operation a second (F7).
+/// Price for each operation a second (formula F7).
 #[must_use]
 pub fn per_operation(price: Money, rate: OpRate) -> f64 {
     price.base() / rate.base()
@@ -128,7 +128,7 @@ pub struct Ownership {
 }
 
 impl Running {
-    /// Purchase and running together (F7).
+    /// Purchase and running together (formula F7).
     #[must_use]
     pub fn ownership(self, purchase: Money) -> Ownership {
         let energy: Joules = self.power * self.time * self.power_usage_effectiveness;

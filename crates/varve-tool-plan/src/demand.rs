@@ -188,11 +188,11 @@ pub struct Policy {
     pub time_seconds: Seconds,
     /// Bytes written to a drive for each byte of its share.
     pub write_amplification: f64,
-    /// Write efficiency where drives' own figures are used (F11).
+    /// Write efficiency where drives' own figures are used (formula F11).
     pub write_efficiency: f64,
     /// Operations a second of a core where drives' own figures are used.
     pub operations_per_core: OpRate,
-    /// Time between syncs of journals (F8).
+    /// Time between syncs of journals (formula F8).
     pub sync_seconds: Seconds,
     /// Part of a node's network that rebuilding may take.
     pub rebuild_network_share: Share,

@@ -37,13 +37,13 @@ impl Warranty {
         at_most("the warranty in years", self.years, YEARS_MAX, "at most 100")
     }
 
-    /// Data that may be written on a day (F10): 800 GB × 10 = 8 TB.
+    /// Data that may be written on a day (formula F10): 800 GB × 10 = 8 TB.
     #[must_use]
     pub fn per_day(self) -> Bytes {
         self.capacity * self.drive_writes_per_day
     }
 
-    /// Data that may be written in all (F10), often called TBW: 14.6 PB in five years at 8 TB a day.
+    /// Data that may be written in all (formula F10), often called TBW: 14.6 PB in five years at 8 TB a day.
     #[must_use]
     pub fn total(self) -> Bytes {
         self.per_day() * DAYS_PER_YEAR * self.years
@@ -66,7 +66,7 @@ pub struct Wear {
 }
 
 impl Wear {
-    /// What one drive takes on a day (F10).
+    /// What one drive takes on a day (formula F10).
     ///
     /// # Errors
     /// [`crate::Error::Range`] when there are no drives, or a factor is not 1 to 1000.
@@ -78,7 +78,7 @@ impl Wear {
         Ok(self.client_per_day * factor / drives)
     }
 
-    /// How long a drive lasts (F10); infinite where nothing is written.
+    /// How long a drive lasts (formula F10); infinite where nothing is written.
     ///
     /// # Errors
     /// As [`Wear::per_drive_and_day`].

@@ -4,8 +4,8 @@ use crate::error::{Result, positive};
 use crate::rounding::{Need, real};
 use crate::units::{Amount, ByteRate, Bytes, Seconds};
 
-/// Size of an OSD's journal (F8): twice what arrives between two syncs, limited by the slower of drive and network. 100 MB/s and 5 s make
-/// 1000 MB.
+/// Size of an OSD's journal (formula F8): twice what arrives between two syncs, limited by the slower of drive and
+/// network. 100 MB/s and 5 s make 1000 MB.
 #[must_use]
 pub fn size(drive: ByteRate, network: ByteRate, sync_interval: Seconds) -> Bytes {
     drive.min(network) * sync_interval * 2.0
@@ -27,8 +27,8 @@ pub fn covered_rate(size: Bytes, sync_interval: Seconds) -> ByteRate {
     size / (sync_interval * 2.0)
 }
 
-/// Journal drives for `osds` (F8). The ratio is a parameter, since sources differ: 12 or 16 HDDs on an NVMe drive, 4 or 5 on a SATA
-/// SSD, 4 SATA SSDs on an NVMe drive (X10).
+/// Journal drives for `osds` (formula F8). The ratio is a parameter, since sources differ: 12 or 16 HDDs on an NVMe
+/// drive, 4 or 5 on a SATA SSD, 4 SATA SSDs on an NVMe drive (erratum X10).
 ///
 /// # Errors
 /// [`crate::Error::Range`] when the ratio is no number above 0.
@@ -47,7 +47,7 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// Whether the journals are no slower than the data drives (F8).
+    /// Whether the journals are no slower than the data drives (formula F8).
     #[must_use]
     pub fn holds(self) -> bool {
         self.journals >= self.data

@@ -57,7 +57,7 @@ pub struct Traffic {
     pub used: Share,
 }
 
-/// What the layout reaches, where its node's figures are known: never more than its network carries (F14).
+/// What the layout reaches, where its node's figures are known: never more than its network carries (formula F14).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Reach {
     /// Operations a second of the demand's mix.
@@ -280,7 +280,7 @@ impl<'a> Parts<'a> {
         self.describe(nodes, "what is given", Vec::new(), supply)
     }
 
-    /// That what the demand asks for is known of the node (S2).
+    /// That what the demand asks for is known of the node (SUPPLY-2).
     fn check_known(self, supply: &Supply) -> Result<()> {
         let operations = self.demand.operations();
         let reads = self.demand.read_stream();
@@ -313,7 +313,7 @@ impl<'a> Parts<'a> {
         Err(Error::Unmeasured { what, node, drive, field })
     }
 
-    /// All reasons for nodes (F5).
+    /// All reasons for nodes (formula F5).
     fn terms(self, supply: &Supply) -> Result<Vec<Term>> {
         let share = self.policy.node_share_max.unwrap_or(self.demand.class.node_share_max());
         let width = match self.policy.failure_domain {
@@ -392,7 +392,8 @@ impl<'a> Parts<'a> {
         self.flows(self.demand.read_rate(), self.demand.write_rate())
     }
 
-    /// How many times as much as this clients may read and write before a network of so many nodes is full (F14).
+    /// How many times as much as this clients may read and write before a network of so many nodes is full (formula
+    /// F14).
     fn network_factor(self, nodes: u64, reads: ByteRate, writes: ByteRate) -> f64 {
         let factors = self.flows(reads, writes).map(|(sends, receives, ports)| {
             let links = Links { nodes, ports, speed: self.node().speed };

@@ -2,8 +2,8 @@
 //!
 //! Formulas are numbered F1 to F19, faults of the sources X01 to X28 ([`errata`]); `docs/plan.md` lists both. Called by `varve plan`.
 //!
-//! Invariants: (U1) an amount never meets another of a different unit, except where a product of units has a meaning; (U2) counts are
-//! rounded up once, at the end, and the fraction is kept beside them ([`Need`]).
+//! UNITS-1. An amount never meets another of a different unit, except where a product of units has a meaning.
+//! UNITS-2. Counts are rounded up once, at the end, and the fraction is kept beside them ([`Need`]).
 //!
 //! Bits and bytes do not add up, whatever the prefix:
 //!

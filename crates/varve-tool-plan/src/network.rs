@@ -16,19 +16,19 @@ pub struct Links {
 }
 
 impl Links {
-    /// The most they carry in one direction (F14): nodes × ports × Gbit/s × 125 MB/s.
+    /// The most they carry in one direction (formula F14): nodes × ports × Gbit/s × 125 MB/s.
     #[must_use]
     pub fn ceiling(self) -> ByteRate {
         self.speed.bytes() * real(self.nodes) * real(self.ports)
     }
 
-    /// Objects a second at most (F14).
+    /// Objects a second at most (formula F14).
     #[must_use]
     pub fn objects(self, size: Bytes) -> OpRate {
         self.ceiling() / size
     }
 
-    /// What part of the ceiling `rate` is (X13: told for each link, not judged by eye).
+    /// What part of the ceiling `rate` is (erratum X13: told for each link, not judged by eye).
     #[must_use]
     pub fn used(self, rate: ByteRate) -> Share {
         Share::of_base(rate / self.ceiling())

@@ -22,7 +22,7 @@ pub struct Normalisation {
 }
 
 impl Normalisation {
-    /// The rate as it would be (F3): 3055 MB/s of 4 nodes are 4582.5 of 6.
+    /// The rate as it would be (formula F3): 3055 MB/s of 4 nodes are 4582.5 of 6.
     ///
     /// # Errors
     /// [`crate::Error::Range`] when no nodes were measured.
@@ -32,7 +32,7 @@ impl Normalisation {
     }
 }
 
-/// Nodes that give `required` (F4). Rounded up; the source rounds 68.8 down and 15.8 up (X01).
+/// Nodes that give `required` (formula F4). Rounded up; the source rounds 68.8 down and 15.8 up (erratum X01).
 ///
 /// # Errors
 /// [`crate::Error::NoSupply`] when a node gives nothing.

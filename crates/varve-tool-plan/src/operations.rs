@@ -7,7 +7,7 @@ use crate::units::{Amount, OpRate, Seconds};
 /// Operations a second that a virtual machine is planned with (CERN, by Intel's guide, use case 1).
 pub const PER_MACHINE: f64 = 100.0;
 
-/// Write efficiency that was measured on the all-flash cluster of IDF16; the source quotes 0.6 (X14).
+/// Write efficiency that was measured on the all-flash cluster of IDF16; the source quotes 0.6 (erratum X14).
 pub const EFFICIENCY_MEASURED: f64 = 0.533;
 
 /// Write efficiency that the source quotes.
@@ -29,13 +29,13 @@ impl WriteCost {
         self.copies * self.journal_factor
     }
 
-    /// Write operations from read operations (F11, IDF16): reads ÷ (copies × journal) × efficiency.
+    /// Write operations from read operations (formula F11, IDF16): reads ÷ (copies × journal) × efficiency.
     #[must_use]
     pub fn estimate(self, reads: OpRate, efficiency: f64) -> OpRate {
         reads / self.operations() * efficiency
     }
 
-    /// Efficiency from both measured (F11): writes × copies × journal ÷ reads.
+    /// Efficiency from both measured (formula F11): writes × copies × journal ÷ reads.
     #[must_use]
     pub fn efficiency(self, reads: OpRate, writes: OpRate) -> f64 {
         writes * self.operations() / reads
@@ -51,7 +51,7 @@ pub struct Operations {
     pub writes: OpRate,
 }
 
-/// Nodes for a mix (F12): each kind takes its part of a node's time.
+/// Nodes for a mix (formula F12): each kind takes its part of a node's time.
 ///
 /// # Errors
 /// [`Error::NoSupply`] when a kind is asked for that a node does not give.
@@ -62,7 +62,7 @@ pub fn nodes(demand: Operations, cost: WriteCost, node: Operations) -> Result<Ne
     Need::of("a node's time", reads.exact + writes.exact, 1.0)
 }
 
-/// Virtual machines that `rate` serves (F13): whole ones.
+/// Virtual machines that `rate` serves (formula F13): whole ones.
 ///
 /// # Errors
 /// [`Error::Range`] when a machine takes nothing.
@@ -76,7 +76,7 @@ pub fn machines(rate: OpRate, per_machine: OpRate) -> Result<u64> {
     })
 }
 
-/// Operations in flight (F15, Little's law): rate × latency.
+/// Operations in flight (formula F15, Little's law): rate × latency.
 #[must_use]
 pub fn in_flight(rate: OpRate, latency: Seconds) -> f64 {
     rate * latency

@@ -25,7 +25,7 @@ pub struct PlacementGroups {
     pub per_osd: f64,
 }
 
-/// Placement groups of a pool that owns `share` of the cluster's data (F9). Size is the copies, or k + m.
+/// Placement groups of a pool that owns `share` of the cluster's data (formula F9). Size is the copies, or k + m.
 ///
 /// # Errors
 /// [`Error::Range`] when there are no OSDs, the share is not above 0 and at most 1, or more than 2⁵⁰ groups come out.

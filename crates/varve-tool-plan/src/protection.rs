@@ -42,7 +42,7 @@ impl Protection {
         }
     }
 
-    /// Raw ÷ usable: bytes on drives for each byte of data (F16). 3 for three copies, 1.4 for 10+4.
+    /// Raw ÷ usable: bytes on drives for each byte of data (formula F16). 3 for three copies, 1.4 for 10+4.
     #[must_use]
     pub fn overhead(self) -> f64 {
         match self {
@@ -51,7 +51,8 @@ impl Protection {
         }
     }
 
-    /// What is left of raw capacity (F1, Micron). k ÷ (k + m) is exact here: the source rounds 2/3 to 0.66 (X05).
+    /// What is left of raw capacity (formula F1, Micron). k ÷ (k + m) is exact here: the source rounds 2/3 to 0.66
+    /// (erratum X05).
     #[must_use]
     pub fn usable(self, raw: Bytes) -> Bytes {
         match self {
@@ -60,7 +61,8 @@ impl Protection {
         }
     }
 
-    /// Raw capacity that three copies would take and this does not, as a share of theirs (F16, Intel). 53.3 % for 10+4 (X23).
+    /// Raw capacity that three copies would take and this does not, as a share of theirs (formula F16, Intel). 53.3 %
+    /// for 10+4 (erratum X23).
     #[must_use]
     pub fn saving_against_three_copies(self) -> Share {
         Share::of_base(1.0 - self.overhead() / 3.0)

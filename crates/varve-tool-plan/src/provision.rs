@@ -14,8 +14,8 @@ pub struct Promise {
     pub speed_up: f64,
 }
 
-/// Units to deploy for each one sold (F17): the kind that needs most binds. Yahoo deploys 3 for 1; with reads three times and writes twice
-/// as fast it is 1.5, by writes.
+/// Units to deploy for each one sold (formula F17): the kind that needs most binds. Yahoo deploys 3 for 1; with reads
+/// three times and writes twice as fast it is 1.5, by writes.
 ///
 /// # Errors
 /// [`crate::Error::Range`] when a unit gives nothing.

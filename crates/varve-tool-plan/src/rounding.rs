@@ -1,4 +1,4 @@
-//! Counts from fractions (U2).
+//! Counts from fractions (UNITS-2).
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ const SLACK: f64 = 1e-9;
 pub struct Need {
     /// The quotient.
     pub exact: f64,
-    /// The quotient, rounded up (X01: never down).
+    /// The quotient, rounded up (erratum X01: never down).
     pub count: u64,
 }
 

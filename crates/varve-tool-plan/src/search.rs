@@ -289,9 +289,10 @@ fn entries<'a>(
         let known: Vec<&str> = catalogue.nodes.keys().map(String::as_str).collect();
         Error::Unknown { kind: "node", name: name.to_owned(), known: known.join(", ") }
     })?;
-    let drive = catalogue.drives.get(node.drive.get_ref()).expect("C1: what a node names exists");
+    let drive =
+        catalogue.drives.get(node.drive.get_ref()).expect("CATALOGUE-1: what a node names exists");
     let journal = node.journal_drive.as_ref();
-    let journal = journal.map(|name| catalogue.drives.get(name.get_ref()).expect("C1"));
+    let journal = journal.map(|name| catalogue.drives.get(name.get_ref()).expect("CATALOGUE-1"));
     Ok((node, drive, journal))
 }
 

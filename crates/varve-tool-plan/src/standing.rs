@@ -103,11 +103,14 @@ pub(crate) struct Built<'a> {
 impl<'a> Built<'a> {
     pub(crate) fn of(catalogue: &'a Catalogue, name: &str) -> Result<Self> {
         let cluster = find(catalogue, name)?;
-        let node =
-            catalogue.nodes.get(cluster.node.get_ref()).expect("C1: what an entry names exists");
-        let drive = catalogue.drives.get(node.drive.get_ref()).expect("C1");
+        let node = catalogue
+            .nodes
+            .get(cluster.node.get_ref())
+            .expect("CATALOGUE-1: what an entry names exists");
+        let drive = catalogue.drives.get(node.drive.get_ref()).expect("CATALOGUE-1");
         let journal = node.journal_drive.as_ref();
-        let journal = journal.map(|name| catalogue.drives.get(name.get_ref()).expect("C1"));
+        let journal =
+            journal.map(|name| catalogue.drives.get(name.get_ref()).expect("CATALOGUE-1"));
         Ok(Self { cluster, node, drive, journal })
     }
 

@@ -1,7 +1,8 @@
 //! What one node gives: by what was measured on clusters of it, else by its drives' own figures.
 //!
-//! Invariants: (S1) figures are never taken further than they were shown: not to larger blocks at the same operations a second, not to
-//! far smaller ones, not to more drives; (S2) what is not known is not given.
+//! SUPPLY-1. Figures are never taken further than they were shown: not to larger blocks at the same operations a
+//!     second, not to far smaller ones, not to more drives.
+//! SUPPLY-2. What is not known is not given.
 
 use serde::Serialize;
 
@@ -68,7 +69,7 @@ impl Supply {
 
     fn take_measured(&mut self, catalogue: &Catalogue, node: Equipped<'_>, demand: &Demand) {
         let all: Vec<Row<'_>> = Row::of(catalogue, node).collect();
-        // C2: what users measured counts, also where a source has more.
+        // CATALOGUE-2: what users measured counts, also where a source has more.
         let replaced = |row: &&Row<'_>| all.iter().any(|other| other.replaces(row));
         let rows: Vec<&Row<'_>> = all.iter().filter(|row| !replaced(row)).collect();
         // Of each rate that is asked for, whether it was measured within the bound on latency.
@@ -206,7 +207,7 @@ pub(crate) fn journal_factor(node: &Node) -> f64 {
 struct Row<'a> {
     measured: &'a Measured,
     cluster: &'a Cluster,
-    /// Part of the measured drives that a node of the layout has; 1 where it has more (S1).
+    /// Part of the measured drives that a node of the layout has; 1 where it has more (SUPPLY-1).
     drives: f64,
 }
 
@@ -221,7 +222,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// Whether it is of the same as `other`, from a later file (C2).
+    /// Whether it is of the same as `other`, from a later file (CATALOGUE-2).
     fn replaces(&self, other: &Row<'_>) -> bool {
         let (own, other) = (self.measured, other.measured);
         let alike = own.block == other.block && own.read_share == other.read_share;
@@ -241,7 +242,7 @@ impl<'a> Row<'a> {
         Some(self.measured.latency? <= demand.latency_seconds?)
     }
 
-    /// Operations a second of the demand's size, of one node and as clients saw them (S1).
+    /// Operations a second of the demand's size, of one node and as clients saw them (SUPPLY-1).
     fn operations(&self, demand: &Demand) -> Option<OpRate> {
         let ratio = demand.block_bytes / self.measured.block;
         if ratio * BLOCK_RATIO_MAX < 1.0 {
@@ -251,7 +252,7 @@ impl<'a> Row<'a> {
         Some(rate / ratio.max(1.0))
     }
 
-    /// How far its block is from the demand's, as a ratio either way: the nearest measurement counts (S1).
+    /// How far its block is from the demand's, as a ratio either way: the nearest measurement counts (SUPPLY-1).
     fn distance(&self, demand: &Demand) -> f64 {
         let ratio = self.measured.block / demand.block_bytes;
         ratio.max(1.0 / ratio)
@@ -273,7 +274,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What another protection makes of a rate (F3): the source's factors between copies and codes, else the bytes that are written.
+/// What another protection makes of a rate (formula F3): the source's factors between copies and codes, else the bytes
+/// that are written.
 fn protection_factor(measured: Protection, wanted: Protection, reads: bool) -> f64 {
     use Protection::{Copies, Erasure};
     match (measured, wanted) {
@@ -284,7 +286,7 @@ fn protection_factor(measured: Protection, wanted: Protection, reads: bool) -> f
     }
 }
 
-/// What another protection makes of a rate of writes (F3).
+/// What another protection makes of a rate of writes (formula F3).
 pub(crate) fn writes_factor(measured: Protection, wanted: Protection) -> f64 {
     use Protection::{Copies, Erasure};
     match (measured, wanted) {

@@ -128,7 +128,7 @@ fn v09_ratios_per_usable_tb() {
     near(read, 4.34);
     near(write, 10.14);
     assert_eq!((times(read), times(write)), ("4.3×".to_owned(), "10.1×".to_owned()));
-    // X02: 12.9 times, "13" in the text, is without the factor of 1.27.
+    // Erratum X02: 12.9 times, "13" in the text, is without the factor of 1.27.
     near((mb(25_800.0) / 760.0) / (six_nodes(1.0).rate(mb(506.0)).unwrap() / 288.0), 12.88);
 }
 
@@ -278,7 +278,7 @@ fn v22_placement_groups() {
 fn v23_operations_per_drive_and_machines() {
     exact(4500.0 / 40.0, 112.5);
     exact(3358.0 / 40.0, 83.95);
-    // X09: the source prints 112 for this.
+    // Erratum X09: the source prints 112 for this.
     exact(WriteCost { copies: 2.0, journal_factor: 1.0 }.operations() * 83.95, 167.9);
     let machines = |rate| operations::machines(ops(rate), ops(operations::PER_MACHINE)).unwrap();
     assert_eq!((machines(4500.0), machines(3358.0)), (45, 33));
@@ -311,7 +311,7 @@ fn v26_10_4_against_three_copies() {
     exact(EC_10_4.overhead(), 1.4);
     near(EC_10_4.usable(tb(960.0)).tb(), 685.7);
     exact(Protection::Copies(3).usable(tb(960.0)).tb(), 320.0);
-    // X23: "up to 50 %".
+    // Erratum X23: "up to 50 %".
     assert_eq!(EC_10_4.saving_against_three_copies().to_string(), "53.33 %");
 }
 
@@ -320,7 +320,7 @@ fn v27_yahoo() {
     near(EC_8_3.usable(tb(640.0)).tb(), 465.5);
     exact(cache::share(tb(1.6), tb(80.0)).base(), 0.02);
     exact(cache::metadata_size(tb(80.0)).tb(), 1.6);
-    // X28: the cache itself is 1.5 TB.
+    // Erratum X28: the cache itself is 1.5 TB.
     exact(cache::share(tb(1.5), tb(80.0)).base(), 0.01875);
 }
 
@@ -328,7 +328,7 @@ fn v27_yahoo() {
 fn v28_nodes_by_their_share() {
     let nodes = |share: f64| capacity::nodes_for_share(Share::of_base(share)).unwrap().count;
     assert_eq!((nodes(0.10), nodes(0.10), nodes(0.15)), (10, 10, 7));
-    // X22: the clusters of the source itself have 4 and 5.
+    // Erratum X22: the clusters of the source itself have 4 and 5.
     assert!(nodes(0.10) > 5 && nodes(0.15) > 4);
 }
 
@@ -347,7 +347,7 @@ fn v30_idf16_in_bytes() {
         near(moved.base() / 1e9, gb);
         near(links.used(moved).base(), gb / 12.5);
     }
-    // X13: said to fill both ports.
+    // Erratum X13: said to fill both ports.
     near(links.used(mb(5248.0)).base(), 0.42);
     near(Links { ports: 1, ..links }.used(mb(5248.0)).base(), 0.84);
 }

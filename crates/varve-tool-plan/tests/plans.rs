@@ -90,7 +90,7 @@ fn capacity_binds_by_whole_nodes() {
 
 #[test]
 fn streams_bind_by_what_was_measured() {
-    // 52,540 MB/s of HDD nodes that read 763.75 each: 68.8, and the source prints 68 (X01).
+    // 52,540 MB/s of HDD nodes that read 763.75 each: 68.8, and the source prints 68 (erratum X01).
     let read = Demand { read_bytes_per_second: parse("52540MB/s").unwrap(), ..hold(0.0) };
     let plan = layout("hdd-nvme", read.clone(), under(Protection::Copies(3)));
     assert_eq!((plan.nodes, plan.binding), (69, "reading"));
@@ -400,7 +400,7 @@ fn too_small_a_cache_and_journals_of_unknown_rate_are_risks() {
     let small = "metadata want a cache of 2.88 TB a node, and there is room for 1.588 TB";
     assert!(card.contains(small), "{card}");
     assert!(card.contains("whether aic-1600 writes as fast as the drives behind it"), "{card}");
-    // 1.5 TB for 80 TB (X28), and two SSDs of 200 GB with 10 journals of 20 GB for 10 TB.
+    // 1.5 TB for 80 TB (erratum X28), and two SSDs of 200 GB with 10 journals of 20 GB for 10 TB.
     let yahoo = risks(&catalogue, "yahoo-uc7");
     assert!(yahoo.contains("1.6 TB a node, and there is room for 1.5 TB"), "{yahoo}");
     assert!(!risks(&catalogue, "vdi-uc1").contains("metadata want"));
@@ -518,7 +518,7 @@ fn the_sources_clusters_stand_as_they_say() {
     let standing = |name| Standing::of(&catalogue, name).unwrap();
     let vdi = standing("vdi-uc1");
     assert_eq!((vdi.osds, vdi.placement_groups.count), (40, 2048));
-    // X10: two SSDs of five partitions, not three of 3, 3 and 4.
+    // Erratum X10: two SSDs of five partitions, not three of 3, 3 and 4.
     assert_eq!(vdi.journals_on_each_drive, [5, 5]);
     assert!(vdi.errata.contains(&"X10".to_owned()));
     near(vdi.findings[0].operations_per_osd.base(), 112.5);
@@ -592,7 +592,7 @@ fn the_source_s_comparison_comes_out() {
         near(figure.gain, gain);
     }
     let counts: Vec<u64> = comparison.parity.iter().map(|parity| parity.nodes.count).collect();
-    // 768 TB, not the source's 760, are exactly 16 nodes (X05); 69, not 68 (X01).
+    // 768 TB, not the source's 760, are exactly 16 nodes (erratum X05); 69, not 68 (erratum X01).
     assert_eq!(counts, [16, 69, 161]);
     assert_eq!(comparison.parity[1].errata, ["X01"]);
     // (138.3 × 128 − 5927) ÷ 6.

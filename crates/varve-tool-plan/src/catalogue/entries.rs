@@ -266,7 +266,7 @@ pub struct Measured {
     /// Faults of the source that matter here.
     #[serde(default)]
     pub errata: Vec<Spanned<String>>,
-    /// Which file it is from: a later one counts before an earlier one (C2).
+    /// Which file it is from: a later one counts before an earlier one (CATALOGUE-2).
     #[serde(skip)]
     pub(crate) file: usize,
 }

@@ -62,7 +62,7 @@ impl Source<'_> {
         }
     }
 
-    /// That `name` is among `known` (C1).
+    /// That `name` is among `known` (CATALOGUE-1).
     fn known<T>(
         &self,
         kind: &str,
@@ -225,7 +225,7 @@ fn check_workload(source: Source<'_>, workload: &Workload) -> Result<()> {
     source.errata(&workload.errata)
 }
 
-/// Prices of a later file count; those it does not tell stay (C2).
+/// Prices of a later file count; those it does not tell stay (CATALOGUE-2).
 fn take_prices(source: Source<'_>, new: Prices, merged: &mut Catalogue) -> Result<()> {
     for (name, price) in &new.drives {
         source.known("drive", name, &merged.drives)?;

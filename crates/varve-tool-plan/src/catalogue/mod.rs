@@ -1,8 +1,9 @@
 //! Hardware, prices, clusters and measurements to plan with: built in, and added from users' TOML files.
 //!
-//! Invariants: (C1) what an entry names exists; (C2) an entry of a later file replaces one of the same name, and of measurements of the
-//! same nodes, share of reads and block those of the last file count; (C3) figures that no source gives are left out or listed as assumed,
-//! never filled in.
+//! CATALOGUE-1. What an entry names exists.
+//! CATALOGUE-2. An entry of a later file replaces one of the same name, and of measurements of the same nodes, share of
+//!     reads and block those of the last file count.
+//! CATALOGUE-3. Figures that no source gives are left out or listed as assumed, never filled in.
 
 mod entries;
 mod file;
@@ -31,7 +32,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The catalogue that comes with the program: hardware and workloads of the sources.
+    /// The catalogue that comes with the program: hardware and workloads of the sources (CATALOGUE-3).
     #[must_use]
     pub fn built_in() -> Self {
         let mut catalogue = Self::default();

@@ -34,7 +34,7 @@ fn the_built_in_catalogue_has_the_sources_hardware() {
     }
     assert_eq!(catalogue.clusters.len(), 8);
     assert_eq!(catalogue.drives["micron-6500-ion"].capacity.tb(), 32.0);
-    // X17: all three statements are kept.
+    // Erratum X17: all three statements are kept.
     let mixed = catalogue.measured.iter().filter(|row| row.read_share.base() == 0.7).count();
     assert_eq!(mixed, 3);
 }

@@ -1,8 +1,10 @@
 //! CSV as RFC 4180 has it: one header, and a line of six fields for each value, so that every program reads it without knowing the report.
 //!
-//! C1. A field that a spreadsheet would take for a formula begins with an apostrophe; one that is a number has no commas between its digits.
-//! C2. `number` holds the amount of a value, in one unit for each kind of amount, so that numbers of a column add up whatever units their text
-//! has: B, B/s, bit/s, s, W, J. Amounts of other kinds keep their unit; text without an amount leaves both empty.
+//! CSV-1. A field that a spreadsheet would take for a formula begins with an apostrophe; one that is a number has no
+//!     commas between its digits.
+//! CSV-2. `number` holds the amount of a value, in one unit for each kind of amount, so that numbers of a column add up
+//! whatever units their text has: B, B/s, bit/s, s, W, J. Amounts of other kinds keep their unit; text without an
+//! amount leaves both empty.
 
 use super::document::{Document, Part, Table};
 use crate::units::{Amount, BitRate, ByteRate, Bytes, Joules, Seconds, Watts};
@@ -50,7 +52,8 @@ fn push_value(out: &mut String, [heading, row, column, value]: [&str; 4]) {
     push_line(out, [heading, row, column, value, &number, &unit]);
 }
 
-/// The amount that a value is, or begins with before a comma or a bracket: `85.33 TB`, `32, bound by capacity`, `256 (formula 267)`.
+/// The amount that a value is, or begins with before a comma or a bracket: `85.33 TB`, `32, bound by capacity`,
+/// `256 (formula 267)` (CSV-2).
 fn amount(value: &str) -> Option<(String, String)> {
     let ends = [value.find(", "), value.find(" (")].into_iter().flatten();
     let value = value.get(..ends.min().unwrap_or(value.len()))?.trim();
@@ -94,7 +97,7 @@ fn field(text: &str) -> String {
     let digits = text.replace(',', "");
     let text = match digits.parse::<f64>() {
         Ok(_) => digits,
-        Err(_) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{text}"), // C1
+        Err(_) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{text}"), // CSV-1
         Err(_) => text.to_owned(),
     };
     if text.contains([',', '"', '\r', '\n']) {

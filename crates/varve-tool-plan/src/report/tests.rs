@@ -165,7 +165,7 @@ fn the_comparison_prints_the_source_s_figures_right() {
         "26.8×",
         "46.5×",
         "36.6×",
-        // X02: all three bases.
+        // Erratum X02: all three bases.
         "10.0×",
         "10.1×",
         "12.9×",

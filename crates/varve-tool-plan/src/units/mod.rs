@@ -1,4 +1,4 @@
-//! Amounts with their units as types (U1): what may be added, and which products have a meaning.
+//! Amounts with their units as types (UNITS-1): what may be added, and which products have a meaning.
 
 mod amount;
 mod product;

@@ -1,4 +1,4 @@
-//! The products of units that have a meaning; every other one does not compile (U1).
+//! The products of units that have a meaning; every other one does not compile (UNITS-1).
 
 use std::ops::{Div, Mul};
 
