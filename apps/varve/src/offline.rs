@@ -141,8 +141,8 @@ impl OfflinePool {
         }
     }
 
-    /// Runs `work` on a loop of its own, with the pool under an overlay of at most `overlay_bytes_max` (P1). What `work` leaves behind ends
-    /// with the loop.
+    /// Runs `work` on a loop of its own, with the pool under an overlay of at most `overlay_bytes_max` (OFFLINE-1).
+    /// What `work` leaves behind ends with the loop.
     pub(crate) fn on_loop<T: 'static>(
         &self,
         overlay_bytes_max: u64,

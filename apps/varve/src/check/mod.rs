@@ -5,8 +5,9 @@
 //!  then the register of names, where there are several cells
 //! ```
 //!
-//! C1. Shards are checked one after the other, so memory does not grow with their number.
-//! C2. Damage that redundancy hides, or that nothing needs, is a warning; everything else that is damaged is an error.
+//! CHECK-1. Shards are checked one after the other, so memory does not grow with their number.
+//! CHECK-2. Damage that redundancy hides, or that nothing needs, is a warning; everything else that is damaged is an
+//!     error.
 
 mod finding;
 pub(crate) mod online;

@@ -122,6 +122,7 @@ impl CellCheck<'_> {
         let shard_count = pool_root.placements.iter().copied().max().unwrap_or(0);
         let listing = self.list(shard_count, watch, report);
         let mut outcomes = Vec::new();
+        // CHECK-1
         for shard in (0..shard_count).map(ShardId) {
             if watch.is_stopped() {
                 break;

@@ -1,6 +1,6 @@
 //! The check of one shard: recovery, audit, catalogue, segments, and whose the damage is.
 //!
-//! S1. What can still be checked is, whatever was found before: one damaged page hides no other.
+//! CHECK-SHARD-1. What can still be checked is, whatever was found before: one damaged page hides no other.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -216,7 +216,7 @@ impl ShardJob {
             Err(error) => {
                 add(recovery_finding(&error));
                 if !self.quick {
-                    self.verify_slots(&pool, &media, &outcome, &watch).await; // S1
+                    self.verify_slots(&pool, &media, &outcome, &watch).await; // CHECK-SHARD-1
                 }
                 return;
             }
@@ -371,7 +371,7 @@ impl ShardJob {
         } else if damage.is_copied {
             Finding::warning(code, what, COPIED)
         } else {
-            Finding::warning(code, what, NOT_NEEDED)
+            Finding::warning(code, what, NOT_NEEDED) // CHECK-2
         };
         self.at_segment(finding, damage.segment.number, damage.offset, damage.len)
     }

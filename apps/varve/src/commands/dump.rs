@@ -1,7 +1,9 @@
 //! `varve dump`: what is stored, in words. For who looks for a fault, writes a tool, or wants to know.
 //!
-//! D1. Reads only, and goes on past what is damaged: what cannot be read is reported in its place, and the command ends with 1.
-//! D2. One fact a line. Structures print as `docs/format.md` has them; lists print one JSON object a line with `--json`.
+//! DUMP-1. Reads only, and goes on past what is damaged: what cannot be read is reported in its place, and the command
+//!     ends with 1.
+//! DUMP-2. One fact a line. Structures print as `docs/format.md` has them; lists print one JSON object a line with
+//!     `--json`.
 
 use clap::{Args, Subcommand};
 use futures_util::future::LocalBoxFuture;

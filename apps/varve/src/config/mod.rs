@@ -1,6 +1,7 @@
 //! The daemon's settings: one table of what can be set, a file that sets it, flags that override the file.
 //!
-//! C1: a setting exists exactly if `table::SETTINGS` has it; the reader, the checks and the documentation all go by that table.
+//! CONFIG-1: a setting exists exactly if `table::SETTINGS` has it; the reader, the checks and the documentation all go
+//!     by that table.
 
 mod file;
 mod settings;

@@ -1,4 +1,5 @@
-//! Every setting with its form, range, default and reason. The reader and the documentation go by this table (C1).
+//! Every setting with its form, range, default and reason. The reader and the documentation go by this table
+//! (CONFIG-1).
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -137,7 +138,7 @@ impl Value {
     }
 }
 
-/// The table (C1), in the order of the documentation.
+/// The table (CONFIG-1), in the order of the documentation.
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "data",

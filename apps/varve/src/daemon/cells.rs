@@ -105,7 +105,7 @@ pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeSeat) -> Re
         notify::stopping();
         seat.close();
         cells.close().await?;
-        let left = tokio::task::spawn_blocking(move || seat.leave()).await; // N1 of `node.rs`
+        let left = tokio::task::spawn_blocking(move || seat.leave()).await; // NODE-1
         left.map_err(|error| Failure::new(format!("leave the pool's nodes: {error}")))?;
         clean(&settings);
         Ok(())

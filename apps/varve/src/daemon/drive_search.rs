@@ -1,6 +1,6 @@
 //! Finds the drives of a pool by their superblocks, wherever they are now: names of devices change at reboots, and people rename files.
 //!
-//! S1. A path is a hint, the superblock decides. Nothing is locked or written while drives are looked for.
+//! SEARCH-1. A path is a hint, the superblock decides. Nothing is locked or written while drives are looked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,7 +41,7 @@ impl FoundPool {
 /// When some hold drives of a pool and others do not, or not all of its drives are there.
 pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
     let identities: Vec<Option<DriveIdentity>> =
-        paths.iter().map(|path| DriveIdentity::read(path).ok()).collect();
+        paths.iter().map(|path| DriveIdentity::read(path).ok()).collect(); // SEARCH-1
     let Some((first, of_pool)) =
         paths.iter().zip(&identities).find_map(|(path, identity)| Some((path, identity.clone()?)))
     else {

@@ -1,7 +1,8 @@
 //! Which drives belong to a data directory: chosen at the first start, remembered, and found again at later ones.
 //!
-//! D1: once remembered, the pool is the one of `drives.json`: a start with drives of another is refused instead of making a new pool beside the old
-//! one. Its drives are known by their superblocks; paths are where they were seen last.
+//! DRIVES-1: once remembered, the pool is the one of `drives.json`: a start with drives of another is refused instead
+//! of making a new pool beside the old one. Its drives are known by their superblocks; paths are where they were seen
+//! last.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ impl Drives {
         }
     }
 
-    /// The drives of a pool that the directory remembers (D1).
+    /// The drives of a pool that the directory remembers (DRIVES-1).
     fn known(settings: &Settings, list: &ListFile, given: &[PathBuf]) -> Result<Self> {
         let paths = list.paths();
         let found = match given.is_empty() || paths == given {
@@ -213,7 +214,7 @@ fn is_same(list: &ListFile, found: &FoundPool) -> bool {
     }
 }
 
-/// Refuses drives that are not the pool's (D1).
+/// Refuses drives that are not the pool's (DRIVES-1).
 fn other_drives(settings: &Settings, known: &[DriveEntry]) -> Failure {
     let list: Vec<String> = known.iter().map(describe).collect();
     Failure::misuse(format!(

@@ -1,6 +1,7 @@
 //! Health of the shards: work that hangs and drives that fail, for the log, `varve status` and metrics.
 //!
-//! H1: work that has been under way for [`HUNG`] is logged once, again each time its age has doubled, and once more when it has ended.
+//! HEALTH-1: work that has been under way for [`HUNG`] is logged once, again each time its age has doubled, and once
+//!     more when it has ended.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -40,7 +41,7 @@ enum Line {
 }
 
 impl HangLog {
-    /// The line that is due, given the oldest work under way (H1).
+    /// The line that is due, given the oldest work under way (HEALTH-1).
     fn observe(&mut self, oldest: Option<&PendingWork>) -> Option<Line> {
         let Some(hung) = oldest.filter(|work| work.age >= HUNG) else {
             return self.logged.take().map(|(_, what)| Line::Ended { what });

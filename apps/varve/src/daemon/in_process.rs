@@ -1,7 +1,7 @@
 //! A pool that this process opens for itself, without front-ends: callers on other threads reach its volumes with no protocol between.
 //!
-//! I1. It has the lock of the data directory, as a daemon has: neither runs beside the other.
-//! I2. It is closed when no caller has a request under way.
+//! IN-PROCESS-1. It has the lock of the data directory, as a daemon has: neither runs beside the other.
+//! IN-PROCESS-2. It is closed when no caller has a request under way.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::failure::{Failure, Result};
 pub(crate) struct InProcess {
     pool: Pool<EngineStack>,
     way: Way,
-    _lock: DataLock, // I1
+    _lock: DataLock, // IN-PROCESS-1
 }
 
 /// The way to the volumes, for any thread.
@@ -88,7 +88,7 @@ impl InProcess {
         Ok(Self { pool, way: Way { links, placement, shared }, _lock: lock })
     }
 
-    /// The way to its volumes. A thread lets go of what it opened before `close` (I2).
+    /// The way to its volumes. A thread lets go of what it opened before `close` (IN-PROCESS-2).
     pub(crate) fn way(&self) -> Way {
         self.way.clone()
     }

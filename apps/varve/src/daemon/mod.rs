@@ -265,7 +265,7 @@ fn control(
             }
             cell.close(door.as_deref())?;
             if let Some(seat) = seat {
-                seat.leave(); // N1 of `node.rs`
+                seat.leave(); // NODE-1
             }
             Ok(())
         });

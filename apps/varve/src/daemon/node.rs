@@ -7,10 +7,11 @@
 //!
 //! It takes clients all the time (`front`), and carries those of cells that others serve to them (`links`).
 //!
-//! N1. A cell is opened only after the table named this node, with its beat in it, and the table lets go of it only after it was closed: so a
-//!     clean end passes it on without a wait for leases. What keeps two nodes from writing it are the claims of its shards (RFC 0016), nothing else.
-//! N2. Beats have a thread of their own: neither the opening of a cell nor its load is taken for silence.
-//! N3. A node that stood by and was given up comes back as another one. One that had a cell ends with its daemon.
+//! NODE-1. A cell is opened only after the table named this node, with its beat in it, and the table lets go of it only
+//!     after it was closed: so a clean end passes it on without a wait for leases. What keeps two nodes from writing it
+//!     are the claims of its shards (RFC 0016), nothing else.
+//! NODE-2. Beats have a thread of their own: neither the opening of a cell nor its load is taken for silence.
+//! NODE-3. A node that stood by and was given up comes back as another one. One that had a cell ends with its daemon.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -243,7 +244,7 @@ impl NodeSeat {
             .hint("nothing acknowledged is lost. Start this daemon again, and it stands by")
     }
 
-    /// Lets other nodes have the cells, which are closed (N1). Blocks, for [`LEAVE_MAX`] at most.
+    /// Lets other nodes have the cells, which are closed (NODE-1). Blocks, for [`LEAVE_MAX`] at most.
     pub(super) fn leave(self) {
         // One that was given up takes no message any more, and has left.
         let _ = self.words.send(Word::Leave);
@@ -279,7 +280,7 @@ struct Me {
     shows: watch::Sender<View>,
 }
 
-/// The thread of the beats (N2).
+/// The thread of the beats (NODE-2).
 fn run(
     rados: &Arc<RadosMedia>,
     me: Me,
@@ -384,10 +385,10 @@ impl Beats {
                 Standing::Left => return Ok(Standing::Left),
                 Standing::GivenUp if !self.serving.is_empty() => return Ok(Standing::GivenUp),
                 Standing::GivenUp => {
-                    self.member = newcomer(&self.me)?; // N3
+                    self.member = newcomer(&self.me)?; // NODE-3
                     self.owner_told = None;
                 }
-                Standing::StandsBy | Standing::Owner if was_stored => self.tell(news), // N1
+                Standing::StandsBy | Standing::Owner if was_stored => self.tell(news), // NODE-1
                 Standing::StandsBy | Standing::Owner | Standing::Outside => {}
             }
             let pause_ns = if was_stored || self.is_failing {
@@ -578,7 +579,7 @@ mod tests {
             change(&store, |table| table.nodes.truncate(1)).await;
             reactor.sleep(SECOND_NS).await;
             let again = store.read().await.unwrap().unwrap();
-            assert!(again.nodes.len() == 2 && again.node(first).is_none(), "N3: {again:?}");
+            assert!(again.nodes.len() == 2 && again.node(first).is_none(), "NODE-3: {again:?}");
             assert_eq!(other.was_told(), "stands by");
             change(&store, |table| {
                 table.nodes.remove(0);

@@ -86,7 +86,8 @@ pub(crate) struct GatewayAdmin {
     pub(crate) address: SocketAddr,
 }
 
-/// Goes on to its end when the caller leaves, so that what is stored and what is in memory stay the same.
+/// Goes on to its end when the caller leaves, so that what is stored and what is in memory stay the same
+/// (BUCKET-MOVING-3).
 fn whole<T: Send + 'static>(
     work: impl Future<Output = s3::Result<T>> + Send + 'static,
 ) -> AdminFuture<'static, T> {

@@ -5,8 +5,9 @@
 //! close:  listeners and connections, on all threads -> shards, on all threads -> right to write, on all threads -> threads
 //! ```
 //!
-//! P1: a shard closes only when no thread serves connections any more, as their requests go to any shard.
-//! P2: a shard is given back only when all have closed: one that closes may need a zone from the root, which goes with the first shard.
+//! DAEMON-POOL-1: a shard closes only when no thread serves connections any more, as their requests go to any shard.
+//! DAEMON-POOL-2: a shard is given back only when all have closed: one that closes may need a zone from the root, which
+//!     goes with the first shard.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -283,8 +284,8 @@ impl<S: ShardStack> Pool<S> {
         for (answer, running) in ending.into_iter().zip(&self.running) {
             answer.blocking_recv().map_err(|_| shard_thread::died(running.shard))?;
         }
-        let closed = self.on_each(|thread| async move { thread.stack.close().await }); // P1
-        // P2. Those that closed are given back also when another did not.
+        let closed = self.on_each(|thread| async move { thread.stack.close().await }); // DAEMON-POOL-1
+        // DAEMON-POOL-2. Those that closed are given back also when another did not.
         let given_back = self.on_each(|thread| async move { thread.stack.give_back().await });
         closed.into_iter().chain(given_back).collect::<Result<()>>()?;
         // The threads end with the last way to call them; a request of the admin API that was cut off may hold one yet.

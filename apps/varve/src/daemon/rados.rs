@@ -1,7 +1,9 @@
 //! A pool on Ceph's RADOS: which one a data directory serves, how it is made, and how its threads open it.
 //!
-//! R1: the directory remembers the pool before the pool is made, with its identity: making it again goes on where it was cut off.
-//! R2: a pool that is there gets no new journal: one whose drive is not mounted would be replaced by an empty one, and what was acknowledged lost.
+//! RADOS-1: the directory remembers the pool before the pool is made, with its identity: making it again goes on where
+//!     it was cut off.
+//! RADOS-2: a pool that is there gets no new journal: one whose drive is not mounted would be replaced by an empty one,
+//!     and what was acknowledged lost.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -191,7 +193,7 @@ impl RadosMedia {
         })?;
         let (alignment, is_there) = looked.map_err(|error: varve_media::Error| explain(&error))?;
         if is_there {
-            return Ok(None); // R2
+            return Ok(None); // RADOS-2
         }
         let spec = spec(alignment, free_bytes);
         if let Some(path) = &home.journal {
@@ -201,7 +203,7 @@ impl RadosMedia {
         Ok(Some(spec))
     }
 
-    /// Makes a pool that was prepared, or one cell of it, or goes on making it (R1). Blocks. Durable on return.
+    /// Makes a pool that was prepared, or one cell of it, or goes on making it (RADOS-1). Blocks. Durable on return.
     pub(crate) fn make(home: &RadosHome, spec: RadosSpec) -> Result<()> {
         let (cluster, home) = (home.connect()?, home.clone());
         let made = on_loop(async move {

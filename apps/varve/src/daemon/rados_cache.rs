@@ -1,7 +1,7 @@
 //! The local read cache of a pool on RADOS: a file on this machine's flash that holds copies only.
 //!
-//! C1. A file that is there and was not made for this is never overwritten.
-//! C2. Whoever has it locks it: two daemons would read each other's copies.
+//! RADOS-CACHE-1. A file that is there and was not made for this is never overwritten.
+//! RADOS-CACHE-2. Whoever has it locks it: two daemons would read each other's copies.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Read;
@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 /// Name of the file in the data directory.
 const FILE: &str = "read-cache";
 
-/// What it begins with (C1); the rest of the first part is left alone.
+/// What it begins with (RADOS-CACHE-1); the rest of the first part is left alone.
 const MARK: &[u8; 16] = b"varve read cache";
 const HEAD_BYTES: u64 = 1 << 20;
 
@@ -46,7 +46,7 @@ impl RadosCache {
         let path = path.unwrap_or_else(|| settings.data.join(FILE));
         let file = open(&path)?;
         let size = HEAD_BYTES + shard_bytes * u64::from(shards);
-        // The mark first: a file without it is nobody's (C1).
+        // The mark first: a file without it is nobody's (RADOS-CACHE-1).
         let marked = file.set_len(0).and_then(|()| file.write_all_at(MARK, 0));
         let marked = marked.and_then(|()| file.sync_data());
         let made = marked.and_then(|()| file.set_len(size));
@@ -62,7 +62,7 @@ impl RadosCache {
     }
 }
 
-/// Opens and locks the file (C1, C2).
+/// Opens and locks the file (RADOS-CACHE-1, RADOS-CACHE-2).
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);

@@ -1,9 +1,10 @@
 //! A pool on RADOS, or a cell of one, that somebody only looks at, as `varve check` and `varve dump` do.
 //!
-//! L1. Nothing is claimed and nothing changed: nobody loses the pool to who looks.
-//! L2. A pool that somebody may serve is refused, as what is read of it would not belong together: one of whose nodes is heard, and one that was not given back.
-//!     That one may have been killed as well: who knows so says it. A journal on a drive tells by itself, as who serves the pool has it locked.
-//! L3. Who claims the pool meanwhile is seen afterwards; then nothing that was found counts.
+//! RADOS-LOOK-1. Nothing is claimed and nothing changed: nobody loses the pool to who looks.
+//! RADOS-LOOK-2. A pool that somebody may serve is refused, as what is read of it would not belong together: one of
+//!     whose nodes is heard, and one that was not given back. That one may have been killed as well: who knows so says
+//!     it. A journal on a drive tells by itself, as who serves the pool has it locked.
+//! RADOS-LOOK-3. Who claims the pool meanwhile is seen afterwards; then nothing that was found counts.
 
 use std::rc::Rc;
 use std::thread;
@@ -38,7 +39,8 @@ pub(crate) struct RadosLook {
 }
 
 impl RadosLook {
-    /// Opens the cells of a pool that nobody serves, or the one that is named; `is_unserved` says that this is known (L2). Blocks.
+    /// Opens the cells of a pool that nobody serves, or the one that is named; `is_unserved` says that this is known
+    /// (RADOS-LOOK-2). Blocks.
     pub(crate) fn open(
         home: &RadosHome,
         only: Option<CellId>,
@@ -147,12 +149,13 @@ impl RadosLook {
         self.ask(async |pool: RadosPool| pool.list().await)
     }
 
-    /// Whether somebody claimed the pool since it was opened (L3). Blocks.
+    /// Whether somebody claimed the pool since it was opened (RADOS-LOOK-3). Blocks.
     pub(crate) fn was_taken(&self) -> Result<bool> {
         Ok(self.ask(async |pool: RadosPool| pool.holdings().await)? != self.holdings)
     }
 
-    /// The pool on the loop of this thread, over an overlay of its own: what is written to it is gone when it is dropped.
+    /// The pool on the loop of this thread, over an overlay of its own: what is written to it is gone when it is
+    /// dropped (RADOS-LOOK-1).
     pub(crate) fn look(
         &self,
         reactor: &Reactor,
@@ -222,7 +225,7 @@ async fn pool_of(
     RadosPool::open(data, meta, pool).await
 }
 
-/// Opens the journal for reading where it is on a drive, and keeps daemons from it (L2). Blocks.
+/// Opens the journal for reading where it is on a drive, and keeps daemons from it (RADOS-LOOK-2). Blocks.
 fn inspect_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolInspection>> {
     let Some(path) = journal_path(home, spec)? else { return Ok(None) };
     let opened = PoolInspection::open(&[path.to_owned()]).and_then(|inspection| {

@@ -1,7 +1,8 @@
 //! The S3 gateway: threads of its own, which reach the shards as the shards reach each other.
 //!
-//! G1: it ends, with all its requests answered or cut off, before the shards close.
-//! G2: whatever is wrong with it keeps no volume from being served: it is told in the log, at the start, and in the status.
+//! GATEWAY-1: it ends, with all its requests answered or cut off, before the shards close.
+//! GATEWAY-2: whatever is wrong with it keeps no volume from being served: it is told in the log, at the start, and in
+//!     the status.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -45,7 +46,7 @@ const THREADS_MAX: usize = 16;
 pub(crate) enum S3 {
     /// Nobody wants it.
     Off,
-    /// It could not be served (G2); what the default address is taken by is no trouble of the daemon.
+    /// It could not be served (GATEWAY-2); what the default address is taken by is no trouble of the daemon.
     Failed { failure: Failure, is_trouble: bool },
     /// It is served.
     On(Serving),
@@ -267,7 +268,7 @@ impl Serving {
 }
 
 impl Drop for Serving {
-    /// G1. Blocks, at most as long as requests may take to end.
+    /// GATEWAY-1. Blocks, at most as long as requests may take to end.
     fn drop(&mut self) {
         let _ = self.stop.send(true);
         let (Some(runtime), Some(serving)) = (self.runtime.take(), self.serving.take()) else {

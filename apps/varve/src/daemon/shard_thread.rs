@@ -1,8 +1,9 @@
 //! A shard thread: its loop, its stack, its NBD connections, and the calls that the control thread sends it.
 //!
-//! T1: threads start in two steps, as each needs ways to all others before it opens its shard: all make their ports, then all
-//! are given all of them.
-//! T2: a thread runs until every way to call it is gone. One that ends earlier has panicked, and the daemon ends with it.
+//! SHARD-THREAD-1: threads start in two steps, as each needs ways to all others before it opens its shard: all make
+//! their ports, then all are given all of them.
+//! SHARD-THREAD-2: a thread runs until every way to call it is gone. One that ends earlier has panicked, and the daemon
+//!     ends with it.
 
 use std::future::Future;
 use std::io;
@@ -47,7 +48,7 @@ pub(crate) struct Doors<S: ShardStack> {
     pub(crate) stack: S::Door,
 }
 
-/// A thread that has made its ports and waits for those of the others (T1).
+/// A thread that has made its ports and waits for those of the others (SHARD-THREAD-1).
 pub(crate) struct Starting<S: ShardStack> {
     pub(crate) doors: Doors<S>,
     shard: ShardId,
@@ -67,7 +68,7 @@ pub(crate) struct Start<S: ShardStack> {
     pub(crate) shard: ShardId,
     pub(crate) source: S::Source,
     pub(crate) nbd: ServiceOptions,
-    /// Dropped when the thread ends, however it ends (T2).
+    /// Dropped when the thread ends, however it ends (SHARD-THREAD-2).
     pub(crate) alive: Alive,
 }
 
@@ -100,7 +101,7 @@ struct Reports<S: ShardStack> {
     opened: mpsc::Sender<Result<Option<Failure>>>,
 }
 
-/// The first step (T1).
+/// The first step (SHARD-THREAD-1).
 pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<Starting<S>> {
     let shard = start.shard;
     let failed =
@@ -117,7 +118,8 @@ pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<Starting<S>> {
     Ok(Starting { doors, shard, peers, opened, thread })
 }
 
-/// The second step (T1), for all threads at once: their shards recover side by side. One that serves suffices.
+/// The second step (SHARD-THREAD-1), for all threads at once: their shards recover side by side. One that serves
+/// suffices.
 pub(crate) fn open<S: ShardStack>(
     starting: Vec<Starting<S>>,
 ) -> Result<(Vec<Doors<S>>, Vec<Running>)> {
@@ -202,7 +204,7 @@ fn run<S: ShardStack>(start: Start<S>, reports: Reports<S>, peers: &mpsc::Receiv
     });
 }
 
-/// Answers calls, many at a time, until nobody can call any more (T2).
+/// Answers calls, many at a time, until nobody can call any more (SHARD-THREAD-2).
 async fn answer<S: ShardStack>(thread: Rc<ShardThread<S>>, mut called: PortReceiver<Call<S>>) {
     let mut batch = Vec::new();
     while called.recv_batch(&mut batch).await > 0 {

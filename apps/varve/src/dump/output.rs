@@ -32,7 +32,7 @@ impl Output {
         }
     }
 
-    /// One row of a list, in the form that was asked for.
+    /// One row of a list, in the form that was asked for (DUMP-2).
     pub(crate) fn row(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
         if self.is_json {
             self.line(json());
@@ -41,7 +41,7 @@ impl Output {
         }
     }
 
-    /// Says in its place that something cannot be read.
+    /// Says in its place that something cannot be read (DUMP-1).
     pub(crate) fn unreadable(&mut self, what: impl Display, why: impl Display) {
         self.unreadable += 1;
         let (what, why) = (what.to_string(), why.to_string());

@@ -1,7 +1,9 @@
 //! What `varve salvage` does: opens every shard as far as it can be, and copies what the volumes hold, past damage.
 //!
-//! S1. The pool is only read: shards recover over an overlay in memory, or are read as their last checkpoint has them.
-//! S2. Whatever cannot be read is said, with the range of each volume that it takes away; everything else is copied.
+//! SALVAGE-1. The pool is only read: shards recover over an overlay in memory, or are read as their last checkpoint has
+//!     them.
+//! SALVAGE-2. Whatever cannot be read is said, with the range of each volume that it takes away; everything else is
+//!     copied.
 
 mod bucket;
 mod image;
@@ -127,7 +129,7 @@ async fn copy(
         let mut image = match Image::create(&to, &target) {
             Ok(image) => image,
             Err(failure) => {
-                report.note(format!("{}: {}", target.name, failure.what()));
+                report.note(format!("{}: {}", target.name, failure.what())); // SALVAGE-2
                 continue;
             }
         };
@@ -140,7 +142,7 @@ async fn copy(
     Ok(report)
 }
 
-/// Opens all shards: through recovery where that works, else at their last checkpoint.
+/// Opens all shards: through recovery where that works, else at their last checkpoint (SALVAGE-1).
 async fn open(
     reactor: &Reactor,
     looked: &Looked,

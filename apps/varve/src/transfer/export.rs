@@ -1,6 +1,7 @@
 //! Writes an archive of a snapshot, whole or as what changed since an earlier one.
 //!
-//! E1. The export is of a snapshot that is held open meanwhile, so it is of one moment. For a volume, one is taken and deleted again.
+//! EXPORT-1. The export is of a snapshot that is held open meanwhile, so it is of one moment. For a volume, one is
+//!     taken and deleted again.
 
 use std::path::PathBuf;
 
@@ -45,7 +46,7 @@ pub(crate) fn export(client: &Client, plan: ExportPlan) -> Result<String> {
         )
         .hint("take a snapshot with `varve volume snapshot create`, and export that"));
     }
-    // E1
+    // EXPORT-1
     let name = format!("{}@export-{}", plan.name, now_unix_ms());
     let spec = CreateSnapshots { names: vec![name.clone()], expects: None };
     client.send::<SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?;

@@ -1,7 +1,7 @@
 //! Reads an archive into a volume, and makes it a snapshot there with the identity it has.
 //!
-//! I1. The daemon knows what the volume is receiving, so an import that ended early is gone on with by running it again: what the volume
-//!     holds already is compared and not written, up to the first byte that it lacks.
+//! IMPORT-1. The daemon knows what the volume is receiving, so an import that ended early is gone on with by running it
+//!     again: what the volume holds already is compared and not written, up to the first byte that it lacks.
 
 use std::path::PathBuf;
 
@@ -97,7 +97,7 @@ fn copy(
 ) -> Result<u64> {
     let mut chain = ArchiveChain::new(header);
     let mut payload = Vec::new();
-    let mut compares = resumes; // I1
+    let mut compares = resumes; // IMPORT-1
     let mut done = 0;
     loop {
         if watch.is_stopped() {

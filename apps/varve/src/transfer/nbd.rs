@@ -1,6 +1,7 @@
 //! An NBD client with the few requests that transfers need, several under way at a time. It blocks.
 //!
-//! N1. What the daemon sends is checked against what was asked: an answer of another length, or to nothing, ends the transfer.
+//! TRANSFER-NBD-1. What the daemon sends is checked against what was asked: an answer of another length, or to nothing,
+//!     ends the transfer.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -322,7 +323,7 @@ impl Nbd {
         }
     }
 
-    /// Where bytes of an answer belong in the request's buffer (N1).
+    /// Where bytes of an answer belong in the request's buffer (TRANSFER-NBD-1).
     fn range(&mut self, cookie: u64, offset: u64, len: u64) -> Result<std::ops::Range<usize>> {
         let request = self.request(cookie)?;
         let size = request.data.len() as u64;

@@ -1,9 +1,10 @@
 //! Images of Ceph's RBD into volumes and back, by Ceph's own command `rbd`. It finds the cluster as it always does: by ceph.conf, `CEPH_CONF`
 //! and `CEPH_ARGS`.
 //!
-//! B1. An import makes its volume, and deletes it when it fails or is interrupted. Killed, it leaves a part of it. One that was there is never touched.
-//! B2. An export makes IMAGE.partial and renames it when it is whole: `rbd import` takes the end of its input for the end of the image. One that was
-//!     there is never touched.
+//! RBD-1. An import makes its volume, and deletes it when it fails or is interrupted. Killed, it leaves a part of it.
+//!     One that was there is never touched.
+//! RBD-2. An export makes IMAGE.partial and renames it when it is whole: `rbd import` takes the end of its input for
+//!     the end of the image. One that was there is never touched.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -63,7 +64,7 @@ pub(super) fn import_image(client: &Client, image: &str, plan: &ImportPlan) -> R
     client.send::<Volume>(Method::POST, "/v1/volumes", &spec)?;
     let data_bytes = fill_volume(client, image, plan, size_bytes).map_err(|failure| {
         match delete_soon(client, &volume_path(&plan.volume)) {
-            Ok(()) => failure, // B1
+            Ok(()) => failure, // RBD-1
             Err(_) => failure
                 .hint(format!("`varve volume delete {}`, which has a part of it", plan.volume)),
         }
@@ -145,7 +146,7 @@ pub(super) fn export_image(
             "what there is of it, {partial}, goes with `rbd rm`, 30 s later, when Ceph has forgotten its writer"
         ))
     })?;
-    let renamed = run(&["rename", &partial, image])?; // B2
+    let renamed = run(&["rename", &partial, image])?; // RBD-2
     check("rbd rename", &renamed)?;
     Ok(format!("exported {name}, {}, to image {image}\n", ByteCount(size)))
 }
@@ -169,7 +170,7 @@ fn fill_image(client: &Client, name: &str, image: &str, plan: &ExportPlan) -> Re
         .and_then(|()| write(size_bytes, &[]));
     watch.end();
     if let Err(failure) = copied {
-        tool.end(); // B2: before its input ends.
+        tool.end(); // RBD-2: before its input ends.
         return Err(failure);
     }
     drop(to);

@@ -1,6 +1,6 @@
 //! Where an archive is written: standard output, or a file that gets its name when it is whole.
 //!
-//! F1. Until then it is FILE.partial, and what is whole of it can be gone on with.
+//! TARGET-1. Until then it is FILE.partial, and what is whole of it can be gone on with.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Seek, SeekFrom, Write};
@@ -157,7 +157,7 @@ impl Target {
     }
 }
 
-/// How much of a file is a whole part of the archive with this header, in records and bytes.
+/// How much of a file is a whole part of the archive with this header, in records and bytes (TARGET-1).
 fn whole_part(file: &File, path: &Path, header: &ArchiveHeader) -> Result<(ArchiveChain, u64)> {
     let begun = ArchiveChain::new(header);
     let len = file.metadata().map_or(0, |metadata| metadata.len());

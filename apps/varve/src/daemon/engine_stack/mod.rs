@@ -6,7 +6,8 @@
 //!  thread n   media ─────┴─────── dispatch ─ shard n ─┘
 //! ```
 //!
-//! E1: thread 0 owns the pool's root and answers for it before its own shard opens, as every shard opens with its help.
+//! STACK-1: thread 0 owns the pool's root and answers for it before its own shard opens, as every shard opens with its
+//!     help.
 
 mod advice;
 mod exports;
@@ -95,7 +96,7 @@ impl ShardStack for EngineStack {
             opened.map_err(|error| failed(&error))?;
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
-        reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
+        reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // STACK-1
         varve_stdx::limit_spare_memory(source.spare_bytes());
         let space = SpaceCount::new(reactor.clone());
         let config =
@@ -290,7 +291,8 @@ fn describe(operation: &PendingOperation) -> String {
     format!("a {operation} of {} at offset {offset} of {path}", ByteCount(*bytes))
 }
 
-/// The thread's dispatcher, and its way to the pool's root: the root itself on thread 0, thread 0 on the others (E1).
+/// The thread's dispatcher, and its way to the pool's root: the root itself on thread 0, thread 0 on the others
+/// (STACK-1).
 async fn enter(
     reactor: &Reactor,
     shard: ShardId,

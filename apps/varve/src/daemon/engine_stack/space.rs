@@ -1,9 +1,9 @@
 //! What is stored, counted once for all who ask at the same time. The admin API's `GET /v1/space` calls it on the catalogue's thread.
 //!
-//! W1. One count runs at a time, however often it is asked for: who asks during one is told what it finds. So many askers cost no more
-//!     than one.
-//! W2. A count goes on when all who asked gave up, and whoever asks next is told what it found, if that is recent. So a count that takes
-//!     longer than askers wait is told in the end.
+//! STACK-SPACE-1. One count runs at a time, however often it is asked for: who asks during one is told what it finds.
+//!     So many askers cost no more than one.
+//! STACK-SPACE-2. A count goes on when all who asked gave up, and whoever asks next is told what it found, if that is
+//!     recent. So a count that takes longer than askers wait is told in the end.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,7 +27,7 @@ impl SpaceCount {
         Self { reactor, last: Joined::default() }
     }
 
-    /// Counts, or waits for the count that is under way (W1).
+    /// Counts, or waits for the count that is under way (STACK-SPACE-1).
     pub(super) async fn now(&self, datasets: &Datasets) -> Result<Space> {
         let begin = || {
             let (datasets, reactor) = (datasets.clone(), self.reactor.clone());
@@ -36,7 +36,7 @@ impl SpaceCount {
                 (reactor.now(), space)
             };
             let count = count.boxed_local().shared();
-            self.reactor.spawn(count.clone().map(|_| ())); // W2
+            self.reactor.spawn(count.clone().map(|_| ())); // STACK-SPACE-2
             count
         };
         let work = self.last.join(self.reactor.now(), begin);

@@ -81,7 +81,7 @@ impl Cells for CellsOfAdmin {
                 Ok(connected) => return connected,
                 Err(NoWay::Never(answer)) => return Err(io::Error::other(answer.to_string())),
                 Err(NoWay::NotYet(why)) if Instant::now() >= until => {
-                    return Err(io::Error::other(why)); // F1
+                    return Err(io::Error::other(why)); // FRONT-1
                 }
                 Err(NoWay::NotYet(_)) => tokio::time::sleep(RETRY_PAUSE).await,
             }

@@ -8,9 +8,10 @@
 //!
 //! A client of NBD goes to the cell of its volume (`names`), of S3 to the first one, which has all buckets; a caller of the admin API to the first one, unless it is asked of several (`admin`).
 //!
-//! F1. A client that no node takes within [`HOLD_MAX`] is let go of, and so is one whose node serves no more: once it is served nothing is sent twice (K1 of `links`).
-//! F2. Who serves has a client by itself: nothing of the front is on its way then.
-//! F3. Nobody is told of an export but by who serves it.
+//! FRONT-1. A client that no node takes within [`HOLD_MAX`] is let go of, and so is one whose node serves no more: once
+//!     it is served nothing is sent twice (LINKS-1).
+//! FRONT-2. Who serves has a client by itself: nothing of the front is on its way then.
+//! FRONT-3. Nobody is told of an export but by who serves it.
 
 mod admin;
 mod cells;

@@ -84,7 +84,7 @@ impl Reception {
         }
     }
 
-    /// F2
+    /// FRONT-2
     fn serve_here(&self, cell: CellId, stream: ClientStream, agreed: Agreed) {
         let begun = stream.into_fd().map(|fd| {
             let begun = self.ways.here(cell, |fronts| fronts.nbd.begin(fd, agreed, None));
@@ -217,7 +217,7 @@ impl Handshake<'_> {
         }
     }
 
-    /// Asks whoever serves (F3), while somebody does (F1).
+    /// Asks whoever serves (FRONT-3), while somebody does (FRONT-1).
     async fn ask(&mut self, question: &Question) -> io::Result<Reply> {
         let begin = Instant::now();
         let until = begin + HOLD_MAX;
@@ -326,7 +326,7 @@ impl Handshake<'_> {
                 Err(io::Error::other(answer.to_string()))
             }
             NoWay::NotYet(why) if Instant::now() >= until => {
-                tracing::warn!(why, "a client of NBD was let go of: no node takes it"); // F1
+                tracing::warn!(why, "a client of NBD was let go of: no node takes it"); // FRONT-1
                 Err(io::Error::other(why))
             }
             NoWay::NotYet(_) => {

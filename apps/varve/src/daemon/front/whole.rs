@@ -40,7 +40,7 @@ impl Reception {
                     return;
                 }
                 NoWay::NotYet(why) if Instant::now() >= until => {
-                    tracing::warn!(why, "a client was let go of: no node takes it"); // F1
+                    tracing::warn!(why, "a client was let go of: no node takes it"); // FRONT-1
                     if front_end == FrontEnd::Admin {
                         say_that_nobody_serves(&client).await;
                     }
@@ -73,7 +73,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// F2
+    /// FRONT-2
     pub(super) fn serve(self, client: ClientStream) {
         let address = client.address();
         match self {

@@ -1,11 +1,14 @@
 //! The carrying side of a link: a client's bytes to the node that serves, and what that says to the client.
 //!
-//! The question how far the client has come (K4) is answered with `Told` behind everything that the client had sent before it was asked. What a client that is gone
-//! left in the kernels of both machines comes as soon as there is room for it, so the answer waits, with the client's socket empty, for one of
+//! The question how far the client has come (LINKS-4) is answered with `Told` behind everything that the client had
+//! sent before it was asked. What a client that is gone left in the kernels of both machines comes as soon as there is
+//! room for it, so the answer waits, with the client's socket empty, for one of these:
 //!
-//! - Q1. nothing comes for [`QUIET_NETWORK`], or [`QUIET_HERE`] where the client is on this machine by a unix socket;
-//! - Q2. the client's system has not refused an answer that it was sent [`REFUSAL`] ago: it does so where nobody has the socket open any more;
-//! - Q3. or, however much comes, more came than both kernels hold.
+//! CARRY-1. Nothing comes for [`QUIET_NETWORK`], or [`QUIET_HERE`] where the client is on this machine by a unix
+//!     socket.
+//! CARRY-2. The client's system has not refused an answer that it was sent [`REFUSAL`] ago: it does so where nobody has
+//!     the socket open any more.
+//! CARRY-3. However much comes, more came than both kernels hold.
 //!
 //! A client whose socket is at its end, or broken, ends the link instead.
 
@@ -21,15 +24,15 @@ use varve_membership::link::{DATA_BYTES_MAX, Frame};
 use super::client::Client;
 use super::link::{FrameBuffer, receive, send, senseless};
 
-/// Q1: what was lost on a network is sent again after some 200 ms; on this machine nothing is.
+/// CARRY-1: what was lost on a network is sent again after some 200 ms; on this machine nothing is.
 const QUIET_NETWORK: Duration = Duration::from_millis(300);
 const QUIET_HERE: Duration = Duration::from_millis(20);
 
-/// Q2: some more of them.
+/// CARRY-2: some more of them.
 const REFUSAL: Duration = Duration::from_millis(200);
 
-/// Q3: more than Linux lets a socket receive and another one send, also where machines are set up for fast networks (`tcp_rmem`, `tcp_wmem`: up to 32 MiB and 4 MiB by
-/// default).
+/// CARRY-3: more than Linux lets a socket receive and another one send, also where machines are set up for fast
+/// networks (`tcp_rmem`, `tcp_wmem`: up to 32 MiB and 4 MiB by default).
 const KERNELS_BYTES: u64 = 256 << 20;
 
 /// How often a question is looked at that has no answer yet.
@@ -120,7 +123,7 @@ struct Question {
     number: u64,
     came_bytes: u64,
     quiet_since: Instant,
-    /// Q1
+    /// CARRY-1
     quiet: Duration,
     /// Answers of the server when this was asked.
     answers: u64,
@@ -143,12 +146,12 @@ impl Question {
         if answers > self.answers {
             self.answered.get_or_insert_with(Instant::now);
         }
-        let was_refused_by_nobody = self.answered.is_some_and(|at| at.elapsed() >= REFUSAL); // Q2
-        self.quiet_since.elapsed() >= self.quiet || was_refused_by_nobody // Q1
+        let was_refused_by_nobody = self.answered.is_some_and(|at| at.elapsed() >= REFUSAL); // CARRY-2
+        self.quiet_since.elapsed() >= self.quiet || was_refused_by_nobody // CARRY-1
     }
 
     fn is_overrun(&self) -> bool {
-        self.came_bytes > KERNELS_BYTES // Q3
+        self.came_bytes > KERNELS_BYTES // CARRY-3
     }
 }
 

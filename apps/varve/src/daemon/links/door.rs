@@ -1,9 +1,11 @@
 //! Where other nodes come in.
 //!
-//! D1. A node is let in for one life of this one: its hello names this node's identity, and this one is who the table names for the cell, and serves it.
-//! D2. It shows the key whose fingerprint the table has for the identity that it says.
-//! D3. A link stays known until its connection is over, also when it was cut: what was begun from it may still be under way, and openings wait for it.
-//! D4. A node that is out of the table has its links cut.
+//! DOOR-1. A node is let in for one life of this one: its hello names this node's identity, and this one is who the
+//!     table names for the cell, and serves it.
+//! DOOR-2. It shows the key whose fingerprint the table has for the identity that it says.
+//! DOOR-3. A link stays known until its connection is over, also when it was cut: what was begun from it may still be
+//!     under way, and openings wait for it.
+//! DOOR-4. A node that is out of the table has its links cut.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -90,7 +92,8 @@ pub(super) struct Lobby {
     pub(super) views: Views,
     pub(super) threads: Handle,
     limits: LinkLimits,
-    /// By a number that no other link of this node has (D3). The lock guards nothing else, and nobody waits while it is held.
+    /// By a number that no other link of this node has (DOOR-3). The lock guards nothing else, and nobody waits while
+    /// it is held.
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     next: AtomicU64,
     /// Of the cells that this node serves. The same holds for these.
@@ -219,11 +222,11 @@ impl Lobby {
         if hello.pool != self.pool {
             Answer::OtherPool
         } else if Some(hello.to) != view.me {
-            Answer::OtherNode // D1
+            Answer::OtherNode // DOOR-1
         } else if shown.is_none() || known.map(|reach| reach.fingerprint) != shown {
-            Answer::NotANode // D2
+            Answer::NotANode // DOOR-2
         } else if !view.is_mine(hello.cell) {
-            Answer::NotServing // D1
+            Answer::NotServing // DOOR-1
         } else {
             Answer::Accepted
         }
@@ -388,7 +391,7 @@ async fn serve(
     }
 }
 
-/// D3
+/// DOOR-3
 async fn forget(lobby: &Lobby, number: u64, link: &Link) {
     while link.carried.get().is_some_and(|carried| !carried.is_over()) {
         tokio::time::sleep(OVER_PAUSE).await;
@@ -397,7 +400,7 @@ async fn forget(lobby: &Lobby, number: u64, link: &Link) {
     lobby.figures().ended(link);
 }
 
-/// D4
+/// DOOR-4
 async fn cut_those_who_are_out(lobby: Arc<Lobby>) {
     let mut views = lobby.views.clone();
     while views.changed().await.is_ok() {

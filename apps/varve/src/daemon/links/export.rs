@@ -118,7 +118,7 @@ fn begin(lobby: &Lobby, link: &Link, number: u64, begin: BeginExport) -> io::Res
     let usage = Usage::of(negotiated);
     let agreed = Agreed { export, negotiated, usage, words, early: Vec::new(), session: None };
     let is_taken = lobby.here(link.cell, |fronts| {
-        // Openings must find it before its client may be told that the export is open (D3).
+        // Openings must find it before its client may be told that the export is open (DOOR-3).
         let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(Carried::new(number))));
         fronts.nbd.begin(there.into(), agreed, Some(carried))
     });

@@ -1,7 +1,7 @@
 //! The key by which others know a node: made when it starts, shown in TLS as it is, without a certificate.
 //!
-//! Y1. Who makes a link demands the fingerprint of whom it means, during the handshake. Who takes one learns the other's fingerprint, and compares it
-//!     with the table (D2 of `door.rs`).
+//! LINK-KEY-1. Who makes a link demands the fingerprint of whom it means, during the handshake. Who takes one learns
+//!     the other's fingerprint, and compares it with the table (DOOR-2).
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl NodeKey {
         Arc::new(KeyVerifier { demands, algorithms })
     }
 
-    /// Makes links to the node with that key (Y1).
+    /// Makes links to the node with that key (LINK-KEY-1).
     pub(super) fn connector(&self, to: Fingerprint) -> Result<TlsConnector, rustls::Error> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?;

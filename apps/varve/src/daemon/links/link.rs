@@ -24,7 +24,7 @@ const ASKED_AFTER: Duration = Duration::from_secs(4);
 const ASKED_EVERY: Duration = Duration::from_secs(2);
 const ASKED_TIMES: u32 = 3;
 
-/// A buffer for a frame with data.
+/// A buffer for a frame with data (LINKS-3).
 pub(super) struct FrameBuffer(Vec<u8>);
 
 impl FrameBuffer {
@@ -97,7 +97,7 @@ pub(super) async fn connect(
     let begin = async {
         let socket = TcpStream::connect(to.address).await?;
         find_dead_peers(&socket)?;
-        let connector = key.connector(to.fingerprint).map_err(io::Error::other)?;
+        let connector = key.connector(to.fingerprint).map_err(io::Error::other)?; // LINKS-2
         let mut link = connector.connect(NodeKey::name(), socket).await?;
         link.write_all(&hello.encode()).await?;
         link.flush().await?;

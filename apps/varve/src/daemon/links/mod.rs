@@ -5,10 +5,11 @@
 //!             `way`, `carry`                                                             `door`, `export`, `deliver`
 //! ```
 //!
-//! K1. Nothing is sent twice: a connection goes by one link to one life of one node, and ends with either. The client connects anew, if it wants to.
-//! K2. Both ends know each other by the keys of which the table of nodes has the fingerprints.
-//! K3. Memory of a link is that of its buffers; what does not fit waits in the sockets.
-//! K4. What a client sent by one node does not happen after what it was told by another: `barrier`.
+//! LINKS-1. Nothing is sent twice: a connection goes by one link to one life of one node, and ends with either. The
+//!     client connects anew, if it wants to.
+//! LINKS-2. Both ends know each other by the keys of which the table of nodes has the fingerprints.
+//! LINKS-3. Memory of a link is that of its buffers; what does not fit waits in the sockets.
+//! LINKS-4. What a client sent by one node does not happen after what it was told by another: `barrier`.
 
 mod barrier;
 mod carry;

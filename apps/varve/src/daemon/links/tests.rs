@@ -259,8 +259,8 @@ fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     let hello = Rig::hello(CARRYING, FrontEnd::Admin);
     assert_eq!(rig.answer(&hello), Answer::Accepted);
     assert_eq!(rig.answer(&Hello { pool: PoolId([8; 16]), ..hello }), Answer::OtherPool);
-    assert_eq!(rig.answer(&Hello { to: OTHER, ..hello }), Answer::OtherNode); // D1
-    assert_eq!(rig.answer(&Hello { from: OTHER, ..hello }), Answer::NotANode); // D2
+    assert_eq!(rig.answer(&Hello { to: OTHER, ..hello }), Answer::OtherNode); // DOOR-1
+    assert_eq!(rig.answer(&Hello { from: OTHER, ..hello }), Answer::NotANode); // DOOR-2
     assert_eq!(rig.answer(&Hello { from: NodeId(9), ..hello }), Answer::NotANode);
     let s3 = Hello { front_end: FrontEnd::S3, ..hello };
     assert_eq!(rig.answer(&s3), Answer::NoFrontEnd);
@@ -269,7 +269,7 @@ fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     let refused = rig.runtime.block_on(connect(&rig.keys[0], elsewhere, &hello));
     assert!(refused.is_err(), "another key is there");
     rig.shows.send_modify(|view| view.owners = vec![Some(OTHER)]);
-    assert_eq!(rig.answer(&hello), Answer::NotServing); // D1
+    assert_eq!(rig.answer(&hello), Answer::NotServing); // DOOR-1
     rig.shows.send_modify(|view| view.owners = vec![view.me]);
     rig.door.close(CellId::FIRST);
     assert_eq!(rig.answer(&hello), Answer::NotServing);
@@ -344,7 +344,7 @@ fn who_asks_is_told_what_there_is_and_begins_only_with_what_is_still_so() {
         assert!(silent.take(1).await.is_err(), "what makes no sense ends the link");
         drop(silent);
         while !rig.door.lobby().links().is_empty() {
-            tokio::task::yield_now().await; // Nothing is over later than its link (D3).
+            tokio::task::yield_now().await; // Nothing is over later than its link (DOOR-3).
         }
     });
 }
@@ -421,7 +421,7 @@ fn a_node_that_is_out_of_the_table_has_its_links_cut() {
     rig.runtime.block_on(async {
         let (mut out, mut stays) = (rig.raw(0).await, rig.raw(1).await);
         assert!(matches!(out.ask(&ExportQuestion::List).await, ExportReply::Names { .. }));
-        rig.shows.send_modify(|view| view.nodes.retain(|node| node.id != CARRYING)); // D4
+        rig.shows.send_modify(|view| view.nodes.retain(|node| node.id != CARRYING)); // DOOR-4
         assert!(out.take(1).await.is_err());
         stays.open().await;
     });

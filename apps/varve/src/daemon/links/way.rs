@@ -1,7 +1,7 @@
 //! The way of a client to the node that serves a cell, from whichever node took it.
 //!
-//! W1. Nobody is sent to a node but by the table of nodes: who it names, by the key that it has of it.
-//! W2. A way leads to one life of one node. Once the table names another one it leads nowhere.
+//! WAY-1. Nobody is sent to a node but by the table of nodes: who it names, by the key that it has of it.
+//! WAY-2. A way leads to one life of one node. Once the table names another one it leads nowhere.
 
 use std::io;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Ways {
             let not_ready = || NoWay::not_yet("this node has not opened the pool yet");
             return if is_ready { Ok(Way::Here) } else { Err(not_ready()) };
         }
-        let owner = view.owner(cell).and_then(|owner| view.node(owner));
+        let owner = view.owner(cell).and_then(|owner| view.node(owner)); // WAY-1
         let owner = owner.ok_or_else(|| NoWay::not_yet("nobody is to serve the pool"))?;
         let reach =
             owner.reach.ok_or_else(|| NoWay::not_yet("a node of an earlier version serves it"))?;
@@ -129,12 +129,12 @@ impl Ways {
         }
     }
 
-    /// Whether it leads to who serves (W2).
+    /// Whether it leads to who serves (WAY-2).
     pub(crate) fn leads(&self, line: &Line) -> bool {
         self.lobby.views.borrow().owner(line.cell) == Some(line.to)
     }
 
-    /// Returns once ways to that node for that cell lead nowhere (W2).
+    /// Returns once ways to that node for that cell lead nowhere (WAY-2).
     async fn leads_nowhere(&self, to: NodeId, cell: CellId) {
         let mut views = self.lobby.views.clone();
         // Without anybody who tells what the table says, nothing leads anywhere.

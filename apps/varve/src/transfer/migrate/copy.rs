@@ -1,9 +1,10 @@
-//! Sends one snapshot: whole, or as what changed since one that the target has. Then both are read and compared (G4), and only then the
-//! target gets a snapshot with this identity: what was not compared to the end is compared when it is gone on with.
+//! Sends one snapshot: whole, or as what changed since one that the target has. Then both are read and compared
+//! (MIGRATE-4), and only then the target gets a snapshot with this identity: what was not compared to the end is
+//! compared when it is gone on with.
 //!
-//! C1. A whole snapshot that was sent in part is gone on with: what the target holds already is compared, up to the first byte that it lacks.
-//!     A part of a difference is undone and sent anew, for nobody can tell from which snapshot it counted; a target that has any snapshot
-//!     holds none other.
+//! MIGRATE-COPY-1. A whole snapshot that was sent in part is gone on with: what the target holds already is compared,
+//!     up to the first byte that it lacks. A part of a difference is undone and sent anew, for nobody can tell from
+//!     which snapshot it counted; a target that has any snapshot holds none other.
 
 use std::iter::Peekable;
 
@@ -75,7 +76,8 @@ impl Sent<'_> {
         Ok(sent_bytes)
     }
 
-    /// Undoes what was sent of another snapshot, or of a difference (C1); whether a part of this one is there.
+    /// Undoes what was sent of another snapshot, or of a difference (MIGRATE-COPY-1); whether a part of this one is
+    /// there.
     fn clear(&self, before: Option<&Volume>) -> Result<bool> {
         let target = &self.run.target;
         let Some(before) = before else { return Ok(false) };
@@ -143,7 +145,7 @@ impl Sent<'_> {
                     true if zeros => to.send_zeroes(offset, run.len() as u64)?,
                     true => {}
                     false => {
-                        compares = compares && holds(to, offset, run)?; // C1
+                        compares = compares && holds(to, offset, run)?; // MIGRATE-COPY-1
                         if !compares {
                             while !to.has_room() {
                                 to.next()?;

@@ -167,7 +167,7 @@ impl<'a> Differences<'a> {
 
     /// Sends whatever snapshots the target lacks; how many bytes the last one took, and the source's newest.
     fn send_missing(&mut self, moved: &mut Moved) -> Result<(u64, Snapshot)> {
-        self.undo_part()?; // C1: before that from which it counts is forgotten.
+        self.undo_part()?; // MIGRATE-COPY-1: before that from which it counts is forgotten.
         self.forget_deleted()?;
         let mut sent_bytes = 0;
         loop {

@@ -5,10 +5,13 @@
 //!  target                           arriving, by any run ──▶ by nobody, or given up
 //! ```
 //!
-//! B1. The source's fence is this run's before the target is looked at. A run lets the target's volume be used only after it saw the fence
-//!     to be its own, so whoever might still do so left its part at the target by then, where it is seen.
-//! B2. The target's part is taken from whoever has it, or is not there, or has arrived; what is not known changes nothing.
-//! B3. One at the target without a mark of this source (K1) that has no snapshot in common with the source's is somebody else's.
+//! GIVE-BACK-1. The source's fence is this run's before the target is looked at. A run lets the target's volume be used
+//!     only after it saw the fence to be its own, so whoever might still do so left its part at the target by then,
+//!     where it is seen.
+//! GIVE-BACK-2. The target's part is taken from whoever has it, or is not there, or has arrived; what is not known
+//!     changes nothing.
+//! GIVE-BACK-3. One at the target without a mark of this source (MIGRATE-MARK-1) that has no snapshot in common with
+//!     the source's is somebody else's.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -33,7 +36,8 @@ pub(super) enum Disarmed {
     Arrived,
 }
 
-/// Sees to it that the target's part does not become one that clients use: what there is of it is taken to `end`.
+/// Sees to it that the target's part does not become one that clients use: what there is of it is taken to `end`
+/// (GIVE-BACK-2).
 fn disarm(item: Item<'_>, end: &VolumeMove) -> Result<Disarmed> {
     let Item { run, kind, name } = item;
     for _ in 0..LOOKS_MAX {
@@ -56,7 +60,7 @@ fn disarm(item: Item<'_>, end: &VolumeMove) -> Result<Disarmed> {
                     item.words().not_same
                 )));
             }
-            _ if !kind.is_related(run, name)? => return Ok(Disarmed::Safe), // B3
+            _ if !kind.is_related(run, name)? => return Ok(Disarmed::Safe), // GIVE-BACK-3
             _ => {
                 return Err(Failure::new(format!(
                     "the target has a {item} {}, and did not arrive from there; delete it if nobody needs it",
@@ -131,7 +135,7 @@ pub(super) fn call_off(
     let run = item.run;
     if let Some(fence) = fence {
         run.target.check_peer(item, fence)?;
-        item.step_there(Some(fence), Some(run.leaving()))?; // B1
+        item.step_there(Some(fence), Some(run.leaving()))?; // GIVE-BACK-1
     }
     let disarmed = match disarm(item, end) {
         Err(failure) if fence.is_some() => {

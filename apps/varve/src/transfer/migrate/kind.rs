@@ -51,7 +51,7 @@ pub(super) trait Kind {
 
     fn look(&self, side: &Side, name: &str) -> Result<Option<Seen>>;
 
-    /// Takes one a step further (G3), once (G5).
+    /// Takes one a step further (MIGRATE-3), once (MIGRATE-5).
     fn step(
         &self,
         side: &Side,
@@ -63,10 +63,11 @@ pub(super) trait Kind {
     /// Deletes one that is at `expects` on its way, or some of what is in it; whether it is gone.
     fn delete(&self, side: &Side, name: &str, expects: &VolumeMove) -> Result<bool>;
 
-    /// What the mark of the target's names when it is what the source's is (K2), which does not say so itself.
+    /// What the mark of the target's names when it is what the source's is (MIGRATE-MARK-2), which does not say so
+    /// itself.
     fn last(&self, source: &Side, name: &str) -> Result<Option<String>>;
 
-    /// Whether the target's, which has no mark, has something that can only be from the source's (B3).
+    /// Whether the target's, which has no mark, has something that can only be from the source's (GIVE-BACK-3).
     fn is_related(&self, run: &Run, name: &str) -> Result<bool>;
 
     /// Whether there is little to send behind a fence that another run left. If not, clients get the source's back until there is.

@@ -1,12 +1,13 @@
 //! What the target's volume or bucket says once it has arrived: the source's pool, the run, and the snapshot with which it did, or the number
 //! that the bucket has at the source.
 //!
-//! K1. The target's daemon sets the mark with the step that lets clients use the volume, and nobody deletes the volume or moves it on while it
-//!     is there. So a volume without it did not arrive from here, whatever its name is, or what was left of its move is done.
-//! K2. The source's volume is taken out of use, and deleted, only while the target's has a mark with its last snapshot: the last that a
-//!     migration took, or, once it has left, the one that it says itself, for those may be half deleted. The same of a bucket with its number,
-//!     which no other bucket of that pool ever has.
-//! K3. The mark goes when the source has no volume any more, or says that it keeps it.
+//! MIGRATE-MARK-1. The target's daemon sets the mark with the step that lets clients use the volume, and nobody deletes
+//!     the volume or moves it on while it is there. So a volume without it did not arrive from here, whatever its name
+//!     is, or what was left of its move is done.
+//! MIGRATE-MARK-2. The source's volume is taken out of use, and deleted, only while the target's has a mark with its
+//!     last snapshot: the last that a migration took, or, once it has left, the one that it says itself, for those may
+//!     be half deleted. The same of a bucket with its number, which no other bucket of that pool ever has.
+//! MIGRATE-MARK-3. The mark goes when the source has no volume any more, or says that it keeps it.
 
 use varve_access_admin::v1::{MoveState, VolumeMove};
 
@@ -48,7 +49,7 @@ pub(super) fn is_from_source(run: &Run, moves: &VolumeMove) -> bool {
     moves.state == MoveState::Arrived && run.source.is_peer_of(moves)
 }
 
-/// The mark of the target's, if it is what the source's was last (K2).
+/// The mark of the target's, if it is what the source's was last (MIGRATE-MARK-2).
 pub(super) fn of_same(item: Item<'_>) -> Result<Option<VolumeMove>> {
     let Some(mark) = from_source(item)? else { return Ok(None) };
     let with = item.words().with;
@@ -60,7 +61,7 @@ pub(super) fn of_same(item: Item<'_>) -> Result<Option<VolumeMove>> {
     Ok(is_same.then_some(mark))
 }
 
-/// Removes the mark, and before it the snapshots of the migration (K3).
+/// Removes the mark, and before it the snapshots of the migration (MIGRATE-MARK-3).
 pub(super) fn remove(item: Item<'_>) -> Result<()> {
     let Some(mark) = from_source(item)? else { return Ok(()) };
     item.kind.remove_traces(&item.run.target, item.name, Some(&mark))?;

@@ -5,15 +5,19 @@
 //!  target    arriving ──▶ the same snapshots ─────────────────────────────▶ the last one, compared ──▶ arrived ─────────▶ in use
 //! ```
 //!
-//! G1. What there is to do is read from the two daemons and nothing else: whoever runs the command again goes on, whatever died.
-//! G2. A volume or bucket is open to clients in one pool at a time. The source gives up its own (leaving, then left) before the target's is there, and
-//!     takes it back only once the target's cannot get there. A run sees that the source's fence is its own behind everything else that it
-//!     does before the target's last step, and does nothing in between.
-//! G3. Every step between states, and whatever else changes a part at the target or what is behind the fence, is a comparison at the daemon
-//!     that names who moves it, so two commands do not work against each other: one is refused.
-//! G4. No volume arrives that was not read back and compared. Bodies of objects carry their checksums from the one daemon to the other, and the
-//!     keys and versions of a bucket are compared.
-//! G5. What was not answered may be carried out later. So no step is sent twice, and a state counts only when a daemon says it.
+//! MIGRATE-1. What there is to do is read from the two daemons and nothing else: whoever runs the command again goes
+//!     on, whatever died.
+//! MIGRATE-2. A volume or bucket is open to clients in one pool at a time. The source gives up its own (leaving, then
+//!     left) before the target's is there, and takes it back only once the target's cannot get there. A run sees that
+//!     the source's fence is its own behind everything else that it does before the target's last step, and does
+//!     nothing in between.
+//! MIGRATE-3. Every step between states, and whatever else changes a part at the target or what is behind the fence, is
+//!     a comparison at the daemon that names who moves it, so two commands do not work against each other: one is
+//!     refused.
+//! MIGRATE-4. No volume arrives that was not read back and compared. Bodies of objects carry their checksums from the
+//!     one daemon to the other, and the keys and versions of a bucket are compared.
+//! MIGRATE-5. What was not answered may be carried out later. So no step is sent twice, and a state counts only when a
+//!     daemon says it.
 
 mod bucket;
 mod copy;

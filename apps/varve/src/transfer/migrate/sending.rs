@@ -33,7 +33,7 @@ pub(super) trait Sender {
     /// Sends what there is while clients change it, until there is little.
     fn rounds(&mut self, moved: &mut Moved) -> Result<()>;
 
-    /// Takes the source's to leaving, if it is what was sent in rounds, once (G5).
+    /// Takes the source's to leaving, if it is what was sent in rounds, once (MIGRATE-5).
     fn fence(&self) -> Result<()>;
 
     /// Behind the fence: refuses, if there is more to be sent than clients are to wait for.
@@ -42,7 +42,7 @@ pub(super) trait Sender {
     /// Behind the fence: sends the rest, and everything that is not data.
     fn last_round(&mut self, moved: &mut Moved) -> Result<()>;
 
-    /// The target's last step, once (G5).
+    /// The target's last step, once (MIGRATE-5).
     fn arrive(&self) -> Result<()>;
 }
 
@@ -160,7 +160,7 @@ impl Sending<'_> {
         if fence != Some(item.run.leaving()) {
             return Err(Failure::new(format!("another command took {item} over")));
         }
-        self.sender.arrive() // G2: nothing is done between these two.
+        self.sender.arrive() // MIGRATE-2: nothing is done between these two.
     }
 
     /// Looks at the target again, for what was seen before the fence may have changed: the one who had the fence before may have ended the

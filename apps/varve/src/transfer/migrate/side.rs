@@ -266,7 +266,7 @@ impl Side {
         soon(|| self.client.send::<Volume>(Method::POST, &path, &to).map(drop))
     }
 
-    /// Takes a volume a step further (G3).
+    /// Takes a volume a step further (MIGRATE-3).
     pub(super) fn step(
         &self,
         volume: &str,

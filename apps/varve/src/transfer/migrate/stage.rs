@@ -78,7 +78,7 @@ fn survey(item: Item<'_>) -> Result<Found> {
     Ok(Found { stage, there, here })
 }
 
-/// How far it is, from what both sides say.
+/// How far it is, from what both sides say (MIGRATE-1).
 fn stage(item: Item<'_>, there: Option<&Seen>, here: Option<&Seen>) -> Result<Stage> {
     use MoveState::{Arrived, Arriving, Leaving, Left};
     let words = item.words();
@@ -86,7 +86,8 @@ fn stage(item: Item<'_>, there: Option<&Seen>, here: Option<&Seen>) -> Result<St
     let is_same = mark::of_same(item)?.is_some();
     let is_part = here.and_then(|here| here.moves.as_ref()).is_some_and(is_given_up);
     match (there, there.and_then(Seen::state), here.and_then(Seen::state)) {
-        (None, _, Some(Arrived)) => Ok(Stage::Leftovers), // K3. It is from the source, or would move otherwise.
+        // MIGRATE-MARK-3. It is from the source, or would move otherwise.
+        (None, _, Some(Arrived)) => Ok(Stage::Leftovers),
         (None, ..) => refuse(format!("the source has no {item}"), words.names),
         (_, Some(Left), _) if is_same => Ok(Stage::Left),
         (_, Some(Left), _) => Err(not_there(item)),
@@ -154,7 +155,8 @@ pub(super) fn migrate(item: Item<'_>, keep_source: bool, watch: &Watch) -> Resul
     Ok(moved)
 }
 
-/// Takes the source's, which arrived, out of use (K2), as one that is kept or not; how it says so. `None` when there is none any more.
+/// Takes the source's, which arrived, out of use (MIGRATE-MARK-2), as one that is kept or not; how it says so. `None`
+/// when there is none any more.
 fn leave(item: Item<'_>, keep_source: bool) -> Result<Option<VolumeMove>> {
     let Some(mark) = mark::of_same(item)? else { return Err(not_there(item)) };
     let Some(there) = item.there()? else { return Ok(None) };
@@ -197,7 +199,7 @@ fn retire(item: Item<'_>, keep_source: bool, moved: &mut Moved) -> Result<bool> 
             return Ok(true);
         }
         if mark::of_same(item)?.is_none() {
-            return Err(not_there(item)); // K2
+            return Err(not_there(item)); // MIGRATE-MARK-2
         }
         match item.kind.delete(&item.run.source, item.name, &left) {
             Err(failure) if failure.is(ErrorKind::Conflict) => {

@@ -51,7 +51,7 @@ enum Asking {
 }
 
 impl Sum {
-    /// Asks all cells, and answers with what they say together (A2). `Unavailable` if none of them does.
+    /// Asks all cells, and answers with what they say together (ADMIN-2). `Unavailable` if none of them does.
     pub(super) async fn ask<C: Cells>(&self, cells: &C, asked: &Asked) -> Result<Reply> {
         let path = match self {
             Self::Volumes(page) => page.share("/v1/volumes", cells.count()),

@@ -13,7 +13,7 @@ struct Described {
     values: String,
 }
 
-/// The metrics of these cells, and which of the pool's are missing (A2).
+/// The metrics of these cells, and which of the pool's are missing (ADMIN-2).
 pub(super) fn join(answers: &[(CellId, String)], missing: &[u16]) -> String {
     let mut all: BTreeMap<&str, Described> = BTreeMap::new();
     for (cell, text) in answers {

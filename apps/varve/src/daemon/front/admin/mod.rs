@@ -5,9 +5,10 @@
 //!                                           └──▶ all cells, side by side: every ──▶ together, page, metrics
 //! ```
 //!
-//! A1. A request is sent to a cell once. If the cell goes away before it has answered, reading is tried once more, and anything else is answered with what to do.
-//! A2. A cell that does not answer is named in the answer, as missing; none is left out silently.
-//! A3. "Not there" counts if the register says so, or still names that cell: else the other cell is asked, once.
+//! ADMIN-1. A request is sent to a cell once. If the cell goes away before it has answered, reading is tried once more,
+//!     and anything else is answered with what to do.
+//! ADMIN-2. A cell that does not answer is named in the answer, as missing; none is left out silently.
+//! ADMIN-3. "Not there" counts if the register says so, or still names that cell: else the other cell is asked, once.
 
 mod every;
 mod metrics;

@@ -96,7 +96,7 @@ impl Asked {
         if self.method == Method::HEAD { Method::GET } else { self.method.clone() }
     }
 
-    /// Puts it to a cell (A1). `Unavailable`.
+    /// Puts it to a cell (ADMIN-1). `Unavailable`.
     pub(super) async fn send<C: Cells>(
         &self,
         cells: &C,

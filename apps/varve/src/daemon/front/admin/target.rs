@@ -126,7 +126,7 @@ impl Place {
     ) -> Result<Reply> {
         let mut cell = self.find(cells, asked).await?;
         let mut answer = asked.send(cells, cell, CONNECT_MAX).await?;
-        // A3
+        // ADMIN-3
         if answer.status() == StatusCode::NOT_FOUND
             && let Ok(now) = self.find(cells, asked).await
             && now != cell

@@ -40,7 +40,7 @@ impl Side {
         self.found(&bucket_path(name))
     }
 
-    /// Takes a bucket a step further (G3).
+    /// Takes a bucket a step further (MIGRATE-3).
     pub(super) fn step_bucket(
         &self,
         name: &str,
@@ -149,7 +149,7 @@ impl Side {
         self.client.page(&format!("{}/changes{since}", bucket_path(name)))
     }
 
-    /// Parts of bodies, each with what is said of it and compared with its checksum (T4).
+    /// Parts of bodies, each with what is said of it and compared with its checksum (MIGRATE-BUCKET-4).
     pub(super) fn read_parts(
         &self,
         name: &str,

@@ -20,7 +20,7 @@ pub(super) struct Difference {
     pub(super) key: String,
     /// Orders of the versions that go.
     pub(super) removed: Vec<u64>,
-    /// Versions that come then, from the oldest on (T3).
+    /// Versions that come then, from the oldest on (MIGRATE-BUCKET-3).
     pub(super) sent: Vec<StoredVersion>,
 }
 
@@ -112,7 +112,7 @@ fn differ(there: Option<Key>, here: Option<Key>) -> Option<Difference> {
     difference(key, versions(there), &versions(here))
 }
 
-/// In what a key differs, from its versions at both sides (T1, T3).
+/// In what a key differs, from its versions at both sides (MIGRATE-BUCKET-1, MIGRATE-BUCKET-3).
 pub(super) fn difference(
     key: String,
     there: Vec<StoredVersion>,

@@ -5,12 +5,14 @@
 //!  target                     what differs is sent      again and again                                             ──▶ arrived
 //! ```
 //!
-//! T1. What the target lacks is told by comparing versions: key, order, time, and everything that is stored beside the body, its entity tag too.
-//!     A body does not change while that stays.
-//! T2. The source notes a key before who changed it gets an answer, and tells it once the change can be seen. So what was acknowledged
-//!     before the fence is seen when the keys are looked at that it tells behind it.
-//! T3. Versions of a key arrive from the oldest on, each newer than what is there: from the first one that differs, all are removed and sent anew.
-//! T4. A body goes from the one daemon to the other with the checksum that the first one computed, and the second one stores it if it has that.
+//! MIGRATE-BUCKET-1. What the target lacks is told by comparing versions: key, order, time, and everything that is
+//!     stored beside the body, its entity tag too. A body does not change while that stays.
+//! MIGRATE-BUCKET-2. The source notes a key before who changed it gets an answer, and tells it once the change can be
+//!     seen. So what was acknowledged before the fence is seen when the keys are looked at that it tells behind it.
+//! MIGRATE-BUCKET-3. Versions of a key arrive from the oldest on, each newer than what is there: from the first one
+//!     that differs, all are removed and sent anew.
+//! MIGRATE-BUCKET-4. A body goes from the one daemon to the other with the checksum that the first one computed, and
+//!     the second one stores it if it has that.
 
 mod batch;
 mod calls;

@@ -56,7 +56,7 @@ impl Sender for Rounds<'_> {
     fn rounds(&mut self, moved: &mut Moved) -> Result<()> {
         self.make_part()?;
         let Item { run, name, .. } = self.item;
-        // T2: before any key is looked at.
+        // MIGRATE-BUCKET-2: before any key is looked at.
         self.token = run.source.changes(name, None)?.token;
         self.restless.clear();
         self.is_lost = false;
