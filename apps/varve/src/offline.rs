@@ -1,8 +1,8 @@
 //! A pool that no daemon serves, opened for reading: what `varve check` and `varve dump` share.
 //!
-//! P1. Nothing is written to what the pool lies on: shards are opened, and recover, over an overlay in memory. Pages are not mended
+//! OFFLINE-1. Nothing is written to what the pool lies on: shards are opened, and recover, over an overlay in memory. Pages are not mended
 //!     there: what that writes would fill the memory, and be gone with it.
-//! P2. Shards are opened with the memory that the daemon's settings give them, so that what the daemon can open opens here.
+//! OFFLINE-2. Shards are opened with the memory that the daemon's settings give them, so that what the daemon can open opens here.
 
 use std::cell::Cell;
 use std::fs;
@@ -130,7 +130,7 @@ impl OfflinePool {
         }
     }
 
-    /// What a shard is told when it is opened (P1, P2).
+    /// What a shard is told when it is opened (OFFLINE-1, OFFLINE-2).
     pub(crate) fn shard_config(&self, figures: &PoolFigures, shard: ShardId) -> ShardConfig {
         let share = self.settings.shard_memory(figures.lane_count.into());
         ShardConfig {

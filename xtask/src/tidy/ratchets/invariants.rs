@@ -1,9 +1,9 @@
 //! Numbered invariants: each id is defined once in the workspace, is cited, and every citation has one definition.
 //!
 //! A definition is a line `//! DRAIN-2. …` of a file's documentation. A citation names the id in another comment:
-//! `// DRAIN-2`, or `(DRAIN-2, SPACE-1)` in a sentence. Ids of a letter and a number such as `D2` are older. Unless it
-//! stands in its own file, such a citation means the one file of the crate that defines it, or the one of the workspace
-//! where the crate has none.
+//! `// DRAIN-2`, or `(DRAIN-2, SPACE-1)` in a sentence; documents in Markdown cite too. What cites an id there does not
+//! show that code keeps it. Ids of a letter and a number such as `D2` are older. Unless it stands in its own file, such
+//! a citation means the one file of the crate that defines it, or the one of the workspace where the crate has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(crate) fn defined_twice(sources: &Sources<'_>) -> Vec<CountedPlace> {
 pub(crate) fn uncited(sources: &Sources<'_>) -> Vec<CountedPlace> {
     let invariants = Invariants::read(sources);
     let mut cited = BTreeSet::new();
-    for citation in &invariants.citations {
+    for citation in invariants.citations.iter().filter(|citation| citation.file.is_rust()) {
         if let CitedDefinition::One(definition) = invariants.meaning(citation) {
             cited.insert((&citation.id, definition.line, &definition.file.path));
         }
@@ -112,6 +112,7 @@ impl<'a> Invariants<'a> {
                 citations.push(Citation { file, line: comment.line, id: id.to_owned() });
             }
         }
+        citations.extend(cited_in_documents(sources, &families));
         Self { definitions, citations }
     }
 
@@ -148,6 +149,19 @@ impl<'a> Invariants<'a> {
         });
         citations.collect()
     }
+}
+
+/// What documents in Markdown cite: ids of modules only, as a letter and a number have other meanings there.
+fn cited_in_documents<'a>(sources: &Sources<'a>, families: &BTreeSet<&str>) -> Vec<Citation<'a>> {
+    let mut citations = Vec::new();
+    for file in sources.tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        for (index, line) in file.text.lines().enumerate() {
+            let ids = cited(line, families).into_iter().filter(|id| family(id).is_some());
+            let of_line = |id: &str| Citation { file, line: index + 1, id: id.to_owned() };
+            citations.extend(ids.map(of_line));
+        }
+    }
+    citations
 }
 
 /// The id that a line of a file's documentation defines.
@@ -291,5 +305,21 @@ mod tests {
             "crates/c/src/y.rs:1: no comment cites P1",
         ];
         assert_eq!(places_in(uncited, &files), expected);
+    }
+
+    #[test]
+    fn documents_cite_ids_of_modules_and_do_not_show_that_code_keeps_them() {
+        let files = [
+            ("crates/a/src/drain.rs", "//! DRAIN-1. In order.\n"),
+            ("docs/durability.md", "By DRAIN-1,\n(SHA-256, DRAIN-2, D7) or P1.\n"),
+        ];
+        assert_eq!(
+            places_in(undefined, &files),
+            ["docs/durability.md:2: DRAIN-2 is defined nowhere"]
+        );
+        assert_eq!(
+            places_in(uncited, &files),
+            ["crates/a/src/drain.rs:1: no comment cites DRAIN-1"]
+        );
     }
 }
