@@ -27,7 +27,7 @@ pub struct Md5 {
 }
 
 /// Whole blocks that a message is to take in.
-struct Run<'a> {
+struct BlockRun<'a> {
     state: &'a mut State,
     blocks: &'a [Block],
 }
@@ -80,7 +80,7 @@ impl Md5 {
     }
 
     /// Takes in all of `data` but its whole blocks, which are to follow at once.
-    fn begin<'a>(&'a mut self, data: &'a [u8]) -> Run<'a> {
+    fn begin<'a>(&'a mut self, data: &'a [u8]) -> BlockRun<'a> {
         let used = self.tail_len();
         self.len_bytes = self.len_bytes.wrapping_add(data.len() as u64);
         let (head, data) = data.split_at(if used == 0 { 0 } else { data.len().min(64 - used) });
@@ -92,7 +92,7 @@ impl Md5 {
         if !data.is_empty() {
             self.tail[..rest.len()].copy_from_slice(rest);
         }
-        Run { state: &mut self.state, blocks }
+        BlockRun { state: &mut self.state, blocks }
     }
 
     fn tail_len(&self) -> usize {
@@ -101,7 +101,7 @@ impl Md5 {
 }
 
 /// Runs of as many messages as go side by side at most, the longest first.
-fn finish_runs(mut runs: &mut [Run<'_>]) {
+fn finish_runs(mut runs: &mut [BlockRun<'_>]) {
     loop {
         let left = runs.iter().take_while(|run| !run.blocks.is_empty()).count();
         runs = &mut runs[..left];
@@ -113,7 +113,7 @@ fn finish_runs(mut runs: &mut [Run<'_>]) {
 
 /// Takes as many blocks of each as the last has. Returns false, having done nothing, where the processor cannot.
 #[cfg(target_arch = "x86_64")]
-fn side_by_side(runs: &mut [Run<'_>]) -> bool {
+fn side_by_side(runs: &mut [BlockRun<'_>]) -> bool {
     if !std::arch::is_x86_feature_detected!("avx2") {
         return false;
     }
@@ -136,7 +136,7 @@ fn side_by_side(runs: &mut [Run<'_>]) -> bool {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn side_by_side(_: &mut [Run<'_>]) -> bool {
+fn side_by_side(_: &mut [BlockRun<'_>]) -> bool {
     false
 }
 
