@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use hdrhistogram::Histogram;
 use varve_reactor::{Nanos, Reactor};
-use varve_stdx::{AlignedBuf, BufSlice, Pending, PendingGuard};
+use varve_stdx::{AlignedBuf, BufSlice, PendingEntries, PendingGuard};
 
 use crate::contract::IoFuture;
 use crate::disk::{Disk, DiskOperation, Persist};
@@ -61,7 +61,7 @@ pub struct DiskErrors {
 /// Figures of a thread's disks by operation.
 pub struct DiskStats {
     operations: [RefCell<OperationStats>; 5],
-    pending: Pending<PendingOperation>,
+    pending: PendingEntries<PendingOperation>,
     /// By path; as many as the pool has files.
     errors: RefCell<BTreeMap<Rc<str>, DiskErrors>>,
 }
@@ -84,7 +84,7 @@ impl DiskStats {
         };
         Rc::new(Self {
             operations: std::array::from_fn(|_| empty()),
-            pending: Pending::default(),
+            pending: PendingEntries::default(),
             errors: RefCell::default(),
         })
     }

@@ -21,7 +21,7 @@ pub use end::end_process;
 pub use entropy::looks_random;
 pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprinter};
 pub use md5::Md5;
-pub use pending::{Pending, PendingGuard};
+pub use pending::{PendingEntries, PendingGuard};
 pub use rng::Rng;
 pub use socket_path::bind_private;
 pub use socket_peer::SocketPeer;

@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Entries for as long as their guards live. As many as are under way at a time, which the layer that begins them bounds.
-pub struct Pending<T> {
+pub struct PendingEntries<T> {
     /// By number, so the oldest comes first.
     entries: RefCell<BTreeMap<u64, T>>,
     begun: Cell<u64>,
 }
 
-impl<T> Default for Pending<T> {
+impl<T> Default for PendingEntries<T> {
     fn default() -> Self {
         Self { entries: RefCell::default(), begun: Cell::new(0) }
     }
 }
 
-impl<T> fmt::Debug for Pending<T> {
+impl<T> fmt::Debug for PendingEntries<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pending({} under way)", self.entries.borrow().len())
+        write!(f, "PendingEntries({} under way)", self.entries.borrow().len())
     }
 }
 
-impl<T> Pending<T> {
+impl<T> PendingEntries<T> {
     /// Enters work that begins now; it is under way until the guard is dropped.
     #[must_use]
     pub fn begin(&self, work: T) -> PendingGuard<'_, T> {
@@ -45,7 +45,7 @@ impl<T> Pending<T> {
 /// Work that is under way until this is dropped.
 #[derive(Debug)]
 pub struct PendingGuard<'a, T> {
-    pending: &'a Pending<T>,
+    pending: &'a PendingEntries<T>,
     number: u64,
 }
 
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_what_began_first_and_has_not_ended() {
-        let pending = Pending::default();
+        let pending = PendingEntries::default();
         assert_eq!(pending.oldest(), None);
         let first = pending.begin("read");
         let second = pending.begin("write");

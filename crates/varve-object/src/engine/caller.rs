@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use varve_dispatch::{Answer, Dispatch, JobSender, Placement, PoolLinks};
 use varve_reactor::{Nanos, Notify};
-use varve_stdx::Pending;
+use varve_stdx::PendingEntries;
 use varve_types::ShardId;
 
 use super::EngineOptions;
@@ -20,7 +20,7 @@ use crate::{BucketId, Error, Result};
 
 /// When requests that are under way on a thread began, by its clock.
 #[derive(Default)]
-struct Requests(Pending<Nanos>);
+struct Requests(PendingEntries<Nanos>);
 
 /// The request of the object store that has been under way on this thread for longest: its number, and its age in nanoseconds.
 #[must_use]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use varve_access_admin::MetricKind::Counter;
-use varve_stdx::{Pending, PendingGuard};
+use varve_stdx::{PendingEntries, PendingGuard};
 
 use crate::daemon::stack::{PendingWork, ShardMetric};
 
@@ -15,7 +15,7 @@ pub(crate) struct RequestTimes {
     reads: Kind,
     writes: Kind,
     /// At most as many as NBD takes at a time.
-    pending: Pending<Request>,
+    pending: PendingEntries<Request>,
 }
 
 /// A request that is under way.
