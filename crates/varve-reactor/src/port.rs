@@ -16,7 +16,7 @@ use crate::reactor::Reactor;
 /// Longest simulated delay between send and delivery, in nanoseconds: a few times a hop between cores.
 const SIM_DELAY_NANOS_MAX: u64 = 20_000;
 
-struct Shared<M> {
+struct PortQueue<M> {
     queue: ArrayQueue<M>,
     receiver: AtomicWaker,
     closed: AtomicBool,
@@ -25,12 +25,12 @@ struct Shared<M> {
 
 /// Sends messages; clones share the queue.
 pub struct PortSender<M> {
-    shared: Arc<Shared<M>>,
+    shared: Arc<PortQueue<M>>,
 }
 
 /// Receives messages on its loop's thread.
 pub struct PortReceiver<M> {
-    shared: Arc<Shared<M>>,
+    shared: Arc<PortQueue<M>>,
     reactor: Reactor,
 }
 
@@ -40,7 +40,7 @@ pub struct PortReceiver<M> {
 /// When `capacity` is 0.
 #[must_use]
 pub fn channel<M: Send>(reactor: &Reactor, capacity: usize) -> (PortSender<M>, PortReceiver<M>) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(PortQueue {
         queue: ArrayQueue::new(capacity),
         receiver: AtomicWaker::new(),
         closed: AtomicBool::new(false),
