@@ -13,7 +13,7 @@ use io_uring::types::Fd;
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::reactor::Reactor;
-use crate::ring::{Held, Operation, Ring, RingFile, new_fd, outcome};
+use crate::ring::{Operation, OperationMemory, Ring, RingFile, new_fd, outcome};
 
 /// Most parts of one `sendmsg`: the kernel's bound.
 const PARTS_MAX: usize = 1024;
@@ -103,10 +103,10 @@ impl Socket {
         let ptr = target.as_mut_ptr();
         let entry = opcode::Recv::new(Fd(self.file.as_raw_fd()), ptr, len).build();
         let finish = |result, held| match held {
-            Held::Buf(buf) => (outcome(result), buf),
+            OperationMemory::Buf(buf) => (outcome(result), buf),
             _ => unreachable!("a receive holds a buffer"),
         };
-        self.ring.start(entry, Held::Buf(buf), &self.file, finish).cancel_on_drop()
+        self.ring.start(entry, OperationMemory::Buf(buf), &self.file, finish).cancel_on_drop()
     }
 
     /// Sends all parts in order, gathered; one caller at a time, or parts of messages mix.
@@ -125,10 +125,11 @@ impl Socket {
             let entry =
                 opcode::SendMsg::new(Fd(self.file.as_raw_fd()), header).flags(flags).build();
             let finish = |result, held| match held {
-                Held::Message(message) => (outcome(result), message),
+                OperationMemory::Message(message) => (outcome(result), message),
                 _ => unreachable!("a send holds a message"),
             };
-            let send = self.ring.start(entry, Held::Message(message), &self.file, finish);
+            let send =
+                self.ring.start(entry, OperationMemory::Message(message), &self.file, finish);
             let result;
             (result, message) = send.cancel_on_drop().await;
             sent += match result {
@@ -159,7 +160,7 @@ async fn accept(ring: &Ring, file: &RingFile) -> io::Result<Socket> {
     let (address, len) = (std::ptr::null_mut(), std::ptr::null_mut());
     let fd = Fd(file.as_raw_fd());
     let entry = opcode::Accept::new(fd, address, len).flags(libc::SOCK_CLOEXEC).build();
-    let accepted = ring.start(entry, Held::NewFd, file, |result, _| new_fd(result));
+    let accepted = ring.start(entry, OperationMemory::NewFd, file, |result, _| new_fd(result));
     let fd = accepted.cancel_on_drop().await?;
     Ok(Socket { file: ring.plain(fd), ring: ring.clone() })
 }

@@ -29,7 +29,7 @@ const UNATTENDED: u64 = u64::MAX - 1;
 const DRAIN_SECONDS: u64 = 10;
 
 /// Memory that the kernel reads or writes during an operation.
-pub(crate) enum Held {
+pub(crate) enum OperationMemory {
     Nothing,
     Buf(AlignedBuf),
     Slice(BufSlice),
@@ -47,7 +47,7 @@ enum OpState {
 
 struct Op {
     state: OpState,
-    held: Held,
+    held: OperationMemory,
     file: Option<RingFile>, // RING-1
 }
 
@@ -180,8 +180,8 @@ impl Ring {
         assert!(len <= buf.len(), "a read fits its buffer");
         let (ptr, len) = (buf.as_mut_ptr(), transfer_len(len));
         let entry = on_file!(file, |fd| opcode::Read::new(fd, ptr, len).offset(offset).build());
-        self.start(entry, Held::Buf(buf), file, |result, held| match held {
-            Held::Buf(buf) => (outcome(result), buf),
+        self.start(entry, OperationMemory::Buf(buf), file, |result, held| match held {
+            OperationMemory::Buf(buf) => (outcome(result), buf),
             _ => unreachable!("a read holds a buffer"),
         })
     }
@@ -199,8 +199,8 @@ impl Ring {
         let entry = on_file!(file, |fd| {
             opcode::Write::new(fd, ptr, len).offset(offset).rw_flags(flags).build()
         });
-        self.start(entry, Held::Slice(bytes), file, |result, held| match held {
-            Held::Slice(bytes) => (outcome(result), bytes),
+        self.start(entry, OperationMemory::Slice(bytes), file, |result, held| match held {
+            OperationMemory::Slice(bytes) => (outcome(result), bytes),
             _ => unreachable!("a write holds a slice"),
         })
     }
@@ -209,7 +209,7 @@ impl Ring {
     pub fn sync_data(&self, file: &RingFile) -> Operation<io::Result<()>> {
         let flags = io_uring::types::FsyncFlags::DATASYNC;
         let entry = on_file!(file, |fd| opcode::Fsync::new(fd).flags(flags).build());
-        self.start(entry, Held::Nothing, file, |result, _| outcome(result).map(drop))
+        self.start(entry, OperationMemory::Nothing, file, |result, _| outcome(result).map(drop))
     }
 
     /// `fallocate(2)` with its mode flags.
@@ -223,15 +223,15 @@ impl Ring {
         let entry = on_file!(file, |fd| {
             opcode::Fallocate::new(fd, len).offset(offset).mode(mode).build()
         });
-        self.start(entry, Held::Nothing, file, |result, _| outcome(result).map(drop))
+        self.start(entry, OperationMemory::Nothing, file, |result, _| outcome(result).map(drop))
     }
 
     pub(crate) fn start<T>(
         &self,
         entry: Entry,
-        held: Held,
+        held: OperationMemory,
         file: &RingFile,
-        finish: fn(i32, Held) -> T,
+        finish: fn(i32, OperationMemory) -> T,
     ) -> Operation<T> {
         let op = Op { state: OpState::Waiting(None), held, file: Some(file.clone()) };
         let key = self.core.ops.borrow_mut().insert(op);
@@ -328,7 +328,7 @@ impl Ring {
                 OpState::Waiting(waker) => (waker, None),
                 OpState::Abandoned => {
                     let op = ops.remove(key);
-                    if matches!(op.held, Held::NewFd) {
+                    if matches!(op.held, OperationMemory::NewFd) {
                         drop(new_fd(result));
                     }
                     (None, Some(op))
@@ -390,7 +390,7 @@ pub struct Operation<T> {
     ring: Ring,
     key: Option<usize>,
     cancel_on_drop: bool,
-    finish: fn(i32, Held) -> T,
+    finish: fn(i32, OperationMemory) -> T,
 }
 
 impl<T> Operation<T> {
@@ -439,7 +439,7 @@ impl<T> Drop for Operation<T> {
                 }
                 Some(_) => {
                     let op = ops.remove(key);
-                    if let (Held::NewFd, OpState::Done(result)) = (&op.held, &op.state) {
+                    if let (OperationMemory::NewFd, OpState::Done(result)) = (&op.held, &op.state) {
                         drop(new_fd(*result));
                     }
                     Some(op)
