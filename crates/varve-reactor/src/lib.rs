@@ -18,7 +18,7 @@ pub use notify::{Notified, Notify};
 pub use oneshot::{OneshotReceiver, OneshotSender, SenderGone, oneshot};
 pub use reactor::{Reactor, YieldNow};
 pub use real::{Loop, LoopConfig};
-pub use ring::{Operation, Ring, RingFile};
+pub use ring::{Ring, RingFile, RingOperation};
 pub use sim::{Progress, SimLoop};
 pub use time::Nanos;
 pub use timer::Sleep;

@@ -13,7 +13,7 @@ use io_uring::types::Fd;
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::reactor::Reactor;
-use crate::ring::{Operation, OperationMemory, Ring, RingFile, new_fd, outcome};
+use crate::ring::{OperationMemory, Ring, RingFile, RingOperation, new_fd, outcome};
 
 /// Most parts of one `sendmsg`: the kernel's bound.
 const PARTS_MAX: usize = 1024;
@@ -97,7 +97,7 @@ impl Socket {
         &self,
         mut buf: AlignedBuf,
         range: Range<usize>,
-    ) -> Operation<(io::Result<usize>, AlignedBuf)> {
+    ) -> RingOperation<(io::Result<usize>, AlignedBuf)> {
         let target = &mut buf[range];
         let len = u32::try_from(target.len()).expect("a transfer is below 4 GiB");
         let ptr = target.as_mut_ptr();

@@ -176,7 +176,7 @@ impl Ring {
         offset: u64,
         mut buf: AlignedBuf,
         len: usize,
-    ) -> Operation<(io::Result<usize>, AlignedBuf)> {
+    ) -> RingOperation<(io::Result<usize>, AlignedBuf)> {
         assert!(len <= buf.len(), "a read fits its buffer");
         let (ptr, len) = (buf.as_mut_ptr(), transfer_len(len));
         let entry = on_file!(file, |fd| opcode::Read::new(fd, ptr, len).offset(offset).build());
@@ -193,7 +193,7 @@ impl Ring {
         offset: u64,
         bytes: BufSlice,
         dsync: bool,
-    ) -> Operation<(io::Result<usize>, BufSlice)> {
+    ) -> RingOperation<(io::Result<usize>, BufSlice)> {
         let (ptr, len) = (bytes.as_ptr(), transfer_len(bytes.len()));
         let flags = if dsync { libc::RWF_DSYNC } else { 0 };
         let entry = on_file!(file, |fd| {
@@ -206,7 +206,7 @@ impl Ring {
     }
 
     /// Makes what was written before durable; metadata not needed to read it may be left out.
-    pub fn sync_data(&self, file: &RingFile) -> Operation<io::Result<()>> {
+    pub fn sync_data(&self, file: &RingFile) -> RingOperation<io::Result<()>> {
         let flags = io_uring::types::FsyncFlags::DATASYNC;
         let entry = on_file!(file, |fd| opcode::Fsync::new(fd).flags(flags).build());
         self.start(entry, OperationMemory::Nothing, file, |result, _| outcome(result).map(drop))
@@ -219,7 +219,7 @@ impl Ring {
         mode: i32,
         offset: u64,
         len: u64,
-    ) -> Operation<io::Result<()>> {
+    ) -> RingOperation<io::Result<()>> {
         let entry = on_file!(file, |fd| {
             opcode::Fallocate::new(fd, len).offset(offset).mode(mode).build()
         });
@@ -232,11 +232,11 @@ impl Ring {
         held: OperationMemory,
         file: &RingFile,
         finish: fn(i32, OperationMemory) -> T,
-    ) -> Operation<T> {
+    ) -> RingOperation<T> {
         let op = Op { state: OpState::Waiting(None), held, file: Some(file.clone()) };
         let key = self.core.ops.borrow_mut().insert(op);
         self.push(&entry.user_data(key as u64));
-        Operation { ring: self.clone(), key: Some(key), cancel_on_drop: false, finish }
+        RingOperation { ring: self.clone(), key: Some(key), cancel_on_drop: false, finish }
     }
 
     /// RING-2
@@ -386,21 +386,21 @@ pub(crate) fn new_fd(result: i32) -> io::Result<OwnedFd> {
 
 /// An operation of the ring under way; see RING-3 for what dropping it means.
 #[must_use = "a result nobody reads hides failures"]
-pub struct Operation<T> {
+pub struct RingOperation<T> {
     ring: Ring,
     key: Option<usize>,
     cancel_on_drop: bool,
     finish: fn(i32, OperationMemory) -> T,
 }
 
-impl<T> Operation<T> {
+impl<T> RingOperation<T> {
     pub(crate) fn cancel_on_drop(mut self) -> Self {
         self.cancel_on_drop = true;
         self
     }
 }
 
-impl<T> Future for Operation<T> {
+impl<T> Future for RingOperation<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -427,7 +427,7 @@ impl<T> Future for Operation<T> {
     }
 }
 
-impl<T> Drop for Operation<T> {
+impl<T> Drop for RingOperation<T> {
     fn drop(&mut self) {
         let Some(key) = self.key else { return };
         let finished = {
