@@ -25,14 +25,14 @@ pub(crate) trait Alarm: Send + Sync {
 }
 
 /// What wakers share with their loop.
-pub(crate) struct Shared {
+pub(crate) struct WakeQueue {
     loop_id: u64,
     woken: SegQueue<u32>,
     asleep: AtomicBool,
     alarm: Option<Box<dyn Alarm>>,
 }
 
-impl Shared {
+impl WakeQueue {
     /// Announces a wait. False when something was woken meanwhile: then do not wait.
     pub(crate) fn fall_asleep(&self) -> bool {
         // Sequentially consistent with `wake_remote`: either it sees `asleep`, or this sees its push.
@@ -68,7 +68,7 @@ impl Shared {
 struct WakeHandle {
     slot: u32,
     scheduled: AtomicBool,
-    shared: Arc<Shared>,
+    shared: Arc<WakeQueue>,
 }
 
 impl Wake for WakeHandle {
@@ -123,7 +123,7 @@ pub(crate) struct Tasks {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     ready: Rc<Ready>,
-    shared: Arc<Shared>,
+    shared: Arc<WakeQueue>,
     closed: Cell<bool>,
 }
 
@@ -132,7 +132,7 @@ impl Tasks {
         static LOOPS: AtomicU64 = AtomicU64::new(0);
         let loop_id = LOOPS.fetch_add(1, Ordering::Relaxed);
         let shared =
-            Shared { loop_id, woken: SegQueue::new(), asleep: AtomicBool::new(false), alarm };
+            WakeQueue { loop_id, woken: SegQueue::new(), asleep: AtomicBool::new(false), alarm };
         Self {
             slots: RefCell::default(),
             free: RefCell::default(),
@@ -142,7 +142,7 @@ impl Tasks {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &WakeQueue {
         &self.shared
     }
 
