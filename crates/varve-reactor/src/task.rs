@@ -104,9 +104,9 @@ thread_local! {
 }
 
 /// While it lives, wakes on this thread go straight to the loop's ready queue.
-pub(crate) struct Entered(Option<Rc<Ready>>);
+pub(crate) struct LoopGuard(Option<Rc<Ready>>);
 
-impl Drop for Entered {
+impl Drop for LoopGuard {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
@@ -174,8 +174,8 @@ impl Tasks {
     }
 
     /// Sends local wakes to this loop while the guard lives.
-    pub(crate) fn enter(&self) -> Entered {
-        Entered(CURRENT.replace(Some(Rc::clone(&self.ready))))
+    pub(crate) fn enter(&self) -> LoopGuard {
+        LoopGuard(CURRENT.replace(Some(Rc::clone(&self.ready))))
     }
 
     /// Number of ready tasks, those woken by other threads included.
