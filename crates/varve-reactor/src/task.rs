@@ -113,14 +113,14 @@ impl Drop for LoopGuard {
 }
 
 #[derive(Default)]
-struct Slot {
+struct TaskSlot {
     future: Option<TaskFuture>,
     wake: Option<(Waker, Arc<WakeHandle>)>,
 }
 
 /// All tasks of one loop.
 pub(crate) struct Tasks {
-    slots: RefCell<Vec<Slot>>,
+    slots: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<u32>>,
     ready: Rc<Ready>,
     shared: Arc<WakeQueue>,
@@ -167,10 +167,10 @@ impl Tasks {
         }
     }
 
-    fn new_slot(&self, slot: u32) -> Slot {
+    fn new_slot(&self, slot: u32) -> TaskSlot {
         let scheduled = AtomicBool::new(false);
         let handle = Arc::new(WakeHandle { slot, scheduled, shared: Arc::clone(&self.shared) });
-        Slot { future: None, wake: Some((Waker::from(Arc::clone(&handle)), handle)) }
+        TaskSlot { future: None, wake: Some((Waker::from(Arc::clone(&handle)), handle)) }
     }
 
     /// Sends local wakes to this loop while the guard lives.
