@@ -17,7 +17,7 @@ use varve_stdx::Rng;
 
 use crate::reactor::{Clock, Core, Reactor};
 use crate::ring::Ring;
-use crate::task::{Alarm, Tasks};
+use crate::task::{LoopWaker, Tasks};
 
 /// Most polls between two visits to the kernel, so that completions wait a bounded time.
 const POLLS_A_TURN_MAX: usize = 256;
@@ -49,7 +49,7 @@ struct EventAlarm {
     eventfd: Arc<OwnedFd>,
 }
 
-impl Alarm for EventAlarm {
+impl LoopWaker for EventAlarm {
     fn ring(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: the descriptor is open and `one` holds 8 bytes.

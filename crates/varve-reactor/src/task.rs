@@ -19,7 +19,7 @@ use crossbeam_queue::SegQueue;
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// How another thread reaches a sleeping loop.
-pub(crate) trait Alarm: Send + Sync {
+pub(crate) trait LoopWaker: Send + Sync {
     /// Makes the loop return from its wait, now or at its next one.
     fn ring(&self);
 }
@@ -29,7 +29,7 @@ pub(crate) struct WakeQueue {
     loop_id: u64,
     woken: SegQueue<u32>,
     asleep: AtomicBool,
-    alarm: Option<Box<dyn Alarm>>,
+    alarm: Option<Box<dyn LoopWaker>>,
 }
 
 impl WakeQueue {
@@ -128,7 +128,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    pub(crate) fn new(alarm: Option<Box<dyn Alarm>>) -> Self {
+    pub(crate) fn new(alarm: Option<Box<dyn LoopWaker>>) -> Self {
         static LOOPS: AtomicU64 = AtomicU64::new(0);
         let loop_id = LOOPS.fetch_add(1, Ordering::Relaxed);
         let shared =
