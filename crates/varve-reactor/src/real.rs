@@ -24,7 +24,7 @@ const POLLS_A_TURN_MAX: usize = 256;
 
 /// How long a loop with nothing else to do looks out for a single answer from another before it falls asleep: what a durable write takes
 /// on a fast drive. To be woken costs 10 to 30 us in a virtual machine, which is most of what a lone request waits for beside the drive.
-const LOOK_OUT_NS: u64 = 150_000;
+const BUSY_POLL_NS: u64 = 150_000;
 
 /// Look-outs that are left out after one in which nothing came: a slow drive costs no processor.
 const LEFT_OUT_AFTER_NONE: u32 = 32;
@@ -153,7 +153,7 @@ impl Loop {
                 return true;
             }
             let passed = self.reactor.now() - start;
-            if passed >= LOOK_OUT_NS.min(timer) {
+            if passed >= BUSY_POLL_NS.min(timer) {
                 self.left_out.set(LEFT_OUT_AFTER_NONE);
                 return false;
             }
