@@ -27,7 +27,7 @@ const POLLS_A_TURN_MAX: usize = 256;
 const BUSY_POLL_NS: u64 = 150_000;
 
 /// Look-outs that are left out after one in which nothing came: a slow drive costs no processor.
-const LEFT_OUT_AFTER_NONE: u32 = 32;
+const POLLS_SKIPPED_AFTER_MISS: u32 = 32;
 
 /// Sizes of a loop.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ impl Loop {
             }
             let passed = self.reactor.now() - start;
             if passed >= BUSY_POLL_NS.min(timer) {
-                self.left_out.set(LEFT_OUT_AFTER_NONE);
+                self.left_out.set(POLLS_SKIPPED_AFTER_MISS);
                 return false;
             }
             std::thread::yield_now();
