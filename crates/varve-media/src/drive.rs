@@ -26,7 +26,7 @@ use crate::stats::DiskStats;
 use crate::superblock_copies::{heal_superblock, read_superblock};
 use crate::{Error, Result};
 
-pub(crate) struct Inner {
+pub(crate) struct DriveInner {
     /// In order of drive index; never empty.
     superblocks: Vec<Superblock>,
     pub(crate) parts: Vec<Parts>,
@@ -38,7 +38,7 @@ pub(crate) struct Inner {
     pub(crate) root_freed: Notify,
 }
 
-impl Inner {
+impl DriveInner {
     /// The first drive's: it holds the roots.
     pub(crate) fn superblock(&self) -> &Superblock {
         self.superblocks.first().expect("a pool has a drive")
@@ -59,7 +59,7 @@ pub struct DriveOptions {
 /// The drives of an open pool, on one thread. Clones share them.
 #[derive(Clone)]
 pub struct Drive {
-    pub(crate) inner: Rc<Inner>,
+    pub(crate) inner: Rc<DriveInner>,
     pub(crate) stats: Option<Rc<DiskStats>>,
 }
 
@@ -151,7 +151,7 @@ impl Drive {
         }
         let busy_roots = RefCell::default();
         let root_freed = Notify::new();
-        let inner = Inner { superblocks, parts, first_slots, options, busy_roots, root_freed };
+        let inner = DriveInner { superblocks, parts, first_slots, options, busy_roots, root_freed };
         Ok(Self { inner: Rc::new(inner), stats: None })
     }
 

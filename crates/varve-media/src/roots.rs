@@ -11,7 +11,7 @@ use varve_types::PoolId;
 
 use crate::contract::{IoFuture, RootKey, RootStore, RootVersion};
 use crate::disk::Persist;
-use crate::drive::{Drive, Inner, root_number};
+use crate::drive::{Drive, DriveInner, root_number};
 use crate::format::{RootSlot, decode_root, encode_root};
 use crate::inspect::RootSide;
 use crate::planted::{Bug, planted};
@@ -37,12 +37,12 @@ impl Sides {
 
 /// Holds a root for one replacement.
 struct Claim<'a> {
-    inner: &'a Inner,
+    inner: &'a DriveInner,
     root: u64,
 }
 
 impl<'a> Claim<'a> {
-    async fn take(inner: &'a Inner, root: u64) -> Self {
+    async fn take(inner: &'a DriveInner, root: u64) -> Self {
         loop {
             let freed = inner.root_freed.notified();
             if !inner.busy_roots.borrow().contains(&root) {
@@ -61,7 +61,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-impl Inner {
+impl DriveInner {
     fn pool(&self) -> PoolId {
         self.superblock().pool
     }
