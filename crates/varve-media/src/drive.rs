@@ -194,7 +194,7 @@ impl Drive {
         let capacity = self.inner.superblock().lane_bytes;
         Ok(Media {
             segments: Rc::new(self.clone()),
-            journal: Rc::new(Lane { disk, capacity }),
+            journal: Rc::new(DriveJournal { disk, capacity }),
             roots: Rc::new(self.clone()),
             fence: Rc::new(self.clone()),
         })
@@ -354,12 +354,12 @@ impl Fence for Drive {
 }
 
 /// One lane on its disk.
-struct Lane {
+struct DriveJournal {
     disk: Rc<dyn Disk>,
     capacity: u64,
 }
 
-impl Lane {
+impl DriveJournal {
     fn offset(&self, position: u64, len: u64) -> u64 {
         let offset = position % self.capacity;
         assert!(len <= self.capacity - offset, "{len} bytes at {position} cross the lane's end");
@@ -367,7 +367,7 @@ impl Lane {
     }
 }
 
-impl JournalStore for Lane {
+impl JournalStore for DriveJournal {
     fn capacity(&self) -> u64 {
         self.capacity
     }
