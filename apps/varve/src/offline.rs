@@ -15,7 +15,7 @@ use varve_engine::{
     Peers, Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneCounts, ZoneSource,
 };
 use varve_media::{
-    Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
+    Drive, Media, MediaPlace, OverlayMemory, PoolFigures, PoolInspection, RootKey, RootSide,
 };
 use varve_reactor::Reactor;
 use varve_types::{CellId, SegmentNumber, ShardId};
@@ -194,7 +194,11 @@ impl Looked {
     }
 
     /// Where a segment of a shard begins; `None` when the pool has no such segment.
-    pub(crate) fn segment_place(&self, shard: ShardId, number: SegmentNumber) -> Option<Place> {
+    pub(crate) fn segment_place(
+        &self,
+        shard: ShardId,
+        number: SegmentNumber,
+    ) -> Option<MediaPlace> {
         match self {
             Self::Drives(drive) => drive.segment_place(number),
             Self::Rados(looked) => Some(looked.segment_place(shard, number)),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use varve_media::{JournalStore, Media, Place, Result, RootKey};
+use varve_media::{JournalStore, Media, MediaPlace, Result, RootKey};
 use varve_reactor::Reactor;
 use varve_register::{Entry, Name};
 use varve_types::{CellId, SegmentNumber, ShardId};
@@ -145,14 +145,14 @@ impl RadosPool {
 
     /// Where a segment is, or would be.
     #[must_use]
-    pub fn segment_place(&self, shard: ShardId, slot: SegmentNumber) -> Place {
-        Place { path: path(&*self.data, &self.names.segment(shard, slot)), offset: 0 }
+    pub fn segment_place(&self, shard: ShardId, slot: SegmentNumber) -> MediaPlace {
+        MediaPlace { path: path(&*self.data, &self.names.segment(shard, slot)), offset: 0 }
     }
 
     /// Where a root is.
     #[must_use]
-    pub fn root_place(&self, key: RootKey) -> Place {
-        Place { path: path(&*self.meta, &self.names.root(key)), offset: 0 }
+    pub fn root_place(&self, key: RootKey) -> MediaPlace {
+        MediaPlace { path: path(&*self.meta, &self.names.root(key)), offset: 0 }
     }
 }
 

@@ -55,7 +55,7 @@ pub struct RootSide {
 
 /// Where bytes of a pool lie.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct MediaPlace {
     /// File or device.
     pub path: String,
     /// Byte position in it.
@@ -227,19 +227,19 @@ impl Drive {
 
     /// Where a segment begins; `None` when the pool has no such segment.
     #[must_use]
-    pub fn segment_place(&self, number: SegmentNumber) -> Option<Place> {
+    pub fn segment_place(&self, number: SegmentNumber) -> Option<MediaPlace> {
         let (disk, within) = self.slot(number, 0, 0).ok()?;
         let start = self.slots_start(number);
-        Some(Place { path: disk.path().to_owned(), offset: start + within })
+        Some(MediaPlace { path: disk.path().to_owned(), offset: start + within })
     }
 
     /// Where the lane of a shard begins; `None` when the pool has no such lane.
     #[must_use]
-    pub fn lane_place(&self, shard: ShardId) -> Option<Place> {
+    pub fn lane_place(&self, shard: ShardId) -> Option<MediaPlace> {
         if shard.0 >= self.lane_count() {
             return None;
         }
         let (disk, offset) = self.lane_start(shard);
-        Some(Place { path: disk.path().to_owned(), offset })
+        Some(MediaPlace { path: disk.path().to_owned(), offset })
     }
 }

@@ -41,7 +41,7 @@ pub use drive::{Drive, DriveOptions};
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 pub use identity::DriveIdentity;
-pub use inspect::{Place, PoolFigures, PoolInspection, RootSide, SuperblockCopy};
+pub use inspect::{MediaPlace, PoolFigures, PoolInspection, RootSide, SuperblockCopy};
 pub use mem::MemDisk;
 pub use overlay::{OverlayDisk, OverlayMemory};
 pub use overlay_media::overlay_media;

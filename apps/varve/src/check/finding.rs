@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use varve_media::Place;
+use varve_media::MediaPlace;
 use varve_types::{ByteCount, SegmentNumber, ShardId, StreamId};
 
 /// Findings kept for the report; more are only counted.
@@ -116,8 +116,8 @@ impl Finding {
         }
     }
 
-    pub(super) fn at(self, place: Option<Place>, further_bytes: u64) -> Self {
-        let Some(Place { path, offset }) = place else { return self };
+    pub(super) fn at(self, place: Option<MediaPlace>, further_bytes: u64) -> Self {
+        let Some(MediaPlace { path, offset }) = place else { return self };
         Self { path: Some(path), path_offset: Some(offset + further_bytes), ..self }
     }
 
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_finding_is_one_line_with_what_where_and_what_to_do() {
-        let place = Place { path: "drive/segments".into(), offset: 8 << 20 };
+        let place = MediaPlace { path: "drive/segments".into(), offset: 8 << 20 };
         let finding = Finding::error("chunk_damaged", "chunk 7 is damaged", "restore it")
             .in_shard(ShardId(1))
             .in_segment(SegmentNumber(2), 8192, 4096)

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use varve_media::{
-    Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
+    Drive, Media, MediaPlace, OverlayMemory, PoolFigures, PoolInspection, RootKey, RootSide,
     overlay_media,
 };
 use varve_media_rados::{Cluster, EntryAsIs, Holding, Listing, RadosPool, RadosSpec};
@@ -204,14 +204,14 @@ impl LookedRados {
             RootKey::Shard(shard) => shard,
         };
         let roots = self.media(shard)?.roots;
-        let Place { path, offset } = self.pool.root_place(key);
+        let MediaPlace { path, offset } = self.pool.root_place(key);
         let content = roots.read(key).await;
         let content = content.map(|(version, bytes)| (version.0, bytes));
         Ok(RootSide { path, side: 0, offset, content: content.map_err(|error| error.to_string()) })
     }
 
     /// Where a segment of a shard is, or would be.
-    pub(crate) fn segment_place(&self, shard: ShardId, number: SegmentNumber) -> Place {
+    pub(crate) fn segment_place(&self, shard: ShardId, number: SegmentNumber) -> MediaPlace {
         self.pool.segment_place(shard, number)
     }
 }
