@@ -18,7 +18,7 @@ use crate::format::{
     RootSlot, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock, encode_root,
     encode_superblock,
 };
-use crate::making::{Found, look_at_all, mark};
+use crate::making::{SuperblockArea, look_at_all, mark};
 use crate::parts::{DriveDisks, Parts};
 use crate::planted::{Bug, planted};
 use crate::spec::DriveSpec;
@@ -89,7 +89,7 @@ impl Drive {
         // What the marks of others vouch for goes before these.
         for last in [false, true] {
             for (meta, found) in metas.iter().zip(&found) {
-                if (*found == Found::Marked) == last {
+                if (*found == SuperblockArea::Marked) == last {
                     mark(*meta, spec.pool).await?;
                 }
             }

@@ -24,7 +24,7 @@ const SECTOR_BYTES: usize = 512;
 
 /// What stands where superblocks do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) enum SuperblockArea {
     /// No superblock and no mark.
     Nothing,
     /// Superblocks of a pool that marks on other drives call unfinished. Its marks vouch for it, so they go after it.
@@ -52,14 +52,14 @@ async fn marks(meta: &dyn Disk) -> Result<Vec<PoolId>> {
 }
 
 /// What a drive holds, where `unfinished` are the pools that marks on it and on the other drives name.
-async fn look(meta: &dyn Disk, unfinished: &[PoolId]) -> Result<Found> {
-    let mut found = Found::Nothing;
+async fn look(meta: &dyn Disk, unfinished: &[PoolId]) -> Result<SuperblockArea> {
+    let mut found = SuperblockArea::Nothing;
     for offset in copies_within(meta) {
         let bytes = meta.read(offset, SUPERBLOCK_BYTES).await?;
         match (decode_making(&bytes), superblock_claim(&bytes)) {
-            (Some(_), _) => found = Found::Marked,
-            (None, Some(pool)) if !unfinished.contains(&pool) => return Ok(Found::Pool), // MAKING-2
-            (None, Some(_)) if found == Found::Nothing => found = Found::Vouched,
+            (Some(_), _) => found = SuperblockArea::Marked,
+            (None, Some(pool)) if !unfinished.contains(&pool) => return Ok(SuperblockArea::Pool), // MAKING-2
+            (None, Some(_)) if found == SuperblockArea::Nothing => found = SuperblockArea::Vouched,
             (None, _) => {}
         }
     }
@@ -94,7 +94,7 @@ pub(crate) async fn mark(meta: &dyn Disk, pool: PoolId) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::PoolExists`], or the disks'.
-pub(crate) async fn look_at_all(metas: &[&dyn Disk]) -> Result<Vec<Found>> {
+pub(crate) async fn look_at_all(metas: &[&dyn Disk]) -> Result<Vec<SuperblockArea>> {
     let (mut unfinished, mut whole) = (Vec::new(), 0);
     for meta in metas {
         unfinished.extend(marks(*meta).await?);
@@ -104,7 +104,7 @@ pub(crate) async fn look_at_all(metas: &[&dyn Disk]) -> Result<Vec<Found>> {
     for meta in metas {
         let one = look(*meta, &unfinished).await?;
         // A mark that could not be replaced takes no pool away that can be opened.
-        if one == Found::Pool || one == Found::Marked && whole == metas.len() {
+        if one == SuperblockArea::Pool || one == SuperblockArea::Marked && whole == metas.len() {
             return Err(Error::PoolExists { path: meta.path().to_owned() });
         }
         found.push(one);

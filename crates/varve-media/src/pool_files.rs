@@ -25,7 +25,7 @@ use crate::drive::{Drive, DriveOptions};
 use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 use crate::format::{SUPERBLOCK_BYTES, Shape, Superblock};
 use crate::in_place::{is_copied_on_write, overwrite_in_place};
-use crate::making::{Found, copies_within, is_of_making, look_at_all};
+use crate::making::{SuperblockArea, copies_within, is_of_making, look_at_all};
 use crate::parts::DriveDisks;
 use crate::private;
 use crate::signature::name_of;
@@ -152,9 +152,9 @@ impl PoolFiles {
                 };
                 let found = if meta.exists() {
                     let disk = BlockingDisk::open(&meta)?;
-                    finish(look_at_all(&[&disk]))?.pop().unwrap_or(Found::Nothing)
+                    finish(look_at_all(&[&disk]))?.pop().unwrap_or(SuperblockArea::Nothing)
                 } else {
-                    Found::Nothing
+                    SuperblockArea::Nothing
                 };
                 check_place(drive, kind, lanes, found)
             }
@@ -427,7 +427,7 @@ fn clear_places(drives: &[NewDrive], places: &[(DriveKind, PathBuf)], lanes: u16
     }
     for last in [false, true] {
         for ((_, (_, path)), found) in new.iter().zip(&found) {
-            if (*found == Found::Marked) == last {
+            if (*found == SuperblockArea::Marked) == last {
                 clear_place(path)?;
             }
         }
@@ -437,14 +437,14 @@ fn clear_places(drives: &[NewDrive], places: &[(DriveKind, PathBuf)], lanes: u16
 
 /// Refuses a place where something else is: a pool's files may be there, as far as nothing was written to them, or what was left of
 /// a pool whose making was cut off.
-fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16, found: Found) -> Result<()> {
+fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16, found: SuperblockArea) -> Result<()> {
     if kind != DriveKind::Directory {
         return match found {
-            Found::Nothing => check_empty(&drive.path),
+            SuperblockArea::Nothing => check_empty(&drive.path),
             _ => check_unfinished(&drive.path),
         };
     }
-    let meta = (found == Found::Nothing).then(|| META_FILE.to_owned());
+    let meta = (found == SuperblockArea::Nothing).then(|| META_FILE.to_owned());
     // What holds a pool is found to before anything else is found in its files.
     let names = meta.into_iter().chain([SEGMENTS_FILE.to_owned()]).chain((0..lanes).map(lane_file));
     for file in names.map(|name| drive.path.join(name)).filter(|path| path.exists()) {
