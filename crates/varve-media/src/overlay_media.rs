@@ -36,7 +36,7 @@ pub fn overlay_media(below: Media, memory: &Rc<OverlayMemory>) -> Media {
             pages: OverlayPages::new(Rc::clone(memory)),
         }),
         roots: Rc::new(OverlayRoots { below: roots, written: RefCell::default() }),
-        fence: Rc::new(Undisputed),
+        fence: Rc::new(OverlayFence),
     }
 }
 
@@ -197,9 +197,9 @@ impl RootStore for OverlayRoots {
 }
 
 /// Nobody else writes to an overlay.
-struct Undisputed;
+struct OverlayFence;
 
-impl Fence for Undisputed {
+impl Fence for OverlayFence {
     fn check(&self) -> Result<()> {
         Ok(())
     }
