@@ -36,12 +36,12 @@ impl Sides {
 }
 
 /// Holds a root for one replacement.
-struct Claim<'a> {
+struct RootClaim<'a> {
     inner: &'a DriveInner,
     root: u64,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> RootClaim<'a> {
     async fn take(inner: &'a DriveInner, root: u64) -> Self {
         loop {
             let freed = inner.root_freed.notified();
@@ -54,7 +54,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for RootClaim<'_> {
     fn drop(&mut self) {
         self.inner.busy_roots.borrow_mut().retain(|root| *root != self.root);
         self.inner.root_freed.notify_all();
@@ -117,7 +117,7 @@ impl DriveInner {
 
     async fn read_root(&self, key: RootKey) -> Result<(RootVersion, Vec<u8>)> {
         let root = root_number(key, self.superblock().lanes_of_pool)?;
-        let _claim = Claim::take(self, root).await;
+        let _claim = RootClaim::take(self, root).await;
         self.parts[0].meta.flush().await?; // ROOTS-4
         let mut sides = self.read_sides(key, root).await?;
         let newest = sides.newest().expect("checked by `read_sides`");
@@ -141,7 +141,7 @@ impl DriveInner {
         if len > max {
             return Err(Error::RootTooLong { key: key.to_string(), len, max });
         }
-        let _claim = Claim::take(self, root).await;
+        let _claim = RootClaim::take(self, root).await;
         self.check_fence()?;
         let sides = self.read_sides(key, root).await?;
         let newest = sides.newest().expect("checked by `read_sides`");
