@@ -76,14 +76,14 @@ struct Shelf {
 }
 
 struct Lines {
-    all: Vec<Line>,
+    all: Vec<CacheLine>,
     count_max: usize,
     of: HashMap<Place, u32>,
     /// Where the search for a line to give away goes on.
     hand: usize,
 }
 
-struct Line {
+struct CacheLine {
     place: Option<Place>,
     generation: Generation,
     /// A bit for each page that is kept.
@@ -308,7 +308,7 @@ impl Lines {
     fn free(&mut self) -> Option<usize> {
         if self.all.len() < self.count_max {
             let (place, generation, sums) = (None, Generation::ZERO, [0; PAGES]);
-            self.all.push(Line { place, generation, has: 0, sums, is_warm: false, users: 0 });
+            self.all.push(CacheLine { place, generation, has: 0, sums, is_warm: false, users: 0 });
             return Some(self.all.len() - 1);
         }
         for _ in 0..LOOKS_MAX.min(2 * self.all.len()) {
@@ -335,7 +335,7 @@ impl Lines {
     }
 }
 
-impl Line {
+impl CacheLine {
     fn has_all(&self, pages: &Range<usize>) -> bool {
         pages.clone().all(|page| self.has & 1 << page != 0)
     }
