@@ -97,7 +97,7 @@ struct CacheLine {
 }
 
 /// Pages of one line.
-struct Part {
+struct LinePages {
     line: usize,
     first: usize,
     sums: Vec<u32>,
@@ -186,7 +186,7 @@ impl Shelf {
     }
 
     /// Where all of these pages are kept; `None` if one is not.
-    fn find(shelf: &Rc<Self>, id: SegmentId, first: usize, end: usize) -> Option<Vec<Part>> {
+    fn find(shelf: &Rc<Self>, id: SegmentId, first: usize, end: usize) -> Option<Vec<LinePages>> {
         let mut found = Vec::new();
         for (number, range) in parts(first, end) {
             let lines = &mut *shelf.lines.borrow_mut();
@@ -200,7 +200,7 @@ impl Shelf {
             known.is_warm = true;
             known.users += 1;
             let user = User { shelf: Rc::clone(shelf), line };
-            found.push(Part { line, first: range.start, sums, _user: user });
+            found.push(LinePages { line, first: range.start, sums, _user: user });
         }
         Some(found)
     }
@@ -256,7 +256,7 @@ impl Shelf {
     }
 
     /// Reads the parts, in their order; `None` where one cannot be read, or is not what was kept (SEGMENT-CACHE-2).
-    async fn read(&self, parts: Vec<Part>) -> Option<AlignedBuf> {
+    async fn read(&self, parts: Vec<LinePages>) -> Option<AlignedBuf> {
         let reads = parts.iter().map(|part| {
             let offset = part.line * LINE_BYTES + part.first;
             self.disk.read(offset as u64, part.sums.len() * PAGE_BYTES)
