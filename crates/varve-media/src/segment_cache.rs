@@ -101,16 +101,16 @@ struct LinePages {
     line: usize,
     first: usize,
     sums: Vec<u32>,
-    _user: User,
+    _user: LineUser,
 }
 
 /// Keeps a line from being given away (SEGMENT-CACHE-4).
-struct User {
+struct LineUser {
     shelf: Rc<Shelf>,
     line: usize,
 }
 
-impl Drop for User {
+impl Drop for LineUser {
     fn drop(&mut self) {
         self.shelf.lines.borrow_mut().all[self.line].users -= 1;
     }
@@ -199,7 +199,7 @@ impl Shelf {
             let sums = known.sums[pages].to_vec();
             known.is_warm = true;
             known.users += 1;
-            let user = User { shelf: Rc::clone(shelf), line };
+            let user = LineUser { shelf: Rc::clone(shelf), line };
             found.push(LinePages { line, first: range.start, sums, _user: user });
         }
         Some(found)
@@ -211,7 +211,7 @@ impl Shelf {
         place: Place,
         generation: Generation,
         pages: Range<usize>,
-    ) -> Option<User> {
+    ) -> Option<LineUser> {
         let lines = &mut *shelf.lines.borrow_mut();
         let line = match lines.of.get(&place) {
             Some(line) => *line as usize,
@@ -233,13 +233,13 @@ impl Shelf {
             return None;
         }
         known.users += 1;
-        Some(User { shelf: Rc::clone(shelf), line })
+        Some(LineUser { shelf: Rc::clone(shelf), line })
     }
 
     /// The pages are on the disk, unless the line was taken from them meanwhile.
     fn kept(
         &self,
-        user: &User,
+        user: &LineUser,
         place: Place,
         generation: Generation,
         pages: Range<usize>,
