@@ -64,11 +64,11 @@ pub struct CacheStats {
 pub struct CachedSegments {
     inner: Rc<dyn SegmentStore>,
     reactor: Reactor,
-    shelf: Rc<Shelf>,
+    shelf: Rc<CacheDisk>,
 }
 
 /// The disk, and what is where on it.
-struct Shelf {
+struct CacheDisk {
     disk: Rc<dyn Disk>,
     lines: RefCell<Lines>,
     keeping_bytes: Cell<usize>,
@@ -106,7 +106,7 @@ struct LinePages {
 
 /// Keeps a line from being given away (SEGMENT-CACHE-4).
 struct LineUser {
-    shelf: Rc<Shelf>,
+    shelf: Rc<CacheDisk>,
     line: usize,
 }
 
@@ -122,7 +122,7 @@ impl CachedSegments {
     pub fn new(inner: Rc<dyn SegmentStore>, reactor: &Reactor, disk: Rc<dyn Disk>) -> Self {
         let count_max = u32::try_from(disk.size() / LINE_BYTES as u64).unwrap_or(u32::MAX) as usize;
         let lines = Lines { all: Vec::new(), count_max, of: HashMap::new(), hand: 0 };
-        let shelf = Shelf {
+        let shelf = CacheDisk {
             disk,
             lines: RefCell::new(lines),
             keeping_bytes: Cell::new(0),
@@ -147,7 +147,8 @@ impl CachedSegments {
             let at = line * LINE_BYTES + range.start - first;
             let pages = range.start / PAGE_BYTES..range.end / PAGE_BYTES;
             let place = (id.number, line_number(line));
-            let Some(user) = Shelf::claim(&self.shelf, place, id.generation, pages.clone()) else {
+            let Some(user) = CacheDisk::claim(&self.shelf, place, id.generation, pages.clone())
+            else {
                 continue;
             };
             // A copy of its own, aligned for the disk, and no part of a reader's memory.
@@ -178,7 +179,7 @@ fn parts(first: usize, end: usize) -> impl Iterator<Item = (usize, Range<usize>)
     })
 }
 
-impl Shelf {
+impl CacheDisk {
     fn count(&self, change: impl FnOnce(&mut CacheStats)) {
         let mut stats = self.stats.get();
         change(&mut stats);
@@ -372,7 +373,7 @@ impl SegmentStore for CachedSegments {
             let part = |at: usize| u32::try_from(at).expect("inside a segment");
             self.inner.get(id, part(first), part(pages_end - first))
         };
-        let Some(parts) = Shelf::find(&self.shelf, id, first, pages_end) else {
+        let Some(parts) = CacheDisk::find(&self.shelf, id, first, pages_end) else {
             self.shelf.count(|stats| stats.misses += 1);
             let read = medium();
             return Box::pin(async move {
