@@ -53,7 +53,7 @@ impl Default for SimLatency {
 }
 
 /// A write that is not durable yet.
-struct Extent {
+struct CachedWrite {
     number: u64,
     offset: u64,
     bytes: BufSlice,
@@ -61,7 +61,7 @@ struct Extent {
     live: Vec<bool>,
 }
 
-impl Extent {
+impl CachedWrite {
     fn sectors(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let at = |index: usize| self.offset + (index * SECTOR) as u64;
         let parts = self.bytes.chunks(SECTOR).enumerate().zip(&self.live);
@@ -81,8 +81,8 @@ impl Extent {
 struct State {
     durable: SparseBytes,
     /// Returned but not durable, in the order in which they returned.
-    cached: Vec<Extent>,
-    in_flight: BTreeMap<u64, Extent>,
+    cached: Vec<CachedWrite>,
+    in_flight: BTreeMap<u64, CachedWrite>,
     next_number: u64,
     unreadable: Vec<Range<u64>>,
     writes_fail: bool,
@@ -98,7 +98,7 @@ impl State {
     fn read(&self, offset: u64, out: &mut [u8]) {
         self.durable.read(offset, out);
         let end = offset + out.len() as u64;
-        for (at, part) in self.cached.iter().flat_map(Extent::sectors) {
+        for (at, part) in self.cached.iter().flat_map(CachedWrite::sectors) {
             if at >= offset && at < end {
                 let start = usize::try_from(at - offset).expect("within a buffer");
                 out[start..start + part.len()].copy_from_slice(part);
@@ -110,7 +110,7 @@ impl State {
         let number = self.next_number;
         self.next_number += 1;
         let live = vec![true; bytes.len() / SECTOR];
-        self.in_flight.insert(number, Extent { number, offset, bytes, live });
+        self.in_flight.insert(number, CachedWrite { number, offset, bytes, live });
         number
     }
 
@@ -152,15 +152,15 @@ impl State {
     fn finish_flush(&mut self, before: u64) {
         let (now, later) = std::mem::take(&mut self.cached)
             .into_iter()
-            .partition(|extent: &Extent| extent.number < before);
+            .partition(|extent: &CachedWrite| extent.number < before);
         self.cached = later;
-        now.iter().for_each(|extent: &Extent| self.keep(extent, |_| true));
+        now.iter().for_each(|extent: &CachedWrite| self.keep(extent, |_| true));
         if let Some(room) = &mut self.room {
             room.flush(before);
         }
     }
 
-    fn keep(&mut self, extent: &Extent, mut choose: impl FnMut(u64) -> bool) {
+    fn keep(&mut self, extent: &CachedWrite, mut choose: impl FnMut(u64) -> bool) {
         for (at, part) in extent.sectors() {
             if choose(at) {
                 self.durable.write_in_page(at, part);
@@ -169,7 +169,7 @@ impl State {
     }
 
     /// DISK-4
-    fn keep_some(&mut self, extent: &Extent, rng: &mut Rng) {
+    fn keep_some(&mut self, extent: &CachedWrite, rng: &mut Rng) {
         match rng.below(4) {
             0 => {}
             1 => self.keep(extent, |_| true),
@@ -260,7 +260,7 @@ impl SimMedium {
     pub fn copy(&self) -> Self {
         let state = self.state.borrow();
         let mut durable = state.durable.clone();
-        for (at, part) in state.cached.iter().flat_map(Extent::sectors) {
+        for (at, part) in state.cached.iter().flat_map(CachedWrite::sectors) {
             durable.write_in_page(at, part);
         }
         let state = Rc::new(RefCell::new(State { durable, ..State::default() }));
