@@ -175,7 +175,7 @@ impl StatsDisk {
     ) -> IoFuture<'a, T> {
         let _pending = self.track(name_of(operation), offset, bytes);
         let start = self.reactor.now();
-        let under_way = UnderWay { disk: self, operation, start, done: false, _pending };
+        let under_way = OperationCount { disk: self, operation, start, done: false, _pending };
         self.stats.begin(operation, bytes);
         Box::pin(async move {
             let result: Result<T> = started.await;
@@ -196,7 +196,7 @@ const fn name_of(operation: DiskOperation) -> &'static str {
 }
 
 /// Counts an operation once: also when its future is dropped, as what then happens is not seen.
-struct UnderWay<'a> {
+struct OperationCount<'a> {
     disk: &'a StatsDisk,
     operation: DiskOperation,
     start: Nanos,
@@ -204,7 +204,7 @@ struct UnderWay<'a> {
     _pending: PendingGuard<'a, PendingOperation>,
 }
 
-impl UnderWay<'_> {
+impl OperationCount<'_> {
     fn end(mut self, error: Option<&Error>) {
         self.done = true;
         let nanos = self.disk.reactor.now() - self.start;
@@ -216,7 +216,7 @@ impl UnderWay<'_> {
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for OperationCount<'_> {
     fn drop(&mut self) {
         if !self.done {
             self.disk.stats.operations[self.operation as usize].borrow_mut().in_flight -= 1;
