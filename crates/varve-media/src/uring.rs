@@ -23,11 +23,11 @@ use crate::{Error, Result};
 /// A file or block device, driven by one thread's ring.
 #[derive(Clone)]
 pub struct UringDisk {
-    target: Rc<Target>,
+    target: Rc<OpenFile>,
     size: u64,
 }
 
-struct Target {
+struct OpenFile {
     path: String,
     ring: Ring,
     file: RingFile,
@@ -63,12 +63,12 @@ impl UringDisk {
         let is_regular = file.metadata().map_err(|error| open_error(path, &error))?.is_file();
         let ring = reactor.ring().expect("the simulator has no files");
         let file = ring.register(file.into());
-        let target = Target { path: path.display().to_string(), ring, file, is_regular };
+        let target = OpenFile { path: path.display().to_string(), ring, file, is_regular };
         Ok(Self { target: Rc::new(target), size: size / MEDIA_ALIGN as u64 * MEDIA_ALIGN as u64 })
     }
 }
 
-impl Target {
+impl OpenFile {
     fn error(&self, operation: &'static str, offset: u64, len: u64, error: &io::Error) -> Error {
         let path = self.path.clone();
         let is_full = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
