@@ -10,7 +10,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::contract::IoFuture;
 use crate::disk::{Disk, Persist, assert_range};
-use crate::uring::{Access, open_direct, size_of_file};
+use crate::uring::{FileAccess, open_direct, size_of_file};
 use crate::{Error, Result};
 
 /// A file or block device. Every future it returns is complete.
@@ -27,12 +27,12 @@ pub(crate) fn finish<T>(future: impl Future<Output = T>) -> T {
 
 impl BlockingDisk {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        Self::over(path, open_direct(path, Access::ReadWrite)?)
+        Self::over(path, open_direct(path, FileAccess::ReadWrite)?)
     }
 
     /// Opens it for reading: writes fail.
     pub(crate) fn open_read_only(path: &Path) -> Result<Self> {
-        Self::over(path, open_direct(path, Access::ReadOnly)?)
+        Self::over(path, open_direct(path, FileAccess::ReadOnly)?)
     }
 
     fn over(path: &Path, file: File) -> Result<Self> {

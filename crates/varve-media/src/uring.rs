@@ -44,7 +44,7 @@ impl UringDisk {
     /// # Panics
     /// In the simulator, which has no files.
     pub fn open(reactor: &Reactor, path: &Path) -> Result<Self> {
-        Self::over(reactor, path, open_direct(path, Access::ReadWrite)?)
+        Self::over(reactor, path, open_direct(path, FileAccess::ReadWrite)?)
     }
 
     /// Opens what exists at `path`, for reading only: writes fail.
@@ -55,7 +55,7 @@ impl UringDisk {
     /// # Panics
     /// In the simulator, which has no files.
     pub fn open_read_only(reactor: &Reactor, path: &Path) -> Result<Self> {
-        Self::over(reactor, path, open_direct(path, Access::ReadOnly)?)
+        Self::over(reactor, path, open_direct(path, FileAccess::ReadOnly)?)
     }
 
     fn over(reactor: &Reactor, path: &Path, file: File) -> Result<Self> {
@@ -92,15 +92,15 @@ fn ends_before(path: &Path, end: u64) -> bool {
 
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub(crate) enum FileAccess {
     ReadWrite,
     ReadOnly,
 }
 
 /// Opens a file for direct access; through the page cache where the file system cannot do that.
-pub(crate) fn open_direct(path: &Path, access: Access) -> Result<File> {
+pub(crate) fn open_direct(path: &Path, access: FileAccess) -> Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(access == Access::ReadWrite);
+    options.read(true).write(access == FileAccess::ReadWrite);
     let direct = options.clone().custom_flags(libc::O_DIRECT).open(path);
     let opened = direct.or_else(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => options.open(path),
