@@ -53,7 +53,7 @@ pub(crate) const PARTS_AT_ONCE: usize = 64;
 const ATTEMPTS_MAX: usize = 64;
 
 /// The right to write a shard.
-pub struct Claim {
+pub struct ShardClaim {
     reactor: Reactor,
     /// The metadata pool, and the root of the shard in it.
     objects: Rc<dyn Objects>,
@@ -66,7 +66,7 @@ pub struct Claim {
     confirmed_until_ns: Cell<u64>,
 }
 
-impl Claim {
+impl ShardClaim {
     /// The claim of who only looks at a shard: lost from the start, and of an epoch that no object gets.
     pub(crate) fn of_nobody(
         reactor: &Reactor,
@@ -220,7 +220,7 @@ impl Claim {
     }
 }
 
-impl Fence for Claim {
+impl Fence for ShardClaim {
     fn check(&self) -> Result<()> {
         if self.is_lost.get() { Err(Error::Fenced) } else { Ok(()) }
     }

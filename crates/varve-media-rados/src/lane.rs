@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use varve_media::{Error, IoFuture, JournalStore, Result};
 use varve_stdx::{AlignedBuf, BufSlice};
 
-use crate::claim::Claim;
+use crate::claim::ShardClaim;
 use crate::layout::{LANE_PART_BYTES, Names};
 use crate::objects::{Change, Objects, Refusal, Write};
 
@@ -14,7 +14,7 @@ use crate::objects::{Change, Objects, Refusal, Write};
 pub(crate) struct Lane {
     pub(crate) objects: Rc<dyn Objects>,
     pub(crate) names: Names,
-    pub(crate) claim: Rc<Claim>,
+    pub(crate) claim: Rc<ShardClaim>,
     pub(crate) capacity: u64,
 }
 

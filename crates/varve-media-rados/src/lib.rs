@@ -2,7 +2,7 @@
 //! objects of a replicated pool.
 //!
 //! ```text
-//!  RadosPool ── Segments, Lane, Roots, Claim, NodeTable, NameTable ──▶ Objects ─┬─ librados (loaded at run time)
+//!  RadosPool ── Segments, Lane, Roots, ShardClaim, NodeTable, NameTable ──▶ Objects ─┬─ librados (loaded at run time)
 //!                                                                               └─ MemoryCluster (the same rules, in memory)
 //! ```
 
@@ -21,7 +21,7 @@ mod pool;
 mod roots;
 mod segments;
 
-pub use claim::{Claim, LEASE_NS};
+pub use claim::{LEASE_NS, ShardClaim};
 pub use librados::{Cluster, ClusterOptions};
 pub use local_lane::LocalLane;
 pub use look::{EntryAsIs, Holding, Listing};

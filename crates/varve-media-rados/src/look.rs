@@ -14,7 +14,7 @@ use varve_reactor::Reactor;
 use varve_register::{Entry, Name};
 use varve_types::{CellId, SegmentNumber, ShardId};
 
-use crate::claim::{Claim, EPOCH, HELD, PARTS_AT_ONCE, number};
+use crate::claim::{EPOCH, HELD, PARTS_AT_ONCE, ShardClaim, number};
 use crate::failure;
 use crate::layout::Names;
 use crate::objects::Objects;
@@ -76,7 +76,7 @@ impl RadosPool {
         journal: Option<Rc<dyn JournalStore>>,
     ) -> Result<Media> {
         self.check_lane(shard, journal.as_deref())?;
-        let claim = Claim::of_nobody(reactor, &self.meta, &self.names, shard);
+        let claim = ShardClaim::of_nobody(reactor, &self.meta, &self.names, shard);
         Ok(self.media(&claim, journal))
     }
 

@@ -12,7 +12,7 @@ use varve_stdx::BufSlice;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{CellId, PoolId, ShardId};
 
-use crate::claim::{Claim, EPOCH, PARTS_AT_ONCE, encode, number};
+use crate::claim::{EPOCH, PARTS_AT_ONCE, ShardClaim, encode, number};
 use crate::failure;
 use crate::lane::Lane;
 use crate::layout::{Names, decode_record, encode_record, lane_parts};
@@ -262,17 +262,18 @@ impl RadosPool {
         reactor: &Reactor,
         shard: ShardId,
         local: Option<LocalLane>,
-    ) -> Result<(Media, Rc<Claim>)> {
+    ) -> Result<(Media, Rc<ShardClaim>)> {
         self.check_lane(shard, local.as_ref().map(|lane| &*lane.journal))?;
         let parts = lane_parts(&self.spec);
         let claim =
-            Claim::take(reactor, &self.meta, &self.names, shard, parts, local.as_ref()).await?;
+            ShardClaim::take(reactor, &self.meta, &self.names, shard, parts, local.as_ref())
+                .await?;
         Ok((self.media(&claim, local.map(|lane| lane.journal)), claim))
     }
 
     pub(crate) fn media(
         &self,
-        claim: &Rc<Claim>,
+        claim: &Rc<ShardClaim>,
         local_journal: Option<Rc<dyn JournalStore>>,
     ) -> Media {
         let RadosSpec { lane_count, lane_bytes, root_bytes_max, .. } = self.spec;

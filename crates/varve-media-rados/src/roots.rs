@@ -8,7 +8,7 @@ use varve_media::{Error, IoFuture, Result, RootKey, RootStore, RootVersion};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64_seeded};
 use varve_types::ShardId;
 
-use crate::claim::{Claim, EPOCH, HELD, encode, number};
+use crate::claim::{EPOCH, HELD, ShardClaim, encode, number};
 use crate::layout::Names;
 use crate::objects::{Change, Objects, Refusal, Write};
 
@@ -22,7 +22,7 @@ pub(crate) struct Roots {
     pub(crate) objects: Rc<dyn Objects>,
     pub(crate) names: Names,
     /// The claim that replacing the root of its shard demands; the pool's root goes with shard 0.
-    pub(crate) claim: Rc<Claim>,
+    pub(crate) claim: Rc<ShardClaim>,
     pub(crate) lane_count: u16,
     pub(crate) bytes_max: u32,
 }
@@ -55,7 +55,7 @@ impl Roots {
         }
     }
 
-    fn claimed(&self, key: RootKey) -> Option<&Claim> {
+    fn claimed(&self, key: RootKey) -> Option<&ShardClaim> {
         let owner = match key {
             RootKey::Pool => ShardId(0),
             RootKey::Shard(shard) => shard,
@@ -100,7 +100,7 @@ impl Roots {
             });
         };
         let mut expects = vec![(VERSION, encode(expected.0))];
-        expects.extend(self.claimed(key).map(Claim::expectation));
+        expects.extend(self.claimed(key).map(ShardClaim::expectation));
         let change = Change {
             expects,
             write: Some(Write::Whole(encoded(version, &bytes))),

@@ -16,7 +16,7 @@ use varve_media::{Error, Fence, IoFuture, Result, SegmentGeometry, SegmentId, Se
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::SegmentNumber;
 
-use crate::claim::Claim;
+use crate::claim::ShardClaim;
 use crate::layout::Names;
 use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
 
@@ -27,7 +27,7 @@ const ATTEMPTS_MAX: usize = 8;
 pub(crate) struct Segments {
     pub(crate) objects: Rc<dyn Objects>,
     pub(crate) names: Names,
-    pub(crate) claim: Rc<Claim>,
+    pub(crate) claim: Rc<ShardClaim>,
     pub(crate) geometry: SegmentGeometry,
 }
 
@@ -69,7 +69,7 @@ impl Segments {
     }
 }
 
-fn put(claim: &Claim, bytes: BufSlice) -> Change {
+fn put(claim: &ShardClaim, bytes: BufSlice) -> Change {
     let sets = vec![claim.expectation()];
     Change { write: Some(Write::Whole(bytes)), sets, ..Change::default() }
 }
