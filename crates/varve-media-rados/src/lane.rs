@@ -11,7 +11,7 @@ use crate::layout::{LANE_PART_BYTES, Names};
 use crate::objects::{Change, Objects, Refusal, Write};
 
 /// See the module.
-pub(crate) struct Lane {
+pub(crate) struct RadosJournal {
     pub(crate) objects: Rc<dyn Objects>,
     pub(crate) names: Names,
     pub(crate) claim: Rc<ShardClaim>,
@@ -28,7 +28,7 @@ struct Piece {
     len: usize,
 }
 
-impl Lane {
+impl RadosJournal {
     /// The parts of `len` bytes at a position.
     fn pieces(&self, position: u64, len: usize) -> Vec<Piece> {
         let start = position % self.capacity;
@@ -53,7 +53,7 @@ impl Lane {
     }
 }
 
-impl JournalStore for Lane {
+impl JournalStore for RadosJournal {
     fn capacity(&self) -> u64 {
         self.capacity
     }

@@ -14,7 +14,7 @@ use varve_types::{CellId, PoolId, ShardId};
 
 use crate::claim::{EPOCH, PARTS_AT_ONCE, ShardClaim, encode, number};
 use crate::failure;
-use crate::lane::Lane;
+use crate::lane::RadosJournal;
 use crate::layout::{Names, decode_record, encode_record, lane_parts};
 use crate::local_lane::LocalLane;
 use crate::name_table::NameTable;
@@ -278,7 +278,7 @@ impl RadosPool {
     ) -> Media {
         let RadosSpec { lane_count, lane_bytes, root_bytes_max, .. } = self.spec;
         let lane_in_rados = || -> Rc<dyn JournalStore> {
-            Rc::new(Lane {
+            Rc::new(RadosJournal {
                 objects: Rc::clone(&self.meta),
                 names: self.names.clone(),
                 claim: Rc::clone(claim),
