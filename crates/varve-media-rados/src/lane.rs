@@ -19,7 +19,7 @@ pub(crate) struct RadosJournal {
 }
 
 /// Bytes of one part.
-struct Piece {
+struct JournalPiece {
     object: String,
     /// Within the object.
     offset: u64,
@@ -30,7 +30,7 @@ struct Piece {
 
 impl RadosJournal {
     /// The parts of `len` bytes at a position.
-    fn pieces(&self, position: u64, len: usize) -> Vec<Piece> {
+    fn pieces(&self, position: u64, len: usize) -> Vec<JournalPiece> {
         let start = position % self.capacity;
         assert!(len as u64 <= self.capacity - start, "{len} bytes at {position} cross the end");
         let mut pieces = Vec::new();
@@ -41,14 +41,14 @@ impl RadosJournal {
             let room = usize::try_from(LANE_PART_BYTES - offset).unwrap_or(usize::MAX);
             let piece_len = room.min(len - from);
             let object = self.names.lane_part(self.claim.shard(), at / LANE_PART_BYTES);
-            pieces.push(Piece { object, offset, from, len: piece_len });
+            pieces.push(JournalPiece { object, offset, from, len: piece_len });
             from += piece_len;
         }
         pieces
     }
 
-    fn failure(&self, operation: &'static str, piece: &Piece, refusal: Refusal) -> Error {
-        let Piece { object, offset, len, .. } = piece;
+    fn failure(&self, operation: &'static str, piece: &JournalPiece, refusal: Refusal) -> Error {
+        let JournalPiece { object, offset, len, .. } = piece;
         self.claim.failure(operation, &*self.objects, object, *offset, *len, refusal)
     }
 }
