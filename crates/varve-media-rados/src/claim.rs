@@ -24,7 +24,7 @@ use varve_reactor::{Notify, Reactor};
 use varve_types::ShardId;
 
 use crate::failure;
-use crate::layout::Names;
+use crate::layout::ObjectNames;
 use crate::local_lane::LocalLane;
 use crate::objects::{Change, Objects, Refusal};
 
@@ -71,7 +71,7 @@ impl ShardClaim {
     pub(crate) fn of_nobody(
         reactor: &Reactor,
         objects: &Rc<dyn Objects>,
-        names: &Names,
+        names: &ObjectNames,
         shard: ShardId,
     ) -> Rc<Self> {
         let claim = Self::new(reactor, objects, names.root(RootKey::Shard(shard)), shard, u64::MAX);
@@ -102,7 +102,7 @@ impl ShardClaim {
     pub(crate) async fn take(
         reactor: &Reactor,
         objects: &Rc<dyn Objects>,
-        names: &Names,
+        names: &ObjectNames,
         shard: ShardId,
         lane_parts: u64,
         local: Option<&LocalLane>,

@@ -7,13 +7,13 @@ use varve_media::{Error, IoFuture, JournalStore, Result};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::claim::ShardClaim;
-use crate::layout::{LANE_PART_BYTES, Names};
+use crate::layout::{LANE_PART_BYTES, ObjectNames};
 use crate::objects::{Change, Objects, Refusal, Write};
 
 /// See the module.
 pub(crate) struct RadosJournal {
     pub(crate) objects: Rc<dyn Objects>,
-    pub(crate) names: Names,
+    pub(crate) names: ObjectNames,
     pub(crate) claim: Rc<ShardClaim>,
     pub(crate) capacity: u64,
 }

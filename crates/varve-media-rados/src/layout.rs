@@ -34,11 +34,11 @@ const CELL_BYTES: usize = 8;
 
 /// Names of the objects of one pool.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct ObjectNames {
     prefix: String,
 }
 
-impl Names {
+impl ObjectNames {
     pub(crate) fn new(pool: PoolId) -> Self {
         Self { prefix: format!("varve.{pool}.") }
     }

@@ -16,7 +16,7 @@ use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::claim::{EPOCH, HELD, PARTS_AT_ONCE, ShardClaim, number};
 use crate::failure;
-use crate::layout::Names;
+use crate::layout::ObjectNames;
 use crate::objects::Objects;
 use crate::pool::RadosPool;
 
@@ -123,7 +123,7 @@ impl RadosPool {
     /// What RADOS refuses.
     pub async fn entries(&self) -> Result<Vec<(Name, EntryAsIs)>> {
         let Some(register) = self.register() else { return Ok(Vec::new()) };
-        let names = Names::new(self.whole());
+        let names = ObjectNames::new(self.whole());
         let objects = self.meta.list().await;
         let objects =
             objects.map_err(|refusal| failure::of("list", &*self.meta, "", 0, 0, refusal))?;

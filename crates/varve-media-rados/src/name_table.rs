@@ -7,7 +7,7 @@ use varve_stdx::BufSlice;
 use varve_types::PoolId;
 
 use crate::failure;
-use crate::layout::Names;
+use crate::layout::ObjectNames;
 use crate::objects::{Change, Objects, Refusal, Write};
 
 /// The attribute with the stamp, in hexadecimal digits.
@@ -20,7 +20,7 @@ pub(crate) struct NameTable {
     /// How many there are.
     pub(crate) cells: u16,
     pub(crate) objects: Rc<dyn Objects>,
-    pub(crate) names: Names,
+    pub(crate) names: ObjectNames,
 }
 
 impl NameTable {

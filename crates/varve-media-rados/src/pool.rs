@@ -15,7 +15,7 @@ use varve_types::{CellId, PoolId, ShardId};
 use crate::claim::{EPOCH, PARTS_AT_ONCE, ShardClaim, encode, number};
 use crate::failure;
 use crate::lane::RadosJournal;
-use crate::layout::{Names, decode_record, encode_record, lane_parts};
+use crate::layout::{ObjectNames, decode_record, encode_record, lane_parts};
 use crate::local_lane::LocalLane;
 use crate::name_table::NameTable;
 use crate::nodes::NodeTable;
@@ -124,7 +124,7 @@ impl RadosSpec {
 pub struct RadosPool {
     pub(crate) data: Rc<dyn Objects>,
     pub(crate) meta: Rc<dyn Objects>,
-    pub(crate) names: Names,
+    pub(crate) names: ObjectNames,
     pub(crate) spec: RadosSpec,
 }
 
@@ -148,7 +148,7 @@ impl RadosPool {
             let reason = "lanes and roots need a replicated pool".to_owned();
             return Err(Error::Open { path: format!("rados:{}", meta.pool()), reason });
         }
-        let names = Names::new(spec.pool);
+        let names = ObjectNames::new(spec.pool);
         let begun = begun(&**data, &names.record(), spec).await?;
         let spec = begun.as_ref().unwrap_or(spec);
         make(&**meta, &names.root(RootKey::Pool), roots::empty()).await?;
@@ -199,7 +199,7 @@ impl RadosPool {
     /// # Errors
     /// [`Error::NoPool`], [`Error::Corrupt`], [`Error::Unsupported`], what RADOS refuses.
     pub async fn open(data: Rc<dyn Objects>, meta: Rc<dyn Objects>, pool: PoolId) -> Result<Self> {
-        let names = Names::new(pool);
+        let names = ObjectNames::new(pool);
         let spec = get_record(&*meta, &names.record()).await?;
         let of_data = get_record(&*data, &names.record()).await?;
         if spec.pool != pool || of_data != spec {
@@ -239,14 +239,14 @@ impl RadosPool {
     /// Where the table of the pool's nodes lies, one for all of its cells; nothing is there before the first one joins.
     #[must_use]
     pub fn nodes(&self) -> Rc<dyn TableStore> {
-        let object = Names::new(self.whole()).nodes();
+        let object = ObjectNames::new(self.whole()).nodes();
         Rc::new(NodeTable { objects: Rc::clone(&self.meta), object })
     }
 
     /// Where the register of names lies, one for all cells; `None` in a pool of one, which needs none.
     #[must_use]
     pub fn register(&self) -> Option<Rc<dyn NameStore>> {
-        let (pool, names) = (self.whole(), Names::new(self.whole()));
+        let (pool, names) = (self.whole(), ObjectNames::new(self.whole()));
         let (cells, objects) = (self.spec.cell.cells, Rc::clone(&self.meta));
         (cells > 1).then(|| Rc::new(NameTable { pool, cells, objects, names }) as Rc<dyn NameStore>)
     }

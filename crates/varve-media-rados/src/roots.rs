@@ -9,7 +9,7 @@ use varve_stdx::{AlignedBuf, BufSlice, checksum64_seeded};
 use varve_types::ShardId;
 
 use crate::claim::{EPOCH, HELD, ShardClaim, encode, number};
-use crate::layout::Names;
+use crate::layout::ObjectNames;
 use crate::objects::{Change, Objects, Refusal, Write};
 
 /// The attribute with the version, in decimal digits.
@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 16;
 /// See the module.
 pub(crate) struct Roots {
     pub(crate) objects: Rc<dyn Objects>,
-    pub(crate) names: Names,
+    pub(crate) names: ObjectNames,
     /// The claim that replacing the root of its shard demands; the pool's root goes with shard 0.
     pub(crate) claim: Rc<ShardClaim>,
     pub(crate) lane_count: u16,

@@ -17,7 +17,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::SegmentNumber;
 
 use crate::claim::ShardClaim;
-use crate::layout::Names;
+use crate::layout::ObjectNames;
 use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
 
 /// So often an object comes and goes between two looks is no coincidence.
@@ -26,7 +26,7 @@ const ATTEMPTS_MAX: usize = 8;
 /// See the module.
 pub(crate) struct Segments {
     pub(crate) objects: Rc<dyn Objects>,
-    pub(crate) names: Names,
+    pub(crate) names: ObjectNames,
     pub(crate) claim: Rc<ShardClaim>,
     pub(crate) geometry: SegmentGeometry,
 }
