@@ -26,14 +26,14 @@ struct State {
     bytes: Vec<u8>,
 }
 
-struct Shared {
+struct CompletionCell {
     api: Arc<Api>,
     state: Mutex<State>,
     /// Counts among the reads of its context.
     _read: Option<Arc<()>>,
 }
 
-impl Shared {
+impl CompletionCell {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,7 +54,7 @@ impl Shared {
 
 /// An operation under way.
 pub(super) struct Operation {
-    shared: Arc<Shared>,
+    shared: Arc<CompletionCell>,
     /// Stays open until the outcome is known, or nobody waits for it.
     _connection: Arc<Connection>,
 }
@@ -70,7 +70,8 @@ impl Operation {
     ) -> Self {
         let address = bytes.as_mut_ptr(); // Stays where it is when the vector moves.
         let state = Mutex::new(State { bytes, ..State::default() });
-        let shared = Arc::new(Shared { api: Arc::clone(&connection.api), state, _read: read });
+        let shared =
+            Arc::new(CompletionCell { api: Arc::clone(&connection.api), state, _read: read });
         let argument = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast::<c_void>();
         let mut completion = ptr::null_mut();
         let create = connection.api.aio_create_completion;
@@ -90,7 +91,7 @@ impl Operation {
         if code < 0 {
             // SAFETY: the argument came from `Arc::into_raw`, and nobody is going to call back with it (2).
             #[expect(unsafe_code, reason = "takes back what was handed out")]
-            let unused = unsafe { Arc::from_raw(argument.cast::<Shared>()) };
+            let unused = unsafe { Arc::from_raw(argument.cast::<CompletionCell>()) };
             unused.complete(code);
         }
         Self { shared, _connection: Arc::clone(connection) }
@@ -101,7 +102,7 @@ impl Operation {
 extern "C" fn completed(completion: Opaque, argument: *mut c_void) {
     // SAFETY: the argument came from `Arc::into_raw` in `begin`, and comes back once (2).
     #[expect(unsafe_code, reason = "takes back what was handed out")]
-    let shared = unsafe { Arc::from_raw(argument.cast::<Shared>()) };
+    let shared = unsafe { Arc::from_raw(argument.cast::<CompletionCell>()) };
     let api = &shared.api;
     // SAFETY: librados calls with a completion that is complete.
     #[expect(unsafe_code, reason = "calls librados")]
