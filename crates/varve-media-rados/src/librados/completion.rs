@@ -53,13 +53,13 @@ impl CompletionCell {
 }
 
 /// An operation under way.
-pub(super) struct Operation {
+pub(super) struct RadosOperation {
     shared: Arc<CompletionCell>,
     /// Stays open until the outcome is known, or nobody waits for it.
     _connection: Arc<Connection>,
 }
 
-impl Operation {
+impl RadosOperation {
     /// Begins an operation that reads into `bytes`. `start` hands it to librados with its completion and the address of the bytes, and
     /// returns librados' answer.
     pub(super) fn begin(
@@ -115,7 +115,7 @@ extern "C" fn completed(completion: Opaque, argument: *mut c_void) {
     shared.complete(code);
 }
 
-impl Future for Operation {
+impl Future for RadosOperation {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Outcome> {

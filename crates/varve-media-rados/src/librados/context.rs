@@ -8,7 +8,7 @@ use std::thread;
 use futures_channel::oneshot;
 
 use super::Connection;
-use super::completion::Operation;
+use super::completion::RadosOperation;
 use super::library::{Handle, Opaque};
 use super::monitors::stripe_bytes;
 use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
@@ -63,7 +63,7 @@ impl Context {
         Ok(context)
     }
 
-    fn begin_change(&self, object: &CStr, change: &Change) -> Operation {
+    fn begin_change(&self, object: &CStr, change: &Change) -> RadosOperation {
         let op = WriteOp::new(&self.connection);
         for (name, value) in &change.expects {
             op.compare(COMPARE_EQUAL, name, value);
@@ -84,7 +84,7 @@ impl Context {
             op.set(name, value);
         }
         let operate = self.connection.api.aio_write_op_operate;
-        Operation::begin(&self.connection, None, Vec::new(), |completion, _| {
+        RadosOperation::begin(&self.connection, None, Vec::new(), |completion, _| {
             // SAFETY: context and operation are alive; librados takes what it needs of the operation and the name before it returns.
             #[expect(unsafe_code, reason = "calls librados")]
             unsafe {
@@ -125,13 +125,13 @@ impl Objects for Context {
         let Ok(name) = CString::new(object) else { return refused(Refusal::INVALID) };
         let read = self.connection.api.aio_read;
         let start = |completion, address: *mut u8| {
-            // SAFETY: `Operation` keeps the `len` bytes until librados has called back.
+            // SAFETY: `RadosOperation` keeps the `len` bytes until librados has called back.
             #[expect(unsafe_code, reason = "calls librados")]
             unsafe {
                 read(self.handle, name.as_ptr(), completion, address.cast(), len, offset)
             }
         };
-        let operation = Operation::begin(&self.connection, self.a_read(), vec![0; len], start);
+        let operation = RadosOperation::begin(&self.connection, self.a_read(), vec![0; len], start);
         Box::pin(async move {
             let (count, mut bytes) = operation.await?;
             bytes.truncate(count);
@@ -147,14 +147,14 @@ impl Objects for Context {
         let get = self.connection.api.aio_getxattr;
         let start = |completion, address: *mut u8| {
             let (len, address) = (ATTRIBUTE_BYTES_MAX, address.cast());
-            // SAFETY: `Operation` keeps the bytes until librados has called back.
+            // SAFETY: `RadosOperation` keeps the bytes until librados has called back.
             #[expect(unsafe_code, reason = "calls librados")]
             unsafe {
                 get(self.handle, object.as_ptr(), completion, name.as_ptr(), address, len)
             }
         };
         let bytes = vec![0; ATTRIBUTE_BYTES_MAX];
-        let operation = Operation::begin(&self.connection, self.a_read(), bytes, start);
+        let operation = RadosOperation::begin(&self.connection, self.a_read(), bytes, start);
         Box::pin(async move {
             match operation.await {
                 Ok((count, mut bytes)) => {
