@@ -170,7 +170,7 @@ impl Objects for Context {
     fn list(&self) -> RadosFuture<Vec<String>> {
         let (sender, receiver) = oneshot::channel();
         let connection = Arc::clone(&self.connection);
-        let listing = Listing { connection, handle: Handle(self.handle), _read: self.a_read() };
+        let listing = NameListing { connection, handle: Handle(self.handle), _read: self.a_read() };
         let thread = thread::Builder::new().name("rados-list".to_owned()).spawn(move || {
             // Nobody may wait any more.
             let _ = sender.send(listing.names());
@@ -183,14 +183,14 @@ impl Objects for Context {
 }
 
 /// The names of a pool's objects, asked for on a thread of its own, as librados has no other way.
-struct Listing {
+struct NameListing {
     connection: Arc<Connection>,
     handle: Handle,
     /// Keeps the context.
     _read: Option<Arc<()>>,
 }
 
-impl Listing {
+impl NameListing {
     fn names(&self) -> Result<Vec<String>, Refusal> {
         let api = &self.connection.api;
         let mut list = ptr::null_mut();
