@@ -11,7 +11,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use super::Connection;
+use super::ClusterConnection;
 use super::library::{Api, Opaque};
 use crate::objects::Refusal;
 
@@ -56,14 +56,14 @@ impl CompletionCell {
 pub(super) struct RadosOperation {
     shared: Arc<CompletionCell>,
     /// Stays open until the outcome is known, or nobody waits for it.
-    _connection: Arc<Connection>,
+    _connection: Arc<ClusterConnection>,
 }
 
 impl RadosOperation {
     /// Begins an operation that reads into `bytes`. `start` hands it to librados with its completion and the address of the bytes, and
     /// returns librados' answer.
     pub(super) fn begin(
-        connection: &Arc<Connection>,
+        connection: &Arc<ClusterConnection>,
         read: Option<Arc<()>>,
         mut bytes: Vec<u8>,
         start: impl FnOnce(Opaque, *mut u8) -> i32,

@@ -7,7 +7,7 @@ use std::thread;
 
 use futures_channel::oneshot;
 
-use super::Connection;
+use super::ClusterConnection;
 use super::completion::RadosOperation;
 use super::library::{Handle, Opaque};
 use super::monitors::stripe_bytes;
@@ -25,7 +25,7 @@ const ATTRIBUTE_BYTES_MAX: usize = 4096;
 
 /// An I/O context of librados.
 pub(super) struct Context {
-    connection: Arc<Connection>,
+    connection: Arc<ClusterConnection>,
     handle: Opaque,
     pool: String,
     alignment: u64,
@@ -49,7 +49,7 @@ impl Drop for Context {
 }
 
 impl Context {
-    pub(super) fn open(connection: Arc<Connection>, pool: &str) -> Result<Self, Refusal> {
+    pub(super) fn open(connection: Arc<ClusterConnection>, pool: &str) -> Result<Self, Refusal> {
         let name = CString::new(pool).map_err(|_| Refusal::INVALID)?;
         let mut handle = ptr::null_mut();
         let create = connection.api.ioctx_create;
@@ -184,7 +184,7 @@ impl Objects for Context {
 
 /// The names of a pool's objects, asked for on a thread of its own, as librados has no other way.
 struct NameListing {
-    connection: Arc<Connection>,
+    connection: Arc<ClusterConnection>,
     handle: Handle,
     /// Keeps the context.
     _read: Option<Arc<()>>,
@@ -225,7 +225,7 @@ impl NameListing {
 
 /// A compound change that is being put together. librados copies what it is given.
 struct WriteOp<'a> {
-    connection: &'a Connection,
+    connection: &'a ClusterConnection,
     handle: Opaque,
 }
 
@@ -240,7 +240,7 @@ impl Drop for WriteOp<'_> {
 }
 
 impl<'a> WriteOp<'a> {
-    fn new(connection: &'a Connection) -> Self {
+    fn new(connection: &'a ClusterConnection) -> Self {
         // SAFETY: it has no conditions.
         #[expect(unsafe_code, reason = "calls librados")]
         let handle = unsafe { (connection.api.create_write_op)() };

@@ -38,17 +38,17 @@ pub struct ClusterOptions {
 /// A connection to a cluster, for all threads. Clones share it; it ends with the last of them and of their pools.
 #[derive(Clone)]
 pub struct Cluster {
-    connection: Arc<Connection>,
+    connection: Arc<ClusterConnection>,
 }
 
-struct Connection {
+struct ClusterConnection {
     api: Arc<Api>,
     handle: Handle,
     /// What messages call it.
     name: String,
 }
 
-impl Drop for Connection {
+impl Drop for ClusterConnection {
     /// Never on a thread of librados, which could not wait for its own end: operations under way do not hold the connection, only those
     /// who wait for them do.
     fn drop(&mut self) {
@@ -85,7 +85,7 @@ impl Cluster {
         let code = unsafe { (api.create2)(&raw mut handle, cluster.as_ptr(), user.as_ptr(), 0) };
         named("rados_create2", code)?;
         let handle = Handle(handle);
-        let connection = Connection { api, handle, name: options.config.clone() };
+        let connection = ClusterConnection { api, handle, name: options.config.clone() };
         // SAFETY: the handle is not connected yet; the string ends with a zero and outlives the call.
         #[expect(unsafe_code, reason = "calls librados")]
         let code = unsafe { (connection.api.conf_read_file)(connection.handle.0, config.as_ptr()) };

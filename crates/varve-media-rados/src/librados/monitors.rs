@@ -4,7 +4,7 @@
 use std::ffi::{CStr, CString};
 use std::ptr;
 
-use super::Connection;
+use super::ClusterConnection;
 use super::context::accepted;
 use crate::objects::Refusal;
 
@@ -16,7 +16,7 @@ const ROOM: &CStr = c"{\"prefix\": \"df\", \"format\": \"json\"}";
 ///
 /// # Errors
 /// What the monitors refuse the question with; `NOT_FOUND` when they do not tell of the pool.
-pub(super) fn stripe_bytes(connection: &Connection, pool: &str) -> Result<u64, Refusal> {
+pub(super) fn stripe_bytes(connection: &ClusterConnection, pool: &str) -> Result<u64, Refusal> {
     let pools = ask(connection, POOLS.to_owned())?;
     let found = pools.as_array().into_iter().flatten().find(|found| found["pool_name"] == pool);
     let stripe = found.and_then(|found| found["stripe_width"].as_u64());
@@ -27,7 +27,7 @@ pub(super) fn stripe_bytes(connection: &Connection, pool: &str) -> Result<u64, R
 ///
 /// # Errors
 /// As [`stripe_bytes`].
-pub(super) fn free_bytes(connection: &Connection, pool: &str) -> Result<u64, Refusal> {
+pub(super) fn free_bytes(connection: &ClusterConnection, pool: &str) -> Result<u64, Refusal> {
     let room = ask(connection, ROOM.to_owned())?;
     let pools = room["pools"].as_array();
     let found = pools.into_iter().flatten().find(|found| found["name"] == pool);
@@ -35,7 +35,7 @@ pub(super) fn free_bytes(connection: &Connection, pool: &str) -> Result<u64, Ref
 }
 
 /// Asks the monitors; blocks until they answer.
-fn ask(connection: &Connection, question: CString) -> Result<serde_json::Value, Refusal> {
+fn ask(connection: &ClusterConnection, question: CString) -> Result<serde_json::Value, Refusal> {
     let api = &connection.api;
     let mut questions = [question.as_ptr()];
     let (mut answer, mut len) = (ptr::null_mut(), 0);
