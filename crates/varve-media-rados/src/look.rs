@@ -22,7 +22,7 @@ use crate::pool::RadosPool;
 
 /// Who has a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Holding {
+pub struct ShardHolder {
     /// The shard.
     pub shard: ShardId,
     /// Rises with each claim.
@@ -54,13 +54,13 @@ impl RadosPool {
     ///
     /// # Errors
     /// What RADOS refuses; `Corrupt` for a root without these attributes.
-    pub async fn holdings(&self) -> Result<Vec<Holding>> {
+    pub async fn holdings(&self) -> Result<Vec<ShardHolder>> {
         let holdings = (0..self.spec.lane_count).map(|shard| async move {
             let shard = ShardId(shard);
             let root = self.names.root(RootKey::Shard(shard));
             let epoch = number(&*self.meta, &root, EPOCH).await?;
             let is_held = number(&*self.meta, &root, HELD).await? != 0;
-            Ok(Holding { shard, epoch, is_held })
+            Ok(ShardHolder { shard, epoch, is_held })
         });
         stream::iter(holdings).buffered(PARTS_AT_ONCE).try_collect().await
     }

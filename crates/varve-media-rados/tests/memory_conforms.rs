@@ -11,8 +11,8 @@ use varve_media::{
     RootKey, RootStore, RootVersion, SegmentId, conformance,
 };
 use varve_media_rados::{
-    CellOf, Change, Holding, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster,
-    Objects, PoolKind, RadosPool, RadosSpec, Refusal, Write,
+    CellOf, Change, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, Objects,
+    PoolKind, RadosPool, RadosSpec, Refusal, ShardHolder, Write,
 };
 use varve_membership::Table;
 use varve_reactor::{Reactor, SimLoop};
@@ -261,7 +261,7 @@ fn who_only_looks_reads_everything_and_changes_nothing() {
         let version = media.roots.replace(root, RootVersion(0), vec![9]).await.unwrap();
 
         let held = pool.holdings().await.unwrap();
-        let of_shard = Holding { shard: SHARD, epoch: 1, is_held: true };
+        let of_shard = ShardHolder { shard: SHARD, epoch: 1, is_held: true };
         assert_eq!((held[1], held[0].is_held, held.len()), (of_shard, false, 3));
         let look = pool.look(&reactor, SHARD, None).unwrap();
         let seen = look.segments.get(id(3, 1), 0, 64 << 10).await.unwrap();

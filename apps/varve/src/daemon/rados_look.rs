@@ -14,7 +14,7 @@ use varve_media::{
     Drive, Media, MediaPlace, OverlayMemory, PoolFigures, PoolInspection, RootKey, RootSide,
     overlay_media,
 };
-use varve_media_rados::{Cluster, EntryAsIs, Holding, Listing, RadosPool, RadosSpec};
+use varve_media_rados::{Cluster, EntryAsIs, Listing, RadosPool, RadosSpec, ShardHolder};
 use varve_membership::NodeEntry;
 use varve_reactor::Reactor;
 use varve_register::Name;
@@ -35,7 +35,7 @@ pub(crate) struct RadosLook {
     spec: RadosSpec,
     /// The drive with the lanes, where they are not in RADOS.
     journal: Option<PoolInspection>,
-    holdings: Vec<Holding>,
+    holdings: Vec<ShardHolder>,
 }
 
 impl RadosLook {
