@@ -24,7 +24,7 @@ mod segments;
 pub use claim::{LEASE_NS, ShardClaim};
 pub use librados::{Cluster, ClusterOptions};
 pub use local_lane::LocalLane;
-pub use look::{EntryAsIs, Listing, ShardHolder};
+pub use look::{EntryAsIs, PoolListing, ShardHolder};
 pub use memory::{MemoryClient, MemoryCluster, PoolKind};
 pub use objects::{Change, Objects, RadosFuture, Refusal, Write};
 pub use pool::{CellOf, JournalPlace, RadosPool, RadosSpec};

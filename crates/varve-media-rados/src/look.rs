@@ -33,7 +33,7 @@ pub struct ShardHolder {
 
 /// The objects of a pool, as a listing found them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Listing {
+pub struct PoolListing {
     /// Objects in the data pool.
     pub data_objects: u64,
     /// Objects in the metadata pool.
@@ -84,13 +84,13 @@ impl RadosPool {
     ///
     /// # Errors
     /// What RADOS refuses.
-    pub async fn list(&self) -> Result<Listing> {
+    pub async fn list(&self) -> Result<PoolListing> {
         let (in_data, in_meta) =
             (self.names_in(&*self.data).await?, self.names_in(&*self.meta).await?);
-        let mut listing = Listing {
+        let mut listing = PoolListing {
             data_objects: in_data.len() as u64,
             meta_objects: in_meta.len() as u64,
-            ..Listing::default()
+            ..PoolListing::default()
         };
         let is_slot = |(shard, slot): &(ShardId, SegmentNumber)| {
             shard.0 < self.spec.lane_count && slot.0 < self.spec.segment_count

@@ -8,7 +8,7 @@ use varve_dispatch::Placement;
 use varve_engine::AuditReport;
 use varve_logstore::format::pool::PoolRoot;
 use varve_media::{PoolFigures, PoolInspection, RootKey, RootSide, SuperblockCopy};
-use varve_media_rados::Listing;
+use varve_media_rados::PoolListing;
 use varve_types::{ShardId, StreamId};
 
 use crate::failure::Failure;
@@ -151,7 +151,7 @@ impl CellCheck<'_> {
     }
 
     /// Lists the objects of a pool that is made of some, and judges those that are of no shard.
-    fn list(&self, shard_count: u16, watch: &Watch, report: &mut Report) -> Option<Listing> {
+    fn list(&self, shard_count: u16, watch: &Watch, report: &mut Report) -> Option<PoolListing> {
         let OfflinePlace::Rados(look) = &self.pool.place else { return None };
         watch.say("objects");
         let listing = match look.list() {
@@ -170,7 +170,7 @@ impl CellCheck<'_> {
         &self,
         shard: ShardId,
         figures: &PoolFigures,
-        listing: Option<&Listing>,
+        listing: Option<&PoolListing>,
         watch: &Watch,
     ) -> ShardOutcome {
         let config = self.pool.shard_config(figures, shard);
@@ -221,7 +221,7 @@ fn check_superblocks(inspection: &PoolInspection, report: &mut Report) {
 }
 
 /// What is there of no shard, and what every pool has and is not there.
-fn judge_objects(listing: &Listing, shard_count: u16, report: &mut Report) -> ObjectSummary {
+fn judge_objects(listing: &PoolListing, shard_count: u16, report: &mut Report) -> ObjectSummary {
     let at = |finding: Finding, path: &str| Finding { path: Some(path.to_owned()), ..finding };
     for path in &listing.unknown {
         let what = format!("nothing of the pool has the object {path}");

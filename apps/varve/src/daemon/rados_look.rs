@@ -14,7 +14,7 @@ use varve_media::{
     Drive, Media, MediaPlace, OverlayMemory, PoolFigures, PoolInspection, RootKey, RootSide,
     overlay_media,
 };
-use varve_media_rados::{Cluster, EntryAsIs, Listing, RadosPool, RadosSpec, ShardHolder};
+use varve_media_rados::{Cluster, EntryAsIs, PoolListing, RadosPool, RadosSpec, ShardHolder};
 use varve_membership::NodeEntry;
 use varve_reactor::Reactor;
 use varve_register::Name;
@@ -145,7 +145,7 @@ impl RadosLook {
     }
 
     /// The pool's objects. Blocks, for a large pool for long.
-    pub(crate) fn list(&self) -> Result<Listing> {
+    pub(crate) fn list(&self) -> Result<PoolListing> {
         self.ask(async |pool: RadosPool| pool.list().await)
     }
 
