@@ -30,14 +30,14 @@ struct Object {
     attributes: BTreeMap<&'static str, Vec<u8>>,
 }
 
-struct Pool {
+struct MemoryPool {
     kind: PoolKind,
     objects: BTreeMap<String, Object>,
 }
 
 #[derive(Default)]
 struct State {
-    pools: RefCell<BTreeMap<String, Pool>>,
+    pools: RefCell<BTreeMap<String, MemoryPool>>,
     shut_out: RefCell<BTreeSet<u64>>,
     clients: Cell<u64>,
 }
@@ -69,7 +69,7 @@ impl MemoryCluster {
 
     /// Makes a pool of RADOS.
     pub fn make_pool(&self, name: &str, kind: PoolKind) {
-        let pool = Pool { kind, objects: BTreeMap::new() };
+        let pool = MemoryPool { kind, objects: BTreeMap::new() };
         self.state.pools.borrow_mut().insert(name.to_owned(), pool);
     }
 
@@ -157,7 +157,7 @@ impl MemoryObjects {
     /// Does it now, or when the client is let go.
     fn begin<T: 'static>(
         &self,
-        work: impl FnOnce(&mut Pool) -> Result<T, Refusal> + 'static,
+        work: impl FnOnce(&mut MemoryPool) -> Result<T, Refusal> + 'static,
     ) -> RadosFuture<T> {
         let answer = Rc::new(RefCell::new(Answer { result: None, waker: None }));
         let (state, id, pool) = (Rc::clone(&self.client.state), self.client.id, self.pool.clone());
@@ -251,7 +251,7 @@ impl Objects for MemoryObjects {
     }
 }
 
-impl Pool {
+impl MemoryPool {
     fn change(&mut self, name: &str, change: Change) -> Result<(), Refusal> {
         let Change { expects, at_most, creates, write, sets } = change;
         let before = self.objects.get(name);
