@@ -159,7 +159,7 @@ impl MemoryObjects {
         &self,
         work: impl FnOnce(&mut MemoryPool) -> Result<T, Refusal> + 'static,
     ) -> RadosFuture<T> {
-        let answer = Rc::new(RefCell::new(Answer { result: None, waker: None }));
+        let answer = Rc::new(RefCell::new(ReplySlot { result: None, waker: None }));
         let (state, id, pool) = (Rc::clone(&self.client.state), self.client.id, self.pool.clone());
         let told = Rc::clone(&answer);
         let job = move || {
@@ -188,13 +188,13 @@ impl MemoryObjects {
     }
 }
 
-struct Answer<T> {
+struct ReplySlot<T> {
     result: Option<Result<T, Refusal>>,
     waker: Option<Waker>,
 }
 
 struct Waiting<T> {
-    answer: Rc<RefCell<Answer<T>>>,
+    answer: Rc<RefCell<ReplySlot<T>>>,
 }
 
 impl<T> Future for Waiting<T> {
