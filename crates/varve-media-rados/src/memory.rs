@@ -184,7 +184,7 @@ impl MemoryObjects {
             Some(held) => held.push_back(Box::new(move || tell(job()))),
             None => tell(job()),
         }
-        Box::pin(Waiting { answer })
+        Box::pin(ReplyFuture { answer })
     }
 }
 
@@ -193,11 +193,11 @@ struct ReplySlot<T> {
     waker: Option<Waker>,
 }
 
-struct Waiting<T> {
+struct ReplyFuture<T> {
     answer: Rc<RefCell<ReplySlot<T>>>,
 }
 
-impl<T> Future for Waiting<T> {
+impl<T> Future for ReplyFuture<T> {
     type Output = Result<T, Refusal>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
