@@ -26,7 +26,7 @@ use varve_types::ShardId;
 use crate::failure;
 use crate::layout::ObjectNames;
 use crate::local_lane::LocalLane;
-use crate::objects::{Change, Objects, Refusal};
+use crate::objects::{ObjectChange, Objects, Refusal};
 
 /// The attribute with the epoch, in decimal digits.
 pub(crate) const EPOCH: &str = "varve.epoch";
@@ -206,10 +206,10 @@ impl ShardClaim {
     }
 
     async fn give_back(&self) -> Result<()> {
-        let change = Change {
+        let change = ObjectChange {
             expects: vec![self.expectation()],
             sets: vec![(HELD, encode(0))],
-            ..Change::default()
+            ..ObjectChange::default()
         };
         self.lose(); // Nothing is answered from here on.
         match self.objects.change(&self.root, change).await {
@@ -325,7 +325,8 @@ async fn exchange(
     epoch: u64,
     sets: Vec<(&'static str, Vec<u8>)>,
 ) -> Result<bool> {
-    let change = Change { expects: vec![(EPOCH, encode(epoch))], sets, ..Change::default() };
+    let change =
+        ObjectChange { expects: vec![(EPOCH, encode(epoch))], sets, ..ObjectChange::default() };
     match objects.change(object, change).await {
         Ok(()) => Ok(true),
         Err(Refusal::UNEXPECTED) => Ok(false), // Another claim came between.

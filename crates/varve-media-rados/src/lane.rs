@@ -8,7 +8,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::claim::ShardClaim;
 use crate::layout::{LANE_PART_BYTES, ObjectNames};
-use crate::objects::{Change, Objects, Refusal, Write};
+use crate::objects::{ObjectChange, Objects, Refusal, Write};
 
 /// See the module.
 pub(crate) struct RadosJournal {
@@ -69,10 +69,10 @@ impl JournalStore for RadosJournal {
         let began_ns = self.claim.now();
         for piece in self.pieces(position, bytes.len()) {
             let data = bytes.slice(piece.from..piece.from + piece.len);
-            let change = Change {
+            let change = ObjectChange {
                 expects: vec![self.claim.expectation()],
                 write: Some(Write::At(piece.offset, data)),
-                ..Change::default()
+                ..ObjectChange::default()
             };
             let done = self.objects.change(&piece.object, change); // It is under way from here on.
             under_way.push(async move {

@@ -26,5 +26,5 @@ pub use librados::{Cluster, ClusterOptions};
 pub use local_lane::LocalLane;
 pub use look::{EntryAsIs, PoolListing, ShardHolder};
 pub use memory::{MemoryClient, MemoryCluster, PoolKind};
-pub use objects::{Change, Objects, RadosFuture, Refusal, Write};
+pub use objects::{ObjectChange, Objects, RadosFuture, Refusal, Write};
 pub use pool::{CellOf, JournalPlace, RadosPool, RadosSpec};

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
+use crate::objects::{ObjectChange, Objects, RadosFuture, Refusal, Write};
 
 /// How a pool keeps its objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,7 +224,7 @@ impl Objects for MemoryObjects {
         }
     }
 
-    fn change(&self, object: &str, change: Change) -> RadosFuture<()> {
+    fn change(&self, object: &str, change: ObjectChange) -> RadosFuture<()> {
         let object = object.to_owned();
         self.begin(move |pool| pool.change(&object, change))
     }
@@ -252,8 +252,8 @@ impl Objects for MemoryObjects {
 }
 
 impl MemoryPool {
-    fn change(&mut self, name: &str, change: Change) -> Result<(), Refusal> {
-        let Change { expects, at_most, creates, write, sets } = change;
+    fn change(&mut self, name: &str, change: ObjectChange) -> Result<(), Refusal> {
+        let ObjectChange { expects, at_most, creates, write, sets } = change;
         let before = self.objects.get(name);
         for (attribute, value) in &expects {
             let object = before.ok_or(Refusal::NOT_FOUND)?;

@@ -8,7 +8,7 @@ use varve_types::PoolId;
 
 use crate::failure;
 use crate::layout::ObjectNames;
-use crate::objects::{Change, Objects, Refusal, Write};
+use crate::objects::{ObjectChange, Objects, Refusal, Write};
 
 /// The attribute with the stamp, in hexadecimal digits.
 const STAMP: &str = "varve.stamp";
@@ -49,12 +49,12 @@ impl NameTable {
         let object = self.names.name(&name);
         let value = |stamp: Stamp| stamp.to_string().into_bytes();
         let bytes = after.map(|entry| BufSlice::copy_from(&entry.encode(&name)));
-        let change = Change {
+        let change = ObjectChange {
             creates: before.is_none(),
             expects: before.map(|stamp| (STAMP, value(stamp))).into_iter().collect(),
             write: Some(bytes.map_or(Write::Remove, Write::Whole)),
             sets: after.map(|entry| (STAMP, value(entry.stamp))).into_iter().collect(),
-            ..Change::default()
+            ..ObjectChange::default()
         };
         match self.objects.change(&object, change).await {
             Ok(()) => Ok(true),

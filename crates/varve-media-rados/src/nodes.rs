@@ -7,7 +7,7 @@ use varve_stdx::BufSlice;
 
 use crate::claim::encode;
 use crate::failure;
-use crate::objects::{Change, Objects, Refusal, Write};
+use crate::objects::{ObjectChange, Objects, Refusal, Write};
 use crate::roots::VERSION;
 
 /// See the module.
@@ -33,12 +33,12 @@ impl NodeTable {
 
     async fn replace_table(&self, table: Table) -> Result<bool> {
         let before = table.version.saturating_sub(1);
-        let change = Change {
+        let change = ObjectChange {
             creates: before == 0,
             expects: if before == 0 { Vec::new() } else { vec![(VERSION, encode(before))] },
             write: Some(Write::Whole(BufSlice::copy_from(&table.encode()))),
             sets: vec![(VERSION, encode(table.version))],
-            ..Change::default()
+            ..ObjectChange::default()
         };
         match self.objects.change(&self.object, change).await {
             Ok(()) => Ok(true),

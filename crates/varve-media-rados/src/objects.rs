@@ -57,7 +57,7 @@ pub enum Write {
 /// What happens to an object, as a whole (OBJECTS-2): expectations and bounds first, then creation, bytes and
 /// attributes.
 #[derive(Clone, Debug, Default)]
-pub struct Change {
+pub struct ObjectChange {
     /// Attributes that must have these values, else nothing happens: `UNEXPECTED`, or `NOT_FOUND` where there is no object.
     pub expects: Vec<(&'static str, Vec<u8>)>,
     /// An attribute that must not be above this, in the order of bytes, else nothing happens: as above.
@@ -79,7 +79,7 @@ pub trait Objects {
     fn alignment(&self) -> u64;
 
     /// Changes an object (OBJECTS-1, OBJECTS-3).
-    fn change(&self, object: &str, change: Change) -> RadosFuture<()>;
+    fn change(&self, object: &str, change: ObjectChange) -> RadosFuture<()>;
 
     /// Reads `len` bytes at `offset`; fewer at the end of the object.
     fn read(&self, object: &str, offset: u64, len: usize) -> RadosFuture<Vec<u8>>;

@@ -19,7 +19,7 @@ use crate::layout::{ObjectNames, decode_record, encode_record, lane_parts};
 use crate::local_lane::LocalLane;
 use crate::name_table::NameTable;
 use crate::nodes::NodeTable;
-use crate::objects::{Change, Objects, Refusal, Write};
+use crate::objects::{ObjectChange, Objects, Refusal, Write};
 use crate::roots::{self, Roots, VERSION};
 use crate::segments::Segments;
 
@@ -334,10 +334,10 @@ impl RadosPool {
 
 async fn put_record(objects: &dyn Objects, object: &str, spec: &RadosSpec) -> Result<()> {
     let record = encode_record(spec);
-    let change = Change {
+    let change = ObjectChange {
         creates: true,
         write: Some(Write::Whole(BufSlice::copy_from(&record))),
-        ..Change::default()
+        ..ObjectChange::default()
     };
     match objects.change(object, change).await {
         Ok(()) => Ok(()),
@@ -387,7 +387,7 @@ async fn get_record(objects: &dyn Objects, object: &str) -> Result<RadosSpec> {
 }
 
 /// Makes an object; does nothing if it is there already.
-async fn make(objects: &dyn Objects, object: &str, change: Change) -> Result<()> {
+async fn make(objects: &dyn Objects, object: &str, change: ObjectChange) -> Result<()> {
     match objects.change(object, change).await {
         Ok(()) | Err(Refusal::EXISTS) => Ok(()),
         Err(refusal) => Err(failure::of("write", objects, object, 0, 0, refusal)),
@@ -395,6 +395,6 @@ async fn make(objects: &dyn Objects, object: &str, change: Change) -> Result<()>
 }
 
 /// A part of a lane that was never written.
-fn empty_lane_part() -> Change {
-    Change { creates: true, sets: vec![(EPOCH, encode(0))], ..Change::default() }
+fn empty_lane_part() -> ObjectChange {
+    ObjectChange { creates: true, sets: vec![(EPOCH, encode(0))], ..ObjectChange::default() }
 }

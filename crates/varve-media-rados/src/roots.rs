@@ -10,7 +10,7 @@ use varve_types::ShardId;
 
 use crate::claim::{EPOCH, HELD, ShardClaim, encode, number};
 use crate::layout::ObjectNames;
-use crate::objects::{Change, Objects, Refusal, Write};
+use crate::objects::{ObjectChange, Objects, Refusal, Write};
 
 /// The attribute with the version, in decimal digits.
 pub(crate) const VERSION: &str = "varve.version";
@@ -28,12 +28,12 @@ pub(crate) struct Roots {
 }
 
 /// A root that was never written.
-pub(crate) fn empty() -> Change {
-    Change {
+pub(crate) fn empty() -> ObjectChange {
+    ObjectChange {
         creates: true,
         write: Some(Write::Whole(encoded(0, &[]))),
         sets: vec![(VERSION, encode(0)), (EPOCH, encode(0)), (HELD, encode(0))],
-        ..Change::default()
+        ..ObjectChange::default()
     }
 }
 
@@ -101,11 +101,11 @@ impl Roots {
         };
         let mut expects = vec![(VERSION, encode(expected.0))];
         expects.extend(self.claimed(key).map(ShardClaim::expectation));
-        let change = Change {
+        let change = ObjectChange {
             expects,
             write: Some(Write::Whole(encoded(version, &bytes))),
             sets: vec![(VERSION, encode(version))],
-            ..Change::default()
+            ..ObjectChange::default()
         };
         let began_ns = self.claim.now();
         match self.objects.change(&object, change).await {

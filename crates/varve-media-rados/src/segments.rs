@@ -18,7 +18,7 @@ use varve_types::SegmentNumber;
 
 use crate::claim::ShardClaim;
 use crate::layout::ObjectNames;
-use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
+use crate::objects::{ObjectChange, Objects, RadosFuture, Refusal, Write};
 
 /// So often an object comes and goes between two looks is no coincidence.
 const ATTEMPTS_MAX: usize = 8;
@@ -55,10 +55,10 @@ impl Segments {
             let change = put(&self.claim, bytes.clone());
             let again = match landed {
                 Err(Refusal::EXISTS) => {
-                    Change { at_most: Some(self.claim.expectation()), ..change } // RADOS-SEGMENTS-1
+                    ObjectChange { at_most: Some(self.claim.expectation()), ..change } // RADOS-SEGMENTS-1
                 }
                 // A deletion of an earlier claim came between.
-                Err(Refusal::NOT_FOUND) => Change { creates: true, ..change },
+                Err(Refusal::NOT_FOUND) => ObjectChange { creates: true, ..change },
                 _ => break,
             };
             self.claim.check()?; // RADOS-SEGMENTS-3
@@ -69,9 +69,9 @@ impl Segments {
     }
 }
 
-fn put(claim: &ShardClaim, bytes: BufSlice) -> Change {
+fn put(claim: &ShardClaim, bytes: BufSlice) -> ObjectChange {
     let sets = vec![claim.expectation()];
-    Change { write: Some(Write::Whole(bytes)), sets, ..Change::default() }
+    ObjectChange { write: Some(Write::Whole(bytes)), sets, ..ObjectChange::default() }
 }
 
 impl SegmentStore for Segments {
@@ -90,7 +90,7 @@ impl SegmentStore for Segments {
             return Box::pin(std::future::ready(Err(error)));
         }
         let object = self.name(id);
-        let change = Change { creates: true, ..put(&self.claim, bytes.clone()) };
+        let change = ObjectChange { creates: true, ..put(&self.claim, bytes.clone()) };
         let made = self.objects.change(&object, change); // It is under way from here on.
         Box::pin(self.land(object, made, bytes))
     }
@@ -125,7 +125,8 @@ impl SegmentStore for Segments {
         }
         let object = self.name(id);
         let at_most = Some(self.claim.expectation());
-        let change = Change { at_most, write: Some(Write::Remove), ..Change::default() };
+        let change =
+            ObjectChange { at_most, write: Some(Write::Remove), ..ObjectChange::default() };
         let under_way = self.objects.change(&object, change);
         Box::pin(async move {
             match under_way.await {

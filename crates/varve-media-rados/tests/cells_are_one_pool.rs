@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use varve_media::conformance;
 use varve_media_rados::{
-    CellOf, Change, JournalPlace, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool,
+    CellOf, JournalPlace, MemoryClient, MemoryCluster, ObjectChange, Objects, PoolKind, RadosPool,
     RadosSpec, Write,
 };
 use varve_membership::Table;
@@ -104,7 +104,9 @@ fn the_table_and_the_names_are_known_under_the_first_cell_only() {
             for tail in tail {
                 let object = format!("varve.{}.{tail}", pool.spec().pool);
                 let write = Some(Write::Whole(BufSlice::copy_from(&[0; 8])));
-                meta.change(&object, Change { write, ..Change::default() }).await.unwrap();
+                meta.change(&object, ObjectChange { write, ..ObjectChange::default() })
+                    .await
+                    .unwrap();
             }
         }
         let listing = made[0].list().await.unwrap();
@@ -134,7 +136,7 @@ fn a_making_goes_on_with_what_it_was_begun_with_only() {
         let (data, meta) = pools(&cluster.client());
         RadosPool::make(&data, &meta, &spec()).await.unwrap();
         let record = format!("varve.{POOL}.pool");
-        let removal = Change { write: Some(Write::Remove), ..Change::default() };
+        let removal = ObjectChange { write: Some(Write::Remove), ..ObjectChange::default() };
         meta.change(&record, removal).await.unwrap(); // It was cut off before its last step.
         let one = spec().in_cells(2).next().unwrap();
         let refused = RadosPool::make(&data, &meta, &one).await.unwrap_err().to_string();
@@ -204,7 +206,7 @@ fn an_entry_without_its_stamp_is_told_and_is_no_change_by_others() {
         };
         // Put there by hand, and then one over it whose attribute is another's.
         let put = async |write| {
-            meta.change(&object, Change { write, ..Change::default() }).await.unwrap();
+            meta.change(&object, ObjectChange { write, ..ObjectChange::default() }).await.unwrap();
             let errors = [
                 register.see(name()).await.unwrap().enter(Stamp(9)).await.unwrap_err(),
                 register.see(name()).await.unwrap().leave().await.unwrap_err(),
@@ -215,9 +217,12 @@ fn an_entry_without_its_stamp_is_told_and_is_no_change_by_others() {
             }
         };
         put(bytes(1)).await;
-        meta.change(&object, Change { write: Some(Write::Remove), ..Change::default() })
-            .await
-            .unwrap();
+        meta.change(
+            &object,
+            ObjectChange { write: Some(Write::Remove), ..ObjectChange::default() },
+        )
+        .await
+        .unwrap();
         register.see(name()).await.unwrap().enter(Stamp(2)).await.unwrap();
         put(bytes(3)).await;
     });

@@ -11,7 +11,7 @@ use varve_media::{
     RootKey, RootStore, RootVersion, SegmentId, conformance,
 };
 use varve_media_rados::{
-    CellOf, Change, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, Objects,
+    CellOf, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, ObjectChange, Objects,
     PoolKind, RadosPool, RadosSpec, Refusal, ShardHolder, Write,
 };
 use varve_membership::Table;
@@ -307,10 +307,13 @@ fn a_listing_tells_what_is_not_the_pools_and_what_is_missing() {
 
         let put = |objects: &Rc<dyn Objects>, name: String| {
             let write = Some(Write::Whole(noise(16 << 10)));
-            objects.change(&name, Change { write, ..Change::default() })
+            objects.change(&name, ObjectChange { write, ..ObjectChange::default() })
         };
         let remove = |objects: &Rc<dyn Objects>, name: String| {
-            objects.change(&name, Change { write: Some(Write::Remove), ..Change::default() })
+            objects.change(
+                &name,
+                ObjectChange { write: Some(Write::Remove), ..ObjectChange::default() },
+            )
         };
         let other = PoolId([8; 16]);
         put(&data, format!("varve.{other}.segment.0001.00000001")).await.unwrap();
@@ -353,7 +356,7 @@ fn a_record_of_a_later_version_is_told_whatever_its_length() {
         let put = async |mut bytes: Vec<u8>| {
             seal(&mut bytes);
             let write = Some(Write::Whole(BufSlice::copy_from(&bytes)));
-            meta.change(&object, Change { write, ..Change::default() }).await.unwrap();
+            meta.change(&object, ObjectChange { write, ..ObjectChange::default() }).await.unwrap();
             open().await.err().map(|error| error.kind())
         };
         assert_eq!(put(record.clone()).await, None);
@@ -537,20 +540,20 @@ fn the_cluster_in_memory_has_the_rules_of_rados() {
     let cluster = cluster();
     SimLoop::new(1).run_until(async move {
         let (data, meta) = pools(&cluster.client());
-        let write = |write| Change { write: Some(write), ..Change::default() };
+        let write = |write| ObjectChange { write: Some(write), ..ObjectChange::default() };
         let refused = data.change("a", write(Write::At(0, noise(16)))).await;
         assert_eq!(refused, Err(Refusal::UNSUPPORTED), "erasure-coded objects are written whole");
         data.change("a", write(Write::Whole(noise(16)))).await.unwrap();
         assert_eq!(data.read("a", 10, 100).await.unwrap(), noise(16)[10..]);
         assert_eq!(data.read("b", 0, 1).await, Err(Refusal::NOT_FOUND));
-        let create = Change { creates: true, ..Change::default() };
+        let create = ObjectChange { creates: true, ..ObjectChange::default() };
         assert_eq!(data.change("a", create.clone()).await, Err(Refusal::EXISTS));
         meta.change("c", create).await.unwrap();
-        let set = |expects: Vec<_>| Change {
+        let set = |expects: Vec<_>| ObjectChange {
             expects,
             write: Some(Write::At(2, noise(16))),
             sets: vec![("x", vec![1])],
-            ..Change::default()
+            ..ObjectChange::default()
         };
         let refused = meta.change("c", set(vec![("x", vec![2])])).await;
         assert_eq!(refused, Err(Refusal::UNEXPECTED));
@@ -746,7 +749,7 @@ fn a_making_that_was_cut_off_between_its_records_goes_on() {
     with_pool(|cluster, _reactor| async move {
         let client = cluster.client();
         let (data, meta) = pools(&client);
-        let removal = Change { write: Some(Write::Remove), ..Change::default() };
+        let removal = ObjectChange { write: Some(Write::Remove), ..ObjectChange::default() };
         meta.change(&format!("varve.{POOL}.pool"), removal).await.unwrap();
         let other = RadosSpec { lane_bytes: 8 << 20, ..spec() };
         let refused = RadosPool::make(&data, &meta, &other).await.unwrap_err().to_string();

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use futures_util::{StreamExt, stream};
 use varve_media::{Disk, Error, IoFuture, Persist};
-use varve_media_rados::{Change, Cluster, ClusterOptions, Objects, Refusal, Write};
+use varve_media_rados::{Cluster, ClusterOptions, ObjectChange, Objects, Refusal, Write};
 use varve_reactor::{Loop, LoopConfig};
 use varve_stdx::{AlignedBuf, BufSlice};
 
@@ -62,7 +62,7 @@ impl RadosGoal {
             let objects = goal.cluster.objects(&goal.pool).map_err(|error| to_failure(&error))?;
             let names = (0..goal.size_bytes / goal.object_bytes as u64).map(|one| goal.object(one));
             let removals = stream::iter(names).map(|name| {
-                let change = Change { write: Some(Write::Remove), ..Change::default() };
+                let change = ObjectChange { write: Some(Write::Remove), ..ObjectChange::default() };
                 objects.change(&name, change)
             });
             let mut removals = removals.buffer_unordered(REMOVED_AT_ONCE);
@@ -135,8 +135,9 @@ impl Disk for RadosDisk {
         let (object, within) = self.place(offset, len);
         let is_whole = len == self.goal.object_bytes;
         let write = if is_whole { Write::Whole(bytes) } else { Write::At(within, bytes) };
-        let changed =
-            self.objects.change(&object, Change { write: Some(write), ..Change::default() });
+        let changed = self
+            .objects
+            .change(&object, ObjectChange { write: Some(write), ..ObjectChange::default() });
         Box::pin(async move {
             let refused =
                 |refusal: Refusal| self.failed("write", offset, len, &refusal.to_string());

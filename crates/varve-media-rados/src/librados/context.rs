@@ -11,7 +11,7 @@ use super::ClusterConnection;
 use super::completion::RadosOperation;
 use super::library::{Handle, Opaque};
 use super::monitors::stripe_bytes;
-use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
+use crate::objects::{ObjectChange, Objects, RadosFuture, Refusal, Write};
 
 const COMPARE_EQUAL: u8 = 1;
 /// What is given is not below what the attribute holds.
@@ -63,7 +63,7 @@ impl Context {
         Ok(context)
     }
 
-    fn begin_change(&self, object: &CStr, change: &Change) -> RadosOperation {
+    fn begin_change(&self, object: &CStr, change: &ObjectChange) -> RadosOperation {
         let op = WriteOp::new(&self.connection);
         for (name, value) in &change.expects {
             op.compare(COMPARE_EQUAL, name, value);
@@ -115,7 +115,7 @@ impl Objects for Context {
         self.alignment
     }
 
-    fn change(&self, object: &str, change: Change) -> RadosFuture<()> {
+    fn change(&self, object: &str, change: ObjectChange) -> RadosFuture<()> {
         let Ok(name) = CString::new(object) else { return refused(Refusal::INVALID) };
         let operation = self.begin_change(&name, &change);
         Box::pin(async move { operation.await.map(drop) })
