@@ -25,7 +25,9 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use varve_logstore::chain_reader::{Chain, Link, erase, read_chain, unit_bytes, unit_is_whole};
+use varve_logstore::chain_reader::{
+    Chain, ChainLink, erase, read_chain, unit_bytes, unit_is_whole,
+};
 use varve_logstore::format::Features;
 use varve_logstore::format::deaths::decode as decode_deaths;
 use varve_logstore::format::deltas::decode as decode_deltas;
@@ -394,7 +396,12 @@ impl Shard {
     }
 
     /// Takes the slots of both chains, their successors' included, out of the free ones.
-    fn reserve_chains(&self, root: &ShardRoot, reclaimed: &[Link], data: &[Link]) -> Result<()> {
+    fn reserve_chains(
+        &self,
+        root: &ShardRoot,
+        reclaimed: &[ChainLink],
+        data: &[ChainLink],
+    ) -> Result<()> {
         for (head, links) in [(root.reclaim_chain, reclaimed), (root.data_chain, data)] {
             let slots =
                 [head.next_slot].into_iter().chain(links.iter().map(|link| link.head.next_slot));
@@ -418,7 +425,7 @@ impl Shard {
     }
 
     /// Applies the moves; returns what the segments call dead.
-    async fn replay_moves(&self, links: &[Link]) -> Result<Vec<ChunkId>> {
+    async fn replay_moves(&self, links: &[ChainLink]) -> Result<Vec<ChunkId>> {
         let segment_bytes = self.media.segments.geometry().segment_bytes;
         let entries_max = SegmentWriter::entries_max(segment_bytes);
         let mut freed = Vec::new();
@@ -446,7 +453,7 @@ impl Shard {
         Ok(freed)
     }
 
-    async fn replay_data(&self, links: &[Link]) -> Result<()> {
+    async fn replay_data(&self, links: &[ChainLink]) -> Result<()> {
         for entry in links.iter().flat_map(|link| &link.entries) {
             match *entry {
                 SummaryEntry::Reference { chunk, .. } => self.dedup.borrow_mut().grant(chunk), // DEDUP-2
@@ -477,7 +484,7 @@ impl Shard {
     }
 
     /// The bytes of a segment that holds keys, these verified: read one by one they would take a read each.
-    async fn key_bytes(&self, link: &Link) -> Option<BufSlice> {
+    async fn key_bytes(&self, link: &ChainLink) -> Option<BufSlice> {
         let key_unit = |entry: &SummaryEntry| match entry {
             SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => Some(*unit),
             _ => None,
@@ -498,7 +505,7 @@ impl Shard {
     async fn count_granted_in_lane(
         &self,
         lane: &mut LaneReader,
-        data: &[Link],
+        data: &[ChainLink],
         root: LanePoint,
     ) -> Result<()> {
         if !self.trees.borrow().names_foreign {
@@ -519,7 +526,7 @@ impl Shard {
 
     /// Folds again what was folded (RECOVERY-6): a slot that was reused has to turn out empty (SPACE-5). `freed` is
     /// what reclaim called dead.
-    async fn replay_folds(&self, reclaimed: &[Link], freed: Vec<ChunkId>) -> Result<()> {
+    async fn replay_folds(&self, reclaimed: &[ChainLink], freed: Vec<ChunkId>) -> Result<()> {
         if !planted(Bug::DenseForgottenInReplay) {
             self.fold_dense().await?;
         }

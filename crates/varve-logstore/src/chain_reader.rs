@@ -29,7 +29,7 @@ use crate::{Error, Result};
 
 /// A segment of a chain.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct ChainLink {
     /// Its header.
     pub header: StripHeader,
     /// The chain as it ends with it.
@@ -42,7 +42,7 @@ pub struct Link {
 #[derive(Debug, Default)]
 pub struct Chain {
     /// Its segments, in order.
-    pub links: Vec<Link>,
+    pub links: Vec<ChainLink>,
 }
 
 /// Segments of `kind` after `head`, in order, as far as the chain holds (CHAIN-READER-1, CHAIN-READER-2).
@@ -77,7 +77,7 @@ pub async fn read_chain(
         if unverified && !units_are_whole(segments, &header, &entries).await? {
             break; // CHAIN-READER-2
         }
-        chain.links.push(Link { header, head, entries });
+        chain.links.push(ChainLink { header, head, entries });
     }
     Ok(chain)
 }
