@@ -274,7 +274,7 @@ fn chain(header: &[u8; FrameHeader::LEN], descriptors: &[u8], previous_chain: u6
 
 /// One record of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Record<'a> {
+pub struct FrameRecord<'a> {
     /// Its descriptor.
     pub header: RecordHeader,
     /// Its payload, padding excluded.
@@ -283,7 +283,7 @@ pub struct Record<'a> {
     pub payload_offset: usize,
 }
 
-impl Record<'_> {
+impl FrameRecord<'_> {
     /// Computes the payload's checksum and compares it with the descriptor's.
     ///
     /// # Errors
@@ -368,7 +368,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    fn decode(&mut self, descriptor: &[u8]) -> Result<Record<'a>> {
+    fn decode(&mut self, descriptor: &[u8]) -> Result<FrameRecord<'a>> {
         let header = RecordHeader::decode(descriptor)?;
         let start = self.payload_offset;
         let payload =
@@ -379,12 +379,12 @@ impl<'a> Records<'a> {
             have: self.bytes.len(),
         })?;
         self.payload_offset = start + payload.len().next_multiple_of(UNIT_BYTES as usize);
-        Ok(Record { header, payload, payload_offset: start })
+        Ok(FrameRecord { header, payload, payload_offset: start })
     }
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>>;
+    type Item = Result<FrameRecord<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (descriptor, rest) = self.descriptors.split_first_chunk::<{ RecordHeader::LEN }>()?;

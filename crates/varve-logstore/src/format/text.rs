@@ -7,7 +7,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::Features;
 use super::chunk::{ChunkEntry, MapSlot};
-use super::frame::{Frame, FrameHeader, LanePoint, Record};
+use super::frame::{Frame, FrameHeader, FrameRecord, LanePoint};
 use super::page::{PageHeader, PageKind};
 use super::pointer::{Location, PagePtr};
 use super::pool::PoolRoot;
@@ -139,7 +139,7 @@ impl Display for Frame<'_> {
     }
 }
 
-impl Display for Record<'_> {
+impl Display for FrameRecord<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{}", self.header)?;
         if !self.payload.is_empty() {
