@@ -12,7 +12,7 @@
 use std::rc::Rc;
 
 use varve_logstore::format::record::{
-    KeyPayload, Origin, RecordHeader, RecordKind, checksum_of_pieces,
+    KeyPayload, RecordHeader, RecordKind, RecordOrigin, checksum_of_pieces,
 };
 use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
@@ -261,7 +261,7 @@ impl Shard {
         RecordHeader {
             kind,
             class: 0,
-            origin: Origin::Client,
+            origin: RecordOrigin::Client,
             payload_len: 0,
             stream,
             wseq,

@@ -675,7 +675,7 @@ mod tests {
     use varve_types::{CutNumber, StreamId, WriteSeq};
 
     use super::*;
-    use crate::format::record::{Origin, RecordKind, payload_checksum};
+    use crate::format::record::{RecordKind, RecordOrigin, payload_checksum};
 
     /// A lane that is written and never read.
     struct Nowhere;
@@ -711,7 +711,7 @@ mod tests {
             let header = RecordHeader {
                 kind: RecordKind::Write,
                 class: 0,
-                origin: Origin::default(),
+                origin: RecordOrigin::default(),
                 payload_len: 4096,
                 stream: StreamId::new(1),
                 wseq: WriteSeq::new(wseq),

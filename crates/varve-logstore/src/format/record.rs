@@ -82,7 +82,7 @@ impl RecordKind {
 /// Who made a record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
-pub enum Origin {
+pub enum RecordOrigin {
     /// A client's request, or the service on its behalf.
     #[default]
     Client = 1,
@@ -92,7 +92,7 @@ pub enum Origin {
     Import = 3,
 }
 
-impl Origin {
+impl RecordOrigin {
     const fn from_u8(origin: u8) -> Option<Self> {
         Some(match origin {
             1 => Self::Client,
@@ -111,7 +111,7 @@ pub struct RecordHeader {
     /// I/O class of the request; 0 is the default class.
     pub class: u8,
     /// Who made it.
-    pub origin: Origin,
+    pub origin: RecordOrigin,
     /// Bytes of the payload, padding excluded.
     pub payload_len: u32,
     /// The stream it belongs to; 0 for keys.
@@ -174,7 +174,7 @@ impl RecordHeader {
         let class = fields.u8()?;
         let origin = fields.u8()?;
         let origin =
-            Origin::from_u8(origin).ok_or_else(|| fields.bad("origin", u64::from(origin)))?;
+            RecordOrigin::from_u8(origin).ok_or_else(|| fields.bad("origin", u64::from(origin)))?;
         fields.zeros(1)?;
         let header = Self {
             kind,

@@ -11,7 +11,7 @@ use super::frame::{Frame, FrameHeader, FrameRecord, LanePoint};
 use super::page::{PageHeader, PageKind};
 use super::pointer::{Location, PagePtr};
 use super::pool::PoolRoot;
-use super::record::{KeyPayload, Origin, RecordHeader, RecordKind};
+use super::record::{KeyPayload, RecordHeader, RecordKind, RecordOrigin};
 use super::reservation::ReservationRecord;
 use super::root::{ChainHead, ShardRoot, TreeRoot};
 use super::segment::{SegmentKind, StripHeader};
@@ -56,7 +56,7 @@ impl Display for RecordKind {
     }
 }
 
-impl Display for Origin {
+impl Display for RecordOrigin {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(match self {
             Self::Client => "client",

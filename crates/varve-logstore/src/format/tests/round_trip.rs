@@ -15,7 +15,7 @@ use crate::format::frame::{Frame, FrameHeader, LanePoint};
 use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
-use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payload_checksum};
+use crate::format::record::{KeyPayload, RecordHeader, RecordKind, RecordOrigin, payload_checksum};
 use crate::format::record::{encode_cut, encode_grant};
 use crate::format::reservation::ReservationRecord;
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
@@ -185,7 +185,7 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
 prop_compose! {
     fn record_base()(
         class: u8,
-        origin in prop_oneof![Just(Origin::Client), Just(Origin::Reclaim), Just(Origin::Import)],
+        origin in prop_oneof![Just(RecordOrigin::Client), Just(RecordOrigin::Reclaim), Just(RecordOrigin::Import)],
         stream in id(StreamId::new),
         wseq in id(WriteSeq::new),
         cut: u32,

@@ -15,7 +15,7 @@ use crate::format::frame::{
 use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
-use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payload_checksum};
+use crate::format::record::{KeyPayload, RecordHeader, RecordKind, RecordOrigin, payload_checksum};
 use crate::format::reservation::ReservationRecord;
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
@@ -36,7 +36,7 @@ pub(super) fn write_record(payload: &[u8]) -> RecordHeader {
     RecordHeader {
         kind: RecordKind::Write,
         class: 2,
-        origin: Origin::Client,
+        origin: RecordOrigin::Client,
         payload_len: u32::try_from(payload.len()).unwrap(),
         stream: StreamId::new(11),
         wseq: WriteSeq::new(1001),
