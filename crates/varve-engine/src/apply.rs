@@ -11,7 +11,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::record::{KeyPayload, RecordKind};
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
-use varve_logstore::lane::{Frame, Record};
+use varve_logstore::lane::{Frame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
@@ -98,7 +98,7 @@ impl Shard {
         self.lane().release(frame);
     }
 
-    fn credits_of(&self, record: &Record) -> &Credits {
+    fn credits_of(&self, record: &JournalRecord) -> &Credits {
         match record.header.kind {
             RecordKind::Grant => &self.credits.grants,
             _ if record.is_reserved => &self.credits.records,

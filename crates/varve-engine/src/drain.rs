@@ -20,7 +20,7 @@ use varve_logstore::format::record::{KeyPayload, RecordHeader, RecordKind, decod
 use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
-use varve_logstore::lane::{Frame, Record};
+use varve_logstore::lane::{Frame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_reactor::{JoinHandle, Notify};
@@ -162,7 +162,7 @@ impl Shard {
             assert!(frame.is_durable(), "only durable frames are drained"); // DRAIN-1
             let frames = self.batch_from(frame);
             self.drain.taken.set(frames.len());
-            let records: Vec<Rc<Record>> =
+            let records: Vec<Rc<JournalRecord>> =
                 frames.iter().flat_map(|frame| frame.records().clone()).collect();
             let mut known = self.know_blocks_of(&records).await.into_iter();
             for frame in frames {
@@ -184,7 +184,7 @@ impl Shard {
         let blocks = |frame: &Frame| -> usize {
             frame.records().iter().map(|record| record.payload.len() / BLOCK_BYTES).sum()
         };
-        let is_asked = |record: &Rc<Record>| {
+        let is_asked = |record: &Rc<JournalRecord>| {
             let header = &record.header;
             header.kind == RecordKind::Write
                 && self.fingerprinted(header.stream) != Fingerprinted::None
@@ -312,7 +312,7 @@ impl Shard {
     }
 
     /// What is known of the blocks of records, in order, those of writes that are fingerprinted.
-    pub(crate) async fn know_blocks_of(&self, records: &[Rc<Record>]) -> KnownBlocks {
+    pub(crate) async fn know_blocks_of(&self, records: &[Rc<JournalRecord>]) -> KnownBlocks {
         let writes = records.iter().filter(|record| record.header.kind == RecordKind::Write);
         let blocks: Vec<&[u8]> = writes
             .flat_map(|record| {
@@ -354,7 +354,7 @@ impl Shard {
     /// Appends one record to the data segments, with what is `known` next. The caller holds the data gate (DRAIN-4).
     pub(crate) async fn drain_record(
         &self,
-        record: &Record,
+        record: &JournalRecord,
         known: &mut std::vec::IntoIter<Option<Known>>,
     ) -> Result<()> {
         let header = &record.header;
@@ -402,7 +402,7 @@ impl Shard {
         }
     }
 
-    async fn drain_cut(&self, record: &Record) -> Result<()> {
+    async fn drain_cut(&self, record: &JournalRecord) -> Result<()> {
         let copy = decode_cut(&record.payload)?;
         let RecordHeader { stream: source, wseq, .. } = record.header;
         let settles = self.sweep_for(source).await?;
@@ -416,7 +416,7 @@ impl Shard {
 
     async fn drain_write(
         &self,
-        record: &Record,
+        record: &JournalRecord,
         known: &mut std::vec::IntoIter<Option<Known>>,
     ) -> Result<()> {
         let header = &record.header;

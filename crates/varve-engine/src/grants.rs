@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use futures_util::future::{Either, select, try_join_all};
 use varve_logstore::format::record::{GRANTED_MAX, RecordKind, decode_grant, encode_grant};
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
-use varve_logstore::lane::Record;
+use varve_logstore::lane::JournalRecord;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::unit_space;
 use varve_stdx::{AlignedBuf, BufSlice};
@@ -116,7 +116,7 @@ impl Shard {
     }
 
     /// Appends a grant to the data segments. The caller holds the data gate.
-    pub(crate) async fn drain_grant(&self, record: &Record) -> Result<()> {
+    pub(crate) async fn drain_grant(&self, record: &JournalRecord) -> Result<()> {
         let wseq = record.header.wseq;
         for (first, count) in runs(&self.granted_by(&record.payload)?) {
             self.push_data_entry(SummaryEntry::Grant { first, count, wseq }, wseq).await?;

@@ -39,7 +39,7 @@ use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
-use varve_logstore::lane::{LANE_BYTES_MIN, Lane, LaneOwner, Record};
+use varve_logstore::lane::{JournalRecord, LANE_BYTES_MIN, Lane, LaneOwner};
 use varve_logstore::lane_reader::{LaneReader, check_stop};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
@@ -660,7 +660,8 @@ impl Shard {
                     Vec::new()
                 };
                 let (header, is_reserved) = (record.header, false);
-                let record = Rc::new(Record { header, payload, piece_checksums, is_reserved });
+                let record =
+                    Rc::new(JournalRecord { header, payload, piece_checksums, is_reserved });
                 let known = self.know_blocks_of(std::slice::from_ref(&record)).await;
                 let _gate = self.data_gate.take(1).await;
                 self.drain_record(&record, &mut known.into_iter()).await?;

@@ -16,7 +16,7 @@
 use std::rc::Rc;
 
 use varve_logstore::format::record::RecordKind;
-use varve_logstore::lane::{FRAME_RECORDS_MAX, Frame, Record};
+use varve_logstore::lane::{FRAME_RECORDS_MAX, Frame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_stdx::BufSlice;
 use varve_types::StreamId;
@@ -170,7 +170,7 @@ impl Shard {
         if transaction.is_empty() {
             return Ok(Committed { frame: None, streams: Vec::new() });
         }
-        let records: Vec<Rc<Record>> =
+        let records: Vec<Rc<JournalRecord>> =
             transaction.changes.iter().map(|change| self.change_record(change, &room)).collect();
         let frame = if planted(Bug::TransactionTorn) {
             let frames = records.iter().map(|record| self.lane().append(Rc::clone(record)));
@@ -199,7 +199,7 @@ impl Shard {
         Ok(Committed { frame: Some(frame), streams })
     }
 
-    fn change_record(&self, change: &Change, room: &TransactionRoom) -> Rc<Record> {
+    fn change_record(&self, change: &Change, room: &TransactionRoom) -> Rc<JournalRecord> {
         let is_reserved = !room.takes_space;
         match change {
             Change::Write { stream, block, data } => {
@@ -212,11 +212,11 @@ impl Shard {
             }
             Change::Trim { stream, first, end } => {
                 let record = self.clear_record(*stream, *first, *end, RecordKind::Trim);
-                Rc::new(Record { is_reserved, ..record })
+                Rc::new(JournalRecord { is_reserved, ..record })
             }
             Change::Key { key, value } => {
                 let record = self.key_record(key, value.as_deref());
-                Rc::new(Record { is_reserved, ..record })
+                Rc::new(JournalRecord { is_reserved, ..record })
             }
         }
     }

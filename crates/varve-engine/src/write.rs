@@ -14,7 +14,7 @@ use std::rc::Rc;
 use varve_logstore::format::record::{
     KeyPayload, RecordHeader, RecordKind, RecordOrigin, checksum_of_pieces,
 };
-use varve_logstore::lane::{Frame, Record};
+use varve_logstore::lane::{Frame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
@@ -214,7 +214,12 @@ impl Shard {
     }
 
     /// Numbers whole blocks (WRITE-1).
-    pub(crate) fn write_record(&self, stream: StreamId, block: u64, data: BufSlice) -> Rc<Record> {
+    pub(crate) fn write_record(
+        &self,
+        stream: StreamId,
+        block: u64,
+        data: BufSlice,
+    ) -> Rc<JournalRecord> {
         assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let (checksum, piece_checksums) = if data.len() == BLOCK_BYTES {
             (checksum64(&data), Vec::new())
@@ -229,11 +234,11 @@ impl Shard {
             payload_checksum: checksum,
             ..self.fresh_header(RecordKind::Write, stream)
         };
-        Rc::new(Record { header, payload: data, piece_checksums, is_reserved: false })
+        Rc::new(JournalRecord { header, payload: data, piece_checksums, is_reserved: false })
     }
 
     /// Enters the blocks of a record in the write buffer, in the step in which it was appended (WRITE-1).
-    pub(crate) fn enter_blocks(&self, record: &Record, frame: &Rc<Frame>) {
+    pub(crate) fn enter_blocks(&self, record: &JournalRecord, frame: &Rc<Frame>) {
         let RecordHeader { stream, wseq, offset_512, payload_len, .. } = record.header;
         let mut buffer = self.buffer.borrow_mut();
         let first = offset_512 / BLOCK_UNITS;
@@ -385,7 +390,7 @@ impl Shard {
         first: u64,
         end: u64,
         kind: RecordKind,
-    ) -> Record {
+    ) -> JournalRecord {
         let header = RecordHeader {
             offset_512: first * BLOCK_UNITS,
             len_512: (end - first) * BLOCK_UNITS,
@@ -395,7 +400,7 @@ impl Shard {
     }
 
     /// Enters a trim or zero in the write buffer, in the step in which it was appended (WRITE-1).
-    pub(crate) fn enter_cleared(&self, record: &Record, frame: &Rc<Frame>) {
+    pub(crate) fn enter_cleared(&self, record: &JournalRecord, frame: &Rc<Frame>) {
         let RecordHeader { stream, wseq, offset_512, len_512, kind, .. } = record.header;
         let first = offset_512 / BLOCK_UNITS;
         let content = if kind == RecordKind::Zero { Content::Zero } else { Content::Hole };
@@ -404,9 +409,9 @@ impl Shard {
         self.buffer.borrow_mut().insert_range(stream, first, end, pending);
     }
 
-    fn bare_record(&self, header: RecordHeader) -> Record {
+    fn bare_record(&self, header: RecordHeader) -> JournalRecord {
         let payload = self.empty.clone();
-        Record { header, payload, piece_checksums: Vec::new(), is_reserved: true }
+        JournalRecord { header, payload, piece_checksums: Vec::new(), is_reserved: true }
     }
 
     /// Numbers a record with a payload of less than a block and no range, and appends it (WRITE-1). The caller has
@@ -421,18 +426,23 @@ impl Shard {
         (record.header.wseq, self.lane().append(Rc::new(record)))
     }
 
-    fn payload_record(&self, kind: RecordKind, stream: StreamId, payload: AlignedBuf) -> Record {
+    fn payload_record(
+        &self,
+        kind: RecordKind,
+        stream: StreamId,
+        payload: AlignedBuf,
+    ) -> JournalRecord {
         let header = RecordHeader {
             payload_len: u32::try_from(payload.len()).expect("less than a block"),
             payload_checksum: checksum64(&payload),
             ..self.fresh_header(kind, stream)
         };
         let payload = payload.freeze();
-        Record { header, payload, piece_checksums: Vec::new(), is_reserved: true }
+        JournalRecord { header, payload, piece_checksums: Vec::new(), is_reserved: true }
     }
 
     /// Numbers the new value of a key of the tree, or its deletion (WRITE-1).
-    pub(crate) fn key_record(&self, key: &[u8], value: Option<&[u8]>) -> Record {
+    pub(crate) fn key_record(&self, key: &[u8], value: Option<&[u8]>) -> JournalRecord {
         let payload = KeyPayload { key, value: value.unwrap_or(&[]) };
         let mut bytes = AlignedBuf::zeroed(payload.encoded_len());
         payload.encode(&mut bytes);

@@ -65,7 +65,7 @@ const FRAME_RECORDS: u32 = 250;
 
 /// A record on its way: header, payload and the checksums of the payload's 4 KiB pieces.
 #[derive(Debug)]
-pub struct Record {
+pub struct JournalRecord {
     /// What is recorded.
     pub header: RecordHeader,
     /// Its bytes; empty for trims and the like.
@@ -76,7 +76,7 @@ pub struct Record {
     pub is_reserved: bool,
 }
 
-impl Record {
+impl JournalRecord {
     /// Checksum of piece `index` of the payload.
     ///
     /// # Panics
@@ -105,7 +105,7 @@ pub struct Frame {
     written: Cell<bool>,
     start: Cell<LanePoint>,
     end: Cell<LanePoint>,
-    records: RefCell<Vec<Rc<Record>>>,
+    records: RefCell<Vec<Rc<JournalRecord>>>,
     payload_bytes: Cell<usize>,
     changed: Notify,
 }
@@ -145,7 +145,7 @@ impl Frame {
 
     /// The frame's records, in order (LANE-2).
     #[must_use]
-    pub fn records(&self) -> std::cell::Ref<'_, Vec<Rc<Record>>> {
+    pub fn records(&self) -> std::cell::Ref<'_, Vec<Rc<JournalRecord>>> {
         self.records.borrow()
     }
 
@@ -161,7 +161,7 @@ impl Frame {
         self.end.get()
     }
 
-    fn fits(&self, records: &[Rc<Record>], payload_max: usize) -> bool {
+    fn fits(&self, records: &[Rc<JournalRecord>], payload_max: usize) -> bool {
         let before = self.records.borrow().len();
         let payload = self.payload_bytes.get() + padded_payloads(records);
         before == 0 || before + records.len() <= FRAME_RECORDS_MAX && payload <= payload_max
@@ -329,7 +329,7 @@ impl Lane {
 
     /// Adds a record to the forming frame and returns the frame, to wait for. The frame leaves after the tasks that are
     /// ready now have run, so that requests that arrived together share it.
-    pub fn append(&self, record: Rc<Record>) -> Rc<Frame> {
+    pub fn append(&self, record: Rc<JournalRecord>) -> Rc<Frame> {
         self.append_together(&[record])
     }
 
@@ -337,7 +337,7 @@ impl Lane {
     ///
     /// # Panics
     /// When they are more than fit a frame: [`FRAME_RECORDS_MAX`] records and [`Self::payload_max`] bytes.
-    pub fn append_together(&self, records: &[Rc<Record>]) -> Rc<Frame> {
+    pub fn append_together(&self, records: &[Rc<JournalRecord>]) -> Rc<Frame> {
         let mut state = self.state.borrow_mut();
         if !state.forming.fits(records, self.payload_max()) {
             let full = std::mem::replace(&mut state.forming, Frame::new());
@@ -643,7 +643,7 @@ pub(crate) const fn frame_bytes_max(capacity: u64) -> u64 {
 }
 
 /// Bytes that the payloads of records take in a frame.
-fn padded_payloads(records: &[Rc<Record>]) -> usize {
+fn padded_payloads(records: &[Rc<JournalRecord>]) -> usize {
     records.iter().map(|record| payload_bytes(record.header.payload_len) as usize).sum()
 }
 
@@ -705,7 +705,7 @@ mod tests {
     }
 
     /// Records of one block each, which share a frame.
-    fn records(first: u64, count: u64) -> Vec<Rc<Record>> {
+    fn records(first: u64, count: u64) -> Vec<Rc<JournalRecord>> {
         let payload = AlignedBuf::zeroed(4096).freeze();
         let record = |wseq| {
             let header = RecordHeader {
@@ -723,7 +723,7 @@ mod tests {
                 request: 0,
             };
             let (payload, piece_checksums) = (payload.clone(), Vec::new());
-            Rc::new(Record { header, payload, piece_checksums, is_reserved: false })
+            Rc::new(JournalRecord { header, payload, piece_checksums, is_reserved: false })
         };
         (first..first + count).map(record).collect()
     }
