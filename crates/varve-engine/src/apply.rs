@@ -11,7 +11,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::record::{KeyPayload, RecordKind};
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
-use varve_logstore::lane::{Frame, JournalRecord};
+use varve_logstore::lane::{JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
@@ -91,7 +91,7 @@ impl Shard {
         outcome
     }
 
-    fn release_frame(&self, frame: &Frame) {
+    fn release_frame(&self, frame: &JournalFrame) {
         for record in frame.records().iter() {
             self.credits_of(record).give(charge(record.payload.len()));
         }

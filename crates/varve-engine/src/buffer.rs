@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use hashbrown::hash_map::Entry;
-use varve_logstore::lane::Frame;
+use varve_logstore::lane::JournalFrame;
 use varve_stdx::BufSlice;
 use varve_types::{StreamId, WriteSeq};
 
@@ -40,7 +40,7 @@ pub(crate) enum Content {
 #[derive(Clone)]
 pub(crate) enum Carrier {
     /// A frame of the lane.
-    Frame(Rc<Frame>),
+    Frame(Rc<JournalFrame>),
     /// A data segment, by its number in the chain, with all before it: the version bypassed the lane.
     Segment(u64),
 }

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use varve_logstore::format::record::{RecordKind, encode_cut};
-use varve_logstore::lane::Frame;
+use varve_logstore::lane::JournalFrame;
 use varve_logstore::planted::{Bug, planted};
 use varve_reactor::Notify;
 use varve_stdx::AlignedBuf;
@@ -62,7 +62,7 @@ pub struct DiffRun {
 struct PendingCut {
     pair: CutPair,
     wseq: WriteSeq,
-    frame: Rc<Frame>,
+    frame: Rc<JournalFrame>,
     is_drained: bool,
 }
 
@@ -91,7 +91,7 @@ impl Cuts {
     }
 
     /// The frame of the cut of a copy that its map does not show yet (CUT-4).
-    fn pending_frame(&self, copy: StreamId) -> Option<Rc<Frame>> {
+    fn pending_frame(&self, copy: StreamId) -> Option<Rc<JournalFrame>> {
         let pending = self.pending.borrow();
         pending.iter().find(|cut| cut.pair.copy == copy).map(|cut| Rc::clone(&cut.frame))
     }
@@ -159,7 +159,7 @@ impl Shard {
     }
 
     /// Numbers a cut and appends it to the lane (CUT-1).
-    fn push_cut(&self, pair: CutPair) -> Rc<Frame> {
+    fn push_cut(&self, pair: CutPair) -> Rc<JournalFrame> {
         let payload = AlignedBuf::from_slice(&encode_cut(pair.copy));
         let (wseq, frame) = self.append_payload(RecordKind::Cut, pair.source, payload);
         let cut = PendingCut { pair, wseq, frame: Rc::clone(&frame), is_drained: false };

@@ -20,7 +20,7 @@ use varve_logstore::format::record::{KeyPayload, RecordHeader, RecordKind, decod
 use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
-use varve_logstore::lane::{Frame, JournalRecord};
+use varve_logstore::lane::{JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_reactor::{JoinHandle, Notify};
@@ -75,7 +75,7 @@ const BATCHES_PER_TURN: usize = 5;
 pub(crate) struct SealedData {
     pub(crate) sealed: Sealed,
     pub(crate) put: JoinHandle<Result<()>>,
-    pub(crate) frames: Vec<Rc<Frame>>,
+    pub(crate) frames: Vec<Rc<JournalFrame>>,
     /// Bytes that bypassed the lane, in credits.
     pub(crate) bypassed_bytes: u64,
     /// Where the lane continues once this segment is applied.
@@ -95,7 +95,7 @@ pub(crate) struct DataPuts {
 pub(crate) struct Drain {
     pub(crate) writer: RefCell<SegmentWriter>,
     /// Frames whose last record lies in the open segment.
-    pub(crate) frames: RefCell<Vec<Rc<Frame>>>,
+    pub(crate) frames: RefCell<Vec<Rc<JournalFrame>>>,
     /// Bytes in the open segment that bypassed the lane.
     pub(crate) bypassed_bytes: Cell<u64>,
     /// Start of the first frame that is not wholly drained.
@@ -180,8 +180,8 @@ impl Shard {
 
     /// A durable frame, and those behind it that are due now where its blocks are deduplicated: they are hashed side by side, and other
     /// shards are asked once for all.
-    fn batch_from(&self, first: Rc<Frame>) -> Vec<Rc<Frame>> {
-        let blocks = |frame: &Frame| -> usize {
+    fn batch_from(&self, first: Rc<JournalFrame>) -> Vec<Rc<JournalFrame>> {
+        let blocks = |frame: &JournalFrame| -> usize {
             frame.records().iter().map(|record| record.payload.len() / BLOCK_BYTES).sum()
         };
         let is_asked = |record: &Rc<JournalRecord>| {
@@ -208,7 +208,7 @@ impl Shard {
     }
 
     /// The next durable frame once it is due (DRAIN-7); none once the lane failed.
-    async fn next_due(&self) -> Option<Rc<Frame>> {
+    async fn next_due(&self) -> Option<Rc<JournalFrame>> {
         if !self.lane().durable().await {
             return None;
         }
@@ -255,7 +255,7 @@ impl Shard {
 
     async fn drain_frame(
         &self,
-        frame: &Rc<Frame>,
+        frame: &Rc<JournalFrame>,
         known: &mut std::vec::IntoIter<Option<Known>>,
     ) -> Result<()> {
         let records = frame.records().clone();

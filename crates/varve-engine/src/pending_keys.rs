@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use varve_logstore::lane::Frame;
+use varve_logstore::lane::JournalFrame;
 use varve_types::WriteSeq;
 
 /// A journaled version of a key.
@@ -13,7 +13,7 @@ pub(crate) struct Version {
     /// Its number.
     pub(crate) wseq: WriteSeq,
     /// The frame that carries it.
-    pub(crate) frame: Rc<Frame>,
+    pub(crate) frame: Rc<JournalFrame>,
     /// `None` is a deletion.
     pub(crate) value: Option<Vec<u8>>,
 }
@@ -33,7 +33,7 @@ impl PendingKeys {
         &mut self,
         key: Vec<u8>,
         wseq: WriteSeq,
-        frame: &Rc<Frame>,
+        frame: &Rc<JournalFrame>,
         value: Option<&[u8]>,
     ) {
         let version = Version { wseq, frame: Rc::clone(frame), value: value.map(<[u8]>::to_vec) };

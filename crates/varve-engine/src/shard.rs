@@ -17,7 +17,7 @@ use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
-use varve_logstore::lane::{Frame, Lane};
+use varve_logstore::lane::{JournalFrame, Lane};
 use varve_logstore::space::Space;
 use varve_media::{Media, RootVersion};
 use varve_reactor::{Notify, Reactor};
@@ -341,7 +341,7 @@ impl Shard {
     }
 
     /// Waits until a frame is durable; says why when it never will be.
-    pub(crate) async fn wait_frame(&self, frame: &Frame) -> Result<()> {
+    pub(crate) async fn wait_frame(&self, frame: &JournalFrame) -> Result<()> {
         frame.durable().await.map_err(|error| match self.check_running() {
             Err(closed) => closed,
             Ok(()) => error.into(),

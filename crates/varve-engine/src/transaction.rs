@@ -16,7 +16,7 @@
 use std::rc::Rc;
 
 use varve_logstore::format::record::RecordKind;
-use varve_logstore::lane::{FRAME_RECORDS_MAX, Frame, JournalRecord};
+use varve_logstore::lane::{FRAME_RECORDS_MAX, JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_stdx::BufSlice;
 use varve_types::StreamId;
@@ -107,7 +107,7 @@ impl Transaction {
 /// A transaction that is visible, and durable sooner or later; or never, if the shard closes before.
 #[must_use = "it may not be durable yet"]
 pub struct Committed {
-    frame: Option<Rc<Frame>>,
+    frame: Option<Rc<JournalFrame>>,
     streams: Vec<StreamId>,
 }
 

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use varve_logstore::format::record::{
     KeyPayload, RecordHeader, RecordKind, RecordOrigin, checksum_of_pieces,
 };
-use varve_logstore::lane::{Frame, JournalRecord};
+use varve_logstore::lane::{JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
@@ -93,7 +93,7 @@ impl Shard {
         stream: StreamId,
         block: u64,
         data: BufSlice,
-    ) -> Result<Rc<Frame>> {
+    ) -> Result<Rc<JournalFrame>> {
         let credits = self.admit(stream, data.len()).await?;
         let end = block + data.len() as u64 / BLOCK;
         if !planted(Bug::ClaimOverlooked) {
@@ -109,7 +109,7 @@ impl Shard {
         block: u64,
         within: usize,
         part: &[u8],
-    ) -> Result<Rc<Frame>> {
+    ) -> Result<Rc<JournalFrame>> {
         let mut attempt = 0;
         loop {
             let ahead = self.read_ahead(stream, block).await?; // WRITE-4
@@ -204,7 +204,7 @@ impl Shard {
         block: u64,
         data: BufSlice,
         credits: Taken,
-    ) -> Result<Rc<Frame>> {
+    ) -> Result<Rc<JournalFrame>> {
         self.check_open()?;
         let record = self.write_record(stream, block, data);
         let frame = self.lane().append(Rc::clone(&record));
@@ -238,7 +238,7 @@ impl Shard {
     }
 
     /// Enters the blocks of a record in the write buffer, in the step in which it was appended (WRITE-1).
-    pub(crate) fn enter_blocks(&self, record: &JournalRecord, frame: &Rc<Frame>) {
+    pub(crate) fn enter_blocks(&self, record: &JournalRecord, frame: &Rc<JournalFrame>) {
         let RecordHeader { stream, wseq, offset_512, payload_len, .. } = record.header;
         let mut buffer = self.buffer.borrow_mut();
         let first = offset_512 / BLOCK_UNITS;
@@ -372,7 +372,7 @@ impl Shard {
         first: u64,
         end: u64,
         kind: RecordKind,
-    ) -> Result<Rc<Frame>> {
+    ) -> Result<Rc<JournalFrame>> {
         let credits = self.admit_record().await?;
         self.claims.wait(stream, first, end).await;
         self.check_open()?;
@@ -400,7 +400,7 @@ impl Shard {
     }
 
     /// Enters a trim or zero in the write buffer, in the step in which it was appended (WRITE-1).
-    pub(crate) fn enter_cleared(&self, record: &JournalRecord, frame: &Rc<Frame>) {
+    pub(crate) fn enter_cleared(&self, record: &JournalRecord, frame: &Rc<JournalFrame>) {
         let RecordHeader { stream, wseq, offset_512, len_512, kind, .. } = record.header;
         let first = offset_512 / BLOCK_UNITS;
         let content = if kind == RecordKind::Zero { Content::Zero } else { Content::Hole };
@@ -421,7 +421,7 @@ impl Shard {
         kind: RecordKind,
         stream: StreamId,
         payload: AlignedBuf,
-    ) -> (WriteSeq, Rc<Frame>) {
+    ) -> (WriteSeq, Rc<JournalFrame>) {
         let record = self.payload_record(kind, stream, payload);
         (record.header.wseq, self.lane().append(Rc::new(record)))
     }

@@ -100,7 +100,7 @@ enum FrameState {
 }
 
 /// Records that become durable together.
-pub struct Frame {
+pub struct JournalFrame {
     state: Cell<FrameState>,
     written: Cell<bool>,
     start: Cell<LanePoint>,
@@ -110,7 +110,7 @@ pub struct Frame {
     changed: Notify,
 }
 
-impl Frame {
+impl JournalFrame {
     fn new() -> Rc<Self> {
         Rc::new(Self {
             state: Cell::new(FrameState::Forming),
@@ -206,13 +206,13 @@ pub struct Lane {
 }
 
 struct State {
-    forming: Rc<Frame>,
+    forming: Rc<JournalFrame>,
     /// Full frames that wait for their turn.
-    full: VecDeque<Rc<Frame>>,
+    full: VecDeque<Rc<JournalFrame>>,
     /// Submitted frames that are not durable yet, in order.
-    in_flight: VecDeque<Rc<Frame>>,
+    in_flight: VecDeque<Rc<JournalFrame>>,
     /// Durable frames that the drain has not taken, in order.
-    durable: VecDeque<Rc<Frame>>,
+    durable: VecDeque<Rc<JournalFrame>>,
     /// Where the next frame begins.
     head: LanePoint,
     /// Where the first frame begins that is not released.
@@ -291,7 +291,7 @@ impl Lane {
             "a lane is large enough for frames to overlap"
         );
         let state = State {
-            forming: Frame::new(),
+            forming: JournalFrame::new(),
             full: VecDeque::new(),
             in_flight: VecDeque::new(),
             durable: VecDeque::new(),
@@ -329,7 +329,7 @@ impl Lane {
 
     /// Adds a record to the forming frame and returns the frame, to wait for. The frame leaves after the tasks that are
     /// ready now have run, so that requests that arrived together share it.
-    pub fn append(&self, record: Rc<JournalRecord>) -> Rc<Frame> {
+    pub fn append(&self, record: Rc<JournalRecord>) -> Rc<JournalFrame> {
         self.append_together(&[record])
     }
 
@@ -337,10 +337,10 @@ impl Lane {
     ///
     /// # Panics
     /// When they are more than fit a frame: [`FRAME_RECORDS_MAX`] records and [`Self::payload_max`] bytes.
-    pub fn append_together(&self, records: &[Rc<JournalRecord>]) -> Rc<Frame> {
+    pub fn append_together(&self, records: &[Rc<JournalRecord>]) -> Rc<JournalFrame> {
         let mut state = self.state.borrow_mut();
         if !state.forming.fits(records, self.payload_max()) {
-            let full = std::mem::replace(&mut state.forming, Frame::new());
+            let full = std::mem::replace(&mut state.forming, JournalFrame::new());
             state.full.push_back(full);
         }
         let frame = Rc::clone(&state.forming);
@@ -383,7 +383,7 @@ impl Lane {
     }
 
     /// Encodes the next frame, if one may leave now.
-    fn next_submission(&self) -> Option<(Rc<Frame>, u64, BufSlice)> {
+    fn next_submission(&self) -> Option<(Rc<JournalFrame>, u64, BufSlice)> {
         let mut state = self.state.borrow_mut();
         if state.failure.is_some() {
             return None;
@@ -413,7 +413,7 @@ impl Lane {
         }
         let frame = match state.full.pop_front() {
             Some(frame) => frame,
-            None => std::mem::replace(&mut state.forming, Frame::new()),
+            None => std::mem::replace(&mut state.forming, JournalFrame::new()),
         };
         let mut buf = state.take_buffer(bytes);
         let chain = self.encode(&frame, start, state.tail, &mut buf);
@@ -436,7 +436,13 @@ impl Lane {
         place_frame(head, bytes as u64, self.journal.capacity())
     }
 
-    fn encode(&self, frame: &Frame, start: LanePoint, tail: LanePoint, buf: &mut [u8]) -> u64 {
+    fn encode(
+        &self,
+        frame: &JournalFrame,
+        start: LanePoint,
+        tail: LanePoint,
+        buf: &mut [u8],
+    ) -> u64 {
         let records = frame.records.borrow();
         let record_count = u32::try_from(records.len()).expect("bounded by FRAME_RECORDS_MAX");
         let mut offset = header_bytes(record_count) as usize;
@@ -471,7 +477,7 @@ impl Lane {
         self.witness.set((data, reclaimed));
     }
 
-    fn complete(&self, frame: &Rc<Frame>, bytes: BufSlice, outcome: Result<()>) {
+    fn complete(&self, frame: &Rc<JournalFrame>, bytes: BufSlice, outcome: Result<()>) {
         self.appends.set(self.appends.get() - 1);
         if self.appends.get() == 0 {
             self.failed.notify_all();
@@ -545,7 +551,7 @@ impl Lane {
     }
 
     /// The next durable frame to drain, if there is one now.
-    pub fn take_durable(&self) -> Option<Rc<Frame>> {
+    pub fn take_durable(&self) -> Option<Rc<JournalFrame>> {
         self.state.borrow_mut().durable.pop_front()
     }
 
@@ -569,7 +575,7 @@ impl Lane {
     ///
     /// # Panics
     /// When the frame is not durable or was released before.
-    pub fn release(&self, frame: &Frame) {
+    pub fn release(&self, frame: &JournalFrame) {
         assert!(frame.is_durable(), "only durable frames are released");
         let mut state = self.state.borrow_mut();
         let end = frame.end.get();
