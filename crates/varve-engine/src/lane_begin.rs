@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use varve_logstore::format::frame::{FRAME_ALIGN, LanePoint};
-use varve_logstore::lane::{FRAMES_KEPT, Lane};
+use varve_logstore::lane::{FRAMES_KEPT, Journal};
 
 use crate::{Result, Shard};
 
@@ -36,7 +36,7 @@ impl Shard {
             let mut begun = Ok(head);
             for _ in 0..FRAMES_KEPT {
                 if let Ok(head) = begun {
-                    begun = Lane::begin(&journal, &fence, owner, head).await;
+                    begun = Journal::begin(&journal, &fence, owner, head).await;
                 }
             }
             drop(under_way);

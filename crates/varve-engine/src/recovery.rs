@@ -39,7 +39,7 @@ use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
-use varve_logstore::lane::{JournalRecord, LANE_BYTES_MIN, Lane, LaneOwner};
+use varve_logstore::lane::{Journal, JournalRecord, LANE_BYTES_MIN, LaneOwner};
 use varve_logstore::lane_reader::{LaneReader, check_stop};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
@@ -688,7 +688,7 @@ impl Shard {
         self.applied_lane.set(head);
         self.applied_chunk.set(ChunkId::new(self.trees.borrow().next_chunk.get() - 1));
         self.checkpoint().await?;
-        let lane = Lane::new(
+        let lane = Journal::new(
             self.reactor.clone(),
             Rc::clone(&self.media.journal),
             Rc::clone(&self.media.fence),

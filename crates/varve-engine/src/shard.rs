@@ -17,7 +17,7 @@ use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
-use varve_logstore::lane::{JournalFrame, Lane};
+use varve_logstore::lane::{Journal, JournalFrame};
 use varve_logstore::space::Space;
 use varve_media::{Media, RootVersion};
 use varve_reactor::{Notify, Reactor};
@@ -75,7 +75,7 @@ pub struct Shard {
 
     /// Of the page cache, what it has now.
     pub(crate) cache_bytes: Cell<usize>,
-    pub(crate) lane: OnceCell<Rc<Lane>>,
+    pub(crate) lane: OnceCell<Rc<Journal>>,
     pub(crate) buffer: RefCell<WriteBuffer>,
     pub(crate) pending_keys: RefCell<PendingKeys>,
     pub(crate) claims: Claims,
@@ -142,7 +142,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn lane(&self) -> &Rc<Lane> {
+    pub(crate) fn lane(&self) -> &Rc<Journal> {
         self.lane.get().expect("the lane is set before anything is admitted")
     }
 

@@ -192,7 +192,7 @@ pub struct LaneOwner {
 }
 
 /// The writer of a lane.
-pub struct Lane {
+pub struct Journal {
     reactor: Reactor,
     journal: Rc<dyn JournalStore>,
     fence: Rc<dyn Fence>,
@@ -241,7 +241,7 @@ pub struct LaneStats {
     pub records: u64,
 }
 
-impl Lane {
+impl Journal {
     /// Writes a frame without records to `head`, as a mount begins with (LANE-5). Durable on return; the next frame
     /// goes to the point that is returned. The caller knows that nothing needs the [`FRAME_ALIGN`] bytes at `head`.
     ///
@@ -744,7 +744,7 @@ mod tests {
             async move {
                 let (journal, fence) = (Rc::new(Nowhere), Rc::new(Nowhere));
                 let head = LanePoint { position: 8192, frame_seq: 3, chain: 0 };
-                let lane = Lane::new(reactor.clone(), journal, fence, owner, head);
+                let lane = Journal::new(reactor.clone(), journal, fence, owner, head);
                 reactor.spawn(Rc::clone(&lane).run());
                 let (mut rng, mut taken, mut wseq) = (Rng::new(1), VecDeque::<Rc<_>>::new(), 1);
                 let most = lane.payload_max() as u64 / 4096;

@@ -242,7 +242,7 @@ mod tests {
     use varve_types::{PoolId, ShardId};
 
     use super::*;
-    use crate::lane::Lane;
+    use crate::lane::Journal;
 
     const OWNER: LaneOwner = LaneOwner { pool: PoolId([1; 16]), shard: ShardId(3), mount: 7 };
 
@@ -292,7 +292,8 @@ mod tests {
         let chain = chain_seed(OWNER.pool, OWNER.shard, OWNER.mount);
         let mut point = LanePoint { position: 0, frame_seq: 1, chain };
         while point.position < end {
-            point = now(Lane::begin(&journal, &fence, OWNER, point)).expect("memory never fails");
+            point =
+                now(Journal::begin(&journal, &fence, OWNER, point)).expect("memory never fails");
         }
         (ring, point)
     }
