@@ -39,7 +39,7 @@ use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
-use varve_logstore::lane::{Journal, JournalRecord, LANE_BYTES_MIN, LaneOwner};
+use varve_logstore::lane::{Journal, JournalOwner, JournalRecord, LANE_BYTES_MIN};
 use varve_logstore::lane_reader::{LaneReader, check_stop};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
@@ -206,7 +206,7 @@ impl Shard {
         self.restore_usage(root).await?;
         self.restore_deaths(root).await?;
         self.restore_deltas(root).await?;
-        let owner = LaneOwner { mount: replayed_to, ..self.lane_owner() };
+        let owner = JournalOwner { mount: replayed_to, ..self.lane_owner() };
         let mut lane = LaneReader::new(Rc::clone(&self.media.journal), owner);
         let census = lane.census().await?;
         let reclaimed = self
@@ -310,8 +310,8 @@ impl Shard {
         }))
     }
 
-    pub(crate) fn lane_owner(&self) -> LaneOwner {
-        LaneOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount }
+    pub(crate) fn lane_owner(&self) -> JournalOwner {
+        JournalOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount }
     }
 
     pub(crate) fn bad_root(&self, reason: String) -> Error {

@@ -182,7 +182,7 @@ impl JournalFrame {
 
 /// Identity of a lane and of the mount that writes it.
 #[derive(Clone, Copy, Debug)]
-pub struct LaneOwner {
+pub struct JournalOwner {
     /// The pool.
     pub pool: PoolId,
     /// The shard.
@@ -196,7 +196,7 @@ pub struct Journal {
     reactor: Reactor,
     journal: Rc<dyn JournalStore>,
     fence: Rc<dyn Fence>,
-    owner: LaneOwner,
+    owner: JournalOwner,
     state: RefCell<State>,
     witness: Cell<(u64, u64)>,
     appends: Cell<usize>,
@@ -250,7 +250,7 @@ impl Journal {
     pub async fn begin(
         journal: &Rc<dyn JournalStore>,
         fence: &Rc<dyn Fence>,
-        owner: LaneOwner,
+        owner: JournalOwner,
         head: LanePoint,
     ) -> Result<LanePoint> {
         let mut bytes = AlignedBuf::zeroed(frame_bytes(header_bytes(0), 0) as usize);
@@ -282,7 +282,7 @@ impl Journal {
         reactor: Reactor,
         journal: Rc<dyn JournalStore>,
         fence: Rc<dyn Fence>,
-        owner: LaneOwner,
+        owner: JournalOwner,
         head: LanePoint,
     ) -> Rc<Self> {
         assert!(head.position.is_multiple_of(u64::from(FRAME_ALIGN)), "frames are aligned");
@@ -739,7 +739,7 @@ mod tests {
         let mut sim = SimLoop::new(1);
         let reactor = sim.handle();
         let (pool, shard) = (PoolId([1; 16]), ShardId(0));
-        let owner = LaneOwner { pool, shard, mount: 1 };
+        let owner = JournalOwner { pool, shard, mount: 1 };
         let ended = sim.try_run_until(
             async move {
                 let (journal, fence) = (Rc::new(Nowhere), Rc::new(Nowhere));

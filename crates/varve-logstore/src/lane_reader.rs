@@ -18,7 +18,7 @@ use varve_media::JournalStore;
 use varve_stdx::BufSlice;
 
 use crate::format::frame::{FRAME_ALIGN, Frame, FrameHeader, LanePoint, chain_seed};
-use crate::lane::{FRAMES_IN_FLIGHT_MAX, FRAMES_KEPT, LaneOwner, frame_bytes_max};
+use crate::lane::{FRAMES_IN_FLIGHT_MAX, FRAMES_KEPT, JournalOwner, frame_bytes_max};
 use crate::planted::{Bug, planted};
 use crate::{Error, Result};
 
@@ -31,7 +31,7 @@ const TORN_FRAMES_MAX: u64 = FRAMES_IN_FLIGHT_MAX as u64 + 2;
 /// Reads frames of one mount.
 pub struct LaneReader {
     journal: Rc<dyn JournalStore>,
-    owner: LaneOwner,
+    owner: JournalOwner,
     window: Option<BufSlice>,
     window_start: u64,
 }
@@ -58,7 +58,7 @@ pub struct Census {
 impl LaneReader {
     /// A reader of the frames that `owner` wrote.
     #[must_use]
-    pub fn new(journal: Rc<dyn JournalStore>, owner: LaneOwner) -> Self {
+    pub fn new(journal: Rc<dyn JournalStore>, owner: JournalOwner) -> Self {
         Self { journal, owner, window: None, window_start: 0 }
     }
 
@@ -114,7 +114,7 @@ impl LaneReader {
     /// # Errors
     /// [`Error::LaneLost`] when neither one of the frames before it nor a newer one is there.
     pub fn check_start(&self, point: LanePoint, census: &Census) -> Result<()> {
-        let LaneOwner { pool, shard, mount } = self.owner;
+        let JournalOwner { pool, shard, mount } = self.owner;
         let is_first = point.chain == chain_seed(pool, shard, mount); // By a version that wrote no first frame.
         let oldest = point.frame_seq.saturating_sub(FRAMES_KEPT as u64);
         let is_there = census.frame_seq_max.is_some_and(|newest| newest >= oldest);
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::lane::Journal;
 
-    const OWNER: LaneOwner = LaneOwner { pool: PoolId([1; 16]), shard: ShardId(3), mount: 7 };
+    const OWNER: JournalOwner = JournalOwner { pool: PoolId([1; 16]), shard: ShardId(3), mount: 7 };
 
     /// Long enough for its end to be judged.
     const LANE_LEN: usize = 16 << 20;
@@ -331,7 +331,7 @@ mod tests {
         assert!(matches!(judge(&ring, later), Err(Error::LaneLost { newest: Some(10), .. })));
         // A root of a version that wrote no first frames.
         let (mount, chain) = (9, chain_seed(OWNER.pool, OWNER.shard, 9));
-        let reader = LaneReader::new(ring, LaneOwner { mount, ..OWNER });
+        let reader = LaneReader::new(ring, JournalOwner { mount, ..OWNER });
         let first = LanePoint { chain, ..point };
         reader.check_start(first, &Census::default()).expect("nothing has to be there");
     }
