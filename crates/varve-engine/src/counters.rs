@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use varve_logstore::lane::LaneStats;
+use varve_logstore::lane::JournalStats;
 use varve_logstore::segment_writer::Sealed;
 use varve_logstore::space::SpaceStats;
 
@@ -159,7 +159,7 @@ pub struct ShardStats {
     /// Reads of damaged data.
     pub checksum_errors: u64,
     /// The journal lane.
-    pub lane: LaneStats,
+    pub lane: JournalStats,
     /// Segments and live bytes.
     pub space: SpaceStats,
     /// Bytes of one segment slot.

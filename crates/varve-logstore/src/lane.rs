@@ -228,7 +228,7 @@ struct State {
 
 /// Counters of a lane since it was opened.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LaneStats {
+pub struct JournalStats {
     /// Bytes between the tail and the head.
     pub used_bytes: u64,
     /// Bytes of the ring.
@@ -604,9 +604,9 @@ impl Journal {
 
     /// Counters.
     #[must_use]
-    pub fn stats(&self) -> LaneStats {
+    pub fn stats(&self) -> JournalStats {
         let state = self.state.borrow();
-        LaneStats {
+        JournalStats {
             used_bytes: state.head.position - state.tail.position,
             capacity_bytes: self.journal.capacity(),
             written_bytes: state.bytes_written,
