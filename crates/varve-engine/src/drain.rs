@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use futures_util::future::{Either, select};
-use varve_logstore::format::frame::LanePoint;
+use varve_logstore::format::frame::LogPosition;
 use varve_logstore::format::record::{KeyPayload, RecordHeader, RecordKind, decode_cut};
 use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::SegmentKind;
@@ -79,7 +79,7 @@ pub(crate) struct SealedData {
     /// Bytes that bypassed the lane, in credits.
     pub(crate) bypassed_bytes: u64,
     /// Where the lane continues once this segment is applied.
-    pub(crate) lane: LanePoint,
+    pub(crate) lane: LogPosition,
 }
 
 /// Puts of data segments that are under way, or have ended while an earlier one is.
@@ -99,7 +99,7 @@ pub(crate) struct Drain {
     /// Bytes in the open segment that bypassed the lane.
     pub(crate) bypassed_bytes: Cell<u64>,
     /// Start of the first frame that is not wholly drained.
-    pub(crate) point: Cell<LanePoint>,
+    pub(crate) point: Cell<LogPosition>,
     /// Mount whose frames stand at `point`.
     pub(crate) lane_mount: Cell<u64>,
     /// The open segment holds trims: what they free is free once it is applied.

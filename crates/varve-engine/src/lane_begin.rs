@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use varve_logstore::format::frame::{FRAME_ALIGN, LanePoint};
+use varve_logstore::format::frame::{FRAME_ALIGN, LogPosition};
 use varve_logstore::lane::{FRAMES_KEPT, Journal};
 
 use crate::{Result, Shard};
@@ -24,7 +24,11 @@ impl Shard {
     /// Writes the first frames of this mount behind what was replayed, so that the checkpoint names a point with frames
     /// before it (LANE-5). A lane that is full to its last block, as only earlier versions leave it, is left alone: an
     /// opening that is cut off replays it again.
-    pub(crate) async fn begin_lane(&self, start: LanePoint, head: LanePoint) -> Result<LanePoint> {
+    pub(crate) async fn begin_lane(
+        &self,
+        start: LogPosition,
+        head: LogPosition,
+    ) -> Result<LogPosition> {
         let end = head.position + FRAMES_KEPT as u64 * u64::from(FRAME_ALIGN);
         if end > start.position + self.media.journal.capacity() {
             return Ok(head);

@@ -31,7 +31,7 @@ use varve_logstore::chain_reader::{
 use varve_logstore::format::Features;
 use varve_logstore::format::deaths::decode as decode_deaths;
 use varve_logstore::format::deltas::decode as decode_deltas;
-use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
+use varve_logstore::format::frame::{Frame, LogPosition, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::record::{GRANTED_MAX, PIECE_BYTES, RecordKind};
@@ -130,7 +130,7 @@ impl Shard {
             next_chunk: ChunkId::new(1),
             next_page: ChunkId::new(PAGE_ID_FIRST),
             next_generation: Generation::new(1),
-            lane: LanePoint {
+            lane: LogPosition {
                 position: 0,
                 frame_seq: 1,
                 chain: chain_seed(config.pool, config.shard, 0),
@@ -506,7 +506,7 @@ impl Shard {
         &self,
         lane: &mut LaneReader,
         data: &[ChainLink],
-        root: LanePoint,
+        root: LogPosition,
     ) -> Result<()> {
         if !self.trees.borrow().names_foreign {
             return Ok(()); // There are no others: nobody was granted anything.
@@ -638,7 +638,7 @@ impl Shard {
     }
 
     /// Drains the lane's records that no segment holds (RECOVERY-3). Returns where the lane ends.
-    async fn replay_lane(&self, lane: &mut LaneReader) -> Result<LanePoint> {
+    async fn replay_lane(&self, lane: &mut LaneReader) -> Result<LogPosition> {
         let mut point = self.drain.point.get();
         while let Some(read) = lane.frame_at(point).await? {
             let frame = Frame::decode(&read.bytes)?;
@@ -673,12 +673,12 @@ impl Shard {
     }
 
     /// Applies what was replayed from `start` to `stop`, makes a checkpoint and starts serving.
-    async fn finish_replay(self: &Rc<Self>, start: LanePoint, stop: LanePoint) -> Result<()> {
+    async fn finish_replay(self: &Rc<Self>, start: LogPosition, stop: LogPosition) -> Result<()> {
         self.flush_data().await?;
         self.dedup.borrow_mut().forget_grants();
         self.load_reservations().await?;
         self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // RECOVERY-4
-        let head = LanePoint {
+        let head = LogPosition {
             chain: chain_seed(self.config.pool, self.config.shard, self.mount),
             ..stop
         };

@@ -14,7 +14,7 @@ use std::future::Future;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::{Either, select};
-use varve_logstore::format::frame::LanePoint;
+use varve_logstore::format::frame::LogPosition;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::lane::{Journal, JournalFrame};
@@ -91,7 +91,7 @@ pub struct Shard {
     pub(crate) entries_in_flight: Cell<usize>,
     pub(crate) appliable: Notify,
     pub(crate) applied: Notify,
-    pub(crate) applied_lane: Cell<LanePoint>,
+    pub(crate) applied_lane: Cell<LogPosition>,
     pub(crate) applied_wseq: Cell<WriteSeq>,
     pub(crate) applied_chunk: Cell<ChunkId>,
     pub(crate) data_chain: Cell<ChainHead>,

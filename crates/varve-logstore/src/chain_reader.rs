@@ -233,7 +233,7 @@ mod tests {
     use varve_types::{ChunkId, PoolId, SegmentNumber, ShardId, WriteSeq};
 
     use super::*;
-    use crate::format::frame::LanePoint;
+    use crate::format::frame::LogPosition;
     use crate::segment_writer::{SealSpec, Sealed, SegmentWriter};
 
     const SEGMENT_BYTES: u32 = 32 << 10;
@@ -280,7 +280,7 @@ mod tests {
         writer.seal(SealSpec {
             generation: Generation::new(generation),
             next_slot: SegmentNumber(next_slot),
-            lane: LanePoint::default(),
+            lane: LogPosition::default(),
             lane_mount: 3,
             witness: 0,
         })

@@ -28,7 +28,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{PoolId, ShardId};
 
 use crate::format::frame::{
-    FRAME_ALIGN, FrameHeader, LanePoint, descriptor_offset, frame_bytes, header_bytes,
+    FRAME_ALIGN, FrameHeader, LogPosition, descriptor_offset, frame_bytes, header_bytes,
     payload_bytes,
 };
 use crate::format::record::RecordHeader;
@@ -103,8 +103,8 @@ enum FrameState {
 pub struct JournalFrame {
     state: Cell<FrameState>,
     written: Cell<bool>,
-    start: Cell<LanePoint>,
-    end: Cell<LanePoint>,
+    start: Cell<LogPosition>,
+    end: Cell<LogPosition>,
     records: RefCell<Vec<Rc<JournalRecord>>>,
     payload_bytes: Cell<usize>,
     changed: Notify,
@@ -151,13 +151,13 @@ impl JournalFrame {
 
     /// Where the frame begins.
     #[must_use]
-    pub fn start(&self) -> LanePoint {
+    pub fn start(&self) -> LogPosition {
         self.start.get()
     }
 
     /// Where the next frame begins.
     #[must_use]
-    pub fn end(&self) -> LanePoint {
+    pub fn end(&self) -> LogPosition {
         self.end.get()
     }
 
@@ -214,9 +214,9 @@ struct State {
     /// Durable frames that the drain has not taken, in order.
     durable: VecDeque<Rc<JournalFrame>>,
     /// Where the next frame begins.
-    head: LanePoint,
+    head: LogPosition,
     /// Where the first frame begins that is not released.
-    tail: LanePoint,
+    tail: LogPosition,
     /// Where the frames before it begin, which are not overwritten either, the oldest first (LANE-5).
     kept: [u64; FRAMES_KEPT],
     failure: Option<Error>,
@@ -251,8 +251,8 @@ impl Journal {
         journal: &Rc<dyn JournalStore>,
         fence: &Rc<dyn Fence>,
         owner: JournalOwner,
-        head: LanePoint,
-    ) -> Result<LanePoint> {
+        head: LogPosition,
+    ) -> Result<LogPosition> {
         let mut bytes = AlignedBuf::zeroed(frame_bytes(header_bytes(0), 0) as usize);
         assert_eq!(bytes.len(), FRAME_ALIGN as usize, "a frame without records fits any lap");
         let chain = FrameHeader {
@@ -272,7 +272,7 @@ impl Journal {
         fence.check()?;
         journal.append(head.position, bytes.freeze()).await?;
         let position = head.position + u64::from(FRAME_ALIGN);
-        Ok(LanePoint { position, frame_seq: head.frame_seq + 1, chain })
+        Ok(LogPosition { position, frame_seq: head.frame_seq + 1, chain })
     }
 
     /// A lane whose next frame goes to `head`; everything before the frames that end there may be overwritten, and those are
@@ -283,7 +283,7 @@ impl Journal {
         journal: Rc<dyn JournalStore>,
         fence: Rc<dyn Fence>,
         owner: JournalOwner,
-        head: LanePoint,
+        head: LogPosition,
     ) -> Rc<Self> {
         assert!(head.position.is_multiple_of(u64::from(FRAME_ALIGN)), "frames are aligned");
         assert!(
@@ -401,7 +401,7 @@ impl Journal {
         }
         let frame = state.full.front().unwrap_or(&state.forming);
         let bytes = frame.encoded_bytes() as usize;
-        let start = LanePoint { position: self.place(state.head.position, bytes), ..state.head };
+        let start = LogPosition { position: self.place(state.head.position, bytes), ..state.head };
         let end_position = start.position + bytes as u64;
         if end_position > state.kept[0] + self.journal.capacity() {
             return None; // LANE-3, LANE-5: release() calls again
@@ -418,7 +418,11 @@ impl Journal {
         let mut buf = state.take_buffer(bytes);
         let chain = self.encode(&frame, start, state.tail, &mut buf);
         frame.start.set(start);
-        frame.end.set(LanePoint { position: end_position, frame_seq: start.frame_seq + 1, chain });
+        frame.end.set(LogPosition {
+            position: end_position,
+            frame_seq: start.frame_seq + 1,
+            chain,
+        });
         frame.set(FrameState::Submitted);
         state.head = frame.end.get();
         state.bytes_written += bytes as u64;
@@ -439,8 +443,8 @@ impl Journal {
     fn encode(
         &self,
         frame: &JournalFrame,
-        start: LanePoint,
-        tail: LanePoint,
+        start: LogPosition,
+        tail: LogPosition,
         buf: &mut [u8],
     ) -> u64 {
         let records = frame.records.borrow();
@@ -598,7 +602,7 @@ impl Journal {
 
     /// Where the next frame will begin.
     #[must_use]
-    pub fn head(&self) -> LanePoint {
+    pub fn head(&self) -> LogPosition {
         self.state.borrow().head
     }
 
@@ -743,7 +747,7 @@ mod tests {
         let ended = sim.try_run_until(
             async move {
                 let (journal, fence) = (Rc::new(Nowhere), Rc::new(Nowhere));
-                let head = LanePoint { position: 8192, frame_seq: 3, chain: 0 };
+                let head = LogPosition { position: 8192, frame_seq: 3, chain: 0 };
                 let lane = Journal::new(reactor.clone(), journal, fence, owner, head);
                 reactor.spawn(Rc::clone(&lane).run());
                 let (mut rng, mut taken, mut wseq) = (Rng::new(1), VecDeque::<Rc<_>>::new(), 1);

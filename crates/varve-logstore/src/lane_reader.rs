@@ -17,7 +17,7 @@ use std::rc::Rc;
 use varve_media::JournalStore;
 use varve_stdx::BufSlice;
 
-use crate::format::frame::{FRAME_ALIGN, Frame, FrameHeader, LanePoint, chain_seed};
+use crate::format::frame::{FRAME_ALIGN, Frame, FrameHeader, LogPosition, chain_seed};
 use crate::lane::{FRAMES_IN_FLIGHT_MAX, FRAMES_KEPT, JournalOwner, frame_bytes_max};
 use crate::planted::{Bug, planted};
 use crate::{Error, Result};
@@ -41,7 +41,7 @@ pub struct ReadFrame {
     /// Its bytes.
     pub bytes: BufSlice,
     /// Where the next frame begins.
-    pub end: LanePoint,
+    pub end: LogPosition,
 }
 
 /// What stands in a lane, whatever its order.
@@ -113,7 +113,7 @@ impl LaneReader {
     ///
     /// # Errors
     /// [`Error::LaneLost`] when neither one of the frames before it nor a newer one is there.
-    pub fn check_start(&self, point: LanePoint, census: &Census) -> Result<()> {
+    pub fn check_start(&self, point: LogPosition, census: &Census) -> Result<()> {
         let JournalOwner { pool, shard, mount } = self.owner;
         let is_first = point.chain == chain_seed(pool, shard, mount); // By a version that wrote no first frame.
         let oldest = point.frame_seq.saturating_sub(FRAMES_KEPT as u64);
@@ -129,7 +129,7 @@ impl LaneReader {
     ///
     /// # Errors
     /// [`Error::LaneEndLost`] when nothing was ever written there, or only long before. When the media fail.
-    pub async fn check_end(&mut self, stop: LanePoint) -> Result<()> {
+    pub async fn check_end(&mut self, stop: LogPosition) -> Result<()> {
         let capacity = self.journal.capacity();
         let torn_max = TORN_FRAMES_MAX * frame_bytes_max(capacity);
         if 2 * torn_max > capacity {
@@ -158,7 +158,7 @@ impl LaneReader {
     ///
     /// # Errors
     /// When the media fail.
-    pub async fn frame_at(&mut self, point: LanePoint) -> Result<Option<ReadFrame>> {
+    pub async fn frame_at(&mut self, point: LogPosition) -> Result<Option<ReadFrame>> {
         if let Some(frame) = self.try_frame(point).await? {
             return Ok(Some(frame));
         }
@@ -167,10 +167,10 @@ impl LaneReader {
         if left == capacity {
             return Ok(None);
         }
-        self.try_frame(LanePoint { position: point.position + left, ..point }).await
+        self.try_frame(LogPosition { position: point.position + left, ..point }).await
     }
 
-    async fn try_frame(&mut self, point: LanePoint) -> Result<Option<ReadFrame>> {
+    async fn try_frame(&mut self, point: LogPosition) -> Result<Option<ReadFrame>> {
         let bytes = self.window(point.position, FRAME_ALIGN).await?;
         let Ok(header) = FrameHeader::decode(&bytes) else { return Ok(None) };
         let follows = header.check_place(self.owner.pool, self.owner.shard, point.position).is_ok()
@@ -186,7 +186,7 @@ impl LaneReader {
         if frame.verify_payloads().is_err() {
             return Ok(None);
         }
-        let end = LanePoint {
+        let end = LogPosition {
             position: point.position + u64::from(header.frame_bytes),
             frame_seq: point.frame_seq + 1,
             chain: frame.chain,
@@ -286,11 +286,11 @@ mod tests {
     }
 
     /// A lane with frames up to a position, and the point behind the last one.
-    fn written_to(end: u64) -> (Rc<Ring>, LanePoint) {
+    fn written_to(end: u64) -> (Rc<Ring>, LogPosition) {
         let ring = Rc::new(Ring(RefCell::new(vec![0; LANE_LEN])));
         let (journal, fence): (Rc<dyn JournalStore>, Rc<dyn Fence>) = (ring.clone(), ring.clone());
         let chain = chain_seed(OWNER.pool, OWNER.shard, OWNER.mount);
-        let mut point = LanePoint { position: 0, frame_seq: 1, chain };
+        let mut point = LogPosition { position: 0, frame_seq: 1, chain };
         while point.position < end {
             point =
                 now(Journal::begin(&journal, &fence, OWNER, point)).expect("memory never fails");
@@ -302,7 +302,7 @@ mod tests {
         now(ring.append(from, AlignedBuf::zeroed(len).freeze())).expect("memory never fails");
     }
 
-    fn judge(ring: &Rc<Ring>, start: LanePoint) -> Result<()> {
+    fn judge(ring: &Rc<Ring>, start: LogPosition) -> Result<()> {
         let mut reader = LaneReader::new(ring.clone(), OWNER);
         let census = now(reader.census())?;
         reader.check_start(start, &census)?;
@@ -332,7 +332,7 @@ mod tests {
         // A root of a version that wrote no first frames.
         let (mount, chain) = (9, chain_seed(OWNER.pool, OWNER.shard, 9));
         let reader = LaneReader::new(ring, JournalOwner { mount, ..OWNER });
-        let first = LanePoint { chain, ..point };
+        let first = LogPosition { chain, ..point };
         reader.check_start(first, &Census::default()).expect("nothing has to be there");
     }
 

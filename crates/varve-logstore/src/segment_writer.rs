@@ -19,7 +19,7 @@ use varve_media::SegmentId;
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
 
-use crate::format::frame::LanePoint;
+use crate::format::frame::LogPosition;
 use crate::format::root::ChainHead;
 use crate::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use crate::format::summary::{ENTRY_BYTES, SummaryEntry};
@@ -69,7 +69,7 @@ pub struct SealSpec {
     /// Slot reserved for the successor (SEGMENT-WRITER-1).
     pub next_slot: SegmentNumber,
     /// Where the lane continues (SEGMENT-WRITER-3).
-    pub lane: LanePoint,
+    pub lane: LogPosition,
     /// Mount whose frames stand at that point.
     pub lane_mount: u64,
     /// Highest sequence number of the chain below which all segments are durable.

@@ -92,7 +92,7 @@ pub fn chain_seed(pool: PoolId, shard: ShardId, mount: u64) -> u64 {
 
 /// A place in a lane from which frames can be verified one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LanePoint {
+pub struct LogPosition {
     /// Lane position of the frame, in bytes.
     pub position: u64,
     /// Sequence number of the frame.
@@ -119,7 +119,7 @@ pub struct FrameHeader {
     /// Number of this frame; grows by one for ever.
     pub frame_seq: u64,
     /// The oldest frame that replay still needs.
-    pub tail: LanePoint,
+    pub tail: LogPosition,
     /// Data segments whose `chain_seq` is at most this are durable in full.
     pub data_witness: u64,
     /// Reclaimed segments whose `chain_seq` is at most this are durable in full.
@@ -226,7 +226,7 @@ impl FrameHeader {
         let frame_seq = fields.u64()?;
         let position = fields.u64()?;
         let tail =
-            LanePoint { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
+            LogPosition { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
         if !position.is_multiple_of(u64::from(FRAME_ALIGN)) {
             return Err(fields.bad("position", position));
         }

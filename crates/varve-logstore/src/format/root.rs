@@ -9,7 +9,7 @@ use varve_types::{ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId
 
 use super::features::Features;
 use super::fields::{Fields, verify};
-use super::frame::LanePoint;
+use super::frame::LogPosition;
 use super::pointer::{Location, PagePtr};
 use crate::{Error, error::Result};
 
@@ -79,7 +79,7 @@ pub struct ShardRoot {
     /// No segment has this generation or a higher one, newer summaries aside (FORMAT-ROOT-2).
     pub next_generation: Generation,
     /// Where replay of the lane may begin.
-    pub lane: LanePoint,
+    pub lane: LogPosition,
     /// The mount whose frames stand there; an earlier one until recovery has drained them.
     pub lane_mount: u64,
     /// The chain of data segments.
@@ -221,7 +221,7 @@ impl ShardRoot {
         let next_page = fields.id("next_page", ChunkId::from_untrusted)?;
         let next_generation = fields.id("next_generation", Generation::from_untrusted)?;
         let lane =
-            LanePoint { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
+            LogPosition { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
         let lane_mount = fields.u64()?;
         let data_chain = ChainHead::read(&mut fields)?;
         let reclaim_chain = ChainHead::read(&mut fields)?;

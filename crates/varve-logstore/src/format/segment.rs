@@ -19,7 +19,7 @@ use varve_types::{Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
 
 use super::UNIT_BYTES;
 use super::fields::{Fields, check_pool, head, room, verify};
-use super::frame::LanePoint;
+use super::frame::LogPosition;
 use super::summary::ENTRY_BYTES;
 use crate::{Error, error::Result};
 
@@ -94,7 +94,7 @@ pub struct StripHeader {
     /// Highest `wseq` of the records in it; 0 when there are none.
     pub wseq_last: WriteSeq,
     /// Where the lane continues: every record before it is in this segment, an earlier one of the chain, or a checkpoint.
-    pub lane: LanePoint,
+    pub lane: LogPosition,
     /// Mount whose frames stand at that point.
     pub lane_mount: u64,
     /// Segments of this chain whose `chain_seq` is at most this are durable in full.
@@ -211,7 +211,7 @@ impl StripHeader {
         let wseq_first = fields.id("wseq_first", WriteSeq::from_untrusted)?;
         let wseq_last = fields.id("wseq_last", WriteSeq::from_untrusted)?;
         let lane =
-            LanePoint { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
+            LogPosition { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
         let lane_mount = fields.u64()?;
         let witness = fields.u64()?;
         fields.zeros(8)?; // strip checksum

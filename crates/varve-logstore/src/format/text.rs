@@ -7,7 +7,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::Features;
 use super::chunk::{ChunkEntry, MapSlot};
-use super::frame::{Frame, FrameHeader, FrameRecord, LanePoint};
+use super::frame::{Frame, FrameHeader, FrameRecord, LogPosition};
 use super::page::{PageHeader, PageKind};
 use super::pointer::{Location, PagePtr};
 use super::pool::PoolRoot;
@@ -99,7 +99,7 @@ impl Display for Codec {
     }
 }
 
-impl Display for LanePoint {
+impl Display for LogPosition {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "frame {} at {}, chain {}", self.frame_seq, self.position, Hex(self.chain))
     }

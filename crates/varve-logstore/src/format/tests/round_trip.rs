@@ -11,7 +11,7 @@ use varve_types::{
 use super::samples;
 use crate::format::Features;
 use crate::format::chunk::{CHUNK_STORED_MAX, ChunkEntry, MapSlot};
-use crate::format::frame::{Frame, FrameHeader, LanePoint};
+use crate::format::frame::{Frame, FrameHeader, LogPosition};
 use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
@@ -46,8 +46,8 @@ fn codec() -> impl Strategy<Value = Codec> {
 }
 
 prop_compose! {
-    fn lane_point()(position in 0..1u64 << 40, frame_seq: u64, chain: u64) -> LanePoint {
-        LanePoint { position: position * 4096, frame_seq, chain }
+    fn lane_point()(position in 0..1u64 << 40, frame_seq: u64, chain: u64) -> LogPosition {
+        LogPosition { position: position * 4096, frame_seq, chain }
     }
 }
 

@@ -10,7 +10,8 @@ use crate::format::Features;
 use crate::format::chunk::{ChunkEntry, MapSlot};
 use crate::format::deltas::{Delta, encode};
 use crate::format::frame::{
-    FrameHeader, LanePoint, chain_seed, descriptor_offset, frame_bytes, header_bytes, payload_bytes,
+    FrameHeader, LogPosition, chain_seed, descriptor_offset, frame_bytes, header_bytes,
+    payload_bytes,
 };
 use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
@@ -28,8 +29,8 @@ pub(super) const POOL: PoolId =
 pub(super) const SHARD: ShardId = ShardId(3);
 pub(super) const MOUNT: u64 = 7;
 
-pub(super) fn lane_point() -> LanePoint {
-    LanePoint { position: 0x10_0000, frame_seq: 41, chain: 0xC4A1_0000_0000_0029 }
+pub(super) fn lane_point() -> LogPosition {
+    LogPosition { position: 0x10_0000, frame_seq: 41, chain: 0xC4A1_0000_0000_0029 }
 }
 
 pub(super) fn write_record(payload: &[u8]) -> RecordHeader {
