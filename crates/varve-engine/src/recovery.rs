@@ -40,7 +40,7 @@ use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
 use varve_logstore::lane::{Journal, JournalOwner, JournalRecord, LANE_BYTES_MIN};
-use varve_logstore::lane_reader::{LaneReader, check_stop};
+use varve_logstore::lane_reader::{JournalReader, check_stop};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
 use varve_logstore::space::Space;
@@ -207,7 +207,7 @@ impl Shard {
         self.restore_deaths(root).await?;
         self.restore_deltas(root).await?;
         let owner = JournalOwner { mount: replayed_to, ..self.lane_owner() };
-        let mut lane = LaneReader::new(Rc::clone(&self.media.journal), owner);
+        let mut lane = JournalReader::new(Rc::clone(&self.media.journal), owner);
         let census = lane.census().await?;
         let reclaimed = self
             .read_links(SegmentKind::Reclaimed, root.reclaim_chain, census.reclaim_witness)
@@ -504,7 +504,7 @@ impl Shard {
     /// Counts the grants of records that are going to be drained (PEERS-3).
     async fn count_granted_in_lane(
         &self,
-        lane: &mut LaneReader,
+        lane: &mut JournalReader,
         data: &[ChainLink],
         root: LogPosition,
     ) -> Result<()> {
@@ -638,7 +638,7 @@ impl Shard {
     }
 
     /// Drains the lane's records that no segment holds (RECOVERY-3). Returns where the lane ends.
-    async fn replay_lane(&self, lane: &mut LaneReader) -> Result<LogPosition> {
+    async fn replay_lane(&self, lane: &mut JournalReader) -> Result<LogPosition> {
         let mut point = self.drain.point.get();
         while let Some(read) = lane.frame_at(point).await? {
             let frame = Frame::decode(&read.bytes)?;

@@ -29,7 +29,7 @@ const WINDOW_BYTES: u32 = 2 << 20;
 const TORN_FRAMES_MAX: u64 = FRAMES_IN_FLIGHT_MAX as u64 + 2;
 
 /// Reads frames of one mount.
-pub struct LaneReader {
+pub struct JournalReader {
     journal: Rc<dyn JournalStore>,
     owner: JournalOwner,
     window: Option<BufSlice>,
@@ -55,7 +55,7 @@ pub struct Census {
     pub reclaim_witness: u64,
 }
 
-impl LaneReader {
+impl JournalReader {
     /// A reader of the frames that `owner` wrote.
     #[must_use]
     pub fn new(journal: Rc<dyn JournalStore>, owner: JournalOwner) -> Self {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn judge(ring: &Rc<Ring>, start: LogPosition) -> Result<()> {
-        let mut reader = LaneReader::new(ring.clone(), OWNER);
+        let mut reader = JournalReader::new(ring.clone(), OWNER);
         let census = now(reader.census())?;
         reader.check_start(start, &census)?;
         let mut stop = start;
@@ -331,7 +331,7 @@ mod tests {
         assert!(matches!(judge(&ring, later), Err(Error::LaneLost { newest: Some(10), .. })));
         // A root of a version that wrote no first frames.
         let (mount, chain) = (9, chain_seed(OWNER.pool, OWNER.shard, 9));
-        let reader = LaneReader::new(ring, JournalOwner { mount, ..OWNER });
+        let reader = JournalReader::new(ring, JournalOwner { mount, ..OWNER });
         let first = LogPosition { chain, ..point };
         reader.check_start(first, &Census::default()).expect("nothing has to be there");
     }
