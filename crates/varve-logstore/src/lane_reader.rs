@@ -46,7 +46,7 @@ pub struct ReadFrame {
 
 /// What stands in a lane, whatever its order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct JournalScan {
     /// Highest frame number of the mount; `None` when it wrote no frame that is still there.
     pub frame_seq_max: Option<u64>,
     /// Highest witness for the data chain.
@@ -67,8 +67,8 @@ impl JournalReader {
     ///
     /// # Errors
     /// When the media fail.
-    pub async fn census(&mut self) -> Result<Census> {
-        let mut census = Census::default();
+    pub async fn census(&mut self) -> Result<JournalScan> {
+        let mut census = JournalScan::default();
         let mut position = 0;
         while position < self.journal.capacity() {
             let mount = self.owner.mount;
@@ -113,7 +113,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// [`Error::LaneLost`] when neither one of the frames before it nor a newer one is there.
-    pub fn check_start(&self, point: LogPosition, census: &Census) -> Result<()> {
+    pub fn check_start(&self, point: LogPosition, census: &JournalScan) -> Result<()> {
         let JournalOwner { pool, shard, mount } = self.owner;
         let is_first = point.chain == chain_seed(pool, shard, mount); // By a version that wrote no first frame.
         let oldest = point.frame_seq.saturating_sub(FRAMES_KEPT as u64);
@@ -222,7 +222,7 @@ impl JournalReader {
 ///
 /// # Errors
 /// [`Error::LaneDamaged`] when it did.
-pub fn check_stop(stopped_at: u64, census: &Census) -> Result<()> {
+pub fn check_stop(stopped_at: u64, census: &JournalScan) -> Result<()> {
     match census.frame_seq_max {
         Some(newest) if newest >= stopped_at + FRAMES_IN_FLIGHT_MAX as u64 => {
             Err(Error::LaneDamaged { frame_seq: stopped_at, newest })
@@ -333,7 +333,7 @@ mod tests {
         let (mount, chain) = (9, chain_seed(OWNER.pool, OWNER.shard, 9));
         let reader = JournalReader::new(ring, JournalOwner { mount, ..OWNER });
         let first = LogPosition { chain, ..point };
-        reader.check_start(first, &Census::default()).expect("nothing has to be there");
+        reader.check_start(first, &JournalScan::default()).expect("nothing has to be there");
     }
 
     #[test]
