@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use varve_logstore::lane::JournalStats;
-use varve_logstore::segment_writer::Sealed;
+use varve_logstore::segment_writer::SealedSegment;
 use varve_logstore::space::SpaceStats;
 
 /// Counters; each only grows.
@@ -73,12 +73,12 @@ impl Counters {
         add(&self.media_read_bytes, u64::from(bytes));
     }
 
-    pub(crate) fn add_data_segment(&self, sealed: &Sealed) {
+    pub(crate) fn add_data_segment(&self, sealed: &SealedSegment) {
         add(&self.data_segments, 1);
         add(&self.data_segment_bytes, sealed.bytes.len() as u64);
     }
 
-    pub(crate) fn add_metadata_segment(&self, sealed: &Sealed) {
+    pub(crate) fn add_metadata_segment(&self, sealed: &SealedSegment) {
         add(&self.metadata_bytes, sealed.bytes.len() as u64);
     }
 
@@ -86,7 +86,7 @@ impl Counters {
         add(&self.metadata_bytes, bytes as u64);
     }
 
-    pub(crate) fn add_reclaimed_segment(&self, sealed: &Sealed) {
+    pub(crate) fn add_reclaimed_segment(&self, sealed: &SealedSegment) {
         add(&self.reclaimed_bytes, sealed.bytes.len() as u64);
     }
 

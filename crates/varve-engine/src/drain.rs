@@ -22,7 +22,9 @@ use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::lane::{JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
-use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
+use varve_logstore::segment_writer::{
+    BLOCK_ALIGN, SealSpec, SealedSegment, SegmentWriter, UNIT_ALIGN,
+};
 use varve_reactor::{JoinHandle, Notify};
 use varve_stdx::{FINGERPRINT_BATCH, checksum64, is_zero};
 use varve_types::limits::ADDRESS_UNIT;
@@ -73,7 +75,7 @@ const BATCHES_PER_TURN: usize = 5;
 
 /// A sealed data segment on its way to the map.
 pub(crate) struct SealedData {
-    pub(crate) sealed: Sealed,
+    pub(crate) sealed: SealedSegment,
     pub(crate) put: JoinHandle<Result<()>>,
     pub(crate) frames: Vec<Rc<JournalFrame>>,
     /// Bytes that bypassed the lane, in credits.
@@ -655,7 +657,7 @@ impl Shard {
 
     /// Starts the put of a data segment. Its end, and not its turn to be applied, makes it durable for those who wait
     /// (DRAIN-6).
-    fn spawn_data_put(&self, sealed: &Sealed) -> JoinHandle<Result<()>> {
+    fn spawn_data_put(&self, sealed: &SealedSegment) -> JoinHandle<Result<()>> {
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
         self.drain.puts.ended.borrow_mut().push_back(false);
         let (me, seq) = (self.me.clone(), sealed.link.seq);

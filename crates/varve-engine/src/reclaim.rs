@@ -24,7 +24,9 @@ use varve_logstore::format::root::{ChainHead, ShardRoot};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
-use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
+use varve_logstore::segment_writer::{
+    BLOCK_ALIGN, SealSpec, SealedSegment, SegmentWriter, UNIT_ALIGN,
+};
 use varve_logstore::space::{SegmentState, Space, Usage, unit_space};
 use varve_media::SegmentId;
 use varve_reactor::Nanos;
@@ -706,7 +708,7 @@ impl Shard {
         if let Some(copy) = copy {
             self.wait_copy(copy).await;
         }
-        let Sealed { bytes, .. } = sealed;
+        let SealedSegment { bytes, .. } = sealed;
         self.reclaim.writer.borrow_mut().recycle(bytes);
         Ok(())
     }

@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
     use crate::format::frame::LogPosition;
-    use crate::segment_writer::{SealSpec, Sealed, SegmentWriter};
+    use crate::segment_writer::{SealSpec, SealedSegment, SegmentWriter};
 
     const SEGMENT_BYTES: u32 = 32 << 10;
     const OWNER: SegmentOwner = SegmentOwner { pool: PoolId([1; 16]), shard: ShardId(0), mount: 3 };
@@ -272,7 +272,7 @@ mod tests {
     }
 
     /// A first segment of a chain that frees some chunks.
-    fn sealed(generation: u64, next_slot: u32) -> Sealed {
+    fn sealed(generation: u64, next_slot: u32) -> SealedSegment {
         let mut writer =
             SegmentWriter::new(OWNER, SegmentKind::Data, SEGMENT_BYTES, ChainHead::default());
         let entry = SummaryEntry::FreedIds { first: ChunkId::new(7), count: 2 };

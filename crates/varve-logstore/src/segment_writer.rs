@@ -48,7 +48,7 @@ pub struct SegmentOwner {
 
 /// A segment ready to be put.
 #[derive(Clone, Debug)]
-pub struct Sealed {
+pub struct SealedSegment {
     /// Slot and generation.
     pub id: SegmentId,
     /// Position in its chain, and what follows it.
@@ -289,7 +289,7 @@ impl SegmentWriter {
     ///
     /// # Panics
     /// When the open segment is empty.
-    pub fn seal(&mut self, spec: SealSpec) -> Sealed {
+    pub fn seal(&mut self, spec: SealSpec) -> SealedSegment {
         assert!(!self.is_empty(), "an empty segment is never sealed");
         let summary_offset = self.place_small_units();
         let entries = std::mem::take(&mut self.entries);
@@ -332,7 +332,7 @@ impl SegmentWriter {
         };
         let checksum = header.encode(&mut buf[..STRIP_HEADER_BYTES as usize]);
         let link = ChainHead { seq: header.chain_seq, checksum, next_slot: spec.next_slot };
-        let sealed = Sealed {
+        let sealed = SealedSegment {
             id: SegmentId { number, generation: spec.generation },
             link,
             bytes: buf.freeze(),
