@@ -33,7 +33,7 @@ use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
-use varve_logstore::space::{SegmentState, Usage};
+use varve_logstore::space::{SegmentState, SegmentUsage};
 use varve_media::SegmentId;
 use varve_reactor::Notify;
 use varve_stdx::{FINGERPRINT_BATCH, FINGERPRINT_BYTES};
@@ -369,7 +369,7 @@ impl Shard {
             if self.wait_read(number).await {
                 continue;
             }
-            let sealed = |usage: &&Usage| usage.state == SegmentState::Sealed;
+            let sealed = |usage: &&SegmentUsage| usage.state == SegmentState::Sealed;
             let usage =
                 self.space.borrow().get(number).filter(sealed).map(|usage| usage.generation);
             if let Some(generation) = usage {
@@ -402,7 +402,7 @@ impl Shard {
             let sealed = space
                 .iter()
                 .filter(|(_, usage)| usage.state == SegmentState::Sealed && !usage.has_pages);
-            let id = |(number, usage): (SegmentNumber, &Usage)| {
+            let id = |(number, usage): (SegmentNumber, &SegmentUsage)| {
                 (usage.sealed_at, SegmentId { number, generation: usage.generation })
             };
             sealed.map(id).collect()

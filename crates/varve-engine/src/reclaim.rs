@@ -27,7 +27,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{
     BLOCK_ALIGN, SealSpec, SealedSegment, SegmentWriter, UNIT_ALIGN,
 };
-use varve_logstore::space::{SegmentState, Space, Usage, unit_space};
+use varve_logstore::space::{SegmentState, SegmentUsage, Space, unit_space};
 use varve_media::SegmentId;
 use varve_reactor::Nanos;
 use varve_stdx::BufSlice;
@@ -351,7 +351,7 @@ impl Shard {
         })
     }
 
-    fn may_be_victim(&self, number: SegmentNumber, usage: &Usage) -> bool {
+    fn may_be_victim(&self, number: SegmentNumber, usage: &SegmentUsage) -> bool {
         let percent_max = if usage.has_pages { PAGES_PERCENT_MAX } else { LIVE_PERCENT_MAX };
         usage.state == SegmentState::Sealed
             && !usage.is_new // RECLAIM-1

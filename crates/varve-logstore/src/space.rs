@@ -49,7 +49,7 @@ pub enum SegmentState {
 
 /// One segment that is not free.
 #[derive(Clone, Copy, Debug)]
-pub struct Usage {
+pub struct SegmentUsage {
     /// Which contents of the slot.
     pub generation: Generation,
     /// State.
@@ -72,7 +72,7 @@ pub struct Usage {
 /// Segments of one shard.
 pub struct Space {
     segment_bytes: u32,
-    used: HashMap<SegmentNumber, Usage>,
+    used: HashMap<SegmentNumber, SegmentUsage>,
     /// Free ones without a copy in them.
     free: BTreeSet<SegmentNumber>,
     /// The other free ones.
@@ -245,7 +245,7 @@ impl Space {
             return false;
         }
         self.live_bytes += u64::from(entry.live_bytes);
-        let usage = Usage {
+        let usage = SegmentUsage {
             generation: entry.segment.generation,
             state: SegmentState::Sealed,
             live_bytes: entry.live_bytes,
@@ -278,7 +278,7 @@ impl Space {
     #[must_use]
     pub fn to_entries(&self) -> Vec<UsageEntry> {
         let live = self.used.iter().filter(|(_, usage)| usage.live_bytes > 0);
-        let entry = |(number, usage): (&SegmentNumber, &Usage)| UsageEntry {
+        let entry = |(number, usage): (&SegmentNumber, &SegmentUsage)| UsageEntry {
             segment: SegmentId { number: *number, generation: usage.generation },
             sealed_at: usage.sealed_at,
             live_bytes: usage.live_bytes,
@@ -326,7 +326,7 @@ impl Space {
 
     fn mark_reserved(&mut self, number: SegmentNumber) {
         self.drop_copy(number); // SPACE-COPIES-3
-        let usage = Usage {
+        let usage = SegmentUsage {
             generation: Generation::ZERO,
             state: SegmentState::Reserved,
             live_bytes: 0,
@@ -341,11 +341,11 @@ impl Space {
 
     /// Whether the shard knows the segment and it is in use.
     #[must_use]
-    pub fn get(&self, number: SegmentNumber) -> Option<&Usage> {
+    pub fn get(&self, number: SegmentNumber) -> Option<&SegmentUsage> {
         self.used.get(&number)
     }
 
-    fn get_mut(&mut self, number: SegmentNumber) -> &mut Usage {
+    fn get_mut(&mut self, number: SegmentNumber) -> &mut SegmentUsage {
         self.used.get_mut(&number).expect("live segments are in use")
     }
 
@@ -509,7 +509,7 @@ impl Space {
     /// Remembers which segments a checkpoint that begins now covers; pass the result to [`Self::checkpointed`].
     #[must_use]
     pub fn begin_checkpoint(&self) -> Vec<SegmentNumber> {
-        let covered = |(number, usage): (&SegmentNumber, &Usage)| {
+        let covered = |(number, usage): (&SegmentNumber, &SegmentUsage)| {
             let durable = usage.state != SegmentState::Reserved;
             (usage.is_new && durable).then_some(*number)
         };
@@ -538,7 +538,7 @@ impl Space {
             usage.has_pages = false;
             self.settle(number);
         }
-        let empty = |(number, usage): (&SegmentNumber, &Usage)| {
+        let empty = |(number, usage): (&SegmentNumber, &SegmentUsage)| {
             let idle = usage.state == SegmentState::Sealed && !usage.is_new;
             (idle && usage.live_bytes == 0).then_some(*number)
         };
@@ -564,7 +564,7 @@ impl Space {
     }
 
     /// Every segment in use.
-    pub fn iter(&self) -> impl Iterator<Item = (SegmentNumber, &Usage)> {
+    pub fn iter(&self) -> impl Iterator<Item = (SegmentNumber, &SegmentUsage)> {
         self.used.iter().map(|(number, usage)| (*number, usage))
     }
 

@@ -217,7 +217,7 @@ impl Space {
         lacking.count() as u64
     }
 
-    fn has_settled(&self, usage: &super::Usage) -> bool {
+    fn has_settled(&self, usage: &super::SegmentUsage) -> bool {
         usage.state == SegmentState::Sealed && usage.live_bytes > 0
     }
 }
