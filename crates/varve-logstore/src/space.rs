@@ -85,7 +85,7 @@ pub struct Space {
     /// Emptied ones that are not reusable yet: the shard's all the same.
     discarding: usize,
     /// Contents that a checkpoint calls live in slots that were reused since; replay empties them (SPACE-5).
-    ghosts: HashMap<SegmentId, u32>,
+    stale_contents: HashMap<SegmentId, u32>,
     /// Segments that are about to leave the shard (SPACE-7).
     leaving: Vec<Range<u32>>,
     /// The free ones of them.
@@ -131,7 +131,7 @@ impl Space {
             untold: BTreeSet::new(),
             freed: Vec::new(),
             discarding: 0,
-            ghosts: HashMap::new(),
+            stale_contents: HashMap::new(),
             leaving: Vec::new(),
             withheld: BTreeSet::new(),
         }
@@ -310,7 +310,7 @@ impl Space {
             Some(usage) if usage.state == SegmentState::Reserved || usage.is_new => return false,
             Some(usage) => {
                 let id = SegmentId { number, generation: usage.generation };
-                self.ghosts.insert(id, usage.live_bytes);
+                self.stale_contents.insert(id, usage.live_bytes);
             }
         }
         self.mark_reserved(number);
@@ -320,8 +320,8 @@ impl Space {
     /// Ends replay: frees what it emptied. Returns a slot whose old contents are still live although it was reused: then
     /// the log contradicts itself.
     pub fn finish_replay(&mut self) -> Option<SegmentId> {
-        let ghosts = std::mem::take(&mut self.ghosts);
-        ghosts.into_iter().find(|(_, live)| *live > 0).map(|(id, _)| id)
+        let stale_contents = std::mem::take(&mut self.stale_contents);
+        stale_contents.into_iter().find(|(_, live)| *live > 0).map(|(id, _)| id)
     }
 
     fn mark_reserved(&mut self, number: SegmentNumber) {
@@ -396,7 +396,7 @@ impl Space {
         let number = id.number;
         let bytes = unit_space(bytes);
         self.live_bytes -= u64::from(bytes);
-        if let Some(live) = self.ghosts.get_mut(&id) {
+        if let Some(live) = self.stale_contents.get_mut(&id) {
             assert!(*live >= bytes, "segment {number} loses more than it holds");
             *live -= bytes; // SPACE-5
             return;
