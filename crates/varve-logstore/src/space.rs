@@ -80,7 +80,7 @@ pub struct Space {
     live_bytes: u64,
     held_for_checkpoint: Vec<SegmentNumber>,
     /// Segments that wait for a fold to be told.
-    untold: BTreeSet<SegmentNumber>,
+    unconfirmed: BTreeSet<SegmentNumber>,
     freed: Vec<SegmentId>,
     /// Emptied ones that are not reusable yet: the shard's all the same.
     discarding: usize,
@@ -128,7 +128,7 @@ impl Space {
             copies: Copies::default(),
             live_bytes: 0,
             held_for_checkpoint: Vec::new(),
-            untold: BTreeSet::new(),
+            unconfirmed: BTreeSet::new(),
             freed: Vec::new(),
             discarding: 0,
             stale_contents: HashMap::new(),
@@ -413,15 +413,15 @@ impl Space {
     pub fn keep(&mut self, number: SegmentNumber, fold: u64) {
         let usage = self.get_mut(number);
         usage.kept = usage.kept.max(fold);
-        self.untold.insert(number);
+        self.unconfirmed.insert(number);
     }
 
     /// Folds up to this one are told durably.
     pub fn confirm_folds(&mut self, fold: u64) {
-        for number in std::mem::take(&mut self.untold) {
+        for number in std::mem::take(&mut self.unconfirmed) {
             let usage = self.get_mut(number);
             if usage.kept > fold {
-                self.untold.insert(number);
+                self.unconfirmed.insert(number);
             } else {
                 usage.kept = 0;
                 self.settle_held(number);
@@ -454,7 +454,7 @@ impl Space {
         if let Some(usage) = self.used.remove(&number) {
             assert_eq!(usage.live_bytes, 0, "only empty segments are freed");
             assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // SPACE-3
-            self.untold.remove(&number);
+            self.unconfirmed.remove(&number);
             self.drop_copy(number); // SPACE-COPIES-3
             self.freed.push(SegmentId { number, generation: usage.generation });
             self.discarding += 1;
@@ -518,7 +518,7 @@ impl Space {
 
     /// A checkpoint is durable: what it covers is no longer new, and what only the one before needed is free.
     pub fn checkpointed(&mut self, covered: &[SegmentNumber]) {
-        for number in std::mem::take(&mut self.untold) {
+        for number in std::mem::take(&mut self.unconfirmed) {
             self.get_mut(number).kept = 0;
         }
         for number in covered {
