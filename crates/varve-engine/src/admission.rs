@@ -16,7 +16,7 @@ use crate::config::BLOCK_BYTES;
 
 struct Waiter {
     amount: u64,
-    granted: OneshotSender<Taken>,
+    granted: OneshotSender<Permit>,
 }
 
 struct State {
@@ -31,12 +31,12 @@ pub(crate) struct Credits {
 }
 
 /// A part that was taken; goes back when dropped, unless it is kept.
-pub(crate) struct Taken {
+pub(crate) struct Permit {
     state: Rc<State>,
     amount: u64,
 }
 
-impl Taken {
+impl Permit {
     /// Leaves the amount taken: somebody else gives it back by [`Credits::give`].
     pub(crate) fn keep(mut self) {
         self.amount = 0;
@@ -49,7 +49,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Permit {
     fn drop(&mut self) {
         if self.amount > 0 {
             State::give(&self.state, self.amount); // ADMISSION-3
@@ -63,9 +63,9 @@ impl State {
         taken == 0 || amount <= self.total.get().saturating_sub(taken) // ADMISSION-2
     }
 
-    fn grant(self: &Rc<Self>, amount: u64) -> Taken {
+    fn grant(self: &Rc<Self>, amount: u64) -> Permit {
         self.taken.set(self.taken.get() + amount);
-        Taken { state: Rc::clone(self), amount }
+        Permit { state: Rc::clone(self), amount }
     }
 
     fn give(self: &Rc<Self>, amount: u64) {
@@ -98,7 +98,7 @@ impl Credits {
     }
 
     /// Takes `amount`, waiting for its turn (ADMISSION-1).
-    pub(crate) async fn take(&self, amount: u64) -> Taken {
+    pub(crate) async fn take(&self, amount: u64) -> Permit {
         if !self.would_wait(amount) {
             return self.state.grant(amount);
         }
@@ -112,7 +112,7 @@ impl Credits {
     }
 
     /// Takes `amount`, if nobody has to wait for that.
-    pub(crate) fn try_take(&self, amount: u64) -> Option<Taken> {
+    pub(crate) fn try_take(&self, amount: u64) -> Option<Permit> {
         (!self.would_wait(amount)).then(|| self.state.grant(amount))
     }
 

@@ -16,7 +16,7 @@ use varve_logstore::space::unit_space;
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{ChunkId, StreamId};
 
-use crate::admission::Taken;
+use crate::admission::Permit;
 use crate::apply::charge;
 use crate::config::BLOCK_BYTES;
 use crate::read::CHUNKS_AT_ONCE;
@@ -30,7 +30,7 @@ const CREDITS_NS_MAX: u64 = 50_000_000;
 /// What a round of grants has so far.
 struct Round {
     /// For the record, if there is room for one.
-    credits: Option<Taken>,
+    credits: Option<Permit>,
     /// Chunks that are not shared yet.
     unshared: BTreeSet<ChunkId>,
 }
@@ -69,7 +69,7 @@ impl Shard {
 
     /// Credits for a record of grants; none, and so no grant, when they do not come back in time: the drain may wait for the shard that asks
     /// (PEERS-10). Who comes after one that waited in vain does not wait until there are some again.
-    async fn take_grant_credits(&self) -> Option<Taken> {
+    async fn take_grant_credits(&self) -> Option<Permit> {
         let credits = &self.credits.grants;
         let at_once = credits.try_take(charge(0));
         if credits.is_getting_scarce() {

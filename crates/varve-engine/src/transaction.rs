@@ -21,7 +21,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_stdx::BufSlice;
 use varve_types::StreamId;
 
-use crate::admission::Taken;
+use crate::admission::Permit;
 use crate::apply::charge;
 use crate::config::BLOCK_BYTES;
 use crate::trees::user_key;
@@ -53,7 +53,7 @@ pub struct TransactionRoom {
 #[must_use = "it holds credits"]
 pub struct AdmittedTransaction {
     room: TransactionRoom,
-    credits: Taken,
+    credits: Permit,
 }
 
 enum Change {

@@ -20,7 +20,7 @@ use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
 use varve_types::{ByteRange, CutNumber, StreamId, WriteSeq};
 
-use crate::admission::Taken;
+use crate::admission::Permit;
 use crate::apply::charge;
 use crate::buffer::{Carrier, Content, Pending};
 use crate::bypass::BYPASS_BYTES_MAX;
@@ -171,7 +171,7 @@ impl Shard {
     }
 
     /// Takes credits and space for `bytes` of a stream's data (WRITE-3).
-    pub(crate) async fn admit(&self, stream: StreamId, bytes: usize) -> Result<Taken> {
+    pub(crate) async fn admit(&self, stream: StreamId, bytes: usize) -> Result<Permit> {
         self.admit_credits(stream, charge(bytes), bytes as u64).await
     }
 
@@ -181,7 +181,7 @@ impl Shard {
         stream: StreamId,
         credits: u64,
         bytes: u64,
-    ) -> Result<Taken> {
+    ) -> Result<Permit> {
         self.admit_space(stream, bytes).await?;
         let waits = self.credits.data.would_wait(credits);
         if waits {
@@ -203,7 +203,7 @@ impl Shard {
         stream: StreamId,
         block: u64,
         data: BufSlice,
-        credits: Taken,
+        credits: Permit,
     ) -> Result<Rc<JournalFrame>> {
         self.check_open()?;
         let record = self.write_record(stream, block, data);
@@ -451,12 +451,12 @@ impl Shard {
     }
 
     /// Takes credits for a record that needs no space for data: these have a reserve of their own.
-    pub(crate) async fn admit_record(&self) -> Result<Taken> {
+    pub(crate) async fn admit_record(&self) -> Result<Permit> {
         self.admit_records(charge(0)).await
     }
 
     /// As [`Self::admit_record`], for several records of which each is charged.
-    pub(crate) async fn admit_records(&self, credits: u64) -> Result<Taken> {
+    pub(crate) async fn admit_records(&self, credits: u64) -> Result<Permit> {
         if self.credits.records.would_wait(credits) {
             self.pressure.notify_one();
             self.drain.hurried.notify_one();
