@@ -26,7 +26,7 @@ struct State {
 }
 
 /// An amount of which parts are taken and given back.
-pub(crate) struct Credits {
+pub(crate) struct Semaphore {
     state: Rc<State>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Leaves the amount taken: somebody else gives it back by [`Credits::give`].
+    /// Leaves the amount taken: somebody else gives it back by [`Semaphore::give`].
     pub(crate) fn keep(mut self) {
         self.amount = 0;
     }
@@ -90,7 +90,7 @@ impl State {
     }
 }
 
-impl Credits {
+impl Semaphore {
     pub(crate) fn new(total: u64) -> Self {
         let state =
             State { total: Cell::new(total), taken: Cell::new(0), waiters: RefCell::default() };
@@ -160,11 +160,11 @@ impl Credits {
 /// What the buffer's share and the lane allow.
 pub(crate) struct CreditsByUse {
     /// For data.
-    pub(crate) data: Credits,
+    pub(crate) data: Semaphore,
     /// For records without data.
-    pub(crate) records: Credits,
+    pub(crate) records: Semaphore,
     /// For those of grants to other shards: none of these waits for the shard's own.
-    pub(crate) grants: Credits,
+    pub(crate) grants: Semaphore,
 }
 
 impl CreditsByUse {
@@ -175,14 +175,14 @@ impl CreditsByUse {
         let grants = if has_others { records } else { 0 };
         let data = buffer.saturating_sub(records + grants).max(BLOCK_BYTES as u64);
         Self {
-            data: Credits::new(data),
-            records: Credits::new(records),
-            grants: Credits::new(grants),
+            data: Semaphore::new(data),
+            records: Semaphore::new(records),
+            grants: Semaphore::new(grants),
         }
     }
 
     /// Of every use.
-    pub(crate) fn all(&self) -> [&Credits; 3] {
+    pub(crate) fn all(&self) -> [&Semaphore; 3] {
         [&self.data, &self.records, &self.grants]
     }
 }
@@ -198,7 +198,7 @@ mod tests {
         let mut sim = SimLoop::new(7);
         let reactor = sim.handle();
         sim.run_until(async move {
-            let credits = Rc::new(Credits::new(10));
+            let credits = Rc::new(Semaphore::new(10));
             let held = credits.take(10).await;
             let (a, b) = (Rc::clone(&credits), Rc::clone(&credits));
             let waiting = reactor.spawn_join(async move { a.take(5).await.keep() });

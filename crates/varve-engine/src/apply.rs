@@ -17,7 +17,7 @@ use varve_media::SegmentId;
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, StreamId, WriteSeq};
 
-use crate::admission::Credits;
+use crate::admission::Semaphore;
 use crate::config::BLOCK_BYTES;
 use crate::deltas::Waiting;
 use crate::drain::SealedData;
@@ -98,7 +98,7 @@ impl Shard {
         self.lane().release(frame);
     }
 
-    fn credits_of(&self, record: &JournalRecord) -> &Credits {
+    fn credits_of(&self, record: &JournalRecord) -> &Semaphore {
         match record.header.kind {
             RecordKind::Grant => &self.credits.grants,
             _ if record.is_reserved => &self.credits.records,

@@ -30,7 +30,7 @@ use varve_stdx::{FINGERPRINT_BATCH, checksum64, is_zero};
 use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, Dedup, StreamId, WriteSeq};
 
-use crate::admission::Credits;
+use crate::admission::Semaphore;
 use crate::aggregation::{LINGER_NS, PartFilled, Waiting, WriteBack, seals};
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
@@ -241,7 +241,7 @@ impl Shard {
 
     /// Whether half of what bounds the lane is taken, or somebody waits for some of it.
     fn is_half_taken(&self) -> bool {
-        let half = |credits: &Credits| credits.taken() >= credits.total() / 2;
+        let half = |credits: &Semaphore| credits.taken() >= credits.total() / 2;
         half(&self.credits.data)
             || half(&self.credits.records)
             || self.lane().is_half_taken()

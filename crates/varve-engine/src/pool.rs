@@ -23,7 +23,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_media::{Media, RootKey, RootStore, RootVersion};
 use varve_types::{PoolId, SegmentNumber, ShardId, StreamId};
 
-use crate::admission::Credits;
+use crate::admission::Semaphore;
 use crate::allocation::{Zone, ZoneSource};
 use crate::config::ShardConfig;
 use crate::{Error, Result, Shard};
@@ -118,7 +118,7 @@ pub struct Pool {
     root: RefCell<PoolRoot>,
     /// `None` after a failed replacement: which root is on the media is not known then.
     version: Cell<Option<RootVersion>>,
-    gate: Credits,
+    gate: Semaphore,
     segment_count: u32,
     counts: Arc<ZoneCounts>,
     /// Ids that are reserved and not handed out (POOL-3).
@@ -212,7 +212,7 @@ impl Pool {
             roots: Rc::clone(&media.roots),
             root: RefCell::new(root),
             version: Cell::new(Some(version)),
-            gate: Credits::new(1),
+            gate: Semaphore::new(1),
             segment_count: geometry.segment_count,
             counts,
             reserved: RefCell::new(0..0),

@@ -49,7 +49,7 @@ use varve_reactor::{Notify, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
-use crate::admission::{Credits, CreditsByUse};
+use crate::admission::{CreditsByUse, Semaphore};
 use crate::allocation::{Zone, ZoneSource};
 use crate::apply::Applicable;
 use crate::block_cache::BlockCache;
@@ -263,7 +263,7 @@ impl Shard {
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
-            data_gate: Credits::new(1),
+            data_gate: Semaphore::new(1),
             apply_queue: RefCell::new(VecDeque::new()),
             entries_in_flight: Cell::new(0),
             appliable: Notify::new(),
@@ -276,12 +276,12 @@ impl Shard {
             bypass: Bypass::default(),
             prefetch_wanted: Cell::new(true),
             trees,
-            tree_gate: Credits::new(1),
+            tree_gate: Semaphore::new(1),
             loading: RefCell::default(),
             blocks: RefCell::new(BlockCache::new(config.block_cache_bytes)),
             space: RefCell::new(owned_space(segment_bytes, &owned, root)),
             space_changed: Notify::new(),
-            lease_gate: Credits::new(1),
+            lease_gate: Semaphore::new(1),
             zone_moves: ZoneMoves::new(owned.clone()),
             growth: Growth::new(owned),
             metadata: Metadata::new(writer(SegmentKind::Metadata, ChainHead::default())),

@@ -17,7 +17,7 @@ use varve_types::{Compression, Dedup, PoolId, Reduction, StreamId};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::Shard;
-use crate::admission::Credits;
+use crate::admission::Semaphore;
 use crate::config::BLOCK_BYTES;
 use crate::hash::HashMap;
 use crate::sampling::{Fingerprinted, Sampling};
@@ -40,7 +40,7 @@ pub(crate) struct Reduce {
     /// Of the streams that are deduplicated where it pays.
     samplings: RefCell<HashMap<StreamId, Sampling>>,
     /// Held by the one that fingerprints a stored segment: it has all of it in memory.
-    pub(crate) learn_gate: Credits,
+    pub(crate) learn_gate: Semaphore,
 }
 
 impl Reduce {
@@ -51,7 +51,7 @@ impl Reduce {
             fingerprinter: Fingerprinter::new(&key),
             wishes: RefCell::default(),
             samplings: RefCell::default(),
-            learn_gate: Credits::new(1),
+            learn_gate: Semaphore::new(1),
         }
     }
 

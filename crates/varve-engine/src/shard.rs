@@ -24,7 +24,7 @@ use varve_reactor::{Notify, Reactor};
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, Generation, ShardId, WriteSeq};
 
-use crate::admission::{Credits, CreditsByUse};
+use crate::admission::{CreditsByUse, Semaphore};
 use crate::allocation::ZoneSource;
 use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
@@ -85,7 +85,7 @@ pub struct Shard {
     pub(crate) empty: BufSlice,
 
     pub(crate) drain: Drain,
-    pub(crate) data_gate: Credits,
+    pub(crate) data_gate: Semaphore,
     pub(crate) apply_queue: RefCell<VecDeque<Option<SealedData>>>,
     /// Entries of the segments in the queue.
     pub(crate) entries_in_flight: Cell<usize>,
@@ -102,13 +102,13 @@ pub struct Shard {
     pub(crate) prefetch_wanted: Cell<bool>,
 
     pub(crate) trees: RefCell<Trees>,
-    pub(crate) tree_gate: Credits,
+    pub(crate) tree_gate: Semaphore,
     pub(crate) loading: RefCell<HashMap<PagePtr, Rc<Notify>>>,
     pub(crate) blocks: RefCell<BlockCache>,
 
     pub(crate) space: RefCell<Space>,
     pub(crate) space_changed: Notify,
-    pub(crate) lease_gate: Credits,
+    pub(crate) lease_gate: Semaphore,
     pub(crate) growth: Growth,
     pub(crate) zone_moves: ZoneMoves,
 
@@ -238,7 +238,7 @@ impl Shard {
             lane.fail(varve_logstore::Error::LaneFailed);
         }
         self.stopped.set(true);
-        self.credits.all().into_iter().for_each(Credits::lift);
+        self.credits.all().into_iter().for_each(Semaphore::lift);
         self.cuts.release_all();
         self.stop.notify_all();
         self.space_changed.notify_all();
@@ -410,12 +410,12 @@ impl Shard {
             lane: self.lane.get().map(|lane| lane.stats()).unwrap_or_default(),
             space: self.space.borrow().stats(),
             segment_bytes: u64::from(self.media.segments.geometry().segment_bytes),
-            buffer_bytes: self.credits.all().map(Credits::taken).iter().sum(),
+            buffer_bytes: self.credits.all().map(Semaphore::taken).iter().sum(),
             // Lifted credits are without bound.
             buffer_bytes_max: self
                 .credits
                 .all()
-                .map(Credits::total)
+                .map(Semaphore::total)
                 .into_iter()
                 .fold(0, u64::saturating_add),
             buffered_blocks: self.buffer.borrow().block_count() as u64,

@@ -33,7 +33,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_reactor::{Nanos, Notify};
 use varve_types::{ChunkId, ErrorKind, SegmentNumber, WriteSeq};
 
-use crate::admission::Credits;
+use crate::admission::Semaphore;
 use crate::allocation::Zone;
 use crate::hash::HashMap;
 use crate::mark::{Awaiting, MarkWish};
@@ -87,7 +87,7 @@ pub(crate) struct ZoneMoves {
     /// The shard's zones.
     pub(crate) owned: RefCell<Vec<Zone>>,
     phase: Cell<Phase>,
-    gate: Credits,
+    gate: Semaphore,
     /// Segments that reclaim is to empty now.
     asked: RefCell<Vec<SegmentNumber>>,
     /// Rounds of emptying that were asked for, and that ended.
@@ -117,7 +117,7 @@ impl ZoneMoves {
         Self {
             owned: RefCell::new(owned),
             phase: Cell::new(Phase::Idle),
-            gate: Credits::new(1),
+            gate: Semaphore::new(1),
             asked: RefCell::default(),
             emptying: Cell::new(0),
             emptied: Cell::new(0),
