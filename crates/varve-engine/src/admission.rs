@@ -158,7 +158,7 @@ impl Semaphore {
 }
 
 /// What the buffer's share and the lane allow.
-pub(crate) struct CreditsByUse {
+pub(crate) struct SemaphoreByUse {
     /// For data.
     pub(crate) data: Semaphore,
     /// For records without data.
@@ -167,7 +167,7 @@ pub(crate) struct CreditsByUse {
     pub(crate) grants: Semaphore,
 }
 
-impl CreditsByUse {
+impl SemaphoreByUse {
     pub(crate) fn of(media: &Media, config: &ShardConfig, has_others: bool) -> Self {
         let lane_share = media.journal.capacity() * 7 / 16;
         let buffer = config.buffer_bytes.min(lane_share);

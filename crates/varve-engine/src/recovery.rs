@@ -49,7 +49,7 @@ use varve_reactor::{Notify, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
-use crate::admission::{CreditsByUse, Semaphore};
+use crate::admission::{Semaphore, SemaphoreByUse};
 use crate::allocation::{Zone, ZoneSource};
 use crate::apply::Applicable;
 use crate::block_cache::BlockCache;
@@ -259,7 +259,7 @@ impl Shard {
             pending_keys: RefCell::default(),
             claims: crate::claims::Claims::default(),
             cuts: crate::cut::Cuts::default(),
-            credits: CreditsByUse::of(&media, &config, has_others),
+            credits: SemaphoreByUse::of(&media, &config, has_others),
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),

@@ -24,7 +24,7 @@ use varve_reactor::{Notify, Reactor};
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, Generation, ShardId, WriteSeq};
 
-use crate::admission::{CreditsByUse, Semaphore};
+use crate::admission::{Semaphore, SemaphoreByUse};
 use crate::allocation::ZoneSource;
 use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
@@ -80,7 +80,7 @@ pub struct Shard {
     pub(crate) pending_keys: RefCell<PendingKeys>,
     pub(crate) claims: Claims,
     pub(crate) cuts: Cuts,
-    pub(crate) credits: CreditsByUse,
+    pub(crate) credits: SemaphoreByUse,
     pub(crate) pressure: Notify,
     pub(crate) empty: BufSlice,
 
