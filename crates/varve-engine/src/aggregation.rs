@@ -82,7 +82,7 @@ pub(crate) struct PartFilled {
 
 /// Who waits for what an applied segment gives.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct SegmentWaiters {
     /// A writer waits for credits.
     pub(crate) for_credits: bool,
     /// Other shards' grants wait for credits, and are refused meanwhile. Where shards ask each other about all that is drained, there may
@@ -95,7 +95,7 @@ pub(crate) struct Waiting {
 }
 
 /// Whether a segment that is not full is sealed for those who wait (AGGREGATION-4).
-pub(crate) const fn seals(segment: PartFilled, waiting: Waiting) -> bool {
+pub(crate) const fn seals(segment: PartFilled, waiting: SegmentWaiters) -> bool {
     if segment.others_first || !segment.gives_credits {
         return false;
     }
@@ -147,7 +147,7 @@ mod tests {
                 more_comes: bit(2),
                 others_first: bit(3),
             };
-            let waiting = Waiting {
+            let waiting = SegmentWaiters {
                 for_credits: bit(4),
                 for_space: bit(5),
                 lane_half_taken: bit(6),
@@ -170,17 +170,17 @@ mod tests {
         // Nothing more comes and nothing is before it: nobody else would go on.
         let last = PartFilled { gives_credits: true, ..PartFilled::default() };
         let (credits, space) = (
-            Waiting { for_credits: true, ..Waiting::default() },
-            Waiting { for_space: true, ..Waiting::default() },
+            SegmentWaiters { for_credits: true, ..SegmentWaiters::default() },
+            SegmentWaiters { for_space: true, ..SegmentWaiters::default() },
         );
         assert!(seals(last, credits));
         assert!(seals(PartFilled { gives_space: true, ..last }, space));
         assert!(!seals(last, space), "it frees nothing");
         // A lane that fills up does not wait for a full segment, though more could be appended.
-        let half = Waiting { lane_half_taken: true, ..Waiting::default() };
+        let half = SegmentWaiters { lane_half_taken: true, ..SegmentWaiters::default() };
         assert!(seals(PartFilled { more_comes: true, ..last }, half));
         assert!(!seals(PartFilled { more_comes: true, ..last }, credits));
-        let grants = Waiting { for_grants: true, ..Waiting::default() };
+        let grants = SegmentWaiters { for_grants: true, ..SegmentWaiters::default() };
         assert!(seals(PartFilled { more_comes: true, ..last }, grants));
     }
 }

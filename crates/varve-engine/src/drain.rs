@@ -31,7 +31,7 @@ use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, Dedup, StreamId, WriteSeq};
 
 use crate::admission::Semaphore;
-use crate::aggregation::{LINGER_NS, PartFilled, Waiting, WriteBack, seals};
+use crate::aggregation::{LINGER_NS, PartFilled, SegmentWaiters, WriteBack, seals};
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
 use crate::peers::{ForeignChunk, Known};
@@ -268,12 +268,12 @@ impl Shard {
         self.drain.point.set(frame.end());
         self.drain.advanced.notify_all();
         let lane_half_taken = self.lane().is_half_taken();
-        self.seal_for(Waiting { lane_half_taken, ..Waiting::default() }).await
+        self.seal_for(SegmentWaiters { lane_half_taken, ..SegmentWaiters::default() }).await
     }
 
     /// Seals the open segment though it is not full, if that gives those who wait what they wait for (AGGREGATION-4).
     /// The caller holds the data gate.
-    async fn seal_for(&self, waiting: Waiting) -> Result<()> {
+    async fn seal_for(&self, waiting: SegmentWaiters) -> Result<()> {
         let drain = &self.drain;
         let segment = PartFilled {
             gives_credits: !drain.frames.borrow().is_empty() || drain.bypassed_bytes.get() > 0,
@@ -293,7 +293,7 @@ impl Shard {
         loop {
             self.pressure.notified().await;
             let _gate = self.data_gate.take(1).await;
-            let waiting = Waiting {
+            let waiting = SegmentWaiters {
                 for_credits: self.has_waiters(),
                 for_grants: self.grants_wait(),
                 for_space: self.drain.refused.get(),
