@@ -19,7 +19,7 @@ const LARGE_PART: usize = 512;
 const BLOCK_OVERHEAD: usize = 96;
 const RUN_OVERHEAD: usize = 128;
 
-struct Run {
+struct CachedRun {
     /// In the order of their arrival; those that died stay until the run goes.
     blocks: Box<[(ChunkId, BufSlice)]>,
     /// How many live.
@@ -41,7 +41,7 @@ pub(crate) struct BlockCache {
     capacity_bytes: usize,
     bytes: usize,
     index: HashMap<ChunkId, Place>,
-    runs: Vec<Run>,
+    runs: Vec<CachedRun>,
     hand: usize,
     hits: u64,
     misses: u64,
@@ -110,7 +110,12 @@ impl BlockCache {
             self.index.insert(*chunk, Place { run, block });
         }
         let live = blocks.len();
-        self.runs.push(Run { blocks: blocks.into_boxed_slice(), live, bytes, referenced: false });
+        self.runs.push(CachedRun {
+            blocks: blocks.into_boxed_slice(),
+            live,
+            bytes,
+            referenced: false,
+        });
     }
 
     fn evict_one(&mut self) {
