@@ -31,7 +31,7 @@ struct CachedRun {
 
 /// Where a block is.
 #[derive(Clone, Copy)]
-struct Place {
+struct CachedPlace {
     run: usize,
     block: usize,
 }
@@ -40,7 +40,7 @@ struct Place {
 pub(crate) struct BlockCache {
     capacity_bytes: usize,
     bytes: usize,
-    index: HashMap<ChunkId, Place>,
+    index: HashMap<ChunkId, CachedPlace>,
     runs: Vec<CachedRun>,
     hand: usize,
     hits: u64,
@@ -107,7 +107,7 @@ impl BlockCache {
         self.bytes += bytes;
         let run = self.runs.len();
         for (block, (chunk, _)) in blocks.iter().enumerate() {
-            self.index.insert(*chunk, Place { run, block });
+            self.index.insert(*chunk, CachedPlace { run, block });
         }
         let live = blocks.len();
         self.runs.push(CachedRun {
@@ -154,7 +154,7 @@ impl BlockCache {
 
     /// Forgets a chunk that died.
     pub(crate) fn remove(&mut self, chunk: ChunkId) {
-        let Some(Place { run: slot, .. }) = self.index.remove(&chunk) else { return };
+        let Some(CachedPlace { run: slot, .. }) = self.index.remove(&chunk) else { return };
         let run = &mut self.runs[slot];
         run.live -= 1;
         if run.live == 0 {
