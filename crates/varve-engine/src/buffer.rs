@@ -27,7 +27,7 @@ struct BlockKey {
 
 /// What a buffered block holds.
 #[derive(Clone)]
-pub(crate) enum Content {
+pub(crate) enum BufferedContent {
     /// One block.
     Data(BufSlice),
     /// Nothing: trimmed.
@@ -50,7 +50,7 @@ pub(crate) enum Carrier {
 pub(crate) struct Pending {
     pub(crate) wseq: WriteSeq,
     pub(crate) carrier: Carrier,
-    pub(crate) content: Content,
+    pub(crate) content: BufferedContent,
 }
 
 struct PendingRange {

@@ -25,7 +25,7 @@ use varve_stdx::{BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, StreamId};
 
 use crate::aggregation::{WriteThrough, write_through};
-use crate::buffer::{Carrier, Content, Pending};
+use crate::buffer::{BufferedContent, Carrier, Pending};
 use crate::config::BLOCK_BYTES;
 use crate::drain::BlockSource;
 use crate::peers::Known;
@@ -198,8 +198,11 @@ impl Shard {
             if let Some((kept, chunk)) = kept.as_mut().zip(chunk) {
                 kept.push((chunk, data.clone()));
             }
-            let pending =
-                Pending { wseq, carrier: Carrier::Segment(seq), content: Content::Data(data) };
+            let pending = Pending {
+                wseq,
+                carrier: Carrier::Segment(seq),
+                content: BufferedContent::Data(data),
+            };
             self.buffer.borrow_mut().insert(stream, block, pending);
             done += BLOCK_BYTES;
         }

@@ -19,7 +19,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{ByteRange, ChunkId, ShardId, StreamId};
 
 use crate::block_cache::SMALL_READ_BYTES;
-use crate::buffer::Content;
+use crate::buffer::BufferedContent;
 use crate::config::BLOCK_BYTES;
 use crate::pages::{Faults, Pin};
 use crate::peers::ForeignChunk;
@@ -437,8 +437,8 @@ impl Shard {
                     self.wait_durable(&pending.carrier).await?;
                 }
                 return Ok(Found::Ready(match pending.content {
-                    Content::Hole | Content::Zero => ReadPart::Zero(BLOCK_BYTES),
-                    Content::Data(data) => ReadPart::Data(data),
+                    BufferedContent::Hole | BufferedContent::Zero => ReadPart::Zero(BLOCK_BYTES),
+                    BufferedContent::Data(data) => ReadPart::Data(data),
                 }));
             }
             if self.cuts.is_pending(stream) && !planted(Bug::CopyReadEarly) {
@@ -542,11 +542,11 @@ pub(crate) fn bytes_of_runs<T>(
     })
 }
 
-fn mapped(content: &Content) -> Mapped {
+fn mapped(content: &BufferedContent) -> Mapped {
     match content {
-        Content::Data(_) => Mapped::Data,
-        Content::Hole => Mapped::Hole,
-        Content::Zero => Mapped::Zero,
+        BufferedContent::Data(_) => Mapped::Data,
+        BufferedContent::Hole => Mapped::Hole,
+        BufferedContent::Zero => Mapped::Zero,
     }
 }
 

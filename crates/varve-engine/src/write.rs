@@ -22,7 +22,7 @@ use varve_types::{ByteRange, CutNumber, StreamId, WriteSeq};
 
 use crate::admission::Permit;
 use crate::apply::charge;
-use crate::buffer::{Carrier, Content, Pending};
+use crate::buffer::{BufferedContent, Carrier, Pending};
 use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
 use crate::drain::BLOCK_UNITS;
@@ -154,9 +154,9 @@ impl Shard {
         let mut whole = AlignedBuf::zeroed(BLOCK_BYTES);
         let pending = self.buffer.borrow().newest(stream, block).cloned();
         let pending = pending.map(|pending| pending.content);
-        match pending.or(ahead.map(Content::Data)) {
-            Some(Content::Data(data)) => whole.copy_from_slice(&data),
-            Some(Content::Hole | Content::Zero) => {}
+        match pending.or(ahead.map(BufferedContent::Data)) {
+            Some(BufferedContent::Data(data)) => whole.copy_from_slice(&data),
+            Some(BufferedContent::Hole | BufferedContent::Zero) => {}
             None => {
                 let mut filled = 0;
                 for part in self.read(stream, block * BLOCK, BLOCK_BYTES).await? {
@@ -243,7 +243,7 @@ impl Shard {
         let mut buffer = self.buffer.borrow_mut();
         let first = offset_512 / BLOCK_UNITS;
         for (block, start) in (first..).zip((0..record.payload.len()).step_by(BLOCK_BYTES)) {
-            let content = Content::Data(record.payload.slice(start..start + BLOCK_BYTES));
+            let content = BufferedContent::Data(record.payload.slice(start..start + BLOCK_BYTES));
             let carrier = Carrier::Frame(Rc::clone(frame));
             buffer.insert(stream, block, Pending { wseq, carrier, content });
         }
@@ -403,7 +403,8 @@ impl Shard {
     pub(crate) fn enter_cleared(&self, record: &JournalRecord, frame: &Rc<JournalFrame>) {
         let RecordHeader { stream, wseq, offset_512, len_512, kind, .. } = record.header;
         let first = offset_512 / BLOCK_UNITS;
-        let content = if kind == RecordKind::Zero { Content::Zero } else { Content::Hole };
+        let content =
+            if kind == RecordKind::Zero { BufferedContent::Zero } else { BufferedContent::Hole };
         let pending = Pending { wseq, carrier: Carrier::Frame(Rc::clone(frame)), content };
         let end = first + len_512 / BLOCK_UNITS;
         self.buffer.borrow_mut().insert_range(stream, first, end, pending);
