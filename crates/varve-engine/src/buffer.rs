@@ -47,7 +47,7 @@ pub(crate) enum Carrier {
 
 /// A buffered version of a block.
 #[derive(Clone)]
-pub(crate) struct Pending {
+pub(crate) struct BufferedBlock {
     pub(crate) wseq: WriteSeq,
     pub(crate) carrier: Carrier,
     pub(crate) content: BufferedContent,
@@ -57,19 +57,19 @@ struct PendingRange {
     stream: StreamId,
     first: u64,
     end: u64,
-    pending: Pending,
+    pending: BufferedBlock,
 }
 
 /// Admitted blocks that are not in the map yet.
 #[derive(Default)]
 pub(crate) struct WriteBuffer {
-    blocks: HashMap<BlockKey, Pending>,
+    blocks: HashMap<BlockKey, BufferedBlock>,
     ranges: Vec<PendingRange>,
 }
 
 impl WriteBuffer {
     /// Enters one version of a block; it is newer than all before (BUFFER-1).
-    pub(crate) fn insert(&mut self, stream: StreamId, block: u64, pending: Pending) {
+    pub(crate) fn insert(&mut self, stream: StreamId, block: u64, pending: BufferedBlock) {
         let wseq = pending.wseq;
         if let Some(before) = self.blocks.insert(BlockKey { stream, block }, pending) {
             assert!(before.wseq < wseq, "versions are entered in order"); // BUFFER-1
@@ -82,7 +82,7 @@ impl WriteBuffer {
         stream: StreamId,
         first: u64,
         end: u64,
-        pending: Pending,
+        pending: BufferedBlock,
     ) {
         assert!(first < end, "a range holds a block");
         if end - first <= SMALL_RANGE_BLOCKS {
@@ -97,7 +97,7 @@ impl WriteBuffer {
     }
 
     /// The newest buffered version of a block.
-    pub(crate) fn newest(&self, stream: StreamId, block: u64) -> Option<&Pending> {
+    pub(crate) fn newest(&self, stream: StreamId, block: u64) -> Option<&BufferedBlock> {
         let entry = self.blocks.get(&BlockKey { stream, block });
         if self.ranges.is_empty() {
             return entry;
@@ -121,7 +121,12 @@ impl WriteBuffer {
     }
 
     /// What is buffered for `block`, and up to which block before `end` the same holds.
-    pub(crate) fn span(&self, stream: StreamId, block: u64, end: u64) -> (Option<&Pending>, u64) {
+    pub(crate) fn span(
+        &self,
+        stream: StreamId,
+        block: u64,
+        end: u64,
+    ) -> (Option<&BufferedBlock>, u64) {
         assert!(block < end, "a span holds a block");
         let newest = self.newest(stream, block);
         let entry = self.blocks.get(&BlockKey { stream, block });

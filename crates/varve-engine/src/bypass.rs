@@ -25,7 +25,7 @@ use varve_stdx::{BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, StreamId};
 
 use crate::aggregation::{WriteThrough, write_through};
-use crate::buffer::{BufferedContent, Carrier, Pending};
+use crate::buffer::{BufferedBlock, BufferedContent, Carrier};
 use crate::config::BLOCK_BYTES;
 use crate::drain::BlockSource;
 use crate::peers::Known;
@@ -198,7 +198,7 @@ impl Shard {
             if let Some((kept, chunk)) = kept.as_mut().zip(chunk) {
                 kept.push((chunk, data.clone()));
             }
-            let pending = Pending {
+            let pending = BufferedBlock {
                 wseq,
                 carrier: Carrier::Segment(seq),
                 content: BufferedContent::Data(data),

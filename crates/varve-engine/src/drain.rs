@@ -460,7 +460,7 @@ impl Shard {
     fn is_superseded(&self, header: &RecordHeader, block: u64) -> bool {
         let cut = self.cuts.oldest_in_lane(header.stream);
         let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
-        let newer = |pending: &crate::buffer::Pending| {
+        let newer = |pending: &crate::buffer::BufferedBlock| {
             let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // CUT-2
             covers && self.is_durable(&pending.carrier)
         };

@@ -22,7 +22,7 @@ use varve_types::{ByteRange, CutNumber, StreamId, WriteSeq};
 
 use crate::admission::Permit;
 use crate::apply::charge;
-use crate::buffer::{BufferedContent, Carrier, Pending};
+use crate::buffer::{BufferedBlock, BufferedContent, Carrier};
 use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
 use crate::drain::BLOCK_UNITS;
@@ -245,7 +245,7 @@ impl Shard {
         for (block, start) in (first..).zip((0..record.payload.len()).step_by(BLOCK_BYTES)) {
             let content = BufferedContent::Data(record.payload.slice(start..start + BLOCK_BYTES));
             let carrier = Carrier::Frame(Rc::clone(frame));
-            buffer.insert(stream, block, Pending { wseq, carrier, content });
+            buffer.insert(stream, block, BufferedBlock { wseq, carrier, content });
         }
         self.counters.add_write(payload_len);
     }
@@ -405,7 +405,7 @@ impl Shard {
         let first = offset_512 / BLOCK_UNITS;
         let content =
             if kind == RecordKind::Zero { BufferedContent::Zero } else { BufferedContent::Hole };
-        let pending = Pending { wseq, carrier: Carrier::Frame(Rc::clone(frame)), content };
+        let pending = BufferedBlock { wseq, carrier: Carrier::Frame(Rc::clone(frame)), content };
         let end = first + len_512 / BLOCK_UNITS;
         self.buffer.borrow_mut().insert_range(stream, first, end, pending);
     }
