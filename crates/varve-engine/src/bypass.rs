@@ -65,7 +65,7 @@ impl Drop for LargeWrite<'_> {
 }
 
 /// How far a write got past the lane.
-pub(crate) struct Passed {
+pub(crate) struct BypassProgress {
     pub(crate) bytes: usize,
     /// The last segment that holds some of it.
     pub(crate) segment: Option<u64>,
@@ -105,7 +105,7 @@ impl Shard {
         stream: StreamId,
         block: u64,
         data: &BufSlice,
-    ) -> Result<Passed> {
+    ) -> Result<BypassProgress> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let mut credits = self.admit(stream, data.len()).await?;
         let fingerprinted = self.fingerprinted(stream);
@@ -125,7 +125,7 @@ impl Shard {
             .collect();
         let known = self.know_blocks(&blocks).await;
         let _gate = self.data_gate.take(1).await;
-        let mut passed = Passed { bytes: 0, segment: None };
+        let mut passed = BypassProgress { bytes: 0, segment: None };
         let keeps_write = self.blocks.borrow().keeps_write(data.len());
         let mut kept = Vec::new();
         while passed.bytes < data.len() {
