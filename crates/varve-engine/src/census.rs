@@ -28,7 +28,7 @@ const STEP: usize = 1024;
 
 /// Chunks and pages, and what they take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Holding {
+pub struct StoredAmount {
     /// Chunks of data.
     pub chunks: u64,
     /// Bytes that these take in segments, their entries in summaries included.
@@ -39,7 +39,7 @@ pub struct Holding {
     pub page_bytes: u64,
 }
 
-impl Holding {
+impl StoredAmount {
     /// What they take of segments, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -65,7 +65,7 @@ pub struct StreamCensus {
     /// Bytes that what these blocks name takes, once for every block.
     pub referenced_bytes: u64,
     /// What no other stream names.
-    pub unique: Holding,
+    pub unique: StoredAmount,
 }
 
 impl StreamCensus {
@@ -83,9 +83,9 @@ pub struct FamilyCensus {
     /// Each of them.
     pub streams: Vec<StreamCensus>,
     /// What the family alone names, and the first of its streams does not.
-    pub behind_first: Holding,
+    pub behind_first: StoredAmount,
     /// What the family alone names.
-    pub whole: Holding,
+    pub whole: StoredAmount,
 }
 
 /// What families hold.
@@ -94,7 +94,7 @@ pub struct Census {
     /// Each of them, as they were asked for.
     pub families: Vec<FamilyCensus>,
     /// What any of them names.
-    pub named: Holding,
+    pub named: StoredAmount,
 }
 
 impl Census {
@@ -220,7 +220,7 @@ impl Shard {
             let mut counted = FamilyCensus::default();
             for stream in family {
                 let (Total { blocks, bytes }, chunks) = self.survey(&mut survey, *stream).await?;
-                let (referenced_bytes, unique) = (bytes, Holding::default());
+                let (referenced_bytes, unique) = (bytes, StoredAmount::default());
                 counted.streams.push(StreamCensus { blocks, chunks, referenced_bytes, unique });
                 survey.of_stream.clear();
                 survey.again.clear();
@@ -461,8 +461,8 @@ impl Shard {
     }
 
     /// What chunks and pages take, each once.
-    pub(crate) async fn holding(&self, ids: &RoaringTreemap) -> Result<Holding> {
-        let (mut holding, mut ids) = (Holding::default(), ids.iter());
+    pub(crate) async fn holding(&self, ids: &RoaringTreemap) -> Result<StoredAmount> {
+        let (mut holding, mut ids) = (StoredAmount::default(), ids.iter());
         loop {
             let some: Vec<u64> = ids.by_ref().take(STEP).collect();
             if some.is_empty() {
@@ -474,8 +474,8 @@ impl Shard {
     }
 
     /// What chunks and pages take, once for each time they are there. Pages that no checkpoint has written yet take nothing.
-    async fn look_up(&self, ids: &[u64]) -> Result<Holding> {
-        let (mut holding, mut next) = (Holding::default(), 0);
+    async fn look_up(&self, ids: &[u64]) -> Result<StoredAmount> {
+        let (mut holding, mut next) = (StoredAmount::default(), 0);
         let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
             while let Some(id) = ids.get(next).copied() {
                 if let Some(entry) = trees.chunk(ChunkId::new(id))? {

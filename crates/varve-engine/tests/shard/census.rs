@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use varve_engine::{Census, FamilyCensus, ForeignNames, Holding, MapItem, StreamCensus};
+use varve_engine::{Census, FamilyCensus, ForeignNames, MapItem, StoredAmount, StreamCensus};
 use varve_stdx::Rng;
 use varve_types::{ByteRange, ChunkId, Compression, Dedup, Reduction, StreamId};
 
@@ -60,8 +60,8 @@ impl Pool {
         place.map_or(0, |entry| u64::from(entry.stored_len).next_multiple_of(ALIGN) + ENTRY)
     }
 
-    async fn holding(&self, named: &Named, is_wanted: impl Fn(ChunkId) -> bool) -> Holding {
-        let mut holding = Holding::default();
+    async fn holding(&self, named: &Named, is_wanted: impl Fn(ChunkId) -> bool) -> StoredAmount {
+        let mut holding = StoredAmount::default();
         let chunks: BTreeSet<ChunkId> = named.chunks.iter().copied().collect();
         for chunk in chunks.into_iter().filter(|chunk| is_wanted(*chunk)) {
             holding.chunks += 1;
