@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use varve_dispatch::{BLOCK_BYTES, FamilyCensus, StreamCensus, StreamReservation};
+use varve_dispatch::{BLOCK_BYTES, FamilyCensus, StreamReservation, StreamUsage};
 
 use crate::bucket::bucket_owners;
 use crate::catalog::{SCAN_MAX, list, list_snapshots};
@@ -127,7 +127,7 @@ impl Family {
     }
 }
 
-fn held(census: &StreamCensus) -> Held {
+fn held(census: &StreamUsage) -> Held {
     Held {
         logical_bytes: census.blocks * BLOCK_BYTES as u64,
         referenced_bytes: census.referenced_bytes,

@@ -26,7 +26,7 @@ pub use reservation::{ReservationChange, StreamReservation};
 pub use route::{Dispatch, MarkProof, Route, WeakDispatch};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
-    MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamCensus, Unchecked,
+    MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamUsage, Unchecked,
     Unreadable,
 };
 pub use zones::PoolRoot;

@@ -56,7 +56,7 @@ impl StoredAmount {
 
 /// What a stream holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StreamCensus {
+pub struct StreamUsage {
     /// Blocks with data.
     pub blocks: u64,
     /// Chunks of the shards that its blocks are on, each once; below pages that it shares with earlier streams none. A chunk of another
@@ -68,7 +68,7 @@ pub struct StreamCensus {
     pub unique: StoredAmount,
 }
 
-impl StreamCensus {
+impl StreamUsage {
     fn add(&mut self, other: &Self) {
         self.blocks += other.blocks;
         self.chunks += other.chunks;
@@ -81,7 +81,7 @@ impl StreamCensus {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FamilyCensus {
     /// Each of them.
-    pub streams: Vec<StreamCensus>,
+    pub streams: Vec<StreamUsage>,
     /// What the family alone names, and the first of its streams does not.
     pub behind_first: StoredAmount,
     /// What the family alone names.
@@ -221,7 +221,7 @@ impl Shard {
             for stream in family {
                 let (Total { blocks, bytes }, chunks) = self.survey(&mut survey, *stream).await?;
                 let (referenced_bytes, unique) = (bytes, StoredAmount::default());
-                counted.streams.push(StreamCensus { blocks, chunks, referenced_bytes, unique });
+                counted.streams.push(StreamUsage { blocks, chunks, referenced_bytes, unique });
                 survey.of_stream.clear();
                 survey.again.clear();
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use varve_engine::{Census, FamilyCensus, ForeignNames, MapItem, StoredAmount, StreamCensus};
+use varve_engine::{Census, FamilyCensus, ForeignNames, MapItem, StoredAmount, StreamUsage};
 use varve_stdx::Rng;
 use varve_types::{ByteRange, ChunkId, Compression, Dedup, Reduction, StreamId};
 
@@ -113,7 +113,7 @@ impl Pool {
                     true => SHARES_PAGES,
                     false => distinct.len() as u64,
                 };
-                counted.streams.push(StreamCensus {
+                counted.streams.push(StreamUsage {
                     blocks: named.chunks.len() as u64,
                     chunks,
                     referenced_bytes,
