@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use varve_dispatch::{BLOCK_BYTES, FamilyCensus, StreamReservation, StreamUsage};
+use varve_dispatch::{BLOCK_BYTES, FamilyUsage, StreamReservation, StreamUsage};
 
 use crate::bucket::bucket_owners;
 use crate::catalog::{SCAN_MAX, list, list_snapshots};
@@ -110,7 +110,7 @@ struct Family {
 }
 
 impl Family {
-    fn space(self, census: &FamilyCensus, reservation: StreamReservation) -> VolumeSpace {
+    fn space(self, census: &FamilyUsage, reservation: StreamReservation) -> VolumeSpace {
         let mut streams = census.streams.iter().map(held);
         let held = streams.next().unwrap_or_default();
         let snapshots = self.snapshots.iter().zip(streams);

@@ -25,7 +25,7 @@ pub use placement::{Placement, StreamPlacement};
 pub use reservation::{ReservationChange, StreamReservation};
 pub use route::{Dispatch, MarkProof, Route, WeakDispatch};
 pub use varve_engine::{
-    BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
+    BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyUsage, Mapped,
     MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamUsage, Unchecked,
     Unreadable,
 };

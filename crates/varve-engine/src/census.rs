@@ -79,7 +79,7 @@ impl StreamUsage {
 
 /// What the streams of a family hold: a volume's, and its snapshots' behind it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FamilyCensus {
+pub struct FamilyUsage {
     /// Each of them.
     pub streams: Vec<StreamUsage>,
     /// What the family alone names, and the first of its streams does not.
@@ -92,7 +92,7 @@ pub struct FamilyCensus {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Census {
     /// Each of them, as they were asked for.
-    pub families: Vec<FamilyCensus>,
+    pub families: Vec<FamilyUsage>,
     /// What any of them names.
     pub named: StoredAmount,
 }
@@ -217,7 +217,7 @@ impl Shard {
         let (mut survey, mut census) = (Survey::default(), Census::default());
         survey.widely = named.of(self.config.shard).cloned().unwrap_or_default(); // CENSUS-3
         for family in families {
-            let mut counted = FamilyCensus::default();
+            let mut counted = FamilyUsage::default();
             for stream in family {
                 let (Total { blocks, bytes }, chunks) = self.survey(&mut survey, *stream).await?;
                 let (referenced_bytes, unique) = (bytes, StoredAmount::default());
@@ -314,7 +314,7 @@ impl Shard {
         shared: &RoaringTreemap,
         widely: &RoaringTreemap,
         family: &[StreamId],
-        counted: &mut FamilyCensus,
+        counted: &mut FamilyUsage,
     ) -> Result<()> {
         let (mut tally, mut of_first) = (Tally::default(), None);
         for (stream, counted_stream) in family.iter().zip(&mut counted.streams) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use varve_engine::{Census, FamilyCensus, ForeignNames, MapItem, StoredAmount, StreamUsage};
+use varve_engine::{Census, FamilyUsage, ForeignNames, MapItem, StoredAmount, StreamUsage};
 use varve_stdx::Rng;
 use varve_types::{ByteRange, ChunkId, Compression, Dedup, Reduction, StreamId};
 
@@ -96,7 +96,7 @@ impl Pool {
             let is_own = |id| namers[&id].iter().all(|stream| family.contains(stream));
             let is_behind = |id| is_own(id) && !namers[&id].contains(&family[0]);
             let whole = union(family);
-            let mut counted = FamilyCensus {
+            let mut counted = FamilyUsage {
                 streams: Vec::new(),
                 behind_first: self.holding(&whole, is_behind).await,
                 whole: self.holding(&whole, is_own).await,
