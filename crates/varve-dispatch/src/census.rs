@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use varve_engine::{Census, CheckProgress, ForeignNames, References};
+use varve_engine::{CheckProgress, ForeignNames, References, SpaceUsage};
 use varve_types::StreamId;
 
 use crate::{Dispatch, Result};
@@ -14,7 +14,7 @@ impl Dispatch {
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when a shard does not serve.
-    pub async fn census(&self, families: Vec<Vec<StreamId>>) -> Result<Census> {
+    pub async fn census(&self, families: Vec<Vec<StreamId>>) -> Result<SpaceUsage> {
         let families = Arc::new(families);
         let names = self.placement().shards().map(|shard| {
             let families = Arc::clone(&families);
@@ -31,7 +31,7 @@ impl Dispatch {
                 Box::pin(async move { shard.census(&families, &named).await })
             })
         });
-        let mut sum = Census::default();
+        let mut sum = SpaceUsage::default();
         for census in try_join_all(counts).await? {
             sum.add(census);
         }

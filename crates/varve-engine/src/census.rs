@@ -90,14 +90,14 @@ pub struct FamilyUsage {
 
 /// What families hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Census {
+pub struct SpaceUsage {
     /// Each of them, as they were asked for.
     pub families: Vec<FamilyUsage>,
     /// What any of them names.
     pub named: StoredAmount,
 }
 
-impl Census {
+impl SpaceUsage {
     /// Adds what another shard found of the same families.
     ///
     /// # Panics
@@ -208,13 +208,17 @@ impl Shard {
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when the shard closed.
-    pub async fn census(&self, families: &[Vec<StreamId>], named: &ForeignNames) -> Result<Census> {
+    pub async fn census(
+        &self,
+        families: &[Vec<StreamId>],
+        named: &ForeignNames,
+    ) -> Result<SpaceUsage> {
         self.check_open()?;
         self.fold_waiting().await?; // So that the shard's numbers tell as much.
         for stream in families.iter().flatten() {
             self.wait_cut(*stream).await?;
         }
-        let (mut survey, mut census) = (Survey::default(), Census::default());
+        let (mut survey, mut census) = (Survey::default(), SpaceUsage::default());
         survey.widely = named.of(self.config.shard).cloned().unwrap_or_default(); // CENSUS-3
         for family in families {
             let mut counted = FamilyUsage::default();

@@ -51,7 +51,7 @@ mod zone_moves;
 
 pub use allocation::{Zone, ZoneSource};
 pub use audit::AuditReport;
-pub use census::{Census, FamilyUsage, StoredAmount, StreamUsage};
+pub use census::{FamilyUsage, SpaceUsage, StoredAmount, StreamUsage};
 pub use config::{BLOCK_BYTES, MemoryShares, ShardConfig};
 pub use counters::ShardStats;
 pub use cut::{CutId, CutPair, DiffRun};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use varve_engine::{Census, FamilyUsage, ForeignNames, MapItem, StoredAmount, StreamUsage};
+use varve_engine::{FamilyUsage, ForeignNames, MapItem, SpaceUsage, StoredAmount, StreamUsage};
 use varve_stdx::Rng;
 use varve_types::{ByteRange, ChunkId, Compression, Dedup, Reduction, StreamId};
 
@@ -23,7 +23,7 @@ const ALIGN: u64 = 512;
 const SHARES_PAGES: u64 = u64::MAX;
 
 /// A census without what a recount leaves out.
-fn comparable(mut census: Census, recount: &Census) -> Census {
+fn comparable(mut census: SpaceUsage, recount: &SpaceUsage) -> SpaceUsage {
     for (family, recounted) in census.families.iter_mut().zip(&recount.families) {
         for (stream, recounted) in family.streams.iter_mut().zip(&recounted.streams) {
             if recounted.chunks == SHARES_PAGES {
@@ -76,7 +76,7 @@ impl Pool {
     }
 
     /// The census, counted one id after the other.
-    async fn recount(&self, families: &[Vec<StreamId>]) -> Census {
+    async fn recount(&self, families: &[Vec<StreamId>]) -> SpaceUsage {
         let mut streams = BTreeMap::new();
         for stream in families.iter().flatten() {
             streams.insert(*stream, self.named(*stream).await);
@@ -91,7 +91,7 @@ impl Pool {
             chunks: of.iter().flat_map(|stream| streams[stream].chunks.clone()).collect(),
             pages: of.iter().flat_map(|stream| streams[stream].pages.clone()).collect(),
         };
-        let mut census = Census::default();
+        let mut census = SpaceUsage::default();
         for family in families {
             let is_own = |id| namers[&id].iter().all(|stream| family.contains(stream));
             let is_behind = |id| is_own(id) && !namers[&id].contains(&family[0]);
