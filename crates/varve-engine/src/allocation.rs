@@ -16,7 +16,7 @@ use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber, StreamId};
 
 use crate::pool::ZoneCounts;
-use crate::reservations::Patience;
+use crate::reservations::Deadline;
 use crate::reserves::{PAGES_OF_ENTRY, Reserves, dirty_limit};
 use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
@@ -215,7 +215,7 @@ impl Shard {
     /// Refuses `bytes` more of a stream's data if there is no room for them (ALLOCATION-2) beside what is promised to
     /// others (`reservations.rs`); gets another zone first when one is to be had.
     pub(crate) async fn admit_space(&self, stream: StreamId, bytes: u64) -> Result<()> {
-        let mut patience = Patience::default();
+        let mut patience = Deadline::default();
         loop {
             if self.media_full.get() {
                 return Err(self.no_space());

@@ -276,7 +276,7 @@ impl Reservations {
 
 /// Since when a write waits.
 #[derive(Default)]
-pub(crate) struct Patience(Option<Nanos>);
+pub(crate) struct Deadline(Option<Nanos>);
 
 impl Shard {
     /// What is used or spoken for where something is promised, and what may be (RESERVATIONS-4).
@@ -309,7 +309,7 @@ impl Shard {
     pub(crate) async fn wait_for_promised(
         &self,
         stream: StreamId,
-        patience: &mut Patience,
+        patience: &mut Deadline,
     ) -> Result<bool> {
         let is_promised = self.reservations.promises_to(stream);
         if !is_promised && !self.reservations.is_counting() {
@@ -410,7 +410,7 @@ impl Shard {
                 return Ok(());
             }
         }
-        let mut patience = Patience::default();
+        let mut patience = Deadline::default();
         while self.reservations.is_counting() && !self.can_promise(needed_bytes) {
             if !self.wait_for_promised(StreamId::ZERO, &mut patience).await? {
                 break;
