@@ -60,14 +60,14 @@ pub(crate) struct Metadata {
     open: Cell<Option<SegmentId>>,
     /// The pages that are in the open segment.
     open_pages: RefCell<Vec<PagePtr>>,
-    puts: RefCell<Vec<Put>>,
+    puts: RefCell<Vec<MetadataWrite>>,
     written: RefCell<Vec<SegmentId>>,
     /// Second copies of segments.
     pub(crate) copies: CopyState,
 }
 
 /// A metadata segment that is being written.
-struct Put {
+struct MetadataWrite {
     id: SegmentId,
     durable: JoinHandle<Result<()>>,
     /// Its copy, which is written beside it.
@@ -472,7 +472,7 @@ impl Shard {
         let copy = self.begin_copy(sealed.id, &sealed.bytes);
         let durable = self.spawn_put(sealed.id, sealed.bytes);
         let pages = self.metadata.open_pages.take();
-        self.metadata.puts.borrow_mut().push(Put { id, durable, copy, pages });
+        self.metadata.puts.borrow_mut().push(MetadataWrite { id, durable, copy, pages });
         Ok(())
     }
 
@@ -486,7 +486,7 @@ impl Shard {
                 }
                 puts.remove(0)
             };
-            let Put { id, durable, copy, pages } = next;
+            let MetadataWrite { id, durable, copy, pages } = next;
             durable.await?;
             if let Some(copy) = copy {
                 self.wait_copy(copy).await; // The root is to name it.
