@@ -39,12 +39,12 @@ impl Drop for Claim<'_> {
 }
 
 /// A range whose claims somebody waits for; dropping it ends the wait.
-struct Awaited<'a> {
+struct LockWait<'a> {
     claims: &'a Claims,
     range: (StreamId, Range<u64>),
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for LockWait<'_> {
     fn drop(&mut self) {
         let mut awaited = self.claims.awaited.borrow_mut();
         let place = awaited.iter().position(|range| *range == self.range);
@@ -83,10 +83,10 @@ impl Claims {
         }
     }
 
-    fn await_range(&self, stream: StreamId, blocks: Range<u64>) -> Awaited<'_> {
+    fn await_range(&self, stream: StreamId, blocks: Range<u64>) -> LockWait<'_> {
         let range = (stream, blocks);
         self.awaited.borrow_mut().push(range.clone());
-        Awaited { claims: self, range }
+        LockWait { claims: self, range }
     }
 
     fn is_awaited(&self, stream: StreamId, block: u64) -> bool {
