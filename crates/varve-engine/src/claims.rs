@@ -25,12 +25,12 @@ pub(crate) struct Claims {
 }
 
 /// A claimed block; dropping it ends the claim.
-pub(crate) struct Claim<'a> {
+pub(crate) struct BlockLock<'a> {
     claims: &'a Claims,
     key: (StreamId, u64),
 }
 
-impl Drop for Claim<'_> {
+impl Drop for BlockLock<'_> {
     fn drop(&mut self) {
         let held = self.claims.blocks.borrow_mut().remove(&self.key);
         assert!(held, "a claim is held until it is dropped");
@@ -63,13 +63,13 @@ impl Claims {
     }
 
     /// Claims a block, waiting for whoever holds it, and for those who wait until nobody does.
-    pub(crate) async fn claim(&self, stream: StreamId, block: u64) -> Claim<'_> {
+    pub(crate) async fn claim(&self, stream: StreamId, block: u64) -> BlockLock<'_> {
         while self.any(stream, block, block + 1) || self.is_awaited(stream, block) {
             self.released.notified().await;
         }
         let fresh = self.blocks.borrow_mut().insert((stream, block));
         assert!(fresh, "nobody claimed the block meanwhile"); // CLAIMS-1
-        Claim { claims: self, key: (stream, block) }
+        BlockLock { claims: self, key: (stream, block) }
     }
 
     /// Waits until no block of `first .. end` is claimed. No pause lies between the last check and the return.
