@@ -16,7 +16,7 @@ use crate::hash::HashSet;
 
 /// Claimed blocks of a shard.
 #[derive(Default)]
-pub(crate) struct Claims {
+pub(crate) struct BlockLocks {
     blocks: RefCell<HashSet<(StreamId, u64)>>,
     /// Ranges whose claims somebody waits for (CLAIMS-3): as many as there are writes and trims that do.
     awaited: RefCell<Vec<(StreamId, Range<u64>)>>,
@@ -26,7 +26,7 @@ pub(crate) struct Claims {
 
 /// A claimed block; dropping it ends the claim.
 pub(crate) struct BlockLock<'a> {
-    claims: &'a Claims,
+    claims: &'a BlockLocks,
     key: (StreamId, u64),
 }
 
@@ -40,7 +40,7 @@ impl Drop for BlockLock<'_> {
 
 /// A range whose claims somebody waits for; dropping it ends the wait.
 struct LockWait<'a> {
-    claims: &'a Claims,
+    claims: &'a BlockLocks,
     range: (StreamId, Range<u64>),
 }
 
@@ -54,7 +54,7 @@ impl Drop for LockWait<'_> {
     }
 }
 
-impl Claims {
+impl BlockLocks {
     /// Whether a block of `first .. end` is claimed.
     pub(crate) fn any(&self, stream: StreamId, first: u64, end: u64) -> bool {
         let blocks = self.blocks.borrow();
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_range_is_not_overtaken_by_new_claims() {
-        let claims = Claims::default();
+        let claims = BlockLocks::default();
         let mut cx = Context::from_waker(Waker::noop());
         let Poll::Ready(held) = pin!(claims.claim(STREAM, 5)).poll(&mut cx) else {
             panic!("nobody has it");
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_waiting_is_not_waited_for() {
-        let claims = Claims::default();
+        let claims = BlockLocks::default();
         let mut cx = Context::from_waker(Waker::noop());
         let Poll::Ready(_held) = pin!(claims.claim(STREAM, 5)).poll(&mut cx) else {
             panic!("nobody has it");

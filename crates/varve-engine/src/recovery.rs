@@ -257,7 +257,7 @@ impl Shard {
             lane: OnceCell::new(),
             buffer: RefCell::default(),
             pending_keys: RefCell::default(),
-            claims: crate::claims::Claims::default(),
+            claims: crate::claims::BlockLocks::default(),
             cuts: crate::cut::Cuts::default(),
             credits: SemaphoreByUse::of(&media, &config, has_others),
             pressure: Notify::new(),

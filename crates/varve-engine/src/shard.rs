@@ -30,7 +30,7 @@ use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
 use crate::bypass::Bypass;
 use crate::checkpoint::{Blobs, Metadata};
-use crate::claims::Claims;
+use crate::claims::BlockLocks;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
 use crate::cut::Cuts;
@@ -78,7 +78,7 @@ pub struct Shard {
     pub(crate) lane: OnceCell<Rc<Journal>>,
     pub(crate) buffer: RefCell<WriteBuffer>,
     pub(crate) pending_keys: RefCell<PendingKeys>,
-    pub(crate) claims: Claims,
+    pub(crate) claims: BlockLocks,
     pub(crate) cuts: Cuts,
     pub(crate) credits: SemaphoreByUse,
     pub(crate) pressure: Notify,
