@@ -88,7 +88,7 @@ pub(crate) struct Deaths {
 
 /// What becomes of what a fold empties (DEATHS-6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Folding {
+pub(crate) enum ReuseRule {
     /// It may be reused at once: recovery does the same fold.
     Again,
     /// It waits until the range of this number is told.
@@ -352,7 +352,7 @@ impl Shard {
         let begin = self.trees.borrow().deaths.cursor;
         let mut told = Vec::new();
         for range in [begin..PAGE_ID_FIRST, 0..begin] {
-            let end = self.fold_in(range.clone(), extent, Folding::Range(number)).await?;
+            let end = self.fold_in(range.clone(), extent, ReuseRule::Range(number)).await?;
             told.push(range.start..end);
             if end < range.end {
                 break;
@@ -365,7 +365,7 @@ impl Shard {
     }
 
     /// Folds what is in a range of ids, as far as there is room and the extent demands; returns the end of what was folded.
-    async fn fold_in(&self, range: Range<u64>, extent: Extent, folding: Folding) -> Result<u64> {
+    async fn fold_in(&self, range: Range<u64>, extent: Extent, folding: ReuseRule) -> Result<u64> {
         let mut at = range.start;
         loop {
             let ids: Vec<_> = {
@@ -429,7 +429,7 @@ impl Shard {
         }
         first.sort_unstable();
         first.dedup();
-        self.fold_some(&first, Folding::Checkpoint).await?;
+        self.fold_some(&first, ReuseRule::Checkpoint).await?;
         loop {
             let ids = {
                 let deaths = &self.trees.borrow().deaths;
@@ -438,7 +438,7 @@ impl Shard {
                 }
                 deaths.next()
             };
-            let folded = self.fold_some(&ids, Folding::Checkpoint).await?;
+            let folded = self.fold_some(&ids, ReuseRule::Checkpoint).await?;
             self.trees.borrow_mut().deaths.cursor = ids[folded - 1].get() + 1;
             if folded < ids.len() {
                 break;
@@ -454,7 +454,7 @@ impl Shard {
     }
 
     /// Folds these, in the order of their ids, one leaf at least and then as many as there is room for; returns how many chunks.
-    async fn fold_some(&self, ids: &[ChunkId], folding: Folding) -> Result<usize> {
+    async fn fold_some(&self, ids: &[ChunkId], folding: ReuseRule) -> Result<usize> {
         let mut count = 0;
         while count < ids.len() && (count == 0 || self.has_room_to_fold()) {
             count += self.fold_leaf(&ids[count..], folding).await?;
@@ -474,7 +474,7 @@ impl Shard {
     /// Takes these chunks, in the order of their ids, out of the table, as recovery would. The caller holds the tree gate, or is recovery.
     async fn fold_again(&self, ids: &[ChunkId]) -> Result<()> {
         let saw_more = self.trees.borrow().deltas.saw_more();
-        let folding = if saw_more { Folding::Checkpoint } else { Folding::Again };
+        let folding = if saw_more { ReuseRule::Checkpoint } else { ReuseRule::Again };
         let mut rest = ids;
         while !rest.is_empty() {
             let folded = self.fold_leaf(rest, folding).await?;
@@ -484,7 +484,7 @@ impl Shard {
     }
 
     /// Takes those of `ids` that belong to the leaf of the first one out of the table; returns how many.
-    async fn fold_leaf(&self, ids: &[ChunkId], folding: Folding) -> Result<usize> {
+    async fn fold_leaf(&self, ids: &[ChunkId], folding: ReuseRule) -> Result<usize> {
         let on_gone = |chunk| self.forget(chunk);
         let fold = |trees: &mut Trees| {
             trees.fold_leaf(&mut self.space.borrow_mut(), ids, folding, on_gone)

@@ -15,7 +15,7 @@ use varve_logstore::space::{Space, unit_space};
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
-use crate::deaths::{Deaths, Folding};
+use crate::deaths::{Deaths, ReuseRule};
 use crate::deltas::Deltas;
 use crate::hash::HashMap;
 use crate::peers::ForeignChunk;
@@ -295,7 +295,7 @@ impl Trees {
         &mut self,
         space: &mut Space,
         ids: &[ChunkId],
-        folding: Folding,
+        folding: ReuseRule,
         mut on_gone: impl FnMut(ChunkId),
     ) -> Result<Folded, Stop> {
         let Self { cache, table, table_names, data, deaths, .. } = self;
@@ -316,9 +316,9 @@ impl Trees {
                 }
                 Some(Ok(entry)) => {
                     match folding {
-                        Folding::Again => {}
-                        Folding::Range(number) => space.keep(entry.segment.number, number), // DEATHS-6
-                        Folding::Checkpoint => space.keep(entry.segment.number, u64::MAX),
+                        ReuseRule::Again => {}
+                        ReuseRule::Range(number) => space.keep(entry.segment.number, number), // DEATHS-6
+                        ReuseRule::Checkpoint => space.keep(entry.segment.number, u64::MAX),
                     }
                     count_dead(space, data, chunk, &entry);
                 }
