@@ -99,7 +99,7 @@ pub(crate) enum ReuseRule {
 
 /// How much of the set is folded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Extent {
+pub(crate) enum PurgeExtent {
     All,
     /// So much that the rest misleads nobody for a while.
     Enough,
@@ -291,7 +291,7 @@ impl Shard {
     }
 
     /// As [`Self::fold_deaths`], for reclaim: at once, or by a checkpoint when too much is dirty for that.
-    pub(crate) async fn fold_round(&self, extent: Extent) -> Result<()> {
+    pub(crate) async fn fold_round(&self, extent: PurgeExtent) -> Result<()> {
         if self.has_room_to_fold() && !self.sweep_is_wanted() {
             let asked = self.reclaim.fold_rounds.asked.get();
             self.fold_ranges(extent).await?;
@@ -346,7 +346,7 @@ impl Shard {
     }
 
     /// Folds from the cursor on, once round the ids at most, and has the next segment of reclaim tell it (DEATHS-6).
-    async fn fold_ranges(&self, extent: Extent) -> Result<()> {
+    async fn fold_ranges(&self, extent: PurgeExtent) -> Result<()> {
         let number = self.reclaim.fold_rounds.ranges.get() + 1;
         let gate = self.tree_gate.take(1).await;
         let begin = self.trees.borrow().deaths.cursor;
@@ -365,14 +365,19 @@ impl Shard {
     }
 
     /// Folds what is in a range of ids, as far as there is room and the extent demands; returns the end of what was folded.
-    async fn fold_in(&self, range: Range<u64>, extent: Extent, folding: ReuseRule) -> Result<u64> {
+    async fn fold_in(
+        &self,
+        range: Range<u64>,
+        extent: PurgeExtent,
+        folding: ReuseRule,
+    ) -> Result<u64> {
         let mut at = range.start;
         loop {
             let ids: Vec<_> = {
                 let trees = self.trees.borrow();
                 let keep = match extent {
-                    Extent::All => 0,
-                    Extent::Enough => misleading(trees.data.chunks) / 8 * 7,
+                    PurgeExtent::All => 0,
+                    PurgeExtent::Enough => misleading(trees.data.chunks) / 8 * 7,
                 };
                 if trees.deaths.len() <= keep {
                     return Ok(at);

@@ -35,7 +35,7 @@ use varve_types::{ChunkId, Generation, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
 use crate::copies::StoredSegment;
-use crate::deaths::{Extent, FoldRounds};
+use crate::deaths::{FoldRounds, PurgeExtent};
 use crate::hash::{HashMap, HashSet};
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{Fault, Page, PageShape, decode_page};
@@ -157,7 +157,7 @@ impl Shard {
     pub(crate) async fn run_reclaim(self: Rc<Self>) -> Result<()> {
         loop {
             if self.folds_are_asked() {
-                self.fold_round(Extent::All).await?;
+                self.fold_round(PurgeExtent::All).await?;
                 continue;
             }
             if self.zone_moves.emptying_is_asked() {
@@ -182,7 +182,7 @@ impl Shard {
                 continue;
             }
             if self.deaths_mislead() {
-                self.fold_round(Extent::Enough).await?;
+                self.fold_round(PurgeExtent::Enough).await?;
                 continue;
             }
             if let Some(victim) = self.pick_victim() {
@@ -196,12 +196,12 @@ impl Shard {
                 continue;
             }
             if self.has_deaths() {
-                self.fold_round(Extent::All).await?; // DEATHS-4
+                self.fold_round(PurgeExtent::All).await?; // DEATHS-4
                 continue;
             }
             if self.has_deltas() && self.is_short() {
                 self.want_sweep();
-                self.fold_round(Extent::All).await?; // DELTAS-7
+                self.fold_round(PurgeExtent::All).await?; // DELTAS-7
                 continue;
             }
             if !self.reclaim.is_stuck.replace(true) {
