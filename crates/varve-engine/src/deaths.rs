@@ -107,7 +107,7 @@ pub(crate) enum PurgeExtent {
 
 /// Who waits for a fold.
 #[derive(Default)]
-pub(crate) struct FoldRounds {
+pub(crate) struct PurgeRounds {
     asked: Cell<u64>,
     served: Cell<u64>,
     pub(crate) changed: Notify,

@@ -35,7 +35,7 @@ use varve_types::{ChunkId, Generation, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
 use crate::copies::StoredSegment;
-use crate::deaths::{FoldRounds, PurgeExtent};
+use crate::deaths::{PurgeExtent, PurgeRounds};
 use crate::hash::{HashMap, HashSet};
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{Fault, Page, PageShape, decode_page};
@@ -80,7 +80,7 @@ pub(crate) struct Reclaim {
     /// Such chunks that the next checkpoint folds.
     left: RefCell<Vec<ChunkId>>,
     /// Folds that others wait for.
-    pub(crate) fold_rounds: FoldRounds,
+    pub(crate) fold_rounds: PurgeRounds,
     /// The last range that sealed segments or the open one tell.
     told: Cell<u64>,
     /// Segments that the next checkpoint empties.
@@ -122,7 +122,7 @@ impl Reclaim {
             emptied: RefCell::default(),
             dead: RefCell::default(),
             left: RefCell::default(),
-            fold_rounds: FoldRounds::default(),
+            fold_rounds: PurgeRounds::default(),
             told: Cell::new(0),
             waiting: RefCell::default(),
             batch: RefCell::default(),
