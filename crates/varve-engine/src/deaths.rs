@@ -67,7 +67,7 @@ const BATCH: usize = 1024;
 const LEAVES_PER_TURN: usize = 64;
 
 /// Chunks that were overwritten.
-pub(crate) struct Deaths {
+pub(crate) struct DeadChunks {
     /// Those that the last root names.
     saved: RoaringTreemap,
     /// Those that were noted since.
@@ -115,7 +115,7 @@ pub(crate) struct PurgeRounds {
     pub(crate) ranges: Cell<u64>,
 }
 
-impl Deaths {
+impl DeadChunks {
     /// An empty set that takes about `bytes_max` of memory before it is full.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self {
@@ -569,24 +569,24 @@ mod tests {
 
     use super::*;
 
-    fn note(deaths: &mut Deaths, chunk: ChunkId) {
+    fn note(deaths: &mut DeadChunks, chunk: ChunkId) {
         deaths.count_overwritten(chunk);
         deaths.insert(chunk);
     }
 
-    fn ids(deaths: &Deaths, from: u64) -> Vec<u64> {
+    fn ids(deaths: &DeadChunks, from: u64) -> Vec<u64> {
         deaths.ids_from(from).map(ChunkId::get).collect()
     }
 
     #[test]
     fn what_a_sweep_found_is_sure_once_a_root_names_it() {
-        let mut deaths = Deaths::new(1 << 20);
+        let mut deaths = DeadChunks::new(1 << 20);
         let [swept, overwritten, both] = [1, 2, 3].map(ChunkId::new);
         note(&mut deaths, overwritten);
         note(&mut deaths, both);
         deaths.note_swept(swept);
         deaths.note_swept(both); // Replay sees it die as well.
-        let sure = |deaths: &Deaths| {
+        let sure = |deaths: &DeadChunks| {
             [swept, overwritten, both].map(|chunk| deaths.contains_for_sure(chunk))
         };
         assert_eq!(sure(&deaths), [false, true, true]);
@@ -598,7 +598,7 @@ mod tests {
     #[test]
     fn the_set_follows_a_plain_one() {
         let mut rng = Rng::new(7);
-        let mut deaths = Deaths::new(1 << 20);
+        let mut deaths = DeadChunks::new(1 << 20);
         let mut model = BTreeSet::new();
         for step in 0..60_000 {
             let id = if rng.below(2) == 0 { rng.below(40_000) } else { rng.below(1 << 47) };
@@ -625,7 +625,7 @@ mod tests {
             }
         }
         assert!(!deaths.saved.is_empty() && !deaths.fresh.is_empty());
-        let mut restored = Deaths::new(1 << 20);
+        let mut restored = DeadChunks::new(1 << 20);
         assert!(deaths.ids_from(0).all(|id| restored.restore(id)));
         assert!(!restored.restore(deaths.ids_from(0).next().unwrap()));
         assert_eq!(ids(&restored, 0), ids(&deaths, 0));
@@ -635,7 +635,7 @@ mod tests {
 
     #[test]
     fn checkpoints_fold_round_the_ids() {
-        let mut deaths = Deaths::new(1 << 20);
+        let mut deaths = DeadChunks::new(1 << 20);
         (1..=3000).for_each(|id| note(&mut deaths, ChunkId::new(id)));
         let mut seen = Vec::new();
         for _ in 0..4 {
@@ -648,8 +648,8 @@ mod tests {
 
     #[test]
     fn windows_are_dense_by_what_is_fresh() {
-        let mut deaths = Deaths::new(1 << 20);
-        let note = |deaths: &mut Deaths, ids: std::ops::Range<u64>| {
+        let mut deaths = DeadChunks::new(1 << 20);
+        let note = |deaths: &mut DeadChunks, ids: std::ops::Range<u64>| {
             ids.for_each(|id| note(deaths, ChunkId::new(id)));
         };
         note(&mut deaths, 128..159);
@@ -671,7 +671,7 @@ mod tests {
 
     #[test]
     fn the_set_is_full_by_its_memory() {
-        let mut deaths = Deaths::new(1000);
+        let mut deaths = DeadChunks::new(1000);
         let mut last = 0;
         while !deaths.is_full() {
             last += 1;
@@ -685,7 +685,7 @@ mod tests {
 
     #[test]
     fn reclaim_waits_for_folds_that_matter() {
-        let mut deaths = Deaths::new(1 << 30);
+        let mut deaths = DeadChunks::new(1 << 30);
         (1..=10_000).for_each(|id| note(&mut deaths, ChunkId::new(id * 1000)));
         assert!(!deaths.would_mislead(10_000 * MISLEADING_PART));
         assert!(deaths.would_mislead(9_000 * MISLEADING_PART), "many of all");

@@ -15,7 +15,7 @@
 //!     is the root's, and what one segment has for one page says whether that is worth reading the page. So replay ends
 //!     with the same deltas and the same deaths as the shard had (DEATHS-6), though it begins with nothing cached.
 //! DELTAS-3. Only checkpoints sweep. What dies by that nobody acts upon before the root is durable: replay from the one
-//!     before does not see it die (see [`crate::deaths::Deaths::note_swept`]).
+//!     before does not see it die (see [`crate::deaths::DeadChunks::note_swept`]).
 //! DELTAS-4. Only streams that were never cut have deltas: what copies have in common is in pages. A cut puts what
 //!     waits into the map first.
 //! DELTAS-5. An update waits only for a page that its map has: then the page, or what waits for it, is there until the

@@ -56,7 +56,7 @@ use crate::block_cache::BlockCache;
 use crate::bypass::Bypass;
 use crate::checkpoint::{Blobs, Metadata};
 use crate::config::ShardConfig;
-use crate::deaths::Deaths;
+use crate::deaths::DeadChunks;
 use crate::dedup::Dedup;
 use crate::deltas::Deltas;
 use crate::drain::Drain;
@@ -751,7 +751,7 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot, has_others: bool) -> Resul
         table_names: MemoryNames::new(),
         next_chunk: root.next_chunk,
         data: DataUsage { chunks: root.data_chunks, bytes: root.data_bytes },
-        deaths: Deaths::new(config.deaths_bytes),
+        deaths: DeadChunks::new(config.deaths_bytes),
         deltas: Deltas::new(config.deltas_bytes, root.delta_limit),
         names_foreign: has_others || root.features.incompat & Features::FOREIGN_NAMES != 0,
     })

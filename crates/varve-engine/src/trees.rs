@@ -15,7 +15,7 @@ use varve_logstore::space::{Space, unit_space};
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
-use crate::deaths::{Deaths, ReuseRule};
+use crate::deaths::{DeadChunks, ReuseRule};
 use crate::deltas::Deltas;
 use crate::hash::HashMap;
 use crate::peers::ForeignChunk;
@@ -102,7 +102,7 @@ pub(crate) struct Trees {
     pub(crate) next_chunk: ChunkId,
     pub(crate) data: DataUsage,
     /// Chunks of the table that were overwritten.
-    pub(crate) deaths: Deaths,
+    pub(crate) deaths: DeadChunks,
     /// Whether maps may name chunks of other shards: the pool has some, or a root said so once. It stands in every root from the first
     /// checkpoint on, which comes before the first segment or record with such a name or with a grant.
     pub(crate) names_foreign: bool,
