@@ -39,7 +39,7 @@ use crate::hash::HashMap;
 use crate::pages::PLACES_AT_ONCE;
 use crate::reserves::RECLAIM_RESERVE;
 use crate::tree::PageCache;
-use crate::trees::{Folded, PAGE_ID_FIRST, Stop, Trees};
+use crate::trees::{PAGE_ID_FIRST, PurgeOutcome, Stop, Trees};
 use crate::{Error, Result, Shard};
 
 /// Memory of an id: two bytes, and what growing leaves empty.
@@ -504,7 +504,7 @@ impl Shard {
                 self.with_pages(fold).await?
             }
         };
-        let Folded { count, kept_bytes } = folded;
+        let PurgeOutcome { count, kept_bytes } = folded;
         if kept_bytes > 0 {
             self.note_kept(u64::from(kept_bytes));
         }

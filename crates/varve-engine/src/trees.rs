@@ -51,7 +51,7 @@ impl From<Fault> for Stop {
 
 /// What was folded.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Folded {
+pub(crate) struct PurgeOutcome {
     /// Chunks that were dealt with.
     pub(crate) count: usize,
     /// Stored bytes of those that are shared, and stay until a mark pass finds that nobody names them.
@@ -297,9 +297,9 @@ impl Trees {
         ids: &[ChunkId],
         folding: ReuseRule,
         mut on_gone: impl FnMut(ChunkId),
-    ) -> Result<Folded, Stop> {
+    ) -> Result<PurgeOutcome, Stop> {
         let Self { cache, table, table_names, data, deaths, .. } = self;
-        let mut folded = Folded::default();
+        let mut folded = PurgeOutcome::default();
         let mut damaged: Option<Error> = None;
         let fold = |_: &[u8], value: Option<&[u8]>| {
             let chunk = ids[folded.count];
