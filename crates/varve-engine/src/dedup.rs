@@ -339,19 +339,19 @@ impl StoredBlock {
 }
 
 /// A summary that is being read, until it is dropped.
-struct Reading<'a> {
+struct SummaryRead<'a> {
     dedup: &'a RefCell<Dedup>,
     number: SegmentNumber,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> SummaryRead<'a> {
     fn begin(dedup: &'a RefCell<Dedup>, number: SegmentNumber) -> Self {
         dedup.borrow_mut().reading.insert(number);
         Self { dedup, number }
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for SummaryRead<'_> {
     fn drop(&mut self) {
         let mut dedup = self.dedup.borrow_mut();
         dedup.reading.remove(&self.number);
@@ -373,7 +373,7 @@ impl Shard {
             let usage =
                 self.space.borrow().get(number).filter(sealed).map(|usage| usage.generation);
             if let Some(generation) = usage {
-                let _reading = Reading::begin(&self.dedup, number);
+                let _reading = SummaryRead::begin(&self.dedup, number);
                 self.learn_segment(SegmentId { number, generation }, true).await;
             }
         }
