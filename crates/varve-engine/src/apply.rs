@@ -19,7 +19,7 @@ use varve_types::{ChunkId, StreamId, WriteSeq};
 
 use crate::admission::Semaphore;
 use crate::config::BLOCK_BYTES;
-use crate::deltas::Waiting;
+use crate::deltas::BufferPolicy;
 use crate::drain::SealedData;
 use crate::pages::fault_of;
 use crate::peers::ForeignChunk;
@@ -140,7 +140,7 @@ impl Shard {
     }
 
     /// Loads the pages that the entries need, many at once.
-    async fn prefetch_entries(&self, segment: &Applicable<'_>, waiting: &Waiting) {
+    async fn prefetch_entries(&self, segment: &Applicable<'_>, waiting: &BufferPolicy) {
         self.prefetch(|trees| {
             let mut place = |entry: &SummaryEntry| match entry {
                 SummaryEntry::Data { stream, block, .. } => {
@@ -174,7 +174,7 @@ impl Shard {
         &self,
         segment: &Applicable<'_>,
         entry: &SummaryEntry,
-        waiting: &Waiting,
+        waiting: &BufferPolicy,
     ) -> Result<()> {
         self.note_applied(entry);
         match *entry {

@@ -374,12 +374,12 @@ impl Deltas {
 }
 
 /// Which entries of a segment wait, if any may.
-pub(crate) struct Waiting {
+pub(crate) struct BufferPolicy {
     /// Pages for which the segment has much; none of all when nothing may wait.
     direct: Option<HashSet<LeafId>>,
 }
 
-impl Waiting {
+impl BufferPolicy {
     /// Whether the entry for a block may wait (DELTAS-2).
     pub(crate) fn may(&self, stream: StreamId, block: u64) -> bool {
         self.direct.as_ref().is_some_and(|direct| !direct.contains(&leaf_of(stream, block)))
@@ -388,9 +388,9 @@ impl Waiting {
 
 impl Trees {
     /// What of a segment's entries waits (DELTAS-2).
-    pub(crate) fn waiting(&self, entries: &[SummaryEntry]) -> Waiting {
+    pub(crate) fn waiting(&self, entries: &[SummaryEntry]) -> BufferPolicy {
         if self.deltas.limit == 0 {
-            return Waiting { direct: None };
+            return BufferPolicy { direct: None };
         }
         let mut counts: HashMap<LeafId, u32> = HashMap::default();
         for entry in entries {
@@ -401,7 +401,7 @@ impl Trees {
             }
         }
         let direct = counts.into_iter().filter(|(_, count)| *count >= DIRECT);
-        Waiting { direct: Some(direct.map(|(leaf, _)| leaf).collect()) }
+        BufferPolicy { direct: Some(direct.map(|(leaf, _)| leaf).collect()) }
     }
 
     /// Whether an update that may wait does: the stream was never cut, nothing is promised to it, its map has the page,
