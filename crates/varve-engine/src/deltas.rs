@@ -91,7 +91,7 @@ pub(crate) const fn leaf_of(stream: StreamId, block: u64) -> LeafId {
 }
 
 /// Updates that wait.
-pub(crate) struct Deltas {
+pub(crate) struct MapBuffer {
     /// By stream and number of the group; in the order of their blocks: block of the group and chunk.
     groups: BTreeMap<LeafId, Vec<u64>>,
     count: u64,
@@ -147,7 +147,7 @@ const fn blocks_of((_, leaf): LeafId) -> Range<u64> {
     leaf * MAP_SLOTS as u64..(leaf + 1) * MAP_SLOTS as u64
 }
 
-impl Deltas {
+impl MapBuffer {
     /// None; as many may wait as `limit` says, and a checkpoint is due when they take about `bytes_max`.
     pub(crate) fn new(bytes_max: usize, limit: u64) -> Self {
         let cursor = (StreamId::new(0), 0);
@@ -757,7 +757,7 @@ mod tests {
     #[test]
     fn deltas_follow_a_plain_map() {
         let mut rng = Rng::new(11);
-        let mut deltas = Deltas::new(1 << 20, 1 << 20);
+        let mut deltas = MapBuffer::new(1 << 20, 1 << 20);
         let mut model = Model::new();
         for step in 0..60_000_u64 {
             let (stream, block) = (1 + rng.below(3), any_block(&mut rng));
@@ -818,7 +818,7 @@ mod tests {
 
     #[test]
     fn sweeps_go_round_the_pages() {
-        let mut deltas = Deltas::new(1 << 20, 1 << 20);
+        let mut deltas = MapBuffer::new(1 << 20, 1 << 20);
         for leaf in 0..100 {
             for block in 0..3 {
                 let chunk = ChunkId::new(1 + leaf * 3 + block);
@@ -839,7 +839,7 @@ mod tests {
 
     #[test]
     fn many_are_swept_until_there_are_few() {
-        let mut deltas = Deltas::new(1 << 20, 800);
+        let mut deltas = MapBuffer::new(1 << 20, 800);
         let mut count = 0;
         while !deltas.are_many() {
             deltas.set(StreamId::new(1), count * 7, ChunkId::new(count + 1));

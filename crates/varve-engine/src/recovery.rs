@@ -58,7 +58,7 @@ use crate::checkpoint::{Blobs, Metadata};
 use crate::config::ShardConfig;
 use crate::deaths::DeadChunks;
 use crate::dedup::Dedup;
-use crate::deltas::Deltas;
+use crate::deltas::MapBuffer;
 use crate::drain::Drain;
 use crate::growth::Growth;
 use crate::mark::MarkState;
@@ -752,7 +752,7 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot, has_others: bool) -> Resul
         next_chunk: root.next_chunk,
         data: DataUsage { chunks: root.data_chunks, bytes: root.data_bytes },
         deaths: DeadChunks::new(config.deaths_bytes),
-        deltas: Deltas::new(config.deltas_bytes, root.delta_limit),
+        deltas: MapBuffer::new(config.deltas_bytes, root.delta_limit),
         names_foreign: has_others || root.features.incompat & Features::FOREIGN_NAMES != 0,
     })
 }

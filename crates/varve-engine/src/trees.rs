@@ -16,7 +16,7 @@ use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
 use crate::deaths::{DeadChunks, ReuseRule};
-use crate::deltas::Deltas;
+use crate::deltas::MapBuffer;
 use crate::hash::HashMap;
 use crate::peers::ForeignChunk;
 use crate::tree::{
@@ -107,7 +107,7 @@ pub(crate) struct Trees {
     /// checkpoint on, which comes before the first segment or record with such a name or with a grant.
     pub(crate) names_foreign: bool,
     /// Map updates that wait.
-    pub(crate) deltas: Deltas,
+    pub(crate) deltas: MapBuffer,
 }
 
 /// What the table holds of data, pages aside.
