@@ -101,22 +101,22 @@ impl MarkState {
 
 impl MarkState {
     /// Counts one more who waits for a pass, until the value is dropped.
-    pub(crate) fn await_pass(&self) -> Awaiting<'_> {
-        Awaiting::new(&self.awaiting)
+    pub(crate) fn await_pass(&self) -> MarkWaiter<'_> {
+        MarkWaiter::new(&self.awaiting)
     }
 }
 
 /// Counts who waits for a pass.
-pub(crate) struct Awaiting<'a>(&'a Cell<u64>);
+pub(crate) struct MarkWaiter<'a>(&'a Cell<u64>);
 
-impl<'a> Awaiting<'a> {
+impl<'a> MarkWaiter<'a> {
     pub(crate) fn new(count: &'a Cell<u64>) -> Self {
         count.set(count.get() + 1);
         Self(count)
     }
 }
 
-impl Drop for Awaiting<'_> {
+impl Drop for MarkWaiter<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

@@ -36,7 +36,7 @@ use varve_types::{ChunkId, ErrorKind, SegmentNumber, WriteSeq};
 use crate::admission::Semaphore;
 use crate::allocation::Zone;
 use crate::hash::HashMap;
-use crate::mark::{Awaiting, MarkWish};
+use crate::mark::{MarkWaiter, MarkWish};
 use crate::reserves::Reserves;
 use crate::{Error, Result, Shard};
 
@@ -270,7 +270,7 @@ impl Shard {
         if !is_attended || self.lacks_room() || self.reactor.now() < moves.ask_at.get() {
             return Ok(false);
         }
-        let _awaiting = Awaiting::new(&moves.awaiting);
+        let _awaiting = MarkWaiter::new(&moves.awaiting);
         let target = moves.begun.get() + 1;
         let mut patience = Box::pin(self.reactor.sleep(ROUND_PATIENCE_NS));
         while moves.ended.get() < target {
