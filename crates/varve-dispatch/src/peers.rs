@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
-use varve_engine::{Answer, Error as EngineError, Fingerprint, Homes, Peers, Shard};
+use varve_engine::{DedupReply, Error as EngineError, Fingerprint, Homes, Peers, Shard};
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, ErrorKind, ShardId};
@@ -107,10 +107,10 @@ impl Peers for ThreadPeers {
         &self,
         shard: ShardId,
         fingerprints: Vec<Fingerprint>,
-    ) -> LocalBoxFuture<'_, varve_engine::Result<Vec<Answer>>> {
+    ) -> LocalBoxFuture<'_, varve_engine::Result<Vec<DedupReply>>> {
         let dedup_index_bytes = self.dedup_index_bytes;
         Box::pin(async move {
-            let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Vec<Answer>> {
+            let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Vec<DedupReply>> {
                 let homes = dispatch.local::<ThreadHomes>().get(dedup_index_bytes);
                 let open = dispatch.host(shard).and_then(|host| host.now()); // DISPATCH-PEERS-1
                 Box::pin(async move { homes.answer(open, &fingerprints).await })

@@ -59,7 +59,7 @@ pub use error::{Error, Result};
 pub use inspection::{MapItem, StoredKey};
 pub use keys::{KeyValue, key_behind};
 pub use mark::{MarkReport, MarkTicket, MarkWish};
-pub use peers::{Answer, ForeignChunk, ForeignNames, Homes, Peers, owner_of};
+pub use peers::{DedupReply, ForeignChunk, ForeignNames, Homes, Peers, owner_of};
 pub use pool::{Pool, PoolSpec, PoolZones, ZoneCounts};
 pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;

@@ -69,7 +69,7 @@ pub struct ForeignChunk {
 
 /// What a shard says of a fingerprint that it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum DedupReply {
     /// It has such a block, which may be named from now on.
     Granted(ChunkId),
     /// That shard had one.
@@ -91,7 +91,7 @@ pub trait Peers {
         &self,
         shard: ShardId,
         fingerprints: Vec<Fingerprint>,
-    ) -> LocalBoxFuture<'_, Result<Vec<Answer>>>;
+    ) -> LocalBoxFuture<'_, Result<Vec<DedupReply>>>;
 
     /// Tells an owner that blocks with these fingerprints are stored at the shard that says so. May be lost.
     fn tell_stored(&self, owner: ShardId, fingerprints: Vec<Fingerprint>);
@@ -158,16 +158,16 @@ impl Homes {
         &self,
         shard: Option<Rc<Shard>>,
         fingerprints: &[Fingerprint],
-    ) -> Vec<Answer> {
+    ) -> Vec<DedupReply> {
         let granted = match shard {
             Some(shard) => shard.grant(fingerprints).await.unwrap_or_default(),
             None => Vec::new(),
         };
         let answer = |(index, fingerprint): (usize, &Fingerprint)| {
             let granted: Option<ChunkId> = granted.get(index).copied().flatten();
-            granted
-                .map(Answer::Granted)
-                .unwrap_or_else(|| self.find(*fingerprint).map_or(Answer::Unknown, Answer::At))
+            granted.map(DedupReply::Granted).unwrap_or_else(|| {
+                self.find(*fingerprint).map_or(DedupReply::Unknown, DedupReply::At)
+            })
         };
         fingerprints.iter().enumerate().map(answer).collect()
     }
@@ -495,16 +495,16 @@ async fn find(
     while let Some((asked, answers)) = answers.next().await {
         for (fingerprint, answer) in answers {
             let home = match answer {
-                Answer::Granted(chunk) => {
+                DedupReply::Granted(chunk) => {
                     note(fingerprint, asked, chunk);
                     missing.remove(&fingerprint);
                     asked
                 }
-                Answer::At(home) if home != me => {
+                DedupReply::At(home) if home != me => {
                     named.insert(fingerprint, home);
                     home
                 }
-                Answer::At(_) | Answer::Unknown => continue,
+                DedupReply::At(_) | DedupReply::Unknown => continue,
             };
             *signals.entry(home).or_default() += 1;
         }
@@ -521,7 +521,7 @@ async fn find(
     let mut answers = ask_all(&**peers, again);
     while let Some((asked, answers)) = answers.next().await {
         for (fingerprint, answer) in answers {
-            if let Answer::Granted(chunk) = answer {
+            if let DedupReply::Granted(chunk) = answer {
                 note(fingerprint, asked, chunk);
             }
         }
@@ -540,7 +540,7 @@ fn most(met: &BTreeMap<ShardId, usize>) -> Option<ShardId> {
 fn ask_all(
     peers: &dyn Peers,
     asks: BTreeMap<ShardId, Vec<Fingerprint>>,
-) -> impl Stream<Item = (ShardId, Vec<(Fingerprint, Answer)>)> + Unpin {
+) -> impl Stream<Item = (ShardId, Vec<(Fingerprint, DedupReply)>)> + Unpin {
     let asks = asks.into_iter().filter(|(_, fingerprints)| !fingerprints.is_empty());
     let asks = asks.map(move |(shard, fingerprints)| async move {
         let answers = peers.ask(shard, fingerprints.clone()).await.unwrap_or_default();

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::LocalBoxFuture;
-use varve_engine::{Answer, Error, Fingerprint, Homes, Peers, Result, Shard};
+use varve_engine::{DedupReply, Error, Fingerprint, Homes, Peers, Result, Shard};
 use varve_object::shelf::Shelf;
 use varve_reactor::Reactor;
 use varve_stdx::{BufSlice, Rng};
@@ -122,7 +122,7 @@ impl Peers for SimPeers {
         &self,
         shard: ShardId,
         fingerprints: Vec<Fingerprint>,
-    ) -> LocalBoxFuture<'_, Result<Vec<Answer>>> {
+    ) -> LocalBoxFuture<'_, Result<Vec<DedupReply>>> {
         let network = Rc::clone(&self.network);
         // As on another thread: it is answered whether or not anybody still waits.
         let answer = self.network.reactor.spawn_join(async move {

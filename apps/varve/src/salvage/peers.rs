@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::{LocalBoxFuture, ready};
-use varve_engine::{Answer, Error, Fingerprint, Peers, Result, Shard};
+use varve_engine::{DedupReply, Error, Fingerprint, Peers, Result, Shard};
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, ShardId};
 
@@ -46,8 +46,8 @@ impl Peers for ReadablePeers {
         &self,
         _: ShardId,
         fingerprints: Vec<Fingerprint>,
-    ) -> LocalBoxFuture<'_, Result<Vec<Answer>>> {
-        Box::pin(ready(Ok(vec![Answer::Unknown; fingerprints.len()])))
+    ) -> LocalBoxFuture<'_, Result<Vec<DedupReply>>> {
+        Box::pin(ready(Ok(vec![DedupReply::Unknown; fingerprints.len()])))
     }
 
     fn tell_stored(&self, _: ShardId, _: Vec<Fingerprint>) {}

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use hashbrown::HashSet;
 use varve_engine::{
-    Answer, AuditReport, BLOCK_BYTES, CheckProgress, Error, Fingerprint, ForeignNames, Homes,
+    AuditReport, BLOCK_BYTES, CheckProgress, DedupReply, Error, Fingerprint, ForeignNames, Homes,
     MarkWish, Peers, Pool, Result, Shard, Unchecked,
 };
 use varve_logstore::format::Features;
@@ -72,7 +72,7 @@ impl Peers for Other {
         &self,
         shard: ShardId,
         fingerprints: Vec<Fingerprint>,
-    ) -> LocalBoxFuture<'_, Result<Vec<Answer>>> {
+    ) -> LocalBoxFuture<'_, Result<Vec<DedupReply>>> {
         Box::pin(async move {
             if let Some(unanswered) = self.network.unanswered.borrow_mut().as_mut() {
                 unanswered.extend_from_slice(&fingerprints);
@@ -125,7 +125,7 @@ impl Peers for Silent {
         None
     }
 
-    fn ask(&self, _: ShardId, _: Vec<Fingerprint>) -> LocalBoxFuture<'_, Result<Vec<Answer>>> {
+    fn ask(&self, _: ShardId, _: Vec<Fingerprint>) -> LocalBoxFuture<'_, Result<Vec<DedupReply>>> {
         Box::pin(pending())
     }
 
