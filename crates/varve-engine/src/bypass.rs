@@ -28,7 +28,7 @@ use crate::aggregation::{WriteThrough, write_through};
 use crate::buffer::{BufferedBlock, BufferedContent, Carrier};
 use crate::config::BLOCK_BYTES;
 use crate::drain::BlockSource;
-use crate::peers::Known;
+use crate::peers::DedupLookup;
 use crate::sampling::Fingerprinted;
 use crate::{Result, Shard};
 
@@ -73,7 +73,7 @@ pub(crate) struct BypassProgress {
 
 /// What is known of blocks that are appended.
 struct KnownRun<'a> {
-    blocks: &'a [Option<Known>],
+    blocks: &'a [Option<DedupLookup>],
     /// Their checksums, where they were needed before; otherwise empty.
     checksums: &'a [u64],
 }

@@ -34,7 +34,7 @@ use crate::admission::Semaphore;
 use crate::aggregation::{LINGER_NS, PartFilled, SegmentWaiters, WriteBack, seals};
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
-use crate::peers::{ForeignChunk, Known};
+use crate::peers::{DedupLookup, ForeignChunk};
 use crate::sampling::{Fingerprinted, is_sample};
 use crate::trees::stream_of_reservation;
 use crate::{Result, Shard};
@@ -57,7 +57,7 @@ const ASKED_BLOCKS_MAX: usize = 512;
 const BLOCKS_PER_TURN: usize = 32;
 
 /// What is known of blocks; nothing of streams that are not deduplicated.
-pub(crate) type KnownBlocks = Vec<Option<Known>>;
+pub(crate) type KnownBlocks = Vec<Option<DedupLookup>>;
 
 /// Which block of which write is stored.
 #[derive(Clone, Copy, Debug)]
@@ -258,7 +258,7 @@ impl Shard {
     async fn drain_frame(
         &self,
         frame: &Rc<JournalFrame>,
-        known: &mut std::vec::IntoIter<Option<Known>>,
+        known: &mut std::vec::IntoIter<Option<DedupLookup>>,
     ) -> Result<()> {
         let records = frame.records().clone();
         for record in &records {
@@ -357,7 +357,7 @@ impl Shard {
     pub(crate) async fn drain_record(
         &self,
         record: &JournalRecord,
-        known: &mut std::vec::IntoIter<Option<Known>>,
+        known: &mut std::vec::IntoIter<Option<DedupLookup>>,
     ) -> Result<()> {
         let header = &record.header;
         match header.kind {
@@ -419,7 +419,7 @@ impl Shard {
     async fn drain_write(
         &self,
         record: &JournalRecord,
-        known: &mut std::vec::IntoIter<Option<Known>>,
+        known: &mut std::vec::IntoIter<Option<DedupLookup>>,
     ) -> Result<()> {
         let header = &record.header;
         let first = header.offset_512 / BLOCK_UNITS;
@@ -474,7 +474,7 @@ impl Shard {
         source: &BlockSource,
         data: &[u8],
         checksum: u64,
-        known: Option<&Known>,
+        known: Option<&DedupLookup>,
     ) -> Option<ChunkId> {
         let BlockSource { stream, block, wseq, cut, class, bypassed } = *source;
         let push = |entry| self.drain.writer.borrow_mut().push_entry(entry, wseq);

@@ -213,7 +213,7 @@ impl ForeignNames {
 
 /// What a shard knows of a block that is about to be stored.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct DedupLookup {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) foreign: Option<Rc<ForeignGrant>>,
 }
@@ -363,11 +363,14 @@ impl Shard {
     }
 
     /// What is known of blocks: their fingerprints, and of those that the shard itself does not know, what other shards grant.
-    pub(crate) async fn know(&self, fingerprints: Vec<Option<Fingerprint>>) -> Vec<Option<Known>> {
+    pub(crate) async fn know(
+        &self,
+        fingerprints: Vec<Option<Fingerprint>>,
+    ) -> Vec<Option<DedupLookup>> {
         let granted = self.ask_peers(&fingerprints).await;
         let known = |fingerprint: Fingerprint| {
             let foreign = granted.get(&fingerprint).cloned();
-            Known { fingerprint, foreign }
+            DedupLookup { fingerprint, foreign }
         };
         fingerprints.into_iter().map(|fingerprint| fingerprint.map(known)).collect()
     }
