@@ -9,7 +9,7 @@ use varve_types::WriteSeq;
 
 /// A journaled version of a key.
 #[derive(Clone)]
-pub(crate) struct Version {
+pub(crate) struct KeyVersion {
     /// Its number.
     pub(crate) wseq: WriteSeq,
     /// The frame that carries it.
@@ -19,12 +19,12 @@ pub(crate) struct Version {
 }
 
 /// A key and the version that waits.
-pub(crate) type PendingKey = (Vec<u8>, Version);
+pub(crate) type PendingKey = (Vec<u8>, KeyVersion);
 
 /// Newest journaled version of each key that waits for the key tree.
 #[derive(Default)]
 pub(crate) struct PendingKeys {
-    keys: BTreeMap<Vec<u8>, Version>,
+    keys: BTreeMap<Vec<u8>, KeyVersion>,
 }
 
 impl PendingKeys {
@@ -36,12 +36,13 @@ impl PendingKeys {
         frame: &Rc<JournalFrame>,
         value: Option<&[u8]>,
     ) {
-        let version = Version { wseq, frame: Rc::clone(frame), value: value.map(<[u8]>::to_vec) };
+        let version =
+            KeyVersion { wseq, frame: Rc::clone(frame), value: value.map(<[u8]>::to_vec) };
         self.keys.insert(key, version);
     }
 
     /// The newest version of a key, if one waits.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Version> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&KeyVersion> {
         self.keys.get(key)
     }
 
