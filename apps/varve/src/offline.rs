@@ -12,7 +12,7 @@ use std::rc::Rc;
 use clap::Args;
 use futures_util::future::LocalBoxFuture;
 use varve_engine::{
-    Peers, Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneCounts, ZoneSource,
+    OpenPool, Peers, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneCounts, ZoneSource,
 };
 use varve_media::{
     Drive, Media, MediaPlace, OverlayMemory, PoolFigures, PoolInspection, RootKey, RootSide,
@@ -241,7 +241,7 @@ fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {
 pub(crate) async fn open_shard(
     reactor: &Reactor,
     media: Media,
-    pool: &Rc<Pool>,
+    pool: &Rc<OpenPool>,
     config: ShardConfig,
     peers: Option<Rc<dyn Peers>>,
 ) -> varve_engine::Result<Rc<Shard>> {

@@ -7,7 +7,7 @@
 //!     them can be read.
 
 use futures_util::future::LocalBoxFuture;
-use varve_dispatch::{Dispatch, Pool, Route, StreamPlacement};
+use varve_dispatch::{Dispatch, OpenPool, Route, StreamPlacement};
 use varve_stdx::{Reader, Writer};
 use varve_types::{ShardId, StreamId};
 
@@ -96,7 +96,7 @@ pub fn is_bucket_content(key: &[u8]) -> bool {
 /// # Errors
 /// `Unavailable` when a shard does not serve.
 pub async fn create_bucket_owner(dispatch: &Dispatch, name: &str) -> Result<BucketOwner> {
-    let reserve = |pool: std::rc::Rc<Pool>| -> LocalBoxFuture<'static, _> {
+    let reserve = |pool: std::rc::Rc<OpenPool>| -> LocalBoxFuture<'static, _> {
         Box::pin(async move { pool.reserve_streams(1).await })
     };
     let stream = dispatch.at_root(reserve).await?;

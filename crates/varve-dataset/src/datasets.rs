@@ -172,9 +172,10 @@ impl Datasets {
 
     /// Ids of streams that nobody ever had; the first of them.
     pub(crate) async fn fresh_streams(&self, count: u64) -> Result<StreamId> {
-        let reserve = move |pool: std::rc::Rc<varve_dispatch::Pool>| -> LocalBoxFuture<'static, _> {
-            Box::pin(async move { pool.reserve_streams(count).await })
-        };
+        let reserve =
+            move |pool: std::rc::Rc<varve_dispatch::OpenPool>| -> LocalBoxFuture<'static, _> {
+                Box::pin(async move { pool.reserve_streams(count).await })
+            };
         Ok(self.dispatch.at_root(reserve).await?)
     }
 

@@ -13,7 +13,7 @@ use varve_dispatch::{
     Dispatch, HostConfig, JobSender, Placement, PoolLinks, PoolRoot, ReadPart, ShardHost,
     serve_jobs,
 };
-use varve_engine::{Pool, PoolSpec, ShardConfig};
+use varve_engine::{OpenPool, PoolSpec, ShardConfig};
 use varve_media::{
     Disk, Drive, DriveDisks, DriveOptions, DriveSpec, FaultDisk, FaultPlan, Fence, IoFuture,
     MemDisk, Persist,
@@ -147,7 +147,7 @@ impl Rig {
             let media: Vec<_> =
                 (0..SHARDS).map(|shard| drive.media(ShardId(shard)).unwrap()).collect();
             let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: SHARDS };
-            Pool::format(&media, &spec).await.unwrap();
+            OpenPool::format(&media, &spec).await.unwrap();
         });
         rig
     }
@@ -225,7 +225,7 @@ pub(crate) fn flip_root(disk: &MemDisk, shard: ShardId) {
 async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, accepts_loss: bool) -> Life {
     let drive = Drive::open(disks(disk), DriveOptions { discard: false }).await.unwrap();
     let media: Vec<_> = (0..SHARDS).map(|shard| drive.media(ShardId(shard)).unwrap()).collect();
-    let pool = Pool::open(&media[0]).await.unwrap();
+    let pool = OpenPool::open(&media[0]).await.unwrap();
     let placement = Placement::new(pool.placements());
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..SHARDS).map(|_| JobSender::new(reactor)).unzip();
     let links = PoolLinks { threads: senders };

@@ -26,7 +26,7 @@ pub use reservation::{ReservationChange, StreamReservation};
 pub use route::{Dispatch, MarkProof, Route, WeakDispatch};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, CheckProgress, Dangling, DiffRun, FamilyUsage, Mapped, MarkReport,
-    MarkWish, Pool, ReadPart, References, ShardStats, SpaceUsage, StreamUsage, Unchecked,
+    MarkWish, OpenPool, ReadPart, References, ShardStats, SpaceUsage, StreamUsage, Unchecked,
     Unreadable,
 };
 pub use zones::PoolRoot;

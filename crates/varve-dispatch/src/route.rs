@@ -11,7 +11,8 @@ use std::sync::Arc;
 use futures_util::future::{LocalBoxFuture, join_all, try_join_all};
 use hashbrown::{HashMap, HashSet};
 use varve_engine::{
-    BLOCK_BYTES, ForeignNames, KeyValue, MarkReport, MarkWish, Pool, ReadPart, Shard, ShardStats,
+    BLOCK_BYTES, ForeignNames, KeyValue, MarkReport, MarkWish, OpenPool, ReadPart, Shard,
+    ShardStats,
 };
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
@@ -48,7 +49,7 @@ struct Inner {
     reactor: Reactor,
     placement: Placement,
     links: PoolLinks,
-    pool: Option<Rc<Pool>>,
+    pool: Option<Rc<OpenPool>>,
     hosts: RefCell<HashMap<ShardId, Rc<ShardHost>>>,
     names: RefCell<HashMap<ShardId, Rc<NameGate>>>,
     locals: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
@@ -83,7 +84,7 @@ impl Dispatch {
         reactor: Reactor,
         placement: Placement,
         links: PoolLinks,
-        pool: Option<Rc<Pool>>,
+        pool: Option<Rc<OpenPool>>,
     ) -> Self {
         let hosts = RefCell::default();
         let (names, locals) = (RefCell::default(), RefCell::default());
@@ -104,7 +105,7 @@ impl Dispatch {
 
     /// The pool's root, on its thread.
     #[must_use]
-    pub fn pool(&self) -> Option<Rc<Pool>> {
+    pub fn pool(&self) -> Option<Rc<OpenPool>> {
         self.0.pool.clone()
     }
 
@@ -164,7 +165,7 @@ impl Dispatch {
     /// [`Error::ShuttingDown`] when the thread is gone.
     pub async fn at_root<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Rc<Pool>) -> ShardFuture<T> + Send + 'static,
+        work: impl FnOnce(Rc<OpenPool>) -> ShardFuture<T> + Send + 'static,
     ) -> Result<T> {
         let home = ShardId(0); // The root lives with the first shard.
         let there = move |dispatch: &Dispatch| -> ShardFuture<T> {

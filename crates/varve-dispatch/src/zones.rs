@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::LocalBoxFuture;
-use varve_engine::{Pool, Zone, ZoneCounts, ZoneSource};
+use varve_engine::{OpenPool, Zone, ZoneCounts, ZoneSource};
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
@@ -15,7 +15,7 @@ use crate::job::JobSender;
 #[derive(Clone)]
 pub enum PoolRoot {
     /// It lives on this thread.
-    Here(Rc<Pool>),
+    Here(Rc<OpenPool>),
     /// It lives on another.
     Elsewhere {
         /// That thread.
@@ -45,7 +45,9 @@ impl Zones {
     /// Runs `work` where the pool's root is.
     async fn at_root<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Rc<Pool>) -> LocalBoxFuture<'static, varve_engine::Result<T>> + Send + 'static,
+        work: impl FnOnce(Rc<OpenPool>) -> LocalBoxFuture<'static, varve_engine::Result<T>>
+        + Send
+        + 'static,
     ) -> varve_engine::Result<T> {
         match &self.root {
             PoolRoot::Here(pool) => work(Rc::clone(pool)).await,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::LocalBoxFuture;
 use rustix::time::{ClockId, clock_gettime};
-use varve_engine::{Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_engine::{OpenPool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng, checksum64};
@@ -154,8 +154,8 @@ impl Bench {
             Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
         let media = drive.media(ShardId(0)).expect("one lane");
         let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: 1 };
-        Pool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
-        let pool = Pool::open(&media).await.expect("open the pool");
+        OpenPool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
+        let pool = OpenPool::open(&media).await.expect("open the pool");
         let mut config = ShardConfig::with_memory(spec.pool, ShardId(0), 512 << 20);
         config.block_cache_bytes = 32 << 20; // As by default: what is written is not kept.
         config.reduction = load.reduction;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use varve_engine::{
-    MemoryShares, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts, ShardStats,
+    MemoryShares, OpenPool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts, ShardStats,
 };
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_reactor::{Loop, LoopConfig, Reactor};
@@ -150,7 +150,7 @@ async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, caches: Caches) -> Rc<Shar
     let disks = vec![DriveDisks::One(Rc::clone(disk))];
     let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("open the drive");
     let media = drive.media(ShardId(0)).expect("one lane");
-    let pool = Pool::open(&media).await.expect("open the pool");
+    let pool = OpenPool::open(&media).await.expect("open the pool");
     let mut config = ShardConfig::with_memory(POOL, ShardId(0), MEMORY_BYTES);
     config.page_cache_bytes = caches.pages + caches.deaths + caches.updates;
     config.deaths_bytes = caches.deaths;
@@ -173,7 +173,7 @@ async fn format(disk: &Rc<dyn Disk>) {
     let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("open the drive");
     let media = drive.media(ShardId(0)).expect("one lane");
     let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1 };
-    Pool::format(&[media], &spec).await.expect("format the pool");
+    OpenPool::format(&[media], &spec).await.expect("format the pool");
 }
 
 /// Writes `count` times `blocks` blocks, from `block_of` each number on.

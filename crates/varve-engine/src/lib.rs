@@ -60,7 +60,7 @@ pub use inspection::{MapItem, StoredKey};
 pub use keys::{KeyValue, key_behind};
 pub use mark::{MarkReport, MarkTicket, MarkWish};
 pub use peers::{DedupReply, ForeignChunk, ForeignNames, Homes, Peers, owner_of};
-pub use pool::{Pool, PoolSpec, PoolZones, ZoneCounts};
+pub use pool::{OpenPool, PoolSpec, PoolZones, ZoneCounts};
 pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;
 pub use references::{CheckProgress, Dangling, References, Unchecked, Unreadable};

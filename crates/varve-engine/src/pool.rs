@@ -113,7 +113,7 @@ impl ZoneCounts {
 }
 
 /// The root of an open pool.
-pub struct Pool {
+pub struct OpenPool {
     roots: Rc<dyn RootStore>,
     root: RefCell<PoolRoot>,
     /// `None` after a failed replacement: which root is on the media is not known then.
@@ -125,7 +125,7 @@ pub struct Pool {
     reserved: RefCell<Range<u64>>,
 }
 
-impl Pool {
+impl OpenPool {
     /// Makes a pool, `media_of` each shard being given. Durable on return.
     ///
     /// # Errors
@@ -401,14 +401,14 @@ impl Pool {
 
 /// Zones for a shard on the thread that owns the pool's root.
 pub struct PoolZones {
-    pool: Rc<Pool>,
+    pool: Rc<OpenPool>,
     shard: ShardId,
 }
 
 impl PoolZones {
     /// Zones of `pool` for `shard`.
     #[must_use]
-    pub fn new(pool: Rc<Pool>, shard: ShardId) -> Self {
+    pub fn new(pool: Rc<OpenPool>, shard: ShardId) -> Self {
         Self { pool, shard }
     }
 }

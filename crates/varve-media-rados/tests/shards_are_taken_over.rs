@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use varve_dispatch::{Dispatch, HostConfig, JobSender, Placement, PoolLinks, PoolRoot, ShardHost};
-use varve_engine::{Pool, PoolSpec, ReadPart, ShardConfig};
+use varve_engine::{OpenPool, PoolSpec, ReadPart, ShardConfig};
 use varve_media::Media;
 use varve_media_rados::{
     CellOf, JournalPlace, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec,
@@ -89,7 +89,7 @@ async fn make(reactor: &Reactor, cluster: &MemoryCluster) {
     RadosPool::make(&data, &meta, &spec()).await.unwrap();
     let media = [claim(reactor, &client).await];
     let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1 };
-    Pool::format(&media, &spec).await.unwrap();
+    OpenPool::format(&media, &spec).await.unwrap();
     media[0].fence.release().await.unwrap();
 }
 
@@ -97,7 +97,7 @@ async fn make(reactor: &Reactor, cluster: &MemoryCluster) {
 async fn open(reactor: &Reactor, cluster: &MemoryCluster, number: u64) -> Node {
     let client = cluster.client();
     let media = claim(reactor, &client).await;
-    let pool = Pool::open(&media).await.unwrap();
+    let pool = OpenPool::open(&media).await.unwrap();
     let shard =
         ShardConfig { checkpoint_entries: 300, ..ShardConfig::with_memory(POOL, SHARD, 32 << 20) };
     let placement = Placement::new(pool.placements());

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use varve_engine::{Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_engine::{OpenPool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_object::shelf::{ArrivingBody, GiveBack, Shelf};
 use varve_object::{BucketId, Change, ChangeKey, Select, Version};
@@ -76,8 +76,8 @@ async fn open(reactor: &Reactor) -> Rc<Shelf> {
         Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
     let media = drive.media(ShardId(0)).expect("one lane");
     let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: 1 };
-    Pool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
-    let pool = Pool::open(&media).await.expect("open the pool");
+    OpenPool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
+    let pool = OpenPool::open(&media).await.expect("open the pool");
     let parts = ShardParts {
         reactor: reactor.clone(),
         media,

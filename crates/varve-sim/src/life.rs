@@ -6,7 +6,7 @@ use std::rc::Rc;
 use futures_util::future::select;
 use hashbrown::HashSet;
 use varve_engine::{
-    AuditReport, Error, ForeignNames, MarkWish, Pool, PoolSpec, PoolZones, Result, Shard,
+    AuditReport, Error, ForeignNames, MarkWish, OpenPool, PoolSpec, PoolZones, Result, Shard,
     ShardParts, ZoneState, plan_zone_moves,
 };
 use varve_media::Drive;
@@ -61,7 +61,7 @@ struct Machine {
     world: Rc<World>,
     reactor: Reactor,
     drive: Drive,
-    pool: Rc<Pool>,
+    pool: Rc<OpenPool>,
     network: Rc<Network>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
     let shards = world.config.shards;
     let of = |shard| drive.media(ShardId(shard)).map_err(media);
     let all = (0..shards).map(of).collect::<Result<Vec<_>>>()?;
-    if Pool::exists(&all[0]).await? {
+    if OpenPool::exists(&all[0]).await? {
         return Ok(());
     }
     let spec = PoolSpec {
@@ -87,7 +87,7 @@ pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
         created_unix_ms: 0,
         shard_count: world.config.shards,
     };
-    Pool::format(&all, &spec).await
+    OpenPool::format(&all, &spec).await
 }
 
 /// Lives once.
@@ -156,7 +156,7 @@ fn judge_opening(world: &World, plan: Plan, error: &Error) {
 async fn open_machine(world: &Rc<World>, reactor: &Reactor) -> Result<Machine> {
     let media = |error| Error::Log(varve_logstore::Error::from(error));
     let drive = world.drive(reactor).await.map_err(media)?;
-    let pool = Pool::open(&drive.media(ShardId(0)).map_err(media)?).await?;
+    let pool = OpenPool::open(&drive.media(ShardId(0)).map_err(media)?).await?;
     let network = Network::new(reactor, world);
     Ok(Machine { world: Rc::clone(world), reactor: reactor.clone(), drive, pool, network })
 }

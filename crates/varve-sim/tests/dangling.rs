@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use varve_engine::{
-    BLOCK_BYTES, CheckProgress, CutId, CutPair, Pool, PoolSpec, PoolZones, References, Shard,
+    BLOCK_BYTES, CheckProgress, CutId, CutPair, OpenPool, PoolSpec, PoolZones, References, Shard,
     ShardConfig, ShardParts,
 };
 use varve_logstore::planted::{Bug, plant};
@@ -32,8 +32,8 @@ async fn shard(reactor: &Reactor) -> Rc<Shard> {
     let drive = Drive::open(disks(), DriveOptions { discard: false }).await.expect("open it");
     let media = drive.media(ShardId(0)).expect("a lane");
     let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1 };
-    Pool::format(std::slice::from_ref(&media), &spec).await.expect("format the pool");
-    let pool = Pool::open(&media).await.expect("open the pool");
+    OpenPool::format(std::slice::from_ref(&media), &spec).await.expect("format the pool");
+    let pool = OpenPool::open(&media).await.expect("open the pool");
     let parts = ShardParts {
         reactor: reactor.clone(),
         media,

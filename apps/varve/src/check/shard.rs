@@ -12,8 +12,8 @@ use futures_util::future::{Either, select};
 use serde::Serialize;
 use varve_dataset::{CatalogueEntry, is_bucket_content, is_intent_head};
 use varve_engine::{
-    AuditReport, Damage, DamagedPart, MapItem, Pool, Shard, ShardConfig, StoredKey, VerifyEvent,
-    VerifyReport, verify_slot,
+    AuditReport, Damage, DamagedPart, MapItem, OpenPool, Shard, ShardConfig, StoredKey,
+    VerifyEvent, VerifyReport, verify_slot,
 };
 use varve_media::SegmentId;
 use varve_reactor::Reactor;
@@ -203,7 +203,7 @@ impl ShardJob {
             Ok(media) => media,
             Err(error) => return add(Finding::error("media", error.to_string(), KEEP)),
         };
-        let pool = match Pool::open(&media).await {
+        let pool = match OpenPool::open(&media).await {
             Ok(pool) => pool,
             Err(error) => return add(recovery_finding(&error)),
         };
@@ -457,7 +457,7 @@ impl ShardJob {
     /// What can be said of the segments of a shard that does not open: which of them are needed is unknown.
     async fn verify_slots(
         &self,
-        pool: &Pool,
+        pool: &OpenPool,
         media: &varve_media::Media,
         outcome: &RefCell<ShardOutcome>,
         watch: &Watch,

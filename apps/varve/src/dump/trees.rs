@@ -7,7 +7,7 @@ use std::rc::Rc;
 use serde_json::json;
 use varve_dataset::{BucketOwner, CatalogueEntry, CatalogueItem, SnapshotInfo, VolumeInfo};
 use varve_dispatch::Route;
-use varve_engine::{MapItem, Pool, Shard, StoredKey};
+use varve_engine::{MapItem, OpenPool, Shard, StoredKey};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::reservation::ReservationRecord;
 use varve_logstore::format::stream::StreamRecord;
@@ -51,7 +51,7 @@ where
                         return (out, 0);
                     }
                 };
-                let root = match Pool::open(&media).await {
+                let root = match OpenPool::open(&media).await {
                     Ok(root) => root,
                     Err(error) => {
                         out.unreadable("pool root", error);

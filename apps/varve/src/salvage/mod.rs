@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use varve_dataset::{CatalogueEntry, CatalogueItem, NAME_PREFIXES, volume_of};
 use varve_dispatch::{Placement, Route};
-use varve_engine::{Peers, Pool, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_engine::{OpenPool, Peers, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_reactor::Reactor;
 use varve_types::{ShardId, StreamId};
 
@@ -154,7 +154,7 @@ async fn open(
             .hint("without it nothing says which segments belong to which shard")
     };
     let first = looked.media(ShardId(0)).map_err(|error| failed(&error))?;
-    let pool = Pool::open(&first).await.map_err(|error| failed(&error))?;
+    let pool = OpenPool::open(&first).await.map_err(|error| failed(&error))?;
     let peers = ReadablePeers::new(pool.shard_count());
     let others = || Some(Rc::clone(&peers) as Rc<dyn Peers>);
     let mut shards = Vec::new();

@@ -206,7 +206,7 @@ fn both_copies_damaged_is_corrupt() {
             spoil(&media, of, 0).await;
             spoil(&media, slot, 0).await;
         }
-        let pool = varve_engine::Pool::open(&media).await.expect("open the pool");
+        let pool = varve_engine::OpenPool::open(&media).await.expect("open the pool");
         let opening =
             crate::pool::try_open(&reactor, &pool, media, ROOMY, ShardId(0), None, |_| {});
         let error = opening.await.err().expect("nothing of the trees can be read");
@@ -371,7 +371,7 @@ fn a_copy_is_believed_by_its_checksum_only() {
             overwrite(&media, slot, &with_other_accounts(&slot_bytes(&media, slot).await)).await;
             spoil(&media, of, 0).await;
         }
-        let pool = varve_engine::Pool::open(&media).await.expect("open the pool");
+        let pool = varve_engine::OpenPool::open(&media).await.expect("open the pool");
         let opening =
             crate::pool::try_open(&reactor, &pool, media, ROOMY, ShardId(0), None, |_| {});
         let error = opening.await.err().expect("the accounts are not those of the root");

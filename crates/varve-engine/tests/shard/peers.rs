@@ -9,7 +9,7 @@ use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use hashbrown::HashSet;
 use varve_engine::{
     AuditReport, BLOCK_BYTES, CheckProgress, DedupReply, Error, Fingerprint, ForeignNames, Homes,
-    MarkWish, Peers, Pool, Result, Shard, Unchecked,
+    MarkWish, OpenPool, Peers, Result, Shard, Unchecked,
 };
 use varve_logstore::format::Features;
 use varve_logstore::format::root::ShardRoot;
@@ -260,7 +260,7 @@ fn recovery_refuses_names_of_shards_that_are_not_there() {
         let Pair { network, mut shards, media, shape } = pair;
         let reactor = network.reactor.clone();
         shards.drain(..).for_each(drop);
-        let pool = Pool::open(&media[0]).await.expect("open the pool");
+        let pool = OpenPool::open(&media[0]).await.expect("open the pool");
         let open = |shards| {
             let (media, peers) = (media[0].clone(), Rc::new(Silent(shards)));
             try_open(&reactor, &pool, media, shape, ShardId(0), Some(peers), |_| {})
@@ -305,7 +305,7 @@ fn a_check_goes_on_without_a_home() {
 
         // Names in maps are believed as they are: the log does not say them any more.
         pair.shards[0].close().await.expect("close");
-        let pool = Pool::open(&pair.media[0]).await.expect("open the pool");
+        let pool = OpenPool::open(&pair.media[0]).await.expect("open the pool");
         let (reactor, media) = (pair.network.reactor.clone(), pair.media[0].clone());
         let alone = Some(Rc::new(Silent(1)) as Rc<dyn Peers>);
         let opened = try_open(&reactor, &pool, media, pair.shape, ShardId(0), alone, |_| {}).await;

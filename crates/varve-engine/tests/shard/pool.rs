@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use varve_engine::{Error, Peers, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_engine::{Error, OpenPool, Peers, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Media, MemDisk};
 use varve_reactor::Reactor;
 use varve_types::{PoolId, Reduction, ShardId};
@@ -76,7 +76,7 @@ pub(crate) async fn format_on(
     let media: Vec<Media> =
         (0..shards).map(|shard| drive.media(ShardId(shard)).expect("a lane each")).collect();
     let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: shards };
-    let made = Pool::format(&media, &spec).await;
+    let made = OpenPool::format(&media, &spec).await;
     (media, made)
 }
 
@@ -119,7 +119,7 @@ pub(crate) async fn open_configured(
     peers: impl Fn(ShardId) -> Option<Rc<dyn Peers>>,
     change: impl Fn(&mut ShardConfig),
 ) -> Vec<Rc<Shard>> {
-    let pool = Pool::open(&media[0]).await.expect("open the pool");
+    let pool = OpenPool::open(&media[0]).await.expect("open the pool");
     let mut opened = Vec::new();
     for (shard, media) in (0..).map(ShardId).zip(media) {
         let shard = try_open(reactor, &pool, media, shape, shard, peers(shard), &change).await;
@@ -131,7 +131,7 @@ pub(crate) async fn open_configured(
 /// Opens one shard of a pool.
 pub(crate) async fn try_open(
     reactor: &Reactor,
-    pool: &Rc<Pool>,
+    pool: &Rc<OpenPool>,
     media: Media,
     shape: Shape,
     shard: ShardId,

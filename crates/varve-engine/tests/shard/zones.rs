@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use hashbrown::HashSet;
-use varve_engine::{BLOCK_BYTES, Error, ForeignNames, Pool, Shard, ZoneState, plan_zone_moves};
+use varve_engine::{BLOCK_BYTES, Error, ForeignNames, OpenPool, Shard, ZoneState, plan_zone_moves};
 use varve_media::MemDisk;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
@@ -200,7 +200,7 @@ fn zones_are_neither_lost_nor_doubled() {
         let disk: MemDisk = disk_for(shape(2), 2);
         let (media, made) = format(&disk, shape(2), 2).await;
         made.expect("format the pool");
-        let pool = Pool::open(&media[0]).await.expect("open the pool");
+        let pool = OpenPool::open(&media[0]).await.expect("open the pool");
         let mut shards = Vec::new();
         for (id, media) in (0..).map(ShardId).zip(media.clone()) {
             let shard = try_open(&reactor, &pool, media, shape(2), id, None, |_| {}).await;
@@ -222,7 +222,7 @@ fn zones_are_neither_lost_nor_doubled() {
         for shard in &fleet.shards {
             shard.close().await.expect("close");
         }
-        let again = Pool::open(&media[0]).await.expect("open again");
+        let again = OpenPool::open(&media[0]).await.expect("open again");
         let zones = again.zones_of(ShardId(0)).await.expect("zones");
         let segments: u64 = zones.iter().map(|zone| u64::from(zone.count)).sum();
         assert_eq!(segments, after, "what the shard gave back is not its own any more");

@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use varve_dispatch::{
     Dispatch, HostConfig, JobSender, Placement, PoolLinks, PoolRoot, ShardHost, serve_jobs,
 };
-use varve_engine::{Pool, PoolSpec, ShardConfig};
+use varve_engine::{OpenPool, PoolSpec, ShardConfig};
 use varve_media::{
     Disk, DiskOperation, Drive, DriveDisks, DriveOptions, DriveSpec, Fault, FaultDisk, FaultPlan,
     FaultRule, IoFuture, MemDisk, Persist,
@@ -134,7 +134,7 @@ impl Rig {
             let media: Vec<_> =
                 (0..SHARDS).map(|shard| drive.media(ShardId(shard)).expect("works")).collect();
             let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: SHARDS };
-            Pool::format(&media, &spec).await.expect("works");
+            OpenPool::format(&media, &spec).await.expect("works");
         });
         rig
     }
@@ -203,7 +203,7 @@ async fn open_shards(
         let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("works");
         media[usize::from(shard.0)] = drive.media(*shard).expect("works");
     }
-    let pool = Pool::open(&media[0]).await.expect("works");
+    let pool = OpenPool::open(&media[0]).await.expect("works");
     let placement = Placement::new(pool.placements());
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..SHARDS).map(|_| JobSender::new(reactor)).unzip();
     let links = PoolLinks { threads: senders };

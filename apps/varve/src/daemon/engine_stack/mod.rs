@@ -28,7 +28,7 @@ use varve_access_admin::v1::{
 };
 use varve_dataset::{Datasets, Settled, Space};
 use varve_dispatch::{
-    Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
+    Dispatch, HostConfig, Job, JobSender, OpenPool, Placement, PoolLinks, PoolRoot, ShardHost,
     serve_jobs,
 };
 use varve_media::{CachedSegments, DiskStats, Media, PendingOperation};
@@ -302,7 +302,7 @@ async fn enter(
     let home = peers[usize::from(ROOT_SHARD.0)].clone();
     let links = PoolLinks { threads: peers };
     if shard == ROOT_SHARD {
-        let opened = Pool::open(media).await;
+        let opened = OpenPool::open(media).await;
         let pool = opened.map_err(|error| varve_dispatch::Error::Shard { shard, error })?;
         let placement = Placement::new(pool.placements());
         let dispatch = Dispatch::new(reactor.clone(), placement, links, Some(Rc::clone(&pool)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use varve_dataset::Shared;
-use varve_engine::{MemoryShares, Pool, PoolSpec, ShardConfig};
+use varve_engine::{MemoryShares, OpenPool, PoolSpec, ShardConfig};
 use varve_types::ShardId;
 
 use crate::config::Settings;
@@ -70,13 +70,13 @@ pub(crate) fn make_roots(pool: &PoolMedia) -> Result<()> {
             media.push(opened.media);
         }
         let first = media.first().expect("a pool has a lane");
-        if !Pool::exists(first).await.map_err(|error| failed(&error))? {
+        if !OpenPool::exists(first).await.map_err(|error| failed(&error))? {
             let spec = PoolSpec {
                 pool: pool.pool(),
                 created_unix_ms: pool.created_unix_ms(),
                 shard_count: pool.lane_count(),
             };
-            Pool::format(&media, &spec).await.map_err(|error| {
+            OpenPool::format(&media, &spec).await.map_err(|error| {
                 failed(&error)
                     .hint("a pool needs at least four segments a shard: give it more room")
             })?;
