@@ -76,7 +76,7 @@ impl ReadPart {
 }
 
 /// Where the current version of a block is.
-enum Found {
+enum BlockSource {
     Ready(ReadPart),
     Stored { chunk: ChunkId, place: ChunkEntry },
     Foreign(ForeignChunk),
@@ -134,15 +134,15 @@ impl Shard {
                 continue;
             }
             match self.find_block(stream, first + index as u64, by_cache).await? {
-                Found::Ready(ReadPart::Data(data))
+                BlockSource::Ready(ReadPart::Data(data))
                     if is_small && data.pinned_bytes() > 2 * SMALL_READ_BYTES =>
                 {
                     // Who takes the answer slowly would keep all of a long buffer.
                     *slot = Some(ReadPart::Data(BufSlice::copy_from(&data)));
                 }
-                Found::Ready(part) => *slot = Some(part),
-                Found::Foreign(name) => foreign.push((index, name)),
-                Found::Stored { chunk, place } => {
+                BlockSource::Ready(part) => *slot = Some(part),
+                BlockSource::Foreign(name) => foreign.push((index, name)),
+                BlockSource::Stored { chunk, place } => {
                     by_cache &= is_small; // What the cache holds does not cut what is left of a large read into small ones.
                     if !extend(&mut runs, index, chunk, &place) {
                         // READ-2: nothing was awaited since the place was looked up.
@@ -408,7 +408,7 @@ impl Shard {
             if block.is_some() {
                 continue;
             }
-            if let Found::Stored { chunk, place } =
+            if let BlockSource::Stored { chunk, place } =
                 self.find_block(stream, first + index as u64, false).await?
             {
                 let location = place.location();
@@ -426,7 +426,12 @@ impl Shard {
         Ok(Some(error))
     }
 
-    async fn find_block(&self, stream: StreamId, block: u64, by_cache: bool) -> Result<Found> {
+    async fn find_block(
+        &self,
+        stream: StreamId,
+        block: u64,
+        by_cache: bool,
+    ) -> Result<BlockSource> {
         let mut faults = Faults::default();
         loop {
             let pending = self.buffer.borrow().newest(stream, block).cloned();
@@ -436,7 +441,7 @@ impl Shard {
                     // way, and is no less durable. Waiting for each newer one as well would have no bound.
                     self.wait_durable(&pending.carrier).await?;
                 }
-                return Ok(Found::Ready(match pending.content {
+                return Ok(BlockSource::Ready(match pending.content {
                     BufferedContent::Hole | BufferedContent::Zero => ReadPart::Zero(BLOCK_BYTES),
                     BufferedContent::Data(data) => ReadPart::Data(data),
                 }));
@@ -449,17 +454,17 @@ impl Shard {
                 let trees = &mut *self.trees.borrow_mut();
                 match trees.lookup(stream, block) {
                     Ok(slot) => match data_slot(slot) {
-                        None => Ok(Found::Ready(ReadPart::Zero(BLOCK_BYTES))),
+                        None => Ok(BlockSource::Ready(ReadPart::Zero(BLOCK_BYTES))),
                         Some(slot) if slot.shard() != self.config.shard => {
                             let (home, chunk) = (slot.shard(), slot.id());
-                            Ok(Found::Foreign(ForeignChunk { home, chunk }))
+                            Ok(BlockSource::Foreign(ForeignChunk { home, chunk }))
                         }
                         Some(slot) => {
                             let chunk = slot.id();
                             match by_cache.then(|| self.blocks.borrow_mut().get(chunk)) {
-                                Some(Some(data)) => Ok(Found::Ready(ReadPart::Data(data))),
+                                Some(Some(data)) => Ok(BlockSource::Ready(ReadPart::Data(data))),
                                 Some(None) | None => match trees.chunk(chunk) {
-                                    Ok(Some(place)) => Ok(Found::Stored { chunk, place }),
+                                    Ok(Some(place)) => Ok(BlockSource::Stored { chunk, place }),
                                     Ok(None) => {
                                         return Err(Error::ChunkMissing { stream, block, chunk });
                                     }
