@@ -83,7 +83,7 @@ enum BlockSource {
 }
 
 /// Chunks side by side in a segment, for blocks side by side.
-struct Run<'a> {
+struct ChunkRun<'a> {
     first: usize,
     chunks: Vec<(ChunkId, ChunkEntry)>,
     /// Stored bytes, with what alignment leaves free between them.
@@ -127,7 +127,7 @@ impl Shard {
         let is_small = bytes <= SMALL_READ_BYTES;
         let keep = bytes <= self.blocks.borrow().read_bytes_max();
         let mut by_cache = keep;
-        let mut runs: Vec<Run<'_>> = Vec::new();
+        let mut runs: Vec<ChunkRun<'_>> = Vec::new();
         let mut foreign = Vec::new();
         for (index, slot) in blocks.iter_mut().enumerate() {
             if slot.is_some() {
@@ -154,7 +154,7 @@ impl Shard {
                             });
                         };
                         let chunks = vec![(chunk, place)];
-                        runs.push(Run { first: index, chunks, bytes: place.stored_len, pin });
+                        runs.push(ChunkRun { first: index, chunks, bytes: place.stored_len, pin });
                     }
                 }
             }
@@ -243,7 +243,7 @@ impl Shard {
         let mut gone = vec![false; chunks.len()];
         self.prefetch_places(chunks.iter().copied()).await;
         for attempt in 0.. {
-            let mut runs: Vec<Run<'_>> = Vec::new();
+            let mut runs: Vec<ChunkRun<'_>> = Vec::new();
             for (index, chunk) in chunks.iter().enumerate() {
                 if blocks[index].is_some() || gone[index] {
                     continue;
@@ -260,7 +260,7 @@ impl Shard {
                     Some(place) => {
                         let Some(pin) = self.pin(place.segment) else { continue }; // READ-2
                         let chunks = vec![(*chunk, place)];
-                        runs.push(Run { first: index, chunks, bytes: place.stored_len, pin });
+                        runs.push(ChunkRun { first: index, chunks, bytes: place.stored_len, pin });
                     }
                 }
             }
@@ -310,7 +310,7 @@ impl Shard {
         Ok(())
     }
 
-    async fn read_run(&self, run: &Run<'_>) -> Result<BufSlice> {
+    async fn read_run(&self, run: &ChunkRun<'_>) -> Result<BufSlice> {
         let place = &run.chunks[0].1;
         let location = place.location();
         let read = self.media.segments.get(location.segment, location.offset(), run.bytes).await;
@@ -323,7 +323,7 @@ impl Shard {
 
     fn place_run(
         &self,
-        run: &Run<'_>,
+        run: &ChunkRun<'_>,
         bytes: &BufSlice,
         blocks: &mut [Option<ReadPart>],
         wrong: &mut Option<Error>,
@@ -355,7 +355,7 @@ impl Shard {
     }
 
     /// Keeps what was read: of a small read each block by itself, so that each stays as long as it is used.
-    fn keep_run(&self, run: &Run<'_>, blocks: &[Option<ReadPart>], is_small: bool) {
+    fn keep_run(&self, run: &ChunkRun<'_>, blocks: &[Option<ReadPart>], is_small: bool) {
         let mut cache = self.blocks.borrow_mut();
         let data = blocks[run.first..].iter().map_while(|part| match part {
             Some(ReadPart::Data(data)) => Some(data),
@@ -572,7 +572,7 @@ fn push_run(runs: &mut Vec<StatusRun>, blocks: u64, mapped: Mapped) {
 }
 
 /// Adds a chunk to the last run if it lies right behind it, for the next block.
-fn extend(runs: &mut [Run<'_>], index: usize, chunk: ChunkId, place: &ChunkEntry) -> bool {
+fn extend(runs: &mut [ChunkRun<'_>], index: usize, chunk: ChunkId, place: &ChunkEntry) -> bool {
     let Some(run) = runs.last_mut() else { return false };
     let (_, before) = &run.chunks[run.chunks.len() - 1];
     let adjacent = run.first + run.chunks.len() == index
