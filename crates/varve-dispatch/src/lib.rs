@@ -25,8 +25,8 @@ pub use placement::{Placement, StreamPlacement};
 pub use reservation::{ReservationChange, StreamReservation};
 pub use route::{Dispatch, MarkProof, Route, WeakDispatch};
 pub use varve_engine::{
-    BLOCK_BYTES, BlockStatus, CheckProgress, Dangling, DiffRun, FamilyUsage, Mapped, MarkReport,
-    MarkWish, OpenPool, ReadPart, References, ShardStats, SpaceUsage, StreamUsage, Unchecked,
-    Unreadable,
+    BLOCK_BYTES, BlockStatus, CheckProgress, DanglingName, DiffRun, FamilyUsage, Mapped,
+    MarkReport, MarkWish, OpenPool, ReadPart, References, ShardStats, SpaceUsage, StreamUsage,
+    Unchecked, Unreadable,
 };
 pub use zones::PoolRoot;

@@ -43,7 +43,7 @@ impl CheckProgress {
 
 /// A name without an entry in the chunk table: what it named cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dangling {
+pub struct DanglingName {
     /// The stream whose map has it; `None` for the key tree.
     pub stream: Option<StreamId>,
     /// The block, in units of 4 KiB; `None` for a page.
@@ -82,7 +82,7 @@ pub struct References {
     /// Names without an entry.
     pub dangling: u64,
     /// The first of them.
-    pub found: Vec<Dangling>,
+    pub found: Vec<DanglingName>,
     /// Trees that could not be followed to their end; the first of them.
     pub unreadable: Vec<Unreadable>,
     /// Homes that could not be asked, each once.
@@ -237,7 +237,7 @@ impl Shard {
                 let slot = self.with_pages(|trees| trees.lookup(stream, block)).await?;
                 if slot == MapSlot::data(home, chunk) {
                     let (stream, block) = (Some(stream), Some(block));
-                    references.found(Dangling { stream, block, home, chunk });
+                    references.found(DanglingName { stream, block, home, chunk });
                 }
             }
         }
@@ -265,7 +265,7 @@ impl Shard {
                 let state = trees.cache.state(PagePtr::Chunk(*id));
                 let in_memory = matches!(state, Some(PageState::Dirty | PageState::Writing));
                 if !in_memory && trees.chunk(*id)?.is_none() {
-                    missing.push(Dangling { stream, block: *block, home: *home, chunk: *id });
+                    missing.push(DanglingName { stream, block: *block, home: *home, chunk: *id });
                 }
                 next += 1;
             }
@@ -280,7 +280,7 @@ impl Shard {
 }
 
 impl References {
-    fn found(&mut self, dangling: Dangling) {
+    fn found(&mut self, dangling: DanglingName) {
         self.dangling += 1;
         if self.found.len() < FINDINGS_MAX {
             self.found.push(dangling);
