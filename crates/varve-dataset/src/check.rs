@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use varve_dispatch::{CheckProgress, MarkProof, Unchecked};
+use varve_dispatch::{CheckProgress, MarkProof, UncheckedNames};
 use varve_types::{ErrorKind, StreamId};
 
 use crate::catalog::{UnreadableRecord, names_of_streams};
@@ -85,7 +85,7 @@ impl Datasets {
                 let whose = whose(&names, unreadable.stream);
                 report.findings.push(format!("{whose} cannot be followed: {}", unreadable.error));
             }
-            for Unchecked { home, names, error } in found.unchecked {
+            for UncheckedNames { home, names, error } in found.unchecked {
                 let what = format!("{names} blocks that name chunks of shard {home}: {error}");
                 if error.kind() == ErrorKind::Corrupt {
                     report.unreadable += 1;

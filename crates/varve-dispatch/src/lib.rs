@@ -27,6 +27,6 @@ pub use route::{Dispatch, MarkProof, Route, WeakDispatch};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, CheckProgress, DanglingName, DiffRun, FamilyUsage, Mapped,
     MarkReport, MarkWish, OpenPool, ReadPart, References, ShardStats, SpaceUsage, StreamUsage,
-    Unchecked, Unreadable,
+    UncheckedNames, Unreadable,
 };
 pub use zones::PoolRoot;

@@ -63,7 +63,7 @@ pub use peers::{DedupReply, ForeignChunk, ForeignNames, Homes, Peers, owner_of};
 pub use pool::{OpenPool, PoolSpec, PoolZones, ZoneCounts};
 pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;
-pub use references::{CheckProgress, DanglingName, References, Unchecked, Unreadable};
+pub use references::{CheckProgress, DanglingName, References, UncheckedNames, Unreadable};
 pub use reservations::{Reservation, ReservationSize};
 pub use shard::Shard;
 pub use transaction::{AdmittedTransaction, Committed, Transaction, TransactionRoom};

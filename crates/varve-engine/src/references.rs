@@ -65,7 +65,7 @@ pub struct Unreadable {
 
 /// Names of chunks of a shard that could not be looked up there (REFERENCES-4).
 #[derive(Clone, Debug)]
-pub struct Unchecked {
+pub struct UncheckedNames {
     /// The shard that should have them.
     pub home: ShardId,
     /// How many.
@@ -86,7 +86,7 @@ pub struct References {
     /// Trees that could not be followed to their end; the first of them.
     pub unreadable: Vec<Unreadable>,
     /// Homes that could not be asked, each once.
-    pub unchecked: Vec<Unchecked>,
+    pub unchecked: Vec<UncheckedNames>,
 }
 
 /// A name, and where it stands.
@@ -228,7 +228,7 @@ impl Shard {
                 Ok(stored) => stored,
                 Err(error) => {
                     let names = names.len() as u64;
-                    references.unchecked.push(Unchecked { home, names, error }); // REFERENCES-4
+                    references.unchecked.push(UncheckedNames { home, names, error }); // REFERENCES-4
                     continue;
                 }
             };

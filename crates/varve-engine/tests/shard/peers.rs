@@ -9,7 +9,7 @@ use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use hashbrown::HashSet;
 use varve_engine::{
     AuditReport, BLOCK_BYTES, CheckProgress, DedupReply, Error, Fingerprint, ForeignNames, Homes,
-    MarkWish, OpenPool, Peers, Result, Shard, Unchecked,
+    MarkWish, OpenPool, Peers, Result, Shard, UncheckedNames,
 };
 use varve_logstore::format::Features;
 use varve_logstore::format::root::ShardRoot;
@@ -292,7 +292,7 @@ fn a_check_goes_on_without_a_home() {
         pair.network.serves.set(false);
         let found = check(&pair.shards[0]).await;
         assert_eq!((found.followed, found.dangling), (whole.followed, 0), "{found:?}");
-        let [Unchecked { home: ShardId(1), names: BLOCKS, .. }] = *found.unchecked else {
+        let [UncheckedNames { home: ShardId(1), names: BLOCKS, .. }] = *found.unchecked else {
             panic!("{:?}", found.unchecked)
         };
 
