@@ -90,7 +90,7 @@ pub struct References {
 }
 
 /// A name, and where it stands.
-struct Named {
+struct NamePlace {
     block: Option<u64>,
     home: ShardId,
     id: ChunkId,
@@ -150,13 +150,13 @@ impl Shard {
                 match item {
                     WalkItem::Data { block, slot } => {
                         let (home, id) = (slot.shard(), slot.id());
-                        names.push(Named { block: Some(block), home, id });
+                        names.push(NamePlace { block: Some(block), home, id });
                     }
                     WalkItem::Page { name: PagePtr::Chunk(id), .. } => {
                         if id < ceiling {
                             seen.insert(id.get());
                         }
-                        names.push(Named { block: None, home: self.config.shard, id });
+                        names.push(NamePlace { block: None, home: self.config.shard, id });
                     }
                     WalkItem::Page { .. } => {}
                 }
@@ -187,10 +187,10 @@ impl Shard {
             };
             let scan = self.with_pages(step).await?;
             let chunk = |page| match page {
-                PagePtr::Chunk(id) => Some(Named { block: None, home: self.config.shard, id }),
+                PagePtr::Chunk(id) => Some(NamePlace { block: None, home: self.config.shard, id }),
                 _ => None,
             };
-            let names: Vec<Named> = pages.into_iter().filter_map(chunk).collect();
+            let names: Vec<NamePlace> = pages.into_iter().filter_map(chunk).collect();
             self.follow(None, &names, references, progress).await?;
             drop(gate);
             match scan {
@@ -249,13 +249,13 @@ impl Shard {
     async fn follow(
         &self,
         stream: Option<StreamId>,
-        names: &[Named],
+        names: &[NamePlace],
         references: &mut References,
         progress: &CheckProgress,
     ) -> Result<Vec<(u64, ForeignChunk)>> {
         let (mut next, mut missing, mut foreign) = (0, Vec::new(), Vec::new());
         let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
-            while let Some(Named { block, home, id }) = names.get(next) {
+            while let Some(NamePlace { block, home, id }) = names.get(next) {
                 if *home != self.config.shard {
                     let name = ForeignChunk { home: *home, chunk: *id };
                     foreign.extend(block.map(|block| (block, name)));
