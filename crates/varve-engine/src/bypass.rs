@@ -29,7 +29,7 @@ use crate::buffer::{BufferedBlock, BufferedContent, Carrier};
 use crate::config::BLOCK_BYTES;
 use crate::drain::BlockSource;
 use crate::peers::DedupLookup;
-use crate::sampling::Fingerprinted;
+use crate::sampling::FingerprintScope;
 use crate::{Result, Shard};
 
 /// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take many of them, and
@@ -109,7 +109,7 @@ impl Shard {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let mut credits = self.admit(stream, data.len()).await?;
         let fingerprinted = self.fingerprinted(stream);
-        let checksums: Vec<u64> = if fingerprinted == Fingerprinted::Sample {
+        let checksums: Vec<u64> = if fingerprinted == FingerprintScope::Sample {
             data.chunks_exact(BLOCK_BYTES).map(checksum64).collect()
         } else {
             Vec::new()

@@ -35,7 +35,7 @@ use crate::aggregation::{LINGER_NS, PartFilled, SegmentWaiters, WriteBack, seals
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
 use crate::peers::{DedupLookup, ForeignChunk};
-use crate::sampling::{Fingerprinted, is_sample};
+use crate::sampling::{FingerprintScope, is_sample};
 use crate::trees::stream_of_reservation;
 use crate::{Result, Shard};
 
@@ -189,7 +189,7 @@ impl Shard {
         let is_asked = |record: &Rc<JournalRecord>| {
             let header = &record.header;
             header.kind == RecordKind::Write
-                && self.fingerprinted(header.stream) != Fingerprinted::None
+                && self.fingerprinted(header.stream) != FingerprintScope::None
         };
         let is_batch = first.records().iter().any(is_asked);
         let count_max =

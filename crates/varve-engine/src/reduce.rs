@@ -20,7 +20,7 @@ use crate::Shard;
 use crate::admission::Semaphore;
 use crate::config::BLOCK_BYTES;
 use crate::hash::HashMap;
-use crate::sampling::{Fingerprinted, Sampling};
+use crate::sampling::{FingerprintScope, Sampling};
 
 /// Stored bytes of a compressed block at most (REDUCE-1): stored in units of 512 B, it saves one of eight.
 const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
@@ -80,10 +80,10 @@ impl Shard {
     }
 
     /// Which blocks of a stream are fingerprinted now.
-    pub(crate) fn fingerprinted(&self, stream: StreamId) -> Fingerprinted {
+    pub(crate) fn fingerprinted(&self, stream: StreamId) -> FingerprintScope {
         match self.reduction(stream).dedup {
-            Dedup::Off => Fingerprinted::None,
-            Dedup::On => Fingerprinted::All,
+            Dedup::Off => FingerprintScope::None,
+            Dedup::On => FingerprintScope::All,
             Dedup::Auto => {
                 let samplings = self.reduce.samplings.borrow();
                 samplings.get(&stream).copied().unwrap_or_default().fingerprinted()

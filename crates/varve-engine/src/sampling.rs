@@ -38,7 +38,7 @@ pub(crate) const fn is_sample(checksum: u64) -> bool {
 
 /// Which blocks are fingerprinted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fingerprinted {
+pub(crate) enum FingerprintScope {
     /// None.
     None,
     /// Those of the sample.
@@ -47,7 +47,7 @@ pub(crate) enum Fingerprinted {
     All,
 }
 
-impl Fingerprinted {
+impl FingerprintScope {
     /// Whether a block is fingerprinted that has this checksum.
     pub(crate) fn takes(self, checksum: impl FnOnce() -> u64) -> bool {
         match self {
@@ -69,8 +69,8 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    pub(crate) fn fingerprinted(&self) -> Fingerprinted {
-        if self.samples_only { Fingerprinted::Sample } else { Fingerprinted::All }
+    pub(crate) fn fingerprinted(&self) -> FingerprintScope {
+        if self.samples_only { FingerprintScope::Sample } else { FingerprintScope::All }
     }
 
     /// A fingerprinted block was stored, or found.
@@ -114,14 +114,14 @@ mod tests {
     fn all_blocks_are_fingerprinted_while_that_pays() {
         let mut sampling = Sampling::default();
         assert_eq!(fingerprinted(&mut sampling, 100_000, 10), 100_000);
-        assert_eq!(sampling.fingerprinted(), Fingerprinted::All);
+        assert_eq!(sampling.fingerprinted(), FingerprintScope::All);
     }
 
     #[test]
     fn a_sample_of_unique_blocks_is_fingerprinted() {
         let mut sampling = Sampling::default();
         fingerprinted(&mut sampling, WINDOW_BLOCKS, 0);
-        assert_eq!(sampling.fingerprinted(), Fingerprinted::Sample);
+        assert_eq!(sampling.fingerprinted(), FingerprintScope::Sample);
         let count = fingerprinted(&mut sampling, 1_000_000, 0);
         assert!((30_000..60_000).contains(&count), "{count} of a million");
         assert!(count > 40_000, "{count}: all are looked at now and then");
@@ -133,7 +133,7 @@ mod tests {
             let mut sampling = Sampling::default();
             fingerprinted(&mut sampling, 20_000, 0);
             let mut blocks = 0;
-            while sampling.fingerprinted() == Fingerprinted::Sample && blocks < 100_000 {
+            while sampling.fingerprinted() == FingerprintScope::Sample && blocks < 100_000 {
                 fingerprinted(&mut sampling, 100, found_percent);
                 blocks += 100;
             }
@@ -145,8 +145,8 @@ mod tests {
     fn what_pays_little_is_given_up() {
         let mut sampling = Sampling::default();
         fingerprinted(&mut sampling, WINDOW_BLOCKS, 100);
-        assert_eq!(sampling.fingerprinted(), Fingerprinted::All);
+        assert_eq!(sampling.fingerprinted(), FingerprintScope::All);
         fingerprinted(&mut sampling, WINDOW_BLOCKS, 1);
-        assert_eq!(sampling.fingerprinted(), Fingerprinted::Sample);
+        assert_eq!(sampling.fingerprinted(), FingerprintScope::Sample);
     }
 }
