@@ -20,7 +20,7 @@ use crate::Shard;
 use crate::admission::Semaphore;
 use crate::config::BLOCK_BYTES;
 use crate::hash::HashMap;
-use crate::sampling::{FingerprintScope, Sampling};
+use crate::sampling::{FingerprintScope, SamplingState};
 
 /// Stored bytes of a compressed block at most (REDUCE-1): stored in units of 512 B, it saves one of eight.
 const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
@@ -38,7 +38,7 @@ pub(crate) struct Reduce {
     /// Of the streams for which another reduction than the default was asked.
     pub(crate) wishes: RefCell<HashMap<StreamId, Reduction>>,
     /// Of the streams that are deduplicated where it pays.
-    samplings: RefCell<HashMap<StreamId, Sampling>>,
+    samplings: RefCell<HashMap<StreamId, SamplingState>>,
     /// Held by the one that fingerprints a stored segment: it has all of it in memory.
     pub(crate) learn_gate: Semaphore,
 }

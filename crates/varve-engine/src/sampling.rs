@@ -60,7 +60,7 @@ impl FingerprintScope {
 
 /// What fingerprints of a stream were good for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sampling {
+pub(crate) struct SamplingState {
     samples_only: bool,
     /// Blocks that were looked up since the last decision, and those of them that were found.
     looked_up: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Sampling {
     samples_in_vain: u32,
 }
 
-impl Sampling {
+impl SamplingState {
     pub(crate) fn fingerprinted(&self) -> FingerprintScope {
         if self.samples_only { FingerprintScope::Sample } else { FingerprintScope::All }
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     /// Blocks of `count` that are fingerprinted, of a stream of which `found_percent` are found.
-    fn fingerprinted(sampling: &mut Sampling, count: u32, found_percent: u64) -> u32 {
+    fn fingerprinted(sampling: &mut SamplingState, count: u32, found_percent: u64) -> u32 {
         let mut rng = Rng::new(1);
         let mut all = 0;
         for _ in 0..count {
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn all_blocks_are_fingerprinted_while_that_pays() {
-        let mut sampling = Sampling::default();
+        let mut sampling = SamplingState::default();
         assert_eq!(fingerprinted(&mut sampling, 100_000, 10), 100_000);
         assert_eq!(sampling.fingerprinted(), FingerprintScope::All);
     }
 
     #[test]
     fn a_sample_of_unique_blocks_is_fingerprinted() {
-        let mut sampling = Sampling::default();
+        let mut sampling = SamplingState::default();
         fingerprinted(&mut sampling, WINDOW_BLOCKS, 0);
         assert_eq!(sampling.fingerprinted(), FingerprintScope::Sample);
         let count = fingerprinted(&mut sampling, 1_000_000, 0);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn duplicates_after_unique_blocks_are_noticed_soon() {
         for (found_percent, blocks_max) in [(100, 500), (30, 2000), (10, 5000)] {
-            let mut sampling = Sampling::default();
+            let mut sampling = SamplingState::default();
             fingerprinted(&mut sampling, 20_000, 0);
             let mut blocks = 0;
             while sampling.fingerprinted() == FingerprintScope::Sample && blocks < 100_000 {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_pays_little_is_given_up() {
-        let mut sampling = Sampling::default();
+        let mut sampling = SamplingState::default();
         fingerprinted(&mut sampling, WINDOW_BLOCKS, 100);
         assert_eq!(sampling.fingerprinted(), FingerprintScope::All);
         fingerprinted(&mut sampling, WINDOW_BLOCKS, 1);
