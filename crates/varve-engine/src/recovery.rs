@@ -67,7 +67,7 @@ use crate::peers::{Foreign, ForeignChunk, Peers};
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::reservations::Reservations;
-use crate::shard::State;
+use crate::shard::ShardState;
 use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout, is_block_of_map};
 use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
 use crate::writes::WritesUnderWay;
@@ -181,8 +181,10 @@ impl Shard {
                 shard.quiesced().await; // Whoever opens it next finds nothing of this attempt under way.
                 let state = shard.state.borrow();
                 match &*state {
-                    State::Failed(cause) => Err(cause.clone()), // A task of the shard may have been first.
-                    State::Serving | State::Closing | State::AtCheckpoint => Err(error),
+                    ShardState::Failed(cause) => Err(cause.clone()), // A task of the shard may have been first.
+                    ShardState::Serving | ShardState::Closing | ShardState::AtCheckpoint => {
+                        Err(error)
+                    }
                 }
             }
         }
@@ -196,7 +198,7 @@ impl Shard {
     pub async fn open_checkpoint(parts: ShardParts) -> Result<(Rc<Self>, Option<Error>)> {
         let (root, version) = read_root(&parts).await?;
         let shard = Self::assemble(parts, &root, version)?;
-        *shard.state.borrow_mut() = State::AtCheckpoint;
+        *shard.state.borrow_mut() = ShardState::AtCheckpoint;
         let lost = shard.restore_deltas(&root).await.err();
         Ok((shard, lost))
     }
@@ -250,7 +252,7 @@ impl Shard {
             reactor,
             zones,
             mount: root.mount,
-            state: RefCell::new(State::Serving),
+            state: RefCell::new(ShardState::Serving),
             stop: Notify::new(),
             stopped: Cell::new(false),
             cache_bytes: Cell::new(config.page_cache_bytes),

@@ -53,7 +53,7 @@ use crate::{Error, Result};
 const CLOSE_POLL_NS: u64 = 200_000;
 
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+pub(crate) enum ShardState {
     Serving,
     Closing,
     Failed(Error),
@@ -69,7 +69,7 @@ pub struct Shard {
     pub(crate) config: ShardConfig,
     pub(crate) zones: Rc<dyn ZoneSource>,
     pub(crate) mount: u64,
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<ShardState>,
     pub(crate) stop: Notify,
     pub(crate) stopped: Cell<bool>,
 
@@ -149,17 +149,17 @@ impl Shard {
     /// Refuses when the shard failed; what was admitted before it began to close still goes on.
     pub(crate) fn check_running(&self) -> Result<()> {
         match &*self.state.borrow() {
-            State::Serving | State::Closing | State::AtCheckpoint => Ok(()),
-            State::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
+            ShardState::Serving | ShardState::Closing | ShardState::AtCheckpoint => Ok(()),
+            ShardState::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
         }
     }
 
     /// Refuses when the shard does not serve.
     pub(crate) fn check_open(&self) -> Result<()> {
         match &*self.state.borrow() {
-            State::Serving | State::AtCheckpoint => Ok(()),
-            State::Closing => Err(Error::Closed),
-            State::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
+            ShardState::Serving | ShardState::AtCheckpoint => Ok(()),
+            ShardState::Closing => Err(Error::Closed),
+            ShardState::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
         }
     }
 
@@ -183,7 +183,7 @@ impl Shard {
     /// Whether the shard failed and should be reopened.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        matches!(*self.state.borrow(), State::Failed(_))
+        matches!(*self.state.borrow(), ShardState::Failed(_))
     }
 
     /// Waits until the shard fails or is closed.
@@ -228,7 +228,7 @@ impl Shard {
             return; // It failed before, or was closed: then its lane is meant to end.
         }
         tracing::error!(shard = self.config.shard.0, task, %error, "shard closed");
-        *self.state.borrow_mut() = State::Failed(error.clone());
+        *self.state.borrow_mut() = ShardState::Failed(error.clone());
         self.end();
     }
 
@@ -286,7 +286,7 @@ impl Shard {
     /// When media fail; the next open then recovers.
     pub async fn close(&self) -> Result<()> {
         self.check_open()?;
-        *self.state.borrow_mut() = State::Closing;
+        *self.state.borrow_mut() = ShardState::Closing;
         self.mark.has_ended.notify_all(); // Writes that wait for one are refused.
         self.zone_moves.changed.notify_all();
         self.drain.hurried.notify_one();
