@@ -56,7 +56,7 @@ pub struct AdmittedTransaction {
     credits: Permit,
 }
 
-enum Change {
+enum TransactionChange {
     Write { stream: StreamId, block: u64, data: BufSlice },
     Trim { stream: StreamId, first: u64, end: u64 },
     Key { key: Vec<u8>, value: Option<Vec<u8>> },
@@ -65,28 +65,28 @@ enum Change {
 /// What is to happen together.
 #[derive(Default)]
 pub struct Transaction {
-    changes: Vec<Change>,
+    changes: Vec<TransactionChange>,
 }
 
 impl Transaction {
     /// Writes whole blocks, from `block` on.
     pub fn write(&mut self, stream: StreamId, block: u64, data: BufSlice) {
-        self.changes.push(Change::Write { stream, block, data });
+        self.changes.push(TransactionChange::Write { stream, block, data });
     }
 
     /// Makes blocks `first .. end` holes.
     pub fn trim(&mut self, stream: StreamId, first: u64, end: u64) {
-        self.changes.push(Change::Trim { stream, first, end });
+        self.changes.push(TransactionChange::Trim { stream, first, end });
     }
 
     /// Sets a key.
     pub fn put(&mut self, key: &[u8], value: Vec<u8>) {
-        self.changes.push(Change::Key { key: user_key(key), value: Some(value) });
+        self.changes.push(TransactionChange::Key { key: user_key(key), value: Some(value) });
     }
 
     /// Removes a key, if it is there.
     pub fn delete(&mut self, key: &[u8]) {
-        self.changes.push(Change::Key { key: user_key(key), value: None });
+        self.changes.push(TransactionChange::Key { key: user_key(key), value: None });
     }
 
     /// Whether nothing is to happen.
@@ -96,9 +96,9 @@ impl Transaction {
     }
 
     fn data_bytes(&self) -> usize {
-        let bytes = |change: &Change| match change {
-            Change::Write { data, .. } => data.len(),
-            Change::Trim { .. } | Change::Key { .. } => 0,
+        let bytes = |change: &TransactionChange| match change {
+            TransactionChange::Write { data, .. } => data.len(),
+            TransactionChange::Trim { .. } | TransactionChange::Key { .. } => 0,
         };
         self.changes.iter().map(bytes).sum()
     }
@@ -163,7 +163,7 @@ impl Shard {
         assert!(room.takes_space || room.data_bytes == 0, "data take space"); // TRANSACTION-4
         self.check_open()?;
         for change in &transaction.changes {
-            if let Change::Key { key, value } = change {
+            if let TransactionChange::Key { key, value } = change {
                 self.check_key(key, value.as_deref())?;
             }
         }
@@ -182,15 +182,15 @@ impl Shard {
         for (change, record) in transaction.changes.iter().zip(&records) {
             credits.keep_part(charge(record.payload.len()));
             match change {
-                Change::Write { stream, .. } => {
+                TransactionChange::Write { stream, .. } => {
                     self.enter_blocks(record, &frame);
                     streams.push(*stream);
                 }
-                Change::Trim { stream, .. } => {
+                TransactionChange::Trim { stream, .. } => {
                     self.enter_cleared(record, &frame);
                     streams.push(*stream);
                 }
-                Change::Key { key, value } => {
+                TransactionChange::Key { key, value } => {
                     let (key, wseq) = (key.clone(), record.header.wseq);
                     self.pending_keys.borrow_mut().insert(key, wseq, &frame, value.as_deref());
                 }
@@ -199,10 +199,14 @@ impl Shard {
         Ok(Committed { frame: Some(frame), streams })
     }
 
-    fn change_record(&self, change: &Change, room: &TransactionRoom) -> Rc<JournalRecord> {
+    fn change_record(
+        &self,
+        change: &TransactionChange,
+        room: &TransactionRoom,
+    ) -> Rc<JournalRecord> {
         let is_reserved = !room.takes_space;
         match change {
-            Change::Write { stream, block, data } => {
+            TransactionChange::Write { stream, block, data } => {
                 let end = block + (data.len() / BLOCK_BYTES) as u64;
                 assert!(
                     !self.claims.any(*stream, *block, end),
@@ -210,11 +214,11 @@ impl Shard {
                 );
                 self.write_record(*stream, *block, data.clone())
             }
-            Change::Trim { stream, first, end } => {
+            TransactionChange::Trim { stream, first, end } => {
                 let record = self.clear_record(*stream, *first, *end, RecordKind::Trim);
                 Rc::new(JournalRecord { is_reserved, ..record })
             }
-            Change::Key { key, value } => {
+            TransactionChange::Key { key, value } => {
                 let record = self.key_record(key, value.as_deref());
                 Rc::new(JournalRecord { is_reserved, ..record })
             }
