@@ -66,7 +66,7 @@ pub use recovery::ShardParts;
 pub use references::{CheckProgress, DanglingName, References, UncheckedNames, Unreadable};
 pub use reservations::{Reservation, ReservationSize};
 pub use shard::Shard;
-pub use transaction::{AdmittedTransaction, Committed, Transaction, TransactionRoom};
+pub use transaction::{AdmittedTransaction, CommittedTransaction, Transaction, TransactionRoom};
 pub use tree::Mapped;
 pub use varve_logstore::format::summary::Fingerprint;
 pub use varve_logstore::planted;

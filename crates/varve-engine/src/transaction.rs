@@ -106,7 +106,7 @@ impl Transaction {
 
 /// A transaction that is visible, and durable sooner or later; or never, if the shard closes before.
 #[must_use = "it may not be durable yet"]
-pub struct Committed {
+pub struct CommittedTransaction {
     frame: Option<Rc<JournalFrame>>,
     streams: Vec<StreamId>,
 }
@@ -156,7 +156,7 @@ impl Shard {
         &self,
         admitted: AdmittedTransaction,
         transaction: Transaction,
-    ) -> Result<Committed> {
+    ) -> Result<CommittedTransaction> {
         let AdmittedTransaction { room, mut credits } = admitted;
         assert!(transaction.changes.len() <= room.changes, "no more changes than were admitted");
         assert!(transaction.data_bytes() <= room.data_bytes, "no more data than were admitted");
@@ -168,7 +168,7 @@ impl Shard {
             }
         }
         if transaction.is_empty() {
-            return Ok(Committed { frame: None, streams: Vec::new() });
+            return Ok(CommittedTransaction { frame: None, streams: Vec::new() });
         }
         let records: Vec<Rc<JournalRecord>> =
             transaction.changes.iter().map(|change| self.change_record(change, &room)).collect();
@@ -196,7 +196,7 @@ impl Shard {
                 }
             }
         }
-        Ok(Committed { frame: Some(frame), streams })
+        Ok(CommittedTransaction { frame: Some(frame), streams })
     }
 
     fn change_record(
@@ -229,7 +229,7 @@ impl Shard {
     ///
     /// # Errors
     /// `Unavailable` when the shard closed before: then it has happened as a whole or not at all.
-    pub async fn settle_transaction(&self, committed: Committed) -> Result<()> {
+    pub async fn settle_transaction(&self, committed: CommittedTransaction) -> Result<()> {
         let Some(frame) = committed.frame else { return Ok(()) };
         self.wait_frame(&frame).await?;
         for stream in committed.streams {

@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use varve_engine::planted::{Bug, planted};
-use varve_engine::{BLOCK_BYTES, Committed, Shard, Transaction, TransactionRoom};
+use varve_engine::{BLOCK_BYTES, CommittedTransaction, Shard, Transaction, TransactionRoom};
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
 use varve_types::{ErrorKind, Reduction, ShardId, StreamId};
@@ -295,7 +295,7 @@ impl Shelf {
     }
 
     /// Commits a plan as one transaction; what it says is visible on return, and durable once it is settled.
-    async fn carry_out(&self, plan: Plan) -> Result<Committed> {
+    async fn carry_out(&self, plan: Plan) -> Result<CommittedTransaction> {
         self.shard.set_reduction(self.stream(), self.reduction.get());
         let added = self.references_added.get();
         let referenced = self.referenced_of(&plan).await?;

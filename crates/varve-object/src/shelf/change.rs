@@ -1,7 +1,7 @@
 //! Changes of a key's versions.
 
 use bytes::Bytes;
-use varve_engine::Committed;
+use varve_engine::CommittedTransaction;
 use varve_engine::planted::{Bug, planted};
 
 use super::keys::Place;
@@ -135,7 +135,7 @@ impl Shelf {
         change: &Change,
         body: ArrivingBody,
         parts: Option<TakenParts>,
-    ) -> Result<Option<Committed>> {
+    ) -> Result<Option<CommittedTransaction>> {
         let mut plan = Plan { takes_space: true, ..Plan::default() };
         let mut staged = Vec::new();
         if let Some(order) = change.remove {
