@@ -16,7 +16,7 @@ const SPARSE_BYTES: usize = BODY_BYTES / 4;
 const JOINED_BYTES_MAX: usize = BODY_BYTES * 3 / 4;
 
 #[derive(PartialEq, Eq)]
-enum Joined {
+enum JoinOutcome {
     /// Two pages became one; the parent lost an entry.
     One,
     /// The entries were spread evenly.
@@ -119,7 +119,7 @@ impl BTree {
                 Self::drop_page(cache, names, path[depth].frame);
                 tree_page_mut(cache, parent).remove(child);
             } else if page.used_bytes() >= SPARSE_BYTES
-                || self.join_sparse(cache, names, parent, child) != Joined::One
+                || self.join_sparse(cache, names, parent, child) != JoinOutcome::One
             {
                 break;
             }
@@ -150,18 +150,18 @@ impl BTree {
         names: &mut impl Names,
         parent: FrameId,
         child: usize,
-    ) -> Joined {
+    ) -> JoinOutcome {
         let children = tree_page(cache, parent).len();
         if child > 0 {
             let joined = self.join(cache, names, parent, child - 1);
-            if joined != Joined::Not {
+            if joined != JoinOutcome::Not {
                 return joined;
             }
         }
         if child + 1 < children {
             return self.join(cache, names, parent, child);
         }
-        Joined::Not
+        JoinOutcome::Not
     }
 
     /// Joins or evens out children `left` and `left + 1` of a dirty parent.
@@ -171,20 +171,20 @@ impl BTree {
         names: &mut impl Names,
         parent: FrameId,
         left: usize,
-    ) -> Joined {
+    ) -> JoinOutcome {
         let above = tree_page(cache, parent);
         let level = above.level() - 1;
         let separator = above.key(left + 1).to_vec();
         let find = |index| cache.find_resident(above.child(index), self.shape(level));
         let (Some(left_frame), Some(right_frame)) = (find(left), find(left + 1)) else {
-            return Joined::Not;
+            return JoinOutcome::Not;
         };
         let mut left_page = tree_page(cache, left_frame).clone();
         let mut right_page = tree_page(cache, right_frame).clone();
         if level > 0 {
             // Its place in the parent was the lower bound of the first child.
             if !right_page.fits_key(0, separator.len()) {
-                return Joined::Not;
+                return JoinOutcome::Not;
             }
             right_page.set_key(0, &separator);
         }
@@ -193,17 +193,17 @@ impl BTree {
             Self::replace_child(cache, names, parent, left, left_frame, left_page);
             tree_page_mut(cache, parent).remove(left + 1);
             Self::drop_page(cache, names, right_frame);
-            return Joined::One;
+            return JoinOutcome::One;
         }
         let (left_page, mut right_page) = even_out(left_page, right_page);
         let separator = left_page.separator(&mut right_page);
         if !above.fits_key(left + 1, separator.len()) {
-            return Joined::Not;
+            return JoinOutcome::Not;
         }
         Self::replace_child(cache, names, parent, left, left_frame, left_page);
         Self::replace_child(cache, names, parent, left + 1, right_frame, right_page);
         tree_page_mut(cache, parent).set_key(left + 1, &separator);
-        Joined::Even
+        JoinOutcome::Even
     }
 
     fn replace_child(
