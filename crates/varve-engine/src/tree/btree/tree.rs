@@ -43,7 +43,7 @@ pub struct BTree {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct BtreeStep {
     pub(super) frame: FrameId,
     /// Child taken in this page; in the leaf, 0.
     pub(super) child: usize,
@@ -51,25 +51,25 @@ pub(super) struct Step {
 
 /// Pages from the root to a leaf.
 pub(super) struct Path {
-    steps: [Step; TREE_HEIGHT_MAX],
+    steps: [BtreeStep; TREE_HEIGHT_MAX],
     len: usize,
 }
 
 impl Path {
     pub(super) fn new() -> Self {
-        Self { steps: [Step { frame: FrameId(u32::MAX), child: 0 }; TREE_HEIGHT_MAX], len: 0 }
+        Self { steps: [BtreeStep { frame: FrameId(u32::MAX), child: 0 }; TREE_HEIGHT_MAX], len: 0 }
     }
 
-    pub(super) fn push(&mut self, step: Step) {
+    pub(super) fn push(&mut self, step: BtreeStep) {
         self.steps[self.len] = step;
         self.len += 1;
     }
 }
 
 impl std::ops::Deref for Path {
-    type Target = [Step];
+    type Target = [BtreeStep];
 
-    fn deref(&self) -> &[Step] {
+    fn deref(&self) -> &[BtreeStep] {
         &self.steps[..self.len]
     }
 }
@@ -193,7 +193,7 @@ impl BTree {
                 child = page.child_index(key);
                 ptr = page.child(child);
             }
-            path.push(Step { frame, child });
+            path.push(BtreeStep { frame, child });
         }
         Ok(path)
     }
@@ -247,7 +247,7 @@ impl BTree {
         cache: &mut PageCache,
         names: &mut impl Names,
         frame: FrameId,
-        parent: Option<Step>,
+        parent: Option<BtreeStep>,
     ) {
         let name = names.fresh();
         names.unused(cache.rename_dirty(frame, name));
