@@ -60,7 +60,7 @@ pub struct CacheStats {
 
 /// Two whole cache lines, which are fetched together.
 #[repr(align(128))]
-pub(super) struct Frame {
+pub(super) struct CacheFrame {
     name: PagePtr,
     page: Option<Page>,
     state: PageState,
@@ -70,7 +70,7 @@ pub(super) struct Frame {
 
 /// See the module.
 pub struct PageCache {
-    frames: Vec<Frame>,
+    frames: Vec<CacheFrame>,
     vacant: Vec<FrameId>,
     index: HashTable<FrameId>,
     clean: Ring,
@@ -308,8 +308,13 @@ impl PageCache {
     }
 
     fn add(&mut self, name: PagePtr, page: Page, state: PageState) -> FrameId {
-        let new =
-            Frame { name, page: Some(page), state, heat: Cell::new(0), links: Links::default() };
+        let new = CacheFrame {
+            name,
+            page: Some(page),
+            state,
+            heat: Cell::new(0),
+            links: Links::default(),
+        };
         let frame = if let Some(frame) = self.vacant.pop() {
             self.frames[frame.index()] = new;
             frame
@@ -388,7 +393,7 @@ impl PageCache {
 /// A ring together with the frames its links live in.
 struct RingMut<'a> {
     ring: &'a mut Ring,
-    frames: &'a mut [Frame],
+    frames: &'a mut [CacheFrame],
 }
 
 impl RingMut<'_> {
@@ -401,4 +406,4 @@ impl RingMut<'_> {
     }
 }
 
-const _: () = assert!(size_of::<Frame>() == 128);
+const _: () = assert!(size_of::<CacheFrame>() == 128);

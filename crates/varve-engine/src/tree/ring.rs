@@ -1,6 +1,6 @@
 //! Doubly linked queues of cache frames; a frame is in exactly one, by its state.
 
-use super::cache::{Frame, FrameId};
+use super::cache::{CacheFrame, FrameId};
 
 const NONE: FrameId = FrameId(u32::MAX);
 
@@ -39,12 +39,12 @@ impl Ring {
         (self.first != NONE).then_some(self.first)
     }
 
-    pub(super) fn iter<'a>(&self, frames: &'a [Frame]) -> impl Iterator<Item = FrameId> + 'a {
+    pub(super) fn iter<'a>(&self, frames: &'a [CacheFrame]) -> impl Iterator<Item = FrameId> + 'a {
         let after = |frame: FrameId| (frame != NONE).then_some(frame);
         std::iter::successors(self.first(), move |frame| after(frames[frame.index()].links.after))
     }
 
-    pub(super) fn push(&mut self, frames: &mut [Frame], frame: FrameId) {
+    pub(super) fn push(&mut self, frames: &mut [CacheFrame], frame: FrameId) {
         frames[frame.index()].links = Links { before: self.last, after: NONE };
         if self.last == NONE {
             self.first = frame;
@@ -55,7 +55,7 @@ impl Ring {
         self.len += 1;
     }
 
-    pub(super) fn unlink(&mut self, frames: &mut [Frame], frame: FrameId) {
+    pub(super) fn unlink(&mut self, frames: &mut [CacheFrame], frame: FrameId) {
         assert!(self.len > 0, "the frame is in this ring");
         let Links { before, after } = std::mem::take(&mut frames[frame.index()].links);
         if before == NONE {
