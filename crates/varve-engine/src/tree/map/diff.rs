@@ -41,7 +41,7 @@ pub struct DiffLimits {
 
 /// A slot that stands for all blocks of a page of `level` would have around the one looked at; of level 0, for the block alone.
 #[derive(Clone, Copy)]
-struct Node {
+struct DiffNode {
     slot: MapSlot,
     level: u8,
 }
@@ -116,20 +116,20 @@ impl Map {
     }
 
     /// The whole map as one slot.
-    fn top(&self, block: u64) -> Node {
+    fn top(&self, block: u64) -> DiffNode {
         if self.covers(block) {
-            Node { slot: self.page_slot(self.root), level: self.height }
+            DiffNode { slot: self.page_slot(self.root), level: self.height }
         } else {
-            Node { slot: MapSlot::HOLE, level: MAP_HEIGHT_MAX }
+            DiffNode { slot: MapSlot::HOLE, level: MAP_HEIGHT_MAX }
         }
     }
 
     /// The slot of a page that stands for the block.
-    fn below(&self, cache: &PageCache, node: Node, block: u64) -> Result<Node, Fault> {
+    fn below(&self, cache: &PageCache, node: DiffNode, block: u64) -> Result<DiffNode, Fault> {
         let level = node.level - 1;
         let page = map_page(cache, self.find(cache, PagePtr::Chunk(node.slot.id()), level, block)?);
         debug_assert_eq!(blocks_of_page(level), blocks_of_slot(node.level));
-        Ok(Node { slot: page.slot(slot_index(level, block)), level })
+        Ok(DiffNode { slot: page.slot(slot_index(level, block)), level })
     }
 }
 
