@@ -20,8 +20,8 @@ use crate::deltas::MapBuffer;
 use crate::hash::HashMap;
 use crate::peers::ForeignChunk;
 use crate::tree::{
-    BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, SlotKind,
-    TreeLayout,
+    BTree, ChunkNames, DetachedContent, Fault, Fill, Map, MapSlot, MemoryNames, PageCache,
+    SlotKind, TreeLayout,
 };
 
 /// First id of map and key pages (TREES-3).
@@ -424,7 +424,7 @@ impl Trees {
         self.ensure_stream(stream)?;
         let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
         let on_dropped = |dropped| {
-            if let Dropped::Data(_, slot) = dropped {
+            if let DetachedContent::Data(_, slot) = dropped {
                 dead.extend(data_slot(slot));
             }
         };

@@ -19,7 +19,7 @@ pub enum Fill {
 
 /// What a detached range held.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Dropped {
+pub enum DetachedContent {
     /// A data slot at the edge of the range.
     Data(u64, MapSlot),
     /// A whole subtree, not looked into. Clear it in steps as a map of its own, or leave it to the mark pass; its
@@ -89,7 +89,7 @@ impl Map {
         cache: &mut PageCache,
         names: &mut impl Names,
         range: Range<u64>,
-        mut on_dropped: impl FnMut(Dropped),
+        mut on_dropped: impl FnMut(DetachedContent),
     ) -> Result<(), Fault> {
         assert!(range.start <= range.end && range.start >= self.base);
         let range = range.start..range.end.min(self.end_block());
@@ -99,7 +99,7 @@ impl Map {
         if range.start <= self.base && range.end >= self.end_block() {
             let empty = Self::new(self.stream, self.shard).with_ceiling(self.ceiling);
             let all = std::mem::replace(self, empty);
-            on_dropped(Dropped::Subtree(all));
+            on_dropped(DetachedContent::Subtree(all));
             return Ok(());
         }
         self.descend_to_covered(cache, range.start, &range)?;
@@ -113,8 +113,10 @@ impl Map {
                 block = slot_end;
             } else if is_covered(block, path.level, &range) {
                 match path.slot.kind() {
-                    SlotKind::Data => on_dropped(Dropped::Data(block, path.slot)),
-                    SlotKind::Page => on_dropped(Dropped::Subtree(self.subtree(&path, block))),
+                    SlotKind::Data => on_dropped(DetachedContent::Data(block, path.slot)),
+                    SlotKind::Page => {
+                        on_dropped(DetachedContent::Subtree(self.subtree(&path, block)))
+                    }
                     SlotKind::Hole | SlotKind::Zero => {}
                 }
                 self.fill_slot(cache, names, &path, Fill::Hole, slot_end);

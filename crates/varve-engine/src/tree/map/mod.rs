@@ -9,7 +9,7 @@ mod tree;
 mod walk;
 
 pub use diff::{DiffLimits, DiffRun};
-pub use fill::{Dropped, Fill};
+pub use fill::{DetachedContent, Fill};
 pub use page::{MAP_SLOTS, MapPage};
 pub use status::{Mapped, StatusRun};
 pub use tree::{MAP_HEIGHT_MAX, Map};

@@ -8,8 +8,8 @@ use varve_stdx::Rng;
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::tree::{
-    ChunkNames, Dropped, Fault, Fill, MAP_HEIGHT_MAX, Map, MapSlot, Mapped, PageCache, PagePtr,
-    SlotKind, StatusRun, WalkItem,
+    ChunkNames, DetachedContent, Fault, Fill, MAP_HEIGHT_MAX, Map, MapSlot, Mapped, PageCache,
+    PagePtr, SlotKind, StatusRun, WalkItem,
 };
 
 use super::checker::Checker;
@@ -194,8 +194,8 @@ impl World {
         let mut dead = Vec::new();
         for piece in dropped {
             match piece {
-                Dropped::Data(block, slot) => dead.push((block, slot)),
-                Dropped::Subtree(subtree) => {
+                DetachedContent::Data(block, slot) => dead.push((block, slot)),
+                DetachedContent::Subtree(subtree) => {
                     let (first, end) = (subtree.first_block(), subtree.end_block());
                     let whole = std::mem::replace(&mut self.map, subtree);
                     let mut next = first;
