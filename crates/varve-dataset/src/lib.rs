@@ -61,6 +61,6 @@ pub use settled::Settled;
 pub use snapshot_record::SnapshotInfo;
 pub use space::{BucketSpace, Held, SnapshotSpace, Space, VolumeSpace};
 pub use varve_dispatch::{
-    BlockStatus, CheckProgress, DiffRun, Mapped, ReadPart, StreamReservation,
+    BlockMapping, BlockStatus, CheckProgress, DiffRun, ReadPart, StreamReservation,
 };
 pub use volume::{Volume, VolumeSpec};

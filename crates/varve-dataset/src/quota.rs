@@ -17,7 +17,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use futures_util::future::try_join_all;
-use varve_dispatch::{BLOCK_BYTES, BlockStatus, Dispatch, Mapped, Route};
+use varve_dispatch::{BLOCK_BYTES, BlockMapping, BlockStatus, Dispatch, Route};
 use varve_types::{ByteCount, ByteRange};
 
 use crate::{Error, Result};
@@ -188,8 +188,8 @@ async fn added_bytes(dispatch: &Dispatch, route: Route, blocks: ByteRange) -> Re
         for BlockStatus { len, mapped } in runs {
             at += len;
             match mapped {
-                Mapped::Data => {}
-                Mapped::Hole | Mapped::Zero => added += len,
+                BlockMapping::Data => {}
+                BlockMapping::Hole | BlockMapping::Zero => added += len,
             }
         }
     }

@@ -5,7 +5,7 @@
 //!     nothing cost nothing.
 
 use futures_util::future::try_join_all;
-use varve_engine::{Mapped, Shard};
+use varve_engine::{BlockMapping, Shard};
 use varve_types::{ByteRange, StreamId};
 
 use crate::{Dispatch, Result, Route};
@@ -62,7 +62,7 @@ async fn runs_of(
     Ok(match from {
         None => {
             let runs = shard.block_status(stream, range, max).await?;
-            runs.iter().map(|run| (run.len, run.mapped == Mapped::Data)).collect()
+            runs.iter().map(|run| (run.len, run.mapped == BlockMapping::Data)).collect()
         }
         Some(from) => {
             let runs = shard.diff(from, stream, range, max).await?;

@@ -25,7 +25,7 @@ pub use placement::{Placement, StreamPlacement};
 pub use reservation::{ReservationChange, StreamReservation};
 pub use route::{Dispatch, MarkProof, Route, WeakDispatch};
 pub use varve_engine::{
-    BLOCK_BYTES, BlockStatus, CheckProgress, DanglingName, DiffRun, FamilyUsage, Mapped,
+    BLOCK_BYTES, BlockMapping, BlockStatus, CheckProgress, DanglingName, DiffRun, FamilyUsage,
     MarkReport, MarkWish, OpenPool, ReadPart, References, ShardStats, SpaceUsage, StreamUsage,
     UncheckedNames, Unreadable,
 };

@@ -36,7 +36,7 @@ use varve_types::{ChunkId, StreamId};
 
 use crate::hash::{HashMap, HashSet};
 use crate::pages::fault_of;
-use crate::tree::{MAP_SLOTS, MapSlot, Mapped, PAGE_BYTES, PageCache, StatusRun, WalkItem};
+use crate::tree::{BlockMapping, MAP_SLOTS, MapSlot, PAGE_BYTES, PageCache, StatusRun, WalkItem};
 use crate::trees::{Stop, Trees, data_slot};
 use crate::{Result, Shard};
 
@@ -548,7 +548,7 @@ impl Trees {
                     Err(_) => return Ok(block),
                 }
             }
-            if !StatusRun::add(runs, max_runs, Mapped::Data, 1) {
+            if !StatusRun::add(runs, max_runs, BlockMapping::Data, 1) {
                 return Ok(waiting);
             }
             block = waiting + 1;

@@ -67,7 +67,7 @@ pub use references::{CheckProgress, DanglingName, References, UncheckedNames, Un
 pub use reservations::{Reservation, ReservationSize};
 pub use shard::Shard;
 pub use transaction::{AdmittedTransaction, CommittedTransaction, Transaction, TransactionRoom};
-pub use tree::Mapped;
+pub use tree::BlockMapping;
 pub use varve_logstore::format::summary::Fingerprint;
 pub use varve_logstore::planted;
 pub use verify::{Damage, DamagedPart, VerifyEvent, VerifyReport, verify_slot};

@@ -23,7 +23,7 @@ use crate::buffer::BufferedContent;
 use crate::config::BLOCK_BYTES;
 use crate::pages::{Faults, Pin};
 use crate::peers::ForeignChunk;
-use crate::tree::{Mapped, StatusRun};
+use crate::tree::{BlockMapping, StatusRun};
 use crate::trees::{Stop, data_slot};
 use crate::{Error, Result, Shard};
 
@@ -518,7 +518,7 @@ impl Shard {
                 block = self
                     .with_pages(|trees| {
                         if !trees.open_stream(stream)? {
-                            push_run(&mut runs, until - block, Mapped::Hole);
+                            push_run(&mut runs, until - block, BlockMapping::Hole);
                             return Ok(until);
                         }
                         trees.status(stream, block..until, max + 1, &mut runs)
@@ -547,11 +547,11 @@ pub(crate) fn bytes_of_runs<T>(
     })
 }
 
-fn mapped(content: &BufferedContent) -> Mapped {
+fn mapped(content: &BufferedContent) -> BlockMapping {
     match content {
-        BufferedContent::Data(_) => Mapped::Data,
-        BufferedContent::Hole => Mapped::Hole,
-        BufferedContent::Zero => Mapped::Zero,
+        BufferedContent::Data(_) => BlockMapping::Data,
+        BufferedContent::Hole => BlockMapping::Hole,
+        BufferedContent::Zero => BlockMapping::Zero,
     }
 }
 
@@ -561,10 +561,10 @@ pub struct BlockStatus {
     /// Length in bytes.
     pub len: u64,
     /// What it holds.
-    pub mapped: Mapped,
+    pub mapped: BlockMapping,
 }
 
-fn push_run(runs: &mut Vec<StatusRun>, blocks: u64, mapped: Mapped) {
+fn push_run(runs: &mut Vec<StatusRun>, blocks: u64, mapped: BlockMapping) {
     match runs.last_mut() {
         Some(last) if last.mapped == mapped => last.blocks += blocks,
         _ => runs.push(StatusRun { blocks, mapped }),

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use varve_engine::{Error, Mapped, Reservation, ReservationSize};
+use varve_engine::{BlockMapping, Error, Reservation, ReservationSize};
 use varve_stdx::Rng;
 use varve_types::ByteRange;
 
@@ -197,7 +197,7 @@ impl Client {
             }
             for run in status {
                 start += run.len;
-                blocks += if run.mapped == Mapped::Data { run.len / BLOCK } else { 0 };
+                blocks += if run.mapped == BlockMapping::Data { run.len / BLOCK } else { 0 };
             }
         }
         Some(blocks)

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use varve_engine::{CutId, CutPair, Mapped, ReadPart, Result, Shard};
+use varve_engine::{BlockMapping, CutId, CutPair, ReadPart, Result, Shard};
 use varve_object::shelf::Shelf;
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
@@ -389,7 +389,7 @@ impl Client {
             for at in block..run_end.min(model_end) {
                 let known = model.get(at);
                 let zero = known.is_none_or(|known| known.may_be_zero(issued));
-                let allowed = if run.mapped == Mapped::Data { known.is_some() } else { zero };
+                let allowed = if run.mapped == BlockMapping::Data { known.is_some() } else { zero };
                 if !allowed {
                     self.world.violated(format!(
                         "shard {} stream {} block {at} has status {:?} at {issued}",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use futures_util::future::join;
-use varve_dispatch::{CutSource, Mapped};
+use varve_dispatch::{BlockMapping, CutSource};
 use varve_media::{DiskOperation, Fault, FaultPlan, FaultRule};
 use varve_stdx::AlignedBuf;
 use varve_types::limits::{REGION_BYTES, VOLUME_BYTES_MAX};
@@ -625,7 +625,7 @@ fn one_request_covers_the_largest_volume() {
         life.snapshot("v@one").await;
         let volume = life.datasets().open("v").await.unwrap();
         let before = life.datasets().open("v@one").await.unwrap();
-        let status = async |max| -> Vec<(u64, Mapped)> {
+        let status = async |max| -> Vec<(u64, BlockMapping)> {
             let runs = volume.block_status(0, size, max).await.unwrap();
             runs.into_iter().map(|run| (run.len, run.mapped)).collect()
         };
@@ -633,23 +633,23 @@ fn one_request_covers_the_largest_volume() {
             let runs = volume.diff(&before, 0, size, 100).await.unwrap();
             runs.into_iter().map(|run| (run.len, run.differs)).collect()
         };
-        assert_eq!(status(100).await, [(size, Mapped::Hole)]);
+        assert_eq!(status(100).await, [(size, BlockMapping::Hole)]);
         assert_eq!(changes().await, [(size, false)]);
         let data = AlignedBuf::from_slice(&[7; 8192]).freeze();
         let at = (1 << 50) + 4096;
         volume.write(at, data.clone()).await.unwrap();
         volume.write(size - 8192, data).await.unwrap();
         let rest = size - at - 2 * 8192;
-        let (hole, written) = (Mapped::Hole, Mapped::Data);
+        let (hole, written) = (BlockMapping::Hole, BlockMapping::Data);
         assert_eq!(status(100).await, [(at, hole), (8192, written), (rest, hole), (8192, written)]);
         assert_eq!(status(1).await, [(at, hole)]);
         assert_eq!(changes().await, [(at, false), (8192, true), (rest, false), (8192, true)]);
         // Zeros that stay allocated, but for one region: only the shard that has it knows of the trim.
         volume.write_zeroes(0, size, true).await.unwrap();
-        assert_eq!(status(100).await, [(size, Mapped::Zero)]);
+        assert_eq!(status(100).await, [(size, BlockMapping::Zero)]);
         let region = REGION_BYTES;
         volume.trim(5 * region, region).await.unwrap();
-        let (zero, behind) = (Mapped::Zero, size - 6 * region);
+        let (zero, behind) = (BlockMapping::Zero, size - 6 * region);
         assert_eq!(status(100).await, [(5 * region, zero), (region, hole), (behind, zero)]);
         volume.trim(0, size).await.unwrap();
         assert_eq!(status(100).await, [(size, hole)]);

@@ -24,8 +24,8 @@ pub use cache::{CacheStats, PageCache, PageState};
 pub use codec::{PageError, decode_page, encode_page};
 pub(crate) use map::is_block_of_map;
 pub use map::{
-    DetachedContent, DiffLimits, DiffRun, Fill, MAP_HEIGHT_MAX, MAP_SLOTS, Map, MapPage, Mapped,
-    StatusRun, WalkItem,
+    BlockMapping, DetachedContent, DiffLimits, DiffRun, Fill, MAP_HEIGHT_MAX, MAP_SLOTS, Map,
+    MapPage, StatusRun, WalkItem,
 };
 pub use names::{ChunkNames, MemoryNames, NAMES_PER_OPERATION_MAX, Names};
 pub use page::{Fault, PAGE_BYTES, Page, PageShape};

@@ -80,7 +80,7 @@ async fn check(shard: &Shard, stream: StreamId, versions: &[u64]) {
         let status = shard.block_status(stream, ByteRange { start: at, ..range }, 50).await;
         for run in status.expect("status") {
             at += run.len;
-            data += if run.mapped == varve_engine::Mapped::Data { run.len } else { 0 };
+            data += if run.mapped == varve_engine::BlockMapping::Data { run.len } else { 0 };
         }
     }
     let held = versions.iter().filter(|version| **version > 0).count() as u64;

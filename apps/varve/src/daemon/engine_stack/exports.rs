@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, Peer, ReadPart};
-use varve_dataset::{BlockStatus, Connection, Datasets, Mapped, Move, Volume, VolumeInfo};
+use varve_dataset::{BlockMapping, BlockStatus, Connection, Datasets, Move, Volume, VolumeInfo};
 use varve_stdx::BufSlice;
 use varve_types::ErrorKind;
 
@@ -110,9 +110,9 @@ fn part(part: varve_dataset::ReadPart) -> ReadPart {
 
 fn extent(run: &BlockStatus) -> Extent {
     let kind = match run.mapped {
-        Mapped::Hole => ExtentKind::Hole,
-        Mapped::Zero => ExtentKind::Zero,
-        Mapped::Data => ExtentKind::Data,
+        BlockMapping::Hole => ExtentKind::Hole,
+        BlockMapping::Zero => ExtentKind::Zero,
+        BlockMapping::Data => ExtentKind::Data,
     };
     Extent { len: run.len, kind }
 }

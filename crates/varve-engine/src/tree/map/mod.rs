@@ -11,7 +11,7 @@ mod walk;
 pub use diff::{DiffLimits, DiffRun};
 pub use fill::{DetachedContent, Fill};
 pub use page::{MAP_SLOTS, MapPage};
-pub use status::{Mapped, StatusRun};
+pub use status::{BlockMapping, StatusRun};
 pub use tree::{MAP_HEIGHT_MAX, Map};
 pub use walk::WalkItem;
 

@@ -11,7 +11,7 @@ const SLOTS_MAX: usize = 1 << 14;
 
 /// What a block holds, without saying which chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mapped {
+pub enum BlockMapping {
     /// Not allocated; reads as zeros.
     Hole,
     /// Allocated; reads as zeros.
@@ -26,12 +26,17 @@ pub struct StatusRun {
     /// Number of blocks.
     pub blocks: u64,
     /// What they hold.
-    pub mapped: Mapped,
+    pub mapped: BlockMapping,
 }
 
 impl StatusRun {
     /// Adds blocks to the last run or as a new one; false if that would be one too many.
-    pub(crate) fn add(runs: &mut Vec<Self>, max_runs: usize, mapped: Mapped, blocks: u64) -> bool {
+    pub(crate) fn add(
+        runs: &mut Vec<Self>,
+        max_runs: usize,
+        mapped: BlockMapping,
+        blocks: u64,
+    ) -> bool {
         let full = runs.len() >= max_runs;
         match runs.last_mut() {
             Some(last) if last.mapped == mapped => last.blocks += blocks,
@@ -42,7 +47,7 @@ impl StatusRun {
     }
 }
 
-impl From<MapSlot> for Mapped {
+impl From<MapSlot> for BlockMapping {
     fn from(slot: MapSlot) -> Self {
         match slot.kind() {
             SlotKind::Hole => Self::Hole,
@@ -72,7 +77,7 @@ impl Map {
         let (mut block, mut seen) = (first, 0);
         while block < end && seen < SLOTS_MAX {
             if !self.covers(block) {
-                let added = StatusRun::add(runs, max_runs, Mapped::Hole, end - block);
+                let added = StatusRun::add(runs, max_runs, BlockMapping::Hole, end - block);
                 return Ok(if added { end } else { block });
             }
             let path = match self.descend(cache, block) {
@@ -89,7 +94,7 @@ impl Map {
                 }
                 let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
                 let blocks = slot_end.min(end) - block;
-                if !StatusRun::add(runs, max_runs, Mapped::from(*slot), blocks) {
+                if !StatusRun::add(runs, max_runs, BlockMapping::from(*slot), blocks) {
                     return Ok(block);
                 }
                 block = slot_end.min(end);

@@ -8,8 +8,8 @@ use varve_stdx::Rng;
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::tree::{
-    ChunkNames, DetachedContent, Fault, Fill, MAP_HEIGHT_MAX, Map, MapSlot, Mapped, PageCache,
-    PagePtr, SlotKind, StatusRun, WalkItem,
+    BlockMapping, ChunkNames, DetachedContent, Fault, Fill, MAP_HEIGHT_MAX, Map, MapSlot,
+    PageCache, PagePtr, SlotKind, StatusRun, WalkItem,
 };
 
 use super::checker::Checker;
@@ -232,9 +232,11 @@ impl World {
         for StatusRun { blocks, mapped } in runs {
             let held = self.model.range(block..block + blocks);
             match mapped {
-                Mapped::Hole => assert_eq!(held.count(), 0),
-                Mapped::Zero => assert!(held.map(|h| *h.1).eq((0..blocks).map(|_| MapSlot::ZERO))),
-                Mapped::Data => {
+                BlockMapping::Hole => assert_eq!(held.count(), 0),
+                BlockMapping::Zero => {
+                    assert!(held.map(|h| *h.1).eq((0..blocks).map(|_| MapSlot::ZERO)))
+                }
+                BlockMapping::Data => {
                     assert_eq!(
                         held.filter(|h| h.1.kind() == SlotKind::Data).count() as u64,
                         blocks
@@ -373,7 +375,7 @@ fn zeroing_a_huge_range_takes_few_pages() {
     }
     let mut runs = Vec::new();
     assert_eq!(world.map.status(&world.cache, 0, end + 5, 9, &mut runs), Ok(end + 5));
-    let wanted = [(1, Mapped::Hole), (end - 1, Mapped::Zero), (5, Mapped::Hole)];
+    let wanted = [(1, BlockMapping::Hole), (end - 1, BlockMapping::Zero), (5, BlockMapping::Hole)];
     assert!(runs.iter().map(|run| (run.blocks, run.mapped)).eq(wanted));
 }
 
