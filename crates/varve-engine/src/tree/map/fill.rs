@@ -6,7 +6,7 @@ use crate::tree::page::Fault;
 use crate::tree::{MapSlot, Names, PageCache, PagePtr, SlotKind};
 
 use super::page::{MAP_SLOTS, blocks_of_page, blocks_of_slot, slot_index};
-use super::tree::{Map, Path, Step, map_page, map_page_mut};
+use super::tree::{Map, MapStep, Path, map_page, map_page_mut};
 
 /// What a range becomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,7 +210,7 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl Names,
-        path: &[Step],
+        path: &[MapStep],
         fill: Fill,
         next: u64,
     ) {

@@ -33,7 +33,7 @@ pub struct Map {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct MapStep {
     pub(super) frame: FrameId,
     /// Slot taken in this page.
     pub(super) slot: usize,
@@ -41,7 +41,7 @@ pub(super) struct Step {
 
 /// Pages from the root down, and what the last one's slot holds.
 pub(super) struct Path {
-    steps: [Step; MAP_HEIGHT_MAX as usize],
+    steps: [MapStep; MAP_HEIGHT_MAX as usize],
     len: usize,
     /// Level of the last page.
     pub(super) level: u8,
@@ -50,9 +50,9 @@ pub(super) struct Path {
 }
 
 impl std::ops::Deref for Path {
-    type Target = [Step];
+    type Target = [MapStep];
 
-    fn deref(&self) -> &[Step] {
+    fn deref(&self) -> &[MapStep] {
         &self.steps[..self.len]
     }
 }
@@ -243,14 +243,14 @@ impl Map {
         stop: impl Fn(u8) -> bool,
     ) -> Result<Path, Fault> {
         assert!(self.covers(block));
-        let none = Step { frame: FrameId(u32::MAX), slot: 0 };
+        let none = MapStep { frame: FrameId(u32::MAX), slot: 0 };
         let steps = [none; MAP_HEIGHT_MAX as usize];
         let mut path = Path { steps, len: 0, level: 0, slot: MapSlot::HOLE };
         let mut ptr = self.root;
         for level in (0..self.height).rev() {
             let frame = self.find(cache, ptr, level, block)?;
             let index = slot_index(level, block);
-            path.steps[path.len] = Step { frame, slot: index };
+            path.steps[path.len] = MapStep { frame, slot: index };
             path.len += 1;
             let slot = map_page(cache, frame).slot(index);
             if slot.kind() != SlotKind::Page || stop(level) {
@@ -314,7 +314,7 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl Names,
-        path: &[Step],
+        path: &[MapStep],
     ) {
         let last = path.last().expect("a path has a page");
         if self.is_own(cache, last.frame) {
@@ -346,7 +346,7 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl Names,
-        path: &[Step],
+        path: &[MapStep],
         fill: MapSlot,
     ) -> usize {
         let mut path = path;
