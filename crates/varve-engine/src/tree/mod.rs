@@ -2,7 +2,7 @@
 //!
 //! Pure and synchronous. An operation that needs an absent page changes nothing and returns a [`Fault`]; the caller
 //! loads the page, inserts it in the [`PageCache`] and calls again. Pages are copy-on-write between checkpoints: the
-//! first change of a stored page gives it a fresh name from [`Names`], up to the root.
+//! first change of a stored page gives it a fresh name from [`PageNames`], up to the root.
 
 mod btree;
 mod cache;
@@ -27,7 +27,7 @@ pub use map::{
     BlockMapping, DetachedContent, DiffLimits, DiffRun, Fill, MAP_HEIGHT_MAX, MAP_SLOTS, Map,
     MapPage, StatusRun, WalkItem,
 };
-pub use names::{ChunkNames, MemoryNames, NAMES_PER_OPERATION_MAX, Names};
+pub use names::{ChunkNames, MemoryNames, NAMES_PER_OPERATION_MAX, PageNames};
 pub use page::{Fault, PAGE_BYTES, Page, PageShape};
 pub use slot::{MapSlot, SlotKind};
 pub use varve_logstore::format::pointer::{Location, PagePtr};

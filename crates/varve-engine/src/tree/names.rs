@@ -10,7 +10,7 @@ use super::PagePtr;
 pub const NAMES_PER_OPERATION_MAX: u64 = 3 * super::TREE_HEIGHT_MAX as u64 + 1;
 
 /// Source of page names.
-pub trait Names {
+pub trait PageNames {
     /// A name that was never given before.
     fn fresh(&mut self) -> PagePtr;
 
@@ -67,7 +67,7 @@ impl ChunkNames {
     }
 }
 
-impl Names for ChunkNames {
+impl PageNames for ChunkNames {
     fn fresh(&mut self) -> PagePtr {
         assert!(self.next < self.ceiling, "chunk ids are reserved before an operation");
         let id = self.next;
@@ -111,7 +111,7 @@ impl MemoryNames {
     }
 }
 
-impl Names for MemoryNames {
+impl PageNames for MemoryNames {
     fn fresh(&mut self) -> PagePtr {
         self.next += 1;
         PagePtr::Memory(self.next)

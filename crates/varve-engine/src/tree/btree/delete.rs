@@ -5,7 +5,7 @@
 
 use crate::tree::cache::FrameId;
 use crate::tree::page::Fault;
-use crate::tree::{Names, PageCache, PagePtr};
+use crate::tree::{PageCache, PageNames, PagePtr};
 
 use super::page::{BODY_BYTES, TreePage};
 use super::tree::{BTree, Path, tree_page, tree_page_mut};
@@ -33,7 +33,7 @@ impl BTree {
     pub fn delete(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         key: &[u8],
     ) -> Result<Option<Value>, Fault> {
         if self.root == PagePtr::Null {
@@ -65,7 +65,7 @@ impl BTree {
     pub fn delete_sorted<K: AsRef<[u8]>>(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         keys: impl IntoIterator<Item = K>,
         mut is_removed: impl FnMut(&[u8], Option<&[u8]>) -> bool,
     ) -> Result<usize, Fault> {
@@ -111,7 +111,7 @@ impl BTree {
     }
 
     /// Drops empty pages and joins sparse ones along a dirty path, from the leaf up.
-    fn shrink(&mut self, cache: &mut PageCache, names: &mut impl Names, path: &Path) {
+    fn shrink(&mut self, cache: &mut PageCache, names: &mut impl PageNames, path: &Path) {
         for depth in (1..path.len()).rev() {
             let (parent, child) = (path[depth - 1].frame, path[depth - 1].child);
             let page = tree_page(cache, path[depth].frame);
@@ -147,7 +147,7 @@ impl BTree {
     fn join_sparse(
         &self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         parent: FrameId,
         child: usize,
     ) -> JoinOutcome {
@@ -168,7 +168,7 @@ impl BTree {
     fn join(
         &self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         parent: FrameId,
         left: usize,
     ) -> JoinOutcome {
@@ -208,7 +208,7 @@ impl BTree {
 
     fn replace_child(
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         parent: FrameId,
         child: usize,
         frame: FrameId,

@@ -1,7 +1,7 @@
 //! Insertion and replacement, and the splits they cause.
 
 use crate::tree::page::{Fault, Page};
-use crate::tree::{Names, PageCache, PagePtr, pointer};
+use crate::tree::{PageCache, PageNames, PagePtr, pointer};
 
 use super::page::TreePage;
 use super::tree::{BTree, tree_page, tree_page_mut};
@@ -18,7 +18,7 @@ impl BTree {
     pub fn put(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         key: &[u8],
         value: &[u8],
     ) -> Result<Option<Value>, Fault> {
@@ -63,7 +63,7 @@ impl BTree {
     fn split_path(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         index: usize,
         key: &[u8],
         value: &[u8],
@@ -94,7 +94,7 @@ impl BTree {
     fn grow(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         separator: &[u8],
         right: &[u8],
     ) {

@@ -8,7 +8,7 @@
 
 use crate::tree::cache::FrameId;
 use crate::tree::page::{Fault, Page, PageShape};
-use crate::tree::{Names, PageCache, PagePtr};
+use crate::tree::{PageCache, PageNames, PagePtr};
 
 use super::page::{BODY_BYTES, TreeLayout, TreePage};
 use super::slotted::ENTRY_OVERHEAD;
@@ -219,7 +219,7 @@ impl BTree {
     pub(super) fn make_dirty(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         path: &Path,
     ) {
         let last = path.last().expect("a path has a page");
@@ -245,7 +245,7 @@ impl BTree {
     pub(super) fn rename(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         frame: FrameId,
         parent: Option<BtreeStep>,
     ) {
@@ -258,7 +258,7 @@ impl BTree {
     }
 
     /// Takes a page that no parent points to any more out of the cache.
-    pub(super) fn drop_page(cache: &mut PageCache, names: &mut impl Names, frame: FrameId) {
+    pub(super) fn drop_page(cache: &mut PageCache, names: &mut impl PageNames, frame: FrameId) {
         let never_stored = cache.is_dirty(frame);
         let (name, _) = cache.remove(frame);
         if never_stored {

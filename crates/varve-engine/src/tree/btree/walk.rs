@@ -1,7 +1,7 @@
 //! Walking the pages of a tree for the mark pass, and dirtying one to move it elsewhere.
 
 use crate::tree::page::Fault;
-use crate::tree::{Names, PageCache, PagePtr};
+use crate::tree::{PageCache, PageNames, PagePtr};
 
 use super::scan::Scan;
 use super::tree::{BTree, tree_page};
@@ -76,7 +76,7 @@ impl BTree {
     pub fn touch_page(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         key: &[u8],
         level: u8,
         expected: PagePtr,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::tree::page::Fault;
-use crate::tree::{MapSlot, Names, PageCache, PagePtr, SlotKind};
+use crate::tree::{MapSlot, PageCache, PageNames, PagePtr, SlotKind};
 
 use super::page::{MAP_SLOTS, blocks_of_page, blocks_of_slot, slot_index};
 use super::tree::{Map, MapStep, Path, map_page, map_page_mut};
@@ -45,7 +45,7 @@ impl Map {
     pub fn fill_range(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         range: Range<u64>,
         fill: Fill,
         budget: usize,
@@ -87,7 +87,7 @@ impl Map {
     pub fn detach_range(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         range: Range<u64>,
         mut on_dropped: impl FnMut(DetachedContent),
     ) -> Result<(), Fault> {
@@ -132,7 +132,7 @@ impl Map {
     fn fill_leaf(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         path: &Path,
         range: Range<u64>,
         fill: Fill,
@@ -171,7 +171,7 @@ impl Map {
     fn fill_absent(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         path: &Path,
         range: Range<u64>,
         fill: Fill,
@@ -194,7 +194,7 @@ impl Map {
     fn fill_slot(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         path: &Path,
         fill: Fill,
         next: u64,
@@ -209,7 +209,7 @@ impl Map {
     fn prune_uniform(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         path: &[MapStep],
         fill: Fill,
         next: u64,

@@ -1,7 +1,7 @@
 //! Look-up and setting of consecutive blocks: one descent a leaf instead of one a block.
 
 use crate::tree::page::Fault;
-use crate::tree::{MapSlot, Names, PageCache, SlotKind};
+use crate::tree::{MapSlot, PageCache, PageNames, SlotKind};
 
 use super::page::{MAP_SLOTS, blocks_of_slot, slot_index};
 use super::tree::{Map, map_page, map_page_mut};
@@ -51,7 +51,7 @@ impl Map {
     pub fn set_run(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         first: u64,
         slots: &[MapSlot],
         mut on_old: impl FnMut(u64, MapSlot),
@@ -86,7 +86,7 @@ impl Map {
     fn set_in_leaf(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         first: u64,
         slots: &[MapSlot],
         on_old: &mut impl FnMut(u64, MapSlot),

@@ -11,7 +11,7 @@ use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::tree::cache::FrameId;
 use crate::tree::page::{Fault, Page, PageShape};
-use crate::tree::{MapSlot, Names, PageCache, PagePtr, SlotKind};
+use crate::tree::{MapSlot, PageCache, PageNames, PagePtr, SlotKind};
 
 use super::page::{MapPage, blocks_of_page, slot_index};
 
@@ -182,7 +182,7 @@ impl Map {
     pub fn set(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         block: u64,
         slot: MapSlot,
     ) -> Result<MapSlot, Fault> {
@@ -264,7 +264,7 @@ impl Map {
     }
 
     /// New roots until the map covers `block`.
-    pub(super) fn grow(&mut self, cache: &mut PageCache, names: &mut impl Names, block: u64) {
+    pub(super) fn grow(&mut self, cache: &mut PageCache, names: &mut impl PageNames, block: u64) {
         assert_eq!(self.base, 0, "a detached subtree does not grow");
         while !self.covers(block) {
             assert!(self.height < MAP_HEIGHT_MAX, "block {block} is beyond the largest map");
@@ -291,7 +291,7 @@ impl Map {
     pub(super) fn make_leaf(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         block: u64,
         path: &Path,
     ) -> FrameId {
@@ -313,7 +313,7 @@ impl Map {
     pub(super) fn make_dirty(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         path: &[MapStep],
     ) {
         let last = path.last().expect("a path has a page");
@@ -345,7 +345,7 @@ impl Map {
     pub(super) fn prune(
         &mut self,
         cache: &mut PageCache,
-        names: &mut impl Names,
+        names: &mut impl PageNames,
         path: &[MapStep],
         fill: MapSlot,
     ) -> usize {
@@ -378,7 +378,7 @@ impl Map {
     }
 
     /// Takes a page that no parent in this map points to any more out of the cache.
-    fn drop_page(&self, cache: &mut PageCache, names: &mut impl Names, frame: FrameId) {
+    fn drop_page(&self, cache: &mut PageCache, names: &mut impl PageNames, frame: FrameId) {
         if self.is_shared(cache.name(frame)) {
             return; // MAP-4
         }

@@ -8,7 +8,7 @@ use varve_stdx::Rng;
 use varve_types::ChunkId;
 
 use crate::tree::{
-    BTree, ChunkNames, Fault, MemoryNames, Names, PageCache, PagePtr, Scan, TREE_KEY_BYTES_MAX,
+    BTree, ChunkNames, Fault, MemoryNames, PageCache, PageNames, PagePtr, Scan, TREE_KEY_BYTES_MAX,
     TreeLayout, Value,
 };
 
@@ -49,7 +49,7 @@ fn key_world(seed: u64) -> World<ChunkNames> {
     world(TreeLayout::Slotted, names, ChunkNames::take_dead, seed)
 }
 
-fn world<N: Names>(
+fn world<N: PageNames>(
     layout: TreeLayout,
     names: N,
     take_dead: fn(&mut N) -> Vec<PagePtr>,
@@ -68,7 +68,7 @@ fn world<N: Names>(
     }
 }
 
-impl<N: Names> World<N> {
+impl<N: PageNames> World<N> {
     fn key(&mut self, keys: Keys) -> Vec<u8> {
         match keys {
             Keys::Ids => {
