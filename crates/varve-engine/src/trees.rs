@@ -65,7 +65,7 @@ pub(crate) fn table_layout() -> TreeLayout {
 }
 
 /// A stream's map and what its record says.
-pub(crate) struct Stream {
+pub(crate) struct StreamMap {
     pub(crate) map: Map,
     /// Chunks below this id may be held by copies as well (CUT-5).
     pub(crate) chunk_ceiling: ChunkId,
@@ -73,7 +73,7 @@ pub(crate) struct Stream {
     stored: Option<StreamRecord>,
 }
 
-impl Stream {
+impl StreamMap {
     fn new(map: Map) -> Self {
         Self { map, chunk_ceiling: ChunkId::ZERO, stored: None }
     }
@@ -96,7 +96,7 @@ pub(crate) struct Trees {
     pub(crate) cache: PageCache,
     pub(crate) keys: BTree,
     pub(crate) table: BTree,
-    pub(crate) streams: HashMap<StreamId, Stream>,
+    pub(crate) streams: HashMap<StreamId, StreamMap>,
     pub(crate) names: ChunkNames,
     pub(crate) table_names: MemoryNames,
     pub(crate) next_chunk: ChunkId,
@@ -164,14 +164,14 @@ impl Trees {
         })?;
         let map = map.with_ceiling(record.page_ceiling);
         let chunk_ceiling = record.chunk_ceiling;
-        self.streams.insert(id, Stream { map, chunk_ceiling, stored: Some(record) });
+        self.streams.insert(id, StreamMap { map, chunk_ceiling, stored: Some(record) });
         Ok(true)
     }
 
     pub(crate) fn ensure_stream(&mut self, id: StreamId) -> Result<(), Stop> {
         if !self.open_stream(id)? {
             let map = Map::new(id, self.shard);
-            self.streams.insert(id, Stream::new(map));
+            self.streams.insert(id, StreamMap::new(map));
         }
         Ok(())
     }
@@ -194,9 +194,9 @@ impl Trees {
             let source = self.streams.get_mut(&source).expect("opened above");
             source.chunk_ceiling = source.chunk_ceiling.max(chunk_ceiling);
             let map = source.map.copy_to(copy, page_ceiling);
-            Stream { chunk_ceiling: source.chunk_ceiling, ..Stream::new(map) }
+            StreamMap { chunk_ceiling: source.chunk_ceiling, ..StreamMap::new(map) }
         } else {
-            Stream::new(Map::new(copy, self.shard))
+            StreamMap::new(Map::new(copy, self.shard))
         };
         self.streams.insert(copy, copied);
         Ok(true)
