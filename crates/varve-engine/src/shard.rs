@@ -45,7 +45,7 @@ use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::reservations::Reservations;
 use crate::trees::Trees;
-use crate::writes::{UnderWay, WritesUnderWay};
+use crate::writes::{WriteGuard, WritesUnderWay};
 use crate::zone_moves::ZoneMoves;
 use crate::{Error, Result};
 
@@ -267,7 +267,7 @@ impl Shard {
     ///
     /// # Errors
     /// Once the shard has ended: why.
-    pub(crate) fn begin_write(&self) -> Result<UnderWay> {
+    pub(crate) fn begin_write(&self) -> Result<WriteGuard> {
         let ended = || self.check_running().err().unwrap_or(Error::Closed);
         self.writes_under_way.begin().ok_or_else(ended)
     }

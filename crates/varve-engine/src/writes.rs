@@ -23,11 +23,11 @@ pub(crate) struct WritesUnderWay {
 }
 
 /// One write under way; dropping it ends it.
-pub(crate) struct UnderWay {
+pub(crate) struct WriteGuard {
     state: Rc<State>,
 }
 
-impl Drop for UnderWay {
+impl Drop for WriteGuard {
     fn drop(&mut self) {
         self.state.count.set(self.state.count.get() - 1);
         self.state.ended.notify_all();
@@ -36,12 +36,12 @@ impl Drop for UnderWay {
 
 impl WritesUnderWay {
     /// Counts a write from now until the result is dropped; `None` after [`Self::refuse`].
-    pub(crate) fn begin(&self) -> Option<UnderWay> {
+    pub(crate) fn begin(&self) -> Option<WriteGuard> {
         if self.state.refused.get() {
             return None; // WRITES-1
         }
         self.state.count.set(self.state.count.get() + 1);
-        Some(UnderWay { state: Rc::clone(&self.state) })
+        Some(WriteGuard { state: Rc::clone(&self.state) })
     }
 
     /// Lets none begin from now on.
