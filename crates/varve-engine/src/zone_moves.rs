@@ -73,7 +73,7 @@ const SPARE_SEGMENTS: u64 = 2;
 
 /// What becomes of the zones that were chosen to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum ZonePhase {
     /// There are none.
     Idle,
     /// They may stay (ZONE-MOVES-2).
@@ -86,7 +86,7 @@ enum Phase {
 pub(crate) struct ZoneMoves {
     /// The shard's zones.
     pub(crate) owned: RefCell<Vec<Zone>>,
-    phase: Cell<Phase>,
+    phase: Cell<ZonePhase>,
     gate: Semaphore,
     /// Segments that reclaim is to empty now.
     asked: RefCell<Vec<SegmentNumber>>,
@@ -116,7 +116,7 @@ impl ZoneMoves {
     pub(crate) fn new(owned: Vec<Zone>) -> Self {
         Self {
             owned: RefCell::new(owned),
-            phase: Cell::new(Phase::Idle),
+            phase: Cell::new(ZonePhase::Idle),
             gate: Semaphore::new(1),
             asked: RefCell::default(),
             emptying: Cell::new(0),
@@ -152,7 +152,7 @@ impl ZoneMoves {
 
     /// Whether what was chosen is still to leave.
     pub(crate) fn is_emptying(&self) -> bool {
-        self.phase.get() == Phase::Emptying
+        self.phase.get() == ZonePhase::Emptying
     }
 }
 
@@ -396,7 +396,7 @@ impl Shard {
             self.zone_moves.seen_empty.set(self.zone_moves.seen.get());
             return Ok(0);
         }
-        self.zone_moves.phase.set(Phase::Emptying);
+        self.zone_moves.phase.set(ZonePhase::Emptying);
         let leaving = Leaving(self);
         for zone in &zones {
             self.space.borrow_mut().leave(zone.first, zone.count);
@@ -405,7 +405,7 @@ impl Shard {
         if left.is_empty() || !self.zone_moves.is_emptying() {
             return Ok(0);
         }
-        self.zone_moves.phase.set(Phase::Giving);
+        self.zone_moves.phase.set(ZonePhase::Giving);
         let under_way = self.begin_write()?;
         let given = self.hand_over(left).await;
         drop(under_way);
@@ -572,7 +572,7 @@ impl Shard {
             given += 1;
         }
         tracing::debug!(shard = self.config.shard.0, zones = given, "gave zones back to the pool");
-        self.zone_moves.phase.set(Phase::Emptying);
+        self.zone_moves.phase.set(ZonePhase::Emptying);
         self.keep_leaving(); // The rest of them.
         self.space_changed.notify_all(); // Who waits may lease what was given.
         Ok(given)
@@ -582,10 +582,10 @@ impl Shard {
     /// (ZONE-MOVES-2).
     pub(crate) fn keep_leaving(&self) -> bool {
         let phase = &self.zone_moves.phase;
-        if phase.get() != Phase::Emptying {
+        if phase.get() != ZonePhase::Emptying {
             return false;
         }
-        phase.set(Phase::Idle);
+        phase.set(ZonePhase::Idle);
         let stays = self.space.borrow_mut().stay();
         if stays {
             self.space_changed.notify_all();
