@@ -188,9 +188,9 @@ pub fn plan_zone_moves(states: &[ZoneState]) -> Vec<u64> {
 }
 
 /// Lets what is about to leave stay when its time ends before the pool is told (ZONE-MOVES-2).
-struct Leaving<'a>(&'a Shard);
+struct LeavingZones<'a>(&'a Shard);
 
-impl Drop for Leaving<'_> {
+impl Drop for LeavingZones<'_> {
     fn drop(&mut self) {
         self.0.keep_leaving();
     }
@@ -397,7 +397,7 @@ impl Shard {
             return Ok(0);
         }
         self.zone_moves.phase.set(ZonePhase::Emptying);
-        let leaving = Leaving(self);
+        let leaving = LeavingZones(self);
         for zone in &zones {
             self.space.borrow_mut().leave(zone.first, zone.count);
         }
