@@ -197,9 +197,9 @@ impl Drop for LeavingZones<'_> {
 }
 
 /// Reclaim aims at more free segments until this is dropped.
-struct Aiming<'a>(&'a Cell<usize>);
+struct FreeTargetGuard<'a>(&'a Cell<usize>);
 
-impl Drop for Aiming<'_> {
+impl Drop for FreeTargetGuard<'_> {
     fn drop(&mut self) {
         self.0.set(0);
     }
@@ -455,7 +455,7 @@ impl Shard {
     async fn pack(&self, free: usize) -> Result<()> {
         let moves = &self.zone_moves;
         moves.aim.set(free);
-        let _aiming = Aiming(&moves.aim);
+        let _aiming = FreeTargetGuard(&moves.aim);
         let end = self.reactor.now() + PACKING_NS_MAX;
         loop {
             let freed = self.reclaim.freed_segments.get();
