@@ -26,7 +26,7 @@ const PATIENCE_NS: u64 = 1_000_000;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WriteBack {
     /// It has lingered for [`LINGER_NS`], or stands before one that has, or somebody waits for the trees to show it.
-    pub(crate) hurried: bool,
+    pub(crate) drain_requested: bool,
     /// Half of what bounds the lane is taken, or somebody waits for some of it.
     pub(crate) half_taken: bool,
     /// New data were refused for want of space: what is stored may free some.
@@ -42,7 +42,7 @@ pub(crate) struct WriteBack {
 impl WriteBack {
     /// Whether a durable frame, the next to go, shall wait no longer (AGGREGATION-3).
     pub(crate) const fn is_due(self) -> bool {
-        let urgent = self.hurried || self.half_taken || self.grants_wait;
+        let urgent = self.drain_requested || self.half_taken || self.grants_wait;
         urgent || self.refused || self.closing || self.short_of_space
     }
 }
@@ -124,7 +124,7 @@ mod tests {
         let idle = WriteBack::default();
         assert!(!idle.is_due());
         for due in [
-            WriteBack { hurried: true, ..idle },
+            WriteBack { drain_requested: true, ..idle },
             WriteBack { half_taken: true, ..idle },
             WriteBack { refused: true, ..idle },
             WriteBack { grants_wait: true, ..idle },

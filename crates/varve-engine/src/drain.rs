@@ -119,7 +119,7 @@ pub(crate) struct Drain {
     /// Frames before this one do not linger.
     pub(crate) due_to: Cell<u64>,
     /// Frames may have become due.
-    pub(crate) hurried: Notify,
+    pub(crate) drain_requested: Notify,
     /// A frame was drained.
     pub(crate) advanced: Notify,
     pub(crate) puts: DataPuts,
@@ -143,7 +143,7 @@ impl Drain {
             settles: Cell::new(0),
             taken: Cell::new(0),
             due_to: Cell::new(0),
-            hurried: Notify::new(),
+            drain_requested: Notify::new(),
             advanced: Notify::new(),
             puts: DataPuts::default(),
             samples_only: Cell::new(false),
@@ -217,8 +217,8 @@ impl Shard {
         let end = self.reactor.sleep(LINGER_NS);
         let mut end = std::pin::pin!(end);
         while !self.is_due(self.drain.point.get().frame_seq) {
-            let hurried = std::pin::pin!(self.drain.hurried.notified());
-            if let Either::Right(_) = select(hurried, end.as_mut()).await {
+            let drain_requested = std::pin::pin!(self.drain.drain_requested.notified());
+            if let Either::Right(_) = select(drain_requested, end.as_mut()).await {
                 self.drain.due_to.set(self.lane().head().frame_seq);
             }
         }
@@ -229,7 +229,7 @@ impl Shard {
     fn is_due(&self, frame_seq: u64) -> bool {
         let closing = self.check_open().is_err();
         let write_back = WriteBack {
-            hurried: frame_seq < self.drain.due_to.get(),
+            drain_requested: frame_seq < self.drain.due_to.get(),
             half_taken: self.is_half_taken(),
             refused: self.drain.refused.get(),
             grants_wait: self.grants_wait(),
@@ -251,7 +251,7 @@ impl Shard {
     /// Tells the drain if half of what bounds the lane is taken.
     pub(crate) fn hurry_drain(&self) {
         if self.is_half_taken() {
-            self.drain.hurried.notify_one();
+            self.drain.drain_requested.notify_one();
         }
     }
 

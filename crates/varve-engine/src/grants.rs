@@ -74,7 +74,7 @@ impl Shard {
         let at_once = credits.try_take(charge(0));
         if credits.is_getting_scarce() {
             self.drain.grants_wait.set(true); // Credits come back when the segment is applied.
-            self.drain.hurried.notify_one();
+            self.drain.drain_requested.notify_one();
             self.pressure.notify_one();
         }
         if at_once.is_some() || self.drain.grants_in_vain.get() {

@@ -200,7 +200,7 @@ impl Shard {
             self.mark.wanted.set(true);
         }
         self.drain.refused.set(true);
-        self.drain.hurried.notify_one();
+        self.drain.drain_requested.notify_one();
         self.pressure.notify_one();
     }
 
@@ -244,7 +244,7 @@ impl Shard {
         self.space_changed.notify_all();
         self.mark.has_ended.notify_all();
         self.applied.notify_all();
-        self.drain.hurried.notify_one();
+        self.drain.drain_requested.notify_one();
         self.drain.advanced.notify_all();
         self.drain.puts.changed.notify_all();
         self.reclaim.fold_rounds.changed.notify_all();
@@ -289,7 +289,7 @@ impl Shard {
         *self.state.borrow_mut() = ShardState::Closing;
         self.mark.has_ended.notify_all(); // Writes that wait for one are refused.
         self.zone_moves.changed.notify_all();
-        self.drain.hurried.notify_one();
+        self.drain.drain_requested.notify_one();
         while !self.lane().is_drained() {
             if self.has_failed() {
                 return self.check_running();
@@ -316,7 +316,7 @@ impl Shard {
     pub async fn apply_acknowledged(&self) -> Result<()> {
         let target = self.lane().head().frame_seq;
         self.drain.due_to.set(target.max(self.drain.due_to.get()));
-        self.drain.hurried.notify_one();
+        self.drain.drain_requested.notify_one();
         while self.drain.point.get().frame_seq < target {
             self.check_running()?;
             self.drain.advanced.notified().await;
