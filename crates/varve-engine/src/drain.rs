@@ -117,7 +117,7 @@ pub(crate) struct Drain {
     /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
     pub(crate) taken: Cell<usize>,
     /// Frames before this one do not linger.
-    pub(crate) due_to: Cell<u64>,
+    pub(crate) drain_upto: Cell<u64>,
     /// Frames may have become due.
     pub(crate) drain_requested: Notify,
     /// A frame was drained.
@@ -142,7 +142,7 @@ impl Drain {
             grants_in_vain: Cell::new(false),
             settles: Cell::new(0),
             taken: Cell::new(0),
-            due_to: Cell::new(0),
+            drain_upto: Cell::new(0),
             drain_requested: Notify::new(),
             advanced: Notify::new(),
             puts: DataPuts::default(),
@@ -219,7 +219,7 @@ impl Shard {
         while !self.is_due(self.drain.point.get().frame_seq) {
             let drain_requested = std::pin::pin!(self.drain.drain_requested.notified());
             if let Either::Right(_) = select(drain_requested, end.as_mut()).await {
-                self.drain.due_to.set(self.lane().head().frame_seq);
+                self.drain.drain_upto.set(self.lane().head().frame_seq);
             }
         }
         self.lane().take_durable()
@@ -229,7 +229,7 @@ impl Shard {
     fn is_due(&self, frame_seq: u64) -> bool {
         let closing = self.check_open().is_err();
         let write_back = WriteBack {
-            drain_requested: frame_seq < self.drain.due_to.get(),
+            drain_requested: frame_seq < self.drain.drain_upto.get(),
             half_taken: self.is_half_taken(),
             refused: self.drain.refused.get(),
             grants_wait: self.grants_wait(),

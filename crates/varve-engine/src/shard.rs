@@ -315,7 +315,7 @@ impl Shard {
     /// `Unavailable` when the shard closed.
     pub async fn apply_acknowledged(&self) -> Result<()> {
         let target = self.lane().head().frame_seq;
-        self.drain.due_to.set(target.max(self.drain.due_to.get()));
+        self.drain.drain_upto.set(target.max(self.drain.drain_upto.get()));
         self.drain.drain_requested.notify_one();
         while self.drain.point.get().frame_seq < target {
             self.check_running()?;
