@@ -99,7 +99,7 @@ impl Shard {
         match writer {
             SegmentKind::Metadata => 0,
             SegmentKind::Reclaimed => self.reclaim_floor(),
-            SegmentKind::Data if self.reclaim.is_stuck.get() => {
+            SegmentKind::Data if self.reclaim.is_starved.get() => {
                 let pages = self.entries_may_dirty().div_ceil(segment);
                 self.reserves().data.min(self.reclaim_floor() + pages + 1)
             }
@@ -116,7 +116,7 @@ impl Shard {
     /// than there may be (ALLOCATION-3).
     pub(crate) fn is_enough_for_stuck(&self) -> bool {
         let segment = self.media.segments.geometry().segment_bytes as usize;
-        self.reclaim.is_stuck.get() && self.entries_may_dirty() >= STUCK_SEGMENTS * segment
+        self.reclaim.is_starved.get() && self.entries_may_dirty() >= STUCK_SEGMENTS * segment
     }
 
     /// A free segment for a writer, once more are free than it leaves to others (ALLOCATION-1).

@@ -90,7 +90,7 @@ pub(crate) struct Reclaim {
     /// Segments that could not be emptied, as something in them is lost (RECLAIM-4).
     damaged: RefCell<HashMap<SegmentNumber, DamageRest>>,
     /// Nothing could be emptied when it was last looked for.
-    pub(crate) is_stuck: Cell<bool>,
+    pub(crate) is_starved: Cell<bool>,
     /// Segments given back so far.
     pub(crate) freed_segments: Cell<u64>,
     /// Segments of the chain that the last checkpoint covers.
@@ -127,7 +127,7 @@ impl Reclaim {
             waiting: RefCell::default(),
             batch: RefCell::default(),
             damaged: RefCell::default(),
-            is_stuck: Cell::new(false),
+            is_starved: Cell::new(false),
             freed_segments: Cell::new(0),
             checkpointed_seq: Cell::new(root.reclaim_chain.seq),
             checkpointed_data_seq: Cell::new(root.data_chain.seq),
@@ -186,7 +186,7 @@ impl Shard {
                 continue;
             }
             if let Some(victim) = self.pick_victim() {
-                self.reclaim.is_stuck.set(false);
+                self.reclaim.is_starved.set(false);
                 self.reclaim_segment(victim).await?;
                 continue;
             }
@@ -204,7 +204,7 @@ impl Shard {
                 self.fold_round(PurgeExtent::All).await?; // DELTAS-7
                 continue;
             }
-            if !self.reclaim.is_stuck.replace(true) {
+            if !self.reclaim.is_starved.replace(true) {
                 self.space_changed.notify_all(); // Data get more of the reserve now (ALLOCATION-3).
             }
             self.wake_checkpoint_for_space();
