@@ -114,7 +114,7 @@ impl Shard {
 
     /// Whether the open data segment should take no more entries as garbage fills the shard: it would have to leave more free segments
     /// than there may be (ALLOCATION-3).
-    pub(crate) fn is_enough_for_stuck(&self) -> bool {
+    pub(crate) fn is_enough_while_starved(&self) -> bool {
         let segment = self.media.segments.geometry().segment_bytes as usize;
         self.reclaim.is_starved.get() && self.entries_may_dirty() >= STUCK_SEGMENTS * segment
     }

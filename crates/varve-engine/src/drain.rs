@@ -607,7 +607,7 @@ impl Shard {
         entry: SummaryEntry,
         wseq: varve_types::WriteSeq,
     ) -> Result<()> {
-        if !self.drain.writer.borrow().fits(0) || self.is_enough_for_stuck() {
+        if !self.drain.writer.borrow().fits(0) || self.is_enough_while_starved() {
             self.seal_data().await?;
         }
         self.drain.writer.borrow_mut().push_entry(entry, wseq);
