@@ -111,7 +111,7 @@ pub(crate) struct Drain {
     /// Other shards' grants need credits that only the open segment gives back.
     pub(crate) grants_wait: Cell<bool>,
     /// Such credits did not come back in time, and there were none since.
-    pub(crate) grants_in_vain: Cell<bool>,
+    pub(crate) grant_credit_timeout: Cell<bool>,
     /// Map updates that cuts and promises in the open segment put into maps, about.
     pub(crate) settles: Cell<usize>,
     /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
@@ -139,7 +139,7 @@ impl Drain {
             frees: Cell::new(false),
             refused: Cell::new(false),
             grants_wait: Cell::new(false),
-            grants_in_vain: Cell::new(false),
+            grant_credit_timeout: Cell::new(false),
             settles: Cell::new(0),
             taken: Cell::new(0),
             drain_upto: Cell::new(0),

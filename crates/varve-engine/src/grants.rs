@@ -77,15 +77,15 @@ impl Shard {
             self.drain.drain_requested.notify_one();
             self.pressure.notify_one();
         }
-        if at_once.is_some() || self.drain.grants_in_vain.get() {
-            self.drain.grants_in_vain.set(at_once.is_none());
+        if at_once.is_some() || self.drain.grant_credit_timeout.get() {
+            self.drain.grant_credit_timeout.set(at_once.is_none());
             return at_once;
         }
         let taken = Box::pin(credits.take(charge(0)));
         match select(taken, self.reactor.sleep(CREDITS_NS_MAX)).await {
             Either::Left((taken, _)) => Some(taken),
             Either::Right(_) => {
-                self.drain.grants_in_vain.set(true);
+                self.drain.grant_credit_timeout.set(true);
                 None
             }
         }
