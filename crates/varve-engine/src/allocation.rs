@@ -231,7 +231,7 @@ impl Shard {
                 if self.takes_from(stream, bytes) {
                     return Ok(());
                 }
-                self.want_space();
+                self.request_space();
                 if self.wait_for_promised(stream, &mut patience).await? {
                     continue;
                 }

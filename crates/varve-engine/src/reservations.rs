@@ -423,7 +423,7 @@ impl Shard {
         if leased || self.can_promise(needed_bytes) {
             return Ok(());
         }
-        self.want_space();
+        self.request_space();
         if self.room_from_others(|| self.can_promise(needed_bytes)).await? {
             return Ok(());
         }

@@ -194,7 +194,7 @@ impl Shard {
     }
 
     /// Something was refused: whatever may free space goes on at once.
-    pub(crate) fn want_space(&self) {
+    pub(crate) fn request_space(&self) {
         self.reclaim_wanted.notify_one();
         if self.dedup.borrow().kept_bytes() > 0 {
             self.mark.wanted.set(true);
