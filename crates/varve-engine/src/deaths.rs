@@ -478,8 +478,8 @@ impl Shard {
 
     /// Takes these chunks, in the order of their ids, out of the table, as recovery would. The caller holds the tree gate, or is recovery.
     async fn fold_again(&self, ids: &[ChunkId]) -> Result<()> {
-        let saw_more = self.trees.borrow().deltas.saw_more();
-        let folding = if saw_more { ReuseRule::Checkpoint } else { ReuseRule::Again };
+        let replay_freed_more = self.trees.borrow().deltas.replay_freed_more();
+        let folding = if replay_freed_more { ReuseRule::Checkpoint } else { ReuseRule::Again };
         let mut rest = ids;
         while !rest.is_empty() {
             let folded = self.fold_leaf(rest, folding).await?;

@@ -104,7 +104,7 @@ pub(crate) struct MapBuffer {
     /// None may wait while the shard is open: for which streams is not known.
     is_forbidden: bool,
     /// Replay saw more dead than the shard did, or than another replay might (DELTAS-2).
-    saw_more: bool,
+    replay_freed_more: bool,
     /// Where sweeps go on.
     cursor: LeafId,
     bytes_max: usize,
@@ -160,7 +160,7 @@ impl MapBuffer {
             limit,
             exact: BTreeSet::new(),
             is_forbidden: false,
-            saw_more: false,
+            replay_freed_more: false,
             cursor,
             bytes_max,
             settled: 0,
@@ -251,17 +251,17 @@ impl MapBuffer {
 
     /// None wait from here on, as long as the shard is open: so replay sees more dead than the shard did, but may never see less.
     pub(crate) fn forbid(&mut self) {
-        (self.limit, self.is_forbidden, self.saw_more) = (0, true, true);
+        (self.limit, self.is_forbidden, self.replay_freed_more) = (0, true, true);
     }
 
     /// Whether nothing may be reused because of what replay saw die before a root says so (DEATHS-6).
-    pub(crate) fn saw_more(&self) -> bool {
-        self.saw_more
+    pub(crate) fn replay_freed_more(&self) -> bool {
+        self.replay_freed_more
     }
 
     /// A root is durable that agrees with them.
     pub(crate) fn saved(&mut self) {
-        self.saw_more = false;
+        self.replay_freed_more = false;
     }
 
     /// Nothing waits for a stream any more.

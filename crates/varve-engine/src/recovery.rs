@@ -557,7 +557,7 @@ impl Shard {
     /// Makes a checkpoint where replay went by promises that cannot be read: the next one may be able to read them, and
     /// see less die (DELTAS-2).
     async fn store_what_replay_saw(&self) -> Result<()> {
-        if !self.trees.borrow().deltas.saw_more() {
+        if !self.trees.borrow().deltas.replay_freed_more() {
             return Ok(());
         }
         let needed = self.segments_for(self.checkpoint_bytes());
