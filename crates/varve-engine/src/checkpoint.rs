@@ -155,7 +155,7 @@ impl Shard {
             || self.dirty_bytes() > self.dirty_limit()
             || self.deaths_are_full()
             || self.deltas_are_many()
-            || self.misses_new()
+            || self.hides_candidates()
     }
 
     pub(crate) fn wake_checkpoint(&self) {

@@ -262,7 +262,7 @@ impl Shard {
 
     /// Whether reclaim, which leaves alone what is newer than the last checkpoint (RECLAIM-1), misses much: what was
     /// written last is often overwritten first, and what is left are segments of which more has to be moved.
-    pub(crate) fn misses_new(&self) -> bool {
+    pub(crate) fn hides_candidates(&self) -> bool {
         let data = self.data_chain.get().seq - self.reclaim.checkpointed_data_seq.get();
         let survivors = self.reclaim_chain.get().seq - self.reclaim.checkpointed_seq.get();
         let new = data + survivors;
