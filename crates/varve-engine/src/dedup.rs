@@ -147,7 +147,7 @@ impl Dedup {
     }
 
     /// Grants no more of a chunk whose stored bytes are damaged, so that writing its bytes once more helps.
-    pub(crate) fn distrust(&mut self, chunk: ChunkId) {
+    pub(crate) fn invalidate(&mut self, chunk: ChunkId) {
         if self.damaged.len() < DAMAGED_MAX {
             self.damaged.insert(chunk);
         }

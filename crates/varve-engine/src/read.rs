@@ -303,7 +303,7 @@ impl Shard {
         });
         if is_there {
             self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
-            self.dedup.borrow_mut().distrust(chunk);
+            self.dedup.borrow_mut().invalidate(chunk);
             tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
             return Err(error);
         }
@@ -316,7 +316,7 @@ impl Shard {
         let read = self.media.segments.get(location.segment, location.offset(), run.bytes).await;
         self.counters.add_media_read(run.bytes);
         if read.is_err() {
-            run.chunks.iter().for_each(|(chunk, _)| self.dedup.borrow_mut().distrust(*chunk));
+            run.chunks.iter().for_each(|(chunk, _)| self.dedup.borrow_mut().invalidate(*chunk));
         }
         Ok(read.map_err(varve_logstore::Error::from)?)
     }
@@ -417,7 +417,7 @@ impl Shard {
                     && location.offset() == offset
                 {
                     self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
-                    self.dedup.borrow_mut().distrust(chunk);
+                    self.dedup.borrow_mut().invalidate(chunk);
                     tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
                     return Err(error);
                 }

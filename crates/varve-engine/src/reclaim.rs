@@ -544,7 +544,7 @@ impl Shard {
         let bytes = self.whole_unit(from, segment, unit).await;
         let is_same = place.checksum == unit.checksum && place.stored_len == unit.stored_len;
         let Some(bytes) = bytes.filter(|_| is_same) else {
-            self.dedup.borrow_mut().distrust(chunk);
+            self.dedup.borrow_mut().invalidate(chunk);
             return Err(Error::SegmentDamaged {
                 segment: from.number,
                 reason: format!("chunk {chunk} at {} does not match its checksum", unit.offset()),
