@@ -123,7 +123,7 @@ impl Shard {
                 },
             )
             .collect();
-        let known = self.know_blocks(&blocks).await;
+        let known = self.lookup_duplicates(&blocks).await;
         let _gate = self.data_gate.take(1).await;
         let mut passed = BypassProgress { bytes: 0, segment: None };
         let keeps_write = self.blocks.borrow().keeps_write(data.len());

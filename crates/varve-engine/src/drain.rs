@@ -329,11 +329,11 @@ impl Shard {
                 })
             })
             .collect();
-        self.know_blocks(&blocks).await
+        self.lookup_duplicates(&blocks).await
     }
 
     /// As [`Self::know_blocks_of`], of blocks; those that are not fingerprinted are empty.
-    pub(crate) async fn know_blocks(&self, blocks: &[&[u8]]) -> KnownBlocks {
+    pub(crate) async fn lookup_duplicates(&self, blocks: &[&[u8]]) -> KnownBlocks {
         let mut fingerprints = vec![None; blocks.len()];
         let wanted: Vec<usize> =
             (0..blocks.len()).filter(|index| !is_zero(blocks[*index])).collect();
