@@ -166,7 +166,7 @@ impl Shard {
             self.drain.taken.set(frames.len());
             let records: Vec<Rc<JournalRecord>> =
                 frames.iter().flat_map(|frame| frame.records().clone()).collect();
-            let mut known = self.know_blocks_of(&records).await.into_iter();
+            let mut known = self.lookup_duplicates_of(&records).await.into_iter();
             for frame in frames {
                 let _gate = self.data_gate.take(1).await; // DRAIN-5
                 self.drain_frame(&frame, &mut known).await?;
@@ -314,7 +314,7 @@ impl Shard {
     }
 
     /// What is known of the blocks of records, in order, those of writes that are fingerprinted.
-    pub(crate) async fn know_blocks_of(&self, records: &[Rc<JournalRecord>]) -> KnownBlocks {
+    pub(crate) async fn lookup_duplicates_of(&self, records: &[Rc<JournalRecord>]) -> KnownBlocks {
         let writes = records.iter().filter(|record| record.header.kind == RecordKind::Write);
         let blocks: Vec<&[u8]> = writes
             .flat_map(|record| {
@@ -332,7 +332,7 @@ impl Shard {
         self.lookup_duplicates(&blocks).await
     }
 
-    /// As [`Self::know_blocks_of`], of blocks; those that are not fingerprinted are empty.
+    /// As [`Self::lookup_duplicates_of`], of blocks; those that are not fingerprinted are empty.
     pub(crate) async fn lookup_duplicates(&self, blocks: &[&[u8]]) -> KnownBlocks {
         let mut fingerprints = vec![None; blocks.len()];
         let wanted: Vec<usize> =

@@ -664,7 +664,7 @@ impl Shard {
                 let (header, is_reserved) = (record.header, false);
                 let record =
                     Rc::new(JournalRecord { header, payload, piece_checksums, is_reserved });
-                let known = self.know_blocks_of(std::slice::from_ref(&record)).await;
+                let known = self.lookup_duplicates_of(std::slice::from_ref(&record)).await;
                 let _gate = self.data_gate.take(1).await;
                 self.drain_record(&record, &mut known.into_iter()).await?;
             }
