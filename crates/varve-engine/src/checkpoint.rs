@@ -209,7 +209,7 @@ impl Shard {
         self.write_pages().await?;
         self.finish_puts(0).await?; // What was written may make room for pages of the table (CHECKPOINT-4).
         let folds = self.fold_at_checkpoint().await?;
-        self.bury_pages().await?;
+        self.free_superseded_pages().await?;
         self.write_table().await?;
         self.write_deaths().await?; // DEATHS-3
         self.write_deltas().await?;
@@ -267,7 +267,7 @@ impl Shard {
     }
 
     /// Pages that changed since the last checkpoint under their old names.
-    async fn bury_pages(&self) -> Result<()> {
+    async fn free_superseded_pages(&self) -> Result<()> {
         let dead = self.trees.borrow_mut().names.take_dead();
         let chunk_of = |name: &PagePtr| match name {
             PagePtr::Chunk(chunk) => *chunk,
