@@ -204,7 +204,7 @@ impl Shard {
         self.copy_more().await?; // Before others wait: those segments are durable.
         let _gate = self.tree_gate.take(1).await; // CHECKPOINT-1
         let mut covered = self.space.borrow().begin_checkpoint();
-        self.sweep_deltas().await?;
+        self.flush_map_buffer().await?;
         self.with_pages(crate::trees::Trees::store_streams).await?;
         self.write_pages().await?;
         self.finish_puts(0).await?; // What was written may make room for pages of the table (CHECKPOINT-4).

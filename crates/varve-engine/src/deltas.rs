@@ -608,7 +608,7 @@ impl Shard {
 
     /// Sweeps what a checkpoint should (DELTAS-3), as far as the cache and free segments allow; at least some, so that
     /// rounds end. Decides whether updates wait until the next root. The caller is a checkpoint.
-    pub(crate) async fn sweep_deltas(&self) -> Result<()> {
+    pub(crate) async fn flush_map_buffer(&self) -> Result<()> {
         let (all, left) = {
             let deltas = &mut self.trees.borrow_mut().deltas;
             let all = std::mem::take(&mut deltas.sweep_wanted) || deltas.limit == 0;
