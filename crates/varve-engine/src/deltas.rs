@@ -422,7 +422,7 @@ impl Trees {
     }
 
     /// Puts what waits for a page into it; appends what was there to `dead`, unless it faults.
-    pub(crate) fn settle_leaf(
+    pub(crate) fn flush_leaf(
         &mut self,
         leaf: LeafId,
         dead: &mut Vec<MapSlot>,
@@ -470,7 +470,7 @@ impl Trees {
     ) -> std::result::Result<(), Stop> {
         self.ensure_stream(stream)?;
         if !planted(Bug::DeltaOutlivesChange) {
-            self.settle_leaf(leaf_of(stream, block), dead)?; // DELTAS-1
+            self.flush_leaf(leaf_of(stream, block), dead)?; // DELTAS-1
         }
         let stream = self.streams.get_mut(&stream).expect("opened above");
         let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
@@ -578,7 +578,7 @@ impl Shard {
             self.load_leaves(&leaves).await;
             for leaf in leaves {
                 let mut dead = Vec::new();
-                self.with_pages(|trees| trees.settle_leaf(leaf, &mut dead)).await?;
+                self.with_pages(|trees| trees.flush_leaf(leaf, &mut dead)).await?;
                 self.overwritten(leaf.0, &dead);
             }
             self.reactor.yield_now().await;
@@ -640,7 +640,7 @@ impl Shard {
             swept += leaves.len() as u64;
             for leaf in leaves {
                 let mut dead = Vec::new();
-                self.with_pages(|trees| trees.settle_leaf(leaf, &mut dead)).await?;
+                self.with_pages(|trees| trees.flush_leaf(leaf, &mut dead)).await?;
                 self.note_swept(&dead);
                 self.trees.borrow_mut().deltas.cursor = (leaf.0, leaf.1 + 1);
             }
