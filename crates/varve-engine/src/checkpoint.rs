@@ -232,7 +232,7 @@ impl Shard {
             trees.deltas.saved();
         }
         self.settle_freed();
-        self.note_folded(folds);
+        self.note_purged(folds);
         self.count_uncopied();
         self.wake_repairs();
         self.counters.checkpoints.set(self.counters.checkpoints.get() + 1);

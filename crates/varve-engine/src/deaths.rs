@@ -295,7 +295,7 @@ impl Shard {
         if self.has_room_to_fold() && !self.sweep_is_wanted() {
             let asked = self.reclaim.fold_rounds.asked.get();
             self.fold_ranges(extent).await?;
-            self.note_folded(asked);
+            self.note_purged(asked);
             return Ok(());
         }
         self.finish_reclaim().await?; // The checkpoint may wait for what this gives.
@@ -453,7 +453,7 @@ impl Shard {
     }
 
     /// Rounds up to this one are served.
-    pub(crate) fn note_folded(&self, round: u64) {
+    pub(crate) fn note_purged(&self, round: u64) {
         self.reclaim.fold_rounds.served.set(round);
         self.reclaim.fold_rounds.changed.notify_all();
     }
