@@ -293,7 +293,7 @@ impl Shard {
     /// As [`Self::fold_deaths`], for reclaim: at once, or by a checkpoint when too much is dirty for that.
     pub(crate) async fn fold_round(&self, extent: PurgeExtent) -> Result<()> {
         if self.has_room_to_fold() && !self.sweep_is_wanted() {
-            let asked = self.reclaim.fold_rounds.asked.get();
+            let asked = self.reclaim.purge_rounds.asked.get();
             self.fold_ranges(extent).await?;
             self.note_purged(asked);
             return Ok(());
@@ -305,23 +305,23 @@ impl Shard {
     }
 
     fn ask_for_folds(&self) -> u64 {
-        let round = self.reclaim.fold_rounds.asked.get() + 1;
-        self.reclaim.fold_rounds.asked.set(round);
+        let round = self.reclaim.purge_rounds.asked.get() + 1;
+        self.reclaim.purge_rounds.asked.set(round);
         round
     }
 
     /// Whether somebody waits for folds.
     pub(crate) fn folds_are_asked(&self) -> bool {
-        self.reclaim.fold_rounds.asked.get() > self.reclaim.fold_rounds.served.get()
+        self.reclaim.purge_rounds.asked.get() > self.reclaim.purge_rounds.served.get()
     }
 
     async fn wait_for_folds(&self, round: u64) -> Result<()> {
-        while self.reclaim.fold_rounds.served.get() < round {
+        while self.reclaim.purge_rounds.served.get() < round {
             self.check_running()?;
             if self.stopped.get() {
                 return Err(Error::Closed);
             }
-            self.reclaim.fold_rounds.changed.notified().await;
+            self.reclaim.purge_rounds.changed.notified().await;
         }
         Ok(())
     }
@@ -347,7 +347,7 @@ impl Shard {
 
     /// Folds from the cursor on, once round the ids at most, and has the next segment of reclaim tell it (DEATHS-6).
     async fn fold_ranges(&self, extent: PurgeExtent) -> Result<()> {
-        let number = self.reclaim.fold_rounds.ranges.get() + 1;
+        let number = self.reclaim.purge_rounds.ranges.get() + 1;
         let gate = self.tree_gate.take(1).await;
         let begin = self.trees.borrow().deaths.cursor;
         let mut told = Vec::new();
@@ -359,7 +359,7 @@ impl Shard {
             }
         }
         // In one step with the last fold: what was folded is told by no segment that is sealed before.
-        self.reclaim.fold_rounds.ranges.set(number);
+        self.reclaim.purge_rounds.ranges.set(number);
         drop(gate);
         self.tell_ranges(told).await
     }
@@ -424,8 +424,8 @@ impl Shard {
     /// What a checkpoint folds, whose pages of maps and keys are written: what reclaim left to it, what is cheap, and what is too much or
     /// was asked for, as far as the cache and free segments allow. Returns the rounds that it serves.
     pub(crate) async fn fold_at_checkpoint(&self) -> Result<u64> {
-        let asked = self.reclaim.fold_rounds.asked.get();
-        let all = asked > self.reclaim.fold_rounds.served.get();
+        let asked = self.reclaim.purge_rounds.asked.get();
+        let all = asked > self.reclaim.purge_rounds.served.get();
         let mut first = self.reclaim.take_left();
         {
             let deaths = &mut self.trees.borrow_mut().deaths;
@@ -454,8 +454,8 @@ impl Shard {
 
     /// Rounds up to this one are served.
     pub(crate) fn note_purged(&self, round: u64) {
-        self.reclaim.fold_rounds.served.set(round);
-        self.reclaim.fold_rounds.changed.notify_all();
+        self.reclaim.purge_rounds.served.set(round);
+        self.reclaim.purge_rounds.changed.notify_all();
     }
 
     /// Folds these, in the order of their ids, one leaf at least and then as many as there is room for; returns how many chunks.

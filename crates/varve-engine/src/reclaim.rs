@@ -80,7 +80,7 @@ pub(crate) struct Reclaim {
     /// Such chunks that the next checkpoint folds.
     left: RefCell<Vec<ChunkId>>,
     /// Folds that others wait for.
-    pub(crate) fold_rounds: PurgeRounds,
+    pub(crate) purge_rounds: PurgeRounds,
     /// The last range that sealed segments or the open one tell.
     told: Cell<u64>,
     /// Segments that the next checkpoint empties.
@@ -122,7 +122,7 @@ impl Reclaim {
             emptied: RefCell::default(),
             dead: RefCell::default(),
             left: RefCell::default(),
-            fold_rounds: PurgeRounds::default(),
+            purge_rounds: PurgeRounds::default(),
             told: Cell::new(0),
             waiting: RefCell::default(),
             batch: RefCell::default(),
@@ -636,7 +636,7 @@ impl Shard {
             let entry = SummaryEntry::Folded { first, count };
             self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
         }
-        self.reclaim.told.set(self.reclaim.fold_rounds.ranges.get());
+        self.reclaim.told.set(self.reclaim.purge_rounds.ranges.get());
         Ok(())
     }
 

@@ -247,7 +247,7 @@ impl Shard {
         self.drain.drain_requested.notify_one();
         self.drain.advanced.notify_all();
         self.drain.puts.changed.notify_all();
-        self.reclaim.fold_rounds.changed.notify_all();
+        self.reclaim.purge_rounds.changed.notify_all();
         self.zone_moves.changed.notify_all();
     }
 
