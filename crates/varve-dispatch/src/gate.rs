@@ -21,11 +21,11 @@ pub(crate) struct NameGate {
 }
 
 /// Being inside; dropping it leaves.
-struct Entered<'a> {
+struct NameGuard<'a> {
     gate: &'a NameGate,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for NameGuard<'_> {
     fn drop(&mut self) {
         self.gate.taken.set(false);
         self.gate.left.notify_one();
@@ -34,12 +34,12 @@ impl Drop for Entered<'_> {
 
 impl NameGate {
     /// Waits until nobody is inside, and enters.
-    async fn enter(&self) -> Entered<'_> {
+    async fn enter(&self) -> NameGuard<'_> {
         while self.taken.get() {
             self.left.notified().await;
         }
         self.taken.set(true);
-        Entered { gate: self }
+        NameGuard { gate: self }
     }
 }
 
