@@ -15,14 +15,14 @@ use crate::{Dispatch, Error, Result};
 
 /// One task at a time is inside.
 #[derive(Default)]
-pub(crate) struct NameGate {
+pub(crate) struct NameLock {
     taken: Cell<bool>,
     left: Notify,
 }
 
 /// Being inside; dropping it leaves.
 struct NameGuard<'a> {
-    gate: &'a NameGate,
+    gate: &'a NameLock,
 }
 
 impl Drop for NameGuard<'_> {
@@ -32,7 +32,7 @@ impl Drop for NameGuard<'_> {
     }
 }
 
-impl NameGate {
+impl NameLock {
     /// Waits until nobody is inside, and enters.
     async fn enter(&self) -> NameGuard<'_> {
         while self.taken.get() {

@@ -19,7 +19,7 @@ use varve_stdx::BufSlice;
 use varve_types::limits::REGION_BYTES;
 use varve_types::{ByteRange, Reduction, ShardId, StreamId};
 
-use crate::gate::NameGate;
+use crate::gate::NameLock;
 use crate::host::ShardHost;
 use crate::job::{JobSender, PoolLinks};
 use crate::placement::{Placement, StreamPlacement};
@@ -51,7 +51,7 @@ struct Inner {
     links: PoolLinks,
     pool: Option<Rc<OpenPool>>,
     hosts: RefCell<HashMap<ShardId, Rc<ShardHost>>>,
-    names: RefCell<HashMap<ShardId, Rc<NameGate>>>,
+    names: RefCell<HashMap<ShardId, Rc<NameLock>>>,
     locals: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
 }
 
@@ -110,7 +110,7 @@ impl Dispatch {
     }
 
     /// The gate through which changes of names with a home pass one after another; on the home's thread.
-    pub(crate) fn name_gate(&self, home: ShardId) -> Rc<NameGate> {
+    pub(crate) fn name_gate(&self, home: ShardId) -> Rc<NameLock> {
         Rc::clone(self.0.names.borrow_mut().entry(home).or_default())
     }
 
