@@ -70,13 +70,13 @@ impl JobSender {
     pub async fn begin_from_outside<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
-    ) -> Result<Answer<T>> {
+    ) -> Result<JobHandle<T>> {
         let (mut job, answer) = job(work);
         while let Err(refused) = self.send(job)? {
             job = refused;
             yield_to_executor().await;
         }
-        Ok(Answer(answer))
+        Ok(JobHandle(answer))
     }
 
     /// Sends news that nobody waits for; they are lost when the queue is full, or the thread gone.
@@ -95,9 +95,9 @@ impl JobSender {
 }
 
 /// What a job will yield. Dropping it does not end the job (JOB-2).
-pub struct Answer<T>(oneshot::Receiver<T>);
+pub struct JobHandle<T>(oneshot::Receiver<T>);
 
-impl<T> Answer<T> {
+impl<T> JobHandle<T> {
     /// Waits for it.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ pub use error::{Error, Result};
 pub use extents::Extents;
 pub use gate::HeldNames;
 pub use host::{HostConfig, ShardHost};
-pub use job::{Answer, Job, JobSender, PoolLinks, serve_jobs};
+pub use job::{Job, JobHandle, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
 pub use reservation::{ReservationChange, StreamReservation};
 pub use route::{Dispatch, MarkProof, Route, WeakDispatch};

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
-use varve_dispatch::{Answer, BLOCK_BYTES};
+use varve_dispatch::{BLOCK_BYTES, JobHandle};
 use varve_stdx::AlignedBuf;
 
 use super::caller::{Address, Caller};
@@ -218,7 +218,7 @@ pub(super) struct EngineWriter {
     filling: Option<Piece>,
     /// Bytes that were sent off.
     sent: u64,
-    under_way: VecDeque<Answer<Result<()>>>,
+    under_way: VecDeque<JobHandle<Result<()>>>,
 }
 
 impl EngineWriter {
@@ -274,7 +274,7 @@ impl EngineWriter {
     }
 }
 
-async fn settled(write: Answer<Result<()>>) -> Result<()> {
+async fn settled(write: JobHandle<Result<()>>) -> Result<()> {
     write.result().await.map_err(|error| Error::Unavailable { what: error.to_string() })?
 }
 

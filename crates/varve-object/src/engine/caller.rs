@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::LocalBoxFuture;
 use hashbrown::HashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use varve_dispatch::{Answer, Dispatch, JobSender, Placement, PoolLinks};
+use varve_dispatch::{Dispatch, JobHandle, JobSender, Placement, PoolLinks};
 use varve_reactor::{Nanos, Notify};
 use varve_stdx::PendingEntries;
 use varve_types::ShardId;
@@ -125,7 +125,7 @@ impl Caller {
         &self,
         at: Address,
         work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
-    ) -> Result<Answer<Result<T>>> {
+    ) -> Result<JobHandle<Result<T>>> {
         self.begin_as(at, Expected::Soon, work).await
     }
 
@@ -144,7 +144,7 @@ impl Caller {
         at: Address,
         expected: Expected,
         work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
-    ) -> Result<Answer<Result<T>>> {
+    ) -> Result<JobHandle<Result<T>>> {
         let buckets = Arc::clone(&self.buckets);
         let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Result<T>> {
             let dispatch = dispatch.clone();
