@@ -45,7 +45,7 @@ pub enum MarkProof {
     Gone,
 }
 
-struct Inner {
+struct DispatchInner {
     reactor: Reactor,
     placement: Placement,
     links: PoolLinks,
@@ -57,11 +57,11 @@ struct Inner {
 
 /// Takes requests of one thread to the shards. Cheap to clone.
 #[derive(Clone)]
-pub struct Dispatch(Rc<Inner>);
+pub struct Dispatch(Rc<DispatchInner>);
 
 /// A dispatcher that this keeps nothing of alive.
 #[derive(Clone)]
-pub struct WeakDispatch(Weak<Inner>);
+pub struct WeakDispatch(Weak<DispatchInner>);
 
 impl WeakDispatch {
     /// The dispatcher, while it lives.
@@ -88,7 +88,7 @@ impl Dispatch {
     ) -> Self {
         let hosts = RefCell::default();
         let (names, locals) = (RefCell::default(), RefCell::default());
-        Self(Rc::new(Inner { reactor, placement, links, pool, hosts, names, locals }))
+        Self(Rc::new(DispatchInner { reactor, placement, links, pool, hosts, names, locals }))
     }
 
     /// Adds a shard of this thread.
