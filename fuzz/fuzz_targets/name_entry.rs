@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use varve_register::{Entry, Name, Sort};
+use varve_register::{Entry, Name, NameKind};
 use varve_stdx::checksum64;
 use varve_types::PoolId;
 
 fuzz_target!(|bytes: &[u8]| {
-    let name = Name { sort: Sort::Volume, full: "default/vm1".to_owned() };
+    let name = Name { sort: NameKind::Volume, full: "default/vm1".to_owned() };
     let mut bytes = bytes.to_vec();
     for _ in 0..2 {
         let mut pool = PoolId::default();

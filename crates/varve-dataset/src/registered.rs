@@ -4,7 +4,7 @@
 //! before the catalogue is looked at; and the gate is held until the record is durable, whether or not somebody waits
 //! for it.
 
-use varve_register::{Name, Seen, Sort, Stamp};
+use varve_register::{Name, NameKind, Seen, Stamp};
 use varve_types::ErrorKind;
 
 use crate::name::DatasetName;
@@ -18,7 +18,7 @@ impl Datasets {
     /// Sees the entry of a name that is held, before its record is looked for (REGISTER-4).
     pub(crate) async fn see(&self, name: &DatasetName) -> Result<Sight> {
         let Some(register) = &self.register else { return Ok(Sight(None)) };
-        let name = Name { sort: Sort::Volume, full: name.full() };
+        let name = Name { sort: NameKind::Volume, full: name.full() };
         Ok(Sight(Some(register.see(name).await?)))
     }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn name(full: &str) -> Name {
-        Name { sort: Sort::Volume, full: full.to_owned() }
+        Name { sort: NameKind::Volume, full: full.to_owned() }
     }
 
     fn cell_of(names: &MemoryNames, full: &str) -> Option<CellId> {

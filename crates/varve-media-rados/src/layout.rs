@@ -15,7 +15,7 @@
 //! made, in ms since 1970 u64 | identity 16 B | in version 3: cell u16, cells u16, zeros u32 | checksum u64 of all before. Little-endian.
 
 use varve_media::{Error, Result, RootKey};
-use varve_register::{Name, Sort};
+use varve_register::{Name, NameKind};
 use varve_stdx::{Reader, Writer, checksum64};
 use varve_types::{CellId, PoolId, SegmentNumber, ShardId};
 
@@ -61,8 +61,8 @@ impl ObjectNames {
     /// Where the entry of a name is.
     pub(crate) fn name(&self, name: &Name) -> String {
         let sort = match name.sort {
-            Sort::Volume => 'v',
-            Sort::Bucket => 'b',
+            NameKind::Volume => 'v',
+            NameKind::Bucket => 'b',
         };
         format!("{}name.{sort}.{}", self.prefix, name.full)
     }
@@ -71,8 +71,8 @@ impl ObjectNames {
     pub(crate) fn named(&self, object: &str) -> Option<Name> {
         let name = object.strip_prefix(self.prefix.as_str())?;
         let of = |sort, full: &str| Name { sort, full: full.to_owned() };
-        let volume = name.strip_prefix("name.v.").map(|full| of(Sort::Volume, full));
-        volume.or_else(|| name.strip_prefix("name.b.").map(|full| of(Sort::Bucket, full)))
+        let volume = name.strip_prefix("name.v.").map(|full| of(NameKind::Volume, full));
+        volume.or_else(|| name.strip_prefix("name.b.").map(|full| of(NameKind::Bucket, full)))
     }
 
     pub(crate) fn lane_part(&self, shard: ShardId, part: u64) -> String {

@@ -12,7 +12,7 @@ use varve_media_rados::{
 };
 use varve_membership::Table;
 use varve_reactor::{Reactor, SimLoop};
-use varve_register::{Entry, Name, Register, Sort, Stamp};
+use varve_register::{Entry, Name, NameKind, Register, Stamp};
 use varve_stdx::BufSlice;
 use varve_types::{CellId, ErrorKind, PoolId, ShardId};
 
@@ -164,13 +164,13 @@ fn entries_of_names_are_made_replaced_and_removed_by_their_stamps_only() {
         }
         let [first, heir, elsewhere] = &registers[..] else { panic!("three were made") };
         let name = |sort| Name { sort, full: "lab/vm1".to_owned() };
-        let volume = || name(Sort::Volume);
+        let volume = || name(NameKind::Volume);
         assert_eq!(first.see(volume()).await.unwrap().cell(), Ok(None));
         first.see(volume()).await.unwrap().enter(Stamp(1)).await.unwrap();
         let seen = elsewhere.see(volume()).await.unwrap();
         assert_eq!(seen.cell(), Ok(Some(CellId(1))));
         assert_eq!(seen.enter(Stamp(2)).await.unwrap_err().kind(), ErrorKind::Exists);
-        elsewhere.see(name(Sort::Bucket)).await.unwrap().enter(Stamp(3)).await.unwrap();
+        elsewhere.see(name(NameKind::Bucket)).await.unwrap().enter(Stamp(3)).await.unwrap();
         // What is late finds another stamp.
         let late = first.see(volume()).await.unwrap();
         one.hold();
@@ -187,7 +187,7 @@ fn entries_of_names_are_made_replaced_and_removed_by_their_stamps_only() {
         assert_eq!(first.see(volume()).await.unwrap().cell(), Ok(None));
         let object = format!("varve.{POOL}.name.b.lab/vm1");
         cluster.damage("meta", &object, |bytes| bytes[12] ^= 1);
-        let damaged = elsewhere.see(name(Sort::Bucket)).await.unwrap();
+        let damaged = elsewhere.see(name(NameKind::Bucket)).await.unwrap();
         assert_eq!(damaged.enter(Stamp(6)).await.unwrap_err().kind(), ErrorKind::Corrupt);
     });
 }
@@ -198,7 +198,7 @@ fn an_entry_without_its_stamp_is_told_and_is_no_change_by_others() {
         let (_, meta) = pools(&cluster.client());
         let pool = make_in_cells(&cluster, 2).await.remove(0);
         let register = Register::new(pool.register().unwrap(), CellId::FIRST);
-        let name = || Name { sort: Sort::Volume, full: "lab/vm1".to_owned() };
+        let name = || Name { sort: NameKind::Volume, full: "lab/vm1".to_owned() };
         let object = format!("varve.{POOL}.name.v.lab/vm1");
         let bytes = |stamp| {
             let entry = Entry { pool: POOL, cell: CellId::FIRST, stamp: Stamp(stamp) };

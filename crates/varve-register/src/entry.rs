@@ -6,7 +6,7 @@ use varve_types::{CellId, PoolId};
 
 /// What a name names. The same text may name one of each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Sort {
+pub enum NameKind {
     /// A volume, with its snapshots.
     Volume,
     /// A bucket.
@@ -17,7 +17,7 @@ pub enum Sort {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Name {
     /// What it names.
-    pub sort: Sort,
+    pub sort: NameKind,
     /// Its text, which the layer that makes names has checked.
     pub full: String,
 }
@@ -25,8 +25,8 @@ pub struct Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sort = match self.sort {
-            Sort::Volume => "volume",
-            Sort::Bucket => "bucket",
+            NameKind::Volume => "volume",
+            NameKind::Bucket => "bucket",
         };
         write!(f, "{sort} `{}`", self.full)
     }

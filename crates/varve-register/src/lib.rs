@@ -14,7 +14,7 @@ mod format;
 mod register;
 mod store;
 
-pub use entry::{Entry, Name, Sort, Stamp};
+pub use entry::{Entry, Name, NameKind, Stamp};
 pub use error::{Error, Result};
 pub use register::{Register, Seen};
 pub use store::{MemoryNames, NameFuture, NameStore};

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use varve_register::{
-    Entry, Error, MemoryNames, Name, NameFuture, NameStore, Register, Result, Sort, Stamp,
+    Entry, Error, MemoryNames, Name, NameFuture, NameKind, NameStore, Register, Result, Stamp,
 };
 use varve_stdx::Rng;
 use varve_types::{CellId, ErrorKind, PoolId};
@@ -216,7 +216,7 @@ impl Owner {
 }
 
 fn volume(name: &str) -> Name {
-    Name { sort: Sort::Volume, full: name.to_owned() }
+    Name { sort: NameKind::Volume, full: name.to_owned() }
 }
 
 struct Task {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_media_rados::EntryAsIs;
-use varve_register::{Name, Sort};
+use varve_register::{Name, NameKind};
 use varve_types::{CellId, ErrorKind};
 
 use crate::failure::Result;
@@ -41,7 +41,7 @@ pub(super) fn judge(
         match entry {
             Ok(Some(entry)) => {
                 empty.extend(judge_entry(&name, entry.cell, cells));
-                if name.sort == Sort::Volume {
+                if name.sort == NameKind::Volume {
                     entered.insert(name.full, Some(entry.cell));
                 }
             }
@@ -50,7 +50,7 @@ pub(super) fn judge(
                 let code =
                     if error.kind() == ErrorKind::Corrupt { "name_damaged" } else { "names" };
                 report.add(Finding::error(code, error.to_string(), KEEP));
-                if name.sort == Sort::Volume {
+                if name.sort == NameKind::Volume {
                     entered.insert(name.full, None); // It was told.
                 }
             }
@@ -91,9 +91,9 @@ fn judge_entry(name: &Name, cell: CellId, cells: &[NamesOfCell]) -> Option<Findi
         return Some(note(what));
     };
     let is_there = match (name.sort, &names.volumes) {
-        (Sort::Volume, Some(volumes)) => volumes.contains(&name.full),
-        (Sort::Volume, None) => true, // Nobody knows.
-        (Sort::Bucket, _) => false,   // Buckets have none.
+        (NameKind::Volume, Some(volumes)) => volumes.contains(&name.full),
+        (NameKind::Volume, None) => true, // Nobody knows.
+        (NameKind::Bucket, _) => false,   // Buckets have none.
     };
     let what = format!("the register keeps {name} for a cell that does not have it");
     (!is_there).then(|| in_cell(note(what), Some(cell)))
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn name(full: &str) -> Name {
-        Name { sort: Sort::Volume, full: full.to_owned() }
+        Name { sort: NameKind::Volume, full: full.to_owned() }
     }
 
     fn entry(full: &str, cell: u16) -> (Name, EntryAsIs) {
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn entries_without_a_volume_are_notes_where_all_volumes_are_known() {
         let cells = [cell(0, Some(&[])), cell(1, None)];
-        let bucket = Name { sort: Sort::Bucket, full: "pictures".to_owned() };
+        let bucket = Name { sort: NameKind::Bucket, full: "pictures".to_owned() };
         let mut entries = vec![entry("default/a", 0), entry("default/b", 1), entry("default/c", 5)];
         entries.push((bucket, entry("", 0).1));
         let found = judged(entries, &cells);

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use varve_dataset::volume_of;
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_register::{Name, NameStore, Sort};
+use varve_register::{Name, NameKind, NameStore};
 use varve_types::{CellId, ErrorKind};
 
 use crate::daemon::engine_stack::ARRIVING;
@@ -60,7 +60,7 @@ impl Names {
     pub(crate) async fn look(&self, export: &str) -> Told {
         let Ok(full) = volume_of(without_run(export)) else { return Told::Nobody };
         let (answer, answered) = oneshot::channel();
-        let question = Question { name: Name { sort: Sort::Volume, full }, answer };
+        let question = Question { name: Name { sort: NameKind::Volume, full }, answer };
         if self.0.send(question).is_err() {
             return Told::Not("too many names are looked for at a time".to_owned());
         }

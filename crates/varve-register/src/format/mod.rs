@@ -8,7 +8,7 @@
 use varve_stdx::{Reader, Short, Writer, checksum64};
 use varve_types::{CellId, PoolId};
 
-use crate::{Entry, Error, Name, Result, Sort, Stamp};
+use crate::{Entry, Error, Name, NameKind, Result, Stamp};
 
 const MAGIC: [u8; 8] = *b"VARVENAM";
 const FORMAT: u16 = 1;
@@ -70,8 +70,8 @@ impl Entry {
 
 fn checksum(covered: &[u8], name: &Name) -> u64 {
     let sort = match name.sort {
-        Sort::Volume => 1,
-        Sort::Bucket => 2,
+        NameKind::Volume => 1,
+        NameKind::Bucket => 2,
     };
     checksum64(&[covered, &[sort], name.full.as_bytes()].concat())
 }
@@ -82,7 +82,7 @@ mod tests {
 
     const POOL: PoolId = PoolId([7; 16]);
 
-    fn name(sort: Sort) -> Name {
+    fn name(sort: NameKind) -> Name {
         Name { sort, full: "default/vm1".to_owned() }
     }
 
@@ -92,13 +92,13 @@ mod tests {
 
     #[test]
     fn what_is_encoded_is_decoded() {
-        let bytes = entry().encode(&name(Sort::Volume));
-        assert_eq!(Entry::decode(POOL, &name(Sort::Volume), &bytes), Ok(entry()));
+        let bytes = entry().encode(&name(NameKind::Volume));
+        assert_eq!(Entry::decode(POOL, &name(NameKind::Volume), &bytes), Ok(entry()));
     }
 
     #[test]
     fn every_truncation_and_every_flip_is_refused() {
-        let name = name(Sort::Volume);
+        let name = name(NameKind::Volume);
         let bytes = entry().encode(&name);
         for len in 0..bytes.len() {
             assert!(Entry::decode(POOL, &name, &bytes[..len]).is_err(), "{len} bytes are taken");
@@ -113,11 +113,11 @@ mod tests {
 
     #[test]
     fn entries_of_other_names_sorts_pools_and_formats_are_refused() {
-        let name = name(Sort::Volume);
+        let name = name(NameKind::Volume);
         let bytes = entry().encode(&name);
         let other = Name { full: "default/vm2".to_owned(), ..name.clone() };
         assert!(Entry::decode(POOL, &other, &bytes).is_err());
-        let bucket = Name { sort: Sort::Bucket, ..name.clone() };
+        let bucket = Name { sort: NameKind::Bucket, ..name.clone() };
         assert!(Entry::decode(POOL, &bucket, &bytes).is_err());
         let of_another = Entry::decode(PoolId([8; 16]), &name, &bytes);
         assert_eq!(of_another, Err(Error::OfAnother { name: name.clone(), pool: POOL }));
