@@ -4,7 +4,7 @@
 //! before the catalogue is looked at; and the gate is held until the record is durable, whether or not somebody waits
 //! for it.
 
-use varve_register::{Name, NameKind, Seen, Stamp};
+use varve_register::{EntrySnapshot, Name, NameKind, Stamp};
 use varve_types::ErrorKind;
 
 use crate::name::DatasetName;
@@ -12,7 +12,7 @@ use crate::{Datasets, Result};
 
 /// The entry of a name as it was seen; nothing in a pool of one cell.
 #[must_use]
-pub(crate) struct Sight(Option<Seen>);
+pub(crate) struct Sight(Option<EntrySnapshot>);
 
 impl Datasets {
     /// Sees the entry of a name that is held, before its record is looked for (REGISTER-4).

@@ -1,7 +1,7 @@
 //! The register of names: which cell of a pool has a volume or bucket. Pools of one cell have none.
 //!
 //! ```text
-//!  NameStore (RADOS, memory) ──read──▶ Register::see ──▶ Seen ── enter, before a name is made ──▶ NameStore
+//!  NameStore (RADOS, memory) ──read──▶ Register::see ──▶ EntrySnapshot ── enter, before a name is made ──▶ NameStore
 //!                                                          └──── leave, after it was deleted ───▶
 //! ```
 //!
@@ -16,5 +16,5 @@ mod store;
 
 pub use entry::{Entry, Name, NameKind, Stamp};
 pub use error::{Error, Result};
-pub use register::{Register, Seen};
+pub use register::{EntrySnapshot, Register};
 pub use store::{MemoryNames, NameFuture, NameStore};

@@ -36,7 +36,7 @@ pub struct Register {
 
 /// The entry of a name as it was seen.
 #[must_use]
-pub struct Seen {
+pub struct EntrySnapshot {
     register: Register,
     name: Name,
     /// Or why it cannot be read (REGISTER-5).
@@ -55,12 +55,12 @@ impl Register {
     ///
     /// # Errors
     /// What the store refuses; an entry of another version. One that makes no sense is told by who needs it: what has such a name can be deleted.
-    pub async fn see(&self, name: Name) -> Result<Seen> {
+    pub async fn see(&self, name: Name) -> Result<EntrySnapshot> {
         let entry = match self.store.read(&name).await {
             Err(error) if error.kind() != ErrorKind::Corrupt => return Err(error),
             entry => entry,
         };
-        Ok(Seen { register: self.clone(), name, entry })
+        Ok(EntrySnapshot { register: self.clone(), name, entry })
     }
 
     /// Whether an entry is of this cell, or of none that there is (REGISTER-5).
@@ -69,7 +69,7 @@ impl Register {
     }
 }
 
-impl Seen {
+impl EntrySnapshot {
     /// The cell that has the name, or keeps it; `None` where the name is nobody's.
     ///
     /// # Errors
