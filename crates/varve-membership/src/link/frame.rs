@@ -14,7 +14,7 @@ const NUMBER_BYTES: usize = 8;
 
 /// A frame, but for its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Frame {
+pub enum LinkFrame {
     /// So many bytes of the client, or for it.
     Data(usize),
     /// Nothing more comes in this direction.
@@ -30,7 +30,7 @@ pub enum Frame {
 pub enum FrameHead {
     /// Data.
     Data(usize),
-    /// [`Frame::End`].
+    /// [`LinkFrame::End`].
     End,
     /// A number follows.
     Ask,
@@ -38,7 +38,7 @@ pub enum FrameHead {
     Told,
 }
 
-impl Frame {
+impl LinkFrame {
     /// The bytes before its data.
     ///
     /// # Panics
@@ -96,14 +96,14 @@ mod tests {
                     let Some(decoded) = FrameHead::decode(head) else { continue };
                     found += 1;
                     let frame = match decoded {
-                        FrameHead::Data(len) => Frame::Data(len),
-                        FrameHead::End => Frame::End,
-                        FrameHead::Ask => Frame::Ask(7),
-                        FrameHead::Told => Frame::Told(7),
+                        FrameHead::Data(len) => LinkFrame::Data(len),
+                        FrameHead::End => LinkFrame::End,
+                        FrameHead::Ask => LinkFrame::Ask(7),
+                        FrameHead::Told => LinkFrame::Told(7),
                     };
                     let encoded = frame.encode();
                     assert_eq!(encoded[..4], head);
-                    if !matches!(frame, Frame::Data(_)) {
+                    if !matches!(frame, LinkFrame::Data(_)) {
                         assert_eq!(encoded.len(), FRAME_HEAD_BYTES + decoded.rest());
                     }
                 }

@@ -12,5 +12,5 @@ mod frame;
 mod hello;
 
 pub use export::{BeginExport, ExportQuestion, ExportReply, LinkExport};
-pub use frame::{DATA_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead};
+pub use frame::{DATA_BYTES_MAX, FRAME_HEAD_BYTES, FrameHead, LinkFrame};
 pub use hello::{ANSWER_BYTES, Answer, FrontEnd, HELLO_BYTES, Hello, LINK_VERSION};

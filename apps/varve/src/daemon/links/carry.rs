@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use varve_membership::link::{DATA_BYTES_MAX, Frame};
+use varve_membership::link::{DATA_BYTES_MAX, LinkFrame};
 
 use super::client::Client;
 use super::link::{FrameBuffer, receive, send, senseless};
@@ -86,7 +86,7 @@ async fn up(
             question = Some(Question::new(latest, answers.load(Ordering::Acquire), quiet));
         }
         match client.try_read(buffer.room())? {
-            Some(0) => return send(Frame::End, &mut link).await,
+            Some(0) => return send(LinkFrame::End, &mut link).await,
             Some(count) => {
                 buffer.send(count, &mut link).await?;
                 if let Some(question) = &mut question {
@@ -98,7 +98,7 @@ async fn up(
                     if known.is_answered(answers.load(Ordering::Acquire)) {
                         told = known.number;
                         question = None;
-                        send(Frame::Told(told), &mut link).await?;
+                        send(LinkFrame::Told(told), &mut link).await?;
                         continue;
                     }
                     // Only to look again.
@@ -113,7 +113,7 @@ async fn up(
         }
         if question.as_ref().is_some_and(Question::is_overrun) {
             told = question.take().map_or(told, |question| question.number);
-            send(Frame::Told(told), &mut link).await?;
+            send(LinkFrame::Told(told), &mut link).await?;
         }
     }
 }
@@ -165,16 +165,16 @@ async fn down(
     let mut buffer = vec![0; DATA_BYTES_MAX];
     loop {
         match receive(&mut link, &mut buffer).await? {
-            Frame::Data(len) => {
+            LinkFrame::Data(len) => {
                 client.write_all(&buffer[..len]).await?;
                 answers.fetch_add(1, Ordering::AcqRel);
             }
-            Frame::Ask(number) => drop(asks.send(number)), // Nobody is left to ask once the client has ended.
-            Frame::End => {
+            LinkFrame::Ask(number) => drop(asks.send(number)), // Nobody is left to ask once the client has ended.
+            LinkFrame::End => {
                 client.end().await;
                 return Ok(());
             }
-            Frame::Told(_) => return Err(senseless("an answer to no question")),
+            LinkFrame::Told(_) => return Err(senseless("an answer to no question")),
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use varve_access_nbd::Carried;
 use varve_membership::NodeId;
-use varve_membership::link::{DATA_BYTES_MAX, Frame, FrontEnd};
+use varve_membership::link::{DATA_BYTES_MAX, FrontEnd, LinkFrame};
 use varve_types::CellId;
 
 use super::link::{FrameBuffer, receive, send, senseless};
@@ -163,7 +163,7 @@ async fn up(
     let (mut buffer, mut bytes) = (vec![0; DATA_BYTES_MAX], 0);
     loop {
         match receive(&mut from_node, &mut buffer).await? {
-            Frame::Data(len) => {
+            LinkFrame::Data(len) => {
                 link.is_delivering.store(true, Ordering::Release);
                 let delivered = to_front.write_all(&buffer[..len]).await;
                 link.is_delivering.store(false, Ordering::Release);
@@ -171,12 +171,12 @@ async fn up(
                 bytes += u64::try_from(len).expect("usize has at most 64 bits");
                 link.counts.received.store(bytes, Ordering::Relaxed);
             }
-            Frame::Told(number) => {
+            LinkFrame::Told(number) => {
                 // It is told of no more once nobody asks.
                 let _ = tells.send(Told { number, bytes });
             }
-            Frame::End => return to_front.shutdown().await,
-            Frame::Ask(_) => return Err(senseless("a question by who carries")),
+            LinkFrame::End => return to_front.shutdown().await,
+            LinkFrame::Ask(_) => return Err(senseless("a question by who carries")),
         }
     }
 }
@@ -200,9 +200,9 @@ async fn down(
         match read {
             None => {
                 let number = *asked.borrow_and_update();
-                send(Frame::Ask(number), &mut to_node).await?;
+                send(LinkFrame::Ask(number), &mut to_node).await?;
             }
-            Some(0) => return send(Frame::End, &mut to_node).await,
+            Some(0) => return send(LinkFrame::End, &mut to_node).await,
             Some(count) => {
                 buffer.send(count, &mut to_node).await?;
                 let count = u64::try_from(count).expect("usize has at most 64 bits");

@@ -12,7 +12,7 @@ use varve_access_nbd::{
     Usage,
 };
 use varve_membership::link::{
-    BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, Frame, LinkExport,
+    BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
 };
 use varve_types::{CellId, ErrorKind};
 
@@ -55,8 +55,8 @@ pub(super) async fn converse(
     loop {
         let received = tokio::time::timeout(SILENCE_MAX, receive(&mut stream, &mut buffer)).await;
         let len = match received.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))? {
-            Ok(Frame::Data(len)) => len,
-            Ok(Frame::End) => return Ok(None),
+            Ok(LinkFrame::Data(len)) => len,
+            Ok(LinkFrame::End) => return Ok(None),
             Ok(_) => return Err(senseless("no client is served yet")),
             // The client wanted nothing.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),

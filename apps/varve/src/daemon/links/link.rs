@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsStream, client};
 use varve_membership::link::{
-    ANSWER_BYTES, Answer, DATA_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, Hello,
+    ANSWER_BYTES, Answer, DATA_BYTES_MAX, FRAME_HEAD_BYTES, FrameHead, Hello, LinkFrame,
 };
 use varve_membership::{Fingerprint, Reach};
 
@@ -53,14 +53,14 @@ impl FrameBuffer {
         len: usize,
         link: &mut (impl AsyncWrite + Unpin),
     ) -> io::Result<()> {
-        self.0[..FRAME_HEAD_BYTES].copy_from_slice(&Frame::Data(len).encode());
+        self.0[..FRAME_HEAD_BYTES].copy_from_slice(&LinkFrame::Data(len).encode());
         link.write_all(&self.0[..FRAME_HEAD_BYTES + len]).await?;
         link.flush().await
     }
 }
 
 /// Sends a frame without data.
-pub(super) async fn send(frame: Frame, link: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+pub(super) async fn send(frame: LinkFrame, link: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     link.write_all(&frame.encode()).await?;
     link.flush().await
 }
@@ -69,7 +69,7 @@ pub(super) async fn send(frame: Frame, link: &mut (impl AsyncWrite + Unpin)) -> 
 pub(super) async fn receive(
     link: &mut (impl AsyncRead + Unpin),
     buffer: &mut [u8],
-) -> io::Result<Frame> {
+) -> io::Result<LinkFrame> {
     let mut head = [0; FRAME_HEAD_BYTES];
     link.read_exact(&mut head).await?;
     let head = FrameHead::decode(head).ok_or_else(|| senseless("a frame of no kind"))?;
@@ -77,10 +77,10 @@ pub(super) async fn receive(
     link.read_exact(rest).await?;
     let number = || u64::from_le_bytes((&*rest).try_into().expect("a number has 8 bytes"));
     Ok(match head {
-        FrameHead::Data(len) => Frame::Data(len),
-        FrameHead::End => Frame::End,
-        FrameHead::Ask => Frame::Ask(number()),
-        FrameHead::Told => Frame::Told(number()),
+        FrameHead::Data(len) => LinkFrame::Data(len),
+        FrameHead::End => LinkFrame::End,
+        FrameHead::Ask => LinkFrame::Ask(number()),
+        FrameHead::Told => LinkFrame::Told(number()),
     })
 }
 

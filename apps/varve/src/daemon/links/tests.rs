@@ -12,8 +12,8 @@ use tokio_rustls::client;
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{ConnectionLimit, Dealer, Service, ServiceOptions, serve_connections};
 use varve_membership::link::{
-    Answer, BeginExport, ExportQuestion, ExportReply, Frame, FrontEnd, HELLO_BYTES, Hello,
-    LinkExport,
+    Answer, BeginExport, ExportQuestion, ExportReply, FrontEnd, HELLO_BYTES, Hello, LinkExport,
+    LinkFrame,
 };
 use varve_membership::{Fingerprint, Node, NodeId, Reach};
 use varve_reactor::{Loop, LoopConfig, port};
@@ -124,8 +124,8 @@ impl Raw {
         while self.received.len() < len {
             let mut buffer = vec![0; 1 << 16];
             match receive(&mut self.link, &mut buffer).await? {
-                Frame::Data(len) => self.received.extend(&buffer[..len]),
-                Frame::Ask(number) => self.asked = Some(number),
+                LinkFrame::Data(len) => self.received.extend(&buffer[..len]),
+                LinkFrame::Ask(number) => self.asked = Some(number),
                 other => panic!("{other:?}"),
             }
         }
@@ -136,7 +136,7 @@ impl Raw {
     async fn question(&mut self) -> u64 {
         while self.asked.is_none() {
             match receive(&mut self.link, &mut vec![0; 1 << 16]).await.unwrap() {
-                Frame::Ask(number) => self.asked = Some(number),
+                LinkFrame::Ask(number) => self.asked = Some(number),
                 other => panic!("{other:?}"),
             }
         }
@@ -147,7 +147,7 @@ impl Raw {
         self.send(&question.encode().unwrap()).await.unwrap();
         let mut buffer = vec![0; 1 << 16];
         match receive(&mut self.link, &mut buffer).await.unwrap() {
-            Frame::Data(len) => ExportReply::decode(&buffer[..len]).unwrap(),
+            LinkFrame::Data(len) => ExportReply::decode(&buffer[..len]).unwrap(),
             other => panic!("{other:?}"),
         }
     }
@@ -337,7 +337,7 @@ fn who_asks_is_told_what_there_is_and_begins_only_with_what_is_still_so() {
         let other = LinkExport { read_only: true, ..export };
         link.send(&begin(other)).await.unwrap();
         let told = receive(&mut link.link, &mut vec![0; 1 << 16]).await;
-        assert!(matches!(told, Ok(Frame::End) | Err(_)), "its client is told {told:?}");
+        assert!(matches!(told, Ok(LinkFrame::End) | Err(_)), "its client is told {told:?}");
         drop(link);
         let mut silent = rig.raw(0).await;
         silent.send(b"\x09").await.unwrap();
@@ -388,7 +388,7 @@ fn a_write_that_a_node_still_has_happens_before_the_volume_is_open_by_another_on
             old.write(2).await.unwrap();
             let early = tokio::time::timeout(Duration::from_millis(100), &mut opening).await;
             assert!(early.is_err(), "it is open, and the other node has not answered");
-            send(Frame::Told(number), &mut old.link).await.unwrap();
+            send(LinkFrame::Told(number), &mut old.link).await.unwrap();
             opening.await;
         }
         assert_eq!(new.read().await, 2);
@@ -407,7 +407,7 @@ fn two_openings_do_not_wait_for_each_other() {
         let answering = async {
             // Both wait for the same link, and neither is open: so each would see the other one, if it looked at what is being opened.
             while old.question().await < 2 {}
-            send(Frame::Told(2), &mut old.link).await.unwrap();
+            send(LinkFrame::Told(2), &mut old.link).await.unwrap();
         };
         let begin = Instant::now();
         tokio::join!(one.open(), two.open(), answering);
@@ -445,18 +445,18 @@ fn a_question_is_answered_behind_everything_that_the_client_had_sent() {
         let (far, from) = listener.accept().await.unwrap();
         near.write_all(&[5; 300_000]).await.unwrap();
         let (mut serving, _carrying) = carried_client(ClientStream::Tcp(far, from)).await;
-        send(Frame::Ask(1), &mut serving).await.unwrap();
+        send(LinkFrame::Ask(1), &mut serving).await.unwrap();
         let (mut bytes, mut buffer) = (0, vec![0; 1 << 16]);
         loop {
             match receive(&mut serving, &mut buffer).await.unwrap() {
-                Frame::Data(len) => bytes += len,
-                Frame::Told(1) => break,
+                LinkFrame::Data(len) => bytes += len,
+                LinkFrame::Told(1) => break,
                 other => panic!("{other:?}"),
             }
         }
         assert_eq!(bytes, 300_000);
         // Busy clients are told of too: they take what they are sent.
-        send(Frame::Ask(2), &mut serving).await.unwrap();
+        send(LinkFrame::Ask(2), &mut serving).await.unwrap();
         let chatting = async {
             let mut answer = [0; 3];
             loop {
@@ -467,10 +467,10 @@ fn a_question_is_answered_behind_everything_that_the_client_had_sent() {
         let answering = async {
             loop {
                 match receive(&mut serving, &mut buffer).await.unwrap() {
-                    Frame::Data(len) => {
+                    LinkFrame::Data(len) => {
                         send_data(&buffer[..len], &mut serving).await;
                     }
-                    Frame::Told(2) => return,
+                    LinkFrame::Told(2) => return,
                     other => panic!("{other:?}"),
                 }
             }
@@ -495,9 +495,9 @@ fn a_client_that_has_gone_ends_its_link() {
         let (near, far) = UnixStream::pair().unwrap();
         let (mut serving, carrying) = carried_client(ClientStream::Unix(far)).await;
         drop(near);
-        send(Frame::Ask(1), &mut serving).await.unwrap();
+        send(LinkFrame::Ask(1), &mut serving).await.unwrap();
         let mut buffer = vec![0; 1 << 16];
-        assert_eq!(receive(&mut serving, &mut buffer).await.unwrap(), Frame::End);
+        assert_eq!(receive(&mut serving, &mut buffer).await.unwrap(), LinkFrame::End);
         send_data(b"an answer to nobody", &mut serving).await;
         assert!(carrying.await.unwrap().is_err(), "the rest of the link goes with it");
     });

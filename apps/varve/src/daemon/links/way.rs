@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio_rustls::client::TlsStream;
 use varve_membership::NodeId;
 use varve_membership::link::{
-    Answer, DATA_BYTES_MAX, ExportQuestion, ExportReply, Frame, FrontEnd, Hello,
+    Answer, DATA_BYTES_MAX, ExportQuestion, ExportReply, FrontEnd, Hello, LinkFrame,
 };
 use varve_types::CellId;
 
@@ -189,14 +189,16 @@ impl Line {
         let mut buffer = vec![0; DATA_BYTES_MAX];
         loop {
             match receive(&mut self.stream, &mut buffer).await? {
-                Frame::Data(len) => {
+                LinkFrame::Data(len) => {
                     let message = ExportReply::decode(&buffer[..len]);
                     if reply(message.map_err(io::Error::other)?) {
                         return Ok(());
                     }
                 }
-                Frame::End => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Frame::Ask(_) | Frame::Told(_) => return Err(senseless("no client is served yet")),
+                LinkFrame::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                LinkFrame::Ask(_) | LinkFrame::Told(_) => {
+                    return Err(senseless("no client is served yet"));
+                }
             }
         }
     }
