@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use varve_fuzz::with_trailing_checksum;
 use varve_membership::link::{
-    Answer, ExportQuestion, ExportReply, FrameHead, HELLO_BYTES, Hello,
+    ExportQuestion, ExportReply, FrameHead, HELLO_BYTES, Hello, HelloReply,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,9 +14,9 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(Some(&hello.encode()), bytes.first_chunk());
         }
     });
-    if let Some(Ok(answer)) = bytes.first_chunk().map(Answer::decode) {
+    if let Some(Ok(answer)) = bytes.first_chunk().map(HelloReply::decode) {
         let _printed = format!("{answer}");
-        if !matches!(answer, Answer::OtherVersion { .. }) {
+        if !matches!(answer, HelloReply::OtherVersion { .. }) {
             assert_eq!(Some(&answer.encode()), bytes.first_chunk());
         }
     }

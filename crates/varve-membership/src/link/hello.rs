@@ -61,7 +61,7 @@ pub struct Hello {
 
 /// What who serves says to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum HelloReply {
     /// It is served.
     Accepted,
     /// This node speaks another version.
@@ -157,7 +157,7 @@ fn read(reader: &mut Reader<'_>) -> std::result::Result<Option<Hello>, Short> {
     Ok(Some(Hello { front_end, pool, cell, from, to, table_version, connection, client }))
 }
 
-impl Answer {
+impl HelloReply {
     /// The bytes that are sent.
     #[must_use]
     pub fn encode(self) -> [u8; ANSWER_BYTES] {
@@ -207,7 +207,7 @@ impl Answer {
     }
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for HelloReply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Accepted => f.write_str("it is served"),
@@ -290,26 +290,26 @@ mod tests {
     #[test]
     fn answers_come_back_and_a_later_version_is_told_whatever_it_says() {
         let all = [
-            Answer::Accepted,
-            Answer::OtherVersion { known: LINK_VERSION },
-            Answer::OtherPool,
-            Answer::OtherNode,
-            Answer::NotANode,
-            Answer::NotServing,
-            Answer::TooMany,
-            Answer::NoFrontEnd,
+            HelloReply::Accepted,
+            HelloReply::OtherVersion { known: LINK_VERSION },
+            HelloReply::OtherPool,
+            HelloReply::OtherNode,
+            HelloReply::NotANode,
+            HelloReply::NotServing,
+            HelloReply::TooMany,
+            HelloReply::NoFrontEnd,
         ];
         for answer in all {
             let mut bytes = answer.encode();
-            assert_eq!(Answer::decode(&bytes), Ok(answer));
+            assert_eq!(HelloReply::decode(&bytes), Ok(answer));
             bytes[15] = 1;
-            assert!(Answer::decode(&bytes).is_err());
+            assert!(HelloReply::decode(&bytes).is_err());
             for known in [1, LINK_VERSION + 1] {
                 bytes[8..10].copy_from_slice(&known.to_le_bytes());
-                assert_eq!(Answer::decode(&bytes), Ok(Answer::OtherVersion { known }));
+                assert_eq!(HelloReply::decode(&bytes), Ok(HelloReply::OtherVersion { known }));
             }
             bytes[0] = 0;
-            assert!(Answer::decode(&bytes).is_err());
+            assert!(HelloReply::decode(&bytes).is_err());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc::OwnedPermit;
 use tokio::time::Instant;
-use varve_membership::link::{Answer, FrontEnd};
+use varve_membership::link::{FrontEnd, HelloReply};
 use varve_types::CellId;
 
 use super::{HOLD_MAX, Reception};
@@ -56,7 +56,7 @@ impl Reception {
         let closed = || NoWay::not_yet("this node serves no more");
         if front_end == FrontEnd::S3 {
             let s3 = self.ways.here(cell, |fronts| fronts.s3.clone()).ok_or_else(closed)?;
-            let s3 = s3.ok_or(NoWay::Never(Answer::NoFrontEnd))?;
+            let s3 = s3.ok_or(NoWay::Never(HelloReply::NoFrontEnd))?;
             s3.reserve_owned().await.map(Place::S3).map_err(|_| closed())
         } else {
             let admin = self.ways.here(cell, |fronts| fronts.admin.clone());

@@ -20,7 +20,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsStream};
 use varve_access_nbd::Dealer;
-use varve_membership::link::{Answer, FrontEnd, HELLO_BYTES, Hello};
+use varve_membership::link::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
 use varve_membership::{Error, Reach};
 use varve_types::{CellId, PoolId};
 
@@ -215,37 +215,37 @@ impl Lobby {
     }
 
     /// Whether it may come in, as far as the table tells.
-    fn check(&self, hello: &Hello, link: &TlsStream<TcpStream>) -> Answer {
+    fn check(&self, hello: &Hello, link: &TlsStream<TcpStream>) -> HelloReply {
         let view = self.views.borrow();
         let shown = peer(link);
         let known = view.node(hello.from).and_then(|node| node.reach);
         if hello.pool != self.pool {
-            Answer::OtherPool
+            HelloReply::OtherPool
         } else if Some(hello.to) != view.me {
-            Answer::OtherNode // DOOR-1
+            HelloReply::OtherNode // DOOR-1
         } else if shown.is_none() || known.map(|reach| reach.fingerprint) != shown {
-            Answer::NotANode // DOOR-2
+            HelloReply::NotANode // DOOR-2
         } else if !view.is_mine(hello.cell) {
-            Answer::NotServing // DOOR-1
+            HelloReply::NotServing // DOOR-1
         } else {
-            Answer::Accepted
+            HelloReply::Accepted
         }
     }
 
     /// Gives it a place, and hands its connection to its front-end.
-    fn admit(&self, hello: &Hello) -> Result<Guest, Answer> {
+    fn admit(&self, hello: &Hello) -> Result<Guest, HelloReply> {
         let fronts = self.fronts();
-        let Some(fronts) = fronts.get(&hello.cell) else { return Err(Answer::NotServing) };
+        let Some(fronts) = fronts.get(&hello.cell) else { return Err(HelloReply::NotServing) };
         let mut links = self.links();
         let of_node = links.values().filter(|link| link.node == hello.from).count();
         if links.len() >= self.limits.links_max || of_node >= self.limits.of_node_max {
-            return Err(Answer::TooMany);
+            return Err(HelloReply::TooMany);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let front = match hello.front_end {
             FrontEnd::Export => FrontStream::Export,
             FrontEnd::S3 => {
-                let s3 = fronts.s3.as_ref().ok_or(Answer::NoFrontEnd)?;
+                let s3 = fronts.s3.as_ref().ok_or(HelloReply::NoFrontEnd)?;
                 FrontStream::Pipe(offer(s3, hello, varve_access_s3::Client::Stream)?)
             }
             FrontEnd::Admin => {
@@ -269,12 +269,12 @@ fn offer<C>(
     front: &mpsc::Sender<(C, Option<SocketAddr>)>,
     hello: &Hello,
     client: impl FnOnce(DuplexStream) -> C,
-) -> Result<DuplexStream, Answer> {
+) -> Result<DuplexStream, HelloReply> {
     let (here, there) = tokio::io::duplex(PIPE_BYTES);
     match front.try_send((client(there), hello.client)) {
         Ok(()) => Ok(here),
-        Err(mpsc::error::TrySendError::Full(_)) => Err(Answer::TooMany),
-        Err(mpsc::error::TrySendError::Closed(_)) => Err(Answer::NotServing),
+        Err(mpsc::error::TrySendError::Full(_)) => Err(HelloReply::TooMany),
+        Err(mpsc::error::TrySendError::Closed(_)) => Err(HelloReply::NotServing),
     }
 }
 
@@ -317,17 +317,17 @@ async fn begin(
     lobby: &Lobby,
     socket: TcpStream,
     acceptor: TlsAcceptor,
-) -> io::Result<(TlsStream<TcpStream>, Result<Guest, Answer>)> {
+) -> io::Result<(TlsStream<TcpStream>, Result<Guest, HelloReply>)> {
     find_dead_peers(&socket)?;
     let mut stream = TlsStream::from(acceptor.accept(socket).await?);
     let mut bytes = [0; HELLO_BYTES];
     stream.read_exact(&mut bytes).await?;
     let admitted = match Hello::decode(&bytes) {
         Ok(hello) => match lobby.check(&hello, &stream) {
-            Answer::Accepted => lobby.admit(&hello),
+            HelloReply::Accepted => lobby.admit(&hello),
             refused => Err(refused),
         },
-        Err(Error::Format { known, .. }) => Err(Answer::OtherVersion { known }),
+        Err(Error::Format { known, .. }) => Err(HelloReply::OtherVersion { known }),
         Err(error) => return Err(io::Error::other(error)),
     };
     Ok((stream, admitted))
@@ -336,7 +336,7 @@ async fn begin(
 /// What becomes of whoever has said hello.
 async fn stay(
     lobby: &Lobby,
-    begun: io::Result<(TlsStream<TcpStream>, Result<Guest, Answer>)>,
+    begun: io::Result<(TlsStream<TcpStream>, Result<Guest, HelloReply>)>,
 ) -> io::Result<()> {
     let (mut stream, admitted) = begun?;
     match admitted {
@@ -349,7 +349,7 @@ async fn stay(
     Ok(())
 }
 
-async fn answer(stream: &mut TlsStream<TcpStream>, answer: Answer) -> io::Result<()> {
+async fn answer(stream: &mut TlsStream<TcpStream>, answer: HelloReply) -> io::Result<()> {
     let sent = async {
         stream.write_all(&answer.encode()).await?;
         stream.flush().await
@@ -378,7 +378,7 @@ async fn serve(
     front: FrontStream,
     mut stream: TlsStream<TcpStream>,
 ) -> io::Result<()> {
-    answer(&mut stream, Answer::Accepted).await?;
+    answer(&mut stream, HelloReply::Accepted).await?;
     match front {
         FrontStream::Pipe(front) => delivery.run(stream, front).await,
         FrontStream::Export => {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsStream, client};
 use varve_membership::link::{
-    ANSWER_BYTES, Answer, DATA_BYTES_MAX, FRAME_HEAD_BYTES, FrameHead, Hello, LinkFrame,
+    ANSWER_BYTES, DATA_BYTES_MAX, FRAME_HEAD_BYTES, FrameHead, Hello, HelloReply, LinkFrame,
 };
 use varve_membership::{Fingerprint, Reach};
 
@@ -93,7 +93,7 @@ pub(super) async fn connect(
     key: &NodeKey,
     to: Reach,
     hello: &Hello,
-) -> io::Result<(Answer, client::TlsStream<TcpStream>)> {
+) -> io::Result<(HelloReply, client::TlsStream<TcpStream>)> {
     let begin = async {
         let socket = TcpStream::connect(to.address).await?;
         find_dead_peers(&socket)?;
@@ -103,7 +103,7 @@ pub(super) async fn connect(
         link.flush().await?;
         let mut answer = [0; ANSWER_BYTES];
         link.read_exact(&mut answer).await?;
-        let answer = Answer::decode(&answer).map_err(io::Error::other)?;
+        let answer = HelloReply::decode(&answer).map_err(io::Error::other)?;
         Ok((answer, link))
     };
     tokio::time::timeout(BEGIN_MAX, begin)

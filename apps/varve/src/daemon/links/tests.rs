@@ -12,7 +12,7 @@ use tokio_rustls::client;
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{ConnectionLimit, Dealer, Service, ServiceOptions, serve_connections};
 use varve_membership::link::{
-    Answer, BeginExport, ExportQuestion, ExportReply, FrontEnd, HELLO_BYTES, Hello, LinkExport,
+    BeginExport, ExportQuestion, ExportReply, FrontEnd, HELLO_BYTES, Hello, HelloReply, LinkExport,
     LinkFrame,
 };
 use varve_membership::{Fingerprint, Node, NodeId, Reach};
@@ -74,7 +74,7 @@ impl Rig {
     }
 
     /// What is said to a hello by the node with the first key.
-    fn answer(&self, hello: &Hello) -> Answer {
+    fn answer(&self, hello: &Hello) -> HelloReply {
         let connected = connect(&self.keys[0], self.door.reach(), hello);
         self.runtime.block_on(connected).unwrap().0
     }
@@ -83,7 +83,7 @@ impl Rig {
     async fn raw(&self, by: usize) -> Raw {
         let hello = Self::hello([CARRYING, OTHER][by], FrontEnd::Export);
         let connected = connect(&self.keys[by], self.door.reach(), &hello).await.unwrap();
-        assert_eq!(connected.0, Answer::Accepted);
+        assert_eq!(connected.0, HelloReply::Accepted);
         Raw { link: connected.1, asked: None, received: Vec::new() }
     }
 }
@@ -211,7 +211,7 @@ fn bytes_are_carried_as_they_are_and_counted() {
         let client = Some("10.1.2.3:4".parse().unwrap());
         let connected = connect(&rig.keys[0], rig.door.reach(), &Hello { client, ..hello }).await;
         let (answer, link) = connected.unwrap();
-        assert_eq!(answer, Answer::Accepted);
+        assert_eq!(answer, HelloReply::Accepted);
         let (mut near, far) = UnixStream::pair().unwrap();
         let carrying = tokio::spawn(async move {
             let client = Client::new(ClientStream::Unix(far), None);
@@ -257,22 +257,22 @@ fn bytes_are_carried_as_they_are_and_counted() {
 fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     let rig = Rig::new();
     let hello = Rig::hello(CARRYING, FrontEnd::Admin);
-    assert_eq!(rig.answer(&hello), Answer::Accepted);
-    assert_eq!(rig.answer(&Hello { pool: PoolId([8; 16]), ..hello }), Answer::OtherPool);
-    assert_eq!(rig.answer(&Hello { to: OTHER, ..hello }), Answer::OtherNode); // DOOR-1
-    assert_eq!(rig.answer(&Hello { from: OTHER, ..hello }), Answer::NotANode); // DOOR-2
-    assert_eq!(rig.answer(&Hello { from: NodeId(9), ..hello }), Answer::NotANode);
+    assert_eq!(rig.answer(&hello), HelloReply::Accepted);
+    assert_eq!(rig.answer(&Hello { pool: PoolId([8; 16]), ..hello }), HelloReply::OtherPool);
+    assert_eq!(rig.answer(&Hello { to: OTHER, ..hello }), HelloReply::OtherNode); // DOOR-1
+    assert_eq!(rig.answer(&Hello { from: OTHER, ..hello }), HelloReply::NotANode); // DOOR-2
+    assert_eq!(rig.answer(&Hello { from: NodeId(9), ..hello }), HelloReply::NotANode);
     let s3 = Hello { front_end: FrontEnd::S3, ..hello };
-    assert_eq!(rig.answer(&s3), Answer::NoFrontEnd);
-    assert_eq!(rig.answer(&Hello { cell: CellId(1), ..hello }), Answer::NotServing);
+    assert_eq!(rig.answer(&s3), HelloReply::NoFrontEnd);
+    assert_eq!(rig.answer(&Hello { cell: CellId(1), ..hello }), HelloReply::NotServing);
     let elsewhere = Reach { fingerprint: Fingerprint([9; 32]), ..rig.door.reach() };
     let refused = rig.runtime.block_on(connect(&rig.keys[0], elsewhere, &hello));
     assert!(refused.is_err(), "another key is there");
     rig.shows.send_modify(|view| view.owners = vec![Some(OTHER)]);
-    assert_eq!(rig.answer(&hello), Answer::NotServing); // DOOR-1
+    assert_eq!(rig.answer(&hello), HelloReply::NotServing); // DOOR-1
     rig.shows.send_modify(|view| view.owners = vec![view.me]);
     rig.door.close(CellId::FIRST);
-    assert_eq!(rig.answer(&hello), Answer::NotServing);
+    assert_eq!(rig.answer(&hello), HelloReply::NotServing);
 }
 
 #[test]
@@ -284,14 +284,14 @@ fn there_are_so_many_links_and_no_more() {
         let mut links = Vec::new();
         for _ in 0..limits().of_node_max {
             let (answer, link) = connect(&rig.keys[0], to, &hello).await.unwrap();
-            assert_eq!(answer, Answer::Accepted);
+            assert_eq!(answer, HelloReply::Accepted);
             links.push(link);
         }
-        assert_eq!(connect(&rig.keys[0], to, &hello).await.unwrap().0, Answer::TooMany);
+        assert_eq!(connect(&rig.keys[0], to, &hello).await.unwrap().0, HelloReply::TooMany);
         let other = Hello { from: OTHER, ..hello };
-        assert_eq!(connect(&rig.keys[1], to, &other).await.unwrap().0, Answer::Accepted);
+        assert_eq!(connect(&rig.keys[1], to, &other).await.unwrap().0, HelloReply::Accepted);
         links.pop();
-        while connect(&rig.keys[0], to, &hello).await.unwrap().0 != Answer::Accepted {}
+        while connect(&rig.keys[0], to, &hello).await.unwrap().0 != HelloReply::Accepted {}
     });
 }
 

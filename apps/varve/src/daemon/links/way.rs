@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio_rustls::client::TlsStream;
 use varve_membership::NodeId;
 use varve_membership::link::{
-    Answer, DATA_BYTES_MAX, ExportQuestion, ExportReply, FrontEnd, Hello, LinkFrame,
+    DATA_BYTES_MAX, ExportQuestion, ExportReply, FrontEnd, Hello, HelloReply, LinkFrame,
 };
 use varve_types::CellId;
 
@@ -52,7 +52,7 @@ pub(crate) enum NoWay {
     /// Nobody serves the cell, or who does is not ready.
     NotYet(String),
     /// It is of no use to try again.
-    Never(Answer),
+    Never(HelloReply),
 }
 
 impl NoWay {
@@ -117,11 +117,13 @@ impl Ways {
             }
         };
         match connected {
-            Ok((Answer::Accepted, stream)) => {
+            Ok((HelloReply::Accepted, stream)) => {
                 Ok(Way::There(Box::new(Line { to: owner.id, cell, stream })))
             }
             Ok((
-                answer @ (Answer::OtherVersion { .. } | Answer::OtherPool | Answer::NoFrontEnd),
+                answer @ (HelloReply::OtherVersion { .. }
+                | HelloReply::OtherPool
+                | HelloReply::NoFrontEnd),
                 _,
             )) => Err(NoWay::Never(answer)),
             Ok((answer, _)) => Err(NoWay::NotYet(answer.to_string())),
