@@ -42,7 +42,7 @@ const _: () = assert!(GAP_NS < SILENCE_NS);
 
 /// Where a node stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum MemberState {
     /// Not in the table yet.
     Outside,
     /// In the table; others are to serve the pool.
@@ -95,7 +95,7 @@ struct Join {
 pub struct Member {
     node: Node,
     joining: Joining,
-    standing: Standing,
+    standing: MemberState,
     wants_to_leave: bool,
     /// How it tried to join last, where that was not refused.
     join: Option<Join>,
@@ -124,7 +124,7 @@ impl Member {
         Ok(Self {
             node,
             joining,
-            standing: Standing::Outside,
+            standing: MemberState::Outside,
             wants_to_leave: false,
             join: None,
             given: BTreeSet::new(),
@@ -144,7 +144,7 @@ impl Member {
 
     /// Where it stands.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> MemberState {
         self.standing
     }
 
@@ -166,7 +166,7 @@ impl Member {
     }
 
     fn own_cells(&self) -> impl Iterator<Item = (CellId, bool)> {
-        let is_out = self.wants_to_leave || self.standing == Standing::GivenUp;
+        let is_out = self.wants_to_leave || self.standing == MemberState::GivenUp;
         let cells = self.table.iter().filter(move |_| !is_out).flat_map(Table::numbered);
         cells
             .filter(|(cell, entry)| entry.owner == Some(self.node.id) && !self.given.contains(cell))
@@ -181,8 +181,8 @@ impl Member {
     /// From now on it wants to be out, and serves nothing. It has closed all of its cells: others open them once the table shows it.
     pub fn leave(&mut self) {
         self.wants_to_leave = true;
-        if self.standing == Standing::Outside && self.join.is_none() {
-            self.standing = Standing::Left; // MEMBER-5
+        if self.standing == MemberState::Outside && self.join.is_none() {
+            self.standing = MemberState::Left; // MEMBER-5
         }
     }
 
@@ -244,16 +244,16 @@ impl Member {
         let mut cells = self.table.iter().flat_map(|table| &table.cells);
         let is_owner = cells.any(|cell| cell.owner == Some(id));
         self.standing = match self.standing {
-            Standing::GivenUp => Standing::GivenUp, // MEMBER-3
-            Standing::Left => Standing::Left,
-            _ if is_owner => Standing::Owner,
-            _ if is_in => Standing::StandsBy,
-            Standing::Outside if self.wants_to_leave && self.join.is_none() => Standing::Left, // MEMBER-5
-            Standing::Outside if was_perhaps_in => Standing::GivenUp, // MEMBER-3
-            Standing::Outside => Standing::Outside,
+            MemberState::GivenUp => MemberState::GivenUp, // MEMBER-3
+            MemberState::Left => MemberState::Left,
+            _ if is_owner => MemberState::Owner,
+            _ if is_in => MemberState::StandsBy,
+            MemberState::Outside if self.wants_to_leave && self.join.is_none() => MemberState::Left, // MEMBER-5
+            MemberState::Outside if was_perhaps_in => MemberState::GivenUp, // MEMBER-3
+            MemberState::Outside => MemberState::Outside,
             // By its own replacement, whose answer was lost, or by others: it has nothing to lose.
-            Standing::StandsBy | Standing::Owner if self.wants_to_leave => Standing::Left,
-            Standing::StandsBy | Standing::Owner => Standing::GivenUp, // MEMBER-3
+            MemberState::StandsBy | MemberState::Owner if self.wants_to_leave => MemberState::Left,
+            MemberState::StandsBy | MemberState::Owner => MemberState::GivenUp, // MEMBER-3
         };
     }
 
@@ -276,7 +276,9 @@ impl Member {
     /// # Errors
     /// [`Error::TooManyNodes`].
     pub fn proposal(&mut self) -> Result<Option<Table>> {
-        if matches!(self.standing, Standing::GivenUp | Standing::Left) || self.waits_for_earlier() {
+        if matches!(self.standing, MemberState::GivenUp | MemberState::Left)
+            || self.waits_for_earlier()
+        {
             return Ok(None);
         }
         let Joining { pool, cells, room, balances } = self.joining;
@@ -290,7 +292,7 @@ impl Member {
             table.remove(self.node.id);
         } else {
             table.beat(&self.node, room)?;
-            if self.standing == Standing::Outside {
+            if self.standing == MemberState::Outside {
                 let attempts = 1 + self.join.map_or(0, |join| join.attempts);
                 self.join = Some(Join { version: table.version, attempts });
             }
@@ -346,7 +348,7 @@ mod tests {
             table.version += 1;
             member.observe(Some(table.clone()), beat * BEAT_NS).expect("it is a later table");
             assert!(member.waits_for_earlier());
-            assert_eq!((member.proposal(), member.standing()), (Ok(None), Standing::Outside)); // MEMBER-6
+            assert_eq!((member.proposal(), member.standing()), (Ok(None), MemberState::Outside)); // MEMBER-6
         }
         for beat in 10..16 {
             member.observe(Some(table.clone()), beat * BEAT_NS).expect("the same table");
@@ -367,14 +369,14 @@ mod tests {
         member.observe(None, 0).expect("there was no table");
         let table = member.proposal().expect("there is room").expect("it wants to join");
         member.accepted(table.clone());
-        assert_eq!(member.standing(), Standing::Owner);
+        assert_eq!(member.standing(), MemberState::Owner);
         let mut without = table.clone();
         without.remove(member.id());
         without.version += 1;
         let again = Table { version: without.version + 1, ..table };
         for later in [without, again] {
             member.observe(Some(later), 1).expect("it is a later table");
-            assert_eq!(member.standing(), Standing::GivenUp); // MEMBER-3
+            assert_eq!(member.standing(), MemberState::GivenUp); // MEMBER-3
             assert_eq!(member.proposal(), Ok(None));
         }
     }
@@ -395,10 +397,10 @@ mod tests {
     fn who_may_have_been_in_without_hearing_of_it_does_not_come_back() {
         let (mut member, _) = joining();
         member.observe(empty(5), 1).expect("another node was faster");
-        assert_eq!(member.standing(), Standing::Outside);
+        assert_eq!(member.standing(), MemberState::Outside);
         assert!(member.proposal().expect("there is room").is_some());
         member.observe(empty(7), 2).expect("it was in the sixth one, or was not");
-        assert_eq!(member.standing(), Standing::GivenUp); // MEMBER-3
+        assert_eq!(member.standing(), MemberState::GivenUp); // MEMBER-3
     }
 
     #[test]
@@ -406,14 +408,14 @@ mod tests {
         let (mut member, _) = joining();
         member.refused();
         member.observe(empty(9), 1).expect("others were faster");
-        assert_eq!(member.standing(), Standing::Outside);
+        assert_eq!(member.standing(), MemberState::Outside);
         // Nothing is heard of this attempt, and the next one is refused: because of the first, perhaps.
         assert!(member.proposal().expect("there is room").is_some());
         member.observe(empty(9), 2).expect("the same table");
         assert!(member.proposal().expect("there is room").is_some());
         member.refused();
         member.observe(empty(11), 3).expect("it was in the tenth one, or was not");
-        assert_eq!(member.standing(), Standing::GivenUp); // MEMBER-3
+        assert_eq!(member.standing(), MemberState::GivenUp); // MEMBER-3
     }
 
     #[test]
@@ -421,29 +423,29 @@ mod tests {
         // It was: it takes itself out.
         let (mut member, wanted) = joining();
         member.leave();
-        assert_eq!(member.standing(), Standing::Outside); // MEMBER-5
+        assert_eq!(member.standing(), MemberState::Outside); // MEMBER-5
         member.observe(Some(wanted), 1).expect("it was stored");
         assert!(member.serves().next().is_none(), "it wants to leave");
         let without = member.proposal().expect("there is room").expect("it is in the table");
         assert!(without.nodes.is_empty());
         member.accepted(without);
-        assert_eq!(member.standing(), Standing::Left);
+        assert_eq!(member.standing(), MemberState::Left);
         // It was not, and what is on its way comes too late.
         for found in [empty(5), empty(6)] {
             let (mut member, _) = joining();
             member.leave();
             member.observe(found, 1).expect("it is a later table");
-            assert_eq!(member.standing(), Standing::Left);
+            assert_eq!(member.standing(), MemberState::Left);
         }
         // It is not yet: it sees to it that what is on its way comes too late.
         let (mut member, _) = joining();
         member.leave();
         member.observe(empty(4), 1).expect("the same table");
-        assert_eq!(member.standing(), Standing::Outside); // MEMBER-5
+        assert_eq!(member.standing(), MemberState::Outside); // MEMBER-5
         let raised = member.proposal().expect("there is room").expect("it raises the version");
         assert_eq!((raised.version, raised.nodes.len()), (5, 0));
         member.accepted(raised);
-        assert_eq!((member.standing(), member.proposal()), (Standing::Left, Ok(None)));
+        assert_eq!((member.standing(), member.proposal()), (MemberState::Left, Ok(None)));
     }
 
     #[test]
@@ -452,7 +454,7 @@ mod tests {
         member.accepted(wanted);
         assert!(member.serves().eq([CellId::FIRST]));
         member.leave();
-        assert_eq!(member.standing(), Standing::Owner, "by the table");
+        assert_eq!(member.standing(), MemberState::Owner, "by the table");
         assert!(member.serves().next().is_none() && member.moves().next().is_none());
     }
 

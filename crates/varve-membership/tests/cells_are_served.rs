@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_membership::{
-    BEAT_NS, Fingerprint, Joining, Member, Node, NodeId, Reach, SETTLED_BEATS, SILENCE_NS,
-    Standing, Table,
+    BEAT_NS, Fingerprint, Joining, Member, MemberState, Node, NodeId, Reach, SETTLED_BEATS,
+    SILENCE_NS, Table,
 };
 use varve_stdx::Rng;
 use varve_types::{CellId, PoolId};
@@ -185,7 +185,7 @@ impl World {
                     simulated.open.clear();
                     simulated.member.leave();
                 }
-                if simulated.member.standing() == Standing::Left {
+                if simulated.member.standing() == MemberState::Left {
                     return;
                 }
                 let latency = self.latency();
@@ -194,12 +194,12 @@ impl World {
             Event::Answer(found) => {
                 let member = &mut self.nodes[node].member;
                 member.observe(found, now).unwrap();
-                if member.standing() == Standing::Left {
+                if member.standing() == MemberState::Left {
                     return self.check_left(node);
                 }
                 if let Some(table) = member.proposal().unwrap() {
                     self.send(node, table);
-                } else if member.standing() == Standing::GivenUp {
+                } else if member.standing() == MemberState::GivenUp {
                     self.nodes[node].is_dead = true;
                     if !self.nodes[node].leaves {
                         let room = self.nodes[node].room;
@@ -246,7 +246,7 @@ impl World {
     /// MEMBER-5: who has left is not in the table.
     fn check_left(&self, node: usize) {
         let Simulated { member, is_dead, .. } = &self.nodes[node];
-        if member.standing() == Standing::Left && !is_dead {
+        if member.standing() == MemberState::Left && !is_dead {
             let table = self.table.as_ref();
             let is_in = table.is_some_and(|table| table.node(member.id()).is_some());
             assert!(!is_in, "MEMBER-5: {} has left {table:?}", member.id());
@@ -315,7 +315,7 @@ impl World {
         for node in self.nodes.iter().filter(|node| !node.is_dead && !node.leaves) {
             there += 1;
             let own: BTreeSet<CellId> = own(table, node.member.id()).collect();
-            let stands = if own.is_empty() { Standing::StandsBy } else { Standing::Owner };
+            let stands = if own.is_empty() { MemberState::StandsBy } else { MemberState::Owner };
             assert_eq!(node.member.standing(), stands);
             assert_eq!(node.open, own, "{table:?}");
             for (cell, entry) in table.numbered() {
@@ -448,7 +448,7 @@ fn who_leaves_passes_the_pool_on_at_once_and_the_last_one_leaves_an_empty_table(
             world.run_for(SECOND);
             assert_ne!(world.owner(), Some(leaving), "seed {seed}");
             world.run_for(SECOND);
-            assert_eq!(world.nodes[leaving].member.standing(), Standing::Left, "seed {seed}");
+            assert_eq!(world.nodes[leaving].member.standing(), MemberState::Left, "seed {seed}");
             if left < 3 {
                 world.check_calm();
             }

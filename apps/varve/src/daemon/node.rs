@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::select;
 use tokio::sync::{mpsc, oneshot, watch};
 use varve_membership::{
-    BEAT_NS, Joining, Member, Node, NodeId, PLACE_BYTES_MAX, Reach, Standing, TableStore,
+    BEAT_NS, Joining, Member, MemberState, Node, NodeId, PLACE_BYTES_MAX, Reach, TableStore,
 };
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
@@ -312,7 +312,7 @@ fn run(
             }
         };
         match beats.keep(said, &news).await {
-            Ok(Standing::GivenUp) => drop(given_up.send(())), // The daemon ends for it, or ends already.
+            Ok(MemberState::GivenUp) => drop(given_up.send(())), // The daemon ends for it, or ends already.
             Ok(_) => {}
             Err(failure) => drop(news.send(News::Failed(failure))),
         }
@@ -359,7 +359,7 @@ impl Beats {
             );
         }
         let standing = self.member.standing();
-        let is_in = matches!(standing, Standing::StandsBy | Standing::Owner);
+        let is_in = matches!(standing, MemberState::StandsBy | MemberState::Owner);
         let table = self.member.table();
         self.me.shows.send_replace(View {
             me: is_in.then(|| self.member.id()),
@@ -377,19 +377,21 @@ impl Beats {
         mut self,
         mut words: PortReceiver<Word>,
         news: &mpsc::UnboundedSender<News>,
-    ) -> Result<Standing> {
+    ) -> Result<MemberState> {
         loop {
             let was_stored = self.try_beat().await?;
             self.show();
             match self.member.standing() {
-                Standing::Left => return Ok(Standing::Left),
-                Standing::GivenUp if !self.serving.is_empty() => return Ok(Standing::GivenUp),
-                Standing::GivenUp => {
+                MemberState::Left => return Ok(MemberState::Left),
+                MemberState::GivenUp if !self.serving.is_empty() => {
+                    return Ok(MemberState::GivenUp);
+                }
+                MemberState::GivenUp => {
                     self.member = newcomer(&self.me)?; // NODE-3
                     self.owner_told = None;
                 }
-                Standing::StandsBy | Standing::Owner if was_stored => self.tell(news), // NODE-1
-                Standing::StandsBy | Standing::Owner | Standing::Outside => {}
+                MemberState::StandsBy | MemberState::Owner if was_stored => self.tell(news), // NODE-1
+                MemberState::StandsBy | MemberState::Owner | MemberState::Outside => {}
             }
             let pause_ns = if was_stored || self.is_failing {
                 BEAT_NS
@@ -497,7 +499,7 @@ mod tests {
         words: PortSender<Word>,
         news: mpsc::UnboundedReceiver<News>,
         views: Views,
-        ended: JoinHandle<Result<Standing>>,
+        ended: JoinHandle<Result<MemberState>>,
     }
 
     impl Seat {
@@ -561,7 +563,7 @@ mod tests {
             assert_eq!(one.views.borrow().standing_by(CellId::FIRST).len(), 2);
             one.words.send(Word::Leave).ok().unwrap();
             reactor.sleep(SECOND_NS).await;
-            assert_eq!(one.ended.await.unwrap(), Standing::Left);
+            assert_eq!(one.ended.await.unwrap(), MemberState::Left);
             assert_eq!((next.was_told(), last.was_told()), ("owner", "stands by"));
             assert_eq!(next.views.borrow().standing_by(CellId::FIRST).len(), 1);
         });
@@ -587,7 +589,7 @@ mod tests {
             })
             .await;
             reactor.sleep(SECOND_NS).await;
-            assert_eq!(one.ended.await.unwrap(), Standing::GivenUp);
+            assert_eq!(one.ended.await.unwrap(), MemberState::GivenUp);
             assert_eq!(other.was_told(), "owner");
         });
     }
@@ -628,7 +630,7 @@ mod tests {
             one.words.send(Word::Leave).ok().unwrap();
             reactor.sleep(2 * SECOND_NS).await;
             assert_eq!(two.orders(), [Order::Serve(CellId(0)), Order::Serve(CellId(1))]);
-            assert_eq!(one.ended.await.unwrap(), Standing::Left);
+            assert_eq!(one.ended.await.unwrap(), MemberState::Left);
         });
     }
 }
