@@ -57,7 +57,7 @@ pub enum MemberState {
 
 /// What a node joins, and what for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Joining {
+pub struct JoinRequest {
     /// The pool.
     pub pool: PoolId,
     /// Its cells.
@@ -68,7 +68,7 @@ pub struct Joining {
     pub balances: bool,
 }
 
-impl Joining {
+impl JoinRequest {
     /// A pool of one cell.
     #[must_use]
     pub fn whole(pool: PoolId) -> Self {
@@ -94,7 +94,7 @@ struct Join {
 /// One node's view of the table.
 pub struct Member {
     node: Node,
-    joining: Joining,
+    joining: JoinRequest,
     standing: MemberState,
     wants_to_leave: bool,
     /// How it tried to join last, where that was not refused.
@@ -118,7 +118,7 @@ impl Member {
     ///
     /// # Panics
     /// When the pool has no cell, or more than it can.
-    pub fn new(node: Node, joining: Joining) -> Result<Self> {
+    pub fn new(node: Node, joining: JoinRequest) -> Result<Self> {
         node.check()?;
         assert!((1..=CellId::COUNT_MAX).contains(&joining.cells), "a pool has cells");
         Ok(Self {
@@ -281,7 +281,7 @@ impl Member {
         {
             return Ok(None);
         }
-        let Joining { pool, cells, room, balances } = self.joining;
+        let JoinRequest { pool, cells, room, balances } = self.joining;
         let before = self.table.clone();
         let mut table = before.unwrap_or_else(|| Table::of_cells(pool, cells));
         table.version += 1;
@@ -330,7 +330,7 @@ mod tests {
     use crate::{Fingerprint, Reach};
 
     fn member(number: u128) -> Member {
-        Member::new(node(number), Joining::whole(PoolId([7; 16]))).expect("the place is short")
+        Member::new(node(number), JoinRequest::whole(PoolId([7; 16]))).expect("the place is short")
     }
 
     fn node(number: u128) -> Node {
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn a_cell_that_was_given_and_came_back_is_served_again() {
         let pool = PoolId([7; 16]);
-        let joining = Joining { pool, cells: 2, room: 2, balances: false };
+        let joining = JoinRequest { pool, cells: 2, room: 2, balances: false };
         let mut member = Member::new(node(1), joining).expect("the place is short");
         member.observe(None, 0).expect("there was no table");
         let mut table = member.proposal().expect("there is room").expect("it wants to join");

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_membership::{
-    BEAT_NS, Fingerprint, Joining, Member, MemberState, Node, NodeId, Reach, SETTLED_BEATS,
+    BEAT_NS, Fingerprint, JoinRequest, Member, MemberState, Node, NodeId, Reach, SETTLED_BEATS,
     SILENCE_NS, Table,
 };
 use varve_stdx::Rng;
@@ -95,7 +95,7 @@ impl World {
         let id = NodeId(u128::from(self.rng.next_u64()) << 32 | self.nodes.len() as u128);
         let reach = Some(Reach::new("127.0.0.1:1".parse().unwrap(), Fingerprint([1; 32])));
         let node = Node { id, place: format!("at {id}"), reach };
-        let joining = Joining { pool: POOL, cells: self.cells, room, balances: true };
+        let joining = JoinRequest { pool: POOL, cells: self.cells, room, balances: true };
         let member = Member::new(node, joining).unwrap();
         self.nodes.push(Simulated {
             member,

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::select;
 use tokio::sync::{mpsc, oneshot, watch};
 use varve_membership::{
-    BEAT_NS, Joining, Member, MemberState, Node, NodeId, PLACE_BYTES_MAX, Reach, TableStore,
+    BEAT_NS, JoinRequest, Member, MemberState, Node, NodeId, PLACE_BYTES_MAX, Reach, TableStore,
 };
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
@@ -58,7 +58,7 @@ pub(super) struct NodeSeat {
     given_up: oneshot::Receiver<()>,
     news: mpsc::UnboundedReceiver<News>,
     door: Arc<Door>,
-    joining: Joining,
+    joining: JoinRequest,
     /// News that came before there was a front.
     first: Option<News>,
     /// Until this node ends.
@@ -137,7 +137,7 @@ pub(super) fn take_seat(
     };
     let listen = settings.rados_listen.unwrap_or_else(|| SocketAddr::new(reached, 0));
     let cells = rados.spec().cell.cells;
-    let joining = Joining {
+    let joining = JoinRequest {
         pool: rados.whole(),
         cells,
         room: settings.rados_cells_max(cells),
@@ -273,7 +273,7 @@ fn died() -> Failure {
 
 /// This node among the others.
 struct Me {
-    joining: Joining,
+    joining: JoinRequest,
     /// How others reach it.
     reach: Reach,
     /// Shows others what the table says.
@@ -504,10 +504,10 @@ mod tests {
 
     impl Seat {
         async fn take(reactor: &Reactor, store: &MemoryTable) -> Self {
-            Self::join(reactor, store, Joining::whole(POOL)).await
+            Self::join(reactor, store, JoinRequest::whole(POOL)).await
         }
 
-        async fn join(reactor: &Reactor, store: &MemoryTable, joining: Joining) -> Self {
+        async fn join(reactor: &Reactor, store: &MemoryTable, joining: JoinRequest) -> Self {
             let (words, said) = channel(reactor, WORDS_WAITING_MAX);
             let (sender, news) = mpsc::unbounded_channel();
             let (shows, views) = watch::channel(View::default());
@@ -615,7 +615,7 @@ mod tests {
         let reactor = sim.handle();
         sim.run_until(async move {
             let store = MemoryTable::default();
-            let joining = Joining { pool: POOL, cells: 3, room: 3, balances: true };
+            let joining = JoinRequest { pool: POOL, cells: 3, room: 3, balances: true };
             let mut one = Seat::join(&reactor, &store, joining).await;
             let served = (0..3).map(|cell| Order::Serve(CellId(cell))).collect::<Vec<_>>();
             assert_eq!(one.orders(), served);
