@@ -77,7 +77,7 @@ impl JoinRequest {
 }
 
 /// When a beat was seen first.
-struct Seen {
+struct HeartbeatSighting {
     beat: u64,
     since_ns: u64,
 }
@@ -104,7 +104,7 @@ pub struct Member {
     /// Those of them that its last proposal gives.
     proposed: BTreeSet<CellId>,
     table: Option<Table>,
-    seen: BTreeMap<NodeId, Seen>,
+    seen: BTreeMap<NodeId, HeartbeatSighting>,
     silent: BTreeSet<NodeId>,
     /// When the last read had returned.
     read_ns: Option<u64>,
@@ -204,7 +204,7 @@ impl Member {
             if now_ns.saturating_sub(since_ns) >= SILENCE_NS {
                 self.silent.insert(id); // MEMBER-1
             }
-            seen.insert(id, Seen { beat, since_ns });
+            seen.insert(id, HeartbeatSighting { beat, since_ns });
         }
         self.seen = seen;
         self.table = found;
