@@ -327,7 +327,7 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fingerprint, Reach};
+    use crate::{Fingerprint, NodeAddress};
 
     fn member(number: u128) -> Member {
         Member::new(node(number), JoinRequest::whole(PoolId([7; 16]))).expect("the place is short")
@@ -335,7 +335,7 @@ mod tests {
 
     fn node(number: u128) -> Node {
         let address = "127.0.0.1:1".parse().expect("an address");
-        let reach = Some(Reach::new(address, Fingerprint([1; 32])));
+        let reach = Some(NodeAddress::new(address, Fingerprint([1; 32])));
         Node { id: NodeId(number), place: "a".to_owned(), reach }
     }
 

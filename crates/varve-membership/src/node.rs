@@ -37,14 +37,14 @@ impl fmt::Debug for Fingerprint {
 
 /// How other nodes reach one, and know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reach {
+pub struct NodeAddress {
     /// Where it listens for them.
     pub address: SocketAddr,
     /// Of the key that it shows there.
     pub fingerprint: Fingerprint,
 }
 
-impl Reach {
+impl NodeAddress {
     /// A node's reach. An address of the fourth version that is written as one of the sixth is the same; scopes are not kept.
     #[must_use]
     pub fn new(address: SocketAddr, fingerprint: Fingerprint) -> Self {
@@ -60,7 +60,7 @@ pub struct Node {
     /// Where it runs, for people: nothing is reached, or believed, because of it.
     pub place: String,
     /// How others reach it; nothing of a node of an earlier version, which carries nothing and is carried nothing.
-    pub reach: Option<Reach>,
+    pub reach: Option<NodeAddress>,
 }
 
 impl Node {

@@ -186,11 +186,11 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fingerprint, Reach};
+    use crate::{Fingerprint, NodeAddress};
 
     fn node(number: u128) -> Node {
         let address = "127.0.0.1:1".parse().expect("an address");
-        let reach = Some(Reach::new(address, Fingerprint([1; 32])));
+        let reach = Some(NodeAddress::new(address, Fingerprint([1; 32])));
         Node { id: NodeId(number), place: "a".to_owned(), reach }
     }
 

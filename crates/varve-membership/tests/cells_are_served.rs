@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_membership::{
-    BEAT_NS, Fingerprint, JoinRequest, Member, MemberState, Node, NodeId, Reach, SETTLED_BEATS,
-    SILENCE_NS, Table,
+    BEAT_NS, Fingerprint, JoinRequest, Member, MemberState, Node, NodeAddress, NodeId,
+    SETTLED_BEATS, SILENCE_NS, Table,
 };
 use varve_stdx::Rng;
 use varve_types::{CellId, PoolId};
@@ -93,7 +93,7 @@ impl World {
 
     fn add_node_with_room(&mut self, room: u16) {
         let id = NodeId(u128::from(self.rng.next_u64()) << 32 | self.nodes.len() as u128);
-        let reach = Some(Reach::new("127.0.0.1:1".parse().unwrap(), Fingerprint([1; 32])));
+        let reach = Some(NodeAddress::new("127.0.0.1:1".parse().unwrap(), Fingerprint([1; 32])));
         let node = Node { id, place: format!("at {id}"), reach };
         let joining = JoinRequest { pool: POOL, cells: self.cells, room, balances: true };
         let member = Member::new(node, joining).unwrap();

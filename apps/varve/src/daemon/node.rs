@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::select;
 use tokio::sync::{mpsc, oneshot, watch};
 use varve_membership::{
-    BEAT_NS, JoinRequest, Member, MemberState, Node, NodeId, PLACE_BYTES_MAX, Reach, TableStore,
+    BEAT_NS, JoinRequest, Member, MemberState, Node, NodeAddress, NodeId, PLACE_BYTES_MAX,
+    TableStore,
 };
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
@@ -275,7 +276,7 @@ fn died() -> Failure {
 struct Me {
     joining: JoinRequest,
     /// How others reach it.
-    reach: Reach,
+    reach: NodeAddress,
     /// Shows others what the table says.
     shows: watch::Sender<View>,
 }
@@ -512,7 +513,7 @@ mod tests {
             let (sender, news) = mpsc::unbounded_channel();
             let (shows, views) = watch::channel(View::default());
             let fingerprint = Fingerprint([1; 32]);
-            let reach = Reach::new("127.0.0.1:1".parse().unwrap(), fingerprint);
+            let reach = NodeAddress::new("127.0.0.1:1".parse().unwrap(), fingerprint);
             let me = Me { joining, reach, shows };
             let beats = Beats::new(reactor.clone(), Rc::new(store.clone()), me).unwrap();
             let ended = reactor.spawn_join(async move { beats.keep(said, &sender).await });

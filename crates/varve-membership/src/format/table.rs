@@ -19,8 +19,8 @@ use varve_stdx::{Reader, Short, Writer, checksum64};
 use varve_types::{CellId, PoolId};
 
 use crate::{
-    CellEntry, Error, Fingerprint, NODES_MAX, Node, NodeEntry, NodeId, PLACE_BYTES_MAX, Reach,
-    Result, Table,
+    CellEntry, Error, Fingerprint, NODES_MAX, Node, NodeAddress, NodeEntry, NodeId,
+    PLACE_BYTES_MAX, Result, Table,
 };
 
 const MAGIC: [u8; 8] = *b"VARVENDS";
@@ -73,7 +73,7 @@ impl Table {
         for NodeEntry { node, beat, room } in &self.nodes {
             out.array(node.id.0.to_le_bytes());
             out.u64(*beat);
-            let Reach { address, fingerprint } =
+            let NodeAddress { address, fingerprint } =
                 node.reach.expect("nodes of earlier versions are gone");
             out.array(mapped(address.ip()).octets());
             out.u16(address.port());
@@ -180,7 +180,7 @@ fn read_node(
     } else {
         let (address, port) = (Ipv6Addr::from_octets(reader.array()?), reader.u16()?);
         let address = SocketAddr::new(IpAddr::V6(address), port);
-        Some(Reach::new(address, Fingerprint(reader.array()?)))
+        Some(NodeAddress::new(address, Fingerprint(reader.array()?)))
     };
     let room = if format == FORMAT { reader.u16()? } else { 1 };
     if !(1..=cell_count).contains(&room) {
@@ -237,8 +237,10 @@ mod tests {
             let port = u16::try_from(rng.below(65536)).expect("16 bits");
             let ip = [Ipv6Addr::LOCALHOST, mapped("10.1.2.3".parse().expect("an address"))];
             let address = SocketAddr::new(ip[rng.index(2)].into(), port);
-            let reach =
-                Some(Reach::new(address, Fingerprint([u8::try_from(number).expect("few"); 32])));
+            let reach = Some(NodeAddress::new(
+                address,
+                Fingerprint([u8::try_from(number).expect("few"); 32]),
+            ));
             table.beat(&Node { id, place, reach }, 2).expect("there is room");
         }
         table.version = rng.next_u64();
@@ -310,7 +312,7 @@ mod tests {
     #[test]
     fn a_table_of_one_cell_has_format_2() {
         let mut table = Table::new(PoolId([7; 16]));
-        let reach = Reach::new("[::1]:258".parse().unwrap(), Fingerprint([3; 32]));
+        let reach = NodeAddress::new("[::1]:258".parse().unwrap(), Fingerprint([3; 32]));
         let node = Node { id: NodeId(5), place: "a".to_owned(), reach: Some(reach) };
         table.beat(&node, u16::MAX).expect("there is room");
         table.version = 9;

@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsStream};
 use varve_access_nbd::Dealer;
 use varve_membership::link::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
-use varve_membership::{Error, Reach};
+use varve_membership::{Error, NodeAddress};
 use varve_types::{CellId, PoolId};
 
 use super::deliver::{Delivery, Link};
@@ -79,7 +79,7 @@ pub(crate) struct Fronts {
 /// This node's door, and the threads behind it.
 pub(crate) struct Door {
     lobby: Arc<Lobby>,
-    reach: Reach,
+    reach: NodeAddress,
     runtime: Option<Runtime>,
 }
 
@@ -127,7 +127,7 @@ impl Door {
             runtime.block_on(TcpListener::bind(address)).map_err(|error| failed(&error))?;
         let bound = listener.local_addr().map_err(|error| failed(&error))?;
         let ip = if bound.ip().is_unspecified() { reached } else { bound.ip() };
-        let reach = Reach::new(SocketAddr::new(ip, bound.port()), key.fingerprint());
+        let reach = NodeAddress::new(SocketAddr::new(ip, bound.port()), key.fingerprint());
         let acceptor = key.acceptor().map_err(|error| failed(&error))?;
         let lobby = Arc::new(Lobby {
             pool,
@@ -147,7 +147,7 @@ impl Door {
     }
 
     /// How others reach this node.
-    pub(crate) fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> NodeAddress {
         self.reach
     }
 

@@ -11,7 +11,7 @@ use tokio_rustls::{TlsStream, client};
 use varve_membership::link::{
     ANSWER_BYTES, DATA_BYTES_MAX, FRAME_HEAD_BYTES, FrameHead, Hello, HelloReply, LinkFrame,
 };
-use varve_membership::{Fingerprint, Reach};
+use varve_membership::{Fingerprint, NodeAddress};
 
 use super::key::{NodeKey, fingerprint_of};
 
@@ -91,7 +91,7 @@ pub(super) fn senseless(what: &'static str) -> io::Error {
 /// Makes a link to a node, and says hello; what it answers, and the stream if it accepts.
 pub(super) async fn connect(
     key: &NodeKey,
-    to: Reach,
+    to: NodeAddress,
     hello: &Hello,
 ) -> io::Result<(HelloReply, client::TlsStream<TcpStream>)> {
     let begin = async {

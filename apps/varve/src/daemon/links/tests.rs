@@ -15,7 +15,7 @@ use varve_membership::link::{
     BeginExport, ExportQuestion, ExportReply, FrontEnd, HELLO_BYTES, Hello, HelloReply, LinkExport,
     LinkFrame,
 };
-use varve_membership::{Fingerprint, Node, NodeId, Reach};
+use varve_membership::{Fingerprint, Node, NodeAddress, NodeId};
 use varve_reactor::{Loop, LoopConfig, port};
 use varve_types::{CellId, ErrorKind, PoolId};
 
@@ -43,7 +43,7 @@ fn limits() -> LinkLimits {
     LinkLimits { links_max: 4, of_node_max: 2, begin_max: Duration::from_millis(500) }
 }
 
-fn node(id: NodeId, reach: Reach) -> Node {
+fn node(id: NodeId, reach: NodeAddress) -> Node {
     Node { id, place: "a".to_owned(), reach: Some(reach) }
 }
 
@@ -54,7 +54,7 @@ impl Rig {
         let key = NodeKey::make().unwrap();
         let door = Door::open(POOL, 1, key, any, HERE, views, limits()).unwrap();
         let keys = [NodeKey::make().unwrap(), NodeKey::make().unwrap()];
-        let reach = |key: &NodeKey| Reach::new(any, key.fingerprint());
+        let reach = |key: &NodeKey| NodeAddress::new(any, key.fingerprint());
         let nodes = vec![
             node(SERVING, door.reach()),
             node(CARRYING, reach(&keys[0])),
@@ -265,7 +265,7 @@ fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     let s3 = Hello { front_end: FrontEnd::S3, ..hello };
     assert_eq!(rig.answer(&s3), HelloReply::NoFrontEnd);
     assert_eq!(rig.answer(&Hello { cell: CellId(1), ..hello }), HelloReply::NotServing);
-    let elsewhere = Reach { fingerprint: Fingerprint([9; 32]), ..rig.door.reach() };
+    let elsewhere = NodeAddress { fingerprint: Fingerprint([9; 32]), ..rig.door.reach() };
     let refused = rig.runtime.block_on(connect(&rig.keys[0], elsewhere, &hello));
     assert!(refused.is_err(), "another key is there");
     rig.shows.send_modify(|view| view.owners = vec![Some(OTHER)]);
