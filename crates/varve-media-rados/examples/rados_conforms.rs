@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use varve_media::{Media, RootKey, RootVersion, SegmentId, conformance};
 use varve_media_rados::{CellOf, Cluster, ClusterOptions, JournalPlace, RadosPool, RadosSpec};
-use varve_membership::Table;
+use varve_membership::MemberTable;
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{Rng, checksum64};
 use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
@@ -59,7 +59,7 @@ async fn run(reactor: &Reactor, options: &ClusterOptions, data: &str, meta: &str
 async fn nodes(pool: &RadosPool) {
     let (store, id) = (pool.nodes(), pool.spec().pool);
     assert_eq!(store.read().await, Ok(None));
-    let table = |version| Table { version, ..Table::new(id) };
+    let table = |version| MemberTable { version, ..MemberTable::new(id) };
     assert_eq!(store.replace(table(2)).await, Ok(false), "there is none to replace");
     for version in 1..=3 {
         let begin = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use varve_membership::{Error, Result, StoreFuture, Table, TableStore};
+use varve_membership::{Error, MemberTable, Result, StoreFuture, TableStore};
 use varve_stdx::BufSlice;
 
 use crate::claim::encode;
@@ -22,16 +22,16 @@ impl NodeTable {
         Error::Store { kind: error.kind(), reason: error.to_string() }
     }
 
-    async fn read_table(&self) -> Result<Option<Table>> {
+    async fn read_table(&self) -> Result<Option<MemberTable>> {
         // More than it has, so that a longer one is told.
-        match self.objects.read(&self.object, 0, Table::BYTES_MAX + 1).await {
-            Ok(bytes) => Table::decode(&bytes).map(Some),
+        match self.objects.read(&self.object, 0, MemberTable::BYTES_MAX + 1).await {
+            Ok(bytes) => MemberTable::decode(&bytes).map(Some),
             Err(Refusal::NOT_FOUND) => Ok(None),
             Err(refusal) => Err(self.failure("read", refusal)),
         }
     }
 
-    async fn replace_table(&self, table: Table) -> Result<bool> {
+    async fn replace_table(&self, table: MemberTable) -> Result<bool> {
         let before = table.version.saturating_sub(1);
         let change = ObjectChange {
             creates: before == 0,
@@ -49,11 +49,11 @@ impl NodeTable {
 }
 
 impl TableStore for NodeTable {
-    fn read(&self) -> StoreFuture<'_, Option<Table>> {
+    fn read(&self) -> StoreFuture<'_, Option<MemberTable>> {
         Box::pin(self.read_table())
     }
 
-    fn replace(&self, table: Table) -> StoreFuture<'_, bool> {
+    fn replace(&self, table: MemberTable) -> StoreFuture<'_, bool> {
         Box::pin(self.replace_table(table))
     }
 }

@@ -10,7 +10,7 @@ use varve_media_rados::{
     CellOf, JournalPlace, MemoryClient, MemoryCluster, ObjectChange, Objects, PoolKind, RadosPool,
     RadosSpec, Write,
 };
-use varve_membership::Table;
+use varve_membership::MemberTable;
 use varve_reactor::{Reactor, SimLoop};
 use varve_register::{Entry, Name, NameKind, Register, Stamp};
 use varve_stdx::BufSlice;
@@ -79,8 +79,8 @@ fn a_pool_of_several_cells_is_found_once_and_its_cells_are_claimed_by_themselves
         for fence in fences {
             fence.confirm().await.unwrap(); // One cell's claim is not another's.
         }
-        let table = Table::of_cells(POOL, 3);
-        let first = Table { version: 1, ..table };
+        let table = MemberTable::of_cells(POOL, 3);
+        let first = MemberTable { version: 1, ..table };
         assert_eq!(made[2].nodes().replace(first.clone()).await, Ok(true));
         assert_eq!(made[0].nodes().read().await, Ok(Some(first)), "one table for all");
         let object = format!("varve.{POOL}.pool");

@@ -14,7 +14,7 @@ use varve_media_rados::{
     CellOf, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, ObjectChange, Objects,
     PoolKind, RadosPool, RadosSpec, Refusal, ShardHolder, Write,
 };
-use varve_membership::Table;
+use varve_membership::MemberTable;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{BufSlice, Rng, checksum64};
 use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
@@ -379,15 +379,15 @@ fn the_table_of_nodes_is_replaced_at_its_version_only() {
         let (one, other) = (cluster.client(), cluster.client());
         let [ours, theirs] = [open(&one).await.nodes(), open(&other).await.nodes()];
         assert_eq!(ours.read().await, Ok(None));
-        let mut first = Table::new(POOL);
+        let mut first = MemberTable::new(POOL);
         first.version = 1;
-        assert_eq!(ours.replace(Table { version: 2, ..first.clone() }).await, Ok(false));
+        assert_eq!(ours.replace(MemberTable { version: 2, ..first.clone() }).await, Ok(false));
         assert_eq!(ours.replace(first.clone()).await, Ok(true));
         assert_eq!(theirs.replace(first.clone()).await, Ok(false), "it is there already");
         assert_eq!(theirs.read().await, Ok(Some(first.clone())));
-        let second = Table { version: 2, ..first.clone() };
+        let second = MemberTable { version: 2, ..first.clone() };
         one.hold();
-        let late = ours.replace(Table { version: 2, ..first });
+        let late = ours.replace(MemberTable { version: 2, ..first });
         assert_eq!(theirs.replace(second.clone()).await, Ok(true));
         one.let_go();
         assert_eq!(late.await, Ok(false), "another came before");

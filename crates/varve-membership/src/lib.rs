@@ -22,4 +22,4 @@ pub use error::{Error, Result};
 pub use member::{BEAT_NS, JoinRequest, Member, MemberState, SILENCE_NS};
 pub use node::{Fingerprint, Node, NodeAddress, NodeId, PLACE_BYTES_MAX};
 pub use store::{MemoryTable, StoreFuture, TableStore};
-pub use table::{CellEntry, NODES_MAX, NodeEntry, SETTLED_BEATS, Table};
+pub use table::{CellEntry, MemberTable, NODES_MAX, NodeEntry, SETTLED_BEATS};

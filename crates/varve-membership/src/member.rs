@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use varve_types::{CellId, PoolId};
 
-use crate::{Error, Node, NodeEntry, NodeId, Result, Table};
+use crate::{Error, MemberTable, Node, NodeEntry, NodeId, Result};
 
 /// Pause between two beats of a node, in ns.
 pub const BEAT_NS: u64 = 500_000_000;
@@ -103,7 +103,7 @@ pub struct Member {
     given: BTreeSet<CellId>,
     /// Those of them that its last proposal gives.
     proposed: BTreeSet<CellId>,
-    table: Option<Table>,
+    table: Option<MemberTable>,
     seen: BTreeMap<NodeId, HeartbeatSighting>,
     silent: BTreeSet<NodeId>,
     /// When the last read had returned.
@@ -167,7 +167,7 @@ impl Member {
 
     fn own_cells(&self) -> impl Iterator<Item = (CellId, bool)> {
         let is_out = self.wants_to_leave || self.standing == MemberState::GivenUp;
-        let cells = self.table.iter().filter(move |_| !is_out).flat_map(Table::numbered);
+        let cells = self.table.iter().filter(move |_| !is_out).flat_map(MemberTable::numbered);
         cells
             .filter(|(cell, entry)| entry.owner == Some(self.node.id) && !self.given.contains(cell))
             .map(|(cell, entry)| (cell, entry.next.is_some()))
@@ -190,7 +190,7 @@ impl Member {
     ///
     /// # Errors
     /// When it is not the table that is to be there: then nothing is taken in.
-    pub fn observe(&mut self, found: Option<Table>, now_ns: u64) -> Result<()> {
+    pub fn observe(&mut self, found: Option<MemberTable>, now_ns: u64) -> Result<()> {
         self.check(found.as_ref())?;
         let last_ns = self.read_ns.replace(now_ns).unwrap_or(now_ns);
         let is_regular = now_ns.saturating_sub(last_ns) <= GAP_NS;
@@ -215,7 +215,7 @@ impl Member {
         Ok(())
     }
 
-    fn check(&self, found: Option<&Table>) -> Result<()> {
+    fn check(&self, found: Option<&MemberTable>) -> Result<()> {
         let known = self.table.as_ref().map_or(0, |table| table.version);
         let version = found.map_or(0, |table| table.version);
         if version < known {
@@ -266,7 +266,7 @@ impl Member {
 
     /// The table as it was last seen.
     #[must_use]
-    pub fn table(&self) -> Option<&Table> {
+    pub fn table(&self) -> Option<&MemberTable> {
         self.table.as_ref()
     }
 
@@ -275,7 +275,7 @@ impl Member {
     ///
     /// # Errors
     /// [`Error::TooManyNodes`].
-    pub fn proposal(&mut self) -> Result<Option<Table>> {
+    pub fn proposal(&mut self) -> Result<Option<MemberTable>> {
         if matches!(self.standing, MemberState::GivenUp | MemberState::Left)
             || self.waits_for_earlier()
         {
@@ -283,7 +283,7 @@ impl Member {
         }
         let JoinRequest { pool, cells, room, balances } = self.joining;
         let before = self.table.clone();
-        let mut table = before.unwrap_or_else(|| Table::of_cells(pool, cells));
+        let mut table = before.unwrap_or_else(|| MemberTable::of_cells(pool, cells));
         table.version += 1;
         for silent in &self.silent {
             table.remove(*silent);
@@ -315,7 +315,7 @@ impl Member {
     }
 
     /// Its proposal is the table now.
-    pub fn accepted(&mut self, table: Table) {
+    pub fn accepted(&mut self, table: MemberTable) {
         for cell in std::mem::take(&mut self.proposed) {
             self.given.remove(&cell); // MEMBER-4
         }
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn nodes_of_an_earlier_version_are_waited_for_until_they_are_silent() {
-        let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
+        let (mut member, mut table) = (member(1), MemberTable::new(PoolId([7; 16])));
         let earlier = Node { reach: None, ..node(2) };
         for beat in 0..10 {
             table.beat(&earlier, 1).expect("there is room");
@@ -356,9 +356,9 @@ mod tests {
         let wanted = member.proposal().expect("there is room").expect("it joins");
         assert_eq!(wanted.owner(CellId::FIRST), Some(member.id()));
         assert!(wanted.node(earlier.id).is_none());
-        let read = Table::decode(&wanted.encode());
+        let read = MemberTable::decode(&wanted.encode());
         assert_eq!(read, Ok(wanted));
-        let empty = Table { version: table.version, ..Table::new(PoolId([7; 16])) };
+        let empty = MemberTable { version: table.version, ..MemberTable::new(PoolId([7; 16])) };
         member.observe(Some(empty), 16 * BEAT_NS).unwrap();
         assert!(!member.waits_for_earlier(), "the last one has left");
     }
@@ -373,7 +373,7 @@ mod tests {
         let mut without = table.clone();
         without.remove(member.id());
         without.version += 1;
-        let again = Table { version: without.version + 1, ..table };
+        let again = MemberTable { version: without.version + 1, ..table };
         for later in [without, again] {
             member.observe(Some(later), 1).expect("it is a later table");
             assert_eq!(member.standing(), MemberState::GivenUp); // MEMBER-3
@@ -381,12 +381,12 @@ mod tests {
         }
     }
 
-    fn empty(version: u64) -> Option<Table> {
-        Some(Table { version, ..Table::new(PoolId([7; 16])) })
+    fn empty(version: u64) -> Option<MemberTable> {
+        Some(MemberTable { version, ..MemberTable::new(PoolId([7; 16])) })
     }
 
     /// A node that saw an empty table of version 4, and wants to join.
-    fn joining() -> (Member, Table) {
+    fn joining() -> (Member, MemberTable) {
         let mut member = member(1);
         member.observe(empty(4), 0).expect("it is the first one");
         let wanted = member.proposal().expect("there is room").expect("it wants to join");
@@ -507,23 +507,23 @@ mod tests {
     #[test]
     fn a_table_that_went_back_or_is_of_another_pool_is_not_believed() {
         let mut member = member(1);
-        let mut table = Table::new(PoolId([7; 16]));
+        let mut table = MemberTable::new(PoolId([7; 16]));
         table.version = 4;
         member.observe(Some(table.clone()), 0).expect("it is the first one");
-        let older = Table { version: 3, ..table.clone() };
+        let older = MemberTable { version: 3, ..table.clone() };
         assert_eq!(member.observe(Some(older), 1), Err(Error::WentBack { known: 4, found: 3 }));
         assert_eq!(member.observe(None, 1), Err(Error::WentBack { known: 4, found: 0 }));
         let pool = PoolId([8; 16]);
-        let other = Table { version: 5, pool, ..table };
+        let other = MemberTable { version: 5, pool, ..table };
         assert_eq!(member.observe(Some(other), 1), Err(Error::OfAnother { pool }));
-        let several = Table { version: 5, ..Table::of_cells(PoolId([7; 16]), 3) };
+        let several = MemberTable { version: 5, ..MemberTable::of_cells(PoolId([7; 16]), 3) };
         let refused = member.observe(Some(several), 1);
         assert_eq!(refused, Err(Error::OtherCells { found: 3, known: 1 }));
     }
 
     #[test]
     fn silence_counts_between_regular_reads_only() {
-        let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
+        let (mut member, mut table) = (member(1), MemberTable::new(PoolId([7; 16])));
         let other = node(2);
         table.beat(&other, 1).expect("there is room");
         let mut is_out_after = |reads: &[u64]| {

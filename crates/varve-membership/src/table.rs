@@ -39,7 +39,7 @@ pub struct CellEntry {
 
 /// Who is there, and who has which cells.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Table {
+pub struct MemberTable {
     /// Whose nodes these are.
     pub pool: PoolId,
     /// Rises by one with each replacement.
@@ -50,7 +50,7 @@ pub struct Table {
     pub cells: Vec<CellEntry>,
 }
 
-impl Table {
+impl MemberTable {
     /// A table without nodes, that was never stored, of a pool of one cell.
     #[must_use]
     pub fn new(pool: PoolId) -> Self {
@@ -194,24 +194,24 @@ mod tests {
         Node { id: NodeId(number), place: "a".to_owned(), reach }
     }
 
-    fn join(table: &mut Table, number: u128, room: u16) {
+    fn join(table: &mut MemberTable, number: u128, room: u16) {
         table.beat(&node(number), room).expect("there is room");
     }
 
     /// A node that may be moved to.
-    fn settle(table: &mut Table, number: u128) {
+    fn settle(table: &mut MemberTable, number: u128) {
         for _ in 0..SETTLED_BEATS {
             join(table, number, u16::MAX);
         }
     }
 
-    fn owners(table: &Table) -> Vec<u128> {
+    fn owners(table: &MemberTable) -> Vec<u128> {
         table.cells.iter().map(|cell| cell.owner.map_or(0, |owner| owner.0)).collect()
     }
 
     #[test]
     fn the_pool_stays_with_its_owner_and_then_goes_to_who_waited_longest() {
-        let mut table = Table::new(PoolId([7; 16]));
+        let mut table = MemberTable::new(PoolId([7; 16]));
         for number in [5, 9, 1] {
             join(&mut table, number, 1);
             assert_eq!(owners(&table), [5]);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn cells_of_who_has_gone_go_to_who_has_fewest() {
-        let mut table = Table::of_cells(PoolId([7; 16]), 5);
+        let mut table = MemberTable::of_cells(PoolId([7; 16]), 5);
         join(&mut table, 1, u16::MAX);
         assert_eq!(owners(&table), [1, 1, 1, 1, 1]);
         join(&mut table, 2, u16::MAX);
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_newcomer_gets_its_share_one_by_one_by_the_word_of_who_has_it() {
-        let mut table = Table::of_cells(PoolId([7; 16]), 5);
+        let mut table = MemberTable::of_cells(PoolId([7; 16]), 5);
         join(&mut table, 1, u16::MAX);
         join(&mut table, 2, u16::MAX);
         table.balance();
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_move_whose_receiver_has_gone_or_has_enough_is_dropped() {
-        let mut table = Table::of_cells(PoolId([7; 16]), 4);
+        let mut table = MemberTable::of_cells(PoolId([7; 16]), 4);
         join(&mut table, 1, u16::MAX);
         settle(&mut table, 2);
         table.balance();
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn who_has_no_room_gets_nothing_and_what_nobody_takes_waits() {
-        let mut table = Table::of_cells(PoolId([7; 16]), 5);
+        let mut table = MemberTable::of_cells(PoolId([7; 16]), 5);
         join(&mut table, 1, 2);
         join(&mut table, 2, 0);
         assert_eq!(owners(&table), [1, 1, 2, 0, 0], "TABLE-1");
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_cell_that_nobody_serves_does_not_wait_for_a_move() {
-        let mut table = Table::of_cells(PoolId([7; 16]), 6);
+        let mut table = MemberTable::of_cells(PoolId([7; 16]), 6);
         join(&mut table, 1, 4);
         join(&mut table, 2, 2);
         join(&mut table, 3, 1);
@@ -316,19 +316,19 @@ mod tests {
 
     #[test]
     fn a_full_table_takes_no_more() {
-        let mut table = Table::new(PoolId([7; 16]));
+        let mut table = MemberTable::new(PoolId([7; 16]));
         for number in 0..NODES_MAX {
             join(&mut table, number as u128, 1);
         }
         assert_eq!(table.beat(&node(1000), 1), Err(Error::TooManyNodes { limit: NODES_MAX }));
         assert_eq!(table.beat(&node(3), 1), Ok(()), "it is there already");
-        assert!(Table::decode(&table.encode()) == Ok(table));
+        assert!(MemberTable::decode(&table.encode()) == Ok(table));
     }
 
     #[test]
     fn a_place_that_cannot_be_kept_is_refused() {
         let long = Node { place: "a".repeat(256), ..node(1) };
-        let refused = Table::new(PoolId([7; 16])).beat(&long, 1);
+        let refused = MemberTable::new(PoolId([7; 16])).beat(&long, 1);
         assert_eq!(refused, Err(Error::PlaceTooLong { len: 256, limit: 255 }));
     }
 }

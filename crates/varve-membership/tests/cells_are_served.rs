@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_membership::{
-    BEAT_NS, Fingerprint, JoinRequest, Member, MemberState, Node, NodeAddress, NodeId,
-    SETTLED_BEATS, SILENCE_NS, Table,
+    BEAT_NS, Fingerprint, JoinRequest, Member, MemberState, MemberTable, Node, NodeAddress, NodeId,
+    SETTLED_BEATS, SILENCE_NS,
 };
 use varve_stdx::Rng;
 use varve_types::{CellId, PoolId};
@@ -29,11 +29,11 @@ enum Event {
     /// The store looks.
     Look,
     /// It has the answer.
-    Answer(Option<Table>),
+    Answer(Option<MemberTable>),
     /// The store replaces, and answers if it is waited for.
-    Replace(Box<Table>, bool),
+    Replace(Box<MemberTable>, bool),
     /// It hears whether the store did; or nothing, for too long.
-    Heard(Option<(bool, Box<Table>)>),
+    Heard(Option<(bool, Box<MemberTable>)>),
     /// It has closed a cell.
     Closed(CellId),
 }
@@ -64,7 +64,7 @@ struct World {
     lost: u64,
     cells: u16,
     events: BTreeMap<(u64, u64), (usize, Event)>,
-    table: Option<Table>,
+    table: Option<MemberTable>,
     nodes: Vec<Simulated>,
     /// How often a cell went to a node from another one, or from nobody.
     changes: usize,
@@ -162,7 +162,7 @@ impl World {
                 let is_next = table.version == self.table.as_ref().map_or(0, |now| now.version) + 1;
                 if is_next {
                     self.check_change(node, &table);
-                    self.table = Some(Table::decode(&table.encode()).unwrap());
+                    self.table = Some(MemberTable::decode(&table.encode()).unwrap());
                     self.nodes[node].beat_at = self.now;
                     self.check_left(node);
                 }
@@ -232,7 +232,7 @@ impl World {
     }
 
     /// A replacement gets on its way; one that is not waited for may land at any time.
-    fn send(&mut self, node: usize, table: Table) {
+    fn send(&mut self, node: usize, table: MemberTable) {
         let is_awaited = !self.rng.chance(self.lost, 30);
         let mut latency = self.latency();
         if !is_awaited {
@@ -267,9 +267,9 @@ impl World {
     }
 
     /// TABLE-1 and TABLE-2, and whether who was given up had been silent.
-    fn check_change(&mut self, by: usize, after: &Table) {
+    fn check_change(&mut self, by: usize, after: &MemberTable) {
         let by_id = self.nodes[by].member.id();
-        let before = self.table.clone().unwrap_or_else(|| Table::of_cells(POOL, self.cells));
+        let before = self.table.clone().unwrap_or_else(|| MemberTable::of_cells(POOL, self.cells));
         for entry in &before.nodes {
             let id = entry.node.id;
             if after.node(id).is_none() && id != by_id {
@@ -279,7 +279,8 @@ impl World {
                 self.nodes[gone].was_given_up = true;
             }
         }
-        let have_room = |after: &Table| after.nodes.iter().any(|entry| room(after, entry) > 0);
+        let have_room =
+            |after: &MemberTable| after.nodes.iter().any(|entry| room(after, entry) > 0);
         for (cell, entry) in after.numbered() {
             assert!(entry.owner.is_some() || !have_room(after), "TABLE-1: {after:?}");
             for named in [entry.owner, entry.next].into_iter().flatten() {
@@ -341,13 +342,13 @@ impl World {
 }
 
 /// Cells of a node.
-fn own(table: &Table, node: NodeId) -> impl Iterator<Item = CellId> {
+fn own(table: &MemberTable, node: NodeId) -> impl Iterator<Item = CellId> {
     let own = table.numbered().filter(move |(_, cell)| cell.owner == Some(node));
     own.map(|(cell, _)| cell)
 }
 
 /// For how many more cells a node has room: it does not have those that are to be moved to it.
-fn room(table: &Table, entry: &varve_membership::NodeEntry) -> usize {
+fn room(table: &MemberTable, entry: &varve_membership::NodeEntry) -> usize {
     let id = Some(entry.node.id);
     let taken = table.cells.iter().filter(|cell| cell.owner == id).count();
     usize::from(entry.room) - taken

@@ -487,7 +487,7 @@ fn newcomer(me: &Me) -> Result<Member> {
 
 #[cfg(test)]
 mod tests {
-    use varve_membership::{Fingerprint, MemoryTable, Table};
+    use varve_membership::{Fingerprint, MemberTable, MemoryTable};
     use varve_reactor::{JoinHandle, SimLoop};
 
     use super::*;
@@ -542,7 +542,7 @@ mod tests {
     }
 
     /// Changes the table as other nodes may.
-    async fn change(store: &MemoryTable, change: impl Fn(&mut Table)) {
+    async fn change(store: &MemoryTable, change: impl Fn(&mut MemberTable)) {
         let mut table = store.read().await.unwrap().unwrap();
         table.version += 1;
         change(&mut table);

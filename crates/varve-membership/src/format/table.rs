@@ -19,8 +19,8 @@ use varve_stdx::{Reader, Short, Writer, checksum64};
 use varve_types::{CellId, PoolId};
 
 use crate::{
-    CellEntry, Error, Fingerprint, NODES_MAX, Node, NodeAddress, NodeEntry, NodeId,
-    PLACE_BYTES_MAX, Result, Table,
+    CellEntry, Error, Fingerprint, MemberTable, NODES_MAX, Node, NodeAddress, NodeEntry, NodeId,
+    PLACE_BYTES_MAX, Result,
 };
 
 const MAGIC: [u8; 8] = *b"VARVENDS";
@@ -39,7 +39,7 @@ const NOBODY: u16 = u16::MAX;
 
 const _: () = assert!(NODES_MAX < NOBODY as usize);
 
-impl Table {
+impl MemberTable {
     /// Most bytes that a table has.
     pub const BYTES_MAX: usize = HEADER_BYTES
         + NODES_MAX * (NODE_BYTES + ROOM_BYTES + PLACE_BYTES_MAX)
@@ -128,7 +128,7 @@ impl Table {
 }
 
 /// What stands behind the format's number.
-fn read(reader: &mut Reader<'_>, format: u16) -> std::result::Result<Result<Table>, Short> {
+fn read(reader: &mut Reader<'_>, format: u16) -> std::result::Result<Result<MemberTable>, Short> {
     let are_several = format == FORMAT;
     let (node_count, third) = (usize::from(reader.u16()?), reader.u16()?);
     let cell_count = if are_several { third } else { 1 };
@@ -165,7 +165,7 @@ fn read(reader: &mut Reader<'_>, format: u16) -> std::result::Result<Result<Tabl
         }
         cells.push(CellEntry { owner, next });
     }
-    Ok(Ok(Table { pool, version, nodes, cells }))
+    Ok(Ok(MemberTable { pool, version, nodes, cells }))
 }
 
 fn read_node(
@@ -227,10 +227,10 @@ mod tests {
 
     use super::*;
 
-    fn table(seed: u64) -> Table {
+    fn table(seed: u64) -> MemberTable {
         let mut rng = Rng::new(seed);
         let cells = if seed.is_multiple_of(2) { 1 } else { 2 + u16::try_from(seed % 5).unwrap() };
-        let mut table = Table::of_cells(PoolId([7; 16]), cells);
+        let mut table = MemberTable::of_cells(PoolId([7; 16]), cells);
         for number in 0..rng.below(4) {
             let id = NodeId(u128::from(rng.next_u64()) << 64 | u128::from(number));
             let place = format!("node{number}.example {}", rng.below(65536));
@@ -259,8 +259,8 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         for seed in 0..50 {
             let table = table(seed);
-            assert_eq!(Table::decode(&table.encode()), Ok(table.clone()));
-            assert!(table.encode().len() <= Table::BYTES_MAX);
+            assert_eq!(MemberTable::decode(&table.encode()), Ok(table.clone()));
+            assert!(table.encode().len() <= MemberTable::BYTES_MAX);
         }
     }
 
@@ -268,12 +268,15 @@ mod tests {
     fn every_truncation_and_every_flip_is_refused() {
         for bytes in [table(3).encode(), table(4).encode()] {
             for len in 0..bytes.len() {
-                assert!(Table::decode(&bytes[..len]).is_err(), "{len} bytes are taken for a table");
+                assert!(
+                    MemberTable::decode(&bytes[..len]).is_err(),
+                    "{len} bytes are taken for a table"
+                );
             }
             for bit in 0..bytes.len() * 8 {
                 let mut bytes = bytes.clone();
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert!(Table::decode(&bytes).is_err(), "bit {bit} counts for nothing");
+                assert!(MemberTable::decode(&bytes).is_err(), "bit {bit} counts for nothing");
             }
         }
     }
@@ -289,7 +292,7 @@ mod tests {
                 bytes[bit / 8] ^= 1 << (bit % 8);
                 let sum = checksum64(&bytes[..covered]);
                 bytes[covered..].copy_from_slice(&sum.to_le_bytes());
-                let Ok(table) = Table::decode(&bytes) else { continue };
+                let Ok(table) = MemberTable::decode(&bytes) else { continue };
                 // Format 1 is only read.
                 if bytes[8] != 1 {
                     assert_eq!(table.encode(), bytes, "bit {bit}");
@@ -305,13 +308,13 @@ mod tests {
         let covered = bytes.len() - CHECKSUM_BYTES;
         let sum = checksum64(&bytes[..covered]);
         bytes[covered..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Table::decode(&bytes), Err(Error::Format { found: 4, known: 3 }));
+        assert_eq!(MemberTable::decode(&bytes), Err(Error::Format { found: 4, known: 3 }));
     }
 
     /// The bytes that daemons of format 2 write: those of this version mix with them on pools of one cell.
     #[test]
     fn a_table_of_one_cell_has_format_2() {
-        let mut table = Table::new(PoolId([7; 16]));
+        let mut table = MemberTable::new(PoolId([7; 16]));
         let reach = NodeAddress::new("[::1]:258".parse().unwrap(), Fingerprint([3; 32]));
         let node = Node { id: NodeId(5), place: "a".to_owned(), reach: Some(reach) };
         table.beat(&node, u16::MAX).expect("there is room");
@@ -345,7 +348,7 @@ mod tests {
         bytes.extend(4u64.to_le_bytes());
         bytes.extend(b"\x01a");
         bytes.extend(checksum64(&bytes).to_le_bytes());
-        let table = Table::decode(&bytes).expect("it is a table");
+        let table = MemberTable::decode(&bytes).expect("it is a table");
         assert_eq!((table.version, table.owner(CellId::FIRST)), (9, Some(NodeId(5))));
         let node = Node { id: NodeId(5), place: "a".to_owned(), reach: None };
         assert_eq!(table.nodes, [NodeEntry { node, beat: 4, room: 1 }]);
