@@ -20,12 +20,12 @@ pub(crate) struct Connections {
 
 /// A connection that was admitted. The volume has it until this is dropped.
 #[derive(Debug)]
-pub struct Connection {
+pub struct AdmittedConnection {
     open: Arc<OpenVolume>,
     number: u64,
 }
 
-impl Drop for Connection {
+impl Drop for AdmittedConnection {
     fn drop(&mut self) {
         self.open.connections().peers().remove(&self.number);
     }
@@ -65,7 +65,7 @@ impl Connections {
 }
 
 /// Admits a connection of this client, or tells which client has the volume. VOLUME-CONNECTIONS-1.
-pub(crate) fn admit(open: &Arc<OpenVolume>, peer: &str) -> Result<Connection, String> {
+pub(crate) fn admit(open: &Arc<OpenVolume>, peer: &str) -> Result<AdmittedConnection, String> {
     let connections = open.connections();
     let mut peers = connections.peers();
     if connections.is_exclusive()
@@ -75,7 +75,7 @@ pub(crate) fn admit(open: &Arc<OpenVolume>, peer: &str) -> Result<Connection, St
     }
     let number = peers.last_key_value().map_or(0, |(last, _)| last + 1);
     peers.insert(number, peer.to_owned());
-    Ok(Connection { open: Arc::clone(open), number })
+    Ok(AdmittedConnection { open: Arc::clone(open), number })
 }
 
 #[cfg(test)]

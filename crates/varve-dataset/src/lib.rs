@@ -45,7 +45,7 @@ pub use bucket::{
 };
 pub use catalog::{CatalogueEntry, CatalogueItem, NAME_PREFIXES};
 pub use check::OnlineReport;
-pub use connections::Connection;
+pub use connections::AdmittedConnection;
 pub use datasets::{Datasets, Shared};
 pub use error::{Error, Result};
 pub use extents::{ExtentPage, ExtentSpec};

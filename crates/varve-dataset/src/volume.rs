@@ -11,7 +11,7 @@ use varve_dispatch::{BlockStatus, DiffRun, Dispatch, Extents, ReadPart, Route};
 use varve_stdx::BufSlice;
 use varve_types::{ByteRange, Compression, Dedup, Reduction};
 
-use crate::connections::{self, Connection};
+use crate::connections::{self, AdmittedConnection};
 use crate::datasets::Shared;
 use crate::identity::SnapshotIdentity;
 use crate::moving::{Move, MoveState};
@@ -142,7 +142,7 @@ impl Volume {
     ///
     /// # Errors
     /// The client that has the volume, where it is exclusive.
-    pub fn admit(&self, peer: &str) -> std::result::Result<Connection, String> {
+    pub fn admit(&self, peer: &str) -> std::result::Result<AdmittedConnection, String> {
         connections::admit(&self.0.open, peer)
     }
 

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, Peer, ReadPart};
-use varve_dataset::{BlockMapping, BlockStatus, Connection, Datasets, Move, Volume, VolumeInfo};
+use varve_dataset::{
+    AdmittedConnection, BlockMapping, BlockStatus, Datasets, Move, Volume, VolumeInfo,
+};
 use varve_stdx::BufSlice;
 use varve_types::ErrorKind;
 
@@ -26,7 +28,7 @@ pub(crate) struct VolumeExport {
     datasets: Datasets,
     volume: Volume,
     /// The connection that has it open, once it was admitted.
-    connection: RefCell<Option<Connection>>,
+    connection: RefCell<Option<AdmittedConnection>>,
     /// Name under which the client opened it, for messages.
     name: Rc<str>,
     since: Vec<String>,
