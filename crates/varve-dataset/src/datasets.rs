@@ -30,7 +30,7 @@ const SIZE_MIN: u64 = 512;
 
 /// What the datasets of all threads share.
 #[derive(Default)]
-pub struct Shared {
+pub struct SharedDatasets {
     pub(crate) open: OpenVolumes,
     pub(crate) in_flight: StreamsInFlight,
     /// Mark passes asked for since the start.
@@ -45,7 +45,7 @@ pub struct Shared {
 #[derive(Clone)]
 pub struct Datasets {
     pub(crate) dispatch: Dispatch,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedDatasets>,
     pub(crate) register: Option<Register>,
     /// What who calls takes the move of the volumes to be that it changes (MOVING-4).
     pub(crate) expects: Option<Move>,
@@ -54,7 +54,11 @@ pub struct Datasets {
 impl Datasets {
     /// The datasets of a pool, through this thread's dispatcher. Names of a pool of several cells are entered in its `register`; one of one cell has none.
     #[must_use]
-    pub fn new(dispatch: Dispatch, shared: Arc<Shared>, register: Option<Register>) -> Self {
+    pub fn new(
+        dispatch: Dispatch,
+        shared: Arc<SharedDatasets>,
+        register: Option<Register>,
+    ) -> Self {
         Self { dispatch, shared, register, expects: None }
     }
 

@@ -46,7 +46,7 @@ pub use bucket::{
 pub use catalog::{CatalogueEntry, CatalogueItem, NAME_PREFIXES};
 pub use check::OnlineReport;
 pub use connections::AdmittedConnection;
-pub use datasets::{Datasets, Shared};
+pub use datasets::{Datasets, SharedDatasets};
 pub use error::{Error, Result};
 pub use extents::{ExtentPage, ExtentSpec};
 pub use figures::DatasetFigures;

@@ -11,7 +11,7 @@ use varve_dispatch::{MarkProof, MarkWish};
 use varve_types::{ErrorKind, StreamId};
 
 use crate::catalog::owned_streams;
-use crate::datasets::Shared;
+use crate::datasets::SharedDatasets;
 use crate::{Datasets, Result};
 
 /// Pause between looks at whether a pass is wanted, in ns.
@@ -40,7 +40,7 @@ pub struct MarkSummary {
 }
 
 /// The turn of a mark pass (DATASET-MARK-1).
-struct Turn(Arc<Shared>);
+struct Turn(Arc<SharedDatasets>);
 
 impl Drop for Turn {
     fn drop(&mut self) {

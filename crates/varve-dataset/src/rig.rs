@@ -22,7 +22,7 @@ use varve_reactor::{Notify, Reactor, SimLoop};
 use varve_stdx::AlignedBuf;
 use varve_types::{PoolId, ShardId, StreamId};
 
-use crate::{Datasets, Shared, Volume, VolumeSpec};
+use crate::{Datasets, SharedDatasets, Volume, VolumeSpec};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -229,7 +229,7 @@ async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, accepts_loss: bool) -> Lif
     let placement = Placement::new(pool.placements());
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..SHARDS).map(|_| JobSender::new(reactor)).unzip();
     let links = PoolLinks { threads: senders };
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedDatasets::default());
     let (mut threads, mut fences) = (Vec::new(), Vec::new());
     for ((shard, mut media), inbox) in (0..).map(ShardId).zip(media).zip(inboxes) {
         let root = (shard == ShardId(0)).then(|| Rc::clone(&pool));

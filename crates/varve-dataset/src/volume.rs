@@ -12,7 +12,7 @@ use varve_stdx::BufSlice;
 use varve_types::{ByteRange, Compression, Dedup, Reduction};
 
 use crate::connections::{self, AdmittedConnection};
-use crate::datasets::Shared;
+use crate::datasets::SharedDatasets;
 use crate::identity::SnapshotIdentity;
 use crate::moving::{Move, MoveState};
 use crate::name::SNAPSHOT_MARK;
@@ -47,7 +47,7 @@ pub struct VolumeSpec {
 
 struct Inner {
     dispatch: Dispatch,
-    shared: Arc<Shared>,
+    shared: Arc<SharedDatasets>,
     info: VolumeInfo,
     route: Route,
     is_snapshot: bool,
@@ -75,7 +75,7 @@ impl Volume {
 
     pub(crate) fn new(
         dispatch: Dispatch,
-        shared: Arc<Shared>,
+        shared: Arc<SharedDatasets>,
         info: VolumeInfo,
         route: Route,
         open: Arc<OpenVolume>,

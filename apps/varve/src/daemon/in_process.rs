@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use varve_access_nbd::limits::THREAD_BYTES_MIN;
 use varve_access_nbd::{ConnectionLimit, ServiceOptions, TlsMode};
-use varve_dataset::{Datasets, Shared};
+use varve_dataset::{Datasets, SharedDatasets};
 use varve_dispatch::{Dispatch, Placement, PoolLinks};
 use varve_reactor::Reactor;
 
@@ -32,7 +32,7 @@ pub(crate) struct InProcess {
 pub(crate) struct Way {
     links: PoolLinks,
     placement: Placement,
-    shared: Arc<Shared>,
+    shared: Arc<SharedDatasets>,
 }
 
 impl Way {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varve_dataset::Shared;
+use varve_dataset::SharedDatasets;
 use varve_engine::{MemoryShares, OpenPool, PoolSpec, ShardConfig};
 use varve_types::ShardId;
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 #[derive(Clone)]
 pub(crate) struct EngineSource {
     pub(crate) media: PoolMedia,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedDatasets>,
     shard_memory_bytes: u64,
     /// Bytes for data blocks beside those.
     read_cache_bytes: usize,
