@@ -8,20 +8,20 @@ use crate::{Datasets, Result};
 /// What was done since the start, on all threads.
 #[derive(Default)]
 pub(crate) struct Activity {
-    pub(crate) snapshots_taken: Figure,
-    pub(crate) snapshot_us: Figure,
-    pub(crate) snapshots_deleted: Figure,
-    pub(crate) clones_made: Figure,
-    pub(crate) clone_us: Figure,
-    pub(crate) rollbacks: Figure,
-    pub(crate) writes_over_quota: Figure,
+    pub(crate) snapshots_taken: Counter,
+    pub(crate) snapshot_us: Counter,
+    pub(crate) snapshots_deleted: Counter,
+    pub(crate) clones_made: Counter,
+    pub(crate) clone_us: Counter,
+    pub(crate) rollbacks: Counter,
+    pub(crate) writes_over_quota: Counter,
 }
 
 /// A number that only grows.
 #[derive(Default)]
-pub(crate) struct Figure(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
-impl Figure {
+impl Counter {
     pub(crate) fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
