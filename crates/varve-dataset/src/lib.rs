@@ -53,7 +53,7 @@ pub use figures::DatasetFigures;
 pub use identity::SnapshotIdentity;
 pub use intent::is_intent_head;
 pub use mark::MarkSummary;
-pub use moving::{Move, MoveState, PEER_BYTES_MAX, Seen, WITH_SNAPSHOT, is_step};
+pub use moving::{FencedView, Move, MoveState, PEER_BYTES_MAX, WITH_SNAPSHOT, is_step};
 pub use name::volume_of;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;

@@ -166,7 +166,7 @@ pub fn is_step(before: Option<MoveState>, after: Option<MoveState>) -> bool {
 
 /// What a volume is taken to be by who fences it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct FencedView {
     /// Number of the volume.
     pub id: u64,
     /// Its newest snapshot.
@@ -177,7 +177,7 @@ pub struct Seen {
 struct Step {
     before: Option<Move>,
     after: Option<Move>,
-    seen: Option<Seen>,
+    seen: Option<FencedView>,
 }
 
 impl Step {
@@ -225,7 +225,7 @@ impl Datasets {
     ///
     /// # Errors
     /// As [`Self::move_volume`]; `Conflict` also when it is another volume, or has a newer snapshot.
-    pub async fn fence(&self, name: &str, after: Move, seen: Seen) -> Result<VolumeInfo> {
+    pub async fn fence(&self, name: &str, after: Move, seen: FencedView) -> Result<VolumeInfo> {
         self.step(name, Step { before: None, after: Some(after), seen: Some(seen) }).await
     }
 

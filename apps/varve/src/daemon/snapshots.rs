@@ -5,7 +5,9 @@ use varve_access_admin::v1::{
     ExtentsWanted, MoveVolume, RollBack, Snapshot, Volume, VolumeMove,
 };
 use varve_access_admin::{Error, Result};
-use varve_dataset::{Datasets, ExtentSpec, ReceiveSpec, Seen, SnapshotIdentity, SnapshotInfo};
+use varve_dataset::{
+    Datasets, ExtentSpec, FencedView, ReceiveSpec, SnapshotIdentity, SnapshotInfo,
+};
 use varve_types::ErrorKind;
 
 use crate::daemon::engine_stack::{refused, volume};
@@ -121,7 +123,7 @@ pub(super) async fn move_volume(
     let moved = match (before, after, last, step.id) {
         (Some(before), None, Some(last), _) => datasets.arrive(&name, before, last).await,
         (None, Some(after), Some(newest), Some(id)) => {
-            datasets.fence(&name, after, Seen { id, newest }).await
+            datasets.fence(&name, after, FencedView { id, newest }).await
         }
         (before, after, None, None) => datasets.move_volume(&name, before, after).await,
         _ => return Err(Error::Backend {

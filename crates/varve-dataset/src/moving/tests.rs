@@ -7,7 +7,7 @@ use varve_reactor::JoinHandle;
 use varve_stdx::AlignedBuf;
 use varve_types::{Dedup, ErrorKind};
 
-use super::{Move, MoveState, Seen, Step};
+use super::{FencedView, Move, MoveState, Step};
 use crate::open::{Changing, Gate, Opening};
 use crate::rig::{Life, MIB, Rig};
 use crate::{
@@ -446,17 +446,19 @@ fn a_fence_is_for_what_was_seen() {
         life.create("v").await;
         let taken = datasets.create_snapshots(&["v@one".to_owned()]).await.unwrap();
         let newest = taken[0].identity;
-        let seen = Seen { id: datasets.volume("v").await.unwrap().id, newest };
+        let seen = FencedView { id: datasets.volume("v").await.unwrap().id, newest };
         let fence = async |seen| datasets.fence("v", leaving().unwrap(), seen).await;
         let volume = datasets.open("v").await.unwrap();
-        for other in [Seen { id: seen.id + 1, ..seen }, Seen { newest: identity(1), ..seen }] {
+        for other in
+            [FencedView { id: seen.id + 1, ..seen }, FencedView { newest: identity(1), ..seen }]
+        {
             assert_eq!(kind(fence(other).await), ErrorKind::Conflict);
             volume.write(0, block(1)).await.unwrap();
         }
         drop(volume);
         datasets.rollback("v@one").await.unwrap();
         assert_eq!(kind(fence(seen).await), ErrorKind::Conflict, "much may be to be sent");
-        let seen = Seen { id: datasets.volume("v").await.unwrap().id, newest };
+        let seen = FencedView { id: datasets.volume("v").await.unwrap().id, newest };
         life.snapshot("v@two").await;
         assert_eq!(kind(fence(seen).await), ErrorKind::Conflict);
         datasets.delete_snapshot("v@two").await.unwrap();
@@ -480,7 +482,7 @@ fn while_a_fence_waits(
         };
         let volume = datasets.open("v").await.unwrap();
         let id = volume.info().id;
-        let seen = taken.first().map(|taken| Seen { id, newest: taken.identity });
+        let seen = taken.first().map(|taken| FencedView { id, newest: taken.identity });
         let open = datasets.shared.open.open(varve_types::StreamId::new(id), opening());
         let under_way = open.begin_change().ok().unwrap();
         let step = Step { before: None, after: leaving(), seen };
