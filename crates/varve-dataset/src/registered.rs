@@ -12,18 +12,18 @@ use crate::{Datasets, Result};
 
 /// The entry of a name as it was seen; nothing in a pool of one cell.
 #[must_use]
-pub(crate) struct Sight(Option<EntrySnapshot>);
+pub(crate) struct EntryView(Option<EntrySnapshot>);
 
 impl Datasets {
     /// Sees the entry of a name that is held, before its record is looked for (REGISTER-4).
-    pub(crate) async fn see(&self, name: &DatasetName) -> Result<Sight> {
-        let Some(register) = &self.register else { return Ok(Sight(None)) };
+    pub(crate) async fn see(&self, name: &DatasetName) -> Result<EntryView> {
+        let Some(register) = &self.register else { return Ok(EntryView(None)) };
         let name = Name { sort: NameKind::Volume, full: name.full() };
-        Ok(Sight(Some(register.see(name).await?)))
+        Ok(EntryView(Some(register.see(name).await?)))
     }
 
     /// Enters a name that this cell does not have: its record may be stored then.
-    pub(crate) async fn enter(&self, sight: Sight) -> Result<()> {
+    pub(crate) async fn enter(&self, sight: EntryView) -> Result<()> {
         let Some(seen) = sight.0 else { return Ok(()) };
         let reactor = self.dispatch.reactor();
         let (high, low) = (reactor.random_u64(), reactor.random_u64());
@@ -31,7 +31,7 @@ impl Datasets {
     }
 
     /// Leaves a name that this cell has no more. That fails for nobody: an entry that stays is empty.
-    pub(crate) async fn leave(&self, sight: Sight) {
+    pub(crate) async fn leave(&self, sight: EntryView) {
         let Some(seen) = sight.0 else { return };
         if let Err(error) = seen.leave().await {
             tracing::warn!(%error, "a name stays with this cell, which does not have it any more");
