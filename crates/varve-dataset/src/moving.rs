@@ -174,13 +174,13 @@ pub struct FencedView {
 }
 
 /// A step of a volume from one state to another.
-struct Step {
+struct MoveTransition {
     before: Option<Move>,
     after: Option<Move>,
     seen: Option<FencedView>,
 }
 
-impl Step {
+impl MoveTransition {
     /// Whether those who have the volume open are shut out (MOVING-5).
     fn shuts_out(&self) -> bool {
         self.before.as_ref().is_some_and(|moves| moves.state == MoveState::Arriving)
@@ -217,7 +217,7 @@ impl Datasets {
         before: Option<Move>,
         after: Option<Move>,
     ) -> Result<VolumeInfo> {
-        self.step(name, Step { before, after, seen: None }).await
+        self.step(name, MoveTransition { before, after, seen: None }).await
     }
 
     /// Takes a volume that does not move to leaving, if it is still what was seen of it: who moves it knows what is left to be sent then.
@@ -226,10 +226,10 @@ impl Datasets {
     /// # Errors
     /// As [`Self::move_volume`]; `Conflict` also when it is another volume, or has a newer snapshot.
     pub async fn fence(&self, name: &str, after: Move, seen: FencedView) -> Result<VolumeInfo> {
-        self.step(name, Step { before: None, after: Some(after), seen: Some(seen) }).await
+        self.step(name, MoveTransition { before: None, after: Some(after), seen: Some(seen) }).await
     }
 
-    async fn step(&self, name: &str, step: Step) -> Result<VolumeInfo> {
+    async fn step(&self, name: &str, step: MoveTransition) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
         let state = |moves: &Option<Move>| moves.as_ref().map(|moves| moves.state);
         let is_long = step.after.as_ref().is_some_and(|moves| moves.peer.len() > PEER_BYTES_MAX);
@@ -239,13 +239,13 @@ impl Datasets {
         self.to_the_end(async move { datasets.step_held(&name, step).await }).await
     }
 
-    async fn step_held(&self, name: &DatasetName, step: Step) -> Result<VolumeInfo> {
+    async fn step_held(&self, name: &DatasetName, step: MoveTransition) -> Result<VolumeInfo> {
         let (_held, record) = self.closed(name, &step).await?;
         let stream = record.route.stream;
         if step.shuts_out() {
             self.shared.open.shut_out(stream); // MOVING-5
         }
-        let Step { before, after, .. } = step;
+        let MoveTransition { before, after, .. } = step;
         let record = VolumeRecord { moves: after, ..record };
         let stored = store(&self.dispatch, name, &record).await;
         // After an error the record may say either; only what was answered counts for who moves it (MOVING-1).
@@ -272,14 +272,14 @@ impl Datasets {
             return Err(Error::BadMove { name: name.display() });
         }
         let after = Some(Move { state: MoveState::Arrived, peer });
-        let step = Step { before: Some(before), after, seen: None };
+        let step = MoveTransition { before: Some(before), after, seen: None };
         self.to_the_end(async move { datasets.arrive_held(&name, step, last).await }).await
     }
 
     async fn arrive_held(
         &self,
         name: &DatasetName,
-        step: Step,
+        step: MoveTransition,
         last: SnapshotIdentity,
     ) -> Result<VolumeInfo> {
         let (_held, record) = self.closed(name, &step).await?;
@@ -316,7 +316,7 @@ impl Datasets {
         &self,
         name: &DatasetName,
         record: &VolumeRecord,
-        step: &Step,
+        step: &MoveTransition,
     ) -> Result<()> {
         if record.moves != step.before {
             return Err(Error::MovesOtherwise {
@@ -337,7 +337,11 @@ impl Datasets {
     /// Closes the gate of a volume that is where a step begins, also for who opens it later, and waits until what was let through before has
     /// ended. Its name is held then, and not while it is waited for. When that takes too long, or the volume is elsewhere by then, the gate is what its record says; when that cannot be read, it stays
     /// closed until somebody opens the volume.
-    async fn closed(&self, name: &DatasetName, step: &Step) -> Result<(HeldNames, VolumeRecord)> {
+    async fn closed(
+        &self,
+        name: &DatasetName,
+        step: &MoveTransition,
+    ) -> Result<(HeldNames, VolumeRecord)> {
         let (mut waited_ns, mut pause_ns) = (0, LOOK_PAUSE_NS);
         let mut closers = Vec::new(); // One for each volume that had the name meanwhile.
         loop {

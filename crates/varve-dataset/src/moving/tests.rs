@@ -7,7 +7,7 @@ use varve_reactor::JoinHandle;
 use varve_stdx::AlignedBuf;
 use varve_types::{Dedup, ErrorKind};
 
-use super::{FencedView, Move, MoveState, Step};
+use super::{FencedView, Move, MoveState, MoveTransition};
 use crate::open::{Changing, Gate, Opening};
 use crate::rig::{Life, MIB, Rig};
 use crate::{
@@ -485,7 +485,7 @@ fn while_a_fence_waits(
         let seen = taken.first().map(|taken| FencedView { id, newest: taken.identity });
         let open = datasets.shared.open.open(varve_types::StreamId::new(id), opening());
         let under_way = open.begin_change().ok().unwrap();
-        let step = Step { before: None, after: leaving(), seen };
+        let step = MoveTransition { before: None, after: leaving(), seen };
         let fence = reactor.spawn_join(async move { datasets.step("v", step).await });
         reactor.sleep(100_000_000).await;
         work(life, volume, under_way, fence).await;
