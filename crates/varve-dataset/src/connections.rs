@@ -83,7 +83,7 @@ mod tests {
     use varve_types::{Reduction, StreamId};
 
     use super::*;
-    use crate::open::{Gate, OpenVolumes, Opening};
+    use crate::open::{AccessMode, OpenVolumes, Opening};
 
     #[test]
     fn an_exclusive_volume_has_one_connection_at_a_time() {
@@ -93,7 +93,7 @@ mod tests {
             reduction: Reduction::OFF,
             quota_bytes: None,
             is_exclusive: false,
-            gate: Gate::Open,
+            gate: AccessMode::Open,
         };
         let open = volumes.open(stream, opening);
         assert_eq!(volumes.set_exclusive(StreamId::new(8), true), Ok(false), "nobody has it open");

@@ -31,7 +31,7 @@ use varve_stdx::{Reader, Writer};
 use crate::catalog::{all_snapshots, store};
 use crate::identity::SnapshotIdentity;
 use crate::name::{DatasetName, SnapshotName};
-use crate::open::Gate;
+use crate::open::AccessMode;
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::SnapshotRecord;
 use crate::volume::Volume;
@@ -141,11 +141,11 @@ impl Move {
     }
 
     /// What clients of such a volume may do.
-    pub(crate) fn gate(moves: Option<&Self>) -> Gate {
+    pub(crate) fn gate(moves: Option<&Self>) -> AccessMode {
         match moves.map(|moves| moves.state) {
-            None | Some(MoveState::Arriving | MoveState::Arrived) => Gate::Open,
-            Some(MoveState::Leaving) => Gate::ReadOnly,
-            Some(MoveState::Left) => Gate::Shut,
+            None | Some(MoveState::Arriving | MoveState::Arrived) => AccessMode::Open,
+            Some(MoveState::Leaving) => AccessMode::ReadOnly,
+            Some(MoveState::Left) => AccessMode::Shut,
         }
     }
 }
@@ -187,8 +187,8 @@ impl MoveTransition {
     }
 
     /// What clients may still do while it is taken.
-    fn gate(&self) -> Gate {
-        if self.shuts_out() { Gate::Shut } else { Move::gate(self.after.as_ref()) }
+    fn gate(&self) -> AccessMode {
+        if self.shuts_out() { AccessMode::Shut } else { Move::gate(self.after.as_ref()) }
     }
 }
 
@@ -353,7 +353,7 @@ impl Datasets {
                 unsettled => unsettled, // After a wait the gate is closed, and has to be opened again.
             };
             if checked.is_ok() {
-                if step.gate() == Gate::Open {
+                if step.gate() == AccessMode::Open {
                     return Ok((held, record));
                 }
                 closers.push(open.closer(stream, step.gate()));

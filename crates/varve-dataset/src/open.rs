@@ -16,7 +16,7 @@ use crate::reduction::{pack, unpack};
 /// What clients of a volume may do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub(crate) enum Gate {
+pub(crate) enum AccessMode {
     /// Read and change it.
     Open = 0,
     /// Read it.
@@ -43,28 +43,28 @@ pub(crate) struct OpenVolume {
     openers: AtomicUsize,
     budget: Budget,
     connections: Connections,
-    /// As [`Gate`] numbers it.
+    /// As [`AccessMode`] numbers it.
     gate: AtomicU8,
     /// How many are under way.
     changes: AtomicUsize,
 }
 
 impl OpenVolume {
-    pub(crate) fn gate(&self) -> Gate {
+    pub(crate) fn gate(&self) -> AccessMode {
         match self.gate.load(Ordering::SeqCst) {
-            0 => Gate::Open,
-            1 => Gate::ReadOnly,
-            _ => Gate::Shut,
+            0 => AccessMode::Open,
+            1 => AccessMode::ReadOnly,
+            _ => AccessMode::Shut,
         }
     }
 
     /// Admits a change, or says what forbids it. It is counted before the gate is looked at: who closes the gate and then sees none under
     /// way knows that none is to come.
-    pub(crate) fn begin_change(&self) -> Result<Changing<'_>, Gate> {
+    pub(crate) fn begin_change(&self) -> Result<Changing<'_>, AccessMode> {
         self.changes.fetch_add(1, Ordering::SeqCst);
         let changing = Changing(self);
         match self.gate() {
-            Gate::Open => Ok(changing),
+            AccessMode::Open => Ok(changing),
             closed => Err(closed),
         }
     }
@@ -92,7 +92,7 @@ pub(crate) struct Opening {
     pub(crate) reduction: Reduction,
     pub(crate) quota_bytes: Option<u64>,
     pub(crate) is_exclusive: bool,
-    pub(crate) gate: Gate,
+    pub(crate) gate: AccessMode,
 }
 
 /// Open volumes by stream.
@@ -100,14 +100,14 @@ pub(crate) struct Opening {
 pub(crate) struct OpenVolumes {
     table: Mutex<BTreeMap<StreamId, Arc<OpenVolume>>>,
     /// Gates of those who wait for changes to end. This lock is taken under the other one, or alone.
-    closers: Mutex<Vec<(StreamId, Gate)>>,
+    closers: Mutex<Vec<(StreamId, AccessMode)>>,
 }
 
 /// Somebody waits behind a closed gate for changes to end: until this is dropped, nobody who opens the volume opens the gate.
 pub(crate) struct Closer<'a> {
     volumes: &'a OpenVolumes,
     stream: StreamId,
-    gate: Gate,
+    gate: AccessMode,
 }
 
 impl Drop for Closer<'_> {
@@ -119,20 +119,20 @@ impl Drop for Closer<'_> {
 }
 
 impl OpenVolumes {
-    fn closers(&self) -> MutexGuard<'_, Vec<(StreamId, Gate)>> {
+    fn closers(&self) -> MutexGuard<'_, Vec<(StreamId, AccessMode)>> {
         // As below.
         self.closers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes the gate of a volume, also to who opens it later, for as long as it is waited for.
-    pub(crate) fn closer(&self, stream: StreamId, gate: Gate) -> Closer<'_> {
+    pub(crate) fn closer(&self, stream: StreamId, gate: AccessMode) -> Closer<'_> {
         self.closers().push((stream, gate));
         self.set_gate(stream, gate);
         Closer { volumes: self, stream, gate }
     }
 
     /// The gate of a volume that is opened: what it is to be, or what is waited for behind.
-    fn gate_of(&self, stream: StreamId, gate: Gate) -> Gate {
+    fn gate_of(&self, stream: StreamId, gate: AccessMode) -> AccessMode {
         let closers = self.closers();
         let of_stream = closers.iter().filter(|closer| closer.0 == stream).map(|closer| closer.1);
         of_stream.chain([gate]).max().expect("there is one")
@@ -178,7 +178,7 @@ impl OpenVolumes {
     /// to whoever opens it next.
     pub(crate) fn shut_out(&self, stream: StreamId) {
         if let Some(volume) = self.table().remove(&stream) {
-            assert_eq!(volume.gate(), Gate::Shut, "they must not go on");
+            assert_eq!(volume.gate(), AccessMode::Shut, "they must not go on");
         }
     }
 
@@ -195,7 +195,7 @@ impl OpenVolumes {
     }
 
     /// Tells the openers of a volume what they may do from now on.
-    pub(crate) fn set_gate(&self, stream: StreamId, gate: Gate) {
+    pub(crate) fn set_gate(&self, stream: StreamId, gate: AccessMode) {
         if let Some(volume) = self.table().get(&stream) {
             volume.gate.store(gate as u8, Ordering::SeqCst);
         }
@@ -247,7 +247,7 @@ mod tests {
             reduction,
             quota_bytes,
             is_exclusive: false,
-            gate: Gate::Open,
+            gate: AccessMode::Open,
         };
         let first = volumes.open(stream, opening(4096, before, None));
         let second = volumes.open(stream, opening(8192, after, Some(4096)));
@@ -257,8 +257,8 @@ mod tests {
         volumes.resize(stream, 8192);
         volumes.set_quota(stream, Some(8192));
         let under_way = first.begin_change().ok();
-        volumes.set_gate(stream, Gate::ReadOnly);
-        assert_eq!(second.begin_change().err(), Some(Gate::ReadOnly));
+        volumes.set_gate(stream, AccessMode::ReadOnly);
+        assert_eq!(second.begin_change().err(), Some(AccessMode::ReadOnly));
         assert_eq!(volumes.changes(stream), 1, "the one that was admitted before");
         drop(under_way);
         assert_eq!(volumes.changes(stream), 0);
@@ -280,15 +280,19 @@ mod tests {
             reduction: Reduction::OFF,
             quota_bytes: None,
             is_exclusive: false,
-            gate: Gate::Open,
+            gate: AccessMode::Open,
         };
         let old = volumes.open(stream, opening());
-        volumes.set_gate(stream, Gate::Shut);
+        volumes.set_gate(stream, AccessMode::Shut);
         volumes.shut_out(stream);
         assert_eq!(volumes.openers(stream), 0);
         let new = volumes.open(stream, opening());
-        volumes.set_gate(stream, Gate::Open);
-        assert_eq!(old.begin_change().err(), Some(Gate::Shut), "not opened again by the others'");
+        volumes.set_gate(stream, AccessMode::Open);
+        assert_eq!(
+            old.begin_change().err(),
+            Some(AccessMode::Shut),
+            "not opened again by the others'"
+        );
         assert!(new.begin_change().is_ok());
         volumes.close(stream, &old);
         assert_eq!(volumes.openers(stream), 1, "only those that count are counted off");

@@ -16,7 +16,7 @@ use crate::datasets::SharedDatasets;
 use crate::identity::SnapshotIdentity;
 use crate::moving::{Move, MoveState};
 use crate::name::SNAPSHOT_MARK;
-use crate::open::{Changing, Gate, OpenVolume};
+use crate::open::{AccessMode, Changing, OpenVolume};
 use crate::record::VolumeInfo;
 use crate::{Error, Result};
 
@@ -110,8 +110,8 @@ impl Volume {
     }
 
     /// What a client is told whose request a move forbids.
-    fn moves(&self, gate: Gate) -> Error {
-        let state = if gate == Gate::Shut { MoveState::Left } else { MoveState::Leaving };
+    fn moves(&self, gate: AccessMode) -> Error {
+        let state = if gate == AccessMode::Shut { MoveState::Left } else { MoveState::Leaving };
         let peer = "another pool: `varve volume show` says which".to_owned();
         Error::Moves { name: self.0.info.name.clone(), moves: Move { state, peer } }
     }
@@ -159,8 +159,8 @@ impl Volume {
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<ByteRange> {
-        if self.0.open.gate() == Gate::Shut {
-            return Err(self.moves(Gate::Shut)); // MOVING-3
+        if self.0.open.gate() == AccessMode::Shut {
+            return Err(self.moves(AccessMode::Shut)); // MOVING-3
         }
         let size_bytes = self.size_bytes();
         match ByteRange::checked(offset, len) {

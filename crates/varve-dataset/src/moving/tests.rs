@@ -8,7 +8,7 @@ use varve_stdx::AlignedBuf;
 use varve_types::{Dedup, ErrorKind};
 
 use super::{FencedView, Move, MoveState, MoveTransition};
-use crate::open::{Changing, Gate, Opening};
+use crate::open::{AccessMode, Changing, Opening};
 use crate::rig::{Life, MIB, Rig};
 use crate::{
     CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, Result, SnapshotIdentity, Volume,
@@ -273,12 +273,12 @@ fn who_opens_a_volume_sets_its_gate_to_what_its_record_says() {
         life.create("v").await;
         let volume = datasets.open("v").await.unwrap();
         let stream = varve_types::StreamId::new(volume.info().id);
-        datasets.shared.open.set_gate(stream, Gate::ReadOnly);
+        datasets.shared.open.set_gate(stream, AccessMode::ReadOnly);
         assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
         drop(datasets.open("v").await.unwrap());
         volume.write(0, block(1)).await.unwrap();
         datasets.move_volume("v", None, leaving()).await.unwrap();
-        datasets.shared.open.set_gate(stream, Gate::Open);
+        datasets.shared.open.set_gate(stream, AccessMode::Open);
         drop(datasets.open("v").await.unwrap());
         assert_eq!(kind(volume.write(0, block(2)).await), ErrorKind::Fenced);
     });
@@ -540,7 +540,7 @@ fn opening() -> Opening {
         reduction: varve_types::Reduction::OFF,
         quota_bytes: None,
         is_exclusive: false,
-        gate: Gate::Open,
+        gate: AccessMode::Open,
     }
 }
 
