@@ -26,9 +26,9 @@ pub(crate) enum AccessMode {
 }
 
 /// A change of a volume that is under way.
-pub(crate) struct Changing<'a>(&'a OpenVolume);
+pub(crate) struct ChangeGuard<'a>(&'a OpenVolume);
 
-impl Drop for Changing<'_> {
+impl Drop for ChangeGuard<'_> {
     fn drop(&mut self) {
         self.0.changes.fetch_sub(1, Ordering::SeqCst);
     }
@@ -60,9 +60,9 @@ impl OpenVolume {
 
     /// Admits a change, or says what forbids it. It is counted before the gate is looked at: who closes the gate and then sees none under
     /// way knows that none is to come.
-    pub(crate) fn begin_change(&self) -> Result<Changing<'_>, AccessMode> {
+    pub(crate) fn begin_change(&self) -> Result<ChangeGuard<'_>, AccessMode> {
         self.changes.fetch_add(1, Ordering::SeqCst);
-        let changing = Changing(self);
+        let changing = ChangeGuard(self);
         match self.gate() {
             AccessMode::Open => Ok(changing),
             closed => Err(closed),

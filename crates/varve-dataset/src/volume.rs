@@ -16,7 +16,7 @@ use crate::datasets::SharedDatasets;
 use crate::identity::SnapshotIdentity;
 use crate::moving::{Move, MoveState};
 use crate::name::SNAPSHOT_MARK;
-use crate::open::{AccessMode, Changing, OpenVolume};
+use crate::open::{AccessMode, ChangeGuard, OpenVolume};
 use crate::record::VolumeInfo;
 use crate::{Error, Result};
 
@@ -92,7 +92,7 @@ impl Volume {
     }
 
     /// Admits a change; it is under way until the second value is dropped.
-    fn check_change(&self, offset: u64, len: u64) -> Result<(ByteRange, Changing<'_>)> {
+    fn check_change(&self, offset: u64, len: u64) -> Result<(ByteRange, ChangeGuard<'_>)> {
         if self.0.is_snapshot {
             return Err(Error::ReadOnly { name: self.0.info.name.clone() });
         }
@@ -101,7 +101,7 @@ impl Volume {
     }
 
     /// The same for a read. It costs nothing but of a volume that arrives.
-    fn check_read(&self, offset: u64, len: u64) -> Result<(ByteRange, Option<Changing<'_>>)> {
+    fn check_read(&self, offset: u64, len: u64) -> Result<(ByteRange, Option<ChangeGuard<'_>>)> {
         let under_way = match self.0.arrives {
             true => Some(self.0.open.begin_change().map_err(|gate| self.moves(gate))?), // MOVING-5
             false => None,

@@ -8,7 +8,7 @@ use varve_stdx::AlignedBuf;
 use varve_types::{Dedup, ErrorKind};
 
 use super::{FencedView, Move, MoveState, MoveTransition};
-use crate::open::{AccessMode, Changing, Opening};
+use crate::open::{AccessMode, ChangeGuard, Opening};
 use crate::rig::{Life, MIB, Rig};
 use crate::{
     CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, Result, SnapshotIdentity, Volume,
@@ -470,7 +470,7 @@ fn a_fence_is_for_what_was_seen() {
 /// the snapshot, where one is to be taken before.
 fn while_a_fence_waits(
     snapshot: Option<&'static str>,
-    work: impl AsyncFnOnce(Life, Volume, Changing<'_>, JoinHandle<Result<VolumeInfo>>) + 'static,
+    work: impl AsyncFnOnce(Life, Volume, ChangeGuard<'_>, JoinHandle<Result<VolumeInfo>>) + 'static,
 ) {
     Rig::new().live(async move |life: Life| {
         let datasets = life.datasets().clone();
