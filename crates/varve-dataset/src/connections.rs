@@ -83,12 +83,12 @@ mod tests {
     use varve_types::{Reduction, StreamId};
 
     use super::*;
-    use crate::open::{AccessMode, OpenVolumes, Opening};
+    use crate::open::{AccessMode, InitialState, OpenVolumes};
 
     #[test]
     fn an_exclusive_volume_has_one_connection_at_a_time() {
         let (volumes, stream) = (OpenVolumes::default(), StreamId::new(7));
-        let opening = Opening {
+        let opening = InitialState {
             size_bytes: 4096,
             reduction: Reduction::OFF,
             quota_bytes: None,

@@ -19,7 +19,7 @@ use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
 use crate::moving::{Move, MoveState};
 use crate::name::{DatasetName, SNAPSHOT_MARK, unescaped};
-use crate::open::{OpenVolumes, Opening};
+use crate::open::{InitialState, OpenVolumes};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::settled::Unsettled;
 use crate::volume::{Volume, VolumeSpec};
@@ -421,7 +421,7 @@ impl Datasets {
     pub(crate) fn opened(&self, name: &DatasetName, record: &VolumeRecord) -> Volume {
         let VolumeRecord { route, size_bytes, reduction, quota_bytes, is_exclusive, .. } = *record;
         let gate = Move::gate(record.moves.as_ref());
-        let opening = Opening { size_bytes, reduction, quota_bytes, is_exclusive, gate };
+        let opening = InitialState { size_bytes, reduction, quota_bytes, is_exclusive, gate };
         let open = self.shared.open.open(route.stream, opening);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
         Volume::new(dispatch, shared, record.info(name), route, open)

@@ -87,7 +87,7 @@ impl OpenVolume {
 }
 
 /// What a volume is when it is opened first.
-pub(crate) struct Opening {
+pub(crate) struct InitialState {
     pub(crate) size_bytes: u64,
     pub(crate) reduction: Reduction,
     pub(crate) quota_bytes: Option<u64>,
@@ -144,8 +144,8 @@ impl OpenVolumes {
     }
 
     /// Counts one more opener; what it is opened with matters for the first, but for the gate, which is what it is for all from then on.
-    pub(crate) fn open(&self, stream: StreamId, first: Opening) -> Arc<OpenVolume> {
-        let Opening { size_bytes, reduction, quota_bytes, is_exclusive, gate } = first;
+    pub(crate) fn open(&self, stream: StreamId, first: InitialState) -> Arc<OpenVolume> {
+        let InitialState { size_bytes, reduction, quota_bytes, is_exclusive, gate } = first;
         let mut table = self.table();
         let volume = table.entry(stream).or_insert_with(|| {
             Arc::new(OpenVolume {
@@ -242,7 +242,7 @@ mod tests {
             Reduction { dedup: Dedup::On, compression: Compression::Zstd(9) },
         );
         volumes.set_reduction(stream, after); // Nobody has it open, so nobody is told.
-        let opening = |size_bytes, reduction, quota_bytes| Opening {
+        let opening = |size_bytes, reduction, quota_bytes| InitialState {
             size_bytes,
             reduction,
             quota_bytes,
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn who_is_shut_out_stays_so_and_does_not_count() {
         let (volumes, stream) = (OpenVolumes::default(), StreamId::new(7));
-        let opening = || Opening {
+        let opening = || InitialState {
             size_bytes: 4096,
             reduction: Reduction::OFF,
             quota_bytes: None,

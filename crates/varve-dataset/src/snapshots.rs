@@ -26,7 +26,7 @@ use crate::identity::SnapshotIdentity;
 use crate::intent::{Intent, Part};
 use crate::moving::MoveState;
 use crate::name::{DatasetName, SnapshotName, unescaped};
-use crate::open::{AccessMode, Opening};
+use crate::open::{AccessMode, InitialState};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
 use crate::volume::Volume;
@@ -310,7 +310,7 @@ impl Datasets {
         let SnapshotRecord { route, size_bytes, reduction, .. } = record;
         let gate = AccessMode::Open; // It is read-only for what it is.
         let opening =
-            Opening { size_bytes, reduction, quota_bytes: None, is_exclusive: false, gate };
+            InitialState { size_bytes, reduction, quota_bytes: None, is_exclusive: false, gate };
         let open = self.shared.open.open(route.stream, opening);
         let info = VolumeInfo {
             name: name.display(),

@@ -8,7 +8,7 @@ use varve_stdx::AlignedBuf;
 use varve_types::{Dedup, ErrorKind};
 
 use super::{FencedView, Move, MoveState, MoveTransition};
-use crate::open::{AccessMode, ChangeGuard, Opening};
+use crate::open::{AccessMode, ChangeGuard, InitialState};
 use crate::rig::{Life, MIB, Rig};
 use crate::{
     CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, Result, SnapshotIdentity, Volume,
@@ -534,8 +534,8 @@ fn a_fence_that_waits_while_names_cannot_be_changed_leaves_the_volume_open() {
     });
 }
 
-fn opening() -> Opening {
-    Opening {
+fn opening() -> InitialState {
+    InitialState {
         size_bytes: 0,
         reduction: varve_types::Reduction::OFF,
         quota_bytes: None,
