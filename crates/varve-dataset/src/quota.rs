@@ -64,9 +64,9 @@ impl Drop for Charge<'_> {
 }
 
 /// One task at a time counts.
-struct Counting<'a>(&'a Budget);
+struct CountGuard<'a>(&'a Budget);
 
-impl Drop for Counting<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         self.0.is_counting.store(false, Ordering::Release);
     }
@@ -144,16 +144,16 @@ impl Budget {
         counted_ns > 0 && dispatch.reactor().now().0 < counted_ns + COUNT_PAUSE_NS
     }
 
-    fn begin_count(&self) -> Option<Counting<'_>> {
+    fn begin_count(&self) -> Option<CountGuard<'_>> {
         let began =
             self.is_counting.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire);
-        began.ok().map(|_| Counting(self))
+        began.ok().map(|_| CountGuard(self))
     }
 
     /// Counts what the volume holds, and so how far charges may go.
     async fn count(
         &self,
-        _counting: Counting<'_>,
+        _counting: CountGuard<'_>,
         dispatch: &Dispatch,
         route: Route,
     ) -> Result<()> {
