@@ -21,7 +21,7 @@ use crate::moving::{Move, MoveState};
 use crate::name::{DatasetName, SNAPSHOT_MARK, unescaped};
 use crate::open::{InitialState, OpenVolumes};
 use crate::record::{VolumeInfo, VolumeRecord};
-use crate::settled::Unsettled;
+use crate::settled::UnsettledRest;
 use crate::volume::{Volume, VolumeSpec};
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ pub struct SharedDatasets {
     /// Whether a mark pass is under way.
     pub(crate) is_marking: AtomicBool,
     pub(crate) activity: Activity,
-    pub(crate) unsettled: Unsettled,
+    pub(crate) unsettled: UnsettledRest,
 }
 
 /// The datasets, on one thread. Cheap to clone.

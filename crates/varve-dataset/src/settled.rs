@@ -14,7 +14,7 @@ const RETRY_PAUSE_NS: u64 = 5_000_000_000;
 
 /// What could not be completed, if anything.
 #[derive(Default)]
-pub(crate) struct Unsettled(Mutex<Left>);
+pub(crate) struct UnsettledRest(Mutex<Left>);
 
 #[derive(Default)]
 struct Left {
@@ -35,7 +35,7 @@ pub struct Settled {
     pub reservations: usize,
 }
 
-impl Unsettled {
+impl UnsettledRest {
     fn left(&self) -> MutexGuard<'_, Left> {
         // A panic under the lock leaves it whole: nothing under it panics between two assignments.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
