@@ -14,10 +14,10 @@ const RETRY_PAUSE_NS: u64 = 5_000_000_000;
 
 /// What could not be completed, if anything.
 #[derive(Default)]
-pub(crate) struct UnsettledRest(Mutex<Left>);
+pub(crate) struct UnsettledRest(Mutex<LeftoverState>);
 
 #[derive(Default)]
-struct Left {
+struct LeftoverState {
     /// Why something is left.
     reason: Option<String>,
     /// Groups that were left incomplete since the start.
@@ -36,7 +36,7 @@ pub struct Settled {
 }
 
 impl UnsettledRest {
-    fn left(&self) -> MutexGuard<'_, Left> {
+    fn left(&self) -> MutexGuard<'_, LeftoverState> {
         // A panic under the lock leaves it whole: nothing under it panics between two assignments.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
