@@ -57,7 +57,7 @@ pub use moving::{FencedView, Move, MoveState, PEER_BYTES_MAX, WITH_SNAPSHOT, is_
 pub use name::volume_of;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
-pub use settled::Settled;
+pub use settled::SettleReport;
 pub use snapshot_record::SnapshotInfo;
 pub use space::{BucketSpace, Held, SnapshotSpace, Space, VolumeSpace};
 pub use varve_dispatch::{

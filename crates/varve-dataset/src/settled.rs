@@ -28,7 +28,7 @@ struct LeftoverState {
 
 /// What [`Datasets::settle`] completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Settled {
+pub struct SettleReport {
     /// Groups of snapshots.
     pub groups: usize,
     /// Reservations that belonged to no volume, taken back.
@@ -84,12 +84,12 @@ impl Datasets {
     ///
     /// # Errors
     /// `Unavailable` when a shard does not serve, `Corrupt` when names cannot be read.
-    pub async fn settle(&self) -> Result<Settled> {
+    pub async fn settle(&self) -> Result<SettleReport> {
         self.try_settle().await.0
     }
 
     /// The same, and whether nothing is left.
-    async fn try_settle(&self) -> (Result<Settled>, bool) {
+    async fn try_settle(&self) -> (Result<SettleReport>, bool) {
         let unsettled = &self.shared.unsettled;
         let (left, has_settled) = {
             let left = unsettled.left();
@@ -99,7 +99,7 @@ impl Datasets {
             let groups = settle_all(&self.dispatch, &self.shared.in_flight).await?;
             // Once names change, what is promised may be of a record that is about to be stored.
             let reservations = if has_settled { 0 } else { self.settle_reservations().await? };
-            Ok(Settled { groups, reservations })
+            Ok(SettleReport { groups, reservations })
         };
         let settled = settled.await;
         let is_all = unsettled.settled(left, &settled);
@@ -112,7 +112,7 @@ impl Datasets {
         loop {
             self.dispatch.reactor().sleep(RETRY_PAUSE_NS).await;
             match self.try_settle().await {
-                (Ok(Settled { groups, reservations }), true) => {
+                (Ok(SettleReport { groups, reservations }), true) => {
                     tracing::info!(groups, reservations, "names may change again");
                     return;
                 }

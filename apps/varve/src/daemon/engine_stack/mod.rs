@@ -26,7 +26,7 @@ use varve_access_admin as admin;
 use varve_access_admin::v1::{
     ChangeVolume, CreateVolume, DeleteVolume, ShardState, ShardStatus, Volume,
 };
-use varve_dataset::{Datasets, Settled, Space};
+use varve_dataset::{Datasets, SettleReport, Space};
 use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, OpenPool, Placement, PoolLinks, PoolRoot, ShardHost,
     serve_jobs,
@@ -143,8 +143,8 @@ impl ShardStack for EngineStack {
         let datasets = self.datasets.clone();
         reactor.spawn(async move { datasets.keep_zones().await });
         match self.datasets.settle().await {
-            Ok(Settled { groups: 0, reservations: 0 }) => {}
-            Ok(Settled { groups, reservations }) => {
+            Ok(SettleReport { groups: 0, reservations: 0 }) => {}
+            Ok(SettleReport { groups, reservations }) => {
                 tracing::info!(groups, reservations, "completed what a crash had interrupted");
             }
             Err(error) if is_damage(&error) => {
