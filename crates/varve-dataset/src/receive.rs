@@ -14,7 +14,7 @@ use crate::moving::{Move, MoveState, PEER_BYTES_MAX};
 use crate::name::{DatasetName, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
-use crate::snapshots::Wanted;
+use crate::snapshots::SnapshotRequest;
 use crate::volume::VolumeSpec;
 use crate::{Datasets, Error, Result};
 
@@ -188,7 +188,7 @@ impl Datasets {
         let held = match done {
             Some(_) => held,
             None => {
-                let wanted = Wanted { name: name.clone(), volume: record, identity };
+                let wanted = SnapshotRequest { name: name.clone(), volume: record, identity };
                 let first = self.ready_for_cuts(1).await?;
                 self.take(held, first, vec![wanted]).await?; // RECEIVE-3
                 self.hold(volume).await?

@@ -39,7 +39,7 @@ const GROUP_MAX: usize = 1024;
 const DELETES_AT_ONCE: usize = 64;
 
 /// A snapshot that is to be taken.
-pub(crate) struct Wanted {
+pub(crate) struct SnapshotRequest {
     pub(crate) name: SnapshotName,
     pub(crate) volume: VolumeRecord,
     pub(crate) identity: SnapshotIdentity,
@@ -77,14 +77,14 @@ impl Datasets {
         self.take(held, first, wanted).await
     }
 
-    async fn plan_snapshot(&self, name: SnapshotName) -> Result<Wanted> {
+    async fn plan_snapshot(&self, name: SnapshotName) -> Result<SnapshotRequest> {
         let there = find_snapshot(&self.dispatch, &name);
         let (volume, there) = try_join(self.record(&name.volume), there).await?;
         if there.is_some() {
             return Err(Error::SnapshotExists { name: name.display() });
         }
         self.check_move(&name.volume, &volume)?;
-        Ok(Wanted { name, volume, identity: self.fresh_identity() })
+        Ok(SnapshotRequest { name, volume, identity: self.fresh_identity() })
     }
 
     fn fresh_identity(&self) -> SnapshotIdentity {
@@ -98,7 +98,7 @@ impl Datasets {
         &self,
         held: HeldNames,
         first: StreamId,
-        wanted: Vec<Wanted>,
+        wanted: Vec<SnapshotRequest>,
     ) -> Result<Vec<SnapshotInfo>> {
         self.prepare_reserved(wanted.iter().map(|wanted| &wanted.volume)).await?;
         let created_unix_ms = self.dispatch.reactor().unix_time_ms();
@@ -333,7 +333,7 @@ impl Datasets {
     }
 }
 
-fn record(stream: u64, created_unix_ms: u64, wanted: &Wanted) -> SnapshotRecord {
+fn record(stream: u64, created_unix_ms: u64, wanted: &SnapshotRequest) -> SnapshotRecord {
     let volume = &wanted.volume;
     SnapshotRecord {
         route: Route { stream: StreamId::new(stream), placement: volume.route.placement },

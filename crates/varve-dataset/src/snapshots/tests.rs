@@ -15,7 +15,7 @@ use crate::catalog::home_of;
 use crate::intent::Intent;
 use crate::name::{DatasetName, SnapshotName};
 use crate::rig::{Life, Rig, VOLUME_BYTES, first_byte, flip_root, lane, volume_spec};
-use crate::snapshots::{Wanted, record};
+use crate::snapshots::{SnapshotRequest, record};
 use crate::{Datasets, Error, ExtentSpec};
 
 fn kind<T: std::fmt::Debug>(outcome: Result<T, Error>) -> ErrorKind {
@@ -281,7 +281,7 @@ async fn begin_group(life: &Life, is_intended: bool) -> Intent {
         life.fill(name, 1).await;
         let name = SnapshotName::parse(&format!("{name}@g")).unwrap();
         let volume = datasets.record(&name.volume).await.unwrap();
-        wanted.push(Wanted { name, volume, identity: datasets.fresh_identity() });
+        wanted.push(SnapshotRequest { name, volume, identity: datasets.fresh_identity() });
     }
     let first = datasets.fresh_streams(2).await.unwrap();
     let parts: Vec<_> = (first.get()..)
