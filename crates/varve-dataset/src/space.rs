@@ -17,7 +17,7 @@ use crate::{Datasets, Result};
 
 /// What a volume or a snapshot holds, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Held {
+pub struct HeldSpace {
     /// Its blocks that hold data; holes are not counted.
     pub logical_bytes: u64,
     /// What the chunks that these name take in segments, once for every block.
@@ -34,7 +34,7 @@ pub struct SnapshotSpace {
     /// The snapshot.
     pub snapshot: SnapshotInfo,
     /// What it holds.
-    pub held: Held,
+    pub held: HeldSpace,
 }
 
 /// What a volume holds, and its snapshots.
@@ -43,7 +43,7 @@ pub struct VolumeSpace {
     /// The volume.
     pub volume: VolumeInfo,
     /// What it holds.
-    pub held: Held,
+    pub held: HeldSpace,
     /// What is reserved for it.
     pub reservation: StreamReservation,
     /// Its snapshots, in the order of their names.
@@ -60,7 +60,7 @@ pub struct BucketSpace {
     /// Its name.
     pub name: String,
     /// What it holds.
-    pub held: Held,
+    pub held: HeldSpace,
     /// Chunks that hold its blocks, each once, as long as blocks. Blocks that were stored already on another shard count there.
     pub distinct_bytes: u64,
 }
@@ -127,8 +127,8 @@ impl Family {
     }
 }
 
-fn held(census: &StreamUsage) -> Held {
-    Held {
+fn held(census: &StreamUsage) -> HeldSpace {
+    HeldSpace {
         logical_bytes: census.blocks * BLOCK_BYTES as u64,
         referenced_bytes: census.referenced_bytes,
         unique_bytes: census.unique.chunks * BLOCK_BYTES as u64,

@@ -64,7 +64,7 @@ fn snapshots_and_clones_are_counted_apart() {
         assert_eq!(b.held.unique_bytes, part, "region 0 as it was between");
         let c = volume(&space, "c");
         assert_eq!((c.held.unique_bytes, c.snapshots.len()), (0, 0));
-        assert_eq!(volume(&space, "empty").held, super::Held::default());
+        assert_eq!(volume(&space, "empty").held, super::HeldSpace::default());
         assert_eq!(space.logical_bytes, 8 * part);
         assert_eq!(space.referenced_bytes, 7 * BLOCKS * RAW);
         assert_eq!((space.unique_bytes, space.waiting_bytes()), (7 * part, 0));
