@@ -59,7 +59,7 @@ pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use settled::SettleReport;
 pub use snapshot_record::SnapshotInfo;
-pub use space::{BucketSpace, HeldSpace, SnapshotSpace, Space, VolumeSpace};
+pub use space::{BucketSpace, HeldSpace, SnapshotSpace, StoredSpace, VolumeSpace};
 pub use varve_dispatch::{
     BlockMapping, BlockStatus, CheckProgress, DiffRun, ReadPart, StreamReservation,
 };

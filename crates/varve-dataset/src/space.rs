@@ -67,7 +67,7 @@ pub struct BucketSpace {
 
 /// What is stored over all volumes and shards.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Space {
+pub struct StoredSpace {
     /// Every volume, in the order of their names.
     pub volumes: Vec<VolumeSpace>,
     /// Every bucket, in the order of their names.
@@ -88,7 +88,7 @@ pub struct Space {
     pub outstanding_bytes: u64,
 }
 
-impl Space {
+impl StoredSpace {
     /// All live bytes, as `used` of the pool counts them.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
@@ -142,7 +142,7 @@ impl Datasets {
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when a shard does not serve.
-    pub async fn space(&self) -> Result<Space> {
+    pub async fn space(&self) -> Result<StoredSpace> {
         let families = self.families().await?;
         let streams = families.iter().map(|family| {
             let snapshots = family.snapshots.iter().map(|(_, record)| record.route.stream);
@@ -175,8 +175,13 @@ impl Datasets {
         let logical: u64 = volumes.iter().map(|volume| volume.held.logical_bytes).sum();
         let logical_bytes = logical + in_buckets;
         let referenced_bytes = census.named.data_bytes;
-        let mut space =
-            Space { volumes, buckets, logical_bytes, referenced_bytes, ..Space::default() };
+        let mut space = StoredSpace {
+            volumes,
+            buckets,
+            logical_bytes,
+            referenced_bytes,
+            ..StoredSpace::default()
+        };
         for shard in self.dispatch.stats().await? {
             space.unique_bytes += shard.data_chunks * BLOCK_BYTES as u64;
             space.stored_bytes += shard.data_bytes;

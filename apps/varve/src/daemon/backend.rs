@@ -202,7 +202,7 @@ impl<S: ShardStack> PoolBackend<S> {
     async fn space_now(&self) -> Result<Space> {
         let asked =
             self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.space().await });
-        let space: varve_dataset::Space = asked.await?;
+        let space: varve_dataset::StoredSpace = asked.await?;
         let (used_bytes, waiting_bytes) = (space.used_bytes(), space.waiting_bytes());
         let reports = self.reports().await?;
         Ok(Space {

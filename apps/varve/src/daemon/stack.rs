@@ -6,7 +6,7 @@ use std::time::Duration;
 use varve_access_admin::v1::{ChangeVolume, CreateVolume, DeleteVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
 use varve_access_nbd::Exports;
-use varve_dataset::{Datasets, Space};
+use varve_dataset::{Datasets, StoredSpace};
 use varve_dispatch::{Placement, PoolLinks};
 use varve_media::DiskErrors;
 use varve_reactor::Reactor;
@@ -44,7 +44,7 @@ pub(crate) trait ShardStack: Sized + 'static {
     fn exports(&self) -> Self::Exports;
 
     /// What all shards hold, by volume and in sum.
-    fn space(&self) -> impl Future<Output = admin::Result<Space>>;
+    fn space(&self) -> impl Future<Output = admin::Result<StoredSpace>>;
 
     /// Every volume.
     fn volumes(&self) -> impl Future<Output = admin::Result<Vec<Volume>>>;

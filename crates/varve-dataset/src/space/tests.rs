@@ -4,7 +4,7 @@ use varve_stdx::{AlignedBuf, Rng};
 use varve_types::Compression;
 
 use crate::rig::{Life, MIB, Rig, volume_spec};
-use crate::space::{Space, VolumeSpace};
+use crate::space::{StoredSpace, VolumeSpace};
 use crate::{Datasets, VolumeSpec};
 
 /// Bytes that a raw block takes in a segment: itself and its entry.
@@ -27,12 +27,12 @@ async fn write(datasets: &Datasets, name: &str, region: u64, seed: u64) {
 }
 
 /// What is stored, after everything acknowledged is in its place and on media.
-async fn space(life: &Life) -> Space {
+async fn space(life: &Life) -> StoredSpace {
     life.streams().await;
     life.datasets().space().await.unwrap()
 }
 
-fn volume<'a>(space: &'a Space, name: &str) -> &'a VolumeSpace {
+fn volume<'a>(space: &'a StoredSpace, name: &str) -> &'a VolumeSpace {
     space.volumes.iter().find(|held| held.volume.name == name).unwrap()
 }
 
@@ -72,7 +72,7 @@ fn snapshots_and_clones_are_counted_apart() {
 }
 
 /// The space once all that was deleted is found, and all is on media.
-async fn settled(life: &Life) -> Space {
+async fn settled(life: &Life) -> StoredSpace {
     let datasets = life.datasets();
     for _ in 0..2 {
         for shard in datasets.dispatch().placement().shards() {
@@ -91,7 +91,7 @@ async fn settled(life: &Life) -> Space {
 
 /// What came back is what was said to, within 2 %.
 #[track_caller]
-fn check_freed(before: &Space, after: &Space, said: u64) {
+fn check_freed(before: &StoredSpace, after: &StoredSpace, said: u64) {
     let freed = before.used_bytes() - after.used_bytes();
     assert!(said > BLOCKS * RAW && freed.abs_diff(said) <= said / 50, "{freed}, not {said}");
     assert_eq!(after.waiting_bytes(), 0);

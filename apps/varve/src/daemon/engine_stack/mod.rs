@@ -26,7 +26,7 @@ use varve_access_admin as admin;
 use varve_access_admin::v1::{
     ChangeVolume, CreateVolume, DeleteVolume, ShardState, ShardStatus, Volume,
 };
-use varve_dataset::{Datasets, SettleReport, Space};
+use varve_dataset::{Datasets, SettleReport, StoredSpace};
 use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, OpenPool, Placement, PoolLinks, PoolRoot, ShardHost,
     serve_jobs,
@@ -164,7 +164,7 @@ impl ShardStack for EngineStack {
         VolumeExports::new(self.datasets.clone(), Rc::clone(&self.times))
     }
 
-    async fn space(&self) -> admin::Result<Space> {
+    async fn space(&self) -> admin::Result<StoredSpace> {
         self.space.now(&self.datasets).await.map_err(volumes::refused)
     }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, Shared};
-use varve_dataset::{Datasets, Result, Space};
+use varve_dataset::{Datasets, Result, StoredSpace};
 use varve_reactor::{Nanos, Reactor};
 
 /// How long what a count found is kept for one who gave up and asks again, in ns.
@@ -19,7 +19,7 @@ const KEPT_NS: u64 = 60_000_000_000;
 /// The count that is under way, or was last.
 pub(super) struct SpaceCount {
     reactor: Reactor,
-    last: Joined<Result<Space>>,
+    last: Joined<Result<StoredSpace>>,
 }
 
 impl SpaceCount {
@@ -28,7 +28,7 @@ impl SpaceCount {
     }
 
     /// Counts, or waits for the count that is under way (STACK-SPACE-1).
-    pub(super) async fn now(&self, datasets: &Datasets) -> Result<Space> {
+    pub(super) async fn now(&self, datasets: &Datasets) -> Result<StoredSpace> {
         let begin = || {
             let (datasets, reactor) = (datasets.clone(), self.reactor.clone());
             let count = async move {

@@ -14,7 +14,7 @@ use varve_access_admin::v1::{
 use varve_access_admin::{self as admin, AdminBackend, ListenAddress, MetricKind};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{ConnectionLimit, Exports, ServiceOptions};
-use varve_dataset::Space;
+use varve_dataset::StoredSpace;
 use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_types::{Compression, Dedup, ErrorKind};
@@ -103,8 +103,8 @@ impl ShardStack for MemoryStack {
         SharedExports(self.shared.clone())
     }
 
-    async fn space(&self) -> admin::Result<Space> {
-        Ok(Space { stored_bytes: 150, metadata_bytes: 50, ..Space::default() })
+    async fn space(&self) -> admin::Result<StoredSpace> {
+        Ok(StoredSpace { stored_bytes: 150, metadata_bytes: 50, ..StoredSpace::default() })
     }
 
     async fn volumes(&self) -> admin::Result<Vec<Volume>> {
