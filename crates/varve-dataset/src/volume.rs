@@ -45,7 +45,7 @@ pub struct VolumeSpec {
     pub moves: Option<Move>,
 }
 
-struct Inner {
+struct VolumeInner {
     dispatch: Dispatch,
     shared: Arc<SharedDatasets>,
     info: VolumeInfo,
@@ -56,7 +56,7 @@ struct Inner {
     open: Arc<OpenVolume>,
 }
 
-impl Drop for Inner {
+impl Drop for VolumeInner {
     fn drop(&mut self) {
         self.shared.open.close(self.route.stream, &self.open);
     }
@@ -64,7 +64,7 @@ impl Drop for Inner {
 
 /// An open volume on this thread. Cheap to clone; it counts as open until the last clone is dropped.
 #[derive(Clone)]
-pub struct Volume(Rc<Inner>);
+pub struct Volume(Rc<VolumeInner>);
 
 impl Volume {
     /// Where its blocks are.
@@ -82,7 +82,7 @@ impl Volume {
     ) -> Self {
         let is_snapshot = info.name.contains(SNAPSHOT_MARK);
         let arrives = info.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Arriving);
-        Self(Rc::new(Inner { dispatch, shared, info, route, is_snapshot, arrives, open }))
+        Self(Rc::new(VolumeInner { dispatch, shared, info, route, is_snapshot, arrives, open }))
     }
 
     /// Whether it is a snapshot, which refuses to be changed.
@@ -185,7 +185,7 @@ impl Volume {
     /// the volume moves to another pool.
     pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
         let (range, _changing) = self.check_change(offset, data.len() as u64)?;
-        let Inner { dispatch, shared, route, info, open, .. } = &*self.0;
+        let VolumeInner { dispatch, shared, route, info, open, .. } = &*self.0;
         let charge = open.budget().admit(dispatch, *route, range, &info.name).await;
         if let Err(Error::OverQuota { .. }) = charge {
             shared.activity.writes_over_quota.add(1);
