@@ -126,7 +126,7 @@ impl Datasets {
     /// `NotFound`; `Conflict` while the volume is open; `NoSpace` when space is reserved for it, and there is not so much once more.
     pub async fn rollback(&self, snapshot: &str) -> Result<VolumeInfo> {
         let (datasets, snapshot) = (self.clone(), snapshot.to_owned());
-        self.to_the_end(async move { datasets.rollback_held(&snapshot).await }).await
+        self.run_detached(async move { datasets.rollback_held(&snapshot).await }).await
     }
 
     async fn rollback_held(&self, snapshot: &str) -> Result<VolumeInfo> {
@@ -169,7 +169,7 @@ impl Datasets {
     /// `NotFound`.
     pub async fn flatten_volume(&self, name: &str) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
-        self.to_the_end(async move {
+        self.run_detached(async move {
             let _held = datasets.hold(&name).await?;
             let record = VolumeRecord { origin: None, ..datasets.record(&name).await? };
             datasets.check_move(&name, &record)?;

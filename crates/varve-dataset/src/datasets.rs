@@ -71,7 +71,7 @@ impl Datasets {
 
     /// Runs `work` to its end, whether or not somebody waits for it: names stay held, and streams in flight registered, until what was sent
     /// to other threads has happened. Every change of a record runs so: one that lands after its name was let go could bring back what was deleted meanwhile.
-    pub(crate) async fn to_the_end<T: 'static>(
+    pub(crate) async fn run_detached<T: 'static>(
         &self,
         work: impl Future<Output = T> + 'static,
     ) -> T {
@@ -171,7 +171,7 @@ impl Datasets {
             datasets.withdraw(&name, &made).await;
             made.map(|()| record.info(&name))
         };
-        self.to_the_end(made).await
+        self.run_detached(made).await
     }
 
     /// Ids of streams that nobody ever had; the first of them.
@@ -197,13 +197,13 @@ impl Datasets {
         work: impl FnOnce(Self) -> LocalBoxFuture<'static, Result<T>> + Send + 'static,
     ) -> Result<T> {
         if self.register.is_some() {
-            return self.to_the_end(work(self.clone())).await;
+            return self.run_detached(work(self.clone())).await;
         }
         let (home, shared) = (home_of(&self.dispatch, name), Arc::clone(&self.shared));
         let expects = self.expects.clone();
         let there = move |there: &Dispatch| -> LocalBoxFuture<'static, _> {
             let datasets = Self { dispatch: there.clone(), shared, register: None, expects };
-            Box::pin(async move { datasets.to_the_end(work(datasets.clone())).await })
+            Box::pin(async move { datasets.run_detached(work(datasets.clone())).await })
         };
         self.dispatch.at(home, there).await?
     }
@@ -232,7 +232,7 @@ impl Datasets {
     pub async fn resize_volume(&self, name: &str, size_bytes: u64) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
         check_size(size_bytes)?;
-        self.to_the_end(async move {
+        self.run_detached(async move {
             let _held = datasets.hold(&name).await?;
             let record = datasets.record(&name).await?;
             datasets.check_move(&name, &record)?;
@@ -287,7 +287,7 @@ impl Datasets {
         compression: Option<Compression>,
     ) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
-        self.to_the_end(async move {
+        self.run_detached(async move {
             let _held = datasets.hold(&name).await?;
             let record = datasets.record(&name).await?;
             datasets.check_move(&name, &record)?;
@@ -308,7 +308,7 @@ impl Datasets {
     pub async fn set_quota(&self, name: &str, quota_bytes: Option<u64>) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
         let quota_bytes = quota_bytes.map(checked_quota).transpose()?;
-        self.to_the_end(async move {
+        self.run_detached(async move {
             let _held = datasets.hold(&name).await?;
             let record = VolumeRecord { quota_bytes, ..datasets.record(&name).await? };
             datasets.check_move(&name, &record)?;
@@ -325,7 +325,7 @@ impl Datasets {
     /// `NotFound`; `Conflict` while it has several connections.
     pub async fn set_exclusive(&self, name: &str, exclusive: bool) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
-        self.to_the_end(async move {
+        self.run_detached(async move {
             let _held = datasets.hold(&name).await?;
             let record = VolumeRecord { is_exclusive: exclusive, ..datasets.record(&name).await? };
             datasets.check_move(&name, &record)?;
@@ -356,7 +356,7 @@ impl Datasets {
             return self.delete_unreadable(RecordKind::Volume, stored).await;
         }
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
-        self.to_the_end(async move { datasets.delete_held(&name, snapshots).await }).await
+        self.run_detached(async move { datasets.delete_held(&name, snapshots).await }).await
     }
 
     async fn delete_held(&self, name: &DatasetName, snapshots: bool) -> Result<()> {

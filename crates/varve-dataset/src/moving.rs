@@ -236,7 +236,7 @@ impl Datasets {
         if !is_step(state(&step.before), state(&step.after)) || is_long {
             return Err(Error::BadMove { name: name.display() });
         }
-        self.to_the_end(async move { datasets.step_held(&name, step).await }).await
+        self.run_detached(async move { datasets.step_held(&name, step).await }).await
     }
 
     async fn step_held(&self, name: &DatasetName, step: MoveTransition) -> Result<VolumeInfo> {
@@ -273,7 +273,7 @@ impl Datasets {
         }
         let after = Some(Move { state: MoveState::Arrived, peer });
         let step = MoveTransition { before: Some(before), after, seen: None };
-        self.to_the_end(async move { datasets.arrive_held(&name, step, last).await }).await
+        self.run_detached(async move { datasets.arrive_held(&name, step, last).await }).await
     }
 
     async fn arrive_held(

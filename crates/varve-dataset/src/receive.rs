@@ -63,7 +63,7 @@ impl Datasets {
                     let _held = held;
                     datasets.begin_changes(&name, from, &spec).await
                 };
-                self.to_the_end(begun).await
+                self.run_detached(begun).await
             }
         }
     }
@@ -164,7 +164,7 @@ impl Datasets {
     ) -> Result<SnapshotInfo> {
         let (datasets, volume) = (self.clone(), DatasetName::parse(name)?);
         let name = SnapshotName::of(&volume, snapshot)?;
-        self.to_the_end(async move { datasets.end_held(&volume, identity, &name).await }).await
+        self.run_detached(async move { datasets.end_held(&volume, identity, &name).await }).await
     }
 
     async fn end_held(

@@ -25,7 +25,7 @@ impl Datasets {
     /// `NotFound`; `NoSpace` when the pool cannot promise so much: then nothing is changed.
     pub async fn set_reservation(&self, name: &str, reserved: bool) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
-        self.to_the_end(async move {
+        self.run_detached(async move {
             let _held = datasets.hold(&name).await?;
             let before = datasets.record(&name).await?;
             datasets.check_move(&name, &before)?;

@@ -116,7 +116,7 @@ impl Datasets {
             .collect();
         let infos = parts.iter().map(|(name, record)| record.info(name)).collect();
         let datasets = self.clone();
-        let taken = self.to_the_end(async move {
+        let taken = self.run_detached(async move {
             let taken = datasets.cut_and_store(held, first, sources, parts).await;
             if taken.is_err() {
                 datasets.want_mark(); // What was cut may belong to nobody (SNAPSHOTS-1).
@@ -195,7 +195,7 @@ impl Datasets {
     /// `NotFound`; `Fenced` while its volume leaves for another pool.
     pub async fn protect_snapshot(&self, name: &str, protected: bool) -> Result<SnapshotInfo> {
         let (datasets, name) = (self.clone(), SnapshotName::parse(name)?);
-        self.to_the_end(async move {
+        self.run_detached(async move {
             let _held = datasets.hold(&name.volume).await?;
             let volume = datasets.record(&name.volume).await?;
             let leaves =
@@ -220,7 +220,7 @@ impl Datasets {
             return self.delete_unreadable(RecordKind::Snapshot, stored).await;
         }
         let (datasets, name) = (self.clone(), SnapshotName::parse(name)?);
-        self.to_the_end(async move {
+        self.run_detached(async move {
             let _held = datasets.hold(&name.volume).await?;
             let record = match datasets.snapshot_record(&name).await {
                 Err(error @ Error::BadRecord { .. }) => {
@@ -242,7 +242,7 @@ impl Datasets {
     /// Deletes a record that cannot be read, by what is stored as its name.
     pub(crate) async fn delete_unreadable(&self, kind: RecordKind, stored: Vec<u8>) -> Result<()> {
         let datasets = self.clone();
-        self.to_the_end(async move {
+        self.run_detached(async move {
             datasets.shared.unsettled.check()?;
             remove_unreadable(&datasets.dispatch, kind, &stored).await?;
             datasets.want_mark();
