@@ -100,7 +100,7 @@ impl Body for EngineBody {
             async move {
                 let counted = |bytes| match &memory {
                     Some(memory) => {
-                        Bytes::from_owner(Counted { bytes, _memory: Arc::clone(memory) })
+                        Bytes::from_owner(CountedBytes { bytes, _memory: Arc::clone(memory) })
                     }
                     None => bytes,
                 };
@@ -192,12 +192,12 @@ pub(super) fn found(caller: &Arc<Caller>, at: Address, body: ShelfBody) -> Arc<d
 }
 
 /// Bytes that were read, counted until whoever has them lets go.
-struct Counted {
+struct CountedBytes {
     bytes: Bytes,
     _memory: Arc<OwnedSemaphorePermit>,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
