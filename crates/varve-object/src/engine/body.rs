@@ -204,7 +204,7 @@ impl AsRef<[u8]> for CountedBytes {
 }
 
 /// A piece that is being filled, and its room in memory if it is a large one.
-struct Piece {
+struct FilledPiece {
     data: AlignedBuf,
     bytes_max: usize,
     memory: Option<OwnedSemaphorePermit>,
@@ -215,7 +215,7 @@ pub(super) struct EngineWriter {
     caller: Arc<Caller>,
     at: Address,
     staging: Arc<Staging>,
-    filling: Option<Piece>,
+    filling: Option<FilledPiece>,
     /// Bytes that were sent off.
     sent: u64,
     under_way: VecDeque<JobHandle<Result<()>>>,
@@ -227,18 +227,18 @@ impl EngineWriter {
     }
 
     /// An empty piece for what is still to come.
-    fn new_piece(&self) -> Piece {
+    fn new_piece(&self) -> FilledPiece {
         let (bytes_max, memory) = self.caller.piece();
         let room = self.staging.room().saturating_sub(self.sent);
         let len = usize::try_from(room).unwrap_or(bytes_max).clamp(1, bytes_max);
         let mut data = AlignedBuf::scratch(len.next_multiple_of(BLOCK_BYTES));
         data.set_len(0);
-        Piece { data, bytes_max, memory }
+        FilledPiece { data, bytes_max, memory }
     }
 
     /// Sends off what is filled, as whole blocks.
     async fn send(&mut self) -> Result<()> {
-        let Some(Piece { mut data, memory, .. }) = self.filling.take() else { return Ok(()) };
+        let Some(FilledPiece { mut data, memory, .. }) = self.filling.take() else { return Ok(()) };
         let len = data.len();
         let padded = len.next_multiple_of(BLOCK_BYTES);
         data.set_len(padded);
