@@ -49,12 +49,12 @@ pub(super) struct BucketTable {
 #[derive(Default)]
 struct Tables {
     by_name: BTreeMap<String, Arc<Bucket>>,
-    by_id: HashMap<BucketId, Entry>,
+    by_id: HashMap<BucketId, BucketEntry>,
 }
 
 /// A bucket and what is let through to it.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct BucketEntry {
     pub(super) bucket: Arc<Bucket>,
     pub(super) gate: Arc<Gate>,
     /// As its record says.
@@ -87,7 +87,7 @@ impl BucketTable {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let gate = Gate::new(bucket.moves.clone());
         tables.by_name.insert(bucket.name.clone(), Arc::clone(bucket));
-        let entry = Entry { bucket: Arc::clone(bucket), gate, reduction };
+        let entry = BucketEntry { bucket: Arc::clone(bucket), gate, reduction };
         tables.by_id.insert(bucket.id, entry);
     }
 
@@ -119,13 +119,13 @@ impl BucketTable {
         found.ok_or_else(|| Error::NoBucket { name: name.to_owned() })
     }
 
-    pub(super) fn get(&self, id: BucketId) -> Result<Entry> {
+    pub(super) fn get(&self, id: BucketId) -> Result<BucketEntry> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let found = tables.by_id.get(&id).cloned();
         found.ok_or_else(|| Error::NoBucket { name: format!("#{}", id.0) })
     }
 
-    pub(super) fn entry(&self, name: &str) -> Result<Entry> {
+    pub(super) fn entry(&self, name: &str) -> Result<BucketEntry> {
         self.get(self.named(name)?.id)
     }
 
@@ -330,7 +330,7 @@ impl EngineStore {
     }
 
     /// The same with its gate.
-    fn entry(&self, name: &str) -> Result<Entry> {
+    fn entry(&self, name: &str) -> Result<BucketEntry> {
         self.named(name)?;
         self.buckets.entry(name)
     }
@@ -466,7 +466,7 @@ impl EngineStore {
         changer: Changer<'_>,
         change: ChangeRecord,
     ) -> Result<Arc<Bucket>> {
-        let Entry { gate, .. } = self.entry(name)?;
+        let BucketEntry { gate, .. } = self.entry(name)?;
         let changing = gate.begin(name, changer, Changed::Record)?;
         let gone = name.to_owned();
         let expects = match changer {
@@ -492,7 +492,7 @@ impl EngineStore {
     }
 
     /// A bucket whose steps are the caller's.
-    pub(super) async fn held(&self, name: &str) -> Result<(Entry, OwnedMutexGuard<()>)> {
+    pub(super) async fn held(&self, name: &str) -> Result<(BucketEntry, OwnedMutexGuard<()>)> {
         let entry = self.entry(name)?;
         let one = Arc::clone(&entry.gate.steps).lock_owned().await;
         match self.buckets.entry(name)? {
@@ -502,7 +502,7 @@ impl EngineStore {
     }
 
     pub(super) async fn remove_bucket(&self, name: &str) -> Result<()> {
-        let (Entry { bucket, gate, .. }, _one) = self.held(name).await?;
+        let (BucketEntry { bucket, gate, .. }, _one) = self.held(name).await?;
         check_deletion(name, gate.moves().as_ref())?;
         self.remove_empty(&bucket, None).await
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::EngineStore;
 use super::body::EngineBody;
 use super::bucket_record::BucketRecord;
-use super::buckets::{Entry, bucket_key, decode, replaced};
+use super::buckets::{BucketEntry, bucket_key, decode, replaced};
 use super::caller::Address;
 use super::gate::Changed;
 use crate::moving::Changer;
@@ -70,7 +70,7 @@ impl EngineStore {
     /// Sees to it that the record of a bucket says that bodies in it share bytes, before the first does: versions that do not know of it would free
     /// what copies name.
     async fn mark_sharing(&self, bucket: BucketId) -> Result<()> {
-        let Entry { bucket, .. } = self.buckets.get(bucket)?;
+        let BucketEntry { bucket, .. } = self.buckets.get(bucket)?;
         if bucket.shares_bodies {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use varve_dataset::Move;
 
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
-use super::buckets::{Entry, bucket_key, decode, replaced};
+use super::buckets::{BucketEntry, bucket_key, decode, replaced};
 use super::gate::Gate;
 use crate::moving::check_left;
 use crate::{Bucket, ChangeKey, Error, MoveStep, Patience, Result};
@@ -28,7 +28,7 @@ impl EngineStore {
         let gone = || Error::NoBucket { name: name.to_owned() };
         let version = self.own(&bucket_key(name)).await?.ok_or_else(gone)?;
         let bucket = Arc::new(decode(name, &version)?);
-        let Entry { gate, .. } = self.buckets.get(bucket.id)?;
+        let BucketEntry { gate, .. } = self.buckets.get(bucket.id)?;
         if gate.moves() == bucket.moves {
             self.buckets.renew(&bucket);
         }
@@ -42,7 +42,7 @@ impl EngineStore {
         mut patience: Patience,
     ) -> Result<Arc<Bucket>> {
         step.check(name)?;
-        let (Entry { gate, .. }, _one) = self.held(name).await?;
+        let (BucketEntry { gate, .. }, _one) = self.held(name).await?;
         let stored = self.stored(name).await?;
         let is_known = stored.moves == gate.moves();
         let checked = step.check_at(&stored);
@@ -99,7 +99,7 @@ impl EngineStore {
         versions_max: usize,
     ) -> Result<u64> {
         check_left(name, expects)?;
-        let (Entry { bucket, gate, .. }, _one) = self.held(name).await?;
+        let (BucketEntry { bucket, gate, .. }, _one) = self.held(name).await?;
         let stored = self.stored(name).await?;
         if stored.id != bucket.id || stored.moves.as_ref() != Some(expects) {
             return Err(Error::MovesOtherwise {

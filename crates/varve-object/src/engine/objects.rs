@@ -11,7 +11,7 @@ use varve_types::ShardId;
 
 use super::EngineStore;
 use super::body::{EngineWriter, found, staged};
-use super::buckets::{Entry, last_key, replaced};
+use super::buckets::{BucketEntry, last_key, replaced};
 use super::caller::Address;
 use super::gate::{Changed, Changing};
 use crate::moving::{Changer, check_arriving};
@@ -44,7 +44,7 @@ impl EngineStore {
         changer: Changer<'_>,
         of: Changed,
     ) -> Result<(Address, Changing)> {
-        let Entry { bucket, gate, .. } = self.buckets.get(bucket)?;
+        let BucketEntry { bucket, gate, .. } = self.buckets.get(bucket)?;
         let changing = gate.begin(&bucket.name, changer, of)?;
         Ok((self.address_in(&bucket, key), changing))
     }
