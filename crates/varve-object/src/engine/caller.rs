@@ -50,7 +50,7 @@ pub(super) struct Address {
 
 /// How long work on a shelf may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Expected {
+enum WorkLength {
     Soon,
     AtLength,
 }
@@ -126,7 +126,7 @@ impl Caller {
         at: Address,
         work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<JobHandle<Result<T>>> {
-        self.begin_as(at, Expected::Soon, work).await
+        self.begin_as(at, WorkLength::Soon, work).await
     }
 
     /// Runs `work` that takes as long as a bucket is large.
@@ -135,14 +135,14 @@ impl Caller {
         at: Address,
         work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<T> {
-        let begun = self.begin_as(at, Expected::AtLength, work).await?;
+        let begun = self.begin_as(at, WorkLength::AtLength, work).await?;
         begun.result().await.map_err(unavailable)?
     }
 
     async fn begin_as<T: Send + 'static>(
         &self,
         at: Address,
-        expected: Expected,
+        expected: WorkLength,
         work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<JobHandle<Result<T>>> {
         let buckets = Arc::clone(&self.buckets);
@@ -151,8 +151,8 @@ impl Caller {
             Box::pin(async move {
                 let requests = dispatch.local::<Requests>();
                 let _pending = match expected {
-                    Expected::Soon => Some(requests.0.begin(dispatch.reactor().now())),
-                    Expected::AtLength => None,
+                    WorkLength::Soon => Some(requests.0.begin(dispatch.reactor().now())),
+                    WorkLength::AtLength => None,
                 };
                 let shelves = dispatch.local::<Shelves>();
                 let shelf = shelves.shelf(&dispatch, at, &buckets).await?;
