@@ -55,7 +55,7 @@ enum WorkLength {
     AtLength,
 }
 
-enum Slot {
+enum BucketSlot {
     Opening(Rc<Notify>),
     Open(Rc<Shelf>),
 }
@@ -63,7 +63,7 @@ enum Slot {
 /// The shelves of a thread.
 #[derive(Default)]
 struct Shelves {
-    slots: RefCell<HashMap<(ShardId, BucketId), Slot>>,
+    slots: RefCell<HashMap<(ShardId, BucketId), BucketSlot>>,
 }
 
 impl Caller {
@@ -215,25 +215,27 @@ impl Shelves {
         loop {
             let shard = host.shard().await.map_err(unavailable)?;
             let opening = match self.slots.borrow().get(&place) {
-                Some(Slot::Open(shelf)) if Rc::ptr_eq(shelf.shard(), &shard) => {
+                Some(BucketSlot::Open(shelf)) if Rc::ptr_eq(shelf.shard(), &shard) => {
                     shelf.set_reduction(buckets.reduction(at.bucket));
                     return Ok(Rc::clone(shelf));
                 }
-                Some(Slot::Opening(opening)) => Some(Rc::clone(opening)),
-                Some(Slot::Open(_)) | None => None,
+                Some(BucketSlot::Opening(opening)) => Some(Rc::clone(opening)),
+                Some(BucketSlot::Open(_)) | None => None,
             };
             if let Some(opening) = opening {
                 opening.notified().await;
                 continue;
             }
             let opening = Rc::new(Notify::new());
-            self.slots.borrow_mut().insert(place, Slot::Opening(Rc::clone(&opening)));
+            self.slots.borrow_mut().insert(place, BucketSlot::Opening(Rc::clone(&opening)));
             let reactor = dispatch.reactor().clone();
             let reduction = buckets.reduction(at.bucket);
             let give_back = give_back(dispatch, at, buckets);
             let opened = Shelf::open(reactor, shard, at.bucket, reduction, give_back).await;
             match &opened {
-                Ok(shelf) => self.slots.borrow_mut().insert(place, Slot::Open(Rc::clone(shelf))),
+                Ok(shelf) => {
+                    self.slots.borrow_mut().insert(place, BucketSlot::Open(Rc::clone(shelf)))
+                }
                 Err(_) => self.slots.borrow_mut().remove(&place),
             };
             opening.notify_all();
