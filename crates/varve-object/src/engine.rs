@@ -34,13 +34,13 @@ use varve_types::Reduction;
 use crate::{BucketId, Result};
 pub use bucket_record::BucketRecord;
 use buckets::BucketTable;
-use caller::Caller;
+use caller::ShardClient;
 pub use caller::oldest_request;
 use unread::UnreadShards;
 
 /// Buckets and objects on a pool. Called from tasks of any executor.
 pub struct EngineStore {
-    caller: Arc<Caller>,
+    caller: Arc<ShardClient>,
     buckets: Arc<BucketTable>,
     /// The gateway's own bucket.
     gateway: BucketId,
@@ -69,7 +69,7 @@ impl EngineStore {
         options: EngineOptions,
     ) -> Result<Self> {
         let buckets = Arc::new(BucketTable::new(options.reduction));
-        let caller = Arc::new(Caller::new(links, placement, options, Arc::clone(&buckets)));
+        let caller = Arc::new(ShardClient::new(links, placement, options, Arc::clone(&buckets)));
         let (gateway, unread) = buckets::gateway(&caller).await?;
         let mut store = Self { caller, buckets, gateway, unread };
         store.load_buckets().await?;

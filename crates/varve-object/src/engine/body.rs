@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use varve_dispatch::{BLOCK_BYTES, JobHandle};
 use varve_stdx::AlignedBuf;
 
-use super::caller::{Address, Caller};
+use super::caller::{Address, ShardClient};
 use crate::shelf::{BodyPiece, DEPTH_MAX, ShelfBody, Staged, Staging, StoredBodyRef};
 use crate::{Body, BodyReader, BodyWriter, Error, Result, StagedBody};
 
@@ -60,7 +60,7 @@ impl Body for MemoryBody {
 
 /// A body on a shelf, which keeps it as long as this lives.
 pub(super) struct EngineBody {
-    pub(super) caller: Arc<Caller>,
+    pub(super) caller: Arc<ShardClient>,
     pub(super) at: Address,
     pub(super) body: Arc<StoredBodyRef>,
 }
@@ -123,7 +123,7 @@ impl Body for EngineBody {
 
 /// Bytes of a body. What it shares is read where it is; that it was there all the while is what the shelf that holds the body says afterwards.
 async fn read_pieces(
-    caller: &Caller,
+    caller: &ShardClient,
     at: Address,
     body: Arc<StoredBodyRef>,
     range: Range<u64>,
@@ -154,7 +154,7 @@ fn all_here(pieces: Vec<BodyPiece>) -> Result<Vec<Bytes>> {
 
 /// The bytes of pieces, wherever they are.
 async fn read_elsewhere(
-    caller: &Caller,
+    caller: &ShardClient,
     at: Address,
     mut pieces: Vec<BodyPiece>,
 ) -> Result<Vec<Bytes>> {
@@ -182,7 +182,7 @@ async fn read_elsewhere(
 }
 
 /// A body that was found.
-pub(super) fn found(caller: &Arc<Caller>, at: Address, body: ShelfBody) -> Arc<dyn Body> {
+pub(super) fn found(caller: &Arc<ShardClient>, at: Address, body: ShelfBody) -> Arc<dyn Body> {
     match body {
         ShelfBody::Memory(pieces) => Arc::new(MemoryBody { pieces }),
         ShelfBody::Stored(body) => {
@@ -212,7 +212,7 @@ struct FilledPiece {
 
 /// A body that is being written.
 pub(super) struct EngineWriter {
-    caller: Arc<Caller>,
+    caller: Arc<ShardClient>,
     at: Address,
     staging: Arc<Staging>,
     filling: Option<FilledPiece>,
@@ -222,7 +222,7 @@ pub(super) struct EngineWriter {
 }
 
 impl EngineWriter {
-    pub(super) fn new(caller: Arc<Caller>, at: Address, staging: Arc<Staging>) -> Self {
+    pub(super) fn new(caller: Arc<ShardClient>, at: Address, staging: Arc<Staging>) -> Self {
         Self { caller, at, staging, filling: None, sent: 0, under_way: VecDeque::new() }
     }
 

@@ -15,7 +15,7 @@ use varve_types::{Dedup, Reduction, ShardId, StreamId};
 
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
-use super::caller::{Address, Caller};
+use super::caller::{Address, ShardClient};
 use super::gate::{Changed, Changing, Gate};
 use super::unread::{UnreadShards, is_out_of_reach};
 use crate::moving::{Changer, check_deletion};
@@ -158,7 +158,7 @@ pub(super) fn replaced(view: &KeyView, attributes: Option<Bytes>) -> Change {
 }
 
 /// The gateway's bucket, and the shards that could not be asked for it. It is made when there is none, which all of them have to say.
-pub(super) async fn gateway(caller: &Caller) -> Result<(BucketId, UnreadShards)> {
+pub(super) async fn gateway(caller: &ShardClient) -> Result<(BucketId, UnreadShards)> {
     let asked = caller.shards().map(|shard| async move {
         let nameless = caller.on_thread(shard, move |dispatch| {
             Box::pin(async move { nameless_owner(&dispatch, shard).await.map_err(of_dataset) })
@@ -196,7 +196,7 @@ pub(super) async fn gateway(caller: &Caller) -> Result<(BucketId, UnreadShards)>
 }
 
 /// Copies the owner of the gateway's bucket to a shard, so that it is found there when the first shard is damaged.
-async fn copy_owner(caller: &Caller, shard: ShardId, owner: BucketOwner) {
+async fn copy_owner(caller: &ShardClient, shard: ShardId, owner: BucketOwner) {
     let copied = caller.on_thread(shard, move |dispatch| {
         Box::pin(
             async move { copy_bucket_owner(&dispatch, shard, &owner).await.map_err(of_dataset) },
@@ -208,14 +208,14 @@ async fn copy_owner(caller: &Caller, shard: ShardId, owner: BucketOwner) {
     }
 }
 
-async fn owners(caller: &Caller) -> Result<Vec<BucketOwner>> {
+async fn owners(caller: &ShardClient) -> Result<Vec<BucketOwner>> {
     let owners = caller.on_thread(FIRST, |dispatch| {
         Box::pin(async move { bucket_owners(&dispatch).await.map_err(of_dataset) })
     });
     owners.await
 }
 
-async fn fresh(caller: &Caller, name: String) -> Result<BucketOwner> {
+async fn fresh(caller: &ShardClient, name: String) -> Result<BucketOwner> {
     let owner = caller.on_thread(FIRST, move |dispatch| {
         Box::pin(async move { create_bucket_owner(&dispatch, &name).await.map_err(of_dataset) })
     });

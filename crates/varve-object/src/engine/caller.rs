@@ -33,7 +33,7 @@ pub fn oldest_request(dispatch: &Dispatch) -> Option<(u64, u64)> {
 pub(super) type ShelfFuture<T> = LocalBoxFuture<'static, Result<T>>;
 
 /// Sends work to shelves.
-pub(super) struct Caller {
+pub(super) struct ShardClient {
     links: PoolLinks,
     placement: Placement,
     buckets: Arc<BucketTable>,
@@ -66,7 +66,7 @@ struct Shelves {
     slots: RefCell<HashMap<(ShardId, BucketId), BucketSlot>>,
 }
 
-impl Caller {
+impl ShardClient {
     pub(super) fn new(
         links: PoolLinks,
         placement: Placement,
