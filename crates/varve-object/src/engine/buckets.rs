@@ -16,7 +16,7 @@ use varve_types::{Dedup, Reduction, ShardId, StreamId};
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
 use super::caller::{Address, ShardClient};
-use super::gate::{Changed, Changing, Gate};
+use super::gate::{ChangeBarrier, Changed, Changing};
 use super::unread::{UnreadShards, is_out_of_reach};
 use crate::moving::{Changer, check_deletion};
 use crate::shelf::ArrivingBody;
@@ -56,7 +56,7 @@ struct Tables {
 #[derive(Clone)]
 pub(super) struct BucketEntry {
     pub(super) bucket: Arc<Bucket>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<ChangeBarrier>,
     /// As its record says.
     reduction: Reduction,
 }
@@ -85,7 +85,7 @@ impl BucketTable {
     fn enter(&self, bucket: &Arc<Bucket>) {
         let reduction = self.reduction_of(bucket);
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let gate = Gate::new(bucket.moves.clone());
+        let gate = ChangeBarrier::new(bucket.moves.clone());
         tables.by_name.insert(bucket.name.clone(), Arc::clone(bucket));
         let entry = BucketEntry { bucket: Arc::clone(bucket), gate, reduction };
         tables.by_id.insert(bucket.id, entry);

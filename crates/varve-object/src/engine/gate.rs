@@ -20,7 +20,7 @@ use crate::moving::Changer;
 use crate::{Error, Patience, Result, Watch};
 
 /// See the module.
-pub(super) struct Gate {
+pub(super) struct ChangeBarrier {
     /// Guards what is let through, for moments.
     now: Mutex<Now>,
     /// The last change that was let through has ended.
@@ -48,13 +48,13 @@ pub(super) enum Changed {
 
 /// A change that was let through; its job has it (OBJECT-GATE-1).
 pub(super) struct Changing {
-    gate: Arc<Gate>,
+    gate: Arc<ChangeBarrier>,
     of: Changed,
 }
 
 /// Keeps the gate closed.
 pub(super) struct Closed<'a> {
-    gate: &'a Gate,
+    gate: &'a ChangeBarrier,
 }
 
 impl Drop for Changing {
@@ -81,7 +81,7 @@ impl Drop for Closed<'_> {
     }
 }
 
-impl Gate {
+impl ChangeBarrier {
     pub(super) fn new(moves: Option<Move>) -> Arc<Self> {
         let now = Now { moves, is_closed: false, changes: 0, watch: None };
         Arc::new(Self { now: Mutex::new(now), ended: Notify::new(), steps: Arc::default() })

@@ -7,7 +7,7 @@ use varve_dataset::Move;
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
 use super::buckets::{BucketEntry, bucket_key, decode, replaced};
-use super::gate::Gate;
+use super::gate::ChangeBarrier;
 use crate::moving::check_left;
 use crate::{Bucket, ChangeKey, Error, MoveStep, Patience, Result};
 
@@ -70,7 +70,7 @@ impl EngineStore {
         stepped
     }
 
-    fn learn(&self, gate: &Gate, bucket: &Arc<Bucket>) {
+    fn learn(&self, gate: &ChangeBarrier, bucket: &Arc<Bucket>) {
         self.buckets.renew(bucket);
         gate.set(bucket.moves.clone());
     }
