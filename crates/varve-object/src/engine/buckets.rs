@@ -16,7 +16,7 @@ use varve_types::{Dedup, Reduction, ShardId, StreamId};
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
 use super::caller::{Address, ShardClient};
-use super::gate::{ChangeBarrier, Changed, Changing};
+use super::gate::{ChangeBarrier, ChangeScope, Changing};
 use super::unread::{UnreadShards, is_out_of_reach};
 use crate::moving::{Changer, check_deletion};
 use crate::shelf::ArrivingBody;
@@ -467,7 +467,7 @@ impl EngineStore {
         change: ChangeRecord,
     ) -> Result<Arc<Bucket>> {
         let BucketEntry { gate, .. } = self.entry(name)?;
-        let changing = gate.begin(name, changer, Changed::Record)?;
+        let changing = gate.begin(name, changer, ChangeScope::Record)?;
         let gone = name.to_owned();
         let expects = match changer {
             Changer::Client => None,

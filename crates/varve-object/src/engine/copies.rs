@@ -8,7 +8,7 @@ use super::body::EngineBody;
 use super::bucket_record::BucketRecord;
 use super::buckets::{BucketEntry, bucket_key, decode, replaced};
 use super::caller::Address;
-use super::gate::Changed;
+use super::gate::ChangeScope;
 use crate::moving::Changer;
 use crate::shelf::SharedBytes;
 use crate::{Body, BucketId, ChangeKey, Error, Result, StagedBody};
@@ -29,7 +29,7 @@ impl EngineStore {
         if !is_of_bucket || range.is_empty() || range.end > body.len() {
             return Ok(None);
         }
-        let (at, changing) = self.changing(bucket, key, Changer::Client, Changed::Nothing)?;
+        let (at, changing) = self.changing(bucket, key, Changer::Client, ChangeScope::Nothing)?;
         let (held, wanted) = (Arc::clone(&body.body), range.clone());
         let located = self.caller.on_shelf(body.at, move |shelf| {
             Box::pin(async move { shelf.locate(&held, wanted).await })

@@ -37,7 +37,7 @@ struct Now {
 }
 
 /// What a change is of.
-pub(super) enum Changed {
+pub(super) enum ChangeScope {
     /// Versions of a key.
     Key(String),
     /// The bucket's record.
@@ -49,7 +49,7 @@ pub(super) enum Changed {
 /// A change that was let through; its job has it (OBJECT-GATE-1).
 pub(super) struct Changing {
     gate: Arc<ChangeBarrier>,
-    of: Changed,
+    of: ChangeScope,
 }
 
 /// Keeps the gate closed.
@@ -62,9 +62,9 @@ impl Drop for Changing {
         let watch = self.gate.now().watch.clone();
         if let Some(watch) = watch {
             match &self.of {
-                Changed::Key(key) => watch(Some(key)), // OBJECT-GATE-2
-                Changed::Record => watch(None),
-                Changed::Nothing => {}
+                ChangeScope::Key(key) => watch(Some(key)), // OBJECT-GATE-2
+                ChangeScope::Record => watch(None),
+                ChangeScope::Nothing => {}
             }
         }
         let mut now = self.gate.now();
@@ -96,7 +96,7 @@ impl ChangeBarrier {
         self: &Arc<Self>,
         name: &str,
         changer: Changer<'_>,
-        of: Changed,
+        of: ChangeScope,
     ) -> Result<Changing> {
         let mut now = self.now();
         changer.check(name, now.moves.as_ref())?;

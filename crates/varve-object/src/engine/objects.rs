@@ -13,7 +13,7 @@ use super::EngineStore;
 use super::body::{EngineWriter, found, staged};
 use super::buckets::{BucketEntry, last_key, replaced};
 use super::caller::Address;
-use super::gate::{Changed, Changing};
+use super::gate::{ChangeScope, Changing};
 use crate::moving::{Changer, check_arriving};
 use crate::shelf::{ArrivingBody, ShelfFound};
 use crate::{
@@ -42,7 +42,7 @@ impl EngineStore {
         bucket: BucketId,
         key: &str,
         changer: Changer<'_>,
-        of: Changed,
+        of: ChangeScope,
     ) -> Result<(Address, Changing)> {
         let BucketEntry { bucket, gate, .. } = self.buckets.get(bucket)?;
         let changing = gate.begin(&bucket.name, changer, of)?;
@@ -59,7 +59,8 @@ impl EngineStore {
         change: ChangeKey,
     ) -> Result<Change> {
         let body = arriving(body)?;
-        let (at, changing) = self.changing(bucket, key, changer, Changed::Key(key.to_owned()))?;
+        let (at, changing) =
+            self.changing(bucket, key, changer, ChangeScope::Key(key.to_owned()))?;
         let key = key.to_owned();
         let changed = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move {
@@ -78,7 +79,7 @@ impl EngineStore {
         key: &str,
         room: u64,
     ) -> Result<Box<dyn BodyWriter>> {
-        let (at, changing) = self.changing(bucket, key, changer, Changed::Nothing)?;
+        let (at, changing) = self.changing(bucket, key, changer, ChangeScope::Nothing)?;
         let stage =
             move |shelf: std::rc::Rc<crate::shelf::Shelf>| -> super::caller::ShelfFuture<_> {
                 Box::pin(async move {
@@ -312,7 +313,7 @@ impl ObjectStore for EngineStore {
         started_ms: u64,
         attributes: Bytes,
     ) -> Result<Upload> {
-        let (at, changing) = self.changing(bucket, key, Changer::Client, Changed::Nothing)?;
+        let (at, changing) = self.changing(bucket, key, Changer::Client, ChangeScope::Nothing)?;
         let key = key.to_owned();
         let created = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move {
@@ -340,7 +341,7 @@ impl ObjectStore for EngineStore {
         part: Part,
         body: NewBody,
     ) -> Result<Part> {
-        let (at, changing) = self.changing(bucket, key, Changer::Client, Changed::Nothing)?;
+        let (at, changing) = self.changing(bucket, key, Changer::Client, ChangeScope::Nothing)?;
         let (body, key) = (arriving(body)?, key.to_owned());
         let put = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move {
@@ -368,7 +369,7 @@ impl ObjectStore for EngineStore {
     }
 
     async fn abort_upload(&self, bucket: BucketId, key: &str, upload: UploadId) -> Result<()> {
-        let (at, changing) = self.changing(bucket, key, Changer::Client, Changed::Nothing)?;
+        let (at, changing) = self.changing(bucket, key, Changer::Client, ChangeScope::Nothing)?;
         let key = key.to_owned();
         let aborted = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move {
