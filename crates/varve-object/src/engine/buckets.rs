@@ -16,7 +16,7 @@ use varve_types::{Dedup, Reduction, ShardId, StreamId};
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
 use super::caller::{Address, ShardClient};
-use super::gate::{ChangeBarrier, ChangeScope, Changing};
+use super::gate::{AdmittedChange, ChangeBarrier, ChangeScope};
 use super::unread::{UnreadShards, is_out_of_reach};
 use crate::moving::{Changer, check_deletion};
 use crate::shelf::ArrivingBody;
@@ -407,7 +407,7 @@ impl EngineStore {
         &self,
         key: String,
         change: ChangeKey,
-        changing: Option<Changing>,
+        changing: Option<AdmittedChange>,
     ) -> Result<Change> {
         let at = self.gateway_at(self.caller.home(self.gateway, &key));
         let changed = self.caller.on_shelf(at, move |shelf| {

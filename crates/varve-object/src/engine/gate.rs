@@ -47,7 +47,7 @@ pub(super) enum ChangeScope {
 }
 
 /// A change that was let through; its job has it (OBJECT-GATE-1).
-pub(super) struct Changing {
+pub(super) struct AdmittedChange {
     gate: Arc<ChangeBarrier>,
     of: ChangeScope,
 }
@@ -57,7 +57,7 @@ pub(super) struct Closed<'a> {
     gate: &'a ChangeBarrier,
 }
 
-impl Drop for Changing {
+impl Drop for AdmittedChange {
     fn drop(&mut self) {
         let watch = self.gate.now().watch.clone();
         if let Some(watch) = watch {
@@ -97,7 +97,7 @@ impl ChangeBarrier {
         name: &str,
         changer: Changer<'_>,
         of: ChangeScope,
-    ) -> Result<Changing> {
+    ) -> Result<AdmittedChange> {
         let mut now = self.now();
         changer.check(name, now.moves.as_ref())?;
         if now.is_closed {
@@ -106,7 +106,7 @@ impl ChangeBarrier {
             });
         }
         now.changes += 1;
-        Ok(Changing { gate: Arc::clone(self), of })
+        Ok(AdmittedChange { gate: Arc::clone(self), of })
     }
 
     pub(super) fn watch(&self, watch: Option<Watch>) {

@@ -13,7 +13,7 @@ use super::EngineStore;
 use super::body::{EngineWriter, found, staged};
 use super::buckets::{BucketEntry, last_key, replaced};
 use super::caller::Address;
-use super::gate::{ChangeScope, Changing};
+use super::gate::{AdmittedChange, ChangeScope};
 use crate::moving::{Changer, check_arriving};
 use crate::shelf::{ArrivingBody, ShelfFound};
 use crate::{
@@ -43,7 +43,7 @@ impl EngineStore {
         key: &str,
         changer: Changer<'_>,
         of: ChangeScope,
-    ) -> Result<(Address, Changing)> {
+    ) -> Result<(Address, AdmittedChange)> {
         let BucketEntry { bucket, gate, .. } = self.buckets.get(bucket)?;
         let changing = gate.begin(&bucket.name, changer, of)?;
         Ok((self.address_in(&bucket, key), changing))
