@@ -53,7 +53,7 @@ pub(super) struct AdmittedChange {
 }
 
 /// Keeps the gate closed.
-pub(super) struct Closed<'a> {
+pub(super) struct BarrierGuard<'a> {
     gate: &'a ChangeBarrier,
 }
 
@@ -75,7 +75,7 @@ impl Drop for AdmittedChange {
     }
 }
 
-impl Drop for Closed<'_> {
+impl Drop for BarrierGuard<'_> {
     fn drop(&mut self) {
         self.gate.now().is_closed = false;
     }
@@ -124,9 +124,13 @@ impl ChangeBarrier {
 
     /// Lets nothing through any more, and waits until what was has ended, or patience has. For who takes a step
     /// (OBJECT-GATE-3).
-    pub(super) async fn close(&self, name: &str, patience: &mut Patience) -> Result<Closed<'_>> {
+    pub(super) async fn close(
+        &self,
+        name: &str,
+        patience: &mut Patience,
+    ) -> Result<BarrierGuard<'_>> {
         self.now().is_closed = true;
-        let closed = Closed { gate: self };
+        let closed = BarrierGuard { gate: self };
         loop {
             let ended = self.ended.notified();
             let mut ended = std::pin::pin!(ended);
