@@ -32,7 +32,7 @@ pub use attributes::{
 };
 pub use engine::{BucketRecord, EngineOptions, EngineStore, oldest_request};
 pub use error::{Error, Result};
-pub use listing::{Item, ListPage, ListQuery, Lister, Marker, Step};
+pub use listing::{CursorStep, Item, ListPage, ListQuery, Lister, Marker};
 #[cfg(feature = "memory")]
 pub use memory::MemoryStore;
 pub use settings::{Document, Settings, Versioning};

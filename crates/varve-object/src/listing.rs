@@ -68,7 +68,7 @@ pub struct ListPage {
 
 /// Where a cursor shall go.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum CursorStep {
     /// To the next version of the key, or to the next key.
     Next,
     /// To the first key that is not less than this one.
@@ -147,9 +147,9 @@ impl<'q> Lister<'q> {
     }
 
     /// Takes the version that the cursor stands at.
-    pub fn take(&mut self, key: &str, version: &Version) -> Step {
+    pub fn take(&mut self, key: &str, version: &Version) -> CursorStep {
         let Some(_) = key.strip_prefix(self.query.prefix.as_str()) else {
-            return Step::End;
+            return CursorStep::End;
         };
         let newest = self.key.as_deref() != Some(key);
         if newest {
@@ -157,10 +157,10 @@ impl<'q> Lister<'q> {
             self.null_seen = false;
         }
         if version.null && std::mem::replace(&mut self.null_seen, true) {
-            return Step::Next; // LISTING-3
+            return CursorStep::Next; // LISTING-3
         }
         if !self.query.versions && (!newest || version.marker) {
-            return if newest { Step::Seek(format!("{key}\0")) } else { Step::Next };
+            return if newest { CursorStep::Seek(format!("{key}\0")) } else { CursorStep::Next };
         }
         if let Some(step) = self.passed(key, version) {
             return step;
@@ -169,11 +169,14 @@ impl<'q> Lister<'q> {
             Some(group) => {
                 let behind = behind_prefix(group);
                 let group = group.to_owned();
-                self.push(Item::Group(group), behind.map_or(Step::End, Step::Seek))
+                self.push(Item::Group(group), behind.map_or(CursorStep::End, CursorStep::Seek))
             }
             None => {
-                let step =
-                    if self.query.versions { Step::Next } else { Step::Seek(format!("{key}\0")) };
+                let step = if self.query.versions {
+                    CursorStep::Next
+                } else {
+                    CursorStep::Seek(format!("{key}\0"))
+                };
                 self.push(
                     Item::Version { key: key.to_owned(), newest, version: version.clone() },
                     step,
@@ -188,30 +191,32 @@ impl<'q> Lister<'q> {
     }
 
     /// The step past what stands before the marker.
-    fn passed(&self, key: &str, version: &Version) -> Option<Step> {
+    fn passed(&self, key: &str, version: &Version) -> Option<CursorStep> {
         match &self.query.after {
             Marker::Start => None,
             Marker::Version(after, order) => {
                 let passed = key < after.as_str()
                     || (key == after && (!self.query.versions || version.order >= *order));
                 passed.then_some(if self.query.versions {
-                    Step::Next
+                    CursorStep::Next
                 } else {
-                    Step::Seek(format!("{key}\0"))
+                    CursorStep::Seek(format!("{key}\0"))
                 })
             }
-            Marker::Key(after) if key <= after.as_str() => Some(Step::Seek(format!("{key}\0"))),
+            Marker::Key(after) if key <= after.as_str() => {
+                Some(CursorStep::Seek(format!("{key}\0")))
+            }
             Marker::Key(after) if self.query.group(key) == Some(after.as_str()) => {
-                Some(behind_prefix(after).map_or(Step::End, Step::Seek))
+                Some(behind_prefix(after).map_or(CursorStep::End, CursorStep::Seek))
             }
             Marker::Key(_) => None,
         }
     }
 
-    fn push(&mut self, item: Item, step: Step) -> Step {
+    fn push(&mut self, item: Item, step: CursorStep) -> CursorStep {
         if self.page.items.len() == self.query.limit || self.bytes >= PAGE_BYTES_MAX {
             self.page.more = true;
-            return Step::End;
+            return CursorStep::End;
         }
         self.bytes += item.len();
         self.page.items.push(item);
@@ -292,12 +297,12 @@ mod tests {
             at = format!("{key}\0");
             for version in versions {
                 match lister.take(key, version) {
-                    Step::Next => {}
-                    Step::Seek(to) => {
+                    CursorStep::Next => {}
+                    CursorStep::Seek(to) => {
                         at = to;
                         continue 'keys;
                     }
-                    Step::End => break 'keys,
+                    CursorStep::End => break 'keys,
                 }
             }
         }
@@ -394,7 +399,7 @@ mod tests {
         // Those of "a" were never there together.
         let met = [("a", null(5)), ("a", version(4, false)), ("a", null(2)), ("b", null(1))];
         for (key, version) in &met {
-            assert_eq!(lister.take(key, version), Step::Next);
+            assert_eq!(lister.take(key, version), CursorStep::Next);
         }
         let markers: Vec<Marker> = lister.finish().items.iter().map(Item::marker).collect();
         let at = |key: &str, order| Marker::Version(key.to_owned(), order);

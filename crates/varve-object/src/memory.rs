@@ -13,7 +13,7 @@ use futures_util::stream::{self, StreamExt};
 use varve_dataset::Move;
 
 use crate::error::{Error, Result};
-use crate::listing::{ListPage, ListQuery, Lister, Step};
+use crate::listing::{CursorStep, ListPage, ListQuery, Lister};
 use crate::moving::{Changer, check_arriving, check_deletion, check_left};
 use crate::store::{
     Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
@@ -264,12 +264,12 @@ impl Contents {
             at = format!("{key}\0");
             for (version, _) in versions {
                 match lister.take(key, version) {
-                    Step::Next => {}
-                    Step::Seek(to) => {
+                    CursorStep::Next => {}
+                    CursorStep::Seek(to) => {
                         at = to;
                         continue 'keys;
                     }
-                    Step::End => break 'keys,
+                    CursorStep::End => break 'keys,
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::change::{self, Standing};
 use super::record::{Record, StoredAttributes};
 use super::{Shelf, keys};
-use crate::{ListPage, ListQuery, Lister, Result, Step, Version};
+use crate::{CursorStep, ListPage, ListQuery, Lister, Result, Version};
 
 impl Shelf {
     /// One page of the versions on this shelf, as if there were no other.
@@ -36,12 +36,12 @@ impl Shelf {
                     },
                 };
                 from = match lister.take(&name, &version) {
-                    Step::Next => {
+                    CursorStep::Next => {
                         let taken = keys::version(self.bucket, &name, version.order);
                         [taken.as_slice(), &[0]].concat()
                     }
-                    Step::Seek(to) => keys::versions_from(self.bucket, &to).start,
-                    Step::End => break 'pages,
+                    CursorStep::Seek(to) => keys::versions_from(self.bucket, &to).start,
+                    CursorStep::End => break 'pages,
                 };
                 if query.versions && version.order > order {
                     continue 'pages; // The one that was met may still be there, behind it.
