@@ -45,20 +45,20 @@ struct Contents {
     /// Versions of a key, the newest first.
     keys: BTreeMap<String, Vec<(Version, Rope)>>,
     uploads: BTreeMap<(String, UploadId), Uploading>,
-    watch: Watching,
+    watch: ListenerEntry,
 }
 
 /// Who is told what changes.
 #[derive(Default)]
-struct Watching(Option<Watch>);
+struct ListenerEntry(Option<Watch>);
 
-impl std::fmt::Debug for Watching {
+impl std::fmt::Debug for ListenerEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Watching").field(&self.0.is_some()).finish()
+        f.debug_tuple("ListenerEntry").field(&self.0.is_some()).finish()
     }
 }
 
-impl Watching {
+impl ListenerEntry {
     fn tell(&self, key: Option<&str>) {
         if let Some(watch) = &self.0 {
             watch(key);
@@ -448,7 +448,7 @@ impl ObjectStore for MemoryStore {
     async fn watch(&self, bucket: BucketId, watch: Option<Watch>) -> Result<()> {
         let pauses = {
             let mut state = self.state();
-            state.contents(bucket)?.watch = Watching(watch);
+            state.contents(bucket)?.watch = ListenerEntry(watch);
             state.watches += 1;
             state.watches % 2 == 1
         };
