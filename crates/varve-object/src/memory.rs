@@ -44,7 +44,7 @@ struct State {
 struct Contents {
     /// Versions of a key, the newest first.
     keys: BTreeMap<String, Vec<(Version, Rope)>>,
-    uploads: BTreeMap<(String, UploadId), Uploading>,
+    uploads: BTreeMap<(String, UploadId), MemoryUpload>,
     watch: ListenerEntry,
 }
 
@@ -67,7 +67,7 @@ impl ListenerEntry {
 }
 
 #[derive(Debug)]
-struct Uploading {
+struct MemoryUpload {
     upload: Upload,
     parts: BTreeMap<u16, (Part, Rope)>,
 }
@@ -211,7 +211,7 @@ impl Contents {
         self.select(key, select).map(|(_, (version, _))| version.clone())
     }
 
-    fn uploading(&mut self, key: &str, upload: UploadId) -> Result<&mut Uploading> {
+    fn uploading(&mut self, key: &str, upload: UploadId) -> Result<&mut MemoryUpload> {
         self.uploads.get_mut(&(key.to_owned(), upload)).ok_or_else(|| no_upload(key, upload))
     }
 
@@ -277,7 +277,7 @@ impl Contents {
     }
 }
 
-impl Uploading {
+impl MemoryUpload {
     fn joined(&self, parts: &[PartRef]) -> Result<Rope> {
         let mut rope = Rope::default();
         for part in parts {
@@ -592,7 +592,7 @@ impl ObjectStore for MemoryStore {
         let mut state = self.state();
         let id = UploadId(state.next_id());
         let upload = Upload { key: key.to_owned(), id, started_ms, attributes };
-        let uploading = Uploading { upload: upload.clone(), parts: BTreeMap::new() };
+        let uploading = MemoryUpload { upload: upload.clone(), parts: BTreeMap::new() };
         state.changed(bucket, Changer::Client)?.uploads.insert((key.to_owned(), id), uploading);
         Ok(upload)
     }
