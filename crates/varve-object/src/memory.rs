@@ -78,7 +78,7 @@ struct Rope {
     pieces: Vec<Bytes>,
 }
 
-struct Staging {
+struct MemoryStaging {
     rope: Rope,
 }
 
@@ -324,7 +324,7 @@ impl Body for Rope {
 }
 
 #[async_trait]
-impl BodyWriter for Staging {
+impl BodyWriter for MemoryStaging {
     async fn write(&mut self, data: Bytes) -> Result<()> {
         self.rope.pieces.push(data);
         Ok(())
@@ -555,7 +555,7 @@ impl ObjectStore for MemoryStore {
 
     async fn stage(&self, bucket: BucketId, _key: &str, _room: u64) -> Result<Box<dyn BodyWriter>> {
         self.state().changed(bucket, Changer::Client)?;
-        Ok(Box::new(Staging { rope: Rope::default() }))
+        Ok(Box::new(MemoryStaging { rope: Rope::default() }))
     }
 
     async fn stage_arriving(
@@ -566,7 +566,7 @@ impl ObjectStore for MemoryStore {
         _room: u64,
     ) -> Result<Box<dyn BodyWriter>> {
         self.state().changed(bucket, Changer::Run(expects))?;
-        Ok(Box::new(Staging { rope: Rope::default() }))
+        Ok(Box::new(MemoryStaging { rope: Rope::default() }))
     }
 
     async fn stage_copy(
