@@ -36,7 +36,7 @@ pub enum Tags {
 
 /// An object to be put.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Put {
+pub struct ObjectPut {
     /// The key, for errors.
     pub key: String,
     /// The bucket's versioning.
@@ -130,7 +130,7 @@ impl Conditions {
 ///
 /// # Errors
 /// Those of the conditions.
-pub fn put(view: &KeyView, put: Put) -> Result<Change> {
+pub fn put(view: &KeyView, put: ObjectPut) -> Result<Change> {
     put.conditions.check(&put.key, view.newest.as_ref())?;
     let null = put.versioning != Versioning::Enabled;
     let version = NewVersion {

@@ -108,7 +108,7 @@ pub(crate) async fn store(
     view: &BucketView,
     new: NewObject<'_>,
 ) -> S3Result<Version> {
-    let put = rules::Put {
+    let put = rules::ObjectPut {
         key: new.key.to_owned(),
         versioning: view.settings.versioning,
         now_ms: now_ms(),

@@ -50,7 +50,14 @@ impl Key {
         let attributes = Attributes { etag: etag.to_owned(), ..Attributes::default() }.encode();
         let change = put(
             &self.view(None),
-            Put { key: "k".to_owned(), versioning, now_ms: NOW, size: 1, attributes, conditions },
+            ObjectPut {
+                key: "k".to_owned(),
+                versioning,
+                now_ms: NOW,
+                size: 1,
+                attributes,
+                conditions,
+            },
         )?;
         self.apply(change);
         Ok(())
