@@ -367,7 +367,7 @@ impl Walk<'_> {
     }
 
     async fn end(&self, version: &Version, for_good: bool) -> varve_object::Result<()> {
-        let delete = rules::Delete {
+        let delete = rules::ObjectDeletion {
             key: self.key.clone(),
             versioning: self.view.settings.versioning,
             now_ms: self.now_ms,

@@ -53,7 +53,7 @@ pub struct ObjectPut {
 
 /// A deletion.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Delete {
+pub struct ObjectDeletion {
     /// The key, for errors.
     pub key: String,
     /// The bucket's versioning.
@@ -152,7 +152,7 @@ pub fn put(view: &KeyView, put: ObjectPut) -> Result<Change> {
 ///
 /// # Errors
 /// `Locked`, or those of the conditions. What is not there is deleted already, whatever the conditions.
-pub fn delete(view: &KeyView, delete: Delete) -> Result<Change> {
+pub fn delete(view: &KeyView, delete: ObjectDeletion) -> Result<Change> {
     if delete.named {
         let Some(version) = &view.named else {
             return Ok(Change::default());

@@ -153,7 +153,7 @@ async fn delete(
     super::put::check_key(&request.key)?;
     let select = selected(&request.version)?;
     let named = request.version.is_some();
-    let delete = rules::Delete {
+    let delete = rules::ObjectDeletion {
         key: request.key.clone(),
         versioning: view.settings.versioning,
         now_ms: now_ms(),

@@ -69,7 +69,7 @@ impl Key {
         named: Option<Select>,
         bypass: bool,
     ) -> Result<()> {
-        let request = Delete {
+        let request = ObjectDeletion {
             key: "k".to_owned(),
             versioning,
             now_ms: NOW,
