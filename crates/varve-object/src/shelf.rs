@@ -116,7 +116,7 @@ pub struct Shelf {
 
 /// What one transaction of a shelf changes.
 #[derive(Default)]
-struct Plan {
+struct TransactionPlan {
     writes: Vec<(Extent, BufSlice)>,
     puts: Vec<(Vec<u8>, Vec<u8>)>,
     deletes: Vec<Vec<u8>>,
@@ -128,7 +128,7 @@ struct Plan {
     takes_space: bool,
 }
 
-impl Plan {
+impl TransactionPlan {
     fn room(&self) -> TransactionRoom {
         let changes = self.writes.len() + self.puts.len() + self.deletes.len() + self.frees.len();
         TransactionRoom {
@@ -295,7 +295,7 @@ impl Shelf {
     }
 
     /// Commits a plan as one transaction; what it says is visible on return, and durable once it is settled.
-    async fn carry_out(&self, plan: Plan) -> Result<CommittedTransaction> {
+    async fn carry_out(&self, plan: TransactionPlan) -> Result<CommittedTransaction> {
         self.shard.set_reduction(self.stream(), self.reduction.get());
         let added = self.references_added.get();
         let referenced = self.referenced_of(&plan).await?;
@@ -343,7 +343,7 @@ impl Shelf {
     }
 
     /// Of what a plan frees the places that references name.
-    async fn referenced_of(&self, plan: &Plan) -> Result<HashSet<Place>> {
+    async fn referenced_of(&self, plan: &TransactionPlan) -> Result<HashSet<Place>> {
         let mut found = HashSet::new();
         for (place, _) in &plan.frees {
             if let Some(target) = place.target()

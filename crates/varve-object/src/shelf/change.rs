@@ -7,7 +7,7 @@ use varve_engine::planted::{Bug, planted};
 use super::keys::Place;
 use super::record::{Extent, Record, StoredAttributes, StoredBody};
 use super::staging::padded;
-use super::{ArrivingBody, Plan, Shelf, Staged, keys};
+use super::{ArrivingBody, Shelf, Staged, TransactionPlan, keys};
 use crate::{
     Change, ChangeKey, Error, KeyView, NewVersion, PartRef, Result, Select, UploadId, Version,
 };
@@ -60,7 +60,7 @@ struct TakenParts {
     unnamed: Vec<u16>,
 }
 
-impl Plan {
+impl TransactionPlan {
     /// Frees what a record names.
     pub(super) fn free(&mut self, record: &Record) {
         if let Some(place) = record.body.place() {
@@ -136,7 +136,7 @@ impl Shelf {
         body: ArrivingBody,
         parts: Option<TakenParts>,
     ) -> Result<Option<CommittedTransaction>> {
-        let mut plan = Plan { takes_space: true, ..Plan::default() };
+        let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
         let mut staged = Vec::new();
         if let Some(order) = change.remove {
             let gone = self.standing(key, &look, order).await?;
@@ -192,7 +192,7 @@ impl Shelf {
     /// Removes the parts of an upload that are not named, before the upload becomes a body.
     async fn drop_unnamed(&self, taken: &TakenParts) -> Result<()> {
         for some in taken.unnamed.chunks(self.parts_at_once()) {
-            let mut plan = Plan::default();
+            let mut plan = TransactionPlan::default();
             for number in some {
                 let part = keys::part(self.bucket, taken.upload, *number);
                 if let Some(value) = self.shard.key_get(&part).await? {
@@ -213,7 +213,7 @@ impl Shelf {
         link: u64,
         body: ArrivingBody,
         taken: Option<&TakenParts>,
-        plan: &mut Plan,
+        plan: &mut TransactionPlan,
         staged: &mut Vec<Staged>,
     ) -> Result<Record> {
         let body = match (body, taken) {
@@ -234,7 +234,7 @@ impl Shelf {
     pub(super) async fn store_body(
         &self,
         body: ArrivingBody,
-        plan: &mut Plan,
+        plan: &mut TransactionPlan,
         staged: &mut Vec<Staged>,
     ) -> Result<StoredBody> {
         match body {
@@ -252,7 +252,13 @@ impl Shelf {
                     Some(place) => {
                         if planted(Bug::OrphanTakenEarly) {
                             let deletes = vec![keys::orphan(self.bucket, place)];
-                            drop(self.carry_out(Plan { deletes, ..Plan::default() }).await?);
+                            drop(
+                                self.carry_out(TransactionPlan {
+                                    deletes,
+                                    ..TransactionPlan::default()
+                                })
+                                .await?,
+                            );
                         }
                         plan.deletes.push(keys::orphan(self.bucket, place));
                         staged.push(body);
@@ -272,7 +278,7 @@ impl Shelf {
         key: &str,
         attributes: &Bytes,
         inline_body_bytes: usize,
-        plan: &mut Plan,
+        plan: &mut TransactionPlan,
         staged: &mut Vec<Staged>,
     ) -> Result<StoredAttributes> {
         let key_bytes = keys::version(self.bucket, key, 0).len();
@@ -287,7 +293,7 @@ impl Shelf {
     async fn store_bytes(
         &self,
         bytes: &[u8],
-        plan: &mut Plan,
+        plan: &mut TransactionPlan,
         staged: &mut Vec<Staged>,
     ) -> Result<Extent> {
         let data = padded(bytes);

@@ -1,7 +1,7 @@
 //! Deletes versions of a bucket that nobody changes any more, some at a time.
 
 use super::record::{Record, StoredBody};
-use super::{Plan, Shelf, TRIMMED_AT_ONCE_MAX, keys};
+use super::{Shelf, TRIMMED_AT_ONCE_MAX, TransactionPlan, keys};
 use crate::Result;
 
 /// Changes of a transaction that a version may take: its key, its body and its attributes.
@@ -39,7 +39,7 @@ impl Shelf {
         for name in &names {
             locks.push(self.locks.lock(name).await);
         }
-        let (mut plan, mut blocks) = (Plan::default(), 0);
+        let (mut plan, mut blocks) = (TransactionPlan::default(), 0);
         for (key, _) in found {
             let Some(value) = self.shard.key_get(&key).await? else { continue };
             let record = Record::decode(&value)?;

@@ -9,7 +9,7 @@ use varve_types::ShardId;
 use super::keys::Place;
 use super::reference::Reference;
 use super::sweep::{FAILED_PAUSE_NS, GiveBack};
-use super::{Plan, Shelf, keys};
+use super::{Shelf, TransactionPlan, keys};
 use crate::{Error, Result};
 
 /// References that are given back to one shard at a time.
@@ -64,7 +64,7 @@ impl Shelf {
         };
         let given = some.iter().map(|reference| self.give_one(*reference, give_back));
         let given = join_all(given).await;
-        let (mut plan, mut gone, mut failed) = (Plan::default(), Vec::new(), None);
+        let (mut plan, mut gone, mut failed) = (TransactionPlan::default(), Vec::new(), None);
         for (reference, given) in some.into_iter().zip(given) {
             match given {
                 Ok(()) => {

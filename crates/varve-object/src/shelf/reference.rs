@@ -34,7 +34,7 @@ use super::find::{BodyPiece, StoredBodyRef};
 use super::held::Hold;
 use super::keys::Place;
 use super::record::{Extent, Record, StoredBody, damaged, decode_reference, encode_reference};
-use super::{Plan, Shelf, keys};
+use super::{Shelf, TransactionPlan, keys};
 use crate::{Error, Result, UploadId};
 
 /// Bodies in parts may have parts that are copies of such bodies, and so on, this deep. What would be deeper is copied byte by byte.
@@ -184,7 +184,7 @@ impl Shelf {
         let place = Place::Reference(reference);
         let orphan = (keys::orphan(self.bucket, place), super::record::encode_orphan(0));
         let puts = if planted(Bug::ReferenceWithoutOrphan) { Vec::new() } else { vec![orphan] };
-        let plan = Plan { puts, takes_space: true, ..Plan::default() };
+        let plan = TransactionPlan { puts, takes_space: true, ..TransactionPlan::default() };
         let hold = self.hold_staged_place(place);
         let committed = self.carry_out(plan).await?;
         self.shard.settle_transaction(committed).await?;
@@ -224,7 +224,7 @@ impl Shelf {
             }
             let key = keys::reference(self.bucket, taker, &reference);
             let puts = vec![(key, encode_reference())];
-            let plan = Plan { puts, takes_space: true, ..Plan::default() };
+            let plan = TransactionPlan { puts, takes_space: true, ..TransactionPlan::default() };
             let committed = self.carry_out(plan).await?;
             self.references_added.set(self.references_added.get() + 1);
             self.has_references.set(true);
@@ -254,7 +254,8 @@ impl Shelf {
                     return Ok(());
                 }
             }
-            self.carry_out(Plan { deletes: vec![key], ..Plan::default() }).await?
+            self.carry_out(TransactionPlan { deletes: vec![key], ..TransactionPlan::default() })
+                .await?
         };
         self.shard.settle_transaction(committed).await?;
         let place = reference.target.place();

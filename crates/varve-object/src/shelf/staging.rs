@@ -9,7 +9,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use super::held::Hold;
 use super::record::{Extent, StoredBody};
 use super::reference::{SharedBytes, StagedReference};
-use super::{Plan, Shelf, keys, record};
+use super::{Shelf, TransactionPlan, keys, record};
 use crate::{Error, Result};
 
 /// A body that is being written. Dropped everywhere, its space comes back: who writes to it keeps it until that has ended.
@@ -107,7 +107,7 @@ impl Shelf {
         let place = keys::Place::Extent(extent.first);
         let orphan = (keys::orphan(self.bucket, place), record::encode_orphan(extent.blocks()));
         let puts = if planted(Bug::StagedWithoutOrphan) { Vec::new() } else { vec![orphan] }; // SHELF-1
-        let plan = Plan { puts, takes_space: true, ..Plan::default() };
+        let plan = TransactionPlan { puts, takes_space: true, ..TransactionPlan::default() };
         let hold = self.hold_staged(extent.first, extent.blocks());
         let committed = self.carry_out(plan).await?;
         self.shard.settle_transaction(committed).await?;

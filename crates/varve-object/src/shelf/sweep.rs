@@ -9,7 +9,7 @@ use varve_engine::planted::{Bug, planted};
 use super::keys::Place;
 use super::record::{Record, damaged};
 use super::reference::Reference;
-use super::{Plan, Shelf, keys, record};
+use super::{Shelf, TransactionPlan, keys, record};
 use crate::{Result, UploadId};
 
 /// Blocks that one trim takes away precisely.
@@ -87,7 +87,10 @@ impl Shelf {
                     continue;
                 }
             }
-            let plan = Plan { deletes: vec![keys::orphan(self.bucket, place)], ..Plan::default() };
+            let plan = TransactionPlan {
+                deletes: vec![keys::orphan(self.bucket, place)],
+                ..TransactionPlan::default()
+            };
             // Nobody waits for it: what is undone is done again.
             drop(self.carry_out(plan).await?);
             self.orphans.borrow_mut().remove(&place);
@@ -117,7 +120,7 @@ impl Shelf {
             if found.is_empty() {
                 return Ok(());
             }
-            let mut plan = Plan::default();
+            let mut plan = TransactionPlan::default();
             for (key, value) in found {
                 plan.free(&Record::decode(&value)?);
                 plan.deletes.push(key);

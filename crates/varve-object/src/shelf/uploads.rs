@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::change::check_key;
 use super::keys::Place;
 use super::record::{Record, StoredBody};
-use super::{ArrivingBody, Plan, Shelf, Staged, keys};
+use super::{ArrivingBody, Shelf, Staged, TransactionPlan, keys};
 use crate::{Error, Part, Result, Upload, UploadId};
 
 impl Shelf {
@@ -22,7 +22,7 @@ impl Shelf {
         check_key(key)?;
         self.check_open()?;
         let id = UploadId(self.fresh_id());
-        let mut plan = Plan { takes_space: true, ..Plan::default() };
+        let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
         let mut staged = Vec::new();
         let record = Record {
             is_null: false,
@@ -72,7 +72,7 @@ impl Shelf {
             }
             self.upload_record(key, upload).await?;
             let place = keys::part(self.bucket, upload, part.number);
-            let mut plan = Plan { takes_space: true, ..Plan::default() };
+            let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
             let mut staged = Vec::new();
             if let Some(before) = self.shard.key_get(&place).await? {
                 plan.free(&Record::decode(&before)?);
@@ -147,7 +147,7 @@ impl Shelf {
         let committed = {
             let _lock = self.locks.lock(key).await; // SHELF-3
             let record = self.upload_record(key, upload).await?;
-            let mut plan = Plan::default();
+            let mut plan = TransactionPlan::default();
             plan.free(&record);
             plan.frees.push((Place::Parts(upload), 0));
             plan.deletes.push(keys::upload(self.bucket, key, upload));
