@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use varve_engine::{OpenPool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
-use varve_object::shelf::{ArrivingBody, GiveBack, Shelf};
+use varve_object::shelf::{GiveBack, IncomingBody, Shelf};
 use varve_object::{BucketId, Change, ChangeKey, Select, Version};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
@@ -160,7 +160,7 @@ async fn run(reactor: Reactor, objects: u64, len: usize) {
     let write = {
         let shelf = Rc::clone(&shelf);
         move |index| {
-            let (shelf, body) = (Rc::clone(&shelf), ArrivingBody::Small(body.clone()));
+            let (shelf, body) = (Rc::clone(&shelf), IncomingBody::Small(body.clone()));
             async move {
                 let key = key(index, objects);
                 shelf.change_key(&key, None, body, put(len)).await.expect("put");

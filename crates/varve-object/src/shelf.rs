@@ -71,7 +71,7 @@ const BATCH: usize = 256;
 const TRIMMED_AT_ONCE_MAX: u64 = 1 << 14;
 
 /// A body, as it comes to a shelf.
-pub enum ArrivingBody {
+pub enum IncomingBody {
     /// Its bytes.
     Small(bytes::Bytes),
     /// Blocks that were written before.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use varve_engine::BLOCK_BYTES;
 use varve_object::shelf::{
-    ArrivingBody, BodyPiece, BucketAudit, GiveBack, Shelf, ShelfBody, ShelfFound, StoredBodyRef,
+    BodyPiece, BucketAudit, GiveBack, IncomingBody, Shelf, ShelfBody, ShelfFound, StoredBodyRef,
     audit_bucket, compare_references,
 };
 use varve_object::{
@@ -180,7 +180,7 @@ impl Client {
             40..52 => self.put_staged(rng, &key).await,
             52..56 => self.give_up_staged(rng).await,
             56..62 => self.put_parts(rng, &key).await,
-            62..74 => self.change_object(&key, None, ArrivingBody::Small(Bytes::new())).await,
+            62..74 => self.change_object(&key, None, IncomingBody::Small(Bytes::new())).await,
             74..78 => self.list_objects(rng).await,
             78..84 => self.copy_object(rng, &key).await,
             _ => self.get_object(rng, &key).await,
@@ -199,11 +199,11 @@ impl Client {
             _ => rng.below(3 * BLOCK_BYTES as u64),
         };
         let put = Put { operation: self.world.fresh_operation(), len };
-        let body = ArrivingBody::Small(body_of(put).into());
+        let body = IncomingBody::Small(body_of(put).into());
         self.change_object(key, Some(put), body).await;
     }
 
-    async fn change_object(&self, key: &str, put: Option<Put>, body: ArrivingBody) {
+    async fn change_object(&self, key: &str, put: Option<Put>, body: IncomingBody) {
         let operation = put.map_or_else(|| self.world.fresh_operation(), |put| put.operation);
         self.change_object_by(operation, key, put, body).await;
     }
@@ -213,7 +213,7 @@ impl Client {
         operation: u64,
         key: &str,
         put: Option<Put>,
-        body: ArrivingBody,
+        body: IncomingBody,
     ) {
         let now = self.world.tick();
         self.with_object(key, |register| register.issue(operation, put, now));
@@ -229,7 +229,7 @@ impl Client {
     }
 
     /// Writes a body in pieces, several of them at a time.
-    async fn stage(&self, rng: &mut Rng, put: Put) -> varve_object::Result<ArrivingBody> {
+    async fn stage(&self, rng: &mut Rng, put: Put) -> varve_object::Result<IncomingBody> {
         let spare = if rng.chance(2, 3) { 0 } else { 8 << 30 };
         let staging = self.shelf().stage(put.len + spare).await?;
         let bytes = body_of(put);
@@ -247,7 +247,7 @@ impl Client {
             block += blocks;
         }
         futures_util::future::try_join_all(writes).await?;
-        Ok(ArrivingBody::Staged(staging.finish(put.len)))
+        Ok(IncomingBody::Staged(staging.finish(put.len)))
     }
 
     async fn put_staged(&self, rng: &mut Rng, key: &str) {
@@ -282,7 +282,7 @@ impl Client {
             }
             Ok(_) if rng.chance(1, 4) => self.world.answered(true),
             Ok((upload, parts)) => {
-                self.change_object(key, Some(put), ArrivingBody::Parts { upload, parts }).await;
+                self.change_object(key, Some(put), IncomingBody::Parts { upload, parts }).await;
             }
             Err(error) => self.settle_object(Err::<(), _>(error), "upload"),
         }
@@ -305,7 +305,7 @@ impl Client {
                     modified_ms: 0,
                     attributes: Bytes::new(),
                 };
-                let body = ArrivingBody::Small(Bytes::copy_from_slice(piece));
+                let body = IncomingBody::Small(Bytes::copy_from_slice(piece));
                 let part = self.shelf().put_part(key, upload, part, body).await?;
                 parts.retain(|known: &PartRef| known.number != number);
                 parts.push(PartRef { number, generation: part.generation });
@@ -313,7 +313,7 @@ impl Client {
         }
         let surplus =
             Part { number: 99, generation: 0, size: 1, modified_ms: 0, attributes: Bytes::new() };
-        let body = ArrivingBody::Small(vec![1; 5000].into());
+        let body = IncomingBody::Small(vec![1; 5000].into());
         self.shelf().put_part(key, upload, surplus, body).await?;
         Ok((upload, parts))
     }
@@ -352,13 +352,13 @@ impl Client {
         &self,
         taker: &Self,
         body: &StoredBodyRef,
-    ) -> varve_object::Result<Option<ArrivingBody>> {
+    ) -> varve_object::Result<Option<IncomingBody>> {
         let bytes = self.shelf().locate(body, 0..body.len()).await?;
         let bytes = bytes.ok_or(Error::State { reason: "a large body can be shared" })?;
         let staged = Arc::new(taker.shelf().stage_reference(&bytes).await?);
         let home = self.on_shard(bytes.home()).await?;
         let depth = home.shelf().refer(taker.id, &staged, &bytes, body).await?;
-        Ok(depth.map(|depth| ArrivingBody::Staged(staged.finish(&bytes, depth))))
+        Ok(depth.map(|depth| IncomingBody::Staged(staged.finish(&bytes, depth))))
     }
 
     /// Bytes of a body that is held, on whatever shards they are.
@@ -388,8 +388,8 @@ impl Client {
         &self,
         key: &str,
         put: Put,
-        copy: ArrivingBody,
-    ) -> varve_object::Result<ArrivingBody> {
+        copy: IncomingBody,
+    ) -> varve_object::Result<IncomingBody> {
         let upload = self.shelf().create_upload(key, 0, attributes_of(put)).await?.id;
         let part = Part {
             number: 1,
@@ -400,7 +400,7 @@ impl Client {
         };
         let part = self.shelf().put_part(key, upload, part, copy).await?;
         let parts = vec![PartRef { number: 1, generation: part.generation }];
-        Ok(ArrivingBody::Parts { upload, parts })
+        Ok(IncomingBody::Parts { upload, parts })
     }
 
     /// Reads an object, a large one in pieces, and compares.
@@ -553,7 +553,7 @@ impl Client {
         }
         let keys: Vec<String> = self.model().objects.borrow().keys().cloned().collect();
         for key in keys {
-            self.change_object(&key, None, ArrivingBody::Small(Bytes::new())).await;
+            self.change_object(&key, None, IncomingBody::Small(Bytes::new())).await;
         }
         match self.shelf().list_uploads("", None, usize::MAX).await {
             Ok(uploads) => {

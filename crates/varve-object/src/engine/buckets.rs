@@ -19,7 +19,7 @@ use super::caller::{Address, ShardClient};
 use super::gate::{AdmittedChange, ChangeBarrier, ChangeScope};
 use super::unread::{UnreadShards, is_out_of_reach};
 use crate::moving::{Changer, check_deletion};
-use crate::shelf::ArrivingBody;
+use crate::shelf::IncomingBody;
 use crate::{
     Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error, Item, KeyView,
     ListQuery, Marker, Result, Select, Version,
@@ -412,7 +412,7 @@ impl EngineStore {
         let at = self.gateway_at(self.caller.home(self.gateway, &key));
         let changed = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move {
-                let body = ArrivingBody::Small(Bytes::new());
+                let body = IncomingBody::Small(Bytes::new());
                 let changed = shelf.change_key(&key, None, body, change).await;
                 drop(changing); // OBJECT-GATE-1
                 changed

@@ -15,7 +15,7 @@ use super::buckets::{BucketEntry, last_key, replaced};
 use super::caller::Address;
 use super::gate::{AdmittedChange, ChangeScope};
 use crate::moving::{Changer, check_arriving};
-use crate::shelf::{ArrivingBody, ShelfFound};
+use crate::shelf::{IncomingBody, ShelfFound};
 use crate::{
     Body, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error,
     Found, Item, ListPage, ListQuery, Marker, Move, MoveStep, NewBody, ObjectStore, Part, Patience,
@@ -133,14 +133,14 @@ impl EngineStore {
     }
 }
 
-fn arriving(body: NewBody) -> Result<ArrivingBody> {
+fn arriving(body: NewBody) -> Result<IncomingBody> {
     Ok(match body {
         NewBody::Small(bytes) => {
             assert!(bytes.len() <= SMALL_BODY_MAX, "larger bodies are staged");
-            ArrivingBody::Small(bytes)
+            IncomingBody::Small(bytes)
         }
-        NewBody::Staged(body) => ArrivingBody::Staged(staged(body)?),
-        NewBody::Parts { upload, parts } => ArrivingBody::Parts { upload, parts },
+        NewBody::Staged(body) => IncomingBody::Staged(staged(body)?),
+        NewBody::Parts { upload, parts } => IncomingBody::Parts { upload, parts },
     })
 }
 

@@ -7,7 +7,7 @@ use varve_engine::planted::{Bug, planted};
 use super::keys::Place;
 use super::record::{Extent, Record, StoredAttributes, StoredBody};
 use super::staging::padded;
-use super::{ArrivingBody, Shelf, Staged, TransactionPlan, keys};
+use super::{IncomingBody, Shelf, Staged, TransactionPlan, keys};
 use crate::{
     Change, ChangeKey, Error, KeyView, NewVersion, PartRef, Result, Select, UploadId, Version,
 };
@@ -100,7 +100,7 @@ impl Shelf {
         &self,
         key: &str,
         named: Option<Select>,
-        body: ArrivingBody,
+        body: IncomingBody,
         change: ChangeKey,
     ) -> Result<Change> {
         check_key(key)?;
@@ -109,14 +109,14 @@ impl Shelf {
             self.check_open()?;
             let look = self.look(key, named).await?;
             let parts = match &body {
-                ArrivingBody::Parts { upload, parts } => {
+                IncomingBody::Parts { upload, parts } => {
                     Some(self.check_parts(key, *upload, parts).await?)
                 }
-                ArrivingBody::Staged(staged) => {
+                IncomingBody::Staged(staged) => {
                     self.check_staged(staged)?;
                     None
                 }
-                ArrivingBody::Small(_) => None,
+                IncomingBody::Small(_) => None,
             };
             let change = change(&self.view(&look).await?)?;
             let committed = self.apply(key, look, &change, body, parts).await?;
@@ -133,7 +133,7 @@ impl Shelf {
         key: &str,
         look: Look,
         change: &Change,
-        body: ArrivingBody,
+        body: IncomingBody,
         parts: Option<TakenParts>,
     ) -> Result<Option<CommittedTransaction>> {
         let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
@@ -211,7 +211,7 @@ impl Shelf {
         key: &str,
         new: &NewVersion,
         link: u64,
-        body: ArrivingBody,
+        body: IncomingBody,
         taken: Option<&TakenParts>,
         plan: &mut TransactionPlan,
         staged: &mut Vec<Staged>,
@@ -233,19 +233,19 @@ impl Shelf {
     /// Finds a place for a body: in the record, in blocks that the transaction writes, or in those that were written before.
     pub(super) async fn store_body(
         &self,
-        body: ArrivingBody,
+        body: IncomingBody,
         plan: &mut TransactionPlan,
         staged: &mut Vec<Staged>,
     ) -> Result<StoredBody> {
         match body {
-            ArrivingBody::Small(bytes) if bytes.is_empty() => Ok(StoredBody::None),
-            ArrivingBody::Small(bytes) if bytes.len() <= INLINE_BODY_MAX => {
+            IncomingBody::Small(bytes) if bytes.is_empty() => Ok(StoredBody::None),
+            IncomingBody::Small(bytes) if bytes.len() <= INLINE_BODY_MAX => {
                 Ok(StoredBody::Inline(bytes))
             }
-            ArrivingBody::Small(bytes) => {
+            IncomingBody::Small(bytes) => {
                 Ok(StoredBody::Extent(self.store_bytes(&bytes, plan, staged).await?))
             }
-            ArrivingBody::Staged(body) => {
+            IncomingBody::Staged(body) => {
                 let stored = body.body();
                 Ok(match stored.place() {
                     None => StoredBody::None, // Its orphan is swept: nothing takes it.
@@ -266,7 +266,7 @@ impl Shelf {
                     }
                 })
             }
-            ArrivingBody::Parts { .. } => {
+            IncomingBody::Parts { .. } => {
                 Err(Error::State { reason: "parts become the body of a version only" })
             }
         }

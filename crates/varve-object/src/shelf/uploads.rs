@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::change::check_key;
 use super::keys::Place;
 use super::record::{Record, StoredBody};
-use super::{ArrivingBody, Shelf, Staged, TransactionPlan, keys};
+use super::{IncomingBody, Shelf, Staged, TransactionPlan, keys};
 use crate::{Error, Part, Result, Upload, UploadId};
 
 impl Shelf {
@@ -60,14 +60,14 @@ impl Shelf {
         key: &str,
         upload: UploadId,
         part: Part,
-        body: ArrivingBody,
+        body: IncomingBody,
     ) -> Result<Part> {
         check_key(key)?;
         let generation = self.fresh_id();
         let committed = {
             let _lock = self.locks.lock(key).await; // SHELF-3
             self.check_open()?;
-            if let ArrivingBody::Staged(staged) = &body {
+            if let IncomingBody::Staged(staged) = &body {
                 self.check_staged(staged)?;
             }
             self.upload_record(key, upload).await?;
