@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use varve_engine::{OpenPool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
-use varve_object::shelf::{GiveBack, IncomingBody, Shelf};
+use varve_object::shelf::{BucketShard, GiveBack, IncomingBody};
 use varve_object::{BucketId, Change, ChangeKey, Select, Version};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
@@ -67,7 +67,7 @@ fn cpu_ns() -> f64 {
         .expect("schedstat begins with the CPU time")
 }
 
-async fn open(reactor: &Reactor) -> Rc<Shelf> {
+async fn open(reactor: &Reactor) -> Rc<BucketShard> {
     let disk: Rc<dyn Disk> = Rc::new(FlatDisk { bytes: RefCell::new(vec![0; POOL_MIB << 20]) });
     let spec = DriveSpec::new(PoolId([7; 16]), 1);
     let disks = || vec![DriveDisks::One(Rc::clone(&disk))];
@@ -89,7 +89,8 @@ async fn open(reactor: &Reactor) -> Rc<Shelf> {
     let shard = Shard::open(parts).await.expect("open the shard");
     // There is one shelf.
     let give_back: GiveBack = Rc::new(|_| Box::pin(std::future::ready(Ok(()))));
-    let opened = Shelf::open(reactor.clone(), shard, BucketId(1), Reduction::OFF, give_back).await;
+    let opened =
+        BucketShard::open(reactor.clone(), shard, BucketId(1), Reduction::OFF, give_back).await;
     opened.expect("open the shelf")
 }
 
@@ -117,7 +118,7 @@ async fn each<F: Future<Output = ()> + 'static>(
     reactor: &Reactor,
     name: &str,
     count: u64,
-    shelf: &Rc<Shelf>,
+    shelf: &Rc<BucketShard>,
     work: impl Fn(u64) -> F + Clone + 'static,
 ) {
     let (begin, cpu) = (Instant::now(), cpu_ns());

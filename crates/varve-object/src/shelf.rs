@@ -86,7 +86,7 @@ pub enum IncomingBody {
 }
 
 /// A bucket on one shard. See the module.
-pub struct Shelf {
+pub struct BucketShard {
     shard: Rc<Shard>,
     reactor: Reactor,
     bucket: BucketId,
@@ -151,13 +151,13 @@ impl TransactionPlan {
     }
 }
 
-impl Drop for Shelf {
+impl Drop for BucketShard {
     fn drop(&mut self) {
         self.released.close(); // The sweep ends.
     }
 }
 
-impl Shelf {
+impl BucketShard {
     /// Opens a bucket on a shard. What orphans name is freed from now on; `give_back` gives references back to other shelves of the bucket.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use varve_engine::BLOCK_BYTES;
 use varve_object::shelf::{
-    BodyPiece, BucketAudit, GiveBack, IncomingBody, Shelf, ShelfBody, ShelfFound, StoredBodyRef,
-    audit_bucket, compare_references,
+    BodyPiece, BucketAudit, BucketShard, GiveBack, IncomingBody, ShelfBody, ShelfFound,
+    StoredBodyRef, audit_bucket, compare_references,
 };
 use varve_object::{
     BucketId, Change, ChangeKey, Error, ListQuery, Part, PartRef, Select, UploadId, Version,
@@ -146,7 +146,7 @@ impl Client {
             })
         });
         let bucket = BucketId(bucket.get());
-        let shelf = Shelf::open(reactor.clone(), shard, bucket, reduction, give_back).await?;
+        let shelf = BucketShard::open(reactor.clone(), shard, bucket, reduction, give_back).await?;
         self.network.open_shelf(self.id, &shelf);
         self.shelf = Some(shelf);
         Ok(())
@@ -161,7 +161,7 @@ impl Client {
         Ok(Self { shard: Rc::clone(shelf.shard()), id, shelf: Some(shelf), ..self.clone() })
     }
 
-    fn shelf(&self) -> &Shelf {
+    fn shelf(&self) -> &BucketShard {
         self.shelf.as_ref().expect("a world with objects has a bucket on every shard")
     }
 

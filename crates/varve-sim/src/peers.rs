@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 
 use futures_util::future::LocalBoxFuture;
 use varve_engine::{DedupReply, Error, Fingerprint, Homes, Peers, Result, Shard};
-use varve_object::shelf::Shelf;
+use varve_object::shelf::BucketShard;
 use varve_reactor::Reactor;
 use varve_stdx::{BufSlice, Rng};
 use varve_types::{ChunkId, ShardId};
@@ -22,7 +22,7 @@ const LOOKS_MAX: u32 = 50;
 pub(crate) struct Network {
     reactor: Reactor,
     shards: RefCell<Vec<Weak<Shard>>>,
-    shelves: RefCell<Vec<Weak<Shelf>>>,
+    shelves: RefCell<Vec<Weak<BucketShard>>>,
     homes: Vec<Rc<Homes>>,
     rng: RefCell<Rng>,
     delay_nanos: u64,
@@ -51,12 +51,12 @@ impl Network {
     }
 
     /// The bucket is open on a shard.
-    pub(crate) fn open_shelf(&self, id: ShardId, shelf: &Rc<Shelf>) {
+    pub(crate) fn open_shelf(&self, id: ShardId, shelf: &Rc<BucketShard>) {
         self.shelves.borrow_mut()[usize::from(id.0)] = Rc::downgrade(shelf);
     }
 
     /// The bucket on a shard, once a message gets there and the shard serves.
-    pub(crate) async fn shelf(&self, id: ShardId) -> varve_object::Result<Rc<Shelf>> {
+    pub(crate) async fn shelf(&self, id: ShardId) -> varve_object::Result<Rc<BucketShard>> {
         for _ in 0..LOOKS_MAX {
             let nanos = self.rng.borrow_mut().below(self.delay_nanos);
             self.reactor.sleep(nanos).await;

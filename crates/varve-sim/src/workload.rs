@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use varve_engine::{BlockMapping, CutId, CutPair, ReadPart, Result, Shard};
-use varve_object::shelf::Shelf;
+use varve_object::shelf::BucketShard;
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
 
@@ -43,7 +43,7 @@ pub(crate) struct Client {
     /// The way to the other shards.
     pub network: Rc<Network>,
     /// The bucket on its shard, in a world with objects.
-    pub shelf: Option<Rc<Shelf>>,
+    pub shelf: Option<Rc<BucketShard>>,
 }
 
 impl Client {

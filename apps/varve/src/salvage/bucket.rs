@@ -10,7 +10,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 use tar::{Builder, EntryType, Header};
-use varve_object::shelf::{BodyPiece, Shelf, ShelfBody};
+use varve_object::shelf::{BodyPiece, BucketShard, ShelfBody};
 use varve_object::{
     Attributes, BucketId, Error, Item, ListQuery, Marker, Result as ObjectResult, Select, Version,
 };
@@ -48,7 +48,7 @@ struct Archive {
 }
 
 /// The bucket's part of each shard that opened.
-type Shelves = BTreeMap<ShardId, Rc<Shelf>>;
+type Shelves = BTreeMap<ShardId, Rc<BucketShard>>;
 
 impl Archive {
     fn create(to: &Path, target: &BucketTarget) -> Result<Self> {
@@ -136,13 +136,13 @@ impl Archive {
 struct Object<'a> {
     key: &'a str,
     version: &'a Version,
-    shelf: &'a Shelf,
+    shelf: &'a BucketShard,
 }
 
 /// Bytes of a body: as a whole, or in pieces where that fails.
 async fn read(
     shelves: &Shelves,
-    shelf: &Shelf,
+    shelf: &BucketShard,
     body: &ShelfBody,
     range: Range<u64>,
 ) -> Vec<(Range<u64>, ObjectResult<Vec<Bytes>>)> {
@@ -162,7 +162,7 @@ async fn read(
 
 async fn read_whole(
     shelves: &Shelves,
-    shelf: &Shelf,
+    shelf: &BucketShard,
     body: &ShelfBody,
     range: Range<u64>,
 ) -> ObjectResult<Vec<Bytes>> {
@@ -265,7 +265,7 @@ impl Opened {
                 Some(shard) => {
                     let (reactor, shard) = (reactor.clone(), Rc::clone(shard));
                     let bucket = BucketId(target.stream.get());
-                    let opened = Shelf::open_to_read(reactor, shard, bucket).await;
+                    let opened = BucketShard::open_to_read(reactor, shard, bucket).await;
                     opened.map_err(|error| error.to_string())
                 }
                 None => Err("the shard cannot be read".to_owned()),

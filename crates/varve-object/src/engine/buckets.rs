@@ -362,7 +362,7 @@ impl EngineStore {
     pub(super) async fn on_all<T: Send + 'static>(
         &self,
         bucket: BucketId,
-        work: impl Fn(std::rc::Rc<crate::shelf::Shelf>) -> super::caller::ShelfFuture<T>
+        work: impl Fn(std::rc::Rc<crate::shelf::BucketShard>) -> super::caller::ShelfFuture<T>
         + Clone
         + Send
         + 'static,
@@ -375,7 +375,7 @@ impl EngineStore {
         &self,
         shards: Vec<ShardId>,
         bucket: BucketId,
-        work: impl Fn(std::rc::Rc<crate::shelf::Shelf>) -> super::caller::ShelfFuture<T>
+        work: impl Fn(std::rc::Rc<crate::shelf::BucketShard>) -> super::caller::ShelfFuture<T>
         + Clone
         + Send
         + 'static,
@@ -556,10 +556,11 @@ impl EngineStore {
 
     /// Removes everything of a bucket that does not exist any more, or never came to.
     async fn clear(&self, id: BucketId) -> Result<()> {
-        let clear = |shelf: std::rc::Rc<crate::shelf::Shelf>| -> super::caller::ShelfFuture<()> {
-            shelf.set_closed(true);
-            Box::pin(async move { shelf.clear().await })
-        };
+        let clear =
+            |shelf: std::rc::Rc<crate::shelf::BucketShard>| -> super::caller::ShelfFuture<()> {
+                shelf.set_closed(true);
+                Box::pin(async move { shelf.clear().await })
+            };
         let cleared = self
             .caller
             .shards()

@@ -15,7 +15,7 @@ use varve_types::ShardId;
 use super::EngineOptions;
 use super::body::{PIECE_BYTES, SMALL_PIECE_BYTES};
 use super::buckets::BucketTable;
-use crate::shelf::{GiveBack, Reference, Shelf};
+use crate::shelf::{BucketShard, GiveBack, Reference};
 use crate::{BucketId, Error, Result};
 
 /// When requests that are under way on a thread began, by its clock.
@@ -57,7 +57,7 @@ enum WorkLength {
 
 enum BucketSlot {
     Opening(Rc<Notify>),
-    Open(Rc<Shelf>),
+    Open(Rc<BucketShard>),
 }
 
 /// The shelves of a thread.
@@ -115,7 +115,7 @@ impl ShardClient {
     pub(super) async fn on_shelf<T: Send + 'static>(
         &self,
         at: Address,
-        work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
+        work: impl FnOnce(Rc<BucketShard>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<T> {
         self.begin(at, work).await?.result().await.map_err(unavailable)?
     }
@@ -124,7 +124,7 @@ impl ShardClient {
     pub(super) async fn begin<T: Send + 'static>(
         &self,
         at: Address,
-        work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
+        work: impl FnOnce(Rc<BucketShard>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<JobHandle<Result<T>>> {
         self.begin_as(at, WorkLength::Soon, work).await
     }
@@ -133,7 +133,7 @@ impl ShardClient {
     pub(super) async fn on_shelf_at_length<T: Send + 'static>(
         &self,
         at: Address,
-        work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
+        work: impl FnOnce(Rc<BucketShard>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<T> {
         let begun = self.begin_as(at, WorkLength::AtLength, work).await?;
         begun.result().await.map_err(unavailable)?
@@ -143,7 +143,7 @@ impl ShardClient {
         &self,
         at: Address,
         expected: WorkLength,
-        work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
+        work: impl FnOnce(Rc<BucketShard>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<JobHandle<Result<T>>> {
         let buckets = Arc::clone(&self.buckets);
         let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Result<T>> {
@@ -207,7 +207,7 @@ impl Shelves {
         dispatch: &Dispatch,
         at: Address,
         buckets: &Arc<BucketTable>,
-    ) -> Result<Rc<Shelf>> {
+    ) -> Result<Rc<BucketShard>> {
         let host = dispatch
             .host(at.shard)
             .ok_or_else(|| Error::Unavailable { what: format!("shard {}", at.shard) })?;
@@ -231,7 +231,7 @@ impl Shelves {
             let reactor = dispatch.reactor().clone();
             let reduction = buckets.reduction(at.bucket);
             let give_back = give_back(dispatch, at, buckets);
-            let opened = Shelf::open(reactor, shard, at.bucket, reduction, give_back).await;
+            let opened = BucketShard::open(reactor, shard, at.bucket, reduction, give_back).await;
             match &opened {
                 Ok(shelf) => {
                     self.slots.borrow_mut().insert(place, BucketSlot::Open(Rc::clone(shelf)))

@@ -81,7 +81,7 @@ impl EngineStore {
     ) -> Result<Box<dyn BodyWriter>> {
         let (at, changing) = self.changing(bucket, key, changer, ChangeScope::Nothing)?;
         let stage =
-            move |shelf: std::rc::Rc<crate::shelf::Shelf>| -> super::caller::ShelfFuture<_> {
+            move |shelf: std::rc::Rc<crate::shelf::BucketShard>| -> super::caller::ShelfFuture<_> {
                 Box::pin(async move {
                     let staging = shelf.stage(room).await;
                     drop(changing);

@@ -7,7 +7,7 @@ use varve_engine::planted::{Bug, planted};
 use super::keys::Place;
 use super::record::{Extent, Record, StoredAttributes, StoredBody};
 use super::staging::padded;
-use super::{IncomingBody, Shelf, Staged, TransactionPlan, keys};
+use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
 use crate::{
     Change, ChangeKey, Error, KeyView, NewVersion, PartRef, Result, Select, UploadId, Version,
 };
@@ -91,7 +91,7 @@ impl TransactionPlan {
     }
 }
 
-impl Shelf {
+impl BucketShard {
     /// Changes a key as `change` decides, once nobody else does. Durable on return.
     ///
     /// # Errors

@@ -1,13 +1,13 @@
 //! Deletes versions of a bucket that nobody changes any more, some at a time.
 
 use super::record::{Record, StoredBody};
-use super::{Shelf, TRIMMED_AT_ONCE_MAX, TransactionPlan, keys};
+use super::{BucketShard, TRIMMED_AT_ONCE_MAX, TransactionPlan, keys};
 use crate::Result;
 
 /// Changes of a transaction that a version may take: its key, its body and its attributes.
 const CHANGES_OF_ONE: usize = 3;
 
-impl Shelf {
+impl BucketShard {
     /// Deletes versions until at least `most` are gone, or all. Returns how many are left; durable on return.
     ///
     /// # Errors

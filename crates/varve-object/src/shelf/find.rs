@@ -13,7 +13,7 @@ use super::change::{Standing, check_key};
 use super::held::Hold;
 use super::record::{Extent, Record, StoredAttributes, StoredBody};
 use super::reference::Reference;
-use super::{Shelf, keys};
+use super::{BucketShard, keys};
 use crate::{Error, Result, SMALL_BODY_MAX, Select, UploadId, Version};
 
 /// Bodies in parts whose places are remembered.
@@ -105,7 +105,7 @@ struct PartRead {
 #[derive(Default)]
 pub(super) struct PartsRead(VecDeque<(UploadId, Rc<Vec<PartRead>>)>);
 
-impl Shelf {
+impl BucketShard {
     /// A version of a key. A body that is small is read at once.
     ///
     /// # Errors

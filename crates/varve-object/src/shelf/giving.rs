@@ -9,14 +9,14 @@ use varve_types::ShardId;
 use super::keys::Place;
 use super::reference::Reference;
 use super::sweep::{FAILED_PAUSE_NS, GiveBack};
-use super::{Shelf, TransactionPlan, keys};
+use super::{BucketShard, TransactionPlan, keys};
 use crate::{Error, Result};
 
 /// References that are given back to one shard at a time.
 const AT_ONCE: usize = 16;
 
 /// Gives back what there is for a shard, and ends.
-async fn run(shelf: Weak<Shelf>, home: ShardId, give_back: GiveBack) {
+async fn run(shelf: Weak<BucketShard>, home: ShardId, give_back: GiveBack) {
     while let Some(shelf) = shelf.upgrade() {
         let error = match shelf.give_some(home, &give_back).await {
             Ok(true) => continue,
@@ -37,7 +37,7 @@ async fn run(shelf: Weak<Shelf>, home: ShardId, give_back: GiveBack) {
     }
 }
 
-impl Shelf {
+impl BucketShard {
     /// Gives back, some time, a reference to what is on another shard; an orphan names it.
     pub(super) fn give_away(self: &Rc<Self>, reference: Reference, give_back: &GiveBack) {
         self.orphans.borrow_mut().remove(&Place::Reference(reference));

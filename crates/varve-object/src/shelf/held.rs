@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use futures_util::task::AtomicWaker;
 
-use super::Shelf;
+use super::BucketShard;
 use super::keys::Place;
 
 /// Holds that were dropped, on their way to their shelf. The lock guards a list and is held for one push or take.
@@ -90,7 +90,7 @@ impl Released {
     }
 }
 
-impl Shelf {
+impl BucketShard {
     /// Holds a place that a record names, for a reader (SHELF-3, SHELF-4).
     pub(super) fn hold(&self, place: Place) -> Hold {
         *self.holds.borrow_mut().entry(place).or_default() += 1;

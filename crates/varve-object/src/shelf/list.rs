@@ -2,10 +2,10 @@
 
 use super::change::{self, Standing};
 use super::record::{Record, StoredAttributes};
-use super::{Shelf, keys};
+use super::{BucketShard, keys};
 use crate::{CursorStep, ListPage, ListQuery, Lister, Result, Version};
 
-impl Shelf {
+impl BucketShard {
     /// One page of the versions on this shelf, as if there were no other.
     ///
     /// # Errors

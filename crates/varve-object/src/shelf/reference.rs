@@ -34,7 +34,7 @@ use super::find::{BodyPiece, StoredBodyRef};
 use super::held::Hold;
 use super::keys::Place;
 use super::record::{Extent, Record, StoredBody, damaged, decode_reference, encode_reference};
-use super::{Shelf, TransactionPlan, keys};
+use super::{BucketShard, TransactionPlan, keys};
 use crate::{Error, Result, UploadId};
 
 /// Bodies in parts may have parts that are copies of such bodies, and so on, this deep. What would be deeper is copied byte by byte.
@@ -119,7 +119,7 @@ pub struct StagedReference {
     reference: Reference,
 }
 
-impl Shelf {
+impl BucketShard {
     /// Finds out where the bytes of a range of a body are, for a copy that shares them; none where they are in a record.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use super::held::Hold;
 use super::record::{Extent, StoredBody};
 use super::reference::{SharedBytes, StagedReference};
-use super::{Shelf, TransactionPlan, keys, record};
+use super::{BucketShard, TransactionPlan, keys, record};
 use crate::{Error, Result};
 
 /// A body that is being written. Dropped everywhere, its space comes back: who writes to it keeps it until that has ended.
@@ -96,7 +96,7 @@ impl Staged {
     }
 }
 
-impl Shelf {
+impl BucketShard {
     /// Begins a body of at most `room` bytes. Durable on return: whatever happens, its blocks are found.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use varve_engine::planted::{Bug, planted};
 use super::keys::Place;
 use super::record::{Record, damaged};
 use super::reference::Reference;
-use super::{Shelf, TransactionPlan, keys, record};
+use super::{BucketShard, TransactionPlan, keys, record};
 use crate::{Result, UploadId};
 
 /// Blocks that one trim takes away precisely.
@@ -22,7 +22,7 @@ pub(super) const FAILED_PAUSE_NS: u64 = 1_000_000_000;
 pub type GiveBack = Rc<dyn Fn(Reference) -> LocalBoxFuture<'static, Result<()>>>;
 
 /// Sweeps until the shelf is gone.
-pub(super) async fn run(shelf: Weak<Shelf>, give_back: GiveBack) {
+pub(super) async fn run(shelf: Weak<BucketShard>, give_back: GiveBack) {
     let Some(released) = shelf.upgrade().map(|shelf| Arc::clone(&shelf.released)) else { return };
     released.wake(); // What was found on opening.
     while released.woken().await {
@@ -38,7 +38,7 @@ pub(super) async fn run(shelf: Weak<Shelf>, give_back: GiveBack) {
     }
 }
 
-impl Shelf {
+impl BucketShard {
     /// Learns of the orphans that were left (SHELF-6).
     pub(super) async fn find_orphans(&self) -> Result<()> {
         let range = keys::orphans(self.bucket);

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use super::change::check_key;
 use super::keys::Place;
 use super::record::{Record, StoredBody};
-use super::{IncomingBody, Shelf, Staged, TransactionPlan, keys};
+use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
 use crate::{Error, Part, Result, Upload, UploadId};
 
-impl Shelf {
+impl BucketShard {
     /// Begins an upload. Durable on return.
     ///
     /// # Errors
