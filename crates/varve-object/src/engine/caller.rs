@@ -62,7 +62,7 @@ enum BucketSlot {
 
 /// The shelves of a thread.
 #[derive(Default)]
-struct Shelves {
+struct BucketShards {
     slots: RefCell<HashMap<(ShardId, BucketId), BucketSlot>>,
 }
 
@@ -154,7 +154,7 @@ impl ShardClient {
                     WorkLength::Soon => Some(requests.0.begin(dispatch.reactor().now())),
                     WorkLength::AtLength => None,
                 };
-                let shelves = dispatch.local::<Shelves>();
+                let shelves = dispatch.local::<BucketShards>();
                 let shelf = shelves.shelf(&dispatch, at, &buckets).await?;
                 work(shelf).await
             })
@@ -165,7 +165,7 @@ impl ShardClient {
     /// Forgets a shelf that is cleared.
     pub(super) async fn forget(&self, at: Address) -> Result<()> {
         let forget = move |dispatch: Dispatch| -> ShelfFuture<()> {
-            let shelves = dispatch.local::<Shelves>();
+            let shelves = dispatch.local::<BucketShards>();
             shelves.slots.borrow_mut().remove(&(at.shard, at.bucket));
             Box::pin(std::future::ready(Ok(())))
         };
@@ -187,7 +187,7 @@ fn give_back(dispatch: &Dispatch, at: Address, buckets: &Arc<BucketTable>) -> Gi
             Box::pin(async move {
                 let home = Address { shard: reference.home(), ..at };
                 buckets.get(at.bucket)?; // One that was cleared gets no shelf again.
-                let shelves = dispatch.local::<Shelves>();
+                let shelves = dispatch.local::<BucketShards>();
                 let shelf = shelves.shelf(&dispatch, home, &buckets).await?;
                 shelf.give_back(at.shard, reference).await
             })
@@ -200,7 +200,7 @@ fn give_back(dispatch: &Dispatch, at: Address, buckets: &Arc<BucketTable>) -> Gi
     })
 }
 
-impl Shelves {
+impl BucketShards {
     /// A bucket on a shard of this thread, once that serves. A shard that was reopened gets another shelf.
     async fn shelf(
         &self,
