@@ -26,20 +26,20 @@ const KEY_BYTES_MAX: usize = 1280;
 
 /// A version as it is stored, and its order.
 #[derive(Clone)]
-pub(super) struct Standing {
+pub(super) struct StoredVersion {
     pub(super) order: u64,
     pub(super) record: Record,
 }
 
 /// What a key holds, as far as a change looks at it.
 struct Look {
-    newest: Option<Standing>,
-    null: Option<Standing>,
-    named: Option<Standing>,
+    newest: Option<StoredVersion>,
+    null: Option<StoredVersion>,
+    named: Option<StoredVersion>,
 }
 
 impl Look {
-    fn of_order(&self, order: u64) -> Option<&Standing> {
+    fn of_order(&self, order: u64) -> Option<&StoredVersion> {
         let all = [&self.newest, &self.null, &self.named];
         all.into_iter().flatten().find(|standing| standing.order == order)
     }
@@ -151,7 +151,7 @@ impl BucketShard {
         }
         if let Some((order, attributes)) = &change.replace {
             let standing = self.standing(key, &look, *order).await?;
-            let Some(Standing { record, .. }) = standing else {
+            let Some(StoredVersion { record, .. }) = standing else {
                 return Err(Error::State { reason: "the version to be changed is gone" });
             };
             plan.free_attributes(&record);
@@ -326,7 +326,7 @@ impl BucketShard {
     }
 
     /// The newest version of a key.
-    pub(super) async fn newest(&self, key: &str) -> Result<Option<Standing>> {
+    pub(super) async fn newest(&self, key: &str) -> Result<Option<StoredVersion>> {
         let range = keys::versions(self.bucket, key);
         let found = self.shard.key_range(&range.start, Some(&range.end), 1).await?;
         found.first().map(|(key, value)| decode(key, value)).transpose()
@@ -336,8 +336,8 @@ impl BucketShard {
     pub(super) async fn null_below(
         &self,
         key: &str,
-        newest: &Standing,
-    ) -> Result<Option<Standing>> {
+        newest: &StoredVersion,
+    ) -> Result<Option<StoredVersion>> {
         if newest.record.is_null {
             return Ok(Some(newest.clone()));
         }
@@ -350,13 +350,14 @@ impl BucketShard {
     }
 
     /// A version by its order.
-    pub(super) async fn version(&self, key: &str, order: u64) -> Result<Option<Standing>> {
+    pub(super) async fn version(&self, key: &str, order: u64) -> Result<Option<StoredVersion>> {
         let value = self.shard.key_get(&keys::version(self.bucket, key, order)).await?;
-        let standing = |value: Vec<u8>| Ok(Standing { order, record: Record::decode(&value)? });
+        let standing =
+            |value: Vec<u8>| Ok(StoredVersion { order, record: Record::decode(&value)? });
         value.map(standing).transpose()
     }
 
-    async fn standing(&self, key: &str, look: &Look, order: u64) -> Result<Option<Standing>> {
+    async fn standing(&self, key: &str, look: &Look, order: u64) -> Result<Option<StoredVersion>> {
         match look.of_order(order) {
             Some(standing) => Ok(Some(standing.clone())),
             None => self.version(key, order).await,
@@ -371,8 +372,8 @@ impl BucketShard {
         })
     }
 
-    async fn seen(&self, standing: Option<&Standing>) -> Result<Option<Version>> {
-        let Some(Standing { order, record }) = standing else { return Ok(None) };
+    async fn seen(&self, standing: Option<&StoredVersion>) -> Result<Option<Version>> {
+        let Some(StoredVersion { order, record }) = standing else { return Ok(None) };
         let attributes = self.attributes(record).await?;
         Ok(Some(record.version(*order, attributes)))
     }
@@ -414,10 +415,10 @@ impl BucketShard {
     }
 }
 
-pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Standing> {
+pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<StoredVersion> {
     let (_, order) =
         keys::decode_version(key).ok_or_else(|| super::record::damaged("the key of a version"))?;
-    Ok(Standing { order, record: Record::decode(value)? })
+    Ok(StoredVersion { order, record: Record::decode(value)? })
 }
 
 /// Refuses keys that do not fit the key tree.

@@ -9,7 +9,7 @@ use varve_engine::{BLOCK_BYTES, ReadPart};
 use varve_stdx::BufSlice;
 use varve_types::ShardId;
 
-use super::change::{Standing, check_key};
+use super::change::{StoredVersion, check_key};
 use super::held::Hold;
 use super::record::{Extent, Record, StoredAttributes, StoredBody};
 use super::reference::Reference;
@@ -128,7 +128,7 @@ impl BucketShard {
             let newest = standing.order == newest_order;
             (standing, newest, held)
         };
-        let Standing { order, record } = standing;
+        let StoredVersion { order, record } = standing;
         let [body_hold, _attributes_hold] = held;
         let version = record.version(order, self.attributes(&record).await?);
         let body = match (record.body, body_hold) {

@@ -1,6 +1,6 @@
 //! Listings of a shelf: one page at a time.
 
-use super::change::{self, Standing};
+use super::change::{self, StoredVersion};
 use super::record::{Record, StoredAttributes};
 use super::{BucketShard, keys};
 use crate::{CursorStep, ListPage, ListQuery, Lister, Result, Version};
@@ -63,7 +63,7 @@ impl BucketShard {
         let from = from.max(versions.start.as_slice());
         let found = self.shard.key_range(from, Some(&versions.end), 1).await?;
         let Some((key, value)) = found.first() else { return Ok(None) };
-        let Standing { order, record } = change::decode(key, value)?;
+        let StoredVersion { order, record } = change::decode(key, value)?;
         Ok(Some(record.version(order, self.attributes(&record).await?)))
     }
 }
