@@ -223,7 +223,7 @@ impl BucketShard {
         let mut pieces = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
-                ReadPart::Data(data) => pieces.push(Bytes::from_owner(Owned(data))),
+                ReadPart::Data(data) => pieces.push(Bytes::from_owner(OwnedBytes(data))),
                 ReadPart::Zero(len) => {
                     let whole = std::iter::repeat_n(ZEROS.len(), len / ZEROS.len());
                     let rest = Some(len % ZEROS.len()).filter(|rest| *rest > 0);
@@ -299,9 +299,9 @@ impl BucketShard {
 }
 
 /// Bytes that stay where they were read to.
-struct Owned(BufSlice);
+struct OwnedBytes(BufSlice);
 
-impl AsRef<[u8]> for Owned {
+impl AsRef<[u8]> for OwnedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
