@@ -59,7 +59,7 @@ pub use staging::{Staged, Staging};
 pub use sweep::GiveBack;
 
 use crate::{BucketId, Error, Result, Usage};
-use held::Released;
+use held::ReleasedHolds;
 use keys::Place;
 use locks::KeyLocks;
 use record::{Counts, Extent};
@@ -109,7 +109,7 @@ pub struct BucketShard {
     references_added: Cell<u64>,
     /// References that were given back before they were added, the latest last, with their takers (SHELF-REFERENCE-5).
     gave_back_early: RefCell<VecDeque<(ShardId, Reference)>>,
-    released: Arc<Released>,
+    released: Arc<ReleasedHolds>,
     is_closed: Cell<bool>,
     parts_read: RefCell<find::PartsRead>,
 }

@@ -12,7 +12,7 @@ use super::keys::Place;
 
 /// Holds that were dropped, on their way to their shelf. The lock guards a list and is held for one push or take.
 #[derive(Default)]
-pub(super) struct Released {
+pub(super) struct ReleasedHolds {
     list: Mutex<Vec<(Place, Use)>>,
     sweep: AtomicWaker,
     is_woken: AtomicBool,
@@ -30,7 +30,7 @@ enum Use {
 
 /// Keeps bytes from being freed while it lives; on any thread.
 pub struct Hold {
-    released: Arc<Released>,
+    released: Arc<ReleasedHolds>,
     place: Place,
     held_for: Use,
     /// What was staged belongs to something now.
@@ -61,7 +61,7 @@ impl Drop for Hold {
     }
 }
 
-impl Released {
+impl ReleasedHolds {
     /// The sweep looks what there is to do.
     pub(super) fn wake(&self) {
         self.is_woken.store(true, Ordering::Release);
