@@ -60,7 +60,7 @@ pub use sweep::GiveBack;
 
 use crate::{BucketId, Error, Result, Usage};
 use held::ReleasedHolds;
-use keys::Place;
+use keys::BodyPlace;
 use locks::KeyLocks;
 use record::{Counts, Extent};
 
@@ -96,11 +96,11 @@ pub struct BucketShard {
     /// Places to which a reference is added, or that are freed (SHELF-REFERENCE-3).
     places: KeyLocks,
     /// How often a place is held.
-    holds: RefCell<HashMap<Place, u32>>,
+    holds: RefCell<HashMap<BodyPlace, u32>>,
     /// Orphans that nobody is going to take, with their blocks.
-    orphans: RefCell<BTreeMap<Place, u64>>,
+    orphans: RefCell<BTreeMap<BodyPlace, u64>>,
     /// Orphans that references name (SHELF-REFERENCE-3), with their blocks.
-    waiting: RefCell<BTreeMap<Place, u64>>,
+    waiting: RefCell<BTreeMap<BodyPlace, u64>>,
     /// Orphans whose references are being given back to other shards: a task for each of these.
     giving: RefCell<BTreeMap<ShardId, BTreeSet<Reference>>>,
     /// There is a reference to what is here, or was since it was opened.
@@ -121,7 +121,7 @@ struct TransactionPlan {
     puts: Vec<(Vec<u8>, Vec<u8>)>,
     deletes: Vec<Vec<u8>>,
     /// What is freed, and its blocks; parts have none of their own.
-    frees: Vec<(Place, u64)>,
+    frees: Vec<(BodyPlace, u64)>,
     objects: i64,
     bytes: i128,
     versions: i64,
@@ -309,7 +309,7 @@ impl BucketShard {
         let mut orphans = Vec::new();
         for (place, blocks) in &plan.frees {
             match place {
-                Place::Extent(first)
+                BodyPlace::Extent(first)
                     if none_added // SHELF-REFERENCE-3
                         && !referenced.contains(place)
                         && self.is_freed_at_once(*place, *blocks) =>
@@ -343,7 +343,7 @@ impl BucketShard {
     }
 
     /// Of what a plan frees the places that references name.
-    async fn referenced_of(&self, plan: &TransactionPlan) -> Result<HashSet<Place>> {
+    async fn referenced_of(&self, plan: &TransactionPlan) -> Result<HashSet<BodyPlace>> {
         let mut found = HashSet::new();
         for (place, _) in &plan.frees {
             if let Some(target) = place.target()
@@ -355,7 +355,7 @@ impl BucketShard {
         Ok(found)
     }
 
-    fn is_freed_at_once(&self, place: Place, blocks: u64) -> bool {
+    fn is_freed_at_once(&self, place: BodyPlace, blocks: u64) -> bool {
         let is_held = self.holds.borrow().contains_key(&place) && !planted(Bug::HeldIsFreed);
         !is_held && blocks <= TRIMMED_AT_ONCE_MAX
     }

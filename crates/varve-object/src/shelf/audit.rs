@@ -9,7 +9,7 @@ use roaring::RoaringTreemap;
 use varve_engine::{MapItem, Shard};
 use varve_types::{ShardId, StreamId};
 
-use super::keys::{self, Place};
+use super::keys::{self, BodyPlace};
 use super::record::{
     Counts, Extent, Record, StoredAttributes, StoredBody, damaged, decode_orphan, decode_reference,
 };
@@ -153,13 +153,13 @@ impl Audit {
         }
     }
 
-    fn take_orphan(&mut self, place: Place, blocks: u64) {
+    fn take_orphan(&mut self, place: BodyPlace, blocks: u64) {
         self.report.orphans += 1;
         let who = format!("orphan {place:?}");
         match place {
-            Place::Extent(first) => self.name_blocks(first, blocks, &who),
-            Place::Parts(upload) => self.name_parts(upload, None, &who),
-            Place::Reference(reference) => self.report.orphaned_references.push(reference),
+            BodyPlace::Extent(first) => self.name_blocks(first, blocks, &who),
+            BodyPlace::Parts(upload) => self.name_parts(upload, None, &who),
+            BodyPlace::Reference(reference) => self.report.orphaned_references.push(reference),
         }
     }
 

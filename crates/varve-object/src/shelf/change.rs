@@ -4,7 +4,7 @@ use bytes::Bytes;
 use varve_engine::CommittedTransaction;
 use varve_engine::planted::{Bug, planted};
 
-use super::keys::Place;
+use super::keys::BodyPlace;
 use super::record::{Extent, Record, StoredAttributes, StoredBody};
 use super::staging::padded;
 use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
@@ -78,7 +78,7 @@ impl TransactionPlan {
 
     fn free_attributes(&mut self, record: &Record) {
         if let StoredAttributes::Extent(extent) = record.attributes {
-            self.frees.push((Place::Extent(extent.first), extent.blocks()));
+            self.frees.push((BodyPlace::Extent(extent.first), extent.blocks()));
         }
     }
 
@@ -304,7 +304,7 @@ impl BucketShard {
         }
         let body = self.stage_bytes(bytes).await?;
         let extent = body.extent().ok_or(Error::State { reason: "nothing is stored in blocks" })?;
-        plan.deletes.push(keys::orphan(self.bucket, Place::Extent(extent.first)));
+        plan.deletes.push(keys::orphan(self.bucket, BodyPlace::Extent(extent.first)));
         staged.push(body);
         Ok(extent)
     }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use varve_engine::planted::{Bug, planted};
 use varve_types::ShardId;
 
-use super::keys::Place;
+use super::keys::BodyPlace;
 use super::reference::Reference;
 use super::sweep::{FAILED_PAUSE_NS, GiveBack};
 use super::{BucketShard, TransactionPlan, keys};
@@ -40,7 +40,7 @@ async fn run(shelf: Weak<BucketShard>, home: ShardId, give_back: GiveBack) {
 impl BucketShard {
     /// Gives back, some time, a reference to what is on another shard; an orphan names it.
     pub(super) fn give_away(self: &Rc<Self>, reference: Reference, give_back: &GiveBack) {
-        self.orphans.borrow_mut().remove(&Place::Reference(reference));
+        self.orphans.borrow_mut().remove(&BodyPlace::Reference(reference));
         let home = reference.home;
         let mut giving = self.giving.borrow_mut();
         if !giving.contains_key(&home) {
@@ -68,7 +68,7 @@ impl BucketShard {
         for (reference, given) in some.into_iter().zip(given) {
             match given {
                 Ok(()) => {
-                    plan.deletes.push(keys::orphan(self.bucket, Place::Reference(reference)));
+                    plan.deletes.push(keys::orphan(self.bucket, BodyPlace::Reference(reference)));
                     gone.push(reference);
                 }
                 Err(error) => failed = Some(error),
@@ -87,7 +87,7 @@ impl BucketShard {
     /// Gives one back, once the orphan that names it is durable (SHELF-REFERENCE-2). Without an orphan there is no
     /// record either, and nothing was added.
     async fn give_one(&self, reference: Reference, give_back: &GiveBack) -> Result<()> {
-        let orphan = keys::orphan(self.bucket, Place::Reference(reference));
+        let orphan = keys::orphan(self.bucket, BodyPlace::Reference(reference));
         let is_orphan =
             planted(Bug::GivenBackEarly) || self.shard.key_get(&orphan).await?.is_some();
         if is_orphan { give_back(reference).await } else { Ok(()) }

@@ -8,12 +8,12 @@ use std::task::Poll;
 use futures_util::task::AtomicWaker;
 
 use super::BucketShard;
-use super::keys::Place;
+use super::keys::BodyPlace;
 
 /// Holds that were dropped, on their way to their shelf. The lock guards a list and is held for one push or take.
 #[derive(Default)]
 pub(super) struct ReleasedHolds {
-    list: Mutex<Vec<(Place, Use)>>,
+    list: Mutex<Vec<(BodyPlace, Use)>>,
     sweep: AtomicWaker,
     is_woken: AtomicBool,
     is_closed: AtomicBool,
@@ -31,7 +31,7 @@ enum Use {
 /// Keeps bytes from being freed while it lives; on any thread.
 pub struct Hold {
     released: Arc<ReleasedHolds>,
-    place: Place,
+    place: BodyPlace,
     held_for: Use,
     /// What was staged belongs to something now.
     is_taken: AtomicBool,
@@ -92,22 +92,22 @@ impl ReleasedHolds {
 
 impl BucketShard {
     /// Holds a place that a record names, for a reader (SHELF-3, SHELF-4).
-    pub(super) fn hold(&self, place: Place) -> Hold {
+    pub(super) fn hold(&self, place: BodyPlace) -> Hold {
         *self.holds.borrow_mut().entry(place).or_default() += 1;
         self.new_hold(place, Use::Reading)
     }
 
     /// Holds blocks that were staged: an orphan until somebody takes them.
     pub(super) fn hold_staged(&self, first: u64, blocks: u64) -> Hold {
-        self.new_hold(Place::Extent(first), Use::Staged(blocks))
+        self.new_hold(BodyPlace::Extent(first), Use::Staged(blocks))
     }
 
     /// Holds a reference that was staged: an orphan until somebody takes it.
-    pub(super) fn hold_staged_place(&self, place: Place) -> Hold {
+    pub(super) fn hold_staged_place(&self, place: BodyPlace) -> Hold {
         self.new_hold(place, Use::Staged(0))
     }
 
-    fn new_hold(&self, place: Place, held_for: Use) -> Hold {
+    fn new_hold(&self, place: BodyPlace, held_for: Use) -> Hold {
         let released = Arc::clone(&self.released);
         Hold { released, place, held_for, is_taken: AtomicBool::new(false) }
     }

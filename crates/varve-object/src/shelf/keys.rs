@@ -42,7 +42,7 @@ const TARGET_LEN: usize = 9;
 
 /// Where bytes are that belong together and are freed together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Place {
+pub(crate) enum BodyPlace {
     /// Blocks of the bucket's stream, by the first.
     Extent(u64),
     /// The parts of an upload.
@@ -173,12 +173,12 @@ pub(crate) fn upload_of_part(key: &[u8]) -> Option<UploadId> {
 }
 
 /// An orphan.
-pub(crate) fn orphan(bucket: BucketId, place: Place) -> Vec<u8> {
+pub(crate) fn orphan(bucket: BucketId, place: BodyPlace) -> Vec<u8> {
     let mut out = head(ORPHAN, bucket);
     match place {
-        Place::Extent(first) => put_target(&mut out, Target::Extent(first)),
-        Place::Parts(upload) => put_target(&mut out, Target::Parts(upload)),
-        Place::Reference(Reference { number, home, target }) => {
+        BodyPlace::Extent(first) => put_target(&mut out, Target::Extent(first)),
+        BodyPlace::Parts(upload) => put_target(&mut out, Target::Parts(upload)),
+        BodyPlace::Reference(Reference { number, home, target }) => {
             out.push(TAG_REFERENCE);
             out.extend_from_slice(&number.to_be_bytes());
             out.extend_from_slice(&home.0.to_be_bytes());
@@ -244,7 +244,7 @@ pub(crate) fn orphans(bucket: BucketId) -> Range<Vec<u8>> {
 }
 
 /// Where the bytes of an orphan are.
-pub(crate) fn decode_orphan(key: &[u8]) -> Option<Place> {
+pub(crate) fn decode_orphan(key: &[u8]) -> Option<BodyPlace> {
     let place = key.get(HEAD..)?;
     let (target, is_reference) = match place.split_first()? {
         (&TAG_REFERENCE, rest) => (rest.get(10..)?, true),
@@ -258,7 +258,7 @@ pub(crate) fn decode_orphan(key: &[u8]) -> Option<Place> {
         return Some(target.place());
     }
     let (number, home) = (place.get(1..9)?, place.get(9..11)?);
-    Some(Place::Reference(Reference {
+    Some(BodyPlace::Reference(Reference {
         number: u64::from_be_bytes(number.try_into().ok()?),
         home: ShardId(u16::from_be_bytes(home.try_into().ok()?)),
         target,
@@ -324,10 +324,10 @@ mod tests {
             assert!(all(BUCKET).any(|range| range.contains(&key)));
         }
         for place in [
-            Place::Extent(9),
-            Place::Parts(UploadId(8)),
-            Place::Reference(of(targets[0])),
-            Place::Reference(of(targets[1])),
+            BodyPlace::Extent(9),
+            BodyPlace::Parts(UploadId(8)),
+            BodyPlace::Reference(of(targets[0])),
+            BodyPlace::Reference(of(targets[1])),
         ] {
             let key = orphan(BUCKET, place);
             assert_eq!(decode_orphan(&key[..key.len() - 1]), None);

@@ -16,7 +16,7 @@ use varve_stdx::{Reader, Writer};
 
 use varve_types::ShardId;
 
-use super::keys::Place;
+use super::keys::BodyPlace;
 use super::reference::{DEPTH_MAX, Reference, Target};
 use crate::{Error, Result, UploadId, Version};
 
@@ -95,12 +95,12 @@ impl StoredBody {
     }
 
     /// What is freed with it.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<BodyPlace> {
         match self {
             Self::None | Self::Inline(_) => None,
-            Self::Extent(extent) => Some(Place::Extent(extent.first)),
-            Self::Parts { upload, .. } => Some(Place::Parts(*upload)),
-            Self::Reference { reference, .. } => Some(Place::Reference(*reference)),
+            Self::Extent(extent) => Some(BodyPlace::Extent(extent.first)),
+            Self::Parts { upload, .. } => Some(BodyPlace::Parts(*upload)),
+            Self::Reference { reference, .. } => Some(BodyPlace::Reference(*reference)),
         }
     }
 }
@@ -116,10 +116,10 @@ pub(crate) enum StoredAttributes {
 
 impl StoredAttributes {
     /// What is freed with them.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<BodyPlace> {
         match self {
             Self::Inline(_) => None,
-            Self::Extent(extent) => Some(Place::Extent(extent.first)),
+            Self::Extent(extent) => Some(BodyPlace::Extent(extent.first)),
         }
     }
 }

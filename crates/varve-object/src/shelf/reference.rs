@@ -32,7 +32,7 @@ use varve_types::ShardId;
 
 use super::find::{BodyPiece, StoredBodyRef};
 use super::held::Hold;
-use super::keys::Place;
+use super::keys::BodyPlace;
 use super::record::{Extent, Record, StoredBody, damaged, decode_reference, encode_reference};
 use super::{BucketShard, TransactionPlan, keys};
 use crate::{Error, Result, UploadId};
@@ -55,15 +55,15 @@ pub(crate) enum Target {
 
 impl Target {
     /// As what is freed.
-    pub(crate) fn place(self) -> Place {
+    pub(crate) fn place(self) -> BodyPlace {
         match self {
-            Self::Extent(first) => Place::Extent(first),
-            Self::Parts(upload) => Place::Parts(upload),
+            Self::Extent(first) => BodyPlace::Extent(first),
+            Self::Parts(upload) => BodyPlace::Parts(upload),
         }
     }
 }
 
-impl Place {
+impl BodyPlace {
     /// As what may be shared.
     pub(crate) fn target(self) -> Option<Target> {
         match self {
@@ -181,7 +181,7 @@ impl BucketShard {
         self.check_open()?;
         let SharedBytes { home, target, .. } = *bytes;
         let reference = Reference { number: self.fresh_id(), home, target };
-        let place = Place::Reference(reference);
+        let place = BodyPlace::Reference(reference);
         let orphan = (keys::orphan(self.bucket, place), super::record::encode_orphan(0));
         let puts = if planted(Bug::ReferenceWithoutOrphan) { Vec::new() } else { vec![orphan] };
         let plan = TransactionPlan { puts, takes_space: true, ..TransactionPlan::default() };
@@ -268,7 +268,7 @@ impl BucketShard {
     }
 
     /// Lets an orphan wait until a reference to it is given back; the sweep does not look at it meanwhile.
-    pub(super) fn wait_for_references(&self, place: Place) {
+    pub(super) fn wait_for_references(&self, place: BodyPlace) {
         let orphan = self.orphans.borrow_mut().remove(&place);
         self.waiting.borrow_mut().extend(orphan.map(|blocks| (place, blocks)));
     }

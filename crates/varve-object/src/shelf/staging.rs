@@ -104,7 +104,7 @@ impl BucketShard {
     pub async fn stage(&self, room: u64) -> Result<Arc<Staging>> {
         self.check_open()?;
         let extent = self.allocate(room.max(1))?;
-        let place = keys::Place::Extent(extent.first);
+        let place = keys::BodyPlace::Extent(extent.first);
         let orphan = (keys::orphan(self.bucket, place), record::encode_orphan(extent.blocks()));
         let puts = if planted(Bug::StagedWithoutOrphan) { Vec::new() } else { vec![orphan] }; // SHELF-1
         let plan = TransactionPlan { puts, takes_space: true, ..TransactionPlan::default() };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::LocalBoxFuture;
 use varve_engine::planted::{Bug, planted};
 
-use super::keys::Place;
+use super::keys::BodyPlace;
 use super::record::{Record, damaged};
 use super::reference::Reference;
 use super::{BucketShard, TransactionPlan, keys, record};
@@ -76,13 +76,13 @@ impl BucketShard {
                 }
             };
             match place {
-                Place::Extent(first) => self.sweep_blocks(first, blocks).await?,
-                Place::Parts(upload) => self.sweep_parts(upload).await?,
-                Place::Reference(_) if planted(Bug::ReferenceKept) => {}
-                Place::Reference(reference) if reference.home == self.shard.id() => {
+                BodyPlace::Extent(first) => self.sweep_blocks(first, blocks).await?,
+                BodyPlace::Parts(upload) => self.sweep_parts(upload).await?,
+                BodyPlace::Reference(_) if planted(Bug::ReferenceKept) => {}
+                BodyPlace::Reference(reference) if reference.home == self.shard.id() => {
                     self.give_back(self.shard.id(), reference).await?;
                 }
-                Place::Reference(reference) => {
+                BodyPlace::Reference(reference) => {
                     self.give_away(reference, give_back);
                     continue;
                 }

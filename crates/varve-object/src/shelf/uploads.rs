@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::change::check_key;
-use super::keys::Place;
+use super::keys::BodyPlace;
 use super::record::{Record, StoredBody};
 use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
 use crate::{Error, Part, Result, Upload, UploadId};
@@ -149,7 +149,7 @@ impl BucketShard {
             let record = self.upload_record(key, upload).await?;
             let mut plan = TransactionPlan::default();
             plan.free(&record);
-            plan.frees.push((Place::Parts(upload), 0));
+            plan.frees.push((BodyPlace::Parts(upload), 0));
             plan.deletes.push(keys::upload(self.bucket, key, upload));
             self.carry_out(plan).await?
         };
