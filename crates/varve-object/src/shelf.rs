@@ -62,7 +62,7 @@ use crate::{BucketId, Error, Result, Usage};
 use held::ReleasedHolds;
 use keys::BodyPlace;
 use locks::KeyLocks;
-use record::{Counts, Extent};
+use record::{BodyExtent, Counts};
 
 /// Keys fetched at once.
 const BATCH: usize = 256;
@@ -117,7 +117,7 @@ pub struct BucketShard {
 /// What one transaction of a shelf changes.
 #[derive(Default)]
 struct TransactionPlan {
-    writes: Vec<(Extent, BufSlice)>,
+    writes: Vec<(BodyExtent, BufSlice)>,
     puts: Vec<(Vec<u8>, Vec<u8>)>,
     deletes: Vec<Vec<u8>>,
     /// What is freed, and its blocks; parts have none of their own.
@@ -279,12 +279,12 @@ impl BucketShard {
     }
 
     /// Addresses for `len` bytes (SHELF-2).
-    fn allocate(&self, len: u64) -> Result<Extent> {
+    fn allocate(&self, len: u64) -> Result<BodyExtent> {
         let mut counts = self.counts.get();
         let blocks = len.div_ceil(BLOCK_BYTES as u64);
         let first = counts.take_blocks(blocks).ok_or(Error::NoSpace)?;
         self.counts.set(counts);
-        Ok(Extent { first, len })
+        Ok(BodyExtent { first, len })
     }
 
     fn fresh_id(&self) -> u64 {

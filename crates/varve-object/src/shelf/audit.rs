@@ -11,7 +11,8 @@ use varve_types::{ShardId, StreamId};
 
 use super::keys::{self, BodyPlace};
 use super::record::{
-    Counts, Extent, Record, StoredAttributes, StoredBody, damaged, decode_orphan, decode_reference,
+    BodyExtent, Counts, Record, StoredAttributes, StoredBody, damaged, decode_orphan,
+    decode_reference,
 };
 use super::reference::{Reference, Target};
 use crate::{BucketId, Result, UploadId};
@@ -95,7 +96,7 @@ impl Audit {
         }
     }
 
-    fn name_extent(&mut self, extent: &Extent, who: &str) {
+    fn name_extent(&mut self, extent: &BodyExtent, who: &str) {
         self.name_blocks(extent.first, extent.blocks(), who);
     }
 

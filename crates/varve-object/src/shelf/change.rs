@@ -5,7 +5,7 @@ use varve_engine::CommittedTransaction;
 use varve_engine::planted::{Bug, planted};
 
 use super::keys::BodyPlace;
-use super::record::{Extent, Record, StoredAttributes, StoredBody};
+use super::record::{BodyExtent, Record, StoredAttributes, StoredBody};
 use super::staging::padded;
 use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
 use crate::{
@@ -295,7 +295,7 @@ impl BucketShard {
         bytes: &[u8],
         plan: &mut TransactionPlan,
         staged: &mut Vec<Staged>,
-    ) -> Result<Extent> {
+    ) -> Result<BodyExtent> {
         let data = padded(bytes);
         if plan.room().data_bytes + data.len() <= self.shard.transaction_bytes_max() {
             let extent = self.allocate(bytes.len() as u64)?;

@@ -11,7 +11,7 @@ use varve_types::ShardId;
 
 use super::change::{StoredVersion, check_key};
 use super::held::Hold;
-use super::record::{Extent, Record, StoredAttributes, StoredBody};
+use super::record::{BodyExtent, Record, StoredAttributes, StoredBody};
 use super::reference::Reference;
 use super::{BucketShard, keys};
 use crate::{Error, Result, SMALL_BODY_MAX, Select, UploadId, Version};
@@ -213,7 +213,7 @@ impl BucketShard {
 
     pub(super) async fn read_extent(
         &self,
-        extent: &Extent,
+        extent: &BodyExtent,
         range: Range<u64>,
     ) -> Result<Vec<Bytes>> {
         let at = extent.first * BLOCK_BYTES as u64 + range.start;

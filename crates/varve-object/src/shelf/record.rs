@@ -46,14 +46,14 @@ const BLOCKS_MAX: u64 = 1 << 44;
 
 /// Bytes in blocks of the bucket's stream, from the begin of a block on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct BodyExtent {
     /// First block.
     pub(crate) first: u64,
     /// Bytes.
     pub(crate) len: u64,
 }
 
-impl Extent {
+impl BodyExtent {
     /// Blocks that it takes.
     pub(crate) fn blocks(&self) -> u64 {
         self.len.div_ceil(BLOCK_BYTES as u64)
@@ -68,7 +68,7 @@ pub(crate) enum StoredBody {
     /// In the record.
     Inline(Bytes),
     /// In blocks.
-    Extent(Extent),
+    Extent(BodyExtent),
     /// In the parts of an upload, one after another.
     Parts { upload: UploadId, len: u64 },
     /// In what a reference names, from an offset on. `depth`: how many references lie in each other there, this one included.
@@ -111,7 +111,7 @@ pub(crate) enum StoredAttributes {
     /// In the record.
     Inline(Bytes),
     /// In blocks.
-    Extent(Extent),
+    Extent(BodyExtent),
 }
 
 impl StoredAttributes {
@@ -292,8 +292,8 @@ fn reference_of(fields: &mut Reader<'_>, number: u64, len: u64) -> Option<Stored
     })
 }
 
-fn checked_extent(first: u64, len: u64) -> Option<Extent> {
-    let extent = Extent { first, len };
+fn checked_extent(first: u64, len: u64) -> Option<BodyExtent> {
+    let extent = BodyExtent { first, len };
     let end = first.checked_add(extent.blocks())?;
     (first > 0 && len > 0 && end <= BLOCKS_MAX).then_some(extent)
 }
@@ -415,7 +415,7 @@ mod tests {
 
     fn record() -> impl Strategy<Value = Record> {
         let extent =
-            || (1_u64..1 << 43, 1_u64..1 << 30).prop_map(|(first, len)| Extent { first, len });
+            || (1_u64..1 << 43, 1_u64..1 << 30).prop_map(|(first, len)| BodyExtent { first, len });
         let bytes = |least| prop::collection::vec(any::<u8>(), least..300).prop_map(Bytes::from);
         let body = prop_oneof![
             Just(StoredBody::None),
@@ -424,7 +424,7 @@ mod tests {
             any::<(u64, u64)>()
                 .prop_map(|(upload, len)| StoredBody::Parts { upload: UploadId(upload), len }),
             (1_u64.., any::<u16>(), any::<bool>(), extent(), 1..=DEPTH_MAX).prop_map(
-                |(number, home, is_extent, Extent { first, len }, depth)| {
+                |(number, home, is_extent, BodyExtent { first, len }, depth)| {
                     let target = match is_extent {
                         true => Target::Extent(first),
                         false => Target::Parts(UploadId(first)),

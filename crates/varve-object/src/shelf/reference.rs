@@ -33,7 +33,7 @@ use varve_types::ShardId;
 use super::find::{BodyPiece, StoredBodyRef};
 use super::held::Hold;
 use super::keys::BodyPlace;
-use super::record::{Extent, Record, StoredBody, damaged, decode_reference, encode_reference};
+use super::record::{BodyExtent, Record, StoredBody, damaged, decode_reference, encode_reference};
 use super::{BucketShard, TransactionPlan, keys};
 use crate::{Error, Result, UploadId};
 
@@ -343,7 +343,7 @@ impl BucketShard {
     ) -> Result<()> {
         match target {
             Target::Extent(first) => {
-                let extent = Extent { first, len: range.end };
+                let extent = BodyExtent { first, len: range.end };
                 let read: Vec<Bytes> = self.read_extent(&extent, range).await?;
                 pieces.extend(read.into_iter().map(BodyPiece::Here));
                 Ok(())

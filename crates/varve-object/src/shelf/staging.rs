@@ -7,7 +7,7 @@ use varve_engine::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use super::held::Hold;
-use super::record::{Extent, StoredBody};
+use super::record::{BodyExtent, StoredBody};
 use super::reference::{SharedBytes, StagedReference};
 use super::{BucketShard, TransactionPlan, keys, record};
 use crate::{Error, Result};
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Staging {
     hold: Hold,
-    extent: Extent,
+    extent: BodyExtent,
 }
 
 /// A body that was written. Dropped, its space comes back.
@@ -67,7 +67,7 @@ impl Staging {
         assert!(len <= self.extent.len, "written within its room");
         let body = match len {
             0 => StoredBody::None,
-            len => StoredBody::Extent(Extent { len, ..self.extent }),
+            len => StoredBody::Extent(BodyExtent { len, ..self.extent }),
         };
         Staged { kept: Kept::Blocks(self), body }
     }
@@ -80,7 +80,7 @@ impl Staged {
     }
 
     /// Its blocks; none if it is empty.
-    pub(super) fn extent(&self) -> Option<Extent> {
+    pub(super) fn extent(&self) -> Option<BodyExtent> {
         match self.body {
             StoredBody::Extent(extent) => Some(extent),
             StoredBody::None
