@@ -11,7 +11,7 @@ use varve_types::{ShardId, StreamId};
 
 use super::keys::{self, BodyPlace};
 use super::record::{
-    BodyExtent, Counts, Record, StoredAttributes, StoredBody, damaged, decode_orphan,
+    BodyExtent, Counts, ObjectRecord, StoredAttributes, StoredBody, damaged, decode_orphan,
     decode_reference,
 };
 use super::reference::{Reference, Target};
@@ -100,7 +100,7 @@ impl Audit {
         self.name_blocks(extent.first, extent.blocks(), who);
     }
 
-    fn name_record(&mut self, record: &Record, who: &str) {
+    fn name_record(&mut self, record: &ObjectRecord, who: &str) {
         match &record.body {
             StoredBody::Extent(extent) => self.name_extent(extent, who),
             StoredBody::Reference { reference, .. } => self.report.references.push(*reference),
@@ -117,7 +117,7 @@ impl Audit {
         }
     }
 
-    fn take_version(&mut self, key: &[u8], record: &Record) {
+    fn take_version(&mut self, key: &[u8], record: &ObjectRecord) {
         let who = key.escape_ascii().to_string();
         if keys::decode_version(key).is_none() {
             self.differs(|| format!("{who} is not a version's key"));
@@ -133,7 +133,7 @@ impl Audit {
         }
     }
 
-    fn take_upload(&mut self, key: &[u8], record: &Record) {
+    fn take_upload(&mut self, key: &[u8], record: &ObjectRecord) {
         let who = key.escape_ascii().to_string();
         self.name_record(record, &who);
         match keys::decode_upload(key) {
@@ -142,7 +142,7 @@ impl Audit {
         }
     }
 
-    fn take_part(&mut self, key: &[u8], record: &Record) {
+    fn take_part(&mut self, key: &[u8], record: &ObjectRecord) {
         let who = key.escape_ascii().to_string();
         self.name_record(record, &who);
         match keys::upload_of_part(key) {
@@ -246,9 +246,9 @@ pub async fn audit_bucket(shard: &Shard, bucket: BucketId) -> Result<BucketAudit
             from = [last.as_slice(), &[0]].concat();
             for (key, value) in &found {
                 match key[0] {
-                    keys::VERSION => audit.take_version(key, &Record::decode(value)?),
-                    keys::UPLOAD => audit.take_upload(key, &Record::decode(value)?),
-                    keys::PART => audit.take_part(key, &Record::decode(value)?),
+                    keys::VERSION => audit.take_version(key, &ObjectRecord::decode(value)?),
+                    keys::UPLOAD => audit.take_upload(key, &ObjectRecord::decode(value)?),
+                    keys::PART => audit.take_part(key, &ObjectRecord::decode(value)?),
                     keys::ORPHAN => {
                         let place = keys::decode_orphan(key);
                         let place = place.ok_or_else(|| damaged("the key of an orphan"))?;

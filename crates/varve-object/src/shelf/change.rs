@@ -5,7 +5,7 @@ use varve_engine::CommittedTransaction;
 use varve_engine::planted::{Bug, planted};
 
 use super::keys::BodyPlace;
-use super::record::{BodyExtent, Record, StoredAttributes, StoredBody};
+use super::record::{BodyExtent, ObjectRecord, StoredAttributes, StoredBody};
 use super::staging::padded;
 use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
 use crate::{
@@ -28,7 +28,7 @@ const KEY_BYTES_MAX: usize = 1280;
 #[derive(Clone)]
 pub(super) struct StoredVersion {
     pub(super) order: u64,
-    pub(super) record: Record,
+    pub(super) record: ObjectRecord,
 }
 
 /// What a key holds, as far as a change looks at it.
@@ -53,7 +53,7 @@ impl Look {
 /// Upload whose parts become a body.
 struct TakenParts {
     upload: UploadId,
-    record: Record,
+    record: ObjectRecord,
     /// Bytes of the parts that are named.
     len: u64,
     /// Numbers of those that are not.
@@ -62,7 +62,7 @@ struct TakenParts {
 
 impl TransactionPlan {
     /// Frees what a record names.
-    pub(super) fn free(&mut self, record: &Record) {
+    pub(super) fn free(&mut self, record: &ObjectRecord) {
         if let Some(place) = record.body.place() {
             let blocks = match &record.body {
                 StoredBody::Extent(extent) => extent.blocks(),
@@ -76,13 +76,13 @@ impl TransactionPlan {
         self.free_attributes(record);
     }
 
-    fn free_attributes(&mut self, record: &Record) {
+    fn free_attributes(&mut self, record: &ObjectRecord) {
         if let StoredAttributes::Extent(extent) = record.attributes {
             self.frees.push((BodyPlace::Extent(extent.first), extent.blocks()));
         }
     }
 
-    pub(super) fn count(&mut self, record: &Record, by: i64) {
+    pub(super) fn count(&mut self, record: &ObjectRecord, by: i64) {
         self.versions += by;
         if !record.is_marker {
             self.objects += by;
@@ -158,7 +158,7 @@ impl BucketShard {
             let inline = record.body.len_in_record();
             let attributes =
                 self.store_attributes(key, attributes, inline, &mut plan, &mut staged).await?;
-            let record = Record { attributes, ..record };
+            let record = ObjectRecord { attributes, ..record };
             plan.puts.push((keys::version(self.bucket, key, *order), record.encode()));
         }
         if let Some(new) = &change.put {
@@ -196,7 +196,7 @@ impl BucketShard {
             for number in some {
                 let part = keys::part(self.bucket, taken.upload, *number);
                 if let Some(value) = self.shard.key_get(&part).await? {
-                    plan.free(&Record::decode(&value)?);
+                    plan.free(&ObjectRecord::decode(&value)?);
                     plan.deletes.push(part);
                 }
             }
@@ -215,7 +215,7 @@ impl BucketShard {
         taken: Option<&TakenParts>,
         plan: &mut TransactionPlan,
         staged: &mut Vec<Staged>,
-    ) -> Result<Record> {
+    ) -> Result<ObjectRecord> {
         let body = match (body, taken) {
             (_, Some(TakenParts { upload, len, .. })) => {
                 plan.deletes.push(keys::upload(self.bucket, key, *upload));
@@ -227,7 +227,7 @@ impl BucketShard {
         let attributes = self.store_attributes(key, &new.attributes, inline, plan, staged).await?;
         let (is_null, is_marker) = (new.null, new.marker);
         let (size, modified_ms) = (new.size, new.modified_ms);
-        Ok(Record { is_null, is_marker, size, modified_ms, link, body, attributes })
+        Ok(ObjectRecord { is_null, is_marker, size, modified_ms, link, body, attributes })
     }
 
     /// Finds a place for a body: in the record, in blocks that the transaction writes, or in those that were written before.
@@ -282,7 +282,8 @@ impl BucketShard {
         staged: &mut Vec<Staged>,
     ) -> Result<StoredAttributes> {
         let key_bytes = keys::version(self.bucket, key, 0).len();
-        let entry_bytes = key_bytes + Record::encoded_len(attributes.len() + inline_body_bytes);
+        let entry_bytes =
+            key_bytes + ObjectRecord::encoded_len(attributes.len() + inline_body_bytes);
         if attributes.len() <= INLINE_ATTRIBUTES_MAX && entry_bytes <= ENTRY_BYTES_MAX {
             return Ok(StoredAttributes::Inline(attributes.clone()));
         }
@@ -353,7 +354,7 @@ impl BucketShard {
     pub(super) async fn version(&self, key: &str, order: u64) -> Result<Option<StoredVersion>> {
         let value = self.shard.key_get(&keys::version(self.bucket, key, order)).await?;
         let standing =
-            |value: Vec<u8>| Ok(StoredVersion { order, record: Record::decode(&value)? });
+            |value: Vec<u8>| Ok(StoredVersion { order, record: ObjectRecord::decode(&value)? });
         value.map(standing).transpose()
     }
 
@@ -398,7 +399,7 @@ impl BucketShard {
             from = [last.as_slice(), &[0]].concat();
             for (part, value) in &found {
                 let number = keys::decode_part(part).unwrap_or_default();
-                let record = Record::decode(value)?;
+                let record = ObjectRecord::decode(value)?;
                 match wanted.next_if(|part| part.number <= number) {
                     None => unnamed.push(number),
                     Some(part) if *part == PartRef { number, generation: record.link } => {
@@ -418,7 +419,7 @@ impl BucketShard {
 pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<StoredVersion> {
     let (_, order) =
         keys::decode_version(key).ok_or_else(|| super::record::damaged("the key of a version"))?;
-    Ok(StoredVersion { order, record: Record::decode(value)? })
+    Ok(StoredVersion { order, record: ObjectRecord::decode(value)? })
 }
 
 /// Refuses keys that do not fit the key tree.

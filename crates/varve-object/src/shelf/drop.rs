@@ -1,6 +1,6 @@
 //! Deletes versions of a bucket that nobody changes any more, some at a time.
 
-use super::record::{Record, StoredBody};
+use super::record::{ObjectRecord, StoredBody};
 use super::{BucketShard, TRIMMED_AT_ONCE_MAX, TransactionPlan, keys};
 use crate::Result;
 
@@ -42,7 +42,7 @@ impl BucketShard {
         let (mut plan, mut blocks) = (TransactionPlan::default(), 0);
         for (key, _) in found {
             let Some(value) = self.shard.key_get(&key).await? else { continue };
-            let record = Record::decode(&value)?;
+            let record = ObjectRecord::decode(&value)?;
             if let StoredBody::Extent(extent) = &record.body {
                 blocks += extent.blocks().min(TRIMMED_AT_ONCE_MAX);
             }

@@ -11,7 +11,7 @@ use varve_types::ShardId;
 
 use super::change::{StoredVersion, check_key};
 use super::held::Hold;
-use super::record::{BodyExtent, Record, StoredAttributes, StoredBody};
+use super::record::{BodyExtent, ObjectRecord, StoredAttributes, StoredBody};
 use super::reference::Reference;
 use super::{BucketShard, keys};
 use crate::{Error, Result, SMALL_BODY_MAX, Select, UploadId, Version};
@@ -166,7 +166,7 @@ impl BucketShard {
     }
 
     /// The attributes of a record that is held, or whose key is locked.
-    pub(super) async fn attributes(&self, record: &Record) -> Result<Bytes> {
+    pub(super) async fn attributes(&self, record: &ObjectRecord) -> Result<Bytes> {
         match &record.attributes {
             StoredAttributes::Inline(bytes) => Ok(bytes.clone()),
             StoredAttributes::Extent(extent) => {
@@ -283,7 +283,7 @@ impl BucketShard {
             let Some((last, _)) = found.last() else { break };
             from = [last.as_slice(), &[0]].concat();
             for (_, value) in &found {
-                let body = Record::decode(value)?.body;
+                let body = ObjectRecord::decode(value)?.body;
                 end += body.len();
                 parts.push(PartRead { end, body });
             }

@@ -1,7 +1,7 @@
 //! Listings of a shelf: one page at a time.
 
 use super::change::{self, StoredVersion};
-use super::record::{Record, StoredAttributes};
+use super::record::{ObjectRecord, StoredAttributes};
 use super::{BucketShard, keys};
 use crate::{CursorStep, ListPage, ListQuery, Lister, Result, Version};
 
@@ -25,7 +25,7 @@ impl BucketShard {
                 }
                 let (name, order) = keys::decode_version(&key)
                     .ok_or_else(|| super::record::damaged("the key of a version"))?;
-                let record = Record::decode(&value)?;
+                let record = ObjectRecord::decode(&value)?;
                 let version = match &record.attributes {
                     StoredAttributes::Inline(attributes) => {
                         record.version(order, attributes.clone())

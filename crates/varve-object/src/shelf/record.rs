@@ -126,7 +126,7 @@ impl StoredAttributes {
 
 /// A version, upload or part.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Record {
+pub(crate) struct ObjectRecord {
     /// Of a version: it has no id.
     pub(crate) is_null: bool,
     /// Of a version: it is a delete marker.
@@ -143,7 +143,7 @@ pub(crate) struct Record {
     pub(crate) attributes: StoredAttributes,
 }
 
-impl Record {
+impl ObjectRecord {
     const FIXED_LEN: usize = 64;
 
     /// Bytes of a record with so many in it.
@@ -413,7 +413,7 @@ mod tests {
 
     use super::*;
 
-    fn record() -> impl Strategy<Value = Record> {
+    fn record() -> impl Strategy<Value = ObjectRecord> {
         let extent =
             || (1_u64..1 << 43, 1_u64..1 << 30).prop_map(|(first, len)| BodyExtent { first, len });
         let bytes = |least| prop::collection::vec(any::<u8>(), least..300).prop_map(Bytes::from);
@@ -441,7 +441,7 @@ mod tests {
         let fixed = any::<(bool, bool, u64, u64, u64)>();
         (fixed, body, attributes).prop_map(|(fixed, body, attributes)| {
             let (is_null, is_marker, size, modified_ms, link) = fixed;
-            Record { is_null, is_marker, size, modified_ms, link, body, attributes }
+            ObjectRecord { is_null, is_marker, size, modified_ms, link, body, attributes }
         })
     }
 
@@ -449,8 +449,8 @@ mod tests {
             #[test]
             fn records_round_trip_and_cut_ones_are_refused(record in record(), cut: prop::sample::Index) {
                 let bytes = record.encode();
-                prop_assert_eq!(Record::decode(&bytes), Ok(record));
-                prop_assert!(Record::decode(&bytes[..cut.index(bytes.len())]).is_err());
+                prop_assert_eq!(ObjectRecord::decode(&bytes), Ok(record));
+                prop_assert!(ObjectRecord::decode(&bytes[..cut.index(bytes.len())]).is_err());
             }
 
             #[test]
@@ -460,7 +460,7 @@ mod tests {
                     bytes[..8].copy_from_slice(&head);
                     bytes[52..56].fill(0);
                 }
-                if let Ok(record) = Record::decode(&bytes) {
+                if let Ok(record) = ObjectRecord::decode(&bytes) {
                     prop_assert_eq!(record.encode(), bytes);
                 }
             }

@@ -33,7 +33,9 @@ use varve_types::ShardId;
 use super::find::{BodyPiece, StoredBodyRef};
 use super::held::Hold;
 use super::keys::BodyPlace;
-use super::record::{BodyExtent, Record, StoredBody, damaged, decode_reference, encode_reference};
+use super::record::{
+    BodyExtent, ObjectRecord, StoredBody, damaged, decode_reference, encode_reference,
+};
 use super::{BucketShard, TransactionPlan, keys};
 use crate::{Error, Result, UploadId};
 
@@ -362,7 +364,7 @@ impl BucketShard {
             let Some((last, _)) = found.last() else { return Ok(deepest) };
             from = [last.as_slice(), &[0]].concat();
             for (_, value) in &found {
-                if let StoredBody::Reference { depth, .. } = Record::decode(value)?.body {
+                if let StoredBody::Reference { depth, .. } = ObjectRecord::decode(value)?.body {
                     deepest = deepest.max(depth);
                 }
             }

@@ -7,7 +7,7 @@ use futures_util::future::LocalBoxFuture;
 use varve_engine::planted::{Bug, planted};
 
 use super::keys::BodyPlace;
-use super::record::{Record, damaged};
+use super::record::{ObjectRecord, damaged};
 use super::reference::Reference;
 use super::{BucketShard, TransactionPlan, keys, record};
 use crate::{Result, UploadId};
@@ -122,7 +122,7 @@ impl BucketShard {
             }
             let mut plan = TransactionPlan::default();
             for (key, value) in found {
-                plan.free(&Record::decode(&value)?);
+                plan.free(&ObjectRecord::decode(&value)?);
                 plan.deletes.push(key);
             }
             drop(self.carry_out(plan).await?);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::change::check_key;
 use super::keys::BodyPlace;
-use super::record::{Record, StoredBody};
+use super::record::{ObjectRecord, StoredBody};
 use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
 use crate::{Error, Part, Result, Upload, UploadId};
 
@@ -24,7 +24,7 @@ impl BucketShard {
         let id = UploadId(self.fresh_id());
         let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
         let mut staged = Vec::new();
-        let record = Record {
+        let record = ObjectRecord {
             is_null: false,
             is_marker: false,
             size: 0,
@@ -75,14 +75,14 @@ impl BucketShard {
             let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
             let mut staged = Vec::new();
             if let Some(before) = self.shard.key_get(&place).await? {
-                plan.free(&Record::decode(&before)?);
+                plan.free(&ObjectRecord::decode(&before)?);
             }
             let body = self.store_body(body, &mut plan, &mut staged).await?;
             let inline = body.len_in_record();
             let attributes = self
                 .store_attributes(key, &part.attributes, inline, &mut plan, &mut staged)
                 .await?;
-            let record = Record {
+            let record = ObjectRecord {
                 is_null: false,
                 is_marker: false,
                 size: part.size,
@@ -125,7 +125,7 @@ impl BucketShard {
             from = [last.as_slice(), &[0]].concat();
             for (key, value) in &found {
                 let number = keys::decode_part(key).unwrap_or_default();
-                let record = Record::decode(value)?;
+                let record = ObjectRecord::decode(value)?;
                 parts.push(Part {
                     number,
                     generation: record.link,
@@ -196,16 +196,16 @@ impl BucketShard {
     }
 
     /// The record of an upload that is under way.
-    pub(super) async fn upload_record(&self, key: &str, upload: UploadId) -> Result<Record> {
+    pub(super) async fn upload_record(&self, key: &str, upload: UploadId) -> Result<ObjectRecord> {
         match self.shard.key_get(&keys::upload(self.bucket, key, upload)).await? {
-            Some(value) => Record::decode(&value),
+            Some(value) => ObjectRecord::decode(&value),
             None => {
                 Err(Error::NoUpload { key: key.to_owned(), upload: format!("{:016x}", upload.0) })
             }
         }
     }
 
-    async fn load_upload(&self, key: &str, id: UploadId, record: &Record) -> Result<Upload> {
+    async fn load_upload(&self, key: &str, id: UploadId, record: &ObjectRecord) -> Result<Upload> {
         Ok(Upload {
             key: key.to_owned(),
             id,
