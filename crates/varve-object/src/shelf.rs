@@ -62,7 +62,7 @@ use crate::{BucketId, Error, Result, Usage};
 use held::ReleasedHolds;
 use keys::BodyPlace;
 use locks::KeyLocks;
-use record::{BodyExtent, Counts};
+use record::{BodyExtent, BucketCounts};
 
 /// Keys fetched at once.
 const BATCH: usize = 256;
@@ -91,7 +91,7 @@ pub struct BucketShard {
     reactor: Reactor,
     bucket: BucketId,
     reduction: Cell<Reduction>,
-    counts: Cell<Counts>,
+    counts: Cell<BucketCounts>,
     locks: KeyLocks,
     /// Places to which a reference is added, or that are freed (SHELF-REFERENCE-3).
     places: KeyLocks,
@@ -138,9 +138,9 @@ impl TransactionPlan {
         }
     }
 
-    fn counted(&self, before: Counts) -> Result<Counts> {
+    fn counted(&self, before: BucketCounts) -> Result<BucketCounts> {
         let sum = || {
-            Some(Counts {
+            Some(BucketCounts {
                 objects: before.objects.checked_add_signed(self.objects)?,
                 versions: before.versions.checked_add_signed(self.versions)?,
                 bytes: u64::try_from(i128::from(before.bytes) + self.bytes).ok()?,
@@ -187,8 +187,8 @@ impl BucketShard {
         bucket: BucketId,
     ) -> Result<Rc<Self>> {
         let counts = match shard.key_get(&keys::counts(bucket)).await? {
-            None => Counts::EMPTY,
-            Some(bytes) => Counts::decode(&bytes)?,
+            None => BucketCounts::EMPTY,
+            Some(bytes) => BucketCounts::decode(&bytes)?,
         };
         Ok(Rc::new(Self {
             shard,

@@ -11,7 +11,7 @@ use varve_types::{ShardId, StreamId};
 
 use super::keys::{self, BodyPlace};
 use super::record::{
-    BodyExtent, Counts, ObjectRecord, StoredAttributes, StoredBody, damaged, decode_orphan,
+    BodyExtent, BucketCounts, ObjectRecord, StoredAttributes, StoredBody, damaged, decode_orphan,
     decode_reference,
 };
 use super::reference::{Reference, Target};
@@ -65,7 +65,7 @@ pub fn compare_references(audits: &[(ShardId, BucketAudit)]) -> Vec<String> {
 /// The audit under way.
 struct Audit {
     report: BucketAudit,
-    counts: Counts,
+    counts: BucketCounts,
     /// Blocks that a record or an orphan names.
     named: RoaringTreemap,
     /// First blocks of what is named.
@@ -227,8 +227,8 @@ pub async fn buckets_of(shard: &Shard) -> Result<Vec<BucketId>> {
 /// `Corrupt` when keys or the map cannot be read, `Unavailable` when the shard closed.
 pub async fn audit_bucket(shard: &Shard, bucket: BucketId) -> Result<BucketAudit> {
     let counts = match shard.key_get(&keys::counts(bucket)).await? {
-        Some(value) => Counts::decode(&value)?,
-        None => Counts::EMPTY,
+        Some(value) => BucketCounts::decode(&value)?,
+        None => BucketCounts::EMPTY,
     };
     let mut audit = Audit {
         report: BucketAudit::default(),

@@ -300,7 +300,7 @@ fn checked_extent(first: u64, len: u64) -> Option<BodyExtent> {
 
 /// What a shelf holds, and which numbers it has given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Counts {
+pub(crate) struct BucketCounts {
     /// No block of the stream from this one on was ever used.
     pub(crate) next_block: u64,
     /// The next id of an upload, or generation of a part.
@@ -313,7 +313,7 @@ pub(crate) struct Counts {
     pub(crate) versions: u64,
 }
 
-impl Counts {
+impl BucketCounts {
     const LEN: usize = 48;
 
     /// Of a shelf that holds nothing and never did.
@@ -468,10 +468,10 @@ mod tests {
             #[test]
             fn accounts_and_orphans_round_trip(numbers: [u32; 5], flipped: prop::sample::Index) {
                 let [next_block, next_id, objects, bytes, versions] = numbers.map(u64::from);
-                let counts = Counts { next_block: next_block + 1, next_id: next_id + 1, objects, bytes, versions };
+                let counts = BucketCounts { next_block: next_block + 1, next_id: next_id + 1, objects, bytes, versions };
                 let encoded = counts.encode();
-                prop_assert_eq!(Counts::decode(&encoded), Ok(counts));
-                prop_assert!(Counts::decode(&encoded[..flipped.index(encoded.len())]).is_err());
+                prop_assert_eq!(BucketCounts::decode(&encoded), Ok(counts));
+                prop_assert!(BucketCounts::decode(&encoded[..flipped.index(encoded.len())]).is_err());
                 let mut orphan = encode_orphan(objects);
                 prop_assert_eq!(decode_orphan(&orphan), Ok(objects));
                 orphan[flipped.index(8)] ^= 4;
@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn addresses_end() {
-        let mut counts = Counts { next_block: BLOCKS_MAX - 2, ..Counts::EMPTY };
+        let mut counts = BucketCounts { next_block: BLOCKS_MAX - 2, ..BucketCounts::EMPTY };
         assert_eq!(counts.take_blocks(3), None);
         assert_eq!(counts.take_blocks(2), Some(BLOCKS_MAX - 2));
         assert_eq!(counts.take_blocks(1), None);
