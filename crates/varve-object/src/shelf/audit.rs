@@ -14,7 +14,7 @@ use super::record::{
     BodyExtent, BucketCounts, ObjectRecord, StoredAttributes, StoredBody, damaged, decode_orphan,
     decode_reference,
 };
-use super::reference::{Reference, Target};
+use super::reference::{Reference, ReferenceTarget};
 use crate::{BucketId, Result, UploadId};
 
 /// Differences told by name; more are only counted.
@@ -168,8 +168,8 @@ impl Audit {
     fn check_referenced(&mut self) {
         for (taker, reference) in self.report.referenced.clone() {
             let is_there = match reference.target {
-                Target::Extent(first) => self.extents.contains(&first),
-                Target::Parts(upload) => self.parts_named.contains_key(&upload),
+                ReferenceTarget::Extent(first) => self.extents.contains(&first),
+                ReferenceTarget::Parts(upload) => self.parts_named.contains_key(&upload),
             };
             if !is_there {
                 self.differs(|| format!("{reference:?} of shard {taker} names what is gone"));

@@ -17,7 +17,7 @@ use std::ops::Range;
 use varve_engine::key_behind;
 use varve_types::ShardId;
 
-use super::reference::{Reference, Target};
+use super::reference::{Reference, ReferenceTarget};
 use crate::{BucketId, UploadId};
 
 pub(crate) const VERSION: u8 = b'o';
@@ -176,8 +176,8 @@ pub(crate) fn upload_of_part(key: &[u8]) -> Option<UploadId> {
 pub(crate) fn orphan(bucket: BucketId, place: BodyPlace) -> Vec<u8> {
     let mut out = head(ORPHAN, bucket);
     match place {
-        BodyPlace::Extent(first) => put_target(&mut out, Target::Extent(first)),
-        BodyPlace::Parts(upload) => put_target(&mut out, Target::Parts(upload)),
+        BodyPlace::Extent(first) => put_target(&mut out, ReferenceTarget::Extent(first)),
+        BodyPlace::Parts(upload) => put_target(&mut out, ReferenceTarget::Parts(upload)),
         BodyPlace::Reference(Reference { number, home, target }) => {
             out.push(TAG_REFERENCE);
             out.extend_from_slice(&number.to_be_bytes());
@@ -188,23 +188,23 @@ pub(crate) fn orphan(bucket: BucketId, place: BodyPlace) -> Vec<u8> {
     out
 }
 
-fn put_target(out: &mut Vec<u8>, target: Target) {
+fn put_target(out: &mut Vec<u8>, target: ReferenceTarget) {
     let (tag, id) = match target {
-        Target::Extent(first) => (TAG_EXTENT, first),
-        Target::Parts(upload) => (TAG_PARTS, upload.0),
+        ReferenceTarget::Extent(first) => (TAG_EXTENT, first),
+        ReferenceTarget::Parts(upload) => (TAG_PARTS, upload.0),
     };
     out.push(tag);
     out.extend_from_slice(&id.to_be_bytes());
 }
 
 /// A target and what stands behind it.
-fn target_of(bytes: &[u8]) -> Option<(Target, &[u8])> {
+fn target_of(bytes: &[u8]) -> Option<(ReferenceTarget, &[u8])> {
     let (target, rest) = bytes.split_at_checked(TARGET_LEN)?;
     let (tag, id) = target.split_first()?;
     let id = u64::from_be_bytes(id.try_into().ok()?);
     let target = match *tag {
-        TAG_EXTENT => Target::Extent(id),
-        TAG_PARTS => Target::Parts(UploadId(id)),
+        TAG_EXTENT => ReferenceTarget::Extent(id),
+        TAG_PARTS => ReferenceTarget::Parts(UploadId(id)),
         _ => return None,
     };
     Some((target, rest))
@@ -219,7 +219,7 @@ pub(crate) fn reference(bucket: BucketId, taker: ShardId, reference: &Reference)
 }
 
 /// All references to a place.
-pub(crate) fn references_to(bucket: BucketId, target: Target) -> Range<Vec<u8>> {
+pub(crate) fn references_to(bucket: BucketId, target: ReferenceTarget) -> Range<Vec<u8>> {
     let mut prefix = head(REFERENCE, bucket);
     put_target(&mut prefix, target);
     range_of(prefix)
@@ -313,13 +313,13 @@ mod tests {
     #[test]
     fn places_and_parts_are_told_by_their_keys() {
         let of = |target| Reference { number: 7, home: ShardId(3), target };
-        let targets = [Target::Extent(9), Target::Parts(UploadId(8))];
+        let targets = [ReferenceTarget::Extent(9), ReferenceTarget::Parts(UploadId(8))];
         for target in targets {
             let key = reference(BUCKET, ShardId(5), &of(target));
             assert_eq!(decode_reference(&key, ShardId(3)), Some((ShardId(5), of(target))));
             assert_eq!(decode_reference(&key[..key.len() - 1], ShardId(3)), None);
             assert!(references_to(BUCKET, target).contains(&key));
-            assert!(!references_to(BUCKET, Target::Extent(8)).contains(&key));
+            assert!(!references_to(BUCKET, ReferenceTarget::Extent(8)).contains(&key));
             assert!(references(BUCKET).contains(&key));
             assert!(all(BUCKET).any(|range| range.contains(&key)));
         }

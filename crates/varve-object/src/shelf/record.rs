@@ -17,7 +17,7 @@ use varve_stdx::{Reader, Writer};
 use varve_types::ShardId;
 
 use super::keys::BodyPlace;
-use super::reference::{DEPTH_MAX, Reference, Target};
+use super::reference::{DEPTH_MAX, Reference, ReferenceTarget};
 use crate::{Error, Result, UploadId, Version};
 
 /// Version of the records.
@@ -194,8 +194,8 @@ impl ObjectRecord {
                 ..
             } => {
                 let (tag, id) = match target {
-                    Target::Extent(first) => (TARGET_EXTENT, *first),
-                    Target::Parts(upload) => (TARGET_PARTS, upload.0),
+                    ReferenceTarget::Extent(first) => (TARGET_EXTENT, *first),
+                    ReferenceTarget::Parts(upload) => (TARGET_PARTS, upload.0),
                 };
                 fields.u16(home.0);
                 fields.u8(tag);
@@ -276,8 +276,10 @@ fn reference_of(fields: &mut Reader<'_>, number: u64, len: u64) -> Option<Stored
     let reserved = fields.array::<4>().ok()?;
     let (id, offset) = (fields.u64().ok()?, fields.u64().ok()?);
     let target = match tag {
-        TARGET_EXTENT => Target::Extent(checked_extent(id, offset.checked_add(len)?)?.first),
-        TARGET_PARTS => Target::Parts(UploadId(id)),
+        TARGET_EXTENT => {
+            ReferenceTarget::Extent(checked_extent(id, offset.checked_add(len)?)?.first)
+        }
+        TARGET_PARTS => ReferenceTarget::Parts(UploadId(id)),
         _ => return None,
     };
     offset.checked_add(len)?;
@@ -426,8 +428,8 @@ mod tests {
             (1_u64.., any::<u16>(), any::<bool>(), extent(), 1..=DEPTH_MAX).prop_map(
                 |(number, home, is_extent, BodyExtent { first, len }, depth)| {
                     let target = match is_extent {
-                        true => Target::Extent(first),
-                        false => Target::Parts(UploadId(first)),
+                        true => ReferenceTarget::Extent(first),
+                        false => ReferenceTarget::Parts(UploadId(first)),
                     };
                     let reference = Reference { number, home: ShardId(home), target };
                     StoredBody::Reference { reference, offset: first >> 14, len, depth }

@@ -48,14 +48,14 @@ const EARLY_MAX: usize = 1024;
 
 /// Where shared bytes are on their shelf.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum Target {
+pub(crate) enum ReferenceTarget {
     /// Blocks of the bucket's stream, by the first.
     Extent(u64),
     /// The parts of an upload.
     Parts(UploadId),
 }
 
-impl Target {
+impl ReferenceTarget {
     /// As what is freed.
     pub(crate) fn place(self) -> BodyPlace {
         match self {
@@ -67,10 +67,10 @@ impl Target {
 
 impl BodyPlace {
     /// As what may be shared.
-    pub(crate) fn target(self) -> Option<Target> {
+    pub(crate) fn target(self) -> Option<ReferenceTarget> {
         match self {
-            Self::Extent(first) => Some(Target::Extent(first)),
-            Self::Parts(upload) => Some(Target::Parts(upload)),
+            Self::Extent(first) => Some(ReferenceTarget::Extent(first)),
+            Self::Parts(upload) => Some(ReferenceTarget::Parts(upload)),
             Self::Reference(_) => None,
         }
     }
@@ -84,7 +84,7 @@ pub struct Reference {
     /// The shard of the bytes.
     pub(crate) home: ShardId,
     /// Where they are there.
-    pub(crate) target: Target,
+    pub(crate) target: ReferenceTarget,
 }
 
 impl Reference {
@@ -99,7 +99,7 @@ impl Reference {
 #[derive(Clone, Copy, Debug)]
 pub struct SharedBytes {
     home: ShardId,
-    target: Target,
+    target: ReferenceTarget,
     offset: u64,
     len: u64,
     /// The reference by which they are known so far, and its taker; none: the body that is held has them.
@@ -140,7 +140,11 @@ impl BucketShard {
                 let is_whole = range.end - range.start == body.len();
                 match of_part {
                     Some(bytes) => Some(bytes),
-                    None if !is_whole && self.depth_of(Target::Parts(*upload)).await? > 0 => None,
+                    None if !is_whole
+                        && self.depth_of(ReferenceTarget::Parts(*upload)).await? > 0 =>
+                    {
+                        None
+                    }
                     None => self.share(body.stored(), range.start, &range),
                 }
             }
@@ -164,8 +168,8 @@ impl BucketShard {
         match body {
             _ if !is_enough => None,
             StoredBody::None | StoredBody::Inline(_) => None,
-            StoredBody::Extent(extent) => Some(here(Target::Extent(extent.first))),
-            StoredBody::Parts { upload, .. } => Some(here(Target::Parts(*upload))),
+            StoredBody::Extent(extent) => Some(here(ReferenceTarget::Extent(extent.first))),
+            StoredBody::Parts { upload, .. } => Some(here(ReferenceTarget::Parts(*upload))),
             StoredBody::Reference { reference, offset, .. } => {
                 let Reference { home, target, .. } = *reference;
                 let by = Some((self.shard.id(), *reference));
@@ -276,7 +280,7 @@ impl BucketShard {
     }
 
     /// Whether a reference names a place.
-    pub(super) async fn is_referenced(&self, target: Target) -> Result<bool> {
+    pub(super) async fn is_referenced(&self, target: ReferenceTarget) -> Result<bool> {
         if !self.has_references.get() || planted(Bug::ReferencedIsFreed) {
             return Ok(false);
         }
@@ -339,24 +343,24 @@ impl BucketShard {
 
     pub(super) async fn read_target(
         &self,
-        target: Target,
+        target: ReferenceTarget,
         range: Range<u64>,
         pieces: &mut Vec<BodyPiece>,
     ) -> Result<()> {
         match target {
-            Target::Extent(first) => {
+            ReferenceTarget::Extent(first) => {
                 let extent = BodyExtent { first, len: range.end };
                 let read: Vec<Bytes> = self.read_extent(&extent, range).await?;
                 pieces.extend(read.into_iter().map(BodyPiece::Here));
                 Ok(())
             }
-            Target::Parts(upload) => self.read_parts(upload, range, pieces).await,
+            ReferenceTarget::Parts(upload) => self.read_parts(upload, range, pieces).await,
         }
     }
 
     /// How deep bodies lie in each other at a place.
-    async fn depth_of(&self, target: Target) -> Result<u8> {
-        let Target::Parts(upload) = target else { return Ok(0) };
+    async fn depth_of(&self, target: ReferenceTarget) -> Result<u8> {
+        let ReferenceTarget::Parts(upload) = target else { return Ok(0) };
         let range = keys::parts(self.bucket, upload);
         let (mut from, mut deepest) = (range.start, 0);
         loop {
@@ -379,7 +383,7 @@ impl BucketShard {
         self.check_known(body.hold())
     }
 
-    pub(super) async fn lock_place(&self, target: Target) -> super::locks::KeyLock<'_> {
+    pub(super) async fn lock_place(&self, target: ReferenceTarget) -> super::locks::KeyLock<'_> {
         self.places.lock(&format!("{target:?}")).await
     }
 }
