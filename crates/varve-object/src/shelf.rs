@@ -55,7 +55,7 @@ pub use find::{BodyPiece, ShelfBody, ShelfFound, StoredBodyRef};
 pub use held::Hold;
 pub(crate) use reference::DEPTH_MAX;
 pub use reference::{Reference, SharedBytes, StagedReference};
-pub use staging::{Staged, Staging};
+pub use staging::{BodyStaging, Staged};
 pub use sweep::GiveBack;
 
 use crate::{BucketId, Error, Result, Usage};

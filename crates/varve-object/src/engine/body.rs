@@ -12,7 +12,7 @@ use varve_dispatch::{BLOCK_BYTES, JobHandle};
 use varve_stdx::AlignedBuf;
 
 use super::caller::{Address, ShardClient};
-use crate::shelf::{BodyPiece, DEPTH_MAX, ShelfBody, Staged, Staging, StoredBodyRef};
+use crate::shelf::{BodyPiece, BodyStaging, DEPTH_MAX, ShelfBody, Staged, StoredBodyRef};
 use crate::{Body, BodyReader, BodyWriter, Error, Result, StagedBody};
 
 /// Bytes that one job reads or writes: a large write of the shard, or a large read.
@@ -214,7 +214,7 @@ struct FilledPiece {
 pub(super) struct EngineWriter {
     caller: Arc<ShardClient>,
     at: Address,
-    staging: Arc<Staging>,
+    staging: Arc<BodyStaging>,
     filling: Option<FilledPiece>,
     /// Bytes that were sent off.
     sent: u64,
@@ -222,7 +222,7 @@ pub(super) struct EngineWriter {
 }
 
 impl EngineWriter {
-    pub(super) fn new(caller: Arc<ShardClient>, at: Address, staging: Arc<Staging>) -> Self {
+    pub(super) fn new(caller: Arc<ShardClient>, at: Address, staging: Arc<BodyStaging>) -> Self {
         Self { caller, at, staging, filling: None, sent: 0, under_way: VecDeque::new() }
     }
 

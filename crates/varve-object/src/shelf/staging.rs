@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// A body that is being written. Dropped everywhere, its space comes back: who writes to it keeps it until that has ended.
 #[derive(Debug)]
-pub struct Staging {
+pub struct BodyStaging {
     hold: Hold,
     extent: BodyExtent,
 }
@@ -29,7 +29,7 @@ pub struct Staged {
 /// What a body that was written is kept by.
 #[derive(Debug)]
 enum Kept {
-    Blocks(Arc<Staging>),
+    Blocks(Arc<BodyStaging>),
     Reference(Arc<StagedReference>),
 }
 
@@ -51,7 +51,7 @@ impl StagedReference {
     }
 }
 
-impl Staging {
+impl BodyStaging {
     /// Most bytes that it takes.
     #[must_use]
     pub fn room(&self) -> u64 {
@@ -101,7 +101,7 @@ impl BucketShard {
     ///
     /// # Errors
     /// `NoSpace`, `NoBucket`, `Unavailable`.
-    pub async fn stage(&self, room: u64) -> Result<Arc<Staging>> {
+    pub async fn stage(&self, room: u64) -> Result<Arc<BodyStaging>> {
         self.check_open()?;
         let extent = self.allocate(room.max(1))?;
         let place = keys::BodyPlace::Extent(extent.first);
@@ -111,7 +111,7 @@ impl BucketShard {
         let hold = self.hold_staged(extent.first, extent.blocks());
         let committed = self.carry_out(plan).await?;
         self.shard.settle_transaction(committed).await?;
-        Ok(Arc::new(Staging { hold, extent }))
+        Ok(Arc::new(BodyStaging { hold, extent }))
     }
 
     /// Writes whole blocks of a body that was begun, at `block` of it. Durable on return.
@@ -121,7 +121,12 @@ impl BucketShard {
     ///
     /// # Panics
     /// When they are not within its room.
-    pub async fn write_staged(&self, staging: &Staging, block: u64, data: BufSlice) -> Result<()> {
+    pub async fn write_staged(
+        &self,
+        staging: &BodyStaging,
+        block: u64,
+        data: BufSlice,
+    ) -> Result<()> {
         self.check_known(&staging.hold)?;
         let blocks = (data.len() / BLOCK_BYTES) as u64;
         assert!(block + blocks <= staging.extent.blocks(), "within the room of a body");
