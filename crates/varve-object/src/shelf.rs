@@ -55,7 +55,7 @@ pub use find::{BodyPiece, ShelfBody, ShelfFound, StoredBodyRef};
 pub use held::Hold;
 pub(crate) use reference::DEPTH_MAX;
 pub use reference::{Reference, SharedBytes, StagedReference};
-pub use staging::{BodyStaging, Staged};
+pub use staging::{BodyStaging, WrittenBody};
 pub use sweep::GiveBack;
 
 use crate::{BucketId, Error, Result, Usage};
@@ -75,7 +75,7 @@ pub enum IncomingBody {
     /// Its bytes.
     Small(bytes::Bytes),
     /// Blocks that were written before.
-    Staged(Staged),
+    Staged(WrittenBody),
     /// Parts of an upload of the key.
     Parts {
         /// The upload.

@@ -12,7 +12,7 @@ use varve_dispatch::{BLOCK_BYTES, JobHandle};
 use varve_stdx::AlignedBuf;
 
 use super::caller::{Address, ShardClient};
-use crate::shelf::{BodyPiece, BodyStaging, DEPTH_MAX, ShelfBody, Staged, StoredBodyRef};
+use crate::shelf::{BodyPiece, BodyStaging, DEPTH_MAX, ShelfBody, StoredBodyRef, WrittenBody};
 use crate::{Body, BodyReader, BodyWriter, Error, Result, StagedBody};
 
 /// Bytes that one job reads or writes: a large write of the shard, or a large read.
@@ -310,8 +310,8 @@ impl BodyWriter for EngineWriter {
 }
 
 /// What was staged here.
-pub(super) fn staged(body: StagedBody) -> Result<Staged> {
-    let staged = body.handle.downcast::<Staged>();
+pub(super) fn staged(body: StagedBody) -> Result<WrittenBody> {
+    let staged = body.handle.downcast::<WrittenBody>();
     let staged = staged.map_err(|_| Error::State { reason: "a body of another store" })?;
     Ok(*staged)
 }

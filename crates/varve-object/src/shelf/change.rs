@@ -7,7 +7,7 @@ use varve_engine::planted::{Bug, planted};
 use super::keys::BodyPlace;
 use super::record::{BodyExtent, ObjectRecord, StoredAttributes, StoredBody};
 use super::staging::padded;
-use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
+use super::{BucketShard, IncomingBody, TransactionPlan, WrittenBody, keys};
 use crate::{
     Change, ChangeKey, Error, KeyView, NewVersion, PartRef, Result, Select, UploadId, Version,
 };
@@ -185,7 +185,7 @@ impl BucketShard {
             plan.takes_space = false;
         }
         let committed = self.carry_out(plan).await?;
-        staged.into_iter().for_each(Staged::taken);
+        staged.into_iter().for_each(WrittenBody::taken);
         Ok(Some(committed))
     }
 
@@ -214,7 +214,7 @@ impl BucketShard {
         body: IncomingBody,
         taken: Option<&TakenParts>,
         plan: &mut TransactionPlan,
-        staged: &mut Vec<Staged>,
+        staged: &mut Vec<WrittenBody>,
     ) -> Result<ObjectRecord> {
         let body = match (body, taken) {
             (_, Some(TakenParts { upload, len, .. })) => {
@@ -235,7 +235,7 @@ impl BucketShard {
         &self,
         body: IncomingBody,
         plan: &mut TransactionPlan,
-        staged: &mut Vec<Staged>,
+        staged: &mut Vec<WrittenBody>,
     ) -> Result<StoredBody> {
         match body {
             IncomingBody::Small(bytes) if bytes.is_empty() => Ok(StoredBody::None),
@@ -279,7 +279,7 @@ impl BucketShard {
         attributes: &Bytes,
         inline_body_bytes: usize,
         plan: &mut TransactionPlan,
-        staged: &mut Vec<Staged>,
+        staged: &mut Vec<WrittenBody>,
     ) -> Result<StoredAttributes> {
         let key_bytes = keys::version(self.bucket, key, 0).len();
         let entry_bytes =
@@ -295,7 +295,7 @@ impl BucketShard {
         &self,
         bytes: &[u8],
         plan: &mut TransactionPlan,
-        staged: &mut Vec<Staged>,
+        staged: &mut Vec<WrittenBody>,
     ) -> Result<BodyExtent> {
         let data = padded(bytes);
         if plan.room().data_bytes + data.len() <= self.shard.transaction_bytes_max() {

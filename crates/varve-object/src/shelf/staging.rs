@@ -21,7 +21,7 @@ pub struct BodyStaging {
 
 /// A body that was written. Dropped, its space comes back.
 #[derive(Debug)]
-pub struct Staged {
+pub struct WrittenBody {
     kept: Kept,
     body: StoredBody,
 }
@@ -45,9 +45,9 @@ impl Kept {
 impl StagedReference {
     /// The reference was added, `depth` deep, and is a body with these bytes.
     #[must_use]
-    pub fn finish(self: Arc<Self>, bytes: &SharedBytes, depth: u8) -> Staged {
+    pub fn finish(self: Arc<Self>, bytes: &SharedBytes, depth: u8) -> WrittenBody {
         let body = self.body(bytes, depth);
-        Staged { kept: Kept::Reference(self), body }
+        WrittenBody { kept: Kept::Reference(self), body }
     }
 }
 
@@ -63,17 +63,17 @@ impl BodyStaging {
     /// # Panics
     /// When it is longer than there is room.
     #[must_use]
-    pub fn finish(self: Arc<Self>, len: u64) -> Staged {
+    pub fn finish(self: Arc<Self>, len: u64) -> WrittenBody {
         assert!(len <= self.extent.len, "written within its room");
         let body = match len {
             0 => StoredBody::None,
             len => StoredBody::Extent(BodyExtent { len, ..self.extent }),
         };
-        Staged { kept: Kept::Blocks(self), body }
+        WrittenBody { kept: Kept::Blocks(self), body }
     }
 }
 
-impl Staged {
+impl WrittenBody {
     /// Where it is.
     pub(super) fn body(&self) -> StoredBody {
         self.body.clone()
@@ -136,14 +136,14 @@ impl BucketShard {
     }
 
     /// Stages bytes that are at hand.
-    pub(super) async fn stage_bytes(&self, bytes: &[u8]) -> Result<Staged> {
+    pub(super) async fn stage_bytes(&self, bytes: &[u8]) -> Result<WrittenBody> {
         let staging = self.stage(bytes.len() as u64).await?;
         self.write_staged(&staging, 0, padded(bytes)).await?;
         Ok(staging.finish(bytes.len() as u64))
     }
 
     /// Refuses what was staged before the shard was reopened.
-    pub(super) fn check_staged(&self, staged: &Staged) -> Result<()> {
+    pub(super) fn check_staged(&self, staged: &WrittenBody) -> Result<()> {
         self.check_known(staged.kept.hold())
     }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::change::check_key;
 use super::keys::BodyPlace;
 use super::record::{ObjectRecord, StoredBody};
-use super::{BucketShard, IncomingBody, Staged, TransactionPlan, keys};
+use super::{BucketShard, IncomingBody, TransactionPlan, WrittenBody, keys};
 use crate::{Error, Part, Result, Upload, UploadId};
 
 impl BucketShard {
@@ -35,7 +35,7 @@ impl BucketShard {
         };
         plan.puts.push((keys::upload(self.bucket, key, id), record.encode()));
         let committed = self.carry_out(plan).await?;
-        staged.into_iter().for_each(Staged::taken);
+        staged.into_iter().for_each(WrittenBody::taken);
         self.shard.settle_transaction(committed).await?;
         Ok(Upload { key: key.to_owned(), id, started_ms, attributes })
     }
@@ -93,7 +93,7 @@ impl BucketShard {
             };
             plan.puts.push((place, record.encode()));
             let committed = self.carry_out(plan).await?;
-            staged.into_iter().for_each(Staged::taken);
+            staged.into_iter().for_each(WrittenBody::taken);
             committed
         };
         self.shard.settle_transaction(committed).await?;
