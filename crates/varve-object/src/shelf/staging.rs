@@ -22,18 +22,18 @@ pub struct BodyStaging {
 /// A body that was written. Dropped, its space comes back.
 #[derive(Debug)]
 pub struct WrittenBody {
-    kept: Kept,
+    kept: StagedHold,
     body: StoredBody,
 }
 
 /// What a body that was written is kept by.
 #[derive(Debug)]
-enum Kept {
+enum StagedHold {
     Blocks(Arc<BodyStaging>),
     Reference(Arc<StagedReference>),
 }
 
-impl Kept {
+impl StagedHold {
     fn hold(&self) -> &Hold {
         match self {
             Self::Blocks(staging) => &staging.hold,
@@ -47,7 +47,7 @@ impl StagedReference {
     #[must_use]
     pub fn finish(self: Arc<Self>, bytes: &SharedBytes, depth: u8) -> WrittenBody {
         let body = self.body(bytes, depth);
-        WrittenBody { kept: Kept::Reference(self), body }
+        WrittenBody { kept: StagedHold::Reference(self), body }
     }
 }
 
@@ -69,7 +69,7 @@ impl BodyStaging {
             0 => StoredBody::None,
             len => StoredBody::Extent(BodyExtent { len, ..self.extent }),
         };
-        WrittenBody { kept: Kept::Blocks(self), body }
+        WrittenBody { kept: StagedHold::Blocks(self), body }
     }
 }
 
