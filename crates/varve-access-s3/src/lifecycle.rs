@@ -381,7 +381,7 @@ impl Walk<'_> {
             // LIFECYCLE-1
             let met = if for_good { &view.named } else { &view.newest };
             if met.as_ref().is_none_or(|met| met.order != order) {
-                return Ok(varve_object::Change::default());
+                return Ok(varve_object::KeyChange::default());
             }
             rules::delete(view, delete)
         });

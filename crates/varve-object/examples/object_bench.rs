@@ -12,7 +12,7 @@ use bytes::Bytes;
 use varve_engine::{OpenPool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_object::shelf::{BucketShard, GiveBack, IncomingBody};
-use varve_object::{BucketId, Change, ChangeKey, Select, Version};
+use varve_object::{BucketId, ChangeKey, KeyChange, Select, Version};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
 use varve_types::{PoolId, Reduction, ShardId};
@@ -109,7 +109,7 @@ fn put(len: usize) -> ChangeKey {
             modified_ms: 1_700_000_000_000,
             attributes: Bytes::from_static(&[7; 150]),
         };
-        Ok(Change { remove: newest, put: Some(version), replace: None })
+        Ok(KeyChange { remove: newest, put: Some(version), replace: None })
     })
 }
 

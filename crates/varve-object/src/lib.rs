@@ -37,8 +37,8 @@ pub use listing::{CursorStep, Item, ListPage, ListQuery, Lister, Marker};
 pub use memory::MemoryStore;
 pub use settings::{Document, Settings, Versioning};
 pub use store::{
-    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
-    Found, KeyView, MoveStep, NewBody, NewVersion, ObjectStore, Part, PartRef, Patience,
+    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Found,
+    KeyChange, KeyView, MoveStep, NewBody, NewVersion, ObjectStore, Part, PartRef, Patience,
     RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
 };
 pub use user::{AccessKey, User};

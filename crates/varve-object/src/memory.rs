@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::listing::{CursorStep, ListPage, ListQuery, Lister};
 use crate::moving::{Changer, check_arriving, check_deletion, check_left};
 use crate::store::{
-    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
-    Found, KeyView, MoveStep, NewBody, ObjectStore, Part, PartRef, Patience, RecordTable,
+    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Found,
+    KeyChange, KeyView, MoveStep, NewBody, ObjectStore, Part, PartRef, Patience, RecordTable,
     SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
 };
 
@@ -183,7 +183,7 @@ impl State {
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
-    ) -> Result<Change> {
+    ) -> Result<KeyChange> {
         let contents = self.changed(bucket, changer)?;
         let view = KeyView {
             newest: contents.version(key, Select::Newest),
@@ -226,7 +226,7 @@ impl Contents {
         }
     }
 
-    fn apply(&mut self, key: &str, change: &Change, body: NewBody) -> Result<()> {
+    fn apply(&mut self, key: &str, change: &KeyChange, body: NewBody) -> Result<()> {
         let mut body = match &change.put {
             Some(_) => Some(self.body(key, body)?),
             None => None,
@@ -533,7 +533,7 @@ impl ObjectStore for MemoryStore {
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
-    ) -> Result<Change> {
+    ) -> Result<KeyChange> {
         self.state().change_key(bucket, Changer::Client, key, named, body, change)
     }
 
@@ -545,7 +545,7 @@ impl ObjectStore for MemoryStore {
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
-    ) -> Result<Change> {
+    ) -> Result<KeyChange> {
         self.state().change_key(bucket, Changer::Run(expects), key, named, body, change)
     }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::attributes::{Attributes, Retention};
 use crate::error::{Error, Result};
 use crate::settings::Versioning;
-use crate::store::{Change, KeyView, NewVersion, Version};
+use crate::store::{KeyChange, KeyView, NewVersion, Version};
 
 /// Conditions of a change on what is there before.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -130,7 +130,7 @@ impl Conditions {
 ///
 /// # Errors
 /// Those of the conditions.
-pub fn put(view: &KeyView, put: ObjectPut) -> Result<Change> {
+pub fn put(view: &KeyView, put: ObjectPut) -> Result<KeyChange> {
     put.conditions.check(&put.key, view.newest.as_ref())?;
     let null = put.versioning != Versioning::Enabled;
     let version = NewVersion {
@@ -145,21 +145,21 @@ pub fn put(view: &KeyView, put: ObjectPut) -> Result<Change> {
     if let Some(old) = old {
         check_lock(&put.key, old, put.now_ms, false)?;
     }
-    Ok(Change { remove: old.map(|old| old.order), put: Some(version), replace: None })
+    Ok(KeyChange { remove: old.map(|old| old.order), put: Some(version), replace: None })
 }
 
 /// Deletes an object or a version.
 ///
 /// # Errors
 /// `Locked`, or those of the conditions. What is not there is deleted already, whatever the conditions.
-pub fn delete(view: &KeyView, delete: ObjectDeletion) -> Result<Change> {
+pub fn delete(view: &KeyView, delete: ObjectDeletion) -> Result<KeyChange> {
     if delete.named {
         let Some(version) = &view.named else {
-            return Ok(Change::default());
+            return Ok(KeyChange::default());
         };
         delete.conditions.check_version(version)?;
         check_lock(&delete.key, version, delete.now_ms, delete.bypass)?;
-        return Ok(Change { remove: Some(version.order), ..Change::default() });
+        return Ok(KeyChange { remove: Some(version.order), ..KeyChange::default() });
     }
     if let Some(newest) = &view.newest {
         delete.conditions.check_version(newest)?;
@@ -172,7 +172,7 @@ pub fn delete(view: &KeyView, delete: ObjectDeletion) -> Result<Change> {
     }
     let remove = old.map(|old| old.order);
     if delete.versioning == Versioning::Off {
-        return Ok(Change { remove, ..Change::default() });
+        return Ok(KeyChange { remove, ..KeyChange::default() });
     }
     let marker = NewVersion {
         order: next_order(view, delete.now_ms),
@@ -182,7 +182,7 @@ pub fn delete(view: &KeyView, delete: ObjectDeletion) -> Result<Change> {
         modified_ms: delete.now_ms,
         attributes: Attributes { owner: delete.owner, ..Attributes::default() }.encode(),
     };
-    Ok(Change { remove, put: Some(marker), replace: None })
+    Ok(KeyChange { remove, put: Some(marker), replace: None })
 }
 
 /// Changes attributes of the named version.
@@ -193,7 +193,7 @@ pub fn edit(
     view: &KeyView,
     key: &str,
     edit: impl FnOnce(&mut Attributes) -> Result<()>,
-) -> Result<Change> {
+) -> Result<KeyChange> {
     let version =
         view.named.as_ref().ok_or_else(|| Error::NoKey { key: key.to_owned(), marker: None })?;
     if version.marker {
@@ -201,7 +201,7 @@ pub fn edit(
     }
     let mut attributes = Attributes::decode(&version.attributes)?;
     edit(&mut attributes)?;
-    Ok(Change { replace: Some((version.order, attributes.encode())), ..Change::default() })
+    Ok(KeyChange { replace: Some((version.order, attributes.encode())), ..KeyChange::default() })
 }
 
 /// Sets retention, which may only grow unless the caller may bypass a retention that is no compliance one.

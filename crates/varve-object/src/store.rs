@@ -131,7 +131,7 @@ pub struct KeyView {
 
 /// What happens to a key, as a whole. Nothing set: nothing happens, and the body is dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Change {
+pub struct KeyChange {
     /// The version of this order goes, with its body.
     pub remove: Option<u64>,
     /// This version comes, with the body handed in (a delete marker has none). Its order exceeds that of every version there is, unless it
@@ -142,7 +142,7 @@ pub struct Change {
 }
 
 /// Decides a change. Runs at most once, without pause, on any thread; must be quick. An error is passed on, and changes nothing.
-pub type ChangeKey = Box<dyn FnOnce(&KeyView) -> Result<Change> + Send>;
+pub type ChangeKey = Box<dyn FnOnce(&KeyView) -> Result<KeyChange> + Send>;
 
 /// Decides what becomes of a record, by what it is: the new value, or none to delete it.
 pub type ChangeRecord = Box<dyn FnOnce(Option<&Bytes>) -> Result<Option<Bytes>> + Send>;
@@ -337,7 +337,7 @@ pub trait ObjectStore: Send + Sync {
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
-    ) -> Result<Change>;
+    ) -> Result<KeyChange>;
     /// The same for a bucket that arrives, as `expects` says. Fails with `MovesOtherwise`.
     async fn change_arriving(
         &self,
@@ -347,7 +347,7 @@ pub trait ObjectStore: Send + Sync {
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
-    ) -> Result<Change>;
+    ) -> Result<KeyChange>;
     /// One page of keys or versions. [`Lister`](crate::Lister) does the work over any ordered cursor.
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage>;
 

@@ -17,7 +17,7 @@ use varve_object::shelf::{
     StoredBodyRef, audit_bucket, compare_references,
 };
 use varve_object::{
-    BucketId, Change, ChangeKey, Error, ListQuery, Part, PartRef, Select, UploadId, Version,
+    BucketId, ChangeKey, Error, KeyChange, ListQuery, Part, PartRef, Select, UploadId, Version,
 };
 use varve_reactor::Reactor;
 use varve_stdx::{AlignedBuf, Rng};
@@ -82,7 +82,7 @@ fn replacing(put: Option<Put>) -> ChangeKey {
             modified_ms: put.operation,
             attributes: attributes_of(put),
         });
-        Ok(Change { remove: newest.map(|newest| newest.order), put, replace: None })
+        Ok(KeyChange { remove: newest.map(|newest| newest.order), put, replace: None })
     })
 }
 

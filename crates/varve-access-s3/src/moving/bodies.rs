@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use varve_object::{
-    Attributes, BucketId, Change, Error as StoreError, Item, KeyView, ListQuery, Marker, Move,
+    Attributes, BucketId, Error as StoreError, Item, KeyChange, KeyView, ListQuery, Marker, Move,
     NewBody, Select, Version,
 };
 
@@ -236,7 +236,7 @@ impl Inner {
             Received::Remove { key, order } => {
                 let remove = |view: &KeyView| {
                     let remove = view.named.as_ref().map(|version| version.order);
-                    Ok(Change { remove, ..Change::default() })
+                    Ok(KeyChange { remove, ..KeyChange::default() })
                 };
                 (key, order, NewBody::Small(Bytes::new()), Box::new(remove))
             }
@@ -260,7 +260,7 @@ impl Inner {
     }
 }
 
-fn put(view: &KeyView, version: Version) -> varve_object::Result<Change> {
+fn put(view: &KeyView, version: Version) -> varve_object::Result<KeyChange> {
     let refused = |reason| Err(StoreError::State { reason });
     if view.named.is_some() {
         return refused("a version of that order is there");
@@ -271,7 +271,7 @@ fn put(view: &KeyView, version: Version) -> varve_object::Result<Change> {
     if version.null && view.null.is_some() {
         return refused("a version without an id is there");
     }
-    Ok(Change { put: Some(version), ..Change::default() })
+    Ok(KeyChange { put: Some(version), ..KeyChange::default() })
 }
 
 /// Bytes of a version in a page, at most.

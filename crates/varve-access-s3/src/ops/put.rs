@@ -3,7 +3,7 @@
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Result, s3_error};
 use varve_object::rules::{self, Conditions};
-use varve_object::{Attributes, Change, Checksum, ChecksumKind, NewBody, Select, Version};
+use varve_object::{Attributes, Checksum, ChecksumKind, KeyChange, NewBody, Select, Version};
 
 use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id};
 use crate::bucket_view::BucketView;
@@ -116,7 +116,7 @@ pub(crate) async fn store(
         attributes: new.attributes.encode(),
         conditions: new.conditions,
     };
-    let change: Change = inner
+    let change: KeyChange = inner
         .store
         .change_key(view.id(), new.key, None, new.body, Box::new(move |view| rules::put(view, put)))
         .await

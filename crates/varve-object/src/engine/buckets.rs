@@ -21,7 +21,7 @@ use super::unread::{UnreadShards, is_out_of_reach};
 use crate::moving::{Changer, check_deletion};
 use crate::shelf::IncomingBody;
 use crate::{
-    Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error, Item, KeyView,
+    Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Error, Item, KeyChange, KeyView,
     ListQuery, Marker, Result, Select, Version,
 };
 
@@ -150,11 +150,11 @@ pub(super) fn plain_version(order: u64, attributes: Bytes) -> Version {
 }
 
 /// The change that replaces the newest version by one with these attributes, or removes it.
-pub(super) fn replaced(view: &KeyView, attributes: Option<Bytes>) -> Change {
+pub(super) fn replaced(view: &KeyView, attributes: Option<Bytes>) -> KeyChange {
     let before = view.newest.as_ref().map(|version| version.order);
     let order = before.map_or(1, |order| order + 1);
     let put = attributes.map(|attributes| plain_version(order, attributes));
-    Change { remove: before, put, replace: None }
+    KeyChange { remove: before, put, replace: None }
 }
 
 /// The gateway's bucket, and the shards that could not be asked for it. It is made when there is none, which all of them have to say.
@@ -398,7 +398,7 @@ impl EngineStore {
     }
 
     /// Changes an object of the gateway's bucket.
-    pub(super) async fn change_own(&self, key: String, change: ChangeKey) -> Result<Change> {
+    pub(super) async fn change_own(&self, key: String, change: ChangeKey) -> Result<KeyChange> {
         self.change_held(key, change, None).await
     }
 
@@ -408,7 +408,7 @@ impl EngineStore {
         key: String,
         change: ChangeKey,
         changing: Option<AdmittedChange>,
-    ) -> Result<Change> {
+    ) -> Result<KeyChange> {
         let at = self.gateway_at(self.caller.home(self.gateway, &key));
         let changed = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move {

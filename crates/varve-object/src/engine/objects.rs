@@ -17,8 +17,8 @@ use super::gate::{AdmittedChange, ChangeScope};
 use crate::moving::{Changer, check_arriving};
 use crate::shelf::{IncomingBody, ShelfFound};
 use crate::{
-    Body, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error,
-    Found, Item, ListPage, ListQuery, Marker, Move, MoveStep, NewBody, ObjectStore, Part, Patience,
+    Body, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Error, Found, Item,
+    KeyChange, ListPage, ListQuery, Marker, Move, MoveStep, NewBody, ObjectStore, Part, Patience,
     RecordTable, Result, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Watch,
 };
 
@@ -57,7 +57,7 @@ impl EngineStore {
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
-    ) -> Result<Change> {
+    ) -> Result<KeyChange> {
         let body = arriving(body)?;
         let (at, changing) =
             self.changing(bucket, key, changer, ChangeScope::Key(key.to_owned()))?;
@@ -254,7 +254,7 @@ impl ObjectStore for EngineStore {
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
-    ) -> Result<Change> {
+    ) -> Result<KeyChange> {
         self.change_key_by(bucket, Changer::Client, key, named, body, change).await
     }
 
@@ -266,7 +266,7 @@ impl ObjectStore for EngineStore {
         named: Option<Select>,
         body: NewBody,
         change: ChangeKey,
-    ) -> Result<Change> {
+    ) -> Result<KeyChange> {
         self.change_key_by(bucket, Changer::Run(expects), key, named, body, change).await
     }
 

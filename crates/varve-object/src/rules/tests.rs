@@ -24,7 +24,7 @@ impl Key {
         KeyView { newest: get(Select::Newest), null: get(Select::Null), named: named.and_then(get) }
     }
 
-    fn apply(&mut self, change: Change) {
+    fn apply(&mut self, change: KeyChange) {
         self.versions.retain(|version| Some(version.order) != change.remove);
         if let Some(version) = change.put {
             assert!(self.versions.first().is_none_or(|newest| newest.order < version.order));

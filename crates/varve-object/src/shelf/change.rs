@@ -9,7 +9,7 @@ use super::record::{BodyExtent, ObjectRecord, StoredAttributes, StoredBody};
 use super::staging::padded;
 use super::{BucketShard, IncomingBody, TransactionPlan, WrittenBody, keys};
 use crate::{
-    Change, ChangeKey, Error, KeyView, NewVersion, PartRef, Result, Select, UploadId, Version,
+    ChangeKey, Error, KeyChange, KeyView, NewVersion, PartRef, Result, Select, UploadId, Version,
 };
 
 /// Body bytes that stand in the record itself.
@@ -102,7 +102,7 @@ impl BucketShard {
         named: Option<Select>,
         body: IncomingBody,
         change: ChangeKey,
-    ) -> Result<Change> {
+    ) -> Result<KeyChange> {
         check_key(key)?;
         let (change, committed) = {
             let _lock = self.locks.lock(key).await; // SHELF-3
@@ -132,7 +132,7 @@ impl BucketShard {
         &self,
         key: &str,
         look: Look,
-        change: &Change,
+        change: &KeyChange,
         body: IncomingBody,
         parts: Option<TakenParts>,
     ) -> Result<Option<CommittedTransaction>> {

@@ -1,7 +1,7 @@
 //! Bytes of objects, and changes of keys that take them in.
 
 use bytes::Bytes;
-use varve_object::{Change, ChangeKey, Version};
+use varve_object::{ChangeKey, KeyChange, Version};
 
 pub(crate) fn data(len: usize, seed: u64) -> Bytes {
     let mut bytes = vec![0; len];
@@ -25,7 +25,7 @@ pub(crate) fn replace_with(len: usize, attributes: Bytes) -> ChangeKey {
             modified_ms: 0,
             attributes,
         };
-        Ok(Change { remove: newest, put: Some(version), replace: None })
+        Ok(KeyChange { remove: newest, put: Some(version), replace: None })
     })
 }
 
@@ -33,6 +33,6 @@ pub(crate) fn replace_with(len: usize, attributes: Bytes) -> ChangeKey {
 pub(crate) fn remove() -> ChangeKey {
     Box::new(|view| {
         let remove = view.newest.as_ref().map(|version| version.order);
-        Ok(Change { remove, ..Change::default() })
+        Ok(KeyChange { remove, ..KeyChange::default() })
     })
 }

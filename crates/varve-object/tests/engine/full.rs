@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use varve_object::{
-    BucketId, BucketOptions, Change, ChangeKey, Error, NewBody, ObjectStore, Part, PartRef, Result,
-    Select, UploadId,
+    BucketId, BucketOptions, ChangeKey, Error, KeyChange, NewBody, ObjectStore, Part, PartRef,
+    Result, Select, UploadId,
 };
 
 use crate::changes::{data, replace_with};
@@ -64,11 +64,11 @@ impl Filling {
         Ok(Uploading { key: key.to_owned(), id, parts, unnamed, contents })
     }
 
-    async fn complete(&self, upload: &Uploading) -> Result<Change> {
+    async fn complete(&self, upload: &Uploading) -> Result<KeyChange> {
         self.complete_by(upload, only(upload.contents.len())).await
     }
 
-    async fn complete_by(&self, upload: &Uploading, change: ChangeKey) -> Result<Change> {
+    async fn complete_by(&self, upload: &Uploading, change: ChangeKey) -> Result<KeyChange> {
         let body = NewBody::Parts { upload: upload.id, parts: upload.parts.clone() };
         self.life.store.change_key(self.bucket, &upload.key, None, body, change).await
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::future::join3;
 use varve_object::{
-    BucketId, BucketOptions, Change, ChangeKey, Item, ListQuery, NewBody, ObjectStore, Version,
+    BucketId, BucketOptions, ChangeKey, Item, KeyChange, ListQuery, NewBody, ObjectStore, Version,
 };
 
 use crate::rig::{Life, Rig};
@@ -22,7 +22,7 @@ fn add() -> ChangeKey {
             modified_ms: 0,
             attributes: vec![7; 3000].into(),
         };
-        Ok(Change { put: Some(version), ..Change::default() })
+        Ok(KeyChange { put: Some(version), ..KeyChange::default() })
     })
 }
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use varve_object::{
-    BucketId, BucketOptions, Change, ChangeKey, Error, Item, KeyView, ListQuery, Move, MoveState,
-    MoveStep, NewBody, ObjectStore, PEER_BYTES_MAX, Part, PartRef, Patience, Select, UploadId,
-    Version, Watch,
+    BucketId, BucketOptions, ChangeKey, Error, Item, KeyChange, KeyView, ListQuery, Move,
+    MoveState, MoveStep, NewBody, ObjectStore, PEER_BYTES_MAX, Part, PartRef, Patience, Select,
+    UploadId, Version, Watch,
 };
 use varve_stdx::Rng;
 
@@ -53,7 +53,7 @@ fn version(order: u64, null: bool, size: usize) -> Version {
 fn put_next(size: usize) -> ChangeKey {
     Box::new(move |view: &KeyView| {
         let order = view.newest.as_ref().map_or(1, |newest| newest.order + 1);
-        Ok(Change { put: Some(version(order, false, size)), ..Change::default() })
+        Ok(KeyChange { put: Some(version(order, false, size)), ..KeyChange::default() })
     })
 }
 
@@ -282,7 +282,7 @@ impl Clients {
                 Box::new(|view| {
                     let replace = view.newest.as_ref();
                     let replace = replace.map(|newest| (newest.order, Bytes::from_static(b"t")));
-                    Ok(Change { replace, ..Change::default() })
+                    Ok(KeyChange { replace, ..KeyChange::default() })
                 })
             } else {
                 put_next(3000)
@@ -290,7 +290,7 @@ impl Clients {
             let changed =
                 self.life.store.change_key(self.bucket, &key, None, small(3000), change).await;
             match changed {
-                Ok(Change { put: Some(put), .. }) => {
+                Ok(KeyChange { put: Some(put), .. }) => {
                     let mut acknowledged = self.acknowledged.borrow_mut();
                     let last = acknowledged.entry(key).or_default();
                     *last = put.order.max(*last);

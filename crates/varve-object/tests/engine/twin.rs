@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use varve_object::{
-    Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error, Item, KeyView,
+    Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Error, Item, KeyChange, KeyView,
     ListPage, ListQuery, Marker, MemoryStore, NewBody, ObjectStore, Part, PartRef, RecordTable,
     Select, UploadId, Version,
 };
@@ -214,7 +214,7 @@ impl Pair {
                     return Err(Error::Condition { condition: "planned" });
                 }
                 let remove = view.null.as_ref().filter(|_| null).map(|version| version.order);
-                Ok(Change { remove, put: Some(version), replace: None })
+                Ok(KeyChange { remove, put: Some(version), replace: None })
             })
         };
         let here = self.memory.change_key(ids.0, &key, None, here_body, change()).await;
@@ -232,11 +232,11 @@ impl Pair {
         let change = || -> ChangeKey {
             let again = again.clone();
             Box::new(move |view: &KeyView| {
-                let Some(gone) = &view.named else { return Ok(Change::default()) };
+                let Some(gone) = &view.named else { return Ok(KeyChange::default()) };
                 let again = again.filter(|_| view.newest.as_ref() == Some(gone));
                 let put =
                     again.map(|version| Version { order: gone.order, null: gone.null, ..version });
-                Ok(Change { remove: Some(gone.order), put, replace: None })
+                Ok(KeyChange { remove: Some(gone.order), put, replace: None })
             })
         };
         let body = || NewBody::Small(data.clone());
@@ -255,7 +255,7 @@ impl Pair {
             let attributes = attributes.clone();
             Box::new(move |view: &KeyView| {
                 let replace = view.named.as_ref().map(|version| (version.order, attributes));
-                Ok(Change { replace, ..Change::default() })
+                Ok(KeyChange { replace, ..KeyChange::default() })
             })
         };
         let body = || NewBody::Small(Bytes::new());
@@ -351,7 +351,7 @@ impl Pair {
             let version = version.clone();
             Box::new(move |view| {
                 let remove = view.null.as_ref().map(|version| version.order);
-                Ok(Change { remove, put: Some(version), replace: None })
+                Ok(KeyChange { remove, put: Some(version), replace: None })
             })
         };
         let body = NewBody::Parts { upload: UploadId(id), parts: here_parts };
@@ -461,7 +461,7 @@ impl Pair {
             for item in life.store.list(ids.1, &all).await.expect("works").items {
                 let Item::Version { key, version, .. } = item else { panic!("no groups") };
                 let change: ChangeKey = Box::new(move |_| {
-                    Ok(Change { remove: Some(version.order), ..Change::default() })
+                    Ok(KeyChange { remove: Some(version.order), ..KeyChange::default() })
                 });
                 let body = NewBody::Small(Bytes::new());
                 life.store.change_key(ids.1, &key, None, body, change).await.expect("works");
