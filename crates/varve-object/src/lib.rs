@@ -37,9 +37,10 @@ pub use listing::{CursorStep, Item, ListPage, ListQuery, Lister, Marker};
 pub use memory::MemoryStore;
 pub use settings::{Document, Settings, Versioning};
 pub use store::{
-    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Found,
-    KeyChange, KeyView, MoveStep, NewBody, NewVersion, ObjectStore, Part, PartRef, Patience,
-    RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
+    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord,
+    FoundVersion, KeyChange, KeyView, MoveStep, NewBody, NewVersion, ObjectStore, Part, PartRef,
+    Patience, RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version,
+    Watch,
 };
 pub use user::{AccessKey, User};
 pub use varve_dataset::{Move, MoveState, PEER_BYTES_MAX};

@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::listing::{CursorStep, ListPage, ListQuery, Lister};
 use crate::moving::{Changer, check_arriving, check_deletion, check_left};
 use crate::store::{
-    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Found,
-    KeyChange, KeyView, MoveStep, NewBody, ObjectStore, Part, PartRef, Patience, RecordTable,
-    SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
+    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord,
+    FoundVersion, KeyChange, KeyView, MoveStep, NewBody, ObjectStore, Part, PartRef, Patience,
+    RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
 };
 
 /// Buckets, objects and records in memory.
@@ -516,10 +516,15 @@ impl ObjectStore for MemoryStore {
         }))
     }
 
-    async fn find(&self, bucket: BucketId, key: &str, select: Select) -> Result<Option<Found>> {
+    async fn find(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        select: Select,
+    ) -> Result<Option<FoundVersion>> {
         let mut state = self.state();
         let found = state.contents(bucket)?.select(key, select);
-        Ok(found.map(|(index, (version, body))| Found {
+        Ok(found.map(|(index, (version, body))| FoundVersion {
             version: version.clone(),
             newest: index == 0,
             body: Arc::new(body.clone()),

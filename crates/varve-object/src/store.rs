@@ -208,7 +208,7 @@ pub struct PartRef {
 
 /// A version, and its body where it has one.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundVersion {
     /// The version.
     pub version: Version,
     /// It is the newest of its key.
@@ -327,7 +327,12 @@ pub trait ObjectStore: Send + Sync {
     async fn usage(&self, bucket: BucketId) -> Result<Usage>;
 
     /// A version of a key with its body; none when there is none. Delete markers are found like objects.
-    async fn find(&self, bucket: BucketId, key: &str, select: Select) -> Result<Option<Found>>;
+    async fn find(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        select: Select,
+    ) -> Result<Option<FoundVersion>>;
     /// Changes a key as `change` decides; `named` is what it finds in [`KeyView::named`]. Returns what was done
     /// (STORE-1, STORE-2).
     async fn change_key(

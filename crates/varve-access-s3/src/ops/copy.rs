@@ -9,7 +9,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Result, s3_error};
 use varve_object::{
-    Attributes, Checksum, ChecksumKind, Found, NewBody, SMALL_BODY_MAX, Select, Version,
+    Attributes, Checksum, ChecksumKind, FoundVersion, NewBody, SMALL_BODY_MAX, Select, Version,
 };
 
 use super::put::{NewObject, check_early, check_key, check_quota, place, store};
@@ -30,7 +30,7 @@ use crate::sums::{self, show};
 
 /// Where bytes come from.
 struct Source {
-    found: Found,
+    found: FoundVersion,
     attributes: Attributes,
     key: Option<BodyKey>,
     /// Version for the answer.
@@ -235,7 +235,7 @@ async fn body(
     Ok(received.body)
 }
 
-async fn shared(place: Place<'_>, found: &Found, range: Range<u64>) -> S3Result<NewBody> {
+async fn shared(place: Place<'_>, found: &FoundVersion, range: Range<u64>) -> S3Result<NewBody> {
     if range.end - range.start <= SMALL_BODY_MAX as u64 {
         return collect(found.body.read(range)).await.map(NewBody::Small).map_err(of_store);
     }

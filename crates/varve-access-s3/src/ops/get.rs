@@ -14,7 +14,7 @@ use s3s::dto::{
 };
 use s3s::header::X_AMZ_TAGGING_COUNT;
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
-use varve_object::{Attributes, BodyReader, Found};
+use varve_object::{Attributes, BodyReader, FoundVersion};
 
 use super::multipart::part_number;
 use super::{Answer, Origin, ReadConditions, Unmet, etag, found, signed, version_id};
@@ -172,7 +172,7 @@ impl Spanned {
 }
 
 fn span(
-    found: &Found,
+    found: &FoundVersion,
     attributes: &Attributes,
     range: Option<&Range>,
     part: Option<i32>,
@@ -237,7 +237,7 @@ fn checksum(
 
 /// Bytes of an object, decrypted where they are encrypted.
 pub(crate) fn reader(
-    found: &Found,
+    found: &FoundVersion,
     attributes: &Attributes,
     key: Option<&BodyKey>,
     bytes: Span<u64>,
@@ -273,7 +273,11 @@ fn check_no_sse(origin: &Origin) -> S3Result<()> {
     }
 }
 
-fn check(conditions: &ReadConditions<'_>, found: &Found, attributes: &Attributes) -> S3Result<()> {
+fn check(
+    conditions: &ReadConditions<'_>,
+    found: &FoundVersion,
+    attributes: &Attributes,
+) -> S3Result<()> {
     match conditions.check(&found.version, &attributes.etag) {
         Ok(()) => Ok(()),
         Err(Unmet::Changed) => Err(s3_error!(
@@ -302,7 +306,7 @@ fn described(
     inner: &Inner,
     view: &BucketView,
     key: &str,
-    found: &Found,
+    found: &FoundVersion,
     attributes: &Attributes,
 ) -> GetObjectOutput {
     let header = |name: &str| attributes.header(name).map(str::to_owned);

@@ -17,7 +17,7 @@ use hyper::HeaderMap;
 use s3s::dto::{ETag, ETagCondition, Timestamp};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use varve_object::rules::{Conditions, Tags};
-use varve_object::{Attributes, Found, Select, Version, Versioning};
+use varve_object::{Attributes, FoundVersion, Select, Version, Versioning};
 
 use crate::access::{Caller, Context, Peer, Target, authorize};
 use crate::bucket_view::BucketView;
@@ -120,7 +120,7 @@ pub(crate) async fn found(
     view: &BucketView,
     key: &str,
     select: Select,
-) -> S3Result<(Found, Attributes)> {
+) -> S3Result<(FoundVersion, Attributes)> {
     let found = inner.still(view, inner.store.find(view.id(), key, select).await).await?;
     let Some(found) = found else {
         return Err(if select == Select::Newest {

@@ -17,9 +17,10 @@ use super::gate::{AdmittedChange, ChangeScope};
 use crate::moving::{Changer, check_arriving};
 use crate::shelf::{IncomingBody, ShelfFound};
 use crate::{
-    Body, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Error, Found, Item,
-    KeyChange, ListPage, ListQuery, Marker, Move, MoveStep, NewBody, ObjectStore, Part, Patience,
-    RecordTable, Result, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Watch,
+    Body, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Error,
+    FoundVersion, Item, KeyChange, ListPage, ListQuery, Marker, Move, MoveStep, NewBody,
+    ObjectStore, Part, Patience, RecordTable, Result, SMALL_BODY_MAX, Select, StagedBody, Upload,
+    UploadId, Usage, Watch,
 };
 
 /// Entries of a table listed at once.
@@ -119,12 +120,12 @@ impl EngineStore {
         at: Address,
         key: &str,
         select: Select,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<FoundVersion>> {
         let key = key.to_owned();
         let look = self
             .caller
             .on_shelf(at, move |shelf| Box::pin(async move { shelf.find(&key, select).await }));
-        let found = look.await?.map(|ShelfFound { version, newest, body }| Found {
+        let found = look.await?.map(|ShelfFound { version, newest, body }| FoundVersion {
             version,
             newest,
             body: found(&self.caller, at, body),
@@ -243,7 +244,12 @@ impl ObjectStore for EngineStore {
         }))
     }
 
-    async fn find(&self, bucket: BucketId, key: &str, select: Select) -> Result<Option<Found>> {
+    async fn find(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        select: Select,
+    ) -> Result<Option<FoundVersion>> {
         self.find_at(self.address(bucket, key)?, key, select).await
     }
 
