@@ -38,9 +38,9 @@ pub use memory::MemoryStore;
 pub use settings::{Document, Settings, Versioning};
 pub use store::{
     Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord,
-    FoundVersion, KeyChange, KeyView, MoveStep, NewBody, NewVersion, ObjectStore, Part, PartRef,
-    Patience, RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version,
-    Watch,
+    FoundVersion, KeyChange, KeyView, MoveStep, NewBody, NewVersion, ObjectStore, PartRef,
+    Patience, RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, UploadPart, Usage,
+    Version, Watch,
 };
 pub use user::{AccessKey, User};
 pub use varve_dataset::{Move, MoveState, PEER_BYTES_MAX};

@@ -17,8 +17,9 @@ use crate::listing::{CursorStep, ListPage, ListQuery, Lister};
 use crate::moving::{Changer, check_arriving, check_deletion, check_left};
 use crate::store::{
     Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord,
-    FoundVersion, KeyChange, KeyView, MoveStep, NewBody, ObjectStore, Part, PartRef, Patience,
-    RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
+    FoundVersion, KeyChange, KeyView, MoveStep, NewBody, ObjectStore, PartRef, Patience,
+    RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, UploadPart, Usage, Version,
+    Watch,
 };
 
 /// Buckets, objects and records in memory.
@@ -69,7 +70,7 @@ impl ListenerEntry {
 #[derive(Debug)]
 struct MemoryUpload {
     upload: Upload,
-    parts: BTreeMap<u16, (Part, Rope)>,
+    parts: BTreeMap<u16, (UploadPart, Rope)>,
 }
 
 /// Bytes in pieces that may belong to several bodies.
@@ -611,13 +612,13 @@ impl ObjectStore for MemoryStore {
         bucket: BucketId,
         key: &str,
         upload: UploadId,
-        part: Part,
+        part: UploadPart,
         body: NewBody,
-    ) -> Result<Part> {
+    ) -> Result<UploadPart> {
         let mut state = self.state();
         let generation = state.next_id();
         let uploading = state.changed(bucket, Changer::Client)?.uploading(key, upload)?;
-        let part = Part { generation, ..part };
+        let part = UploadPart { generation, ..part };
         uploading.parts.insert(part.number, (part.clone(), rope_of(body)));
         Ok(part)
     }
@@ -629,7 +630,7 @@ impl ObjectStore for MemoryStore {
         upload: UploadId,
         after: u16,
         limit: usize,
-    ) -> Result<Vec<Part>> {
+    ) -> Result<Vec<UploadPart>> {
         let mut state = self.state();
         let parts = &state.contents(bucket)?.uploading(key, upload)?.parts;
         let Some(from) = after.checked_add(1) else { return Ok(Vec::new()) };

@@ -232,7 +232,7 @@ pub struct Upload {
 
 /// A part of an upload.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct UploadPart {
     /// Number, 1 to 10,000.
     pub number: u16,
     /// Which of the writings under that number: given by the store, never repeated within the upload.
@@ -392,9 +392,9 @@ pub trait ObjectStore: Send + Sync {
         bucket: BucketId,
         key: &str,
         upload: UploadId,
-        part: Part,
+        part: UploadPart,
         body: NewBody,
-    ) -> Result<Part>;
+    ) -> Result<UploadPart>;
     /// Parts by number, those after `after`, at most `limit`. Fails with `NoUpload`.
     async fn list_parts(
         &self,
@@ -403,7 +403,7 @@ pub trait ObjectStore: Send + Sync {
         upload: UploadId,
         after: u16,
         limit: usize,
-    ) -> Result<Vec<Part>>;
+    ) -> Result<Vec<UploadPart>>;
     /// Ends an upload and drops its parts. Fails with `NoUpload`.
     async fn abort_upload(&self, bucket: BucketId, key: &str, upload: UploadId) -> Result<()>;
     /// Uploads by key and id whose key begins with `prefix`, those after `after` (of one key: those with higher ids; without an id: none of

@@ -17,7 +17,8 @@ use varve_object::shelf::{
     StoredBodyRef, audit_bucket, compare_references,
 };
 use varve_object::{
-    BucketId, ChangeKey, Error, KeyChange, ListQuery, Part, PartRef, Select, UploadId, Version,
+    BucketId, ChangeKey, Error, KeyChange, ListQuery, PartRef, Select, UploadId, UploadPart,
+    Version,
 };
 use varve_reactor::Reactor;
 use varve_stdx::{AlignedBuf, Rng};
@@ -298,7 +299,7 @@ impl Client {
         let (bytes, mut parts) = (body_of(put), Vec::new());
         for (number, piece) in (1..).zip(bytes.chunks(2 * BLOCK_BYTES)) {
             for _ in 0..1 + rng.below(2) {
-                let part = Part {
+                let part = UploadPart {
                     number,
                     generation: 0,
                     size: piece.len() as u64,
@@ -311,8 +312,13 @@ impl Client {
                 parts.push(PartRef { number, generation: part.generation });
             }
         }
-        let surplus =
-            Part { number: 99, generation: 0, size: 1, modified_ms: 0, attributes: Bytes::new() };
+        let surplus = UploadPart {
+            number: 99,
+            generation: 0,
+            size: 1,
+            modified_ms: 0,
+            attributes: Bytes::new(),
+        };
         let body = IncomingBody::Small(vec![1; 5000].into());
         self.shelf().put_part(key, upload, surplus, body).await?;
         Ok((upload, parts))
@@ -391,7 +397,7 @@ impl Client {
         copy: IncomingBody,
     ) -> varve_object::Result<IncomingBody> {
         let upload = self.shelf().create_upload(key, 0, attributes_of(put)).await?.id;
-        let part = Part {
+        let part = UploadPart {
             number: 1,
             generation: 0,
             size: put.len,

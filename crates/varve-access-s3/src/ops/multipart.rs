@@ -10,8 +10,8 @@ use s3s::dto::{
 };
 use s3s::{S3ErrorCode, S3Request, S3Result, s3_error};
 use varve_object::{
-    Attributes, Checksum, ChecksumKind, Encryption, NewBody, Part, PartEntry, PartRef, Select,
-    Upload, UploadId, Version,
+    Attributes, Checksum, ChecksumKind, Encryption, NewBody, PartEntry, PartRef, Select, Upload,
+    UploadId, UploadPart, Version,
 };
 
 use super::list::{Names, at_least_0, limit, non_empty as some};
@@ -53,14 +53,14 @@ impl PartTarget {
         view: &BucketView,
         key: &str,
         received: Received,
-    ) -> S3Result<(Part, Attributes)> {
+    ) -> S3Result<(UploadPart, Attributes)> {
         let checksum = self.sum.zip(received.sum).map(|(kind, value)| Checksum {
             kind,
             composite: false,
             value,
         });
         let attributes = Attributes { etag: hex(&received.md5), checksum, ..Attributes::default() };
-        let part = Part {
+        let part = UploadPart {
             number: self.number,
             generation: 0,
             size: received.size,
@@ -345,8 +345,8 @@ async fn completed(
     Ok((attributes.upload == Some(id.0)).then(|| output(view, input, &attributes, &found.version)))
 }
 
-async fn all_parts(inner: &Inner, view: &BucketView, upload: &Upload) -> S3Result<Vec<Part>> {
-    let mut all: Vec<Part> = Vec::new();
+async fn all_parts(inner: &Inner, view: &BucketView, upload: &Upload) -> S3Result<Vec<UploadPart>> {
+    let mut all: Vec<UploadPart> = Vec::new();
     loop {
         let after = all.last().map_or(0, |part| part.number);
         let page = inner
@@ -363,14 +363,14 @@ async fn all_parts(inner: &Inner, view: &BucketView, upload: &Upload) -> S3Resul
 
 /// A part that the client named.
 struct Chosen<'a> {
-    part: &'a Part,
+    part: &'a UploadPart,
     md5: Vec<u8>,
     sum: Vec<u8>,
 }
 
 fn choose<'a>(
     named: &[CompletedPart],
-    stored: &'a [Part],
+    stored: &'a [UploadPart],
     begun: Option<&Checksum>,
 ) -> S3Result<Vec<Chosen<'a>>> {
     if named.is_empty() || named.len() > usize::from(PART_MAX) {
@@ -553,7 +553,7 @@ fn class(attributes: &Attributes) -> StorageClass {
     }
 }
 
-fn part_entry(part: &Part) -> S3Result<dto::Part> {
+fn part_entry(part: &UploadPart) -> S3Result<dto::Part> {
     let attributes = Attributes::decode(&part.attributes).map_err(of_store)?;
     let mut entry = dto::Part {
         e_tag: Some(etag(&attributes.etag)),

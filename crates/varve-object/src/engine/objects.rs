@@ -19,8 +19,8 @@ use crate::shelf::{IncomingBody, ShelfFound};
 use crate::{
     Body, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Error,
     FoundVersion, Item, KeyChange, ListPage, ListQuery, Marker, Move, MoveStep, NewBody,
-    ObjectStore, Part, Patience, RecordTable, Result, SMALL_BODY_MAX, Select, StagedBody, Upload,
-    UploadId, Usage, Watch,
+    ObjectStore, Patience, RecordTable, Result, SMALL_BODY_MAX, Select, StagedBody, Upload,
+    UploadId, UploadPart, Usage, Watch,
 };
 
 /// Entries of a table listed at once.
@@ -344,9 +344,9 @@ impl ObjectStore for EngineStore {
         bucket: BucketId,
         key: &str,
         upload: UploadId,
-        part: Part,
+        part: UploadPart,
         body: NewBody,
-    ) -> Result<Part> {
+    ) -> Result<UploadPart> {
         let (at, changing) = self.changing(bucket, key, Changer::Client, ChangeScope::Nothing)?;
         let (body, key) = (arriving(body)?, key.to_owned());
         let put = self.caller.on_shelf(at, move |shelf| {
@@ -366,7 +366,7 @@ impl ObjectStore for EngineStore {
         upload: UploadId,
         after: u16,
         limit: usize,
-    ) -> Result<Vec<Part>> {
+    ) -> Result<Vec<UploadPart>> {
         let (at, key) = (self.address(bucket, key)?, key.to_owned());
         let parts = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move { shelf.list_parts(&key, upload, after, limit).await })

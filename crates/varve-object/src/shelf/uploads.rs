@@ -6,7 +6,7 @@ use super::change::check_key;
 use super::keys::BodyPlace;
 use super::record::{ObjectRecord, StoredBody};
 use super::{BucketShard, IncomingBody, TransactionPlan, WrittenBody, keys};
-use crate::{Error, Part, Result, Upload, UploadId};
+use crate::{Error, Result, Upload, UploadId, UploadPart};
 
 impl BucketShard {
     /// Begins an upload. Durable on return.
@@ -59,9 +59,9 @@ impl BucketShard {
         &self,
         key: &str,
         upload: UploadId,
-        part: Part,
+        part: UploadPart,
         body: IncomingBody,
-    ) -> Result<Part> {
+    ) -> Result<UploadPart> {
         check_key(key)?;
         let generation = self.fresh_id();
         let committed = {
@@ -97,7 +97,7 @@ impl BucketShard {
             committed
         };
         self.shard.settle_transaction(committed).await?;
-        Ok(Part { generation, ..part })
+        Ok(UploadPart { generation, ..part })
     }
 
     /// Up to `limit` parts of an upload behind number `after`.
@@ -110,7 +110,7 @@ impl BucketShard {
         upload: UploadId,
         after: u16,
         limit: usize,
-    ) -> Result<Vec<Part>> {
+    ) -> Result<Vec<UploadPart>> {
         check_key(key)?;
         let _lock = self.locks.lock(key).await; // SHELF-3: nobody frees their attributes.
         self.upload_record(key, upload).await?;
@@ -126,7 +126,7 @@ impl BucketShard {
             for (key, value) in &found {
                 let number = keys::decode_part(key).unwrap_or_default();
                 let record = ObjectRecord::decode(value)?;
-                parts.push(Part {
+                parts.push(UploadPart {
                     number,
                     generation: record.link,
                     size: record.size,

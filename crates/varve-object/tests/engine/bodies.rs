@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use varve_object::{BucketOptions, ChangeKey, NewBody, ObjectStore, Part, Select};
+use varve_object::{BucketOptions, ChangeKey, NewBody, ObjectStore, Select, UploadPart};
 
 use crate::changes::{data, remove, replace};
 use crate::rig::{Life, Rig, bytes_of};
@@ -121,7 +121,7 @@ fn an_upload_of_many_parts_becomes_a_body_and_goes() {
         let upload = life.store.create_upload(bucket, "key", 0, Bytes::new()).await.expect("works");
         for number in 1..=600_u16 {
             let bytes = data(5000, u64::from(number));
-            let part = Part {
+            let part = UploadPart {
                 number,
                 generation: 0,
                 size: 5000,

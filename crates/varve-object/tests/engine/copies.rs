@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use varve_object::{Body, BucketId, BucketOptions, NewBody, ObjectStore, Part, PartRef, Select};
+use varve_object::{
+    Body, BucketId, BucketOptions, NewBody, ObjectStore, PartRef, Select, UploadPart,
+};
 
 use futures_util::future::{Either, select};
 use varve_types::ShardId;
@@ -74,7 +76,7 @@ impl Copying {
         let (mut parts, mut total) = (Vec::new(), 0);
         for (number, (from, range)) in (1..).zip(ranges) {
             let body = self.staged(from, range.clone(), key).await;
-            let part = Part {
+            let part = UploadPart {
                 number,
                 generation: 0,
                 size: range.len() as u64,

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use varve_object::{
-    BucketId, BucketOptions, ChangeKey, Error, KeyChange, NewBody, ObjectStore, Part, PartRef,
-    Result, Select, UploadId,
+    BucketId, BucketOptions, ChangeKey, Error, KeyChange, NewBody, ObjectStore, PartRef, Result,
+    Select, UploadId, UploadPart,
 };
 
 use crate::changes::{data, replace_with};
@@ -55,8 +55,13 @@ impl Filling {
             let at = usize::from(number - 1).min(2) * PART_LEN;
             let body = NewBody::Small(contents.slice(at..at + PART_LEN));
             let size = PART_LEN as u64;
-            let part =
-                Part { number, generation: 0, size, modified_ms: 0, attributes: Bytes::new() };
+            let part = UploadPart {
+                number,
+                generation: 0,
+                size,
+                modified_ms: 0,
+                attributes: Bytes::new(),
+            };
             let part = self.life.store.put_part(self.bucket, key, id, part, body).await?;
             parts.push(PartRef { number, generation: part.generation });
         }

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use varve_object::{
     BucketId, BucketOptions, ChangeKey, Error, Item, KeyChange, KeyView, ListQuery, Move,
-    MoveState, MoveStep, NewBody, ObjectStore, PEER_BYTES_MAX, Part, PartRef, Patience, Select,
-    UploadId, Version, Watch,
+    MoveState, MoveStep, NewBody, ObjectStore, PEER_BYTES_MAX, PartRef, Patience, Select, UploadId,
+    UploadPart, Version, Watch,
 };
 use varve_stdx::Rng;
 
@@ -75,7 +75,8 @@ async fn all_changes(
     store: &dyn ObjectStore,
     (bucket, upload): (BucketId, UploadId),
 ) -> Vec<(&'static str, Option<Error>)> {
-    let part = Part { number: 2, generation: 0, size: 1, modified_ms: 0, attributes: Bytes::new() };
+    let part =
+        UploadPart { number: 2, generation: 0, size: 1, modified_ms: 0, attributes: Bytes::new() };
     let record = Box::new(|_: Option<&Bytes>| Ok(Some(Bytes::from_static(b"new"))));
     let none = Bytes::new;
     vec![
@@ -381,8 +382,13 @@ fn a_bucket_that_left_goes_in_steps_and_leaves_nothing() {
             changed.await.expect("works");
         }
         let upload = store.create_upload(bucket, "parts", 0, Bytes::new()).await.expect("works");
-        let part =
-            Part { number: 1, generation: 0, size: 9000, modified_ms: 0, attributes: Bytes::new() };
+        let part = UploadPart {
+            number: 1,
+            generation: 0,
+            size: 9000,
+            modified_ms: 0,
+            attributes: Bytes::new(),
+        };
         let put = store.put_part(bucket, "parts", upload.id, part, small(9000)).await;
         let parts = vec![PartRef { number: 1, generation: put.expect("works").generation }];
         let body = NewBody::Parts { upload: upload.id, parts };

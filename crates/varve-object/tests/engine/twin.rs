@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use varve_object::{
     Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Error, Item, KeyChange, KeyView,
-    ListPage, ListQuery, Marker, MemoryStore, NewBody, ObjectStore, Part, PartRef, RecordTable,
-    Select, UploadId, Version,
+    ListPage, ListQuery, Marker, MemoryStore, NewBody, ObjectStore, PartRef, RecordTable, Select,
+    UploadId, UploadPart, Version,
 };
 use varve_stdx::Rng;
 
@@ -301,7 +301,7 @@ impl Pair {
         let to = self.uploads[&id].key.clone();
         let (here_body, there_body, len) = self.bodies(life, ids, &to, len).await;
         let attributes = pick(&mut self.rng, &[3, 2000]);
-        let part = Part {
+        let part = UploadPart {
             number,
             generation: 0,
             size: len as u64,
@@ -319,7 +319,7 @@ impl Pair {
         let there =
             life.store.list_parts(ids.1, &upload.key, upload.there, 3, 5).await.expect("works");
         let seen =
-            |part: &Part| (part.number, part.size, part.modified_ms, part.attributes.clone());
+            |part: &UploadPart| (part.number, part.size, part.modified_ms, part.attributes.clone());
         assert!(here.iter().map(seen).eq(there.iter().map(seen)));
     }
 
