@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varve_object::{Acl, Bucket, BucketOptions, Move, Settings, Usage, Versioning};
+use varve_object::{Acl, Bucket, BucketOptions, BucketUsage, Move, Settings, Versioning};
 use varve_types::{Compression, Dedup, Reduction};
 
 use crate::clock::now_ms;
@@ -33,7 +33,7 @@ pub struct BucketInfo {
     /// How objects written from now on are reduced.
     pub reduction: Reduction,
     /// What it holds; none while a shard that may hold some of it cannot be asked.
-    pub usage: Option<Usage>,
+    pub usage: Option<BucketUsage>,
     /// Where it is on its way between two pools.
     pub moves: Option<Move>,
 }
@@ -126,7 +126,7 @@ impl Gateway {
         for bucket in self.inner.store.list_buckets(after, limit).await? {
             let usage = match self.inner.counted(bucket.id).await {
                 // Deleted meanwhile: it was there when the page was taken.
-                Err(varve_object::Error::NoBucket { .. }) => Some(Usage::default()),
+                Err(varve_object::Error::NoBucket { .. }) => Some(BucketUsage::default()),
                 usage => usage?,
             };
             all.push(self.with_usage(bucket, usage)?);
@@ -179,7 +179,7 @@ impl Gateway {
         self.with_usage(bucket, usage)
     }
 
-    fn with_usage(&self, bucket: Arc<Bucket>, usage: Option<Usage>) -> Result<BucketInfo> {
+    fn with_usage(&self, bucket: Arc<Bucket>, usage: Option<BucketUsage>) -> Result<BucketInfo> {
         let view = self.inner.parsed(bucket)?;
         let settings = &view.settings;
         Ok(BucketInfo {
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!((made.owner.as_str(), made.versioning), ("owner", Versioning::Enabled));
         assert_eq!(
             (made.object_lock, made.quota, made.usage),
-            (true, quota, Some(Usage::default()))
+            (true, quota, Some(BucketUsage::default()))
         );
         let changed = gateway
             .change_bucket(

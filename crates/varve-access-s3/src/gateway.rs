@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use s3s::S3Result;
-use varve_object::{BucketId, ObjectStore, Settings, Usage};
+use varve_object::{BucketId, BucketUsage, ObjectStore, Settings};
 use varve_types::ErrorKind;
 
 use crate::access_log::AccessLog;
@@ -172,7 +172,7 @@ impl Inner {
     }
 
     /// What a bucket holds; none while a shard that may hold some of it cannot be asked.
-    pub(crate) async fn counted(&self, id: BucketId) -> varve_object::Result<Option<Usage>> {
+    pub(crate) async fn counted(&self, id: BucketId) -> varve_object::Result<Option<BucketUsage>> {
         match self.store.usage(id).await {
             Ok(usage) => Ok(Some(usage)),
             Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Corrupt) => {

@@ -37,10 +37,10 @@ pub use listing::{CursorStep, Item, ListPage, ListQuery, Lister, Marker};
 pub use memory::MemoryStore;
 pub use settings::{Document, Settings, Versioning};
 pub use store::{
-    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord,
-    FoundVersion, KeyChange, KeyView, MoveStep, NewBody, NewVersion, ObjectStore, PartRef,
-    Patience, RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, UploadPart, Usage,
-    Version, Watch,
+    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, BucketUsage, ChangeKey,
+    ChangeRecord, FoundVersion, KeyChange, KeyView, MoveStep, NewBody, NewVersion, ObjectStore,
+    PartRef, Patience, RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId,
+    UploadPart, Version, Watch,
 };
 pub use user::{AccessKey, User};
 pub use varve_dataset::{Move, MoveState, PEER_BYTES_MAX};

@@ -16,10 +16,10 @@ use crate::error::{Error, Result};
 use crate::listing::{CursorStep, ListPage, ListQuery, Lister};
 use crate::moving::{Changer, check_arriving, check_deletion, check_left};
 use crate::store::{
-    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord,
-    FoundVersion, KeyChange, KeyView, MoveStep, NewBody, ObjectStore, PartRef, Patience,
-    RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, UploadPart, Usage, Version,
-    Watch,
+    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, BucketUsage, ChangeKey,
+    ChangeRecord, FoundVersion, KeyChange, KeyView, MoveStep, NewBody, ObjectStore, PartRef,
+    Patience, RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, UploadPart,
+    Version, Watch,
 };
 
 /// Buckets, objects and records in memory.
@@ -502,7 +502,7 @@ impl ObjectStore for MemoryStore {
             .collect())
     }
 
-    async fn usage(&self, bucket: BucketId) -> Result<Usage> {
+    async fn usage(&self, bucket: BucketId) -> Result<BucketUsage> {
         let mut state = self.state();
         let versions = state
             .contents(bucket)?
@@ -511,7 +511,7 @@ impl ObjectStore for MemoryStore {
             .flatten()
             .map(|(version, _)| version)
             .filter(|version| !version.marker);
-        Ok(versions.fold(Usage::default(), |sum, version| Usage {
+        Ok(versions.fold(BucketUsage::default(), |sum, version| BucketUsage {
             objects: sum.objects + 1,
             bytes: sum.bytes + version.size,
         }))

@@ -58,7 +58,7 @@ pub use reference::{Reference, SharedBytes, StagedReference};
 pub use staging::{BodyStaging, WrittenBody};
 pub use sweep::GiveBack;
 
-use crate::{BucketId, Error, Result, Usage};
+use crate::{BucketId, BucketUsage, Error, Result};
 use held::ReleasedHolds;
 use keys::BodyPlace;
 use locks::KeyLocks;
@@ -219,9 +219,9 @@ impl BucketShard {
 
     /// What it holds.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> BucketUsage {
         let counts = self.counts.get();
-        Usage { objects: counts.objects, bytes: counts.bytes }
+        BucketUsage { objects: counts.objects, bytes: counts.bytes }
     }
 
     /// Versions and delete markers on it.

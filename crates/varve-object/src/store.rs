@@ -96,7 +96,7 @@ pub struct Version {
     pub null: bool,
     /// A delete marker: no body, size 0.
     pub marker: bool,
-    /// Length of the object as its client sees it, in bytes; counted in [`Usage`].
+    /// Length of the object as its client sees it, in bytes; counted in [`BucketUsage`].
     pub size: u64,
     /// When it was made, in milliseconds since 1970.
     pub modified_ms: u64,
@@ -247,7 +247,7 @@ pub struct UploadPart {
 
 /// What a bucket holds. May lag behind by changes under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Usage {
+pub struct BucketUsage {
     /// Versions that are no delete markers.
     pub objects: u64,
     /// Their sizes, in bytes.
@@ -324,7 +324,7 @@ pub trait ObjectStore: Send + Sync {
     /// Buckets by name, those after `after`, at most `limit`, without those that could not be read (STORE-8).
     async fn list_buckets(&self, after: &str, limit: usize) -> Result<Vec<Arc<Bucket>>>;
     /// What a bucket holds.
-    async fn usage(&self, bucket: BucketId) -> Result<Usage>;
+    async fn usage(&self, bucket: BucketId) -> Result<BucketUsage>;
 
     /// A version of a key with its body; none when there is none. Delete markers are found like objects.
     async fn find(

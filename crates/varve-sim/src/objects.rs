@@ -582,7 +582,8 @@ impl Client {
             match self.left_of(bucket.get()).await {
                 Ok((0, 0)) => {
                     let versions = self.shelf().versions();
-                    if versions > 0 || self.shelf().usage() != varve_object::Usage::default() {
+                    if versions > 0 || self.shelf().usage() != varve_object::BucketUsage::default()
+                    {
                         let what = format!("shard {}: an empty bucket with {versions}", self.id);
                         self.world.violated(what);
                     }

@@ -17,10 +17,10 @@ use super::gate::{AdmittedChange, ChangeScope};
 use crate::moving::{Changer, check_arriving};
 use crate::shelf::{IncomingBody, ShelfFound};
 use crate::{
-    Body, BodyWriter, Bucket, BucketId, BucketOptions, ChangeKey, ChangeRecord, Error,
+    Body, BodyWriter, Bucket, BucketId, BucketOptions, BucketUsage, ChangeKey, ChangeRecord, Error,
     FoundVersion, Item, KeyChange, ListPage, ListQuery, Marker, Move, MoveStep, NewBody,
     ObjectStore, Patience, RecordTable, Result, SMALL_BODY_MAX, Select, StagedBody, Upload,
-    UploadId, UploadPart, Usage, Watch,
+    UploadId, UploadPart, Watch,
 };
 
 /// Entries of a table listed at once.
@@ -235,10 +235,10 @@ impl ObjectStore for EngineStore {
         Ok(self.buckets.after(after, limit))
     }
 
-    async fn usage(&self, bucket: BucketId) -> Result<Usage> {
+    async fn usage(&self, bucket: BucketId) -> Result<BucketUsage> {
         self.buckets.get(bucket)?;
         let of_each = self.on_all(bucket, |shelf| Box::pin(std::future::ready(Ok(shelf.usage()))));
-        Ok(of_each.await?.into_iter().fold(Usage::default(), |sum, one| Usage {
+        Ok(of_each.await?.into_iter().fold(BucketUsage::default(), |sum, one| BucketUsage {
             objects: sum.objects + one.objects,
             bytes: sum.bytes + one.bytes,
         }))

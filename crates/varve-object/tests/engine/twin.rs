@@ -473,7 +473,7 @@ impl Pair {
             assert_eq!(life.left(ids.1.0).await, (0, 0), "blocks and keys of {name}");
             assert_eq!(
                 life.store.usage(ids.1).await.expect("works"),
-                varve_object::Usage::default()
+                varve_object::BucketUsage::default()
             );
             life.store.delete_bucket(name).await.expect("works");
             assert!(matches!(life.store.usage(ids.1).await, Err(Error::NoBucket { .. })));
