@@ -72,11 +72,11 @@ impl Default for LimitsConfig {
 
 /// An open listener.
 pub struct Listener {
-    socket: Socket,
+    socket: ListenSocket,
     address: ListenAddress,
 }
 
-enum Socket {
+enum ListenSocket {
     Unix(UnixListener),
     Tcp(TcpListener),
 }
@@ -100,13 +100,13 @@ impl Listener {
                 }
                 let socket = bind_private(path).map_err(failed)?;
                 socket.set_nonblocking(true).map_err(failed)?;
-                let socket = Socket::Unix(UnixListener::from_std(socket).map_err(failed)?);
+                let socket = ListenSocket::Unix(UnixListener::from_std(socket).map_err(failed)?);
                 Ok(Self { socket, address: address.clone() })
             }
             ListenAddress::Tcp(wanted) => {
                 let listener = TcpListener::bind(wanted).await.map_err(failed)?;
                 let address = ListenAddress::Tcp(listener.local_addr().map_err(failed)?);
-                Ok(Self { socket: Socket::Tcp(listener), address })
+                Ok(Self { socket: ListenSocket::Tcp(listener), address })
             }
         }
     }
@@ -115,8 +115,8 @@ impl Listener {
     #[must_use]
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
-            Socket::Unix(socket) => socket.as_fd(),
-            Socket::Tcp(socket) => socket.as_fd(),
+            ListenSocket::Unix(socket) => socket.as_fd(),
+            ListenSocket::Tcp(socket) => socket.as_fd(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Front {
     }
 
     async fn accept_until(mut self, listener: Listener, mut stop: watch::Receiver<bool>) {
-        if matches!(listener.socket, Socket::Tcp(_)) {
+        if matches!(listener.socket, ListenSocket::Tcp(_)) {
             self.router = self.guarded();
         }
         let mut connections = JoinSet::new();
@@ -259,8 +259,8 @@ async fn accept(
     place: impl Future<Output = std::result::Result<OwnedSemaphorePermit, tokio::sync::AcquireError>>,
 ) -> io::Result<(Box<dyn Stream>, OwnedSemaphorePermit)> {
     let stream: Box<dyn Stream> = match &listener.socket {
-        Socket::Unix(socket) => Box::new(socket.accept().await?.0),
-        Socket::Tcp(socket) => Box::new(socket.accept().await?.0),
+        ListenSocket::Unix(socket) => Box::new(socket.accept().await?.0),
+        ListenSocket::Tcp(socket) => Box::new(socket.accept().await?.0),
     };
     let place = place.await.expect("the semaphore is never closed");
     Ok((stream, place))
