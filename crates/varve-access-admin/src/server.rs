@@ -156,12 +156,14 @@ pub async fn serve(
     let mut accepting = JoinSet::new();
     for listener in listeners {
         let router = v1::router(Arc::clone(&backend), limits, Arc::clone(&bulk));
-        let front = Front { router, limits, token: token.clone(), places: Arc::clone(&places) };
+        let front =
+            ListenerShared { router, limits, token: token.clone(), places: Arc::clone(&places) };
         accepting.spawn(front.accept_until(listener, stop_receiver.clone()));
     }
     if let Some(accepted) = accepted {
         let router = v1::router(Arc::clone(&backend), limits, Arc::clone(&bulk));
-        let front = Front { router, limits, token: token.clone(), places: Arc::clone(&places) };
+        let front =
+            ListenerShared { router, limits, token: token.clone(), places: Arc::clone(&places) };
         accepting.spawn(front.take_until(accepted, stop_receiver));
     }
     stop.await;
@@ -170,14 +172,14 @@ pub async fn serve(
 }
 
 /// What the connections of one listener share.
-struct Front {
+struct ListenerShared {
     router: Router,
     limits: LimitsConfig,
     token: Option<Arc<Token>>,
     places: Arc<Semaphore>,
 }
 
-impl Front {
+impl ListenerShared {
     /// For callers by TCP (ADMIN-SERVER-3).
     fn guarded(&self) -> Router {
         let token = self.token.clone();
