@@ -21,5 +21,5 @@ pub use error::{Error, Result};
 pub use memory::MemoryBackend;
 pub use metrics::{Histogram, Metric, MetricKind, Sample};
 pub use objects::ObjectBackend;
-pub use server::{Accepted, Callers, LimitsConfig, Listener, Stream, serve};
+pub use server::{Accepted, AcceptedStream, Callers, LimitsConfig, Listener, serve};
 pub use token::{Token, check_caller};

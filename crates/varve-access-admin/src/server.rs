@@ -128,7 +128,7 @@ impl Listener {
 }
 
 /// Clients that others have accepted: their streams, and where they come from if that is a network.
-pub type Accepted = mpsc::Receiver<(Box<dyn Stream>, Option<SocketAddr>)>;
+pub type Accepted = mpsc::Receiver<(Box<dyn AcceptedStream>, Option<SocketAddr>)>;
 
 /// Where callers come from, and what those by TCP have to show.
 #[derive(Default)]
@@ -253,14 +253,14 @@ impl ListenerShared {
 }
 
 /// A client's stream, of whatever kind.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+pub trait AcceptedStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> AcceptedStream for T {}
 
 async fn accept(
     listener: &Listener,
     place: impl Future<Output = std::result::Result<OwnedSemaphorePermit, tokio::sync::AcquireError>>,
-) -> io::Result<(Box<dyn Stream>, OwnedSemaphorePermit)> {
-    let stream: Box<dyn Stream> = match &listener.socket {
+) -> io::Result<(Box<dyn AcceptedStream>, OwnedSemaphorePermit)> {
+    let stream: Box<dyn AcceptedStream> = match &listener.socket {
         ListenSocket::Unix(socket) => Box::new(socket.accept().await?.0),
         ListenSocket::Tcp(socket) => Box::new(socket.accept().await?.0),
     };
@@ -270,7 +270,7 @@ async fn accept(
 
 /// Serves the one request of a connection (ADMIN-SERVER-1).
 async fn serve_connection(
-    stream: Box<dyn Stream>,
+    stream: Box<dyn AcceptedStream>,
     router: Router,
     limits: LimitsConfig,
     _place: OwnedSemaphorePermit,

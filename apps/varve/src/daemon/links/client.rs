@@ -24,7 +24,7 @@ impl ClientStream {
     }
 
     /// The same for who only reads and writes.
-    pub(crate) fn into_stream(self) -> Box<dyn varve_access_admin::Stream> {
+    pub(crate) fn into_stream(self) -> Box<dyn varve_access_admin::AcceptedStream> {
         match self {
             Self::Unix(stream) => Box::new(stream),
             Self::Tcp(stream, _) => Box::new(stream),

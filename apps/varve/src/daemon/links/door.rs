@@ -64,7 +64,7 @@ const OVER_PAUSE: Duration = Duration::from_millis(5);
 /// A client of the S3 gateway, and its address if it came from a network.
 pub(crate) type S3Client = (varve_access_s3::Client, Option<SocketAddr>);
 /// The same for the admin API.
-pub(crate) type AdminClient = (Box<dyn varve_access_admin::Stream>, Option<SocketAddr>);
+pub(crate) type AdminClient = (Box<dyn varve_access_admin::AcceptedStream>, Option<SocketAddr>);
 
 /// Where clients go, those of this node and those of others.
 pub(crate) struct Fronts {

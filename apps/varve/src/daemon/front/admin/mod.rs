@@ -48,7 +48,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(55);
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// A connection to a cell.
-pub(crate) type BoxedStream = Box<dyn varve_access_admin::Stream>;
+pub(crate) type BoxedStream = Box<dyn varve_access_admin::AcceptedStream>;
 
 /// The cells of a pool, whichever nodes serve them.
 pub(crate) trait Cells: Send + Sync + 'static {
