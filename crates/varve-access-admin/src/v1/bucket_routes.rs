@@ -22,12 +22,12 @@ use crate::v1::routes::{
 };
 
 /// Bytes with the right to hold them in memory.
-struct Held {
+struct HeldBytes {
     bytes: Bytes,
     _place: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -132,7 +132,7 @@ pub(super) async fn read(
     let head = PartsRead { parts: parts.collect() };
     let bodies: Vec<&Bytes> = found.iter().map(|(_, bytes)| bytes).collect();
     let answer = bulk::with_bodies(&head, &bodies);
-    let answer = Bytes::from_owner(Held { bytes: answer.into(), _place: place });
+    let answer = Bytes::from_owner(HeldBytes { bytes: answer.into(), _place: place });
     let kind = HeaderValue::from_static(bulk::CONTENT_TYPE);
     Ok(([(header::CONTENT_TYPE, kind)], Body::from(answer)).into_response())
 }
@@ -282,6 +282,6 @@ impl Api {
         let limit_bytes = bulk::REQUEST_BYTES_MAX;
         let bytes = axum::body::to_bytes(request.into_body(), limit_bytes).await;
         let bytes = bytes.map_err(|_| Error::Body { limit_bytes })?;
-        Ok(Bytes::from_owner(Held { bytes, _place: place }))
+        Ok(Bytes::from_owner(HeldBytes { bytes, _place: place }))
     }
 }
