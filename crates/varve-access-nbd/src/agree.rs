@@ -24,7 +24,7 @@ use crate::usage::Usage;
 
 /// An export as it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct KnownExport {
     /// Its proper name, also when it was asked for as the default one.
     pub name: String,
     /// Its size and properties.
@@ -56,7 +56,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Agreed {
     /// The export, as the client was told of it.
-    pub export: Found,
+    pub export: KnownExport,
     /// How to speak.
     pub negotiated: Negotiated,
     /// What the client used.
@@ -81,13 +81,13 @@ pub struct Agreement {
     out: Vec<u8>,
     /// What was to be sent before TLS began.
     before_tls: Vec<u8>,
-    found: Option<Found>,
+    found: Option<KnownExport>,
     /// What the last answer led to.
     next: Option<Event>,
     has_ended: bool,
 }
 
-impl Found {
+impl KnownExport {
     fn borrowed(&self) -> FoundExport<'_> {
         FoundExport {
             name: &self.name,
@@ -183,8 +183,8 @@ impl Agreement {
     ///
     /// # Panics
     /// Unless that was the last step.
-    pub fn answer_open(&mut self, found: Result<Found, ErrorKind>) {
-        let answer = found.as_ref().map(Found::borrowed).map_err(|kind| *kind);
+    pub fn answer_open(&mut self, found: Result<KnownExport, ErrorKind>) {
+        let answer = found.as_ref().map(KnownExport::borrowed).map_err(|kind| *kind);
         self.next = self.handshake.answer_open(answer, &mut self.out);
         self.found = found.ok();
     }

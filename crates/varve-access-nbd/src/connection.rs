@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use varve_stdx::AlignedBuf;
 use varve_types::ErrorKind;
 
-use crate::agree::{Agreed, Agreement, Found, Step};
+use crate::agree::{Agreed, Agreement, KnownExport, Step};
 use crate::carried::{Carried, Opening};
 use crate::channel::Channel;
 use crate::client::ClientState;
@@ -92,7 +92,7 @@ impl From<io::Error> for Ended {
 
 /// An opened export, and how it was found.
 struct Opened<E> {
-    found: Found,
+    found: KnownExport,
     export: E,
 }
 
@@ -283,16 +283,16 @@ async fn begin<T: Transport, X: Exports>(
 pub(crate) async fn look<X: Exports>(
     exports: &X,
     request: &OpenRequest,
-) -> Result<Found, ErrorKind> {
+) -> Result<KnownExport, ErrorKind> {
     let Opened { found, export } = open(exports, request).await?;
-    Ok(Found { holder: export.holder(), ..found })
+    Ok(KnownExport { holder: export.holder(), ..found })
 }
 
 /// Opens what was found before.
 async fn open_again<X: Exports>(
     exports: &X,
     peer: &Peer,
-    found: &Found,
+    found: &KnownExport,
 ) -> Result<Opened<X::Export>, Ended> {
     let since = Since::Named(found.since.clone());
     let request = OpenRequest { name: found.name.clone(), since };
@@ -337,7 +337,7 @@ async fn open<X: Exports>(
             (export, since)
         }
     };
-    let found = Found { name, info: export.info(), since, holder: None };
+    let found = KnownExport { name, info: export.info(), since, holder: None };
     Ok(Opened { found, export })
 }
 

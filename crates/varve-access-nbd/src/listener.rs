@@ -18,7 +18,7 @@ use varve_reactor::port::{PortReceiver, PortSender};
 use varve_stdx::bind_private;
 use varve_types::ErrorKind;
 
-use crate::agree::{Agreed, Found};
+use crate::agree::{Agreed, KnownExport};
 use crate::carried::{Carried, Life};
 use crate::connection_limit::{ConnectionLimit, Permit, TooMany};
 use crate::error::{Error, Result};
@@ -260,7 +260,7 @@ enum Work {
     /// What are the names of all exports?
     List(Answer<Vec<String>>),
     /// What is there by this name?
-    Look(OpenRequest, Answer<Found>),
+    Look(OpenRequest, Answer<KnownExport>),
 }
 
 /// Told what was asked for; dropped when nobody answers.
@@ -330,7 +330,7 @@ impl Dealer {
     }
 
     /// Asks for an export, and opens none.
-    pub fn look(&self, request: OpenRequest, answer: Answer<Found>) {
+    pub fn look(&self, request: OpenRequest, answer: Answer<KnownExport>) {
         self.ask(Work::Look(request, answer));
     }
 

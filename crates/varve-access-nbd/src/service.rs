@@ -8,7 +8,7 @@ use std::sync::Arc;
 use varve_reactor::{Notify, Reactor};
 use varve_types::ErrorKind;
 
-use crate::agree::{Agreed, Found};
+use crate::agree::{Agreed, KnownExport};
 use crate::budget::Budget;
 use crate::carried::{Carried, Gate, Life};
 use crate::client::{Client, ClientState};
@@ -134,7 +134,7 @@ impl<X: Exports> Service<X> {
     ///
     /// # Errors
     /// `NotFound` when there is none.
-    pub async fn look(&self, request: &OpenRequest) -> Result<Found, ErrorKind> {
+    pub async fn look(&self, request: &OpenRequest) -> Result<KnownExport, ErrorKind> {
         look(&self.0.exports, request).await
     }
 

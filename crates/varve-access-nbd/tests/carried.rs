@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    Agreed, Carried, Ended, ExportInfo, Exports, Found, Gate, Negotiated, OpenRequest, Opening,
-    Service, ServiceOptions, Since, Usage, pipe,
+    Agreed, Carried, Ended, ExportInfo, Exports, Gate, KnownExport, Negotiated, OpenRequest,
+    Opening, Service, ServiceOptions, Since, Usage, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
 use varve_types::ErrorKind;
@@ -149,7 +149,7 @@ fn agreed(size_bytes: u64, since: &[&str]) -> Agreed {
     let info = ExportInfo { size_bytes, block_bytes: 4096, read_only: false, exclusive: false };
     let since = since.iter().map(|name| (*name).to_owned()).collect();
     Agreed {
-        export: Found { name: "disk".to_owned(), info, since, holder: None },
+        export: KnownExport { name: "disk".to_owned(), info, since, holder: None },
         negotiated: Negotiated::default(),
         usage: Usage::default(),
         words: WORDS.to_vec(),
@@ -209,7 +209,7 @@ fn an_export_that_changed_since_it_was_found_is_not_served() {
         let found = service.look(&request("")).await.unwrap();
         assert_eq!((found.name.as_str(), found.info.size_bytes), ("disk", 1 << 20));
         disk.set_read_only(true);
-        let gone = Found { name: "gone".to_owned(), ..found.clone() };
+        let gone = KnownExport { name: "gone".to_owned(), ..found.clone() };
         for export in [found, gone] {
             let (near, far) = pipe(ROOMY);
             let agreed = Agreed { export, ..agreed(0, &[]) };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, Instant, timeout_at};
 use varve_access_nbd::limits::{AGREEMENT_RECEIVE_BYTES, HANDSHAKE_TIMEOUT_MS};
-use varve_access_nbd::{Agreed, Agreement, Found, Framing, OpenRequest, Since, Step};
+use varve_access_nbd::{Agreed, Agreement, Framing, KnownExport, OpenRequest, Since, Step};
 use varve_membership::link::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
 use varve_types::{CellId, ErrorKind};
 
@@ -29,7 +29,7 @@ enum Question {
 /// What is known of it.
 enum Reply {
     Names(Result<Vec<String>, ErrorKind>),
-    Found(Result<Found, ErrorKind>),
+    Found(Result<KnownExport, ErrorKind>),
 }
 
 /// A client's handshake.

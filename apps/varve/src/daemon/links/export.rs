@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use varve_access_nbd::{
-    Agreed, Answer, Carried, Contexts, ExportInfo, Found, Framing, Negotiated, OpenRequest, Since,
-    Usage,
+    Agreed, Answer, Carried, Contexts, ExportInfo, Framing, KnownExport, Negotiated, OpenRequest,
+    Since, Usage,
 };
 use varve_membership::link::{
     BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
@@ -31,17 +31,17 @@ pub(crate) fn answer<T: Send + 'static>() -> (Answer<T>, oneshot::Receiver<Resul
 }
 
 /// An export as links say it.
-pub(crate) fn encode_export(found: Found) -> LinkExport {
-    let Found { name, info, since, holder } = found;
+pub(crate) fn encode_export(found: KnownExport) -> LinkExport {
+    let KnownExport { name, info, since, holder } = found;
     let ExportInfo { size_bytes, block_bytes, read_only, exclusive } = info;
     LinkExport { name, size_bytes, block_bytes, read_only, exclusive, holder, since }
 }
 
 /// An export as NBD means it.
-pub(crate) fn decode_export(export: LinkExport) -> Found {
+pub(crate) fn decode_export(export: LinkExport) -> KnownExport {
     let LinkExport { name, size_bytes, block_bytes, read_only, exclusive, holder, since } = export;
     let info = ExportInfo { size_bytes, block_bytes, read_only, exclusive };
-    Found { name, info, since, holder }
+    KnownExport { name, info, since, holder }
 }
 
 /// Answers questions until the client is to be served; this side's end of its connection, if it ever is.
