@@ -1,13 +1,14 @@
 //! Coming to an agreement with a client: the handshake, and TLS beneath it where the client begins that. Bytes of the stream in, bytes and questions out; no I/O.
 //!
 //! ```text
-//!  stream ──received()──▶ TLS ──▶ Handshake ──advance()──▶ Step: a question, an agreement, or the end
+//!  stream ──received()──▶ TLS ──▶ Handshake ──advance()──▶ AgreementStep: a question, an agreement, or the end
 //!         ◀─take_output()─ TLS ◀──    │     ◀──answer_*()──
 //! ```
 //!
 //! Whoever shakes hands need not be who serves the export: [`Agreed`] is all that the other one needs.
 //!
-//! AGREE-1. After [`Step::Agreed`] what the client is owed, the answer to GO at least, is in [`Agreed::words`]: it is
+//! AGREE-1. After [`AgreementStep::Agreed`] what the client is owed, the answer to GO at least, is in
+//! [`Agreed::words`]: it is
 //!     told once the export is open, and not before.
 //! AGREE-2. Nothing is taken in while an answer is due, so what waits is an option and one receive at most.
 
@@ -37,7 +38,7 @@ pub struct KnownExport {
 
 /// What an agreement needs from whoever carries it on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum AgreementStep {
     /// Send what there is, then receive more.
     Receive,
     /// The names of all exports, through [`Agreement::answer_list`].
@@ -143,7 +144,7 @@ impl Agreement {
     ///
     /// # Panics
     /// While an answer is due, and after the end.
-    pub fn advance(&mut self) -> io::Result<Step> {
+    pub fn advance(&mut self) -> io::Result<AgreementStep> {
         loop {
             let event = match self.next.take() {
                 Some(event) => event,
@@ -158,20 +159,20 @@ impl Agreement {
                     self.start_tls()?;
                     continue;
                 }
-                Event::NeedInput if self.has_ended => Step::Ended,
-                Event::NeedInput => Step::Receive,
-                Event::List => Step::List,
-                Event::Open(request) => Step::Open(request),
+                Event::NeedInput if self.has_ended => AgreementStep::Ended,
+                Event::NeedInput => AgreementStep::Receive,
+                Event::List => AgreementStep::List,
+                Event::Open(request) => AgreementStep::Open(request),
                 Event::Ready(negotiated) => {
                     self.next = Some(Event::Ready(negotiated));
-                    Step::Agreed
+                    AgreementStep::Agreed
                 }
-                Event::Close(reason) => Step::Close(reason),
+                Event::Close(reason) => AgreementStep::Close(reason),
             });
         }
     }
 
-    /// Answers [`Step::List`].
+    /// Answers [`AgreementStep::List`].
     ///
     /// # Panics
     /// Unless that was the last step.
@@ -179,7 +180,7 @@ impl Agreement {
         self.handshake.answer_list(names, &mut self.out);
     }
 
-    /// Answers [`Step::Open`].
+    /// Answers [`AgreementStep::Open`].
     ///
     /// # Panics
     /// Unless that was the last step.
@@ -223,7 +224,7 @@ impl Agreement {
     /// What was agreed on.
     ///
     /// # Panics
-    /// Unless the last step was [`Step::Agreed`].
+    /// Unless the last step was [`AgreementStep::Agreed`].
     #[must_use]
     pub fn finish(self) -> Agreed {
         let Some(Event::Ready(negotiated)) = self.next else { panic!("nothing is agreed on") };

@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use varve_stdx::AlignedBuf;
 use varve_types::ErrorKind;
 
-use crate::agree::{Agreed, Agreement, KnownExport, Step};
+use crate::agree::{Agreed, Agreement, AgreementStep, KnownExport};
 use crate::carried::{Carried, Opening};
 use crate::channel::Channel;
 use crate::client::ClientState;
@@ -204,11 +204,11 @@ async fn shake_hands<T: Transport, X: Exports>(
     let mut buf = AlignedBuf::zeroed(AGREEMENT_RECEIVE_BYTES);
     loop {
         let step = agreement.advance();
-        if !matches!(step, Ok(Step::Agreed)) {
+        if !matches!(step, Ok(AgreementStep::Agreed)) {
             send(transport, agreement).await?;
         }
         match step? {
-            Step::Receive => {
+            AgreementStep::Receive => {
                 let whole = 0..buf.len();
                 let (received, back) = transport.recv(buf, whole).await;
                 buf = back;
@@ -227,11 +227,11 @@ async fn shake_hands<T: Transport, X: Exports>(
                     return Err(error.into());
                 }
             }
-            Step::List => {
+            AgreementStep::List => {
                 let names = service.exports().list().await;
                 agreement.answer_list(names.as_deref().map_err(|kind| *kind));
             }
-            Step::Open(request) => {
+            AgreementStep::Open(request) => {
                 // The previous export of this handshake, if any, is closed first.
                 drop(opened.take());
                 let mut found = open(service.exports(), &request).await;
@@ -245,14 +245,14 @@ async fn shake_hands<T: Transport, X: Exports>(
                 );
                 opened = found.ok();
             }
-            Step::Agreed => {
+            AgreementStep::Agreed => {
                 let opened = opened.expect("an agreement ends with an export");
                 // Of two that asked at the same time one comes second.
                 opened.export.admit(client.peer()).map_err(|_| Ended::Held)?;
                 return Ok(opened);
             }
-            Step::Close(reason) => return Err(Ended::Handshake(reason)),
-            Step::Ended => return Err(Ended::PeerClosed),
+            AgreementStep::Close(reason) => return Err(Ended::Handshake(reason)),
+            AgreementStep::Ended => return Err(Ended::PeerClosed),
         }
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, Instant, timeout_at};
 use varve_access_nbd::limits::{AGREEMENT_RECEIVE_BYTES, HANDSHAKE_TIMEOUT_MS};
-use varve_access_nbd::{Agreed, Agreement, Framing, KnownExport, OpenRequest, Since, Step};
+use varve_access_nbd::{
+    Agreed, Agreement, AgreementStep, Framing, KnownExport, OpenRequest, Since,
+};
 use varve_membership::link::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
 use varve_types::{CellId, ErrorKind};
 
@@ -137,11 +139,11 @@ impl Handshake<'_> {
         let mut room = vec![0; AGREEMENT_RECEIVE_BYTES];
         loop {
             let step = agreement.advance();
-            if !matches!(step, Ok(Step::Agreed)) {
+            if !matches!(step, Ok(AgreementStep::Agreed)) {
                 self.send(agreement).await?;
             }
             match step? {
-                Step::Receive => {
+                AgreementStep::Receive => {
                     let received = timeout_at(self.deadline, self.stream.read(&mut room)).await??;
                     if received == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -151,11 +153,11 @@ impl Handshake<'_> {
                         return Err(error);
                     }
                 }
-                Step::List => {
+                AgreementStep::List => {
                     let names = self.names().await?;
                     agreement.answer_list(names.as_deref().map_err(|kind| *kind));
                 }
-                Step::Open(mut request) => {
+                AgreementStep::Open(mut request) => {
                     if request.name.is_empty() && self.reception.names.is_some() {
                         let Some(only) = self.only_name().await? else {
                             agreement.answer_open(Err(ErrorKind::NotFound));
@@ -169,9 +171,11 @@ impl Handshake<'_> {
                         Reply::Names(_) => return Err(io::Error::other("an export was asked for")),
                     }
                 }
-                Step::Agreed => return Ok(()),
-                Step::Close(reason) => return Err(io::Error::other(format!("{reason:?}"))),
-                Step::Ended => return Err(io::ErrorKind::UnexpectedEof.into()),
+                AgreementStep::Agreed => return Ok(()),
+                AgreementStep::Close(reason) => {
+                    return Err(io::Error::other(format!("{reason:?}")));
+                }
+                AgreementStep::Ended => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
     }
