@@ -5,10 +5,10 @@
 //!         ◀─take_output()─ TLS ◀──    │     ◀──answer_*()──
 //! ```
 //!
-//! Whoever shakes hands need not be who serves the export: [`Agreed`] is all that the other one needs.
+//! Whoever shakes hands need not be who serves the export: [`AgreedTerms`] is all that the other one needs.
 //!
 //! AGREE-1. After [`AgreementStep::Agreed`] what the client is owed, the answer to GO at least, is in
-//! [`Agreed::words`]: it is
+//! [`AgreedTerms::words`]: it is
 //!     told once the export is open, and not before.
 //! AGREE-2. Nothing is taken in while an answer is due, so what waits is an option and one receive at most.
 
@@ -55,7 +55,7 @@ pub enum AgreementStep {
 
 /// What was agreed on with a client.
 #[derive(Debug)]
-pub struct Agreed {
+pub struct AgreedTerms {
     /// The export, as the client was told of it.
     pub export: KnownExport,
     /// How to speak.
@@ -226,12 +226,12 @@ impl Agreement {
     /// # Panics
     /// Unless the last step was [`AgreementStep::Agreed`].
     #[must_use]
-    pub fn finish(self) -> Agreed {
+    pub fn finish(self) -> AgreedTerms {
         let Some(Event::Ready(negotiated)) = self.next else { panic!("nothing is agreed on") };
         let usage = self.handshake.usage();
         let Self { session, plain: early, out: words, found, .. } = self;
         let export = found.expect("the handshake ends with an export");
-        Agreed { export, negotiated, usage, words, early, session }
+        AgreedTerms { export, negotiated, usage, words, early, session }
     }
 
     fn start_tls(&mut self) -> io::Result<()> {

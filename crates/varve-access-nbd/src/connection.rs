@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use varve_stdx::AlignedBuf;
 use varve_types::ErrorKind;
 
-use crate::agree::{Agreed, Agreement, AgreementStep, KnownExport};
+use crate::agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
 use crate::carried::{Carried, Opening};
 use crate::channel::Channel;
 use crate::client::ClientState;
@@ -136,7 +136,7 @@ pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
     service: &Service<X>,
     client: &ClientState,
     transport: T,
-    mut agreed: Agreed,
+    mut agreed: AgreedTerms,
     carried: Option<Arc<Carried>>,
 ) -> Closed {
     let session = agreed.session.take();
@@ -159,7 +159,7 @@ async fn go_on<T: Transport, X: Exports>(
     client: &ClientState,
     channel: &Channel<T>,
     begun: Result<Opened<X::Export>, Ended>,
-    Agreed { negotiated, usage, early, .. }: Agreed,
+    AgreedTerms { negotiated, usage, early, .. }: AgreedTerms,
     carried: Option<Arc<Carried>>,
 ) -> Closed {
     let closed = match begun {
@@ -272,7 +272,7 @@ async fn begin<T: Transport, X: Exports>(
     carried: Option<&Carried>,
     channel: &Channel<T>,
     opened: Opened<X::Export>,
-    agreed: &Agreed,
+    agreed: &AgreedTerms,
 ) -> Result<Opened<X::Export>, Ended> {
     pass_gate(service, carried, &opened).await?;
     channel.send_all(vec![SendPart::Small(agreed.words.clone())]).await?;

@@ -34,7 +34,7 @@ mod transport;
 mod usage;
 pub mod wire;
 
-pub use agree::{Agreed, Agreement, AgreementStep, KnownExport};
+pub use agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
 pub use carried::{Carried, Gate, Hold, Opening};
 pub use client::Client;
 pub use command::{Command, Contexts, admit};

@@ -18,7 +18,7 @@ use varve_reactor::port::{PortReceiver, PortSender};
 use varve_stdx::bind_private;
 use varve_types::ErrorKind;
 
-use crate::agree::{Agreed, KnownExport};
+use crate::agree::{AgreedTerms, KnownExport};
 use crate::carried::{Carried, Life};
 use crate::connection_limit::{ConnectionLimit, Permit, TooMany};
 use crate::error::{Error, Result};
@@ -254,7 +254,7 @@ enum Work {
     /// A connection of which nothing has been read.
     Connection { fd: OwnedFd, permit: Permit, carried: Option<Arc<Carried>> },
     /// One whose client has been agreed with elsewhere. It is over however this ends.
-    Agreed { fd: OwnedFd, permit: Permit, agreed: Box<Agreed>, life: Life },
+    Agreed { fd: OwnedFd, permit: Permit, agreed: Box<AgreedTerms>, life: Life },
     /// One that is refused for this reason.
     Refused { fd: OwnedFd, why: TooMany, place: Permit },
     /// What are the names of all exports?
@@ -318,7 +318,7 @@ impl Dealer {
 
     /// The same for one whose client has been agreed with.
     #[must_use]
-    pub fn begin(&self, fd: OwnedFd, agreed: Agreed, carried: Option<Arc<Carried>>) -> bool {
+    pub fn begin(&self, fd: OwnedFd, agreed: AgreedTerms, carried: Option<Arc<Carried>>) -> bool {
         let (agreed, life) = (Box::new(agreed), Life(carried));
         let permit = self.permit(&fd);
         permit.is_ok_and(|permit| self.send(Work::Agreed { fd, permit, agreed, life }))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use varve_reactor::{Notify, Reactor};
 use varve_types::ErrorKind;
 
-use crate::agree::{Agreed, KnownExport};
+use crate::agree::{AgreedTerms, KnownExport};
 use crate::budget::Budget;
 use crate::carried::{Carried, Gate, Life};
 use crate::client::{Client, ClientState};
@@ -104,7 +104,7 @@ impl<X: Exports> Service<X> {
     pub async fn serve_agreed<T: Transport>(
         &self,
         transport: T,
-        agreed: Agreed,
+        agreed: AgreedTerms,
         carried: Option<Arc<Carried>>,
     ) -> Closed {
         self.serve_alive(transport, agreed, Life(carried)).await
@@ -113,7 +113,7 @@ impl<X: Exports> Service<X> {
     pub(crate) async fn serve_alive<T: Transport>(
         &self,
         transport: T,
-        agreed: Agreed,
+        agreed: AgreedTerms,
         life: Life,
     ) -> Closed {
         let entry = Entry::new(self, &transport);

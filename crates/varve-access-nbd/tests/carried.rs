@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    Agreed, Carried, Ended, ExportInfo, Exports, Gate, KnownExport, Negotiated, OpenRequest,
+    AgreedTerms, Carried, Ended, ExportInfo, Exports, Gate, KnownExport, Negotiated, OpenRequest,
     Opening, Service, ServiceOptions, Since, Usage, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
@@ -145,10 +145,10 @@ fn who_opens_for_writing_passes_the_gate_and_who_only_reads_does_not() {
 /// What a client is told at the end of its handshake by whoever agreed with it.
 const WORDS: &[u8] = b"it is open";
 
-fn agreed(size_bytes: u64, since: &[&str]) -> Agreed {
+fn agreed(size_bytes: u64, since: &[&str]) -> AgreedTerms {
     let info = ExportInfo { size_bytes, block_bytes: 4096, read_only: false, exclusive: false };
     let since = since.iter().map(|name| (*name).to_owned()).collect();
-    Agreed {
+    AgreedTerms {
         export: KnownExport { name: "disk".to_owned(), info, since, holder: None },
         negotiated: Negotiated::default(),
         usage: Usage::default(),
@@ -212,7 +212,7 @@ fn an_export_that_changed_since_it_was_found_is_not_served() {
         let gone = KnownExport { name: "gone".to_owned(), ..found.clone() };
         for export in [found, gone] {
             let (near, far) = pipe(ROOMY);
-            let agreed = Agreed { export, ..agreed(0, &[]) };
+            let agreed = AgreedTerms { export, ..agreed(0, &[]) };
             let serving = service.clone();
             let ended = reactor
                 .spawn_join(async move { serving.serve_agreed(far, agreed, None).await.cause });

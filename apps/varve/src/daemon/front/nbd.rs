@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, Instant, timeout_at};
 use varve_access_nbd::limits::{AGREEMENT_RECEIVE_BYTES, HANDSHAKE_TIMEOUT_MS};
 use varve_access_nbd::{
-    Agreed, Agreement, AgreementStep, Framing, KnownExport, OpenRequest, Since,
+    AgreedTerms, Agreement, AgreementStep, Framing, KnownExport, OpenRequest, Since,
 };
 use varve_membership::link::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
 use varve_types::{CellId, ErrorKind};
@@ -87,7 +87,7 @@ impl Reception {
     }
 
     /// FRONT-2
-    fn serve_here(&self, cell: CellId, stream: ClientStream, agreed: Agreed) {
+    fn serve_here(&self, cell: CellId, stream: ClientStream, agreed: AgreedTerms) {
         let begun = stream.into_fd().map(|fd| {
             let begun = self.ways.here(cell, |fronts| fronts.nbd.begin(fd, agreed, None));
             begun.unwrap_or_default() // It said why not, or this node ends.
@@ -101,7 +101,7 @@ impl Reception {
         &self,
         mut line: Box<Line>,
         stream: ClientStream,
-        agreed: Agreed,
+        agreed: AgreedTerms,
     ) -> io::Result<()> {
         let Ok(_place) = self.carried.try_acquire() else {
             let most = CARRIED_MAX;
@@ -109,7 +109,7 @@ impl Reception {
             stream.end();
             return Err(io::Error::other("too many clients are carried"));
         };
-        let Agreed { export, negotiated, words, early, session, .. } = agreed;
+        let AgreedTerms { export, negotiated, words, early, session, .. } = agreed;
         let begin = BeginExport {
             export: encode_export(export),
             structured_reply: negotiated.framing.has_chunks(),

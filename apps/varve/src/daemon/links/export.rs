@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use varve_access_nbd::{
-    Agreed, Answer, Carried, Contexts, ExportInfo, Framing, KnownExport, Negotiated, OpenRequest,
-    Since, Usage,
+    AgreedTerms, Answer, Carried, Contexts, ExportInfo, Framing, KnownExport, Negotiated,
+    OpenRequest, Since, Usage,
 };
 use varve_membership::link::{
     BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
@@ -116,7 +116,7 @@ fn begin(lobby: &Lobby, link: &Link, number: u64, begin: BeginExport) -> io::Res
     let negotiated = Negotiated { framing, contexts: Contexts { allocation, changes } };
     let export = decode_export(export);
     let usage = Usage::of(negotiated);
-    let agreed = Agreed { export, negotiated, usage, words, early: Vec::new(), session: None };
+    let agreed = AgreedTerms { export, negotiated, usage, words, early: Vec::new(), session: None };
     let is_taken = lobby.here(link.cell, |fronts| {
         // Openings must find it before its client may be told that the export is open (DOOR-3).
         let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(Carried::new(number))));
