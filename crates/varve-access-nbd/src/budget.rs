@@ -21,7 +21,7 @@ use crate::limits::CONNECTION_RESERVED_BYTES;
 /// How many smaller requests may go before one that waits.
 const OVERTAKEN_MAX: u32 = 1024;
 
-struct Waiter {
+struct BudgetWaiter {
     share: u64,
     bytes: usize,
     overtaken: u32,
@@ -32,19 +32,19 @@ struct Waiter {
 struct State {
     used: usize,
     shares_made: u64,
-    queue: VecDeque<Waiter>,
+    queue: VecDeque<BudgetWaiter>,
 }
 
 impl State {
     /// Puts a share in line, unless it is; whether it is the first now.
     fn line_up(&mut self, share: u64, bytes: usize) -> bool {
         if !self.queue.iter().any(|waiter| waiter.share == share) {
-            let before = |waiter: &&mut Waiter| {
+            let before = |waiter: &&mut BudgetWaiter| {
                 waiter.bytes > bytes && waiter.overtaken < OVERTAKEN_MAX // BUDGET-2
             };
             let larger = self.queue.iter_mut().rev().take_while(before);
             let overtaken = larger.map(|waiter| waiter.overtaken += 1).count();
-            let waiter = Waiter { share, bytes, overtaken: 0, waker: None };
+            let waiter = BudgetWaiter { share, bytes, overtaken: 0, waker: None };
             self.queue.insert(self.queue.len() - overtaken, waiter);
         }
         self.queue.front().is_some_and(|first| first.share == share)
