@@ -3,7 +3,8 @@
 //! A client whose connection breaks may connect anew through another node while requests of the old connection are still under way there. So whoever opens an
 //! export for writing passes a [`Gate`] first, which waits until what had been sent before on other connections has happened, or never will.
 //!
-//! CARRIED-1. Bytes count as received in the order of the stream, and [`Carried::has_settled`] speaks of all requests
+//! CARRIED-1. Bytes count as received in the order of the stream, and [`RelayProgress::has_settled`] speaks of all
+//! requests
 //!     that were whole within them.
 //! CARRIED-2. An export counts as open from before the client is told: so a client that knows of one open connection is
 //!     waited for at the next.
@@ -16,7 +17,7 @@ use varve_reactor::port::PortSender;
 
 /// How far a carried connection has come. Shared by the thread that serves it and by whoever carries it.
 #[derive(Debug)]
-pub struct Carried {
+pub struct RelayProgress {
     number: u64,
     /// The export that its client may write to. The lock guards nothing else, and nobody waits while it is held.
     export: Mutex<Option<String>>,
@@ -28,7 +29,7 @@ pub struct Carried {
 
 /// As long as it lives, the connection starts new requests only when those before are finished, so that it settles.
 #[derive(Debug)]
-pub struct Hold<'a>(&'a Carried);
+pub struct Hold<'a>(&'a RelayProgress);
 
 /// Somebody wants to open an export for writing.
 pub struct Opening {
@@ -46,7 +47,7 @@ pub trait Gate: fmt::Debug + Send + Sync {
     fn pass(&self, opening: Opening);
 }
 
-impl Carried {
+impl RelayProgress {
     /// A connection of which nothing has arrived, by a number that no other one has.
     #[must_use]
     pub fn new(number: u64) -> Self {
@@ -119,7 +120,7 @@ impl Drop for Hold<'_> {
 }
 
 /// Says that the connection is over when it is dropped, however it ends.
-pub(crate) struct Life(pub(crate) Option<Arc<Carried>>);
+pub(crate) struct Life(pub(crate) Option<Arc<RelayProgress>>);
 
 impl Drop for Life {
     fn drop(&mut self) {

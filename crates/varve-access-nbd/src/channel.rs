@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use varve_stdx::AlignedBuf;
 
-use crate::carried::Carried;
+use crate::carried::RelayProgress;
 use crate::tls::TlsSession;
 use crate::transport::{SendPart, Transport};
 
@@ -21,14 +21,14 @@ pub(crate) struct Channel<T> {
     transport: T,
     tls: Option<RefCell<TlsSession>>,
     /// Told of what is received, where another node carries the connection.
-    carried: Option<Arc<Carried>>,
+    carried: Option<Arc<RelayProgress>>,
 }
 
 impl<T: Transport> Channel<T> {
     pub(crate) fn new(
         transport: T,
         session: Option<TlsSession>,
-        carried: Option<Arc<Carried>>,
+        carried: Option<Arc<RelayProgress>>,
     ) -> Self {
         Self { transport, tls: session.map(RefCell::new), carried }
     }

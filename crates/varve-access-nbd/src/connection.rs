@@ -12,7 +12,7 @@ use varve_stdx::AlignedBuf;
 use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
-use crate::carried::{Carried, Opening};
+use crate::carried::{Opening, RelayProgress};
 use crate::channel::Channel;
 use crate::client::ClientState;
 use crate::export::{Export, Exports};
@@ -101,7 +101,7 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     service: &Service<X>,
     client: &ClientState,
     transport: T,
-    carried: Option<Arc<Carried>>,
+    carried: Option<Arc<RelayProgress>>,
 ) -> Closed {
     let mut agreement = Agreement::new(service.tls_mode(), service.tls().cloned());
     let mut deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
@@ -137,7 +137,7 @@ pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
     client: &ClientState,
     transport: T,
     mut agreed: AgreedTerms,
-    carried: Option<Arc<Carried>>,
+    carried: Option<Arc<RelayProgress>>,
 ) -> Closed {
     let session = agreed.session.take();
     assert!(carried.is_none() || session.is_none(), "who carries a connection is its end of TLS");
@@ -160,7 +160,7 @@ async fn go_on<T: Transport, X: Exports>(
     channel: &Channel<T>,
     begun: Result<Opened<X::Export>, Ended>,
     AgreedTerms { negotiated, usage, early, .. }: AgreedTerms,
-    carried: Option<Arc<Carried>>,
+    carried: Option<Arc<RelayProgress>>,
 ) -> Closed {
     let closed = match begun {
         Err(cause) => Closed { cause, usage },
@@ -196,7 +196,7 @@ async fn in_time<X: Exports, D>(
 async fn shake_hands<T: Transport, X: Exports>(
     service: &Service<X>,
     client: &ClientState,
-    carried: Option<&Carried>,
+    carried: Option<&RelayProgress>,
     transport: &T,
     agreement: &mut Agreement,
 ) -> Result<Opened<X::Export>, Ended> {
@@ -269,7 +269,7 @@ async fn send<T: Transport>(transport: &T, agreement: &mut Agreement) -> Result<
 /// Tells the client that its export is open, once it may be.
 async fn begin<T: Transport, X: Exports>(
     service: &Service<X>,
-    carried: Option<&Carried>,
+    carried: Option<&RelayProgress>,
     channel: &Channel<T>,
     opened: Opened<X::Export>,
     agreed: &AgreedTerms,
@@ -344,7 +344,7 @@ async fn open<X: Exports>(
 /// Waits until what was sent before on other connections cannot happen any more.
 async fn pass_gate<X: Exports>(
     service: &Service<X>,
-    carried: Option<&Carried>,
+    carried: Option<&RelayProgress>,
     Opened { found, export }: &Opened<X::Export>,
 ) -> Result<(), Ended> {
     if export.info().read_only {
@@ -352,7 +352,11 @@ async fn pass_gate<X: Exports>(
     }
     if let Some(gate) = service.gate() {
         let (passes, mut told) = varve_reactor::port::channel(service.reactor(), 1);
-        gate.pass(Opening { export: found.name.clone(), by: carried.map(Carried::number), passes });
+        gate.pass(Opening {
+            export: found.name.clone(),
+            by: carried.map(RelayProgress::number),
+            passes,
+        });
         if told.recv_batch(&mut Vec::new()).await == 0 {
             return Err(Ended::Io(io::ErrorKind::ConnectionAborted)); // The gate has gone.
         }

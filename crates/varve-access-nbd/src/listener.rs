@@ -19,7 +19,7 @@ use varve_stdx::bind_private;
 use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, KnownExport};
-use crate::carried::{Carried, Life};
+use crate::carried::{Life, RelayProgress};
 use crate::connection_limit::{ConnectionLimit, Permit, TooMany};
 use crate::error::{Error, Result};
 use crate::export::Exports;
@@ -252,7 +252,7 @@ pub struct Accepted(Work);
 
 enum Work {
     /// A connection of which nothing has been read.
-    Connection { fd: OwnedFd, permit: Permit, carried: Option<Arc<Carried>> },
+    Connection { fd: OwnedFd, permit: Permit, carried: Option<Arc<RelayProgress>> },
     /// One whose client has been agreed with elsewhere. It is over however this ends.
     Agreed { fd: OwnedFd, permit: Permit, agreed: Box<AgreedTerms>, life: Life },
     /// One that is refused for this reason.
@@ -304,7 +304,7 @@ impl Dealer {
     /// Hands a connected stream socket in blocking mode, which another node may carry, to the next thread; false when it was closed instead, as too many are
     /// open or the thread takes no more.
     #[must_use]
-    pub fn deal(&self, fd: OwnedFd, carried: Option<Arc<Carried>>) -> bool {
+    pub fn deal(&self, fd: OwnedFd, carried: Option<Arc<RelayProgress>>) -> bool {
         match self.permit(&fd) {
             Ok(permit) => self.send(Work::Connection { fd, permit, carried }),
             Err(why) => {
@@ -318,7 +318,12 @@ impl Dealer {
 
     /// The same for one whose client has been agreed with.
     #[must_use]
-    pub fn begin(&self, fd: OwnedFd, agreed: AgreedTerms, carried: Option<Arc<Carried>>) -> bool {
+    pub fn begin(
+        &self,
+        fd: OwnedFd,
+        agreed: AgreedTerms,
+        carried: Option<Arc<RelayProgress>>,
+    ) -> bool {
         let (agreed, life) = (Box::new(agreed), Life(carried));
         let permit = self.permit(&fd);
         permit.is_ok_and(|permit| self.send(Work::Agreed { fd, permit, agreed, life }))

@@ -10,7 +10,7 @@ use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, KnownExport};
 use crate::budget::Budget;
-use crate::carried::{Carried, Gate, Life};
+use crate::carried::{Gate, Life, RelayProgress};
 use crate::client::{Client, ClientState};
 use crate::connection::{Closed, look, serve_agreed, serve_connection};
 use crate::export::Exports;
@@ -88,7 +88,7 @@ impl<X: Exports> Service<X> {
     pub async fn serve_carried<T: Transport>(
         &self,
         transport: T,
-        carried: Option<Arc<Carried>>,
+        carried: Option<Arc<RelayProgress>>,
     ) -> Closed {
         let entry = Entry::new(self, &transport);
         let _life = Life(carried.clone());
@@ -105,7 +105,7 @@ impl<X: Exports> Service<X> {
         &self,
         transport: T,
         agreed: AgreedTerms,
-        carried: Option<Arc<Carried>>,
+        carried: Option<Arc<RelayProgress>>,
     ) -> Closed {
         self.serve_alive(transport, agreed, Life(carried)).await
     }

@@ -22,7 +22,7 @@ use varve_reactor::Reactor;
 use varve_stdx::AlignedBuf;
 
 use crate::budget::Share;
-use crate::carried::Carried;
+use crate::carried::RelayProgress;
 use crate::channel::Channel;
 use crate::client::ClientState;
 use crate::command::Command;
@@ -51,7 +51,7 @@ pub(crate) struct Session<'a, E> {
     pub(crate) usage: Usage,
     pub(crate) client: &'a ClientState,
     /// Told how far the connection has come, where another node carries it.
-    pub(crate) carried: Option<Arc<Carried>>,
+    pub(crate) carried: Option<Arc<RelayProgress>>,
 }
 
 /// Why the loop below goes round.
@@ -240,12 +240,16 @@ fn to_u64(len: usize) -> u64 {
     u64::try_from(len).expect("usize has at most 64 bits")
 }
 
-fn is_held(carried: Option<&Carried>) -> bool {
-    carried.is_some_and(Carried::is_held)
+fn is_held(carried: Option<&RelayProgress>) -> bool {
+    carried.is_some_and(RelayProgress::is_held)
 }
 
 /// Tells who carries the connection that everything that was received has happened, where that is so.
-fn note_settled<T: Transport>(carried: Option<&Carried>, channel: &Channel<T>, is_idle: bool) {
+fn note_settled<T: Transport>(
+    carried: Option<&RelayProgress>,
+    channel: &Channel<T>,
+    is_idle: bool,
+) {
     if let Some(carried) = carried.filter(|_| is_idle && channel.is_drained()) {
         carried.settle();
     }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    AgreedTerms, Carried, Ended, ExportInfo, Exports, Gate, KnownExport, Negotiated, OpenRequest,
-    Opening, Service, ServiceOptions, Since, Usage, pipe,
+    AgreedTerms, Ended, ExportInfo, Exports, Gate, KnownExport, Negotiated, OpenRequest, Opening,
+    RelayProgress, Service, ServiceOptions, Since, Usage, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
 use varve_types::ErrorKind;
@@ -22,8 +22,8 @@ fn connect<X: Exports + 'static>(
     reactor: &Reactor,
     service: &Service<X>,
     number: u64,
-) -> (Client, Arc<Carried>, JoinHandle<Ended>) {
-    let ((near, far), carried) = (pipe(ROOMY), Arc::new(Carried::new(number)));
+) -> (Client, Arc<RelayProgress>, JoinHandle<Ended>) {
+    let ((near, far), carried) = (pipe(ROOMY), Arc::new(RelayProgress::new(number)));
     let (service, of_task) = (service.clone(), Arc::clone(&carried));
     let ended =
         reactor.spawn_join(async move { service.serve_carried(far, Some(of_task)).await.cause });
@@ -168,7 +168,7 @@ fn who_was_agreed_with_elsewhere_is_told_behind_the_gate_and_goes_on_in_the_mids
         ..ServiceOptions::default()
     };
     let service = Service::new(reactor.clone(), SlowExport::new(&reactor, 64 << 20), options);
-    let ((near, far), carried) = (pipe(ROOMY), Arc::new(Carried::new(5)));
+    let ((near, far), carried) = (pipe(ROOMY), Arc::new(RelayProgress::new(5)));
     let (of_task, client) = (Arc::clone(&carried), Client::new(near));
     let serving = service.clone();
     let ended = reactor.spawn_join(async move {

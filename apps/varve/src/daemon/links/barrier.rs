@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use varve_access_nbd::{Carried, Gate, Opening};
+use varve_access_nbd::{Gate, Opening, RelayProgress};
 
 use super::deliver::Link;
 #[cfg(doc)]
@@ -67,7 +67,7 @@ impl Gate for Lobby {
 const SETTLE_MAX: Duration = Duration::from_secs(6);
 
 /// Waits until nothing that was sent before by this link can happen later.
-async fn settle(link: &Link, carried: &Carried) {
+async fn settle(link: &Link, carried: &RelayProgress) {
     let settled = async {
         let bytes = link.ask().await.unwrap_or(u64::MAX); // All there will ever be.
         let _hold = carried.hold();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
-use varve_access_nbd::Carried;
+use varve_access_nbd::RelayProgress;
 use varve_membership::NodeId;
 use varve_membership::link::{DATA_BYTES_MAX, FrontEnd, LinkFrame};
 use varve_types::CellId;
@@ -28,7 +28,7 @@ pub(super) struct Link {
     /// The cell that it leads to.
     pub(super) cell: CellId,
     /// How far its connection has come, where a volume is or was served by it.
-    pub(super) carried: OnceLock<Arc<Carried>>,
+    pub(super) carried: OnceLock<Arc<RelayProgress>>,
     pub(super) counts: Counts,
     asks: watch::Sender<u64>,
     told: watch::Receiver<Told>,

@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use varve_access_nbd::{
-    AgreedTerms, Answer, Carried, Contexts, ExportInfo, Framing, KnownExport, Negotiated,
-    OpenRequest, Since, Usage,
+    AgreedTerms, Answer, Contexts, ExportInfo, Framing, KnownExport, Negotiated, OpenRequest,
+    RelayProgress, Since, Usage,
 };
 use varve_membership::link::{
     BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
@@ -119,7 +119,7 @@ fn begin(lobby: &Lobby, link: &Link, number: u64, begin: BeginExport) -> io::Res
     let agreed = AgreedTerms { export, negotiated, usage, words, early: Vec::new(), session: None };
     let is_taken = lobby.here(link.cell, |fronts| {
         // Openings must find it before its client may be told that the export is open (DOOR-3).
-        let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(Carried::new(number))));
+        let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(RelayProgress::new(number))));
         fronts.nbd.begin(there.into(), agreed, Some(carried))
     });
     if is_taken == Some(true) {
