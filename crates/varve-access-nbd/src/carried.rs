@@ -32,7 +32,7 @@ pub struct RelayProgress {
 pub struct Hold<'a>(&'a RelayProgress);
 
 /// Somebody wants to open an export for writing.
-pub struct Opening {
+pub struct PendingOpen {
     /// The name of the export.
     pub export: String,
     /// The carried connection that does; `None` for one of this node.
@@ -44,7 +44,7 @@ pub struct Opening {
 /// What openings for writing pass.
 pub trait Gate: fmt::Debug + Send + Sync {
     /// Lets it pass once nothing of what was sent before on other connections can happen later. Does not block.
-    fn pass(&self, opening: Opening);
+    fn pass(&self, opening: PendingOpen);
 }
 
 impl RelayProgress {

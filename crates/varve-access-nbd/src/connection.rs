@@ -12,7 +12,7 @@ use varve_stdx::AlignedBuf;
 use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
-use crate::carried::{Opening, RelayProgress};
+use crate::carried::{PendingOpen, RelayProgress};
 use crate::channel::Channel;
 use crate::client::ClientState;
 use crate::export::{Export, Exports};
@@ -352,7 +352,7 @@ async fn pass_gate<X: Exports>(
     }
     if let Some(gate) = service.gate() {
         let (passes, mut told) = varve_reactor::port::channel(service.reactor(), 1);
-        gate.pass(Opening {
+        gate.pass(PendingOpen {
             export: found.name.clone(),
             by: carried.map(RelayProgress::number),
             passes,

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    AgreedTerms, Ended, ExportInfo, Exports, Gate, KnownExport, Negotiated, OpenRequest, Opening,
-    RelayProgress, Service, ServiceOptions, Since, Usage, pipe,
+    AgreedTerms, Ended, ExportInfo, Exports, Gate, KnownExport, Negotiated, OpenRequest,
+    PendingOpen, RelayProgress, Service, ServiceOptions, Since, Usage, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
 use varve_types::ErrorKind;
@@ -92,7 +92,7 @@ fn a_connection_that_is_held_settles_however_much_its_client_sends() {
 
 /// Lets nobody pass until it is told.
 #[derive(Default)]
-struct Shut(Mutex<Vec<Opening>>);
+struct Shut(Mutex<Vec<PendingOpen>>);
 
 impl std::fmt::Debug for Shut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Shut {
 }
 
 impl Gate for Shut {
-    fn pass(&self, opening: Opening) {
+    fn pass(&self, opening: PendingOpen) {
         self.0.lock().expect("nobody panics with it").push(opening);
     }
 }

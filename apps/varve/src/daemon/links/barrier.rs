@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use varve_access_nbd::{Gate, Opening, RelayProgress};
+use varve_access_nbd::{Gate, PendingOpen, RelayProgress};
 
 use super::deliver::Link;
 #[cfg(doc)]
@@ -41,8 +41,8 @@ impl std::fmt::Debug for Lobby {
 }
 
 impl Gate for Lobby {
-    fn pass(&self, opening: Opening) {
-        let Opening { export, by, passes } = opening;
+    fn pass(&self, opening: PendingOpen) {
+        let PendingOpen { export, by, passes } = opening;
         let links = self.links();
         let others = links.iter().filter(|(number, _)| Some(**number) != by);
         let written: Vec<_> = others
