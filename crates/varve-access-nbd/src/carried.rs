@@ -1,7 +1,8 @@
 //! A connection that another node carries for its client, and what openings of exports wait for.
 //!
 //! A client whose connection breaks may connect anew through another node while requests of the old connection are still under way there. So whoever opens an
-//! export for writing passes a [`Gate`] first, which waits until what had been sent before on other connections has happened, or never will.
+//! export for writing passes a [`OpenBarrier`] first, which waits until what had been sent before on other connections
+//! has happened, or never will.
 //!
 //! CARRIED-1. Bytes count as received in the order of the stream, and [`RelayProgress::has_settled`] speaks of all
 //! requests
@@ -42,7 +43,7 @@ pub struct PendingOpen {
 }
 
 /// What openings for writing pass.
-pub trait Gate: fmt::Debug + Send + Sync {
+pub trait OpenBarrier: fmt::Debug + Send + Sync {
     /// Lets it pass once nothing of what was sent before on other connections can happen later. Does not block.
     fn pass(&self, opening: PendingOpen);
 }

@@ -10,7 +10,7 @@ use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, KnownExport};
 use crate::budget::Budget;
-use crate::carried::{Gate, Life, RelayProgress};
+use crate::carried::{Life, OpenBarrier, RelayProgress};
 use crate::client::{Client, ClientState};
 use crate::connection::{Closed, look, serve_agreed, serve_connection};
 use crate::export::Exports;
@@ -30,7 +30,7 @@ pub struct ServiceOptions {
     /// Bytes of payload that the requests of all connections of this thread may hold; at least the largest request.
     pub request_bytes_max: usize,
     /// What openings for writing pass; nothing where no other node carries connections.
-    pub gate: Option<Arc<dyn Gate>>,
+    pub gate: Option<Arc<dyn OpenBarrier>>,
 }
 
 impl Default for ServiceOptions {
@@ -187,7 +187,7 @@ impl<X: Exports> Service<X> {
         self.0.options.tls_mode
     }
 
-    pub(crate) fn gate(&self) -> Option<&Arc<dyn Gate>> {
+    pub(crate) fn gate(&self) -> Option<&Arc<dyn OpenBarrier>> {
         self.0.options.gate.as_ref()
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    AgreedTerms, Ended, ExportInfo, Exports, Gate, KnownExport, Negotiated, OpenRequest,
+    AgreedTerms, Ended, ExportInfo, Exports, KnownExport, Negotiated, OpenBarrier, OpenRequest,
     PendingOpen, RelayProgress, Service, ServiceOptions, Since, Usage, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Shut {
     }
 }
 
-impl Gate for Shut {
+impl OpenBarrier for Shut {
     fn pass(&self, opening: PendingOpen) {
         self.0.lock().expect("nobody panics with it").push(opening);
     }
@@ -112,7 +112,7 @@ fn who_opens_for_writing_passes_the_gate_and_who_only_reads_does_not() {
     let reactor = sim.handle();
     let (shut, disk) = (Arc::new(Shut::default()), MemoryExport::new(1 << 20));
     let exports = MemoryExports::new().with("disk", disk.clone());
-    let gate = Some(Arc::clone(&shut) as Arc<dyn Gate>);
+    let gate = Some(Arc::clone(&shut) as Arc<dyn OpenBarrier>);
     let options = ServiceOptions { gate, ..ServiceOptions::default() };
     let service = Service::new(reactor.clone(), exports, options);
     let (client, carried, _ended) = connect(&reactor, &service, 7);
@@ -164,7 +164,7 @@ fn who_was_agreed_with_elsewhere_is_told_behind_the_gate_and_goes_on_in_the_mids
     let reactor = sim.handle();
     let shut = Arc::new(Shut::default());
     let options = ServiceOptions {
-        gate: Some(Arc::clone(&shut) as Arc<dyn Gate>),
+        gate: Some(Arc::clone(&shut) as Arc<dyn OpenBarrier>),
         ..ServiceOptions::default()
     };
     let service = Service::new(reactor.clone(), SlowExport::new(&reactor, 64 << 20), options);

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use varve_access_nbd::{Gate, PendingOpen, RelayProgress};
+use varve_access_nbd::{OpenBarrier, PendingOpen, RelayProgress};
 
 use super::deliver::Link;
 #[cfg(doc)]
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Lobby {
     }
 }
 
-impl Gate for Lobby {
+impl OpenBarrier for Lobby {
     fn pass(&self, opening: PendingOpen) {
         let PendingOpen { export, by, passes } = opening;
         let links = self.links();

@@ -167,8 +167,8 @@ impl Door {
     }
 
     /// What openings of volumes pass.
-    pub(crate) fn gate(&self) -> Arc<dyn varve_access_nbd::Gate> {
-        Arc::clone(&self.lobby) as Arc<dyn varve_access_nbd::Gate>
+    pub(crate) fn gate(&self) -> Arc<dyn varve_access_nbd::OpenBarrier> {
+        Arc::clone(&self.lobby) as Arc<dyn varve_access_nbd::OpenBarrier>
     }
 
     /// What others carry, as the owner of a cell tells it, for as long as anybody asks.
