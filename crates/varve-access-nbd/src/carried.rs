@@ -30,7 +30,7 @@ pub struct RelayProgress {
 
 /// As long as it lives, the connection starts new requests only when those before are finished, so that it settles.
 #[derive(Debug)]
-pub struct Hold<'a>(&'a RelayProgress);
+pub struct QuiesceGuard<'a>(&'a RelayProgress);
 
 /// Somebody wants to open an export for writing.
 pub struct PendingOpen {
@@ -89,9 +89,9 @@ impl RelayProgress {
 
     /// Makes it settle soon.
     #[must_use]
-    pub fn hold(&self) -> Hold<'_> {
+    pub fn hold(&self) -> QuiesceGuard<'_> {
         self.holds.fetch_add(1, Ordering::AcqRel);
-        Hold(self)
+        QuiesceGuard(self)
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -114,7 +114,7 @@ impl RelayProgress {
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for QuiesceGuard<'_> {
     fn drop(&mut self) {
         self.0.holds.fetch_sub(1, Ordering::AcqRel);
     }

@@ -35,7 +35,7 @@ mod usage;
 pub mod wire;
 
 pub use agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
-pub use carried::{Hold, OpenBarrier, PendingOpen, RelayProgress};
+pub use carried::{OpenBarrier, PendingOpen, QuiesceGuard, RelayProgress};
 pub use client::Client;
 pub use command::{Command, Contexts, admit};
 pub use connection::{Closed, Ended};
