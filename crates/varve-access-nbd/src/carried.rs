@@ -121,9 +121,9 @@ impl Drop for QuiesceGuard<'_> {
 }
 
 /// Says that the connection is over when it is dropped, however it ends.
-pub(crate) struct Life(pub(crate) Option<Arc<RelayProgress>>);
+pub(crate) struct RelayLife(pub(crate) Option<Arc<RelayProgress>>);
 
-impl Drop for Life {
+impl Drop for RelayLife {
     fn drop(&mut self) {
         if let Some(carried) = &self.0 {
             carried.is_over.store(true, Ordering::Release);

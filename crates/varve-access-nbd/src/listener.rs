@@ -19,7 +19,7 @@ use varve_stdx::bind_private;
 use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, KnownExport};
-use crate::carried::{Life, RelayProgress};
+use crate::carried::{RelayLife, RelayProgress};
 use crate::connection_limit::{ConnectionLimit, Permit, TooMany};
 use crate::error::{Error, Result};
 use crate::export::Exports;
@@ -254,7 +254,7 @@ enum Work {
     /// A connection of which nothing has been read.
     Connection { fd: OwnedFd, permit: Permit, carried: Option<Arc<RelayProgress>> },
     /// One whose client has been agreed with elsewhere. It is over however this ends.
-    Agreed { fd: OwnedFd, permit: Permit, agreed: Box<AgreedTerms>, life: Life },
+    Agreed { fd: OwnedFd, permit: Permit, agreed: Box<AgreedTerms>, life: RelayLife },
     /// One that is refused for this reason.
     Refused { fd: OwnedFd, why: TooMany, place: Permit },
     /// What are the names of all exports?
@@ -324,7 +324,7 @@ impl Dealer {
         agreed: AgreedTerms,
         carried: Option<Arc<RelayProgress>>,
     ) -> bool {
-        let (agreed, life) = (Box::new(agreed), Life(carried));
+        let (agreed, life) = (Box::new(agreed), RelayLife(carried));
         let permit = self.permit(&fd);
         permit.is_ok_and(|permit| self.send(Work::Agreed { fd, permit, agreed, life }))
     }

@@ -10,7 +10,7 @@ use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, KnownExport};
 use crate::budget::Budget;
-use crate::carried::{Life, OpenBarrier, RelayProgress};
+use crate::carried::{OpenBarrier, RelayLife, RelayProgress};
 use crate::client::{Client, ClientState};
 use crate::connection::{Closed, look, serve_agreed, serve_connection};
 use crate::export::Exports;
@@ -91,7 +91,7 @@ impl<X: Exports> Service<X> {
         carried: Option<Arc<RelayProgress>>,
     ) -> Closed {
         let entry = Entry::new(self, &transport);
-        let _life = Life(carried.clone());
+        let _life = RelayLife(carried.clone());
         let closed = serve_connection(self, &entry.client, transport, carried).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
         closed
@@ -107,14 +107,14 @@ impl<X: Exports> Service<X> {
         agreed: AgreedTerms,
         carried: Option<Arc<RelayProgress>>,
     ) -> Closed {
-        self.serve_alive(transport, agreed, Life(carried)).await
+        self.serve_alive(transport, agreed, RelayLife(carried)).await
     }
 
     pub(crate) async fn serve_alive<T: Transport>(
         &self,
         transport: T,
         agreed: AgreedTerms,
-        life: Life,
+        life: RelayLife,
     ) -> Closed {
         let entry = Entry::new(self, &transport);
         let closed = serve_agreed(self, &entry.client, transport, agreed, life.0.clone()).await;
