@@ -47,7 +47,8 @@ pub use handshake::{
     CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
 };
 pub use listener::{
-    Accepted, Address, Answer, Dealer, Listener, StdListener, deal_connections, serve_connections,
+    Accepted, Address, Answer, ConnectionBalancer, Listener, StdListener, deal_connections,
+    serve_connections,
 };
 pub use peer::{Peer, notice_dead_peers};
 pub use pipe::{PipeEnd, PipeOptions, pipe};

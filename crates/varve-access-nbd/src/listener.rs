@@ -278,7 +278,7 @@ impl Accepted {
 }
 
 /// Deals connections to threads in turn, within the limit, and questions too.
-pub struct Dealer {
+pub struct ConnectionBalancer {
     limit: ConnectionLimit,
     /// Connections that are told why they are refused; the others are closed at once.
     refusals: ConnectionLimit,
@@ -288,7 +288,7 @@ pub struct Dealer {
     question_turn: AtomicUsize,
 }
 
-impl Dealer {
+impl ConnectionBalancer {
     /// Deals to these threads.
     ///
     /// # Panics
@@ -370,7 +370,7 @@ pub async fn deal_connections(
     threads: Vec<PortSender<Accepted>>,
     shutdown: Shutdown,
 ) {
-    let dealer = Dealer::new(limit, threads);
+    let dealer = ConnectionBalancer::new(limit, threads);
     loop {
         let accepted = {
             let accept = pin!(listener.accept());

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use varve_access_admin::{AdminBackend, ListenAddress};
 use varve_access_nbd::limits::DRAIN_TIMEOUT_MS;
 use varve_access_nbd::{
-    Accepted, Address, ConnectionLimit, Dealer, Listener, ServiceOptions, StdListener,
+    Accepted, Address, ConnectionBalancer, ConnectionLimit, Listener, ServiceOptions, StdListener,
     deal_connections,
 };
 use varve_dispatch::{Placement, PoolLinks};
@@ -230,8 +230,8 @@ impl<S: ShardStack> Pool<S> {
     }
 
     /// Hands connections to the threads that serve NBD, within the limit that holds for all of them.
-    pub(crate) fn nbd_dealer(&self) -> Dealer {
-        Dealer::new(self.nbd_connections.clone(), self.connections.clone())
+    pub(crate) fn nbd_dealer(&self) -> ConnectionBalancer {
+        ConnectionBalancer::new(self.nbd_connections.clone(), self.connections.clone())
     }
 
     /// The way to the pool for objects. Blocks.

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsStream};
-use varve_access_nbd::Dealer;
+use varve_access_nbd::ConnectionBalancer;
 use varve_membership::link::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
 use varve_membership::{Error, NodeAddress};
 use varve_types::{CellId, PoolId};
@@ -69,7 +69,7 @@ pub(crate) type AdminClient = (Box<dyn varve_access_admin::AcceptedStream>, Opti
 /// Where clients go, those of this node and those of others.
 pub(crate) struct Fronts {
     /// The threads that serve NBD.
-    pub(crate) nbd: Dealer,
+    pub(crate) nbd: ConnectionBalancer,
     /// The S3 gateway, where it is served.
     pub(crate) s3: Option<mpsc::Sender<S3Client>>,
     /// The admin API.

@@ -10,7 +10,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::client;
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
-use varve_access_nbd::{ConnectionLimit, Dealer, Service, ServiceOptions, serve_connections};
+use varve_access_nbd::{
+    ConnectionBalancer, ConnectionLimit, Service, ServiceOptions, serve_connections,
+};
 use varve_membership::link::{
     BeginExport, ExportQuestion, ExportReply, FrontEnd, HELLO_BYTES, Hello, HelloReply, LinkExport,
     LinkFrame,
@@ -89,7 +91,7 @@ impl Rig {
 }
 
 /// A thread that serves a disk in memory.
-fn nbd(door: &Door) -> Dealer {
+fn nbd(door: &Door) -> ConnectionBalancer {
     let (ready, made) = std::sync::mpsc::channel();
     let gate = Some(door.gate());
     std::thread::spawn(move || {
@@ -101,7 +103,7 @@ fn nbd(door: &Door) -> Dealer {
         let options = ServiceOptions { gate, ..ServiceOptions::default() };
         event_loop.run(serve_connections(Service::new(reactor, exports, options), dealt));
     });
-    Dealer::new(ConnectionLimit::new(8), vec![made.recv().unwrap()])
+    ConnectionBalancer::new(ConnectionLimit::new(8), vec![made.recv().unwrap()])
 }
 
 /// A client of NBD, and the node that carries it, in one.
