@@ -27,7 +27,7 @@ use crate::inbox::Inbox;
 use crate::limits::{
     DIRECT_PAYLOAD_BYTES_MIN, REQUESTS_MAX, STALL_BYTES_MIN, STALL_CHECKS, STALL_PART,
 };
-use crate::outbox::{Charge, Outbox};
+use crate::outbox::{Outbox, RequestCost};
 use crate::serve::{Finished, Request};
 use crate::usage::Usage;
 use crate::wire::Framing;
@@ -77,7 +77,7 @@ pub(crate) struct Link<E> {
     negotiated: Negotiated,
     inbox: Inbox,
     expect: Expect,
-    outstanding: Charge,
+    outstanding: RequestCost,
     send_failed: bool,
     ended: Option<Ended>,
     /// Bytes received since the last check.
@@ -101,7 +101,7 @@ impl<E: Export> Link<E> {
             negotiated,
             inbox,
             expect: Expect::Request,
-            outstanding: Charge::default(),
+            outstanding: RequestCost::default(),
             send_failed: false,
             ended: None,
             moved: 0,
@@ -195,7 +195,7 @@ impl<E: Export> Link<E> {
     }
 
     fn answer_refused(&mut self, echo: Echo, errno: Errno) {
-        let charge = Charge { requests: 1, payload_bytes: 0 };
+        let charge = RequestCost { requests: 1, payload_bytes: 0 };
         self.outstanding.add(charge);
         self.outbox.error(echo, errno, charge);
     }
@@ -215,7 +215,7 @@ impl<E: Export> Link<E> {
             Admission::Queued => return Some(Parsed::NeedBudget(len)), // NBD-LINK-1
         }
         self.usage.request(header);
-        self.outstanding.add(Charge { requests: 1, payload_bytes: len });
+        self.outstanding.add(RequestCost { requests: 1, payload_bytes: len });
         self.consume_header();
         if !is_write || len == 0 {
             return Some(Parsed::Request(Request { echo, command, payload: None }));
@@ -274,10 +274,10 @@ impl<E: Export> Link<E> {
     pub(crate) fn finished<P: IntoIterator<Item = ReadPart>>(&mut self, finished: Finished<P>) {
         let mut payload_bytes = finished.command.payload_bytes();
         if matches!(finished.command, Command::Write { .. } | Command::Cache { .. }) {
-            self.release(Charge { requests: 0, payload_bytes });
+            self.release(RequestCost { requests: 0, payload_bytes });
             payload_bytes = 0;
         }
-        let charge = Charge { requests: 1, payload_bytes };
+        let charge = RequestCost { requests: 1, payload_bytes };
         if self.send_failed {
             self.release(charge);
         } else {
@@ -286,7 +286,7 @@ impl<E: Export> Link<E> {
     }
 
     /// Takes in how the send of a batch went.
-    pub(crate) fn sent(&mut self, result: io::Result<()>, charge: Charge) {
+    pub(crate) fn sent(&mut self, result: io::Result<()>, charge: RequestCost) {
         self.release(charge);
         if let Err(error) = result {
             self.send_failed = true;
@@ -297,7 +297,7 @@ impl<E: Export> Link<E> {
         }
     }
 
-    fn release(&mut self, charge: Charge) {
+    fn release(&mut self, charge: RequestCost) {
         self.outstanding.subtract(charge);
         self.share.give_back(charge.payload_bytes);
     }

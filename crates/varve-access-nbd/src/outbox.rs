@@ -35,17 +35,17 @@ struct Batch {
     head_placed: usize,
     parts: Vec<Part>,
     bytes: usize,
-    charge: Charge,
+    charge: RequestCost,
 }
 
 /// What the replies of a batch hold of their connection's limits until they are sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Charge {
+pub(crate) struct RequestCost {
     pub(crate) requests: usize,
     pub(crate) payload_bytes: usize,
 }
 
-impl Charge {
+impl RequestCost {
     pub(crate) fn add(&mut self, other: Self) {
         self.requests += other.requests;
         self.payload_bytes += other.payload_bytes;
@@ -83,12 +83,12 @@ impl Outbox {
     }
 
     /// The oldest batch as parts of one send, and what it releases once it is sent.
-    pub(crate) fn take_batch(&mut self) -> Option<(Vec<SendPart>, Charge)> {
+    pub(crate) fn take_batch(&mut self) -> Option<(Vec<SendPart>, RequestCost)> {
         self.batches.pop_front().map(Batch::into_parts) // OUTBOX-1
     }
 
     /// Success of a command that returns no data.
-    pub(crate) fn done(&mut self, echo: Echo, charge: Charge) {
+    pub(crate) fn done(&mut self, echo: Echo, charge: RequestCost) {
         let framing = self.framing;
         let head = &mut self.open_batch(charge).head;
         match framing {
@@ -98,7 +98,7 @@ impl Outbox {
     }
 
     /// Failure; in a chunk when negotiated, as a failed read has no other reply.
-    pub(crate) fn error(&mut self, echo: Echo, errno: Errno, charge: Charge) {
+    pub(crate) fn error(&mut self, echo: Echo, errno: Errno, charge: RequestCost) {
         let framing = self.framing;
         let head = &mut self.open_batch(charge).head;
         match framing {
@@ -115,7 +115,7 @@ impl Outbox {
         echo: Echo,
         len: u64,
         contexts: &[ContextStatus],
-        charge: Charge,
+        charge: RequestCost,
     ) {
         let reply = ChunkedReply { framing: self.framing, echo };
         reply.block_status(&mut self.open_batch(charge).head, len, contexts);
@@ -129,7 +129,7 @@ impl Outbox {
         &mut self,
         ReadReply { echo, len, unfragmented }: ReadReply,
         parts: impl IntoIterator<Item = ReadPart>,
-        charge: Charge,
+        charge: RequestCost,
     ) {
         let zeros = self.zeros().clone();
         let reply = ChunkedReply { framing: self.framing, echo };
@@ -150,7 +150,7 @@ impl Outbox {
     }
 
     /// The batch that takes the next reply.
-    fn open_batch(&mut self, charge: Charge) -> &mut Batch {
+    fn open_batch(&mut self, charge: RequestCost) -> &mut Batch {
         let full =
             |batch: &Batch| batch.bytes() >= SEND_BYTES_MAX || batch.parts.len() >= SEND_PARTS_MAX;
         if self.batches.back().is_none_or(full) {
@@ -262,7 +262,7 @@ impl Batch {
         offset - reply.echo.offset
     }
 
-    fn into_parts(mut self) -> (Vec<SendPart>, Charge) {
+    fn into_parts(mut self) -> (Vec<SendPart>, RequestCost) {
         if self.parts.is_empty() {
             return (vec![SendPart::Small(self.head)], self.charge);
         }

@@ -9,7 +9,7 @@ use crate::errno::Errno;
 use crate::export::Export;
 use crate::handshake::{BASE_ALLOCATION_ID, CHANGES_ID_FIRST};
 use crate::limits::{CACHE_BYTES_MAX, CACHE_PIECE_BYTES};
-use crate::outbox::{Charge, Outbox, ReadReply};
+use crate::outbox::{Outbox, ReadReply, RequestCost};
 use crate::wire::reply::{ContextStatus, Echo, StatusRun};
 
 /// A request that may run.
@@ -100,7 +100,7 @@ async fn cache<E: Export>(export: &E, offset: u64, len: u64) -> Result<(), varve
 
 impl<P: IntoIterator<Item = crate::export::ReadPart>> Finished<P> {
     /// Adds the reply, which from now on holds what the request held.
-    pub(crate) fn reply(self, outbox: &mut Outbox, charge: Charge) {
+    pub(crate) fn reply(self, outbox: &mut Outbox, charge: RequestCost) {
         let Self { echo, command, result } = self;
         match (result, command) {
             (Err(errno), _) => outbox.error(echo, errno, charge),

@@ -33,7 +33,7 @@ use crate::inbox::Inbox;
 use crate::inflight::InFlight;
 use crate::limits::{DRAIN_TIMEOUT_MS, READS_A_SUBMIT, SEND_BYTES_MAX, STALL_CHECK_MS};
 use crate::link::{Link, Parsed};
-use crate::outbox::Charge;
+use crate::outbox::RequestCost;
 use crate::serve::serve;
 use crate::shutdown::Shutdown;
 use crate::transport::{SendPart, Transport};
@@ -126,7 +126,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
 ) -> Closed {
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
     let (mut inflight, mut reads) = (InFlight::new(), ReadBatch { reactor, started: 0 });
-    let (sent_bytes, mut taken) = (Cell::new(0), Charge::default());
+    let (sent_bytes, mut taken) = (Cell::new(0), RequestCost::default());
     let mut receiving = pin!(None);
     let mut sending = pin!(None);
     let mut must_leave = pin!(client.must_leave(shutdown).fuse());
@@ -269,7 +269,7 @@ fn poll_io<E: Export>(
     link: &mut Link<E>,
     mut receiving: Pin<&mut Option<impl Future<Output = (io::Result<usize>, AlignedBuf)>>>,
     mut sending: Pin<&mut Option<impl Future<Output = io::Result<()>>>>,
-    sent_charge: Charge,
+    sent_charge: RequestCost,
 ) -> bool {
     let mut progress = false;
     if let Some(receive) = receiving.as_mut().as_pin_mut()

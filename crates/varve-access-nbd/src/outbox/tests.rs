@@ -71,7 +71,7 @@ fn runs_become_chunks_and_the_last_one_is_done() {
             ReadPart::Data(BufSlice::copy_from(b"")),
             data(b"e"),
         ];
-        outbox.read(read(13, false), parts, Charge::default());
+        outbox.read(read(13, false), parts, RequestCost::default());
         let expected = vec![
             (1, false, content(0x1000, b"abcd")),
             (2, false, content(0x1004, &8u32.to_be_bytes())),
@@ -88,7 +88,7 @@ fn an_unfragmented_read_is_one_chunk_with_its_zeros() {
         let zeros = ZEROS_BYTES * 2 + 5;
         let len = u32::try_from(zeros + 4).unwrap();
         let parts = vec![data(b"ab"), ReadPart::Zero(zeros), data(b"cd")];
-        outbox.read(read(len, true), parts, Charge::default());
+        outbox.read(read(len, true), parts, RequestCost::default());
         let mut expected = content(0x1000, b"ab");
         expected.resize(expected.len() + zeros, 0);
         expected.extend_from_slice(b"cd");
@@ -100,7 +100,7 @@ fn an_unfragmented_read_is_one_chunk_with_its_zeros() {
 fn an_empty_read_in_chunks_has_no_content() {
     for (framing, unfragmented) in CHUNKED.into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let mut outbox = Outbox::new(framing);
-        outbox.read(read(0, unfragmented), Vec::new(), Charge::default());
+        outbox.read(read(0, unfragmented), Vec::new(), RequestCost::default());
         assert_eq!(chunks(framing, &bytes(&mut outbox)), [(0, true, Vec::new())]);
     }
 }
@@ -109,12 +109,12 @@ fn an_empty_read_in_chunks_has_no_content() {
 fn success_without_data_is_a_simple_reply_but_with_extended_headers() {
     for framing in [Framing::Simple, Framing::Structured] {
         let mut outbox = Outbox::new(framing);
-        outbox.done(ECHO, Charge::default());
+        outbox.done(ECHO, RequestCost::default());
         let expected = [&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &ECHO.cookie.to_be_bytes()];
         assert_eq!(bytes(&mut outbox), expected.concat());
     }
     let mut outbox = Outbox::new(Framing::Extended);
-    outbox.done(ECHO, Charge::default());
+    outbox.done(ECHO, RequestCost::default());
     assert_eq!(chunks(Framing::Extended, &bytes(&mut outbox)), [(0, true, Vec::new())]);
 }
 
@@ -124,7 +124,7 @@ fn simple_reads_are_a_header_and_bare_data() {
     outbox.read(
         read(304, false),
         vec![data(b"ab"), ReadPart::Zero(300), data(b"cd")],
-        Charge::default(),
+        RequestCost::default(),
     );
     let sent = bytes(&mut outbox);
     assert_eq!(sent[..4], 0x6744_6698_u32.to_be_bytes());
@@ -137,11 +137,11 @@ fn simple_reads_are_a_header_and_bare_data() {
 #[test]
 fn errors_take_the_form_that_was_negotiated() {
     let mut outbox = Outbox::new(Framing::Simple);
-    outbox.error(ECHO, Errno::NoSpc, Charge::default());
+    outbox.error(ECHO, Errno::NoSpc, RequestCost::default());
     assert_eq!(bytes(&mut outbox)[4..8], 28u32.to_be_bytes());
     for framing in CHUNKED {
         let mut outbox = Outbox::new(framing);
-        outbox.error(ECHO, Errno::NoSpc, Charge::default());
+        outbox.error(ECHO, Errno::NoSpc, RequestCost::default());
         let sent = chunks(framing, &bytes(&mut outbox));
         assert_eq!((sent[0].0, sent[0].1), (0x8001, true));
         assert_eq!(sent[0].2[..4], 28u32.to_be_bytes());
@@ -167,7 +167,7 @@ fn statuses() -> [ContextStatus; 2] {
 #[test]
 fn block_status_is_clipped_to_the_request() {
     let mut outbox = Outbox::new(Framing::Structured);
-    outbox.block_status(ECHO, 100, &statuses(), Charge::default());
+    outbox.block_status(ECHO, 100, &statuses(), RequestCost::default());
     let words = |words: &[u32]| words.iter().copied().flat_map(u32::to_be_bytes).collect();
     let allocation: Vec<u8> = words(&[1, 10, 0, 20, 2, 70, 3]);
     let changes: Vec<u8> = words(&[2, 60, 1, 40, 0]);
@@ -179,7 +179,7 @@ fn block_status_is_clipped_to_the_request() {
 fn block_status_in_extended_headers_counts_its_extents_and_has_64_bits() {
     let mut outbox = Outbox::new(Framing::Extended);
     let len = 1 << 56;
-    outbox.block_status(ECHO, len, &statuses(), Charge::default());
+    outbox.block_status(ECHO, len, &statuses(), RequestCost::default());
     let content = |context: u32, count: u32, numbers: &[u64]| -> Vec<u8> {
         let numbers = numbers.iter().copied().flat_map(u64::to_be_bytes);
         [context, count].into_iter().flat_map(u32::to_be_bytes).chain(numbers).collect()
@@ -194,7 +194,7 @@ fn block_status_in_extended_headers_counts_its_extents_and_has_64_bits() {
 fn a_full_batch_is_followed_by_another_and_charges_add_up() {
     let mut outbox = Outbox::new(Framing::Structured);
     let block = AlignedBuf::zeroed(512 << 10).freeze();
-    let charge = Charge { requests: 1, payload_bytes: 512 << 10 };
+    let charge = RequestCost { requests: 1, payload_bytes: 512 << 10 };
     for _ in 0..5 {
         outbox.read(read(512 << 10, false), vec![ReadPart::Data(block.clone())], charge);
     }
@@ -211,6 +211,6 @@ fn a_short_read_is_never_sent() {
     Outbox::new(Framing::Structured).read(
         read(10, false),
         vec![ReadPart::Zero(9)],
-        Charge::default(),
+        RequestCost::default(),
     );
 }
