@@ -13,7 +13,7 @@ use crate::shutdown::Shutdown;
 
 /// A connection that is open.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Client {
+pub struct NbdClient {
     /// Its number, which no other connection of this process has.
     pub id: u64,
     /// Who is at the other end.
@@ -54,9 +54,9 @@ impl ClientState {
         &self.peer
     }
 
-    pub(crate) fn describe(&self, now_ns: u64) -> Client {
+    pub(crate) fn describe(&self, now_ns: u64) -> NbdClient {
         let export = self.export.borrow();
-        Client {
+        NbdClient {
             id: self.id,
             peer: self.peer,
             export: export.as_ref().map(|(name, _)| name.clone()),

@@ -11,7 +11,7 @@ use varve_types::ErrorKind;
 use crate::agree::{AgreedTerms, KnownExport};
 use crate::budget::Budget;
 use crate::carried::{OpenBarrier, RelayLife, RelayProgress};
-use crate::client::{Client, ClientState};
+use crate::client::{ClientState, NbdClient};
 use crate::connection::{Closed, look, serve_agreed, serve_connection};
 use crate::export::Exports;
 use crate::handshake::{OpenRequest, TlsMode};
@@ -146,7 +146,7 @@ impl<X: Exports> Service<X> {
 
     /// Who is connected now, in the order in which they came.
     #[must_use]
-    pub fn clients(&self) -> Vec<Client> {
+    pub fn clients(&self) -> Vec<NbdClient> {
         let now_ns = self.0.reactor.now().0;
         self.0.clients.borrow().values().map(|client| client.describe(now_ns)).collect()
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use varve_access_admin::v1::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
 use varve_access_admin::{Error, Result};
-use varve_access_nbd::Client;
+use varve_access_nbd::NbdClient;
 use varve_dataset::volume_of;
 use varve_types::ErrorKind;
 
@@ -19,7 +19,7 @@ const LOOKS_MAX: u32 = 200;
 const NAMED_MAX: usize = 5;
 
 /// The connections that have a volume, or a snapshot of it, open.
-async fn of_volume<S: ShardStack>(threads: &Threads<S>, volume: &str) -> Result<Vec<Client>> {
+async fn of_volume<S: ShardStack>(threads: &Threads<S>, volume: &str) -> Result<Vec<NbdClient>> {
     let ask = |shard| threads.ask(shard, |thread| async move { Ok(thread.nbd.clients()) });
     // All are asked before the first answer is awaited.
     let asked: Vec<_> = (0..threads.count()).map(ask).collect();
@@ -61,7 +61,7 @@ pub(crate) async fn disconnect<S: ShardStack>(
     which: &DisconnectClients,
 ) -> Result<DisconnectedClients> {
     let clients = of_volume(threads, volume).await?;
-    let chosen = |client: &&Client| which.client.is_none_or(|id| id == client.id);
+    let chosen = |client: &&NbdClient| which.client.is_none_or(|id| id == client.id);
     let ids: Vec<u64> = clients.iter().filter(chosen).map(|client| client.id).collect();
     if let (true, Some(id)) = (ids.is_empty(), which.client) {
         return Err(Error::Backend {
