@@ -12,7 +12,7 @@ use crate::wire::request::RequestHeader;
 
 /// A request whose flags and range were checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Command {
+pub enum CheckedCommand {
     /// Send `len` bytes, as one chunk if `unfragmented`.
     Read {
         /// First byte.
@@ -92,7 +92,7 @@ impl Contexts {
     }
 }
 
-impl Command {
+impl CheckedCommand {
     /// Bytes of payload that the request holds in memory until its reply is sent; of a block status, those of the extents that its reply
     /// may have.
     pub(crate) fn payload_bytes(self) -> usize {
@@ -129,7 +129,7 @@ pub fn admit(
     header: &RequestHeader,
     info: ExportInfo,
     negotiated: Negotiated,
-) -> Result<Command, Errno> {
+) -> Result<CheckedCommand, Errno> {
     let RequestHeader { flags, command, cookie: _, offset, len } = *header;
     let Negotiated { framing, contexts } = negotiated;
     let is_extended = framing == Framing::Extended;
@@ -144,8 +144,8 @@ pub fn admit(
     let has = |bit: u16| flags & bit != 0;
     match command {
         // Nothing could be replied; and some clients fill in the range of a flush.
-        cmd::DISC => return Ok(Command::Disconnect),
-        cmd::FLUSH if flags & !allowed == 0 => return Ok(Command::Flush),
+        cmd::DISC => return Ok(CheckedCommand::Disconnect),
+        cmd::FLUSH if flags & !allowed == 0 => return Ok(CheckedCommand::Flush),
         cmd::WRITE | cmd::TRIM | cmd::WRITE_ZEROES if info.read_only => return Err(Errno::Perm),
         _ if flags & !allowed != 0 => return Err(Errno::Inval),
         // It says that no data follows.
@@ -157,27 +157,32 @@ pub fn admit(
     let payload_len = u32::try_from(len).ok().filter(|len| *len <= REQUEST_BYTES_MAX);
     match (command, payload_len) {
         (cmd::READ, _) if !inside => Err(Errno::Inval),
-        (cmd::READ, Some(len)) => Ok(Command::Read { offset, len, unfragmented: has(flag::DF) }),
+        (cmd::READ, Some(len)) => {
+            Ok(CheckedCommand::Read { offset, len, unfragmented: has(flag::DF) })
+        }
         (cmd::READ, None) if framing.has_chunks() => Err(Errno::Overflow),
         (cmd::READ, None) => Err(Errno::Inval),
         (cmd::WRITE, None) => Err(Errno::Inval),
         (cmd::WRITE, Some(_)) if !inside => Err(Errno::NoSpc),
-        (cmd::WRITE, Some(len)) => Ok(Command::Write { offset, len }),
+        (cmd::WRITE, Some(len)) => Ok(CheckedCommand::Write { offset, len }),
         (cmd::TRIM, _) if !inside => Err(Errno::Inval),
-        (cmd::TRIM, _) => Ok(Command::Trim { offset, len }),
+        (cmd::TRIM, _) => Ok(CheckedCommand::Trim { offset, len }),
         (cmd::CACHE, _) if !inside => Err(Errno::Inval),
-        (cmd::CACHE, _) => Ok(Command::Cache { offset, len }),
+        (cmd::CACHE, _) => Ok(CheckedCommand::Cache { offset, len }),
         (cmd::WRITE_ZEROES, _) if !inside => Err(Errno::NoSpc),
-        (cmd::WRITE_ZEROES, _) => Ok(Command::WriteZeroes {
+        (cmd::WRITE_ZEROES, _) => Ok(CheckedCommand::WriteZeroes {
             offset,
             len,
             keep_allocated: has(flag::NO_HOLE),
             fast_only: has(flag::FAST_ZERO),
         }),
         (cmd::BLOCK_STATUS, _) if !inside || len == 0 || contexts.is_empty() => Err(Errno::Inval),
-        (cmd::BLOCK_STATUS, _) => {
-            Ok(Command::BlockStatus { offset, len, one_extent: has(flag::REQ_ONE), contexts })
-        }
+        (cmd::BLOCK_STATUS, _) => Ok(CheckedCommand::BlockStatus {
+            offset,
+            len,
+            one_extent: has(flag::REQ_ONE),
+            contexts,
+        }),
         _ => Err(Errno::Inval),
     }
 }
@@ -204,7 +209,7 @@ mod tests {
         RequestHeader { flags, command, cookie: 7, offset, len: u64::from(len) }
     }
 
-    fn check(command: u16, flags: u16, offset: u64, len: u32) -> Result<Command, Errno> {
+    fn check(command: u16, flags: u16, offset: u64, len: u32) -> Result<CheckedCommand, Errno> {
         admit(&header(command, flags, offset, len), INFO, FULL)
     }
 
@@ -278,21 +283,21 @@ mod tests {
     fn requests_count_by_what_they_may_hold() {
         let contexts = Contexts { allocation: true, changes: 2 };
         let status = |len, one_extent| {
-            Command::BlockStatus { offset: 0, len, one_extent, contexts }.payload_bytes()
+            CheckedCommand::BlockStatus { offset: 0, len, one_extent, contexts }.payload_bytes()
         };
         assert_eq!(status(1 << 40, false), 3 * EXTENTS_MAX * EXTENT_BYTES);
         assert_eq!(status(u64::MAX, false), 3 * EXTENTS_MAX * EXTENT_BYTES);
         assert_eq!(status(4096, false), 3 * 10 * EXTENT_BYTES);
         assert_eq!(status(1 << 40, true), 3 * EXTENT_BYTES);
-        let cache = |len| Command::Cache { offset: 0, len }.payload_bytes();
+        let cache = |len| CheckedCommand::Cache { offset: 0, len }.payload_bytes();
         assert_eq!(cache(4096), 4096);
         assert_eq!(cache(1 << 40), to_usize(CACHE_PIECE_BYTES));
-        assert_eq!(Command::Trim { offset: 0, len: 1 << 40 }.payload_bytes(), 0);
+        assert_eq!(CheckedCommand::Trim { offset: 0, len: 1 << 40 }.payload_bytes(), 0);
     }
 
     #[test]
     fn a_flush_with_a_range_is_a_flush() {
-        assert_eq!(check(cmd::FLUSH, 0, 1 << 19, 4096), Ok(Command::Flush));
+        assert_eq!(check(cmd::FLUSH, 0, 1 << 19, 4096), Ok(CheckedCommand::Flush));
     }
 
     #[test]
@@ -301,7 +306,7 @@ mod tests {
         assert_eq!(check(cmd::WRITE, 0), Err(Errno::Inval));
         assert_eq!(
             check(cmd::WRITE, flag::PAYLOAD_LEN | flag::FUA),
-            Ok(Command::Write { offset: 0, len: 512 })
+            Ok(CheckedCommand::Write { offset: 0, len: 512 })
         );
         for command in
             (cmd::READ..=cmd::BLOCK_STATUS).filter(|c| ![cmd::WRITE, cmd::DISC].contains(c))
@@ -321,8 +326,8 @@ mod tests {
             admit(&header, info, EXTENDED)
         };
         let (offset, len) = (4096, (1 << 56) - 4096);
-        assert_eq!(check(cmd::TRIM, 0, offset, len), Ok(Command::Trim { offset, len }));
-        assert_eq!(check(cmd::CACHE, 0, offset, len), Ok(Command::Cache { offset, len }));
+        assert_eq!(check(cmd::TRIM, 0, offset, len), Ok(CheckedCommand::Trim { offset, len }));
+        assert_eq!(check(cmd::CACHE, 0, offset, len), Ok(CheckedCommand::Cache { offset, len }));
         assert!(check(cmd::WRITE_ZEROES, flag::FAST_ZERO, offset, len).is_ok());
         assert!(check(cmd::BLOCK_STATUS, flag::REQ_ONE, offset, len).is_ok());
         assert_eq!(check(cmd::READ, 0, offset, len), Err(Errno::Overflow));

@@ -37,7 +37,7 @@ pub mod wire;
 pub use agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
 pub use carried::{OpenBarrier, PendingOpen, QuiesceGuard, RelayProgress};
 pub use client::NbdClient;
-pub use command::{Command, Contexts, admit};
+pub use command::{CheckedCommand, Contexts, admit};
 pub use connection::{Closed, Ended};
 pub use connection_limit::{ConnectionLimit, Permit, TooMany};
 pub use errno::Errno;

@@ -18,7 +18,7 @@ use varve_stdx::AlignedBuf;
 use varve_types::limits::REQUEST_BYTES_MAX;
 
 use crate::budget::{Admission, Share};
-use crate::command::{Command, admit};
+use crate::command::{CheckedCommand, admit};
 use crate::connection::Ended;
 use crate::errno::Errno;
 use crate::export::{Export, ReadPart};
@@ -40,7 +40,7 @@ enum Expect {
     /// The rest of a large payload, received straight into the buffer of its request; away during a receive.
     Payload {
         echo: Echo,
-        command: Command,
+        command: CheckedCommand,
         buf: Option<AlignedBuf>,
         filled: usize,
     },
@@ -163,7 +163,7 @@ impl<E: Export> Link<E> {
             return Some(Parsed::Ended);
         }
         match admit(&header, self.export.info(), self.negotiated) {
-            Ok(Command::Disconnect) => {
+            Ok(CheckedCommand::Disconnect) => {
                 self.usage.request(&header);
                 self.end(Ended::Disconnected);
                 Some(Parsed::Ended)
@@ -200,10 +200,10 @@ impl<E: Export> Link<E> {
         self.outbox.error(echo, errno, charge);
     }
 
-    fn admitted(&mut self, header: &RequestHeader, command: Command) -> Option<Parsed> {
+    fn admitted(&mut self, header: &RequestHeader, command: CheckedCommand) -> Option<Parsed> {
         let echo = header.echo();
         let len = command.payload_bytes();
-        let is_write = matches!(command, Command::Write { .. });
+        let is_write = matches!(command, CheckedCommand::Write { .. });
         let arrived = self.inbox.len() - self.negotiated.framing.request_bytes();
         let direct = is_write && len >= DIRECT_PAYLOAD_BYTES_MIN && arrived < len;
         if is_write && !direct && arrived < len {
@@ -273,7 +273,7 @@ impl<E: Export> Link<E> {
     /// Takes in what became of a request.
     pub(crate) fn finished<P: IntoIterator<Item = ReadPart>>(&mut self, finished: Finished<P>) {
         let mut payload_bytes = finished.command.payload_bytes();
-        if matches!(finished.command, Command::Write { .. } | Command::Cache { .. }) {
+        if matches!(finished.command, CheckedCommand::Write { .. } | CheckedCommand::Cache { .. }) {
             self.release(RequestCost { requests: 0, payload_bytes });
             payload_bytes = 0;
         }

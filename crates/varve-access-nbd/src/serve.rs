@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use varve_stdx::BufSlice;
 
-use crate::command::{Command, Contexts, extents_max};
+use crate::command::{CheckedCommand, Contexts, extents_max};
 use crate::errno::Errno;
 use crate::export::Export;
 use crate::handshake::{BASE_ALLOCATION_ID, CHANGES_ID_FIRST};
@@ -15,7 +15,7 @@ use crate::wire::reply::{ContextStatus, Echo, StatusRun};
 /// A request that may run.
 pub(crate) struct Request {
     pub(crate) echo: Echo,
-    pub(crate) command: Command,
+    pub(crate) command: CheckedCommand,
     /// Of a write; `None` when it writes nothing.
     pub(crate) payload: Option<BufSlice>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Request {
 /// What became of it.
 pub(crate) struct Finished<P> {
     pub(crate) echo: Echo,
-    pub(crate) command: Command,
+    pub(crate) command: CheckedCommand,
     pub(crate) result: Result<Answer<P>, Errno>,
 }
 
@@ -38,16 +38,22 @@ pub(crate) enum Answer<P> {
 pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finished<E::Parts> {
     let Request { echo, command, payload } = request;
     let result = match command {
-        Command::Read { offset, len, .. } => export.read(offset, len).await.map(Answer::Read),
-        Command::Write { offset, .. } => match payload {
+        CheckedCommand::Read { offset, len, .. } => {
+            export.read(offset, len).await.map(Answer::Read)
+        }
+        CheckedCommand::Write { offset, .. } => match payload {
             Some(data) => export.write(offset, data).await.map(|()| Answer::Done),
             None => Ok(Answer::Done),
         },
-        Command::Disconnect => panic!("a disconnect is not a request to serve"),
-        Command::Flush => export.flush().await.map(|()| Answer::Done),
-        Command::Trim { len: 0, .. } | Command::WriteZeroes { len: 0, .. } => Ok(Answer::Done),
-        Command::Trim { offset, len } => export.trim(offset, len).await.map(|()| Answer::Done),
-        Command::WriteZeroes { offset, len, keep_allocated, fast_only } => {
+        CheckedCommand::Disconnect => panic!("a disconnect is not a request to serve"),
+        CheckedCommand::Flush => export.flush().await.map(|()| Answer::Done),
+        CheckedCommand::Trim { len: 0, .. } | CheckedCommand::WriteZeroes { len: 0, .. } => {
+            Ok(Answer::Done)
+        }
+        CheckedCommand::Trim { offset, len } => {
+            export.trim(offset, len).await.map(|()| Answer::Done)
+        }
+        CheckedCommand::WriteZeroes { offset, len, keep_allocated, fast_only } => {
             let zeroed = export.write_zeroes(offset, len, keep_allocated).await;
             match zeroed {
                 Err(varve_types::ErrorKind::Unsupported) if !fast_only => {
@@ -56,8 +62,10 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
                 other => other.map(|()| Answer::Done),
             }
         }
-        Command::Cache { offset, len } => cache(&*export, offset, len).await.map(|()| Answer::Done),
-        Command::BlockStatus { offset, len, one_extent, contexts } => {
+        CheckedCommand::Cache { offset, len } => {
+            cache(&*export, offset, len).await.map(|()| Answer::Done)
+        }
+        CheckedCommand::BlockStatus { offset, len, one_extent, contexts } => {
             let most = extents_max(len, one_extent);
             block_status(&*export, offset, len, most, contexts).await.map(Answer::Status)
         }
@@ -105,10 +113,10 @@ impl<P: IntoIterator<Item = crate::export::ReadPart>> Finished<P> {
         match (result, command) {
             (Err(errno), _) => outbox.error(echo, errno, charge),
             (Ok(Answer::Done), _) => outbox.done(echo, charge),
-            (Ok(Answer::Read(parts)), Command::Read { len, unfragmented, .. }) => {
+            (Ok(Answer::Read(parts)), CheckedCommand::Read { len, unfragmented, .. }) => {
                 outbox.read(ReadReply { echo, len, unfragmented }, parts, charge);
             }
-            (Ok(Answer::Status(contexts)), Command::BlockStatus { len, .. }) => {
+            (Ok(Answer::Status(contexts)), CheckedCommand::BlockStatus { len, .. }) => {
                 outbox.block_status(echo, len, &contexts, charge);
             }
             (Ok(Answer::Read(_) | Answer::Status(_)), _) => {

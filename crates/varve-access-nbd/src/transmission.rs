@@ -25,7 +25,7 @@ use crate::budget::Share;
 use crate::carried::RelayProgress;
 use crate::channel::Channel;
 use crate::client::ClientState;
-use crate::command::Command;
+use crate::command::CheckedCommand;
 use crate::connection::{Closed, Ended};
 use crate::export::Export;
 use crate::handshake::Negotiated;
@@ -197,8 +197,8 @@ struct ReadBatch<'a> {
 
 impl ReadBatch<'_> {
     /// Hands what was queued for the drive to the kernel where enough reads were started before this command.
-    fn hand_over_before(&mut self, command: Command) {
-        if !matches!(command, Command::Read { .. }) {
+    fn hand_over_before(&mut self, command: CheckedCommand) {
+        if !matches!(command, CheckedCommand::Read { .. }) {
             return;
         }
         if self.started == READS_A_SUBMIT {
