@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::{Either, select};
 
-use crate::connection::Ended;
+use crate::connection::ConnectionEnd;
 use crate::peer::Peer;
 use crate::shutdown::Shutdown;
 
@@ -80,10 +80,10 @@ impl ClientState {
     }
 
     /// Returns when the connection is to end, and why.
-    pub(crate) async fn must_leave(&self, service: &Shutdown) -> Ended {
+    pub(crate) async fn must_leave(&self, service: &Shutdown) -> ConnectionEnd {
         match select(pin!(service.wait()), pin!(self.leave.wait())).await {
-            Either::Left(_) => Ended::Shutdown,
-            Either::Right(_) => Ended::ToldToLeave,
+            Either::Left(_) => ConnectionEnd::Shutdown,
+            Either::Right(_) => ConnectionEnd::ToldToLeave,
         }
     }
 }

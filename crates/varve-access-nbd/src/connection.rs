@@ -29,7 +29,7 @@ const NANOS_PER_MS: u64 = 1_000_000;
 
 /// How a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum ConnectionEnd {
     /// The client asked for it.
     Disconnected,
     /// The client's end of the stream was closed.
@@ -60,12 +60,12 @@ pub enum Ended {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Closed {
     /// Why.
-    pub cause: Ended,
+    pub cause: ConnectionEnd,
     /// What the client used while it lasted.
     pub usage: Usage,
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for ConnectionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disconnected => f.write_str("client disconnected"),
@@ -84,7 +84,7 @@ impl fmt::Display for Ended {
     }
 }
 
-impl From<io::Error> for Ended {
+impl From<io::Error> for ConnectionEnd {
     fn from(error: io::Error) -> Self {
         Self::Io(error.kind())
     }
@@ -158,7 +158,7 @@ async fn go_on<T: Transport, X: Exports>(
     service: &Service<X>,
     client: &ClientState,
     channel: &Channel<T>,
-    begun: Result<Opened<X::Export>, Ended>,
+    begun: Result<Opened<X::Export>, ConnectionEnd>,
     AgreedTerms { negotiated, usage, early, .. }: AgreedTerms,
     carried: Option<Arc<RelayProgress>>,
 ) -> Closed {
@@ -182,12 +182,12 @@ async fn in_time<X: Exports, D>(
     service: &Service<X>,
     client: &ClientState,
     deadline: &mut (impl Future<Output = ()> + Unpin),
-    work: impl Future<Output = Result<D, Ended>>,
-) -> Result<D, Ended> {
+    work: impl Future<Output = Result<D, ConnectionEnd>>,
+) -> Result<D, ConnectionEnd> {
     let (work, stop) = (pin!(work), pin!(client.must_leave(service.shutdown())));
     match select(work, select(deadline, stop)).await {
         Either::Left((done, _)) => done,
-        Either::Right((Either::Left(_), _)) => Err(Ended::HandshakeTimeout),
+        Either::Right((Either::Left(_), _)) => Err(ConnectionEnd::HandshakeTimeout),
         Either::Right((Either::Right((why, _)), _)) => Err(why),
     }
 }
@@ -199,7 +199,7 @@ async fn shake_hands<T: Transport, X: Exports>(
     carried: Option<&RelayProgress>,
     transport: &T,
     agreement: &mut Agreement,
-) -> Result<Opened<X::Export>, Ended> {
+) -> Result<Opened<X::Export>, ConnectionEnd> {
     let mut opened = None;
     let mut buf = AlignedBuf::zeroed(AGREEMENT_RECEIVE_BYTES);
     loop {
@@ -214,10 +214,10 @@ async fn shake_hands<T: Transport, X: Exports>(
                 buf = back;
                 let received = received?;
                 if received == 0 && agreement.is_encrypted() {
-                    return Err(Ended::Io(io::ErrorKind::UnexpectedEof)); // Without close_notify: cut off.
+                    return Err(ConnectionEnd::Io(io::ErrorKind::UnexpectedEof)); // Without close_notify: cut off.
                 }
                 if received == 0 {
-                    return Err(Ended::PeerClosed);
+                    return Err(ConnectionEnd::PeerClosed);
                 }
                 if let Some(carried) = carried {
                     carried.received(received);
@@ -248,17 +248,17 @@ async fn shake_hands<T: Transport, X: Exports>(
             AgreementStep::Agreed => {
                 let opened = opened.expect("an agreement ends with an export");
                 // Of two that asked at the same time one comes second.
-                opened.export.admit(client.peer()).map_err(|_| Ended::Held)?;
+                opened.export.admit(client.peer()).map_err(|_| ConnectionEnd::Held)?;
                 return Ok(opened);
             }
-            AgreementStep::Close(reason) => return Err(Ended::Handshake(reason)),
-            AgreementStep::Ended => return Err(Ended::PeerClosed),
+            AgreementStep::Close(reason) => return Err(ConnectionEnd::Handshake(reason)),
+            AgreementStep::Ended => return Err(ConnectionEnd::PeerClosed),
         }
     }
 }
 
 /// Sends what the client is owed.
-async fn send<T: Transport>(transport: &T, agreement: &mut Agreement) -> Result<(), Ended> {
+async fn send<T: Transport>(transport: &T, agreement: &mut Agreement) -> Result<(), ConnectionEnd> {
     let bytes = agreement.take_output()?;
     if !bytes.is_empty() {
         transport.send_all(vec![SendPart::Small(bytes)]).await?;
@@ -273,7 +273,7 @@ async fn begin<T: Transport, X: Exports>(
     channel: &Channel<T>,
     opened: Opened<X::Export>,
     agreed: &AgreedTerms,
-) -> Result<Opened<X::Export>, Ended> {
+) -> Result<Opened<X::Export>, ConnectionEnd> {
     pass_gate(service, carried, &opened).await?;
     channel.send_all(vec![SendPart::Small(agreed.words.clone())]).await?;
     Ok(opened)
@@ -293,21 +293,21 @@ async fn open_again<X: Exports>(
     exports: &X,
     peer: &Peer,
     found: &KnownExport,
-) -> Result<Opened<X::Export>, Ended> {
+) -> Result<Opened<X::Export>, ConnectionEnd> {
     let since = Since::Named(found.since.clone());
     let request = OpenRequest { name: found.name.clone(), since };
     let opened = open(exports, &request).await.map_err(|kind| {
         tracing::debug!(export = found.name, %kind, "an export is not there any more");
-        Ended::Changed
+        ConnectionEnd::Changed
     })?;
     // Its size may have changed, as that of an open export may. The rest is what its client knows it by.
     let (now, then) = (opened.found.info, found.info);
     let is_same = opened.found.since == found.since
         && (now.read_only, now.exclusive) == (then.read_only, then.exclusive);
     if !is_same {
-        return Err(Ended::Changed);
+        return Err(ConnectionEnd::Changed);
     }
-    opened.export.admit(peer).map_err(|_| Ended::Held)?;
+    opened.export.admit(peer).map_err(|_| ConnectionEnd::Held)?;
     Ok(opened)
 }
 
@@ -346,7 +346,7 @@ async fn pass_gate<X: Exports>(
     service: &Service<X>,
     carried: Option<&RelayProgress>,
     Opened { found, export }: &Opened<X::Export>,
-) -> Result<(), Ended> {
+) -> Result<(), ConnectionEnd> {
     if export.info().read_only {
         return Ok(());
     }
@@ -358,7 +358,7 @@ async fn pass_gate<X: Exports>(
             passes,
         });
         if told.recv_batch(&mut Vec::new()).await == 0 {
-            return Err(Ended::Io(io::ErrorKind::ConnectionAborted)); // The gate has gone.
+            return Err(ConnectionEnd::Io(io::ErrorKind::ConnectionAborted)); // The gate has gone.
         }
     }
     if let Some(carried) = carried {

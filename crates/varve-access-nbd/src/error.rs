@@ -1,4 +1,5 @@
-//! Errors of setting the server up. What goes wrong on a connection ends that connection and is an [`crate::Ended`].
+//! Errors of setting the server up. What goes wrong on a connection ends that connection and is an
+//! [`crate::ConnectionEnd`].
 
 use std::io;
 use std::path::PathBuf;

@@ -19,7 +19,7 @@ use varve_types::limits::REQUEST_BYTES_MAX;
 
 use crate::budget::{Admission, Share};
 use crate::command::{CheckedCommand, admit};
-use crate::connection::Ended;
+use crate::connection::ConnectionEnd;
 use crate::errno::Errno;
 use crate::export::{Export, ReadPart};
 use crate::handshake::Negotiated;
@@ -79,7 +79,7 @@ pub(crate) struct Link<E> {
     expect: Expect,
     outstanding: RequestCost,
     send_failed: bool,
-    ended: Option<Ended>,
+    ended: Option<ConnectionEnd>,
     /// Bytes received since the last check.
     moved: u64,
     idle_checks: u32,
@@ -149,7 +149,7 @@ impl<E: Export> Link<E> {
             DecodedHeader::Header(header) => header,
             DecodedHeader::Incomplete => return Some(Parsed::NeedInput),
             DecodedHeader::BadMagic(magic) => {
-                self.end(Ended::BadMagic(magic));
+                self.end(ConnectionEnd::BadMagic(magic));
                 return Some(Parsed::Ended);
             }
         };
@@ -159,13 +159,13 @@ impl<E: Export> Link<E> {
         let payload_len = header.payload_len(framing);
         if framing == Framing::Extended && payload_len > u64::from(REQUEST_BYTES_MAX) {
             self.usage.request(&header);
-            self.end(Ended::LongPayload(payload_len)); // NBD-LINK-2
+            self.end(ConnectionEnd::LongPayload(payload_len)); // NBD-LINK-2
             return Some(Parsed::Ended);
         }
         match admit(&header, self.export.info(), self.negotiated) {
             Ok(CheckedCommand::Disconnect) => {
                 self.usage.request(&header);
-                self.end(Ended::Disconnected);
+                self.end(ConnectionEnd::Disconnected);
                 Some(Parsed::Ended)
             }
             Ok(command) => self.admitted(&header, command),
@@ -252,7 +252,7 @@ impl<E: Export> Link<E> {
         let count = match result {
             Ok(count) => count,
             Err(error) => {
-                self.end(Ended::Io(error.kind()));
+                self.end(ConnectionEnd::Io(error.kind()));
                 0
             }
         };
@@ -266,7 +266,7 @@ impl<E: Export> Link<E> {
             Expect::Nothing => {}
         }
         if count == 0 {
-            self.end(Ended::PeerClosed);
+            self.end(ConnectionEnd::PeerClosed);
         }
     }
 
@@ -290,7 +290,7 @@ impl<E: Export> Link<E> {
         self.release(charge);
         if let Err(error) = result {
             self.send_failed = true;
-            self.end(Ended::Io(error.kind()));
+            self.end(ConnectionEnd::Io(error.kind()));
             while let Some((_, charge)) = self.outbox.take_batch() {
                 self.release(charge);
             }
@@ -303,7 +303,7 @@ impl<E: Export> Link<E> {
     }
 
     /// Stops reading (NBD-LINK-3). The first cause counts.
-    pub(crate) fn end(&mut self, cause: Ended) {
+    pub(crate) fn end(&mut self, cause: ConnectionEnd) {
         self.ended.get_or_insert(cause);
         self.expect = Expect::Nothing;
         self.share.stop_waiting();
@@ -314,7 +314,7 @@ impl<E: Export> Link<E> {
         self.outstanding.requests
     }
 
-    pub(crate) fn cause(&self) -> Option<Ended> {
+    pub(crate) fn cause(&self) -> Option<ConnectionEnd> {
         self.ended
     }
 

@@ -26,7 +26,7 @@ use crate::carried::RelayProgress;
 use crate::channel::Channel;
 use crate::client::ClientState;
 use crate::command::CheckedCommand;
-use crate::connection::{Closed, Ended};
+use crate::connection::{Closed, ConnectionEnd};
 use crate::export::Export;
 use crate::handshake::Negotiated;
 use crate::inbox::Inbox;
@@ -57,7 +57,7 @@ pub(crate) struct Session<'a, E> {
 /// Why the loop below goes round.
 enum Event {
     Progress,
-    MustLeave(Ended),
+    MustLeave(ConnectionEnd),
     Timer,
 }
 
@@ -81,7 +81,7 @@ impl Clock {
         event: Event,
         link: &mut Link<E>,
         sends: &Sends<'_>,
-    ) -> Result<Option<Self>, Ended> {
+    ) -> Result<Option<Self>, ConnectionEnd> {
         match event {
             Event::Progress => Ok(None),
             Event::MustLeave(why) => Ok(Some(Self::drain(link, why))),
@@ -90,19 +90,25 @@ impl Clock {
     }
 
     /// The timer fired: what it means from now on, or why the connection ends here.
-    fn fired<E: Export>(self, link: &mut Link<E>, sends: &Sends<'_>) -> Result<Self, Ended> {
+    fn fired<E: Export>(
+        self,
+        link: &mut Link<E>,
+        sends: &Sends<'_>,
+    ) -> Result<Self, ConnectionEnd> {
         match self {
             Self::StallCheck if link.peer_stalled(sends.under_way, sends.bytes.take()) => {
-                Err(Ended::Stalled)
+                Err(ConnectionEnd::Stalled)
             }
             Self::StallCheck => Ok(Self::StallCheck),
-            Self::EndOfDrain if link.cause() == Some(Ended::ToldToLeave) => Err(Ended::ToldToLeave),
-            Self::EndOfDrain => Err(Ended::Shutdown),
+            Self::EndOfDrain if link.cause() == Some(ConnectionEnd::ToldToLeave) => {
+                Err(ConnectionEnd::ToldToLeave)
+            }
+            Self::EndOfDrain => Err(ConnectionEnd::Shutdown),
         }
     }
 
     /// The connection is to end: no more requests are read from now on (NBD-LINK-3).
-    fn drain<E: Export>(link: &mut Link<E>, why: Ended) -> Self {
+    fn drain<E: Export>(link: &mut Link<E>, why: ConnectionEnd) -> Self {
         link.end(why);
         Self::EndOfDrain
     }
@@ -256,8 +262,8 @@ fn note_settled<T: Transport>(
 }
 
 /// The end of a connection whose client holds up others or does not leave, or the shutdown. What is under way still finishes but at the shutdown: openings may wait for it.
-async fn end<F: Future>(cause: Ended, usage: Usage, inflight: &mut InFlight<F>) -> Closed {
-    if cause != Ended::Shutdown {
+async fn end<F: Future>(cause: ConnectionEnd, usage: Usage, inflight: &mut InFlight<F>) -> Closed {
+    if cause != ConnectionEnd::Shutdown {
         inflight.finish().await;
     }
     Closed { cause, usage }

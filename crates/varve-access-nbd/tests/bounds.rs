@@ -10,7 +10,7 @@ use std::rc::Rc;
 use futures_util::future::{Either, select};
 use support::{Client, ROOMY, SlowExport, connect, header, memory_service};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
-use varve_access_nbd::{Ended, Export, PipeOptions, Service, ServiceOptions, limits};
+use varve_access_nbd::{ConnectionEnd, Export, PipeOptions, Service, ServiceOptions, limits};
 use varve_reactor::SimLoop;
 use varve_stdx::AlignedBuf;
 
@@ -92,7 +92,7 @@ fn connections_share_a_budget_and_a_stalled_one_is_cut() {
         assert!(greedy.is_closed().await);
         greedy_ended.await
     });
-    assert_eq!(ended, Ended::Stalled);
+    assert_eq!(ended, ConnectionEnd::Stalled);
 }
 
 /// What a client does before it falls silent.
@@ -198,7 +198,7 @@ fn block_statuses_that_nobody_reads_hold_up_requests_and_end_when_others_wait() 
         assert!((2..=5).contains(&waited_s), "{waited_s} s");
         greedy_ended.await
     });
-    assert_eq!(ended, Ended::Stalled);
+    assert_eq!(ended, ConnectionEnd::Stalled);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_silent_handshake_times_out_and_an_attached_client_may_be_silent() {
         assert_eq!(attached.chunk().await.cookie, 1);
         silent_ended.await
     });
-    assert_eq!(ended, Ended::HandshakeTimeout);
+    assert_eq!(ended, ConnectionEnd::HandshakeTimeout);
 }
 
 async fn refused(client: &Client, request: &[u8], cookie: u64, errno: u32) {
@@ -309,5 +309,5 @@ fn a_wrong_magic_ends_the_connection_after_what_is_under_way() {
         assert!(client.is_closed().await);
         ended.await
     });
-    assert_eq!(ended, Ended::BadMagic(0x4745_5420));
+    assert_eq!(ended, ConnectionEnd::BadMagic(0x4745_5420));
 }

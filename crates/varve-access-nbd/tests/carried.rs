@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    AgreedTerms, Ended, ExportInfo, Exports, KnownExport, Negotiated, OpenBarrier, OpenRequest,
-    PendingOpen, RelayProgress, Service, ServiceOptions, Since, Usage, pipe,
+    AgreedTerms, ConnectionEnd, ExportInfo, Exports, KnownExport, Negotiated, OpenBarrier,
+    OpenRequest, PendingOpen, RelayProgress, Service, ServiceOptions, Since, Usage, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
 use varve_types::ErrorKind;
@@ -22,7 +22,7 @@ fn connect<X: Exports + 'static>(
     reactor: &Reactor,
     service: &Service<X>,
     number: u64,
-) -> (Client, Arc<RelayProgress>, JoinHandle<Ended>) {
+) -> (Client, Arc<RelayProgress>, JoinHandle<ConnectionEnd>) {
     let ((near, far), carried) = (pipe(ROOMY), Arc::new(RelayProgress::new(number)));
     let (service, of_task) = (service.clone(), Arc::clone(&carried));
     let ended =
@@ -58,7 +58,7 @@ fn a_connection_has_settled_once_what_was_sent_has_happened() {
         reactor.sleep(MS).await;
         assert!(carried.has_settled(bytes + 20), "a part of a request is none");
         drop(client);
-        assert!(matches!(ended.await, Ended::PeerClosed | Ended::Io(_)));
+        assert!(matches!(ended.await, ConnectionEnd::PeerClosed | ConnectionEnd::Io(_)));
         assert!(carried.is_over() && carried.has_settled(u64::MAX));
     });
 }
@@ -190,7 +190,7 @@ fn who_was_agreed_with_elsewhere_is_told_behind_the_gate_and_goes_on_in_the_mids
             "what was early is not counted: its carrier did not send it"
         );
         drop(client);
-        assert!(matches!(ended.await, Ended::PeerClosed | Ended::Io(_)));
+        assert!(matches!(ended.await, ConnectionEnd::PeerClosed | ConnectionEnd::Io(_)));
         assert!(carried.is_over());
     });
 }
@@ -217,10 +217,10 @@ fn an_export_that_changed_since_it_was_found_is_not_served() {
             let ended = reactor
                 .spawn_join(async move { serving.serve_agreed(far, agreed, None).await.cause });
             assert!(Client::new(near).is_closed().await, "it is told nothing");
-            assert_eq!(ended.await, Ended::Changed);
+            assert_eq!(ended.await, ConnectionEnd::Changed);
         }
         let (_near, far) = pipe(ROOMY);
         let other = agreed(1 << 20, &["monday"]);
-        assert_eq!(service.serve_agreed(far, other, None).await.cause, Ended::Changed);
+        assert_eq!(service.serve_agreed(far, other, None).await.cause, ConnectionEnd::Changed);
     });
 }

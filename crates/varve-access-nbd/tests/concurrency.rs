@@ -6,7 +6,7 @@ mod support;
 
 use support::{ROOMY, SlowExport, connect, memory_service};
 use varve_access_nbd::memory::MemoryExport;
-use varve_access_nbd::{Ended, Service, ServiceOptions};
+use varve_access_nbd::{ConnectionEnd, Service, ServiceOptions};
 use varve_reactor::SimLoop;
 
 const MS: u64 = 1_000_000;
@@ -46,7 +46,7 @@ fn a_disconnect_waits_for_what_was_asked_before() {
         assert!(client.is_closed().await);
         ended.await
     });
-    assert_eq!(ended, Ended::Disconnected);
+    assert_eq!(ended, ConnectionEnd::Disconnected);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_client_that_vanishes_has_its_writes_finished() {
         assert_eq!(export.under_way.get(), 0);
         ended
     });
-    assert!(matches!(ended, Ended::PeerClosed | Ended::Io(_)), "{ended}");
+    assert!(matches!(ended, ConnectionEnd::PeerClosed | ConnectionEnd::Io(_)), "{ended}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use support::{
     Chunk, Client, PAYLOAD_LEN, ROOMY, SlowExport, connect, extended_header, header, memory_service,
 };
 use varve_access_nbd::memory::MemoryExport;
-use varve_access_nbd::{Ended, Framing, Service, ServiceOptions};
+use varve_access_nbd::{ConnectionEnd, Framing, Service, ServiceOptions};
 use varve_reactor::SimLoop;
 
 const SIZE: u64 = 1 << 56;
@@ -37,7 +37,7 @@ const ENOSPC: u32 = 28;
 const EOVERFLOW: u32 = 75;
 
 /// Runs a client with extended headers on an export of 64 PiB; returns how its connection ended.
-fn run(work: impl AsyncFnOnce(&Client, &MemoryExport) + 'static) -> Ended {
+fn run(work: impl AsyncFnOnce(&Client, &MemoryExport) + 'static) -> ConnectionEnd {
     let mut sim = SimLoop::new(1);
     let reactor = sim.handle();
     let export = MemoryExport::new(SIZE);
@@ -100,7 +100,7 @@ fn every_reply_has_an_extended_header_with_the_offset_of_its_request() {
         client.request(2, 0, 6, 0, 0).await;
         assert!(client.is_closed().await);
     });
-    assert_eq!(ended, Ended::Disconnected);
+    assert_eq!(ended, ConnectionEnd::Disconnected);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_payload_longer_than_any_may_be_ends_the_connection() {
             assert_eq!(client.chunk().await.cookie, 1, "what came before is answered");
             assert!(client.is_closed().await);
         });
-        assert_eq!(ended, Ended::LongPayload(len));
+        assert_eq!(ended, ConnectionEnd::LongPayload(len));
     }
 }
 
@@ -216,7 +216,7 @@ fn a_compact_header_ends_the_connection() {
         client.send(&header(READ, 0, 1, 0, 512)).await;
         assert!(client.is_closed().await);
     });
-    assert_eq!(ended, Ended::BadMagic(0x2560_9513));
+    assert_eq!(ended, ConnectionEnd::BadMagic(0x2560_9513));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 mod support;
 
 use support::{FIXED_NEWSTYLE, ROOMY, SlowExport, connect, header};
-use varve_access_nbd::{Ended, Service, ServiceOptions, limits};
+use varve_access_nbd::{ConnectionEnd, Service, ServiceOptions, limits};
 use varve_reactor::SimLoop;
 
 const MS: u64 = 1_000_000;
@@ -36,7 +36,7 @@ fn outstanding_requests_finish_and_new_ones_are_not_answered() {
         service.drained().await;
         ended.await
     });
-    assert_eq!(ended, Ended::Shutdown);
+    assert_eq!(ended, ConnectionEnd::Shutdown);
 }
 
 #[test]
@@ -102,5 +102,5 @@ fn a_client_that_is_told_to_leave_gets_its_answers_and_others_stay() {
         assert_eq!(left, [clients[1].id]);
         ended.await
     });
-    assert_eq!(ended, Ended::ToldToLeave);
+    assert_eq!(ended, ConnectionEnd::ToldToLeave);
 }

@@ -6,7 +6,7 @@
 mod support;
 
 use support::{FIXED_NEWSTYLE, NO_ZEROES, ROOMY, connect, header, memory_service};
-use varve_access_nbd::Ended;
+use varve_access_nbd::ConnectionEnd;
 use varve_access_nbd::memory::MemoryExport;
 use varve_reactor::SimLoop;
 
@@ -35,7 +35,7 @@ fn export_name_without_no_zeroes() {
             assert!(client.is_closed().await);
             ended.await
         });
-        assert_eq!(ended, Ended::Disconnected);
+        assert_eq!(ended, ConnectionEnd::Disconnected);
     }
 }
 
@@ -91,7 +91,7 @@ fn wnbd_reports_the_refusal_of_an_unknown_export() {
         drop(client);
         ended.await
     });
-    assert_eq!(ended, Ended::PeerClosed);
+    assert_eq!(ended, ConnectionEnd::PeerClosed);
 }
 
 #[test]
@@ -110,5 +110,5 @@ fn an_oldstyle_client_sees_a_newstyle_greeting_and_is_let_go() {
         assert!(client.is_closed().await);
         ended.await
     });
-    assert!(matches!(ended, Ended::Handshake(_)), "{ended}");
+    assert!(matches!(ended, ConnectionEnd::Handshake(_)), "{ended}");
 }

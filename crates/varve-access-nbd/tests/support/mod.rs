@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    Ended, Export, ExportInfo, Exports, Extent, Framing, PipeEnd, PipeOptions, ReadPart, SendPart,
-    Service, ServiceOptions, Transport, pipe,
+    ConnectionEnd, Export, ExportInfo, Exports, Extent, Framing, PipeEnd, PipeOptions, ReadPart,
+    SendPart, Service, ServiceOptions, Transport, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
@@ -221,7 +221,7 @@ pub(crate) fn connect<X: Exports + 'static>(
     reactor: &Reactor,
     service: &Service<X>,
     options: PipeOptions,
-) -> (Client, JoinHandle<Ended>) {
+) -> (Client, JoinHandle<ConnectionEnd>) {
     let (near, far) = pipe(options);
     let service = service.clone();
     let ended = reactor.spawn_join(async move { service.serve(far).await.cause });
