@@ -58,7 +58,7 @@ pub enum ConnectionEnd {
 
 /// The end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Closed {
+pub struct ClosedConnection {
     /// Why.
     pub cause: ConnectionEnd,
     /// What the client used while it lasted.
@@ -102,7 +102,7 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     client: &ClientState,
     transport: T,
     carried: Option<Arc<RelayProgress>>,
-) -> Closed {
+) -> ClosedConnection {
     let mut agreement = Agreement::new(service.tls_mode(), service.tls().cloned());
     let mut deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
     let shaken = {
@@ -119,7 +119,7 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
                 let _ = transport.send_all(vec![SendPart::Small(last)]).await;
             }
             transport.shutdown();
-            return Closed { cause, usage };
+            return ClosedConnection { cause, usage };
         }
     };
     let mut agreed = agreement.finish();
@@ -138,7 +138,7 @@ pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
     transport: T,
     mut agreed: AgreedTerms,
     carried: Option<Arc<RelayProgress>>,
-) -> Closed {
+) -> ClosedConnection {
     let session = agreed.session.take();
     assert!(carried.is_none() || session.is_none(), "who carries a connection is its end of TLS");
     let channel = Channel::new(transport, session, carried.clone());
@@ -161,9 +161,9 @@ async fn go_on<T: Transport, X: Exports>(
     begun: Result<Opened<X::Export>, ConnectionEnd>,
     AgreedTerms { negotiated, usage, early, .. }: AgreedTerms,
     carried: Option<Arc<RelayProgress>>,
-) -> Closed {
+) -> ClosedConnection {
     let closed = match begun {
-        Err(cause) => Closed { cause, usage },
+        Err(cause) => ClosedConnection { cause, usage },
         Ok(opened) => {
             tracing::debug!(export = opened.found.name, ?negotiated, "client attached");
             let inbox = Inbox::holding(&early);

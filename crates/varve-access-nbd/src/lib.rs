@@ -38,7 +38,7 @@ pub use agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
 pub use carried::{OpenBarrier, PendingOpen, QuiesceGuard, RelayProgress};
 pub use client::NbdClient;
 pub use command::{CheckedCommand, Contexts, admit};
-pub use connection::{Closed, ConnectionEnd};
+pub use connection::{ClosedConnection, ConnectionEnd};
 pub use connection_limit::{ConnectionLimit, Permit, TooMany};
 pub use errno::Errno;
 pub use error::{Error, Result};

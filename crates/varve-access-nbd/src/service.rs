@@ -12,7 +12,7 @@ use crate::agree::{AgreedTerms, KnownExport};
 use crate::budget::Budget;
 use crate::carried::{OpenBarrier, RelayLife, RelayProgress};
 use crate::client::{ClientState, NbdClient};
-use crate::connection::{Closed, look, serve_agreed, serve_connection};
+use crate::connection::{ClosedConnection, look, serve_agreed, serve_connection};
 use crate::export::Exports;
 use crate::handshake::{OpenRequest, TlsMode};
 use crate::limits::THREAD_BYTES_DEFAULT;
@@ -80,7 +80,7 @@ impl<X: Exports> Service<X> {
     }
 
     /// Serves one connection to its end; the stream is closed on return.
-    pub async fn serve<T: Transport>(&self, transport: T) -> Closed {
+    pub async fn serve<T: Transport>(&self, transport: T) -> ClosedConnection {
         self.serve_carried(transport, None).await
     }
 
@@ -89,7 +89,7 @@ impl<X: Exports> Service<X> {
         &self,
         transport: T,
         carried: Option<Arc<RelayProgress>>,
-    ) -> Closed {
+    ) -> ClosedConnection {
         let entry = Entry::new(self, &transport);
         let _life = RelayLife(carried.clone());
         let closed = serve_connection(self, &entry.client, transport, carried).await;
@@ -106,7 +106,7 @@ impl<X: Exports> Service<X> {
         transport: T,
         agreed: AgreedTerms,
         carried: Option<Arc<RelayProgress>>,
-    ) -> Closed {
+    ) -> ClosedConnection {
         self.serve_alive(transport, agreed, RelayLife(carried)).await
     }
 
@@ -115,7 +115,7 @@ impl<X: Exports> Service<X> {
         transport: T,
         agreed: AgreedTerms,
         life: RelayLife,
-    ) -> Closed {
+    ) -> ClosedConnection {
         let entry = Entry::new(self, &transport);
         let closed = serve_agreed(self, &entry.client, transport, agreed, life.0.clone()).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");

@@ -26,7 +26,7 @@ use crate::carried::RelayProgress;
 use crate::channel::Channel;
 use crate::client::ClientState;
 use crate::command::CheckedCommand;
-use crate::connection::{Closed, ConnectionEnd};
+use crate::connection::{ClosedConnection, ConnectionEnd};
 use crate::export::Export;
 use crate::handshake::Negotiated;
 use crate::inbox::Inbox;
@@ -129,7 +129,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
     channel: &Channel<T>,
     Session { export, negotiated, inbox, share, usage, client, carried }: Session<'_, E>,
     shutdown: &Shutdown,
-) -> Closed {
+) -> ClosedConnection {
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
     let (mut inflight, mut reads) = (InFlight::new(), ReadBatch { reactor, started: 0 });
     let (sent_bytes, mut taken) = (Cell::new(0), RequestCost::default());
@@ -168,7 +168,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             } else if inflight.is_empty()
                 && let Some(cause) = link.cause()
             {
-                return Closed { cause, usage: link.usage };
+                return ClosedConnection { cause, usage: link.usage };
             }
         }
         client.has_requests(link.outstanding_requests());
@@ -262,11 +262,15 @@ fn note_settled<T: Transport>(
 }
 
 /// The end of a connection whose client holds up others or does not leave, or the shutdown. What is under way still finishes but at the shutdown: openings may wait for it.
-async fn end<F: Future>(cause: ConnectionEnd, usage: Usage, inflight: &mut InFlight<F>) -> Closed {
+async fn end<F: Future>(
+    cause: ConnectionEnd,
+    usage: Usage,
+    inflight: &mut InFlight<F>,
+) -> ClosedConnection {
     if cause != ConnectionEnd::Shutdown {
         inflight.finish().await;
     }
-    Closed { cause, usage }
+    ClosedConnection { cause, usage }
 }
 
 /// Polls the receive and the send that are under way, and takes in what they yield; true when one did.
