@@ -91,7 +91,7 @@ impl From<io::Error> for ConnectionEnd {
 }
 
 /// An opened export, and how it was found.
-struct Opened<E> {
+struct OpenedExport<E> {
     found: KnownExport,
     export: E,
 }
@@ -158,7 +158,7 @@ async fn go_on<T: Transport, X: Exports>(
     service: &Service<X>,
     client: &ClientState,
     channel: &Channel<T>,
-    begun: Result<Opened<X::Export>, ConnectionEnd>,
+    begun: Result<OpenedExport<X::Export>, ConnectionEnd>,
     AgreedTerms { negotiated, usage, early, .. }: AgreedTerms,
     carried: Option<Arc<RelayProgress>>,
 ) -> ClosedConnection {
@@ -199,7 +199,7 @@ async fn shake_hands<T: Transport, X: Exports>(
     carried: Option<&RelayProgress>,
     transport: &T,
     agreement: &mut Agreement,
-) -> Result<Opened<X::Export>, ConnectionEnd> {
+) -> Result<OpenedExport<X::Export>, ConnectionEnd> {
     let mut opened = None;
     let mut buf = AlignedBuf::zeroed(AGREEMENT_RECEIVE_BYTES);
     loop {
@@ -271,9 +271,9 @@ async fn begin<T: Transport, X: Exports>(
     service: &Service<X>,
     carried: Option<&RelayProgress>,
     channel: &Channel<T>,
-    opened: Opened<X::Export>,
+    opened: OpenedExport<X::Export>,
     agreed: &AgreedTerms,
-) -> Result<Opened<X::Export>, ConnectionEnd> {
+) -> Result<OpenedExport<X::Export>, ConnectionEnd> {
     pass_gate(service, carried, &opened).await?;
     channel.send_all(vec![SendPart::Small(agreed.words.clone())]).await?;
     Ok(opened)
@@ -284,7 +284,7 @@ pub(crate) async fn look<X: Exports>(
     exports: &X,
     request: &OpenRequest,
 ) -> Result<KnownExport, ErrorKind> {
-    let Opened { found, export } = open(exports, request).await?;
+    let OpenedExport { found, export } = open(exports, request).await?;
     Ok(KnownExport { holder: export.holder(), ..found })
 }
 
@@ -293,7 +293,7 @@ async fn open_again<X: Exports>(
     exports: &X,
     peer: &Peer,
     found: &KnownExport,
-) -> Result<Opened<X::Export>, ConnectionEnd> {
+) -> Result<OpenedExport<X::Export>, ConnectionEnd> {
     let since = Since::Named(found.since.clone());
     let request = OpenRequest { name: found.name.clone(), since };
     let opened = open(exports, &request).await.map_err(|kind| {
@@ -315,7 +315,7 @@ async fn open_again<X: Exports>(
 async fn open<X: Exports>(
     exports: &X,
     OpenRequest { name, since }: &OpenRequest,
-) -> Result<Opened<X::Export>, ErrorKind> {
+) -> Result<OpenedExport<X::Export>, ErrorKind> {
     let name = if name.is_empty() {
         let mut names = exports.list().await?;
         match (names.pop(), names.is_empty()) {
@@ -338,14 +338,14 @@ async fn open<X: Exports>(
         }
     };
     let found = KnownExport { name, info: export.info(), since, holder: None };
-    Ok(Opened { found, export })
+    Ok(OpenedExport { found, export })
 }
 
 /// Waits until what was sent before on other connections cannot happen any more.
 async fn pass_gate<X: Exports>(
     service: &Service<X>,
     carried: Option<&RelayProgress>,
-    Opened { found, export }: &Opened<X::Export>,
+    OpenedExport { found, export }: &OpenedExport<X::Export>,
 ) -> Result<(), ConnectionEnd> {
     if export.info().read_only {
         return Ok(());
