@@ -18,7 +18,7 @@ use varve_types::ErrorKind;
 
 use crate::export::ExportInfo;
 use crate::handshake::{
-    CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, TlsMode,
+    CloseReason, Event, FoundExport, Handshake, NegotiatedExport, OpenRequest, TlsMode,
 };
 use crate::tls::{CIPHER_BYTES, TlsConfig, TlsSession};
 use crate::usage::Usage;
@@ -59,7 +59,7 @@ pub struct AgreedTerms {
     /// The export, as the client was told of it.
     pub export: KnownExport,
     /// How to speak.
-    pub negotiated: Negotiated,
+    pub negotiated: NegotiatedExport,
     /// What the client used.
     pub usage: Usage,
     /// What the client is to be told once the export is open, in plain text (AGREE-1).

@@ -4,7 +4,7 @@ use varve_types::limits::REQUEST_BYTES_MAX;
 
 use crate::errno::Errno;
 use crate::export::ExportInfo;
-use crate::handshake::Negotiated;
+use crate::handshake::NegotiatedExport;
 use crate::limits::{CACHE_PIECE_BYTES, EXTENT_BYTES, EXTENT_SPAN_BYTES_MIN, EXTENTS_MAX};
 use crate::wire::Framing;
 use crate::wire::constant::{cmd, flag};
@@ -128,10 +128,10 @@ pub(crate) fn extents_max(len: u64, one_extent: bool) -> usize {
 pub fn admit(
     header: &RequestHeader,
     info: ExportInfo,
-    negotiated: Negotiated,
+    negotiated: NegotiatedExport,
 ) -> Result<CheckedCommand, Errno> {
     let RequestHeader { flags, command, cookie: _, offset, len } = *header;
-    let Negotiated { framing, contexts } = negotiated;
+    let NegotiatedExport { framing, contexts } = negotiated;
     let is_extended = framing == Framing::Extended;
     let allowed = flag::FUA
         | match command {
@@ -199,11 +199,11 @@ mod tests {
 
     const INFO: ExportInfo =
         ExportInfo { size_bytes: 1 << 20, block_bytes: 4096, read_only: false, exclusive: false };
-    const FULL: Negotiated = Negotiated {
+    const FULL: NegotiatedExport = NegotiatedExport {
         framing: Framing::Structured,
         contexts: Contexts { allocation: true, changes: 0 },
     };
-    const EXTENDED: Negotiated = Negotiated { framing: Framing::Extended, ..FULL };
+    const EXTENDED: NegotiatedExport = NegotiatedExport { framing: Framing::Extended, ..FULL };
 
     fn header(command: u16, flags: u16, offset: u64, len: u32) -> RequestHeader {
         RequestHeader { flags, command, cookie: 7, offset, len: u64::from(len) }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn chunked_features_need_their_negotiation() {
-        let simple = Negotiated::default();
+        let simple = NegotiatedExport::default();
         assert_eq!(admit(&header(cmd::READ, flag::DF, 0, 512), INFO, simple), Err(Errno::Inval));
         assert_eq!(admit(&header(cmd::BLOCK_STATUS, 0, 0, 512), INFO, simple), Err(Errno::Inval));
     }
@@ -271,7 +271,7 @@ mod tests {
         let over = REQUEST_BYTES_MAX + 1;
         assert_eq!(admit(&header(cmd::READ, 0, 0, over), info, FULL), Err(Errno::Overflow));
         assert_eq!(
-            admit(&header(cmd::READ, 0, 0, over), info, Negotiated::default()),
+            admit(&header(cmd::READ, 0, 0, over), info, NegotiatedExport::default()),
             Err(Errno::Inval)
         );
         assert_eq!(admit(&header(cmd::WRITE, 0, 0, over), info, FULL), Err(Errno::Inval));

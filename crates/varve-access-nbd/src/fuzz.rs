@@ -6,7 +6,9 @@ use futures_util::FutureExt;
 
 use crate::budget::Budget;
 use crate::export::Export;
-use crate::handshake::{Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode};
+use crate::handshake::{
+    Event, FoundExport, Handshake, NegotiatedExport, OpenRequest, Since, TlsMode,
+};
 use crate::inbox::Inbox;
 use crate::limits::THREAD_BYTES_DEFAULT;
 use crate::link::{Link, Parsed};
@@ -120,7 +122,7 @@ fn shake_hands(
     inbox: &mut Inbox,
     export: &MemoryExport,
     sent: &mut Vec<u8>,
-) -> Option<Negotiated> {
+) -> Option<NegotiatedExport> {
     let mut handshake = Handshake::new(TlsMode::Allow, sent);
     loop {
         let (consumed, event) = handshake.advance(inbox.bytes(), sent);

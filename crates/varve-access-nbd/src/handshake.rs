@@ -52,7 +52,7 @@ pub enum Event {
     /// Send what is in `out`, then begin TLS with the input not consumed, then call [`Handshake::tls_started`].
     StartTls,
     /// Send what is in `out`; the transmission phase begins with the export answered last.
-    Ready(Negotiated),
+    Ready(NegotiatedExport),
     /// Send what is in `out` and close.
     Close(CloseReason),
 }
@@ -92,7 +92,7 @@ pub enum CloseReason {
 
 /// What client and server agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Negotiated {
+pub struct NegotiatedExport {
     /// Which headers requests and replies have.
     pub framing: Framing,
     /// Metadata contexts that were selected for this export.
@@ -525,7 +525,7 @@ impl Handshake {
                 false => 0,
             },
         });
-        let agreed = Negotiated { framing: self.framing, contexts };
+        let agreed = NegotiatedExport { framing: self.framing, contexts };
         self.usage.negotiated(agreed);
         Event::Ready(agreed)
     }

@@ -44,7 +44,7 @@ pub use errno::Errno;
 pub use error::{Error, Result};
 pub use export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
 pub use handshake::{
-    CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
+    CloseReason, Event, FoundExport, Handshake, NegotiatedExport, OpenRequest, Since, TlsMode,
 };
 pub use listener::{
     Accepted, Address, Answer, ConnectionBalancer, Listener, StdListener, deal_connections,

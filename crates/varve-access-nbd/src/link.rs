@@ -22,7 +22,7 @@ use crate::command::{CheckedCommand, admit};
 use crate::connection::ConnectionEnd;
 use crate::errno::Errno;
 use crate::export::{Export, ReadPart};
-use crate::handshake::Negotiated;
+use crate::handshake::NegotiatedExport;
 use crate::inbox::Inbox;
 use crate::limits::{
     DIRECT_PAYLOAD_BYTES_MIN, REQUESTS_MAX, STALL_BYTES_MIN, STALL_CHECKS, STALL_PART,
@@ -74,7 +74,7 @@ pub(crate) struct Link<E> {
     pub(crate) share: Share,
     pub(crate) usage: Usage,
     export: Rc<E>,
-    negotiated: Negotiated,
+    negotiated: NegotiatedExport,
     inbox: Inbox,
     expect: Expect,
     outstanding: RequestCost,
@@ -88,7 +88,7 @@ pub(crate) struct Link<E> {
 impl<E: Export> Link<E> {
     pub(crate) fn new(
         export: Rc<E>,
-        negotiated: Negotiated,
+        negotiated: NegotiatedExport,
         inbox: Inbox,
         share: Share,
         usage: Usage,

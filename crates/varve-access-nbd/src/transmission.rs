@@ -28,7 +28,7 @@ use crate::client::ClientState;
 use crate::command::CheckedCommand;
 use crate::connection::{ClosedConnection, ConnectionEnd};
 use crate::export::Export;
-use crate::handshake::Negotiated;
+use crate::handshake::NegotiatedExport;
 use crate::inbox::Inbox;
 use crate::inflight::InFlight;
 use crate::limits::{DRAIN_TIMEOUT_MS, READS_A_SUBMIT, SEND_BYTES_MAX, STALL_CHECK_MS};
@@ -44,7 +44,7 @@ const NANOS_PER_MS: u64 = 1_000_000;
 /// What the transmission phase starts with.
 pub(crate) struct Session<'a, E> {
     pub(crate) export: Rc<E>,
-    pub(crate) negotiated: Negotiated,
+    pub(crate) negotiated: NegotiatedExport,
     /// Holds what arrived behind the handshake.
     pub(crate) inbox: Inbox,
     pub(crate) share: Share,

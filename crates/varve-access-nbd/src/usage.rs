@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::handshake::Negotiated;
+use crate::handshake::NegotiatedExport;
 use crate::wire::constant::{cmd, flag};
 use crate::wire::{Framing, option, request::RequestHeader};
 
@@ -15,7 +15,7 @@ const COMMANDS: [&str; 9] =
 pub struct Usage {
     options: u32,
     tls: bool,
-    negotiated: Negotiated,
+    negotiated: NegotiatedExport,
     requests: [u64; COMMANDS.len()],
     flags: u16,
 }
@@ -23,7 +23,7 @@ pub struct Usage {
 impl Usage {
     /// Of a client of whom only that is known.
     #[must_use]
-    pub fn of(negotiated: Negotiated) -> Self {
+    pub fn of(negotiated: NegotiatedExport) -> Self {
         Self { negotiated, ..Self::default() }
     }
 
@@ -35,7 +35,7 @@ impl Usage {
         self.tls = true;
     }
 
-    pub(crate) fn negotiated(&mut self, negotiated: Negotiated) {
+    pub(crate) fn negotiated(&mut self, negotiated: NegotiatedExport) {
         self.negotiated = negotiated;
     }
 
@@ -62,7 +62,7 @@ impl Usage {
 
     /// What was negotiated.
     #[must_use]
-    pub fn agreed(&self) -> Negotiated {
+    pub fn agreed(&self) -> NegotiatedExport {
         self.negotiated
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    AgreedTerms, ConnectionEnd, ExportInfo, Exports, KnownExport, Negotiated, OpenBarrier,
+    AgreedTerms, ConnectionEnd, ExportInfo, Exports, KnownExport, NegotiatedExport, OpenBarrier,
     OpenRequest, PendingOpen, RelayProgress, Service, ServiceOptions, Since, Usage, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
@@ -150,7 +150,7 @@ fn agreed(size_bytes: u64, since: &[&str]) -> AgreedTerms {
     let since = since.iter().map(|name| (*name).to_owned()).collect();
     AgreedTerms {
         export: KnownExport { name: "disk".to_owned(), info, since, holder: None },
-        negotiated: Negotiated::default(),
+        negotiated: NegotiatedExport::default(),
         usage: Usage::default(),
         words: WORDS.to_vec(),
         early: write_bytes(1, 3)[..20].to_vec(),

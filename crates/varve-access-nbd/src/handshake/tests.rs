@@ -138,7 +138,7 @@ fn go_describes_the_export_and_ends_the_handshake() {
     assert_eq!(data[1], b"\0\x01disk");
     assert_eq!(data[2], b"\0\x02Varve volume, 291.2 MiB");
     assert_eq!(data[3], [0, 3, 0, 0, 0, 1, 0, 0, 16, 0, 2, 0, 0, 0]);
-    assert_eq!(peer.end, Some(Event::Ready(Negotiated::default())));
+    assert_eq!(peer.end, Some(Event::Ready(NegotiatedExport::default())));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn export_name_is_answered_with_and_without_padding() {
         peer.send(&option_bytes(opt::EXPORT_NAME, b"other"));
         assert_eq!(peer.out.len(), 10 + padding);
         assert_eq!(peer.out[..8], INFO.size_bytes.to_be_bytes());
-        assert_eq!(peer.end, Some(Event::Ready(Negotiated::default())));
+        assert_eq!(peer.end, Some(Event::Ready(NegotiatedExport::default())));
     }
 }
 
@@ -331,7 +331,7 @@ fn extended_headers_are_negotiated_in_any_order_and_stay() {
         let flags = u16::from_be_bytes([described[0].1[10], described[0].1[11]]);
         assert_ne!(flags & can::DF, 0);
         assert_eq!(flags & (1 << 12), 0, "BLOCK_STATUS_PAYLOAD is not offered");
-        let agreed = Negotiated { framing: Framing::Extended, ..agreed(true, 0) };
+        let agreed = NegotiatedExport { framing: Framing::Extended, ..agreed(true, 0) };
         assert_eq!(peer.end, Some(Event::Ready(agreed)));
     }
 }
@@ -344,7 +344,7 @@ fn contexts_that_were_selected_before_extended_headers_stay_selected() {
     assert_eq!(peer.kinds(opt::EXTENDED_HEADERS, b"x"), [rep::ERR_INVALID], "it has no data");
     assert_eq!(peer.kinds(opt::EXTENDED_HEADERS, &[]), [rep::ACK]);
     peer.option(opt::GO, &info_request("disk", &[]));
-    let agreed = Negotiated { framing: Framing::Extended, ..agreed(true, 0) };
+    let agreed = NegotiatedExport { framing: Framing::Extended, ..agreed(true, 0) };
     assert_eq!(peer.end, Some(Event::Ready(agreed)));
 }
 
@@ -357,8 +357,8 @@ fn export_name_after_extended_headers_closes() {
     assert_eq!(peer.end, Some(Event::Close(CloseReason::ExportRefused)));
 }
 
-fn agreed(allocation: bool, changes: u8) -> Negotiated {
-    Negotiated { framing: Framing::Structured, contexts: Contexts { allocation, changes } }
+fn agreed(allocation: bool, changes: u8) -> NegotiatedExport {
+    NegotiatedExport { framing: Framing::Structured, contexts: Contexts { allocation, changes } }
 }
 
 #[test]
@@ -461,7 +461,7 @@ fn nothing_said_before_tls_counts_afterwards() {
     peer.out.clear();
     peer.handshake.tls_started();
     peer.option(opt::GO, &info_request("disk", &[]));
-    assert_eq!(peer.end, Some(Event::Ready(Negotiated::default())));
+    assert_eq!(peer.end, Some(Event::Ready(NegotiatedExport::default())));
 }
 
 /// A handshake that uses every option.

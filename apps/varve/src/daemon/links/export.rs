@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use varve_access_nbd::{
-    AgreedTerms, Answer, Contexts, ExportInfo, Framing, KnownExport, Negotiated, OpenRequest,
+    AgreedTerms, Answer, Contexts, ExportInfo, Framing, KnownExport, NegotiatedExport, OpenRequest,
     RelayProgress, Since, Usage,
 };
 use varve_membership::link::{
@@ -113,7 +113,7 @@ fn begin(lobby: &Lobby, link: &Link, number: u64, begin: BeginExport) -> io::Res
         (false, true) => Framing::Structured,
         (false, false) => Framing::Simple,
     };
-    let negotiated = Negotiated { framing, contexts: Contexts { allocation, changes } };
+    let negotiated = NegotiatedExport { framing, contexts: Contexts { allocation, changes } };
     let export = decode_export(export);
     let usage = Usage::of(negotiated);
     let agreed = AgreedTerms { export, negotiated, usage, words, early: Vec::new(), session: None };
