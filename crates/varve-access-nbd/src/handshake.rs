@@ -107,7 +107,7 @@ pub(crate) const CHANGES_ID_FIRST: u32 = 2;
 
 /// Whose export is opened; lives for the length of one question.
 #[derive(Clone, Copy, Debug)]
-enum Question {
+enum ExportQuestion {
     List,
     ExportName,
     Info { go: bool, name: bool, description: bool, block_size: bool },
@@ -120,7 +120,7 @@ enum Phase {
     ClientFlags,
     Options,
     Skip { left: u32 },
-    Asked(Question),
+    Asked(ExportQuestion),
     Tls,
     Done,
 }
@@ -296,7 +296,7 @@ impl Handshake {
             opt::LIST | opt::STRUCTURED_REPLY | opt::EXTENDED_HEADERS if !data.is_empty() => {
                 reply.error(rep::ERR_INVALID, "option takes no data");
             }
-            opt::LIST => return self.ask(Question::List, Event::List),
+            opt::LIST => return self.ask(ExportQuestion::List, Event::List),
             opt::STRUCTURED_REPLY if self.framing == Framing::Extended => {
                 reply.error(rep::ERR_EXT_HEADER_REQD, "extended headers were negotiated");
             }
@@ -311,8 +311,12 @@ impl Handshake {
             opt::INFO | opt::GO => match InfoRequest::decode(data) {
                 Err(why) => reply.bad(why),
                 Ok(InfoRequest { export, name, description, block_size }) => {
-                    let question =
-                        Question::Info { go: option == opt::GO, name, description, block_size };
+                    let question = ExportQuestion::Info {
+                        go: option == opt::GO,
+                        name,
+                        description,
+                        block_size,
+                    };
                     let since = match option {
                         opt::GO => self.selected_since(),
                         _ => Since::Named(Vec::new()),
@@ -358,7 +362,7 @@ impl Handshake {
         match text(data) {
             // With extended headers only GO may follow.
             Ok(export) if !self.tls_missing() && self.framing != Framing::Extended => {
-                self.ask(Question::ExportName, open(export, self.selected_since()))
+                self.ask(ExportQuestion::ExportName, open(export, self.selected_since()))
             }
             _ => self.close(CloseReason::ExportRefused),
         }
@@ -379,7 +383,7 @@ impl Handshake {
                 Step::Again
             }
             Ok(request) if option == opt::SET_META_CONTEXT => {
-                let question = Question::SetMeta { allocation: request.allocation };
+                let question = ExportQuestion::SetMeta { allocation: request.allocation };
                 self.ask(question, open(request.export, Since::Named(request.since)))
             }
             Ok(request) => {
@@ -389,7 +393,7 @@ impl Handshake {
                     true => Since::Listed,
                     false => Since::Named(request.since),
                 };
-                self.ask(Question::ListMeta { allocation }, open(request.export, since))
+                self.ask(ExportQuestion::ListMeta { allocation }, open(request.export, since))
             }
         }
     }
@@ -404,7 +408,9 @@ impl Handshake {
     /// # Panics
     /// Unless the last event was [`Event::List`].
     pub fn answer_list(&mut self, names: Result<&[String], ErrorKind>, out: &mut Vec<u8>) {
-        let Phase::Asked(Question::List) = self.phase else { panic!("no list was asked for") };
+        let Phase::Asked(ExportQuestion::List) = self.phase else {
+            panic!("no list was asked for")
+        };
         self.phase = Phase::Options;
         let mut reply = OptionReply { option: opt::LIST, out };
         match names {
@@ -430,7 +436,7 @@ impl Handshake {
         let mut reply = OptionReply { option: question.option(), out };
         let found = match found {
             Ok(found) => found,
-            Err(_) if matches!(question, Question::ExportName) => {
+            Err(_) if matches!(question, ExportQuestion::ExportName) => {
                 self.phase = Phase::Done;
                 return Some(Event::Close(CloseReason::ExportRefused));
             }
@@ -443,8 +449,8 @@ impl Handshake {
             return self.refuse_held(question, found.name, holder, &mut reply);
         }
         match question {
-            Question::List => panic!("a list was asked for, not an export"),
-            Question::ListMeta { allocation } => {
+            ExportQuestion::List => panic!("a list was asked for, not an export"),
+            ExportQuestion::ListMeta { allocation } => {
                 if allocation {
                     reply.meta_context(0, BASE_ALLOCATION);
                 }
@@ -453,8 +459,8 @@ impl Handshake {
                     .iter()
                     .for_each(|name| reply.meta_context(0, &format!("{CHANGES}{name}")));
             }
-            Question::SetMeta { allocation } => self.select(allocation, &found, &mut reply),
-            Question::ExportName => {
+            ExportQuestion::SetMeta { allocation } => self.select(allocation, &found, &mut reply),
+            ExportQuestion::ExportName => {
                 let out = reply.out;
                 out.extend_from_slice(&found.info.size_bytes.to_be_bytes());
                 out.extend_from_slice(&self.transmission_flags(found.info).to_be_bytes());
@@ -463,7 +469,7 @@ impl Handshake {
                 }
                 return Some(self.ready(&found));
             }
-            Question::Info { go, name, description, block_size } => {
+            ExportQuestion::Info { go, name, description, block_size } => {
                 reply.info_export(found.info.size_bytes, self.transmission_flags(found.info));
                 if name {
                     reply.info_name(found.name);
@@ -487,12 +493,12 @@ impl Handshake {
     /// Another client has the export, which is exclusive.
     fn refuse_held(
         &mut self,
-        question: Question,
+        question: ExportQuestion,
         name: &str,
         holder: &str,
         reply: &mut OptionReply<'_>,
     ) -> Option<Event> {
-        if matches!(question, Question::ExportName) {
+        if matches!(question, ExportQuestion::ExportName) {
             self.phase = Phase::Done;
             return Some(Event::Close(CloseReason::ExportRefused));
         }
@@ -550,7 +556,7 @@ impl Handshake {
         self.tls_mode == TlsMode::Require && !self.tls_active
     }
 
-    fn ask(&mut self, question: Question, event: Event) -> Step {
+    fn ask(&mut self, question: ExportQuestion, event: Event) -> Step {
         self.phase = Phase::Asked(question);
         Step::Yield(event)
     }
@@ -566,7 +572,7 @@ enum Step {
     Yield(Event),
 }
 
-impl Question {
+impl ExportQuestion {
     /// Whether the client wants to use the export, and not only to know it.
     fn takes(self) -> bool {
         matches!(self, Self::ExportName | Self::Info { go: true, .. })
