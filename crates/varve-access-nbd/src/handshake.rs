@@ -116,7 +116,7 @@ enum ExportQuestion {
 }
 
 #[derive(Debug)]
-enum Phase {
+enum HandshakePhase {
     ClientFlags,
     Options,
     Skip { left: u32 },
@@ -128,7 +128,7 @@ enum Phase {
 /// One handshake.
 #[derive(Debug)]
 pub struct Handshake {
-    phase: Phase,
+    phase: HandshakePhase,
     tls_mode: TlsMode,
     tls_active: bool,
     no_zeroes: bool,
@@ -168,7 +168,7 @@ impl Handshake {
         out.extend_from_slice(&IHAVEOPT.to_be_bytes());
         out.extend_from_slice(&(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
         Self {
-            phase: Phase::ClientFlags,
+            phase: HandshakePhase::ClientFlags,
             tls_mode,
             tls_active: false,
             no_zeroes: false,
@@ -196,24 +196,26 @@ impl Handshake {
 
     fn step(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> Step {
         match self.phase {
-            Phase::ClientFlags => match rest.u32() {
+            HandshakePhase::ClientFlags => match rest.u32() {
                 None => Step::Yield(Event::NeedInput),
                 Some(flags) => self.client_flags(flags),
             },
-            Phase::Skip { left } => {
+            HandshakePhase::Skip { left } => {
                 let available = u32::try_from(rest.0.len()).unwrap_or(u32::MAX).min(left);
                 let taken = usize::try_from(available).expect("bounded by a slice's length");
                 rest.bytes(taken).expect("bounded by the bytes there are");
                 if available < left {
-                    self.phase = Phase::Skip { left: left - available };
+                    self.phase = HandshakePhase::Skip { left: left - available };
                     return Step::Yield(Event::NeedInput);
                 }
-                self.phase = Phase::Options;
+                self.phase = HandshakePhase::Options;
                 Step::Again
             }
-            Phase::Options => self.next_option(rest, out),
-            Phase::Asked(_) | Phase::Tls => panic!("input while an answer is due (HANDSHAKE-2)"),
-            Phase::Done => panic!("input after the end of the handshake"),
+            HandshakePhase::Options => self.next_option(rest, out),
+            HandshakePhase::Asked(_) | HandshakePhase::Tls => {
+                panic!("input while an answer is due (HANDSHAKE-2)")
+            }
+            HandshakePhase::Done => panic!("input after the end of the handshake"),
         }
     }
 
@@ -230,7 +232,7 @@ impl Handshake {
         }
         // A client without FIXED_NEWSTYLE only knows EXPORT_NAME; should it send more, it is understood anyway.
         self.no_zeroes = flags & u32::from(FLAG_NO_ZEROES) != 0;
-        self.phase = Phase::Options;
+        self.phase = HandshakePhase::Options;
         Step::Again
     }
 
@@ -268,7 +270,7 @@ impl Handshake {
         } else {
             reply.error(rep::ERR_TOO_BIG, "option is longer than 64 KiB");
         }
-        self.phase = Phase::Skip { left: header.len };
+        self.phase = HandshakePhase::Skip { left: header.len };
         Step::Again
     }
 
@@ -339,7 +341,7 @@ impl Handshake {
             reply.error(rep::ERR_INVALID, "option takes no data and is given once");
         } else {
             reply.ack();
-            self.phase = Phase::Tls;
+            self.phase = HandshakePhase::Tls;
             return Step::Yield(Event::StartTls);
         }
         Step::Again
@@ -350,12 +352,12 @@ impl Handshake {
     /// # Panics
     /// Unless the last event was [`Event::StartTls`].
     pub fn tls_started(&mut self) {
-        assert!(matches!(self.phase, Phase::Tls), "TLS was not asked for");
+        assert!(matches!(self.phase, HandshakePhase::Tls), "TLS was not asked for");
         self.tls_active = true;
         self.usage.tls();
         self.framing = Framing::default(); // HANDSHAKE-3
         self.selected = None; // HANDSHAKE-3
-        self.phase = Phase::Options;
+        self.phase = HandshakePhase::Options;
     }
 
     fn export_name(&mut self, data: &[u8]) -> Step {
@@ -408,10 +410,10 @@ impl Handshake {
     /// # Panics
     /// Unless the last event was [`Event::List`].
     pub fn answer_list(&mut self, names: Result<&[String], ErrorKind>, out: &mut Vec<u8>) {
-        let Phase::Asked(ExportQuestion::List) = self.phase else {
+        let HandshakePhase::Asked(ExportQuestion::List) = self.phase else {
             panic!("no list was asked for")
         };
-        self.phase = Phase::Options;
+        self.phase = HandshakePhase::Options;
         let mut reply = OptionReply { option: opt::LIST, out };
         match names {
             Ok(names) => {
@@ -431,13 +433,13 @@ impl Handshake {
         found: Result<FoundExport<'_>, ErrorKind>,
         out: &mut Vec<u8>,
     ) -> Option<Event> {
-        let Phase::Asked(question) = self.phase else { panic!("no export was asked for") };
-        self.phase = Phase::Options;
+        let HandshakePhase::Asked(question) = self.phase else { panic!("no export was asked for") };
+        self.phase = HandshakePhase::Options;
         let mut reply = OptionReply { option: question.option(), out };
         let found = match found {
             Ok(found) => found,
             Err(_) if matches!(question, ExportQuestion::ExportName) => {
-                self.phase = Phase::Done;
+                self.phase = HandshakePhase::Done;
                 return Some(Event::Close(CloseReason::ExportRefused));
             }
             Err(kind) => {
@@ -499,7 +501,7 @@ impl Handshake {
         reply: &mut OptionReply<'_>,
     ) -> Option<Event> {
         if matches!(question, ExportQuestion::ExportName) {
-            self.phase = Phase::Done;
+            self.phase = HandshakePhase::Done;
             return Some(Event::Close(CloseReason::ExportRefused));
         }
         let why = format!(
@@ -521,7 +523,7 @@ impl Handshake {
     }
 
     fn ready(&mut self, found: &FoundExport<'_>) -> Event {
-        self.phase = Phase::Done;
+        self.phase = HandshakePhase::Done;
         let selected = self.selected.take().filter(|selected| selected.export == found.name);
         let contexts = selected.map_or(Contexts::default(), |selected| Contexts {
             allocation: selected.allocation,
@@ -557,12 +559,12 @@ impl Handshake {
     }
 
     fn ask(&mut self, question: ExportQuestion, event: Event) -> Step {
-        self.phase = Phase::Asked(question);
+        self.phase = HandshakePhase::Asked(question);
         Step::Yield(event)
     }
 
     fn close(&mut self, reason: CloseReason) -> Step {
-        self.phase = Phase::Done;
+        self.phase = HandshakePhase::Done;
         Step::Yield(Event::Close(reason))
     }
 }
