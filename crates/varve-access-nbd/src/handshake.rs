@@ -133,14 +133,14 @@ pub struct Handshake {
     tls_active: bool,
     no_zeroes: bool,
     framing: Framing,
-    selected: Option<Selected>,
+    selected: Option<SelectedContexts>,
     options_seen: u32,
     usage: Usage,
 }
 
 /// Contexts that are selected for one export.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Selected {
+struct SelectedContexts {
     /// Its proper name.
     export: String,
     allocation: bool,
@@ -519,7 +519,7 @@ impl Handshake {
             reply.meta_context(id, &format!("{CHANGES}{name}"));
         }
         let (export, since) = (found.name.to_owned(), found.since.to_vec());
-        self.selected = Some(Selected { export, allocation, since });
+        self.selected = Some(SelectedContexts { export, allocation, since });
     }
 
     fn ready(&mut self, found: &FoundExport<'_>) -> Event {
