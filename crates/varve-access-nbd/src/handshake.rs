@@ -187,17 +187,17 @@ impl Handshake {
         let mut rest = Cursor(input);
         let event = loop {
             match self.step(&mut rest, out) {
-                Step::Again => {}
-                Step::Yield(event) => break event,
+                HandshakeStep::Again => {}
+                HandshakeStep::Yield(event) => break event,
             }
         };
         (input.len() - rest.0.len(), event)
     }
 
-    fn step(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> Step {
+    fn step(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> HandshakeStep {
         match self.phase {
             HandshakePhase::ClientFlags => match rest.u32() {
-                None => Step::Yield(Event::NeedInput),
+                None => HandshakeStep::Yield(Event::NeedInput),
                 Some(flags) => self.client_flags(flags),
             },
             HandshakePhase::Skip { left } => {
@@ -206,10 +206,10 @@ impl Handshake {
                 rest.bytes(taken).expect("bounded by the bytes there are");
                 if available < left {
                     self.phase = HandshakePhase::Skip { left: left - available };
-                    return Step::Yield(Event::NeedInput);
+                    return HandshakeStep::Yield(Event::NeedInput);
                 }
                 self.phase = HandshakePhase::Options;
-                Step::Again
+                HandshakeStep::Again
             }
             HandshakePhase::Options => self.next_option(rest, out),
             HandshakePhase::Asked(_) | HandshakePhase::Tls => {
@@ -225,7 +225,7 @@ impl Handshake {
         self.usage
     }
 
-    fn client_flags(&mut self, flags: u32) -> Step {
+    fn client_flags(&mut self, flags: u32) -> HandshakeStep {
         let known = u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
         if flags & !known != 0 {
             return self.close(CloseReason::BadClientFlags(flags));
@@ -233,13 +233,13 @@ impl Handshake {
         // A client without FIXED_NEWSTYLE only knows EXPORT_NAME; should it send more, it is understood anyway.
         self.no_zeroes = flags & u32::from(FLAG_NO_ZEROES) != 0;
         self.phase = HandshakePhase::Options;
-        Step::Again
+        HandshakeStep::Again
     }
 
-    fn next_option(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> Step {
+    fn next_option(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> HandshakeStep {
         let header = match OptionHeader::decode(rest.0) {
             Err(_) => return self.close(CloseReason::BadMagic),
-            Ok(None) => return Step::Yield(Event::NeedInput),
+            Ok(None) => return HandshakeStep::Yield(Event::NeedInput),
             Ok(Some(header)) => header,
         };
         let mut reply = OptionReply { option: header.option, out };
@@ -250,7 +250,7 @@ impl Handshake {
         let data_len = usize::try_from(header.len).expect("at most OPTION_BYTES_MAX");
         let mut ahead = *rest;
         let whole = ahead.bytes(OptionHeader::BYTES).and_then(|_| ahead.bytes(data_len));
-        let Some(data) = whole else { return Step::Yield(Event::NeedInput) }; // HANDSHAKE-1
+        let Some(data) = whole else { return HandshakeStep::Yield(Event::NeedInput) }; // HANDSHAKE-1
         *rest = ahead;
         if let Some(close) = self.count_option(header.option) {
             return close;
@@ -258,7 +258,7 @@ impl Handshake {
         self.option(header.option, data, &mut reply)
     }
 
-    fn too_long(&mut self, header: OptionHeader, reply: &mut OptionReply<'_>) -> Step {
+    fn too_long(&mut self, header: OptionHeader, reply: &mut OptionReply<'_>) -> HandshakeStep {
         if let Some(close) = self.count_option(header.option) {
             return close;
         }
@@ -271,16 +271,16 @@ impl Handshake {
             reply.error(rep::ERR_TOO_BIG, "option is longer than 64 KiB");
         }
         self.phase = HandshakePhase::Skip { left: header.len };
-        Step::Again
+        HandshakeStep::Again
     }
 
-    fn count_option(&mut self, option: u32) -> Option<Step> {
+    fn count_option(&mut self, option: u32) -> Option<HandshakeStep> {
         self.usage.option(option);
         self.options_seen += 1;
         (self.options_seen > OPTIONS_MAX).then(|| self.close(CloseReason::TooManyOptions))
     }
 
-    fn option(&mut self, option: u32, data: &[u8], reply: &mut OptionReply<'_>) -> Step {
+    fn option(&mut self, option: u32, data: &[u8], reply: &mut OptionReply<'_>) -> HandshakeStep {
         match option {
             opt::ABORT => {
                 reply.ack();
@@ -290,7 +290,7 @@ impl Handshake {
             opt::EXPORT_NAME => return self.export_name(data),
             _ if self.tls_missing() => {
                 reply.error(rep::ERR_TLS_REQD, "start TLS first");
-                return Step::Again;
+                return HandshakeStep::Again;
             }
             _ => {}
         }
@@ -331,10 +331,10 @@ impl Handshake {
             }
             _ => reply.error(rep::ERR_UNSUP, "option is not supported"),
         }
-        Step::Again
+        HandshakeStep::Again
     }
 
-    fn start_tls(&mut self, data: &[u8], reply: &mut OptionReply<'_>) -> Step {
+    fn start_tls(&mut self, data: &[u8], reply: &mut OptionReply<'_>) -> HandshakeStep {
         if self.tls_mode == TlsMode::Off {
             reply.error(rep::ERR_POLICY, "TLS is not configured");
         } else if !data.is_empty() || self.tls_active {
@@ -342,9 +342,9 @@ impl Handshake {
         } else {
             reply.ack();
             self.phase = HandshakePhase::Tls;
-            return Step::Yield(Event::StartTls);
+            return HandshakeStep::Yield(Event::StartTls);
         }
-        Step::Again
+        HandshakeStep::Again
     }
 
     /// TLS is up: from now on input and output are its plain text.
@@ -360,7 +360,7 @@ impl Handshake {
         self.phase = HandshakePhase::Options;
     }
 
-    fn export_name(&mut self, data: &[u8]) -> Step {
+    fn export_name(&mut self, data: &[u8]) -> HandshakeStep {
         match text(data) {
             // With extended headers only GO may follow.
             Ok(export) if !self.tls_missing() && self.framing != Framing::Extended => {
@@ -370,19 +370,24 @@ impl Handshake {
         }
     }
 
-    fn meta_context(&mut self, option: u32, data: &[u8], reply: &mut OptionReply<'_>) -> Step {
+    fn meta_context(
+        &mut self,
+        option: u32,
+        data: &[u8],
+        reply: &mut OptionReply<'_>,
+    ) -> HandshakeStep {
         if option == opt::SET_META_CONTEXT {
             self.selected = None; // Even a request that fails replaces what was selected.
         }
         if !self.framing.has_chunks() {
             let why = "negotiate structured replies or extended headers first";
             reply.error(rep::ERR_INVALID, why);
-            return Step::Again;
+            return HandshakeStep::Again;
         }
         match MetaRequest::decode(data) {
             Err(why) => {
                 reply.bad(why);
-                Step::Again
+                HandshakeStep::Again
             }
             Ok(request) if option == opt::SET_META_CONTEXT => {
                 let question = ExportQuestion::SetMeta { allocation: request.allocation };
@@ -558,18 +563,18 @@ impl Handshake {
         self.tls_mode == TlsMode::Require && !self.tls_active
     }
 
-    fn ask(&mut self, question: ExportQuestion, event: Event) -> Step {
+    fn ask(&mut self, question: ExportQuestion, event: Event) -> HandshakeStep {
         self.phase = HandshakePhase::Asked(question);
-        Step::Yield(event)
+        HandshakeStep::Yield(event)
     }
 
-    fn close(&mut self, reason: CloseReason) -> Step {
+    fn close(&mut self, reason: CloseReason) -> HandshakeStep {
         self.phase = HandshakePhase::Done;
-        Step::Yield(Event::Close(reason))
+        HandshakeStep::Yield(Event::Close(reason))
     }
 }
 
-enum Step {
+enum HandshakeStep {
     Again,
     Yield(Event),
 }
