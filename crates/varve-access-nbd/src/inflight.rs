@@ -20,7 +20,7 @@ const WORDS: usize = REQUESTS_MAX / 64;
 
 /// Which places were woken, and the task that polls them.
 #[derive(Default)]
-struct Woken {
+struct WakeSet {
     words: [AtomicU64; WORDS],
     parent: AtomicWaker,
 }
@@ -28,7 +28,7 @@ struct Woken {
 struct PlaceWaker {
     word: usize,
     bit: u64,
-    woken: Arc<Woken>,
+    woken: Arc<WakeSet>,
 }
 
 impl Wake for PlaceWaker {
@@ -53,7 +53,7 @@ struct Place<F> {
 pub(crate) struct InFlight<F> {
     places: Vec<Place<F>>,
     free: Vec<usize>,
-    woken: Arc<Woken>,
+    woken: Arc<WakeSet>,
 }
 
 impl<F: Future> InFlight<F> {
