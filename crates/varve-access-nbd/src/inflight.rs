@@ -44,14 +44,14 @@ impl Wake for PlaceWaker {
     }
 }
 
-struct Place<F> {
+struct RequestPlace<F> {
     future: Pin<Box<Option<F>>>, // NBD-INFLIGHT-1
     waker: Waker,
 }
 
 /// Up to [`REQUESTS_MAX`] futures (NBD-EXPORT-2).
 pub(crate) struct InFlight<F> {
-    places: Vec<Place<F>>,
+    places: Vec<RequestPlace<F>>,
     free: Vec<usize>,
     woken: Arc<WakeSet>,
 }
@@ -123,7 +123,8 @@ impl<F: Future> InFlight<F> {
         assert!(index < REQUESTS_MAX, "more requests under way than are admitted");
         let waker =
             PlaceWaker { word: index / 64, bit: 1 << (index % 64), woken: Arc::clone(&self.woken) };
-        self.places.push(Place { future: Box::pin(None), waker: Waker::from(Arc::new(waker)) });
+        self.places
+            .push(RequestPlace { future: Box::pin(None), waker: Waker::from(Arc::new(waker)) });
         index
     }
 }
