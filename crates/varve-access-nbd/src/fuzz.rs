@@ -11,7 +11,7 @@ use crate::handshake::{
 };
 use crate::inbox::Inbox;
 use crate::limits::THREAD_BYTES_DEFAULT;
-use crate::link::{Link, Parsed};
+use crate::link::{Link, Parse};
 use crate::memory::MemoryExport;
 use crate::serve::serve;
 use crate::transport::SendPart;
@@ -47,21 +47,21 @@ pub fn play(bytes: &[u8]) -> Vec<u8> {
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, Usage::default());
     loop {
         let parsed = link.parse();
-        let has_ended = matches!(parsed, Parsed::Ended);
+        let has_ended = matches!(parsed, Parse::Ended);
         match parsed {
-            Parsed::Request(request) => {
+            Parse::Request(request) => {
                 let done = serve(Rc::clone(&export), request).now_or_never();
                 link.finished(done.expect("memory never waits"));
             }
-            Parsed::NeedInput => {
+            Parse::NeedInput => {
                 let (mut buf, range) = link.lend();
                 let target = buf.get_mut(range).expect("the range lies in the buffer");
                 let count = receive(&mut rest, receive_max, target);
                 link.received(Ok(count), buf);
             }
-            Parsed::NeedReplies => {}
-            Parsed::NeedBudget(_) => panic!("one connection never waits for the budget"),
-            Parsed::Ended => {} // What was refused just before is still to be told.
+            Parse::NeedReplies => {}
+            Parse::NeedBudget(_) => panic!("one connection never waits for the budget"),
+            Parse::Ended => {} // What was refused just before is still to be told.
         }
         while let Some((parts, charge)) = link.outbox.take_batch() {
             collect(parts, &mut sent);

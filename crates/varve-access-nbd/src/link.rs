@@ -55,7 +55,7 @@ enum Expect {
 }
 
 /// Outcome of looking at what was received.
-pub(crate) enum Parsed {
+pub(crate) enum Parse {
     /// A request that may run.
     Request(Request),
     /// More bytes are needed.
@@ -110,10 +110,10 @@ impl<E: Export> Link<E> {
     }
 
     /// The next request, or why there is none.
-    pub(crate) fn parse(&mut self) -> Parsed {
+    pub(crate) fn parse(&mut self) -> Parse {
         loop {
             match &mut self.expect {
-                Expect::Nothing => return Parsed::Ended,
+                Expect::Nothing => return Parse::Ended,
                 Expect::Request => {
                     if let Some(parsed) = self.next_request() {
                         return parsed;
@@ -125,48 +125,48 @@ impl<E: Export> Link<E> {
                     let (rest, echo, errno) = (*left, *echo, *errno);
                     self.inbox.consume(part);
                     if rest > 0 {
-                        return Parsed::NeedInput;
+                        return Parse::NeedInput;
                     }
                     self.expect = Expect::Request;
                     self.answer_refused(echo, errno);
                 }
                 Expect::Payload { echo, command, buf, filled } => {
                     let whole = buf.take_if(|buf| buf.len() == *filled);
-                    let Some(buf) = whole else { return Parsed::NeedInput };
+                    let Some(buf) = whole else { return Parse::NeedInput };
                     let (echo, command) = (*echo, *command);
                     self.expect = Expect::Request;
                     let payload = Some(buf.freeze());
-                    return Parsed::Request(Request { echo, command, payload });
+                    return Parse::Request(Request { echo, command, payload });
                 }
             }
         }
     }
 
     /// `None`: look again, the request was refused or its payload is on its way.
-    fn next_request(&mut self) -> Option<Parsed> {
+    fn next_request(&mut self) -> Option<Parse> {
         let framing = self.negotiated.framing;
         let header = match RequestHeader::decode(self.inbox.bytes(), framing) {
             DecodedHeader::Header(header) => header,
-            DecodedHeader::Incomplete => return Some(Parsed::NeedInput),
+            DecodedHeader::Incomplete => return Some(Parse::NeedInput),
             DecodedHeader::BadMagic(magic) => {
                 self.end(ConnectionEnd::BadMagic(magic));
-                return Some(Parsed::Ended);
+                return Some(Parse::Ended);
             }
         };
         if self.outstanding.requests >= REQUESTS_MAX {
-            return Some(Parsed::NeedReplies); // NBD-LINK-1
+            return Some(Parse::NeedReplies); // NBD-LINK-1
         }
         let payload_len = header.payload_len(framing);
         if framing == Framing::Extended && payload_len > u64::from(REQUEST_BYTES_MAX) {
             self.usage.request(&header);
             self.end(ConnectionEnd::LongPayload(payload_len)); // NBD-LINK-2
-            return Some(Parsed::Ended);
+            return Some(Parse::Ended);
         }
         match admit(&header, self.export.info(), self.negotiated) {
             Ok(CheckedCommand::Disconnect) => {
                 self.usage.request(&header);
                 self.end(ConnectionEnd::Disconnected);
-                Some(Parsed::Ended)
+                Some(Parse::Ended)
             }
             Ok(command) => self.admitted(&header, command),
             Err(errno) => {
@@ -200,32 +200,32 @@ impl<E: Export> Link<E> {
         self.outbox.error(echo, errno, charge);
     }
 
-    fn admitted(&mut self, header: &RequestHeader, command: CheckedCommand) -> Option<Parsed> {
+    fn admitted(&mut self, header: &RequestHeader, command: CheckedCommand) -> Option<Parse> {
         let echo = header.echo();
         let len = command.payload_bytes();
         let is_write = matches!(command, CheckedCommand::Write { .. });
         let arrived = self.inbox.len() - self.negotiated.framing.request_bytes();
         let direct = is_write && len >= DIRECT_PAYLOAD_BYTES_MIN && arrived < len;
         if is_write && !direct && arrived < len {
-            return Some(Parsed::NeedInput);
+            return Some(Parse::NeedInput);
         }
         match self.share.try_take(len) {
             Admission::Taken => {}
-            Admission::OwnReplies => return Some(Parsed::NeedReplies), // NBD-LINK-1
-            Admission::Queued => return Some(Parsed::NeedBudget(len)), // NBD-LINK-1
+            Admission::OwnReplies => return Some(Parse::NeedReplies), // NBD-LINK-1
+            Admission::Queued => return Some(Parse::NeedBudget(len)), // NBD-LINK-1
         }
         self.usage.request(header);
         self.outstanding.add(RequestCost { requests: 1, payload_bytes: len });
         self.consume_header();
         if !is_write || len == 0 {
-            return Some(Parsed::Request(Request { echo, command, payload: None }));
+            return Some(Parse::Request(Request { echo, command, payload: None }));
         }
         let bytes = self.inbox.bytes();
         let here = bytes.get(..len.min(bytes.len())).unwrap_or_default();
         if !direct {
             let payload = AlignedBuf::from_slice(here).freeze();
             self.inbox.consume(len);
-            return Some(Parsed::Request(Request { echo, command, payload: Some(payload) }));
+            return Some(Parse::Request(Request { echo, command, payload: Some(payload) }));
         }
         let mut buf = AlignedBuf::scratch(len); // It is filled to its end before anybody gets it.
         let filled = here.len();

@@ -32,7 +32,7 @@ use crate::handshake::NegotiatedExport;
 use crate::inbox::Inbox;
 use crate::inflight::InFlight;
 use crate::limits::{DRAIN_TIMEOUT_MS, READS_A_SUBMIT, SEND_BYTES_MAX, STALL_CHECK_MS};
-use crate::link::{Link, Parsed};
+use crate::link::{Link, Parse};
 use crate::outbox::RequestCost;
 use crate::serve::serve;
 use crate::shutdown::Shutdown;
@@ -142,22 +142,22 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
         let mut budget_wanted = None;
         while receiving.is_none() {
             match link.parse() {
-                Parsed::Request(request) => {
+                Parse::Request(request) => {
                     reads.hand_over_before(request.command);
                     if let Some(done) = inflight.start(serve(Rc::clone(&export), request)) {
                         link.finished(done);
                     }
                 }
-                Parsed::NeedInput if !inflight.is_empty() && is_held(carried.as_deref()) => break,
-                Parsed::NeedInput => {
+                Parse::NeedInput if !inflight.is_empty() && is_held(carried.as_deref()) => break,
+                Parse::NeedInput => {
                     let (buf, range) = link.lend();
                     receiving.set(Some(channel.recv(buf, range)));
                 }
-                Parsed::NeedBudget(bytes) => {
+                Parse::NeedBudget(bytes) => {
                     budget_wanted = Some(bytes);
                     break;
                 }
-                Parsed::NeedReplies | Parsed::Ended => break,
+                Parse::NeedReplies | Parse::Ended => break,
             }
         }
         note_settled(carried.as_deref(), channel, receiving.is_some() && inflight.is_empty());
