@@ -248,9 +248,9 @@ impl Listener {
 }
 
 /// Work on its way to the thread that will do it.
-pub struct Accepted(Work);
+pub struct Accepted(AcceptedWork);
 
-enum Work {
+enum AcceptedWork {
     /// A connection of which nothing has been read.
     Connection { fd: OwnedFd, permit: Permit, carried: Option<Arc<RelayProgress>> },
     /// One whose client has been agreed with elsewhere. It is over however this ends.
@@ -271,8 +271,11 @@ impl Accepted {
     #[must_use]
     pub fn into_parts(self) -> Option<(OwnedFd, Permit)> {
         match self.0 {
-            Work::Connection { fd, permit, .. } => Some((fd, permit)),
-            Work::Agreed { .. } | Work::Refused { .. } | Work::List(_) | Work::Look(..) => None,
+            AcceptedWork::Connection { fd, permit, .. } => Some((fd, permit)),
+            AcceptedWork::Agreed { .. }
+            | AcceptedWork::Refused { .. }
+            | AcceptedWork::List(_)
+            | AcceptedWork::Look(..) => None,
         }
     }
 }
@@ -306,10 +309,10 @@ impl ConnectionBalancer {
     #[must_use]
     pub fn deal(&self, fd: OwnedFd, carried: Option<Arc<RelayProgress>>) -> bool {
         match self.permit(&fd) {
-            Ok(permit) => self.send(Work::Connection { fd, permit, carried }),
+            Ok(permit) => self.send(AcceptedWork::Connection { fd, permit, carried }),
             Err(why) => {
                 if let Ok(place) = self.refusals.permit(&Peer::Unknown) {
-                    self.send(Work::Refused { fd, why, place });
+                    self.send(AcceptedWork::Refused { fd, why, place });
                 }
                 false
             }
@@ -326,17 +329,17 @@ impl ConnectionBalancer {
     ) -> bool {
         let (agreed, life) = (Box::new(agreed), RelayLife(carried));
         let permit = self.permit(&fd);
-        permit.is_ok_and(|permit| self.send(Work::Agreed { fd, permit, agreed, life }))
+        permit.is_ok_and(|permit| self.send(AcceptedWork::Agreed { fd, permit, agreed, life }))
     }
 
     /// Asks for the names of all exports.
     pub fn list(&self, answer: Answer<Vec<String>>) {
-        self.ask(Work::List(answer));
+        self.ask(AcceptedWork::List(answer));
     }
 
     /// Asks for an export, and opens none.
     pub fn look(&self, request: OpenRequest, answer: Answer<KnownExport>) {
-        self.ask(Work::Look(request, answer));
+        self.ask(AcceptedWork::Look(request, answer));
     }
 
     fn permit(&self, fd: &OwnedFd) -> std::result::Result<Permit, TooMany> {
@@ -345,7 +348,7 @@ impl ConnectionBalancer {
         permit.inspect_err(|why| tracing::warn!(%peer, %why, "connection refused"))
     }
 
-    fn send(&self, work: Work) -> bool {
+    fn send(&self, work: AcceptedWork) -> bool {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.threads.len();
         let is_taken = self.threads[turn].send(Accepted(work)).is_ok();
         if !is_taken {
@@ -354,7 +357,7 @@ impl ConnectionBalancer {
         is_taken
     }
 
-    fn ask(&self, work: Work) {
+    fn ask(&self, work: AcceptedWork) {
         let turn = self.question_turn.fetch_add(1, Ordering::Relaxed) % self.threads.len();
         // Whoever asks sees that the answer was dropped.
         let _ = self.threads[turn].send(Accepted(work));
@@ -404,7 +407,7 @@ pub async fn serve_connections<X: Exports + 'static>(
     }
 }
 
-impl Work {
+impl AcceptedWork {
     async fn done_by<X: Exports>(self, service: Service<X>) {
         match self {
             Self::Connection { fd, permit, carried } => {
