@@ -47,7 +47,7 @@ pub use handshake::{
     CloseReason, Event, FoundExport, Handshake, NegotiatedExport, OpenRequest, Since, TlsMode,
 };
 pub use listener::{
-    Accepted, Address, Answer, ConnectionBalancer, Listener, StdListener, deal_connections,
+    Address, Answer, ConnectionBalancer, Listener, StdListener, WorkHandoff, deal_connections,
     serve_connections,
 };
 pub use peer::{Peer, notice_dead_peers};

@@ -248,7 +248,7 @@ impl Listener {
 }
 
 /// Work on its way to the thread that will do it.
-pub struct Accepted(AcceptedWork);
+pub struct WorkHandoff(AcceptedWork);
 
 enum AcceptedWork {
     /// A connection of which nothing has been read.
@@ -266,7 +266,7 @@ enum AcceptedWork {
 /// Told what was asked for; dropped when nobody answers.
 pub type Answer<T> = Box<dyn FnOnce(std::result::Result<T, ErrorKind>) + Send>;
 
-impl Accepted {
+impl WorkHandoff {
     /// The connection, and the permit to keep as long as it is open; `None` if it is anything but a connection of which nothing has been read.
     #[must_use]
     pub fn into_parts(self) -> Option<(OwnedFd, Permit)> {
@@ -285,7 +285,7 @@ pub struct ConnectionBalancer {
     limit: ConnectionLimit,
     /// Connections that are told why they are refused; the others are closed at once.
     refusals: ConnectionLimit,
-    threads: Vec<PortSender<Accepted>>,
+    threads: Vec<PortSender<WorkHandoff>>,
     turn: AtomicUsize,
     /// Questions have a turn of their own: each connection begins with some, and all would be one thread's.
     question_turn: AtomicUsize,
@@ -297,7 +297,7 @@ impl ConnectionBalancer {
     /// # Panics
     /// When there is none.
     #[must_use]
-    pub fn new(limit: ConnectionLimit, threads: Vec<PortSender<Accepted>>) -> Self {
+    pub fn new(limit: ConnectionLimit, threads: Vec<PortSender<WorkHandoff>>) -> Self {
         assert!(!threads.is_empty(), "connections need a thread to go to");
         let refusals = ConnectionLimit::new(REFUSALS_MAX);
         let (turn, question_turn) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -350,7 +350,7 @@ impl ConnectionBalancer {
 
     fn send(&self, work: AcceptedWork) -> bool {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.threads.len();
-        let is_taken = self.threads[turn].send(Accepted(work)).is_ok();
+        let is_taken = self.threads[turn].send(WorkHandoff(work)).is_ok();
         if !is_taken {
             tracing::warn!("connection refused: its thread takes no more");
         }
@@ -360,7 +360,7 @@ impl ConnectionBalancer {
     fn ask(&self, work: AcceptedWork) {
         let turn = self.question_turn.fetch_add(1, Ordering::Relaxed) % self.threads.len();
         // Whoever asks sees that the answer was dropped.
-        let _ = self.threads[turn].send(Accepted(work));
+        let _ = self.threads[turn].send(WorkHandoff(work));
     }
 }
 
@@ -370,7 +370,7 @@ pub async fn deal_connections(
     reactor: Reactor,
     listener: Listener,
     limit: ConnectionLimit,
-    threads: Vec<PortSender<Accepted>>,
+    threads: Vec<PortSender<WorkHandoff>>,
     shutdown: Shutdown,
 ) {
     let dealer = ConnectionBalancer::new(limit, threads);
@@ -397,11 +397,11 @@ pub async fn deal_connections(
 /// Serves what is dealt to this thread until all dealers are gone.
 pub async fn serve_connections<X: Exports + 'static>(
     service: Service<X>,
-    mut dealt: PortReceiver<Accepted>,
+    mut dealt: PortReceiver<WorkHandoff>,
 ) {
     let mut batch = Vec::new();
     while dealt.recv_batch(&mut batch).await > 0 {
-        for Accepted(work) in batch.drain(..) {
+        for WorkHandoff(work) in batch.drain(..) {
             service.reactor().spawn(work.done_by(service.clone()));
         }
     }

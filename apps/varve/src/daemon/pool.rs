@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use varve_access_admin::{AdminBackend, ListenAddress};
 use varve_access_nbd::limits::DRAIN_TIMEOUT_MS;
 use varve_access_nbd::{
-    Accepted, Address, ConnectionBalancer, ConnectionLimit, Listener, ServiceOptions, StdListener,
-    deal_connections,
+    Address, ConnectionBalancer, ConnectionLimit, Listener, ServiceOptions, StdListener,
+    WorkHandoff, deal_connections,
 };
 use varve_dispatch::{Placement, PoolLinks};
 use varve_reactor::port::PortSender;
@@ -79,7 +79,7 @@ pub(crate) struct Pool<S: ShardStack> {
     facts: PoolFacts,
     nbd_addresses: Vec<ListenAddress>,
     nbd_connections: ConnectionLimit,
-    connections: Vec<PortSender<Accepted>>,
+    connections: Vec<PortSender<WorkHandoff>>,
     serving_since: Instant,
 }
 
@@ -134,7 +134,7 @@ fn listen<S: ShardStack>(
     thread: &ShardThread<S>,
     plan: NbdPlan,
     limit: ConnectionLimit,
-    threads: &[PortSender<Accepted>],
+    threads: &[PortSender<WorkHandoff>],
 ) -> Result<Vec<ListenAddress>> {
     let reactor = &thread.reactor;
     let open = match plan.sockets {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread;
 
-use varve_access_nbd::{Accepted, Service, ServiceOptions, serve_connections};
+use varve_access_nbd::{Service, ServiceOptions, WorkHandoff, serve_connections};
 use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::ShardId;
@@ -43,7 +43,7 @@ pub(crate) struct ShardThread<S: ShardStack> {
 /// The ways to a thread.
 pub(crate) struct Doors<S: ShardStack> {
     pub(crate) calls: PortSender<Call<S>>,
-    pub(crate) connections: PortSender<Accepted>,
+    pub(crate) connections: PortSender<WorkHandoff>,
     /// To the stack below.
     pub(crate) stack: S::Door,
 }

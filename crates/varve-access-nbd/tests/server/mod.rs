@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    Accepted, Address, ConnectionLimit, Listener, Service, ServiceOptions, Shutdown, Usage,
+    Address, ConnectionLimit, Listener, Service, ServiceOptions, Shutdown, Usage, WorkHandoff,
     deal_connections,
 };
 use varve_reactor::net::Socket;
@@ -40,7 +40,7 @@ impl Server {
                 let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
                 let reactor = event_loop.handle();
                 let (stop_to, stop) = port::channel(&reactor, 1);
-                let (dealt_to, dealt) = port::channel::<Accepted>(&reactor, 64);
+                let (dealt_to, dealt) = port::channel::<WorkHandoff>(&reactor, 64);
                 ready_to.send((stop_to, dealt_to)).unwrap();
                 let exports = MemoryExports::new().with("disk", export);
                 let service = Service::new(reactor.clone(), exports, options);
@@ -99,7 +99,7 @@ impl Server {
 async fn serve(
     reactor: Reactor,
     service: Service<MemoryExports>,
-    mut dealt: port::PortReceiver<Accepted>,
+    mut dealt: port::PortReceiver<WorkHandoff>,
     mut stop: port::PortReceiver<()>,
     usage_to: mpsc::Sender<Usage>,
 ) {
