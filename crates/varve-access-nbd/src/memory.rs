@@ -33,14 +33,14 @@ struct State {
 pub struct MemoryExport(Arc<Mutex<State>>);
 
 /// A part of a range that lies in one block.
-struct Piece {
+struct BlockPiece {
     block: u64,
     /// First byte within the block.
     skip: usize,
     len: usize,
 }
 
-fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
+fn pieces(offset: u64, len: u64) -> impl Iterator<Item = BlockPiece> {
     let end = offset + len;
     let mut at = offset;
     std::iter::from_fn(move || {
@@ -50,7 +50,7 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
         let (block, skip) = (at / BLOCK, at % BLOCK);
         let len = (BLOCK - skip).min(end - at);
         at += len;
-        Some(Piece { block, skip: small(skip), len: small(len) })
+        Some(BlockPiece { block, skip: small(skip), len: small(len) })
     })
 }
 
@@ -92,7 +92,7 @@ impl MemoryExport {
 
 impl State {
     /// Replaces part of a block.
-    fn patch(&mut self, piece: &Piece, change: impl FnOnce(&mut [u8])) {
+    fn patch(&mut self, piece: &BlockPiece, change: impl FnOnce(&mut [u8])) {
         let mut block = match self.blocks.get(&piece.block) {
             Some(Block::Data(data)) => AlignedBuf::from_slice(data),
             Some(Block::Zero) | None => AlignedBuf::zeroed(small(BLOCK)),
@@ -148,7 +148,7 @@ impl Export for MemoryExport {
 
     async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
         let state = self.state_within(offset, u64::from(len))?;
-        let part = |piece: Piece| match state.blocks.get(&piece.block) {
+        let part = |piece: BlockPiece| match state.blocks.get(&piece.block) {
             Some(Block::Data(data)) => {
                 ReadPart::Data(data.slice(piece.skip..piece.skip + piece.len))
             }
