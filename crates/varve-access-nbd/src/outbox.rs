@@ -22,7 +22,7 @@ const ZEROS_INLINE_MAX: usize = 256;
 const ZEROS_BYTES: usize = 64 << 10;
 
 /// A part of a batch: so many bytes of its headers, or payload.
-enum Part {
+enum BatchPart {
     Head(usize),
     Data(BufSlice),
 }
@@ -33,7 +33,7 @@ struct Batch {
     head: Vec<u8>,
     /// Bytes of `head` already covered by `parts`.
     head_placed: usize,
-    parts: Vec<Part>,
+    parts: Vec<BatchPart>,
     bytes: usize,
     charge: RequestCost,
 }
@@ -171,12 +171,12 @@ impl Batch {
     fn data(&mut self, data: BufSlice) {
         self.place_head();
         self.bytes += data.len();
-        self.parts.push(Part::Data(data)); // OUTBOX-2
+        self.parts.push(BatchPart::Data(data)); // OUTBOX-2
     }
 
     fn place_head(&mut self) {
         if self.head.len() > self.head_placed {
-            self.parts.push(Part::Head(self.head.len() - self.head_placed));
+            self.parts.push(BatchPart::Head(self.head.len() - self.head_placed));
             self.head_placed = self.head.len();
         }
     }
@@ -270,11 +270,11 @@ impl Batch {
         let head = AlignedBuf::from_slice(&self.head).freeze();
         let mut at = 0;
         let parts = self.parts.into_iter().map(|part| match part {
-            Part::Head(len) => {
+            BatchPart::Head(len) => {
                 at += len;
                 SendPart::Slice(head.slice(at - len..at))
             }
-            Part::Data(data) => SendPart::Slice(data),
+            BatchPart::Data(data) => SendPart::Slice(data),
         });
         (parts.collect(), self.charge)
     }
