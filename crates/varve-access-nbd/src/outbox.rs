@@ -29,7 +29,7 @@ enum BatchPart {
 
 /// Replies that leave together.
 #[derive(Default)]
-struct Batch {
+struct ReplyBatch {
     head: Vec<u8>,
     /// Bytes of `head` already covered by `parts`.
     head_placed: usize,
@@ -64,7 +64,7 @@ impl RequestCost {
 
 /// The finished replies of one connection.
 pub(crate) struct Outbox {
-    batches: VecDeque<Batch>,
+    batches: VecDeque<ReplyBatch>,
     framing: Framing,
     zeros: Option<BufSlice>,
 }
@@ -84,7 +84,7 @@ impl Outbox {
 
     /// The oldest batch as parts of one send, and what it releases once it is sent.
     pub(crate) fn take_batch(&mut self) -> Option<(Vec<SendPart>, RequestCost)> {
-        self.batches.pop_front().map(Batch::into_parts) // OUTBOX-1
+        self.batches.pop_front().map(ReplyBatch::into_parts) // OUTBOX-1
     }
 
     /// Success of a command that returns no data.
@@ -150,11 +150,12 @@ impl Outbox {
     }
 
     /// The batch that takes the next reply.
-    fn open_batch(&mut self, charge: RequestCost) -> &mut Batch {
-        let full =
-            |batch: &Batch| batch.bytes() >= SEND_BYTES_MAX || batch.parts.len() >= SEND_PARTS_MAX;
+    fn open_batch(&mut self, charge: RequestCost) -> &mut ReplyBatch {
+        let full = |batch: &ReplyBatch| {
+            batch.bytes() >= SEND_BYTES_MAX || batch.parts.len() >= SEND_PARTS_MAX
+        };
         if self.batches.back().is_none_or(full) {
-            self.batches.push_back(Batch::default());
+            self.batches.push_back(ReplyBatch::default());
         }
         let batch = self.batches.back_mut().expect("one was just made");
         batch.charge.add(charge);
@@ -162,7 +163,7 @@ impl Outbox {
     }
 }
 
-impl Batch {
+impl ReplyBatch {
     fn bytes(&self) -> usize {
         self.bytes + self.head.len()
     }
