@@ -233,7 +233,7 @@ impl ReplyBatch {
     /// A data chunk for each run of data, a hole chunk for each run of zeros.
     fn chunks(&mut self, reply: ChunkedReply, parts: impl IntoIterator<Item = ReadPart>) -> u64 {
         let mut offset = reply.echo.offset;
-        let mut run: Option<Run> = None;
+        let mut run: Option<PartRun> = None;
         for part in parts {
             let (zero, len) = match &part {
                 ReadPart::Zero(len) => (true, *len),
@@ -245,10 +245,12 @@ impl ReplyBatch {
             let len = u32::try_from(len).expect("at most the length of a request");
             let current = match run.take() {
                 Some(open) if open.zero == zero => open,
-                _ if zero => Run { mark: hole_chunk(&mut self.head, reply, offset), zero, len: 0 },
-                _ => Run { mark: data_chunk(&mut self.head, reply, offset), zero, len: 0 },
+                _ if zero => {
+                    PartRun { mark: hole_chunk(&mut self.head, reply, offset), zero, len: 0 }
+                }
+                _ => PartRun { mark: data_chunk(&mut self.head, reply, offset), zero, len: 0 },
             };
-            let current = Run { len: current.len + len, ..current };
+            let current = PartRun { len: current.len + len, ..current };
             current.patch_len(&mut self.head);
             run = Some(current);
             if let ReadPart::Data(data) = part {
@@ -283,13 +285,13 @@ impl ReplyBatch {
 
 /// Consecutive parts of one kind, under one chunk header.
 #[derive(Clone, Copy)]
-struct Run {
+struct PartRun {
     mark: ChunkMark,
     zero: bool,
     len: u32,
 }
 
-impl Run {
+impl PartRun {
     fn patch_len(self, head: &mut [u8]) {
         if self.zero {
             self.mark.set_hole_size(head, self.len);
