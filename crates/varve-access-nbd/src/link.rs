@@ -28,7 +28,7 @@ use crate::limits::{
     DIRECT_PAYLOAD_BYTES_MIN, REQUESTS_MAX, STALL_BYTES_MIN, STALL_CHECKS, STALL_PART,
 };
 use crate::outbox::{Outbox, RequestCost};
-use crate::serve::{Finished, Request};
+use crate::serve::{Request, RequestOutcome};
 use crate::usage::Usage;
 use crate::wire::Framing;
 use crate::wire::reply::Echo;
@@ -271,7 +271,10 @@ impl<E: Export> Link<E> {
     }
 
     /// Takes in what became of a request.
-    pub(crate) fn finished<P: IntoIterator<Item = ReadPart>>(&mut self, finished: Finished<P>) {
+    pub(crate) fn finished<P: IntoIterator<Item = ReadPart>>(
+        &mut self,
+        finished: RequestOutcome<P>,
+    ) {
         let mut payload_bytes = finished.command.payload_bytes();
         if matches!(finished.command, CheckedCommand::Write { .. } | CheckedCommand::Cache { .. }) {
             self.release(RequestCost { requests: 0, payload_bytes });

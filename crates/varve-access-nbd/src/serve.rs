@@ -21,7 +21,7 @@ pub(crate) struct Request {
 }
 
 /// What became of it.
-pub(crate) struct Finished<P> {
+pub(crate) struct RequestOutcome<P> {
     pub(crate) echo: Echo,
     pub(crate) command: CheckedCommand,
     pub(crate) result: Result<Answer<P>, Errno>,
@@ -35,7 +35,7 @@ pub(crate) enum Answer<P> {
 }
 
 /// Runs `request`.
-pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finished<E::Parts> {
+pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> RequestOutcome<E::Parts> {
     let Request { echo, command, payload } = request;
     let result = match command {
         CheckedCommand::Read { offset, len, .. } => {
@@ -57,7 +57,7 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
             let zeroed = export.write_zeroes(offset, len, keep_allocated).await;
             match zeroed {
                 Err(varve_types::ErrorKind::Unsupported) if !fast_only => {
-                    return Finished { echo, command, result: Err(Errno::Io) };
+                    return RequestOutcome { echo, command, result: Err(Errno::Io) };
                 }
                 other => other.map(|()| Answer::Done),
             }
@@ -70,7 +70,7 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
             block_status(&*export, offset, len, most, contexts).await.map(Answer::Status)
         }
     };
-    Finished { echo, command, result: result.map_err(Errno::from) }
+    RequestOutcome { echo, command, result: result.map_err(Errno::from) }
 }
 
 /// What each selected context says of a range.
@@ -106,7 +106,7 @@ async fn cache<E: Export>(export: &E, offset: u64, len: u64) -> Result<(), varve
     Ok(())
 }
 
-impl<P: IntoIterator<Item = crate::export::ReadPart>> Finished<P> {
+impl<P: IntoIterator<Item = crate::export::ReadPart>> RequestOutcome<P> {
     /// Adds the reply, which from now on holds what the request held.
     pub(crate) fn reply(self, outbox: &mut Outbox, charge: RequestCost) {
         let Self { echo, command, result } = self;
