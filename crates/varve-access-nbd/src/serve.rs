@@ -24,11 +24,11 @@ pub(crate) struct Request {
 pub(crate) struct RequestOutcome<P> {
     pub(crate) echo: Echo,
     pub(crate) command: CheckedCommand,
-    pub(crate) result: Result<Answer<P>, Errno>,
+    pub(crate) result: Result<ReplyContent<P>, Errno>,
 }
 
 /// Content of a successful reply.
-pub(crate) enum Answer<P> {
+pub(crate) enum ReplyContent<P> {
     Done,
     Read(P),
     Status(Vec<ContextStatus>),
@@ -39,19 +39,19 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Request
     let Request { echo, command, payload } = request;
     let result = match command {
         CheckedCommand::Read { offset, len, .. } => {
-            export.read(offset, len).await.map(Answer::Read)
+            export.read(offset, len).await.map(ReplyContent::Read)
         }
         CheckedCommand::Write { offset, .. } => match payload {
-            Some(data) => export.write(offset, data).await.map(|()| Answer::Done),
-            None => Ok(Answer::Done),
+            Some(data) => export.write(offset, data).await.map(|()| ReplyContent::Done),
+            None => Ok(ReplyContent::Done),
         },
         CheckedCommand::Disconnect => panic!("a disconnect is not a request to serve"),
-        CheckedCommand::Flush => export.flush().await.map(|()| Answer::Done),
+        CheckedCommand::Flush => export.flush().await.map(|()| ReplyContent::Done),
         CheckedCommand::Trim { len: 0, .. } | CheckedCommand::WriteZeroes { len: 0, .. } => {
-            Ok(Answer::Done)
+            Ok(ReplyContent::Done)
         }
         CheckedCommand::Trim { offset, len } => {
-            export.trim(offset, len).await.map(|()| Answer::Done)
+            export.trim(offset, len).await.map(|()| ReplyContent::Done)
         }
         CheckedCommand::WriteZeroes { offset, len, keep_allocated, fast_only } => {
             let zeroed = export.write_zeroes(offset, len, keep_allocated).await;
@@ -59,15 +59,15 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Request
                 Err(varve_types::ErrorKind::Unsupported) if !fast_only => {
                     return RequestOutcome { echo, command, result: Err(Errno::Io) };
                 }
-                other => other.map(|()| Answer::Done),
+                other => other.map(|()| ReplyContent::Done),
             }
         }
         CheckedCommand::Cache { offset, len } => {
-            cache(&*export, offset, len).await.map(|()| Answer::Done)
+            cache(&*export, offset, len).await.map(|()| ReplyContent::Done)
         }
         CheckedCommand::BlockStatus { offset, len, one_extent, contexts } => {
             let most = extents_max(len, one_extent);
-            block_status(&*export, offset, len, most, contexts).await.map(Answer::Status)
+            block_status(&*export, offset, len, most, contexts).await.map(ReplyContent::Status)
         }
     };
     RequestOutcome { echo, command, result: result.map_err(Errno::from) }
@@ -112,14 +112,14 @@ impl<P: IntoIterator<Item = crate::export::ReadPart>> RequestOutcome<P> {
         let Self { echo, command, result } = self;
         match (result, command) {
             (Err(errno), _) => outbox.error(echo, errno, charge),
-            (Ok(Answer::Done), _) => outbox.done(echo, charge),
-            (Ok(Answer::Read(parts)), CheckedCommand::Read { len, unfragmented, .. }) => {
+            (Ok(ReplyContent::Done), _) => outbox.done(echo, charge),
+            (Ok(ReplyContent::Read(parts)), CheckedCommand::Read { len, unfragmented, .. }) => {
                 outbox.read(ReadReply { echo, len, unfragmented }, parts, charge);
             }
-            (Ok(Answer::Status(contexts)), CheckedCommand::BlockStatus { len, .. }) => {
+            (Ok(ReplyContent::Status(contexts)), CheckedCommand::BlockStatus { len, .. }) => {
                 outbox.block_status(echo, len, &contexts, charge);
             }
-            (Ok(Answer::Read(_) | Answer::Status(_)), _) => {
+            (Ok(ReplyContent::Read(_) | ReplyContent::Status(_)), _) => {
                 panic!("an answer that does not belong to its command")
             }
         }
