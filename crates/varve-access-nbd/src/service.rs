@@ -45,9 +45,9 @@ impl Default for ServiceOptions {
 }
 
 /// Serves connections on this thread. Cheap to clone.
-pub struct Service<X>(Rc<Inner<X>>);
+pub struct Service<X>(Rc<ServiceInner<X>>);
 
-struct Inner<X> {
+struct ServiceInner<X> {
     reactor: Reactor,
     exports: X,
     options: ServiceOptions,
@@ -68,7 +68,7 @@ impl<X: Exports> Service<X> {
     /// Serves `exports` with the loop of this thread.
     pub fn new(reactor: Reactor, exports: X, options: ServiceOptions) -> Self {
         let budget = Budget::new(options.request_bytes_max);
-        Self(Rc::new(Inner {
+        Self(Rc::new(ServiceInner {
             reactor,
             exports,
             options,
@@ -198,7 +198,7 @@ impl<X: Exports> Service<X> {
 
 /// A connection in the table of clients, while it lives.
 struct Entry<'a, X> {
-    service: &'a Inner<X>,
+    service: &'a ServiceInner<X>,
     client: Rc<ClientState>,
 }
 
