@@ -90,7 +90,7 @@ impl<X: Exports> Service<X> {
         transport: T,
         carried: Option<Arc<RelayProgress>>,
     ) -> ClosedConnection {
-        let entry = Entry::new(self, &transport);
+        let entry = ClientEntry::new(self, &transport);
         let _life = RelayLife(carried.clone());
         let closed = serve_connection(self, &entry.client, transport, carried).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
@@ -116,7 +116,7 @@ impl<X: Exports> Service<X> {
         agreed: AgreedTerms,
         life: RelayLife,
     ) -> ClosedConnection {
-        let entry = Entry::new(self, &transport);
+        let entry = ClientEntry::new(self, &transport);
         let closed = serve_agreed(self, &entry.client, transport, agreed, life.0.clone()).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
         closed
@@ -197,12 +197,12 @@ impl<X: Exports> Service<X> {
 }
 
 /// A connection in the table of clients, while it lives.
-struct Entry<'a, X> {
+struct ClientEntry<'a, X> {
     service: &'a ServiceInner<X>,
     client: Rc<ClientState>,
 }
 
-impl<'a, X> Entry<'a, X> {
+impl<'a, X> ClientEntry<'a, X> {
     fn new(service: &'a Service<X>, transport: &impl Transport) -> Self {
         let service = &*service.0;
         let client = ClientState::new(transport.peer(), service.reactor.now().0);
@@ -211,7 +211,7 @@ impl<'a, X> Entry<'a, X> {
     }
 }
 
-impl<X> Drop for Entry<'_, X> {
+impl<X> Drop for ClientEntry<'_, X> {
     fn drop(&mut self) {
         self.service.clients.borrow_mut().remove(&self.client.id());
         self.service.closed.notify_all();
