@@ -21,7 +21,7 @@ use crate::handshake::{
     CloseReason, Event, FoundExport, Handshake, NegotiatedExport, OpenRequest, TlsMode,
 };
 use crate::tls::{CIPHER_BYTES, TlsConfig, TlsSession};
-use crate::usage::Usage;
+use crate::usage::ClientUsage;
 
 /// An export as it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,7 +61,7 @@ pub struct AgreedTerms {
     /// How to speak.
     pub negotiated: NegotiatedExport,
     /// What the client used.
-    pub usage: Usage,
+    pub usage: ClientUsage,
     /// What the client is to be told once the export is open, in plain text (AGREE-1).
     pub words: Vec<u8>,
     /// What arrived behind the handshake, in plain text.
@@ -211,7 +211,7 @@ impl Agreement {
 
     /// What the client used so far.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ClientUsage {
         self.handshake.usage()
     }
 

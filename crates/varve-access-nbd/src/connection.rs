@@ -23,7 +23,7 @@ use crate::peer::Peer;
 use crate::service::Service;
 use crate::transmission::{Session, transmit};
 use crate::transport::{SendPart, Transport};
-use crate::usage::Usage;
+use crate::usage::ClientUsage;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
@@ -62,7 +62,7 @@ pub struct ClosedConnection {
     /// Why.
     pub cause: ConnectionEnd,
     /// What the client used while it lasted.
-    pub usage: Usage,
+    pub usage: ClientUsage,
 }
 
 impl fmt::Display for ConnectionEnd {

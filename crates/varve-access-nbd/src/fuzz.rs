@@ -15,7 +15,7 @@ use crate::link::{Link, Parse};
 use crate::memory::MemoryExport;
 use crate::serve::serve;
 use crate::transport::SendPart;
-use crate::usage::Usage;
+use crate::usage::ClientUsage;
 use crate::wire::constant::{SIMPLE_REPLY_MAGIC, cmd};
 use crate::wire::request::{DecodedHeader, RequestHeader};
 use crate::wire::{Cursor, Framing};
@@ -44,7 +44,7 @@ pub fn play(bytes: &[u8]) -> Vec<u8> {
         return sent;
     };
     let share = Budget::new(THREAD_BYTES_DEFAULT).share();
-    let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, Usage::default());
+    let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, ClientUsage::default());
     loop {
         let parsed = link.parse();
         let has_ended = matches!(parsed, Parse::Ended);

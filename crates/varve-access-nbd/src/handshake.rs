@@ -19,7 +19,7 @@ use varve_types::ErrorKind;
 use crate::command::Contexts;
 use crate::export::ExportInfo;
 use crate::limits::{OPTION_BYTES_MAX, OPTIONS_MAX};
-use crate::usage::Usage;
+use crate::usage::ClientUsage;
 use crate::wire::constant::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, can, opt, rep,
 };
@@ -135,7 +135,7 @@ pub struct Handshake {
     framing: Framing,
     selected: Option<SelectedContexts>,
     options_seen: u32,
-    usage: Usage,
+    usage: ClientUsage,
 }
 
 /// Contexts that are selected for one export.
@@ -175,7 +175,7 @@ impl Handshake {
             framing: Framing::default(),
             selected: None,
             options_seen: 0,
-            usage: Usage::default(),
+            usage: ClientUsage::default(),
         }
     }
 
@@ -221,7 +221,7 @@ impl Handshake {
 
     /// What the client used so far.
     #[must_use]
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ClientUsage {
         self.usage
     }
 

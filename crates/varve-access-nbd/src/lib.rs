@@ -56,6 +56,6 @@ pub use service::{Service, ServiceOptions};
 pub use shutdown::Shutdown;
 pub use tls::{TlsConfig, TlsFiles, TlsSession};
 pub use transport::{SendPart, Transport};
-pub use usage::Usage;
+pub use usage::ClientUsage;
 pub use wire::framing::Framing;
 pub use wire::request::{DecodedHeader, RequestHeader};

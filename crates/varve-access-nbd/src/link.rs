@@ -29,7 +29,7 @@ use crate::limits::{
 };
 use crate::outbox::{Outbox, RequestCost};
 use crate::serve::{Request, RequestOutcome};
-use crate::usage::Usage;
+use crate::usage::ClientUsage;
 use crate::wire::Framing;
 use crate::wire::reply::Echo;
 use crate::wire::request::{DecodedHeader, RequestHeader};
@@ -72,7 +72,7 @@ pub(crate) enum Parse {
 pub(crate) struct Link<E> {
     pub(crate) outbox: Outbox,
     pub(crate) share: Share,
-    pub(crate) usage: Usage,
+    pub(crate) usage: ClientUsage,
     export: Rc<E>,
     negotiated: NegotiatedExport,
     inbox: Inbox,
@@ -91,7 +91,7 @@ impl<E: Export> Link<E> {
         negotiated: NegotiatedExport,
         inbox: Inbox,
         share: Share,
-        usage: Usage,
+        usage: ClientUsage,
     ) -> Self {
         Self {
             outbox: Outbox::new(negotiated.framing),

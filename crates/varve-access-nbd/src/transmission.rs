@@ -37,7 +37,7 @@ use crate::outbox::RequestCost;
 use crate::serve::serve;
 use crate::shutdown::Shutdown;
 use crate::transport::{SendPart, Transport};
-use crate::usage::Usage;
+use crate::usage::ClientUsage;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
@@ -48,7 +48,7 @@ pub(crate) struct Session<'a, E> {
     /// Holds what arrived behind the handshake.
     pub(crate) inbox: Inbox,
     pub(crate) share: Share,
-    pub(crate) usage: Usage,
+    pub(crate) usage: ClientUsage,
     pub(crate) client: &'a ClientState,
     /// Told how far the connection has come, where another node carries it.
     pub(crate) carried: Option<Arc<RelayProgress>>,
@@ -264,7 +264,7 @@ fn note_settled<T: Transport>(
 /// The end of a connection whose client holds up others or does not leave, or the shutdown. What is under way still finishes but at the shutdown: openings may wait for it.
 async fn end<F: Future>(
     cause: ConnectionEnd,
-    usage: Usage,
+    usage: ClientUsage,
     inflight: &mut InFlight<F>,
 ) -> ClosedConnection {
     if cause != ConnectionEnd::Shutdown {

@@ -12,7 +12,7 @@ const COMMANDS: [&str; 9] =
 
 /// See the module. Displays as one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Usage {
+pub struct ClientUsage {
     options: u32,
     tls: bool,
     negotiated: NegotiatedExport,
@@ -20,7 +20,7 @@ pub struct Usage {
     flags: u16,
 }
 
-impl Usage {
+impl ClientUsage {
     /// Of a client of whom only that is known.
     #[must_use]
     pub fn of(negotiated: NegotiatedExport) -> Self {
@@ -79,7 +79,7 @@ impl Usage {
     }
 }
 
-impl fmt::Display for Usage {
+impl fmt::Display for ClientUsage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.tls { "TLS; options" } else { "options" })?;
         for number in (0..u32::BITS).filter(|number| self.used_option(*number)) {

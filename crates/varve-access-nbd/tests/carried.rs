@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    AgreedTerms, ConnectionEnd, ExportInfo, Exports, KnownExport, NegotiatedExport, OpenBarrier,
-    OpenRequest, PendingOpen, RelayProgress, Service, ServiceOptions, Since, Usage, pipe,
+    AgreedTerms, ClientUsage, ConnectionEnd, ExportInfo, Exports, KnownExport, NegotiatedExport,
+    OpenBarrier, OpenRequest, PendingOpen, RelayProgress, Service, ServiceOptions, Since, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
 use varve_types::ErrorKind;
@@ -151,7 +151,7 @@ fn agreed(size_bytes: u64, since: &[&str]) -> AgreedTerms {
     AgreedTerms {
         export: KnownExport { name: "disk".to_owned(), info, since, holder: None },
         negotiated: NegotiatedExport::default(),
-        usage: Usage::default(),
+        usage: ClientUsage::default(),
         words: WORDS.to_vec(),
         early: write_bytes(1, 3)[..20].to_vec(),
         session: None,

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use server::{Server, client, run};
 use varve_access_nbd::wire::constant::{cmd, flag, opt};
-use varve_access_nbd::{Export, ServiceOptions, Usage};
+use varve_access_nbd::{ClientUsage, Export, ServiceOptions};
 
 const MIB: u64 = 1 << 20;
 
@@ -19,7 +19,7 @@ fn serve() -> Server {
 }
 
 /// Prints what a client used; `cargo test -- --nocapture` shows the table of the documentation.
-fn report(client: &str, usage: &Usage) {
+fn report(client: &str, usage: &ClientUsage) {
     println!("{client}: {usage}");
 }
 

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use tempfile::TempDir;
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    Address, ConnectionLimit, Listener, Service, ServiceOptions, Shutdown, Usage, WorkHandoff,
-    deal_connections,
+    Address, ClientUsage, ConnectionLimit, Listener, Service, ServiceOptions, Shutdown,
+    WorkHandoff, deal_connections,
 };
 use varve_reactor::net::Socket;
 use varve_reactor::port::{self, PortSender};
@@ -21,7 +21,7 @@ pub(crate) struct Server {
     pub(crate) dir: TempDir,
     pub(crate) export: MemoryExport,
     pub(crate) port: u16,
-    closed: mpsc::Receiver<Usage>,
+    closed: mpsc::Receiver<ClientUsage>,
     stop: Vec<PortSender<()>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -86,12 +86,12 @@ impl Server {
     }
 
     /// What the next connection to close had used.
-    pub(crate) fn next_usage(&self) -> Usage {
+    pub(crate) fn next_usage(&self) -> ClientUsage {
         self.closed.recv().unwrap()
     }
 
     /// Everything that the connections closed so far used, at least one.
-    pub(crate) fn usages(&self) -> Vec<Usage> {
+    pub(crate) fn usages(&self) -> Vec<ClientUsage> {
         std::iter::once(self.next_usage()).chain(self.closed.try_iter()).collect()
     }
 }
@@ -101,7 +101,7 @@ async fn serve(
     service: Service<MemoryExports>,
     mut dealt: port::PortReceiver<WorkHandoff>,
     mut stop: port::PortReceiver<()>,
-    usage_to: mpsc::Sender<Usage>,
+    usage_to: mpsc::Sender<ClientUsage>,
 ) {
     let serving = service.clone();
     let spawner = reactor.clone();

@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use varve_access_nbd::{
-    AgreedTerms, Answer, Contexts, ExportInfo, Framing, KnownExport, NegotiatedExport, OpenRequest,
-    RelayProgress, Since, Usage,
+    AgreedTerms, Answer, ClientUsage, Contexts, ExportInfo, Framing, KnownExport, NegotiatedExport,
+    OpenRequest, RelayProgress, Since,
 };
 use varve_membership::link::{
     BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
@@ -115,7 +115,7 @@ fn begin(lobby: &Lobby, link: &Link, number: u64, begin: BeginExport) -> io::Res
     };
     let negotiated = NegotiatedExport { framing, contexts: Contexts { allocation, changes } };
     let export = decode_export(export);
-    let usage = Usage::of(negotiated);
+    let usage = ClientUsage::of(negotiated);
     let agreed = AgreedTerms { export, negotiated, usage, words, early: Vec::new(), session: None };
     let is_taken = lobby.here(link.cell, |fronts| {
         // Openings must find it before its client may be told that the export is open (DOOR-3).
