@@ -80,7 +80,7 @@ enum Lists {
 
 /// What is asked for.
 #[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
+pub(crate) struct RequestTarget<'a> {
     pub(crate) view: &'a BucketView,
     pub(crate) key: Option<&'a str>,
     pub(crate) select: Select,
@@ -208,7 +208,7 @@ impl Access {
             return Ok(());
         }
         let action = action(op, select != Select::Newest);
-        let target = Target { view: &view, key, select };
+        let target = RequestTarget { view: &view, key, select };
         authorize(&self.inner, caller, context, target, action).await?;
         if op == "PutObject" || op == "CopyObject" || op == "CreateMultipartUpload" {
             check_retain_until(context.headers)?;
@@ -290,7 +290,7 @@ async fn asked_tags(
     inner: &Inner,
     view: &BucketView,
     user: Option<&Known>,
-    target: &Target<'_>,
+    target: &RequestTarget<'_>,
 ) -> S3Result<Vec<(String, String)>> {
     let policies = view.policy.iter().chain(user.iter().filter_map(|known| known.policy.as_ref()));
     let asks_for_tags = { policies }.any(|policy| policy.asks_for_tags());
@@ -308,7 +308,7 @@ pub(crate) async fn authorize(
     inner: &Inner,
     caller: &Caller,
     context: &Context<'_>,
-    target: Target<'_>,
+    target: RequestTarget<'_>,
     action: &str,
 ) -> S3Result<()> {
     let view = target.view;
@@ -368,7 +368,7 @@ pub(crate) async fn authorize(
 }
 
 /// Whether policies let the one who asks list what begins like the key: then it may know that the key is not there.
-fn may_list(question: &Question<'_>, user: Option<&Known>, target: &Target<'_>) -> bool {
+fn may_list(question: &Question<'_>, user: Option<&Known>, target: &RequestTarget<'_>) -> bool {
     let of_key = |name: &str| {
         if name == "s3:prefix" { target.key.map(str::to_owned) } else { (question.value)(name) }
     };
@@ -388,7 +388,7 @@ fn may_list(question: &Question<'_>, user: Option<&Known>, target: &Target<'_>) 
 async fn listed(
     inner: &Inner,
     caller: &Caller,
-    target: Target<'_>,
+    target: RequestTarget<'_>,
     action: &str,
     may_list: &(dyn Fn() -> bool + Sync),
 ) -> S3Result<bool> {

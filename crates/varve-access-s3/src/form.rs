@@ -14,7 +14,7 @@ use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Error, S3Result, s3_error};
 use varve_object::{ChecksumKind, Select};
 
-use crate::access::{Caller, Peer, Target, extra_actions, signer};
+use crate::access::{Caller, Peer, RequestTarget, extra_actions, signer};
 use crate::access_log::number;
 use crate::account::Noted;
 use crate::chain;
@@ -82,7 +82,7 @@ pub(crate) async fn post(
     let mut headers = headers_of(&fields);
     headers.extend(host.map(|host| (HOST, host)));
     let origin = Origin::new(caller, headers, peer);
-    let target = Target { view: &view, key: Some(&key), select: Select::Newest };
+    let target = RequestTarget { view: &view, key: Some(&key), select: Select::Newest };
     for action in std::iter::once("s3:PutObject").chain(extra_actions(origin.headers())) {
         origin.authorize(inner, target, action).await?;
     }

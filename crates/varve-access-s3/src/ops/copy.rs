@@ -17,7 +17,7 @@ use super::{
     Answer, Origin, ReadConditions, answer, conditions, etag, found, hex, new_version_id,
     version_id,
 };
-use crate::access::{Target, check_expected_owner, selected};
+use crate::access::{RequestTarget, check_expected_owner, selected};
 use crate::cipher::{BodyKey, collect};
 use crate::clock::timestamp;
 use crate::error::{invalid_argument, of_store};
@@ -85,7 +85,7 @@ async fn source(
     check_expected_owner(origin.headers(), "x-amz-source-expected-bucket-owner", &view)?;
     let select = selected(&id.as_deref().map(str::to_owned))?;
     let action = if select == Select::Newest { "s3:GetObject" } else { "s3:GetObjectVersion" };
-    origin.authorize(inner, Target { view: &view, key: Some(key), select }, action).await?;
+    origin.authorize(inner, RequestTarget { view: &view, key: Some(key), select }, action).await?;
     let (found, attributes) = found(inner, &view, key, select).await?;
     conditions.check(&found.version, &attributes.etag).map_err(|_| {
         s3_error!(

@@ -12,7 +12,7 @@ use varve_object::rules::{self, Conditions};
 use varve_object::{NewBody, Select};
 
 use super::{Answer, Origin, answer, conditions};
-use crate::access::{Target, selected};
+use crate::access::{RequestTarget, selected};
 use crate::bucket_view::BucketView;
 use crate::clock::{ms_of, now_ms};
 use crate::error::of_store;
@@ -129,7 +129,7 @@ async fn delete_one(
     let version = object.version_id.clone().filter(|id| !id.is_empty());
     let select = selected(&version)?;
     let action = if version.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
-    origin.authorize(inner, Target { view, key: Some(&object.key), select }, action).await?;
+    origin.authorize(inner, RequestTarget { view, key: Some(&object.key), select }, action).await?;
     let bypass = origin.bypasses(inner, view, &object.key, bypass).await?;
     let conditions = Conditions {
         modified_s: object.last_modified_time.as_ref().map(|time| ms_of(time) / 1000),

@@ -19,7 +19,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use varve_object::rules::{Conditions, Tags};
 use varve_object::{Attributes, FoundVersion, Select, Version, Versioning};
 
-use crate::access::{Caller, Context, Peer, Target, authorize};
+use crate::access::{Caller, Context, Peer, RequestTarget, authorize};
 use crate::bucket_view::BucketView;
 use crate::clock::ms_of;
 use crate::error::{no_key, of_store};
@@ -85,7 +85,7 @@ impl Origin {
     pub(crate) async fn authorize(
         &self,
         inner: &Inner,
-        target: Target<'_>,
+        target: RequestTarget<'_>,
         action: &str,
     ) -> S3Result<()> {
         let context = Context {
@@ -109,7 +109,7 @@ impl Origin {
         if !wanted {
             return Ok(false);
         }
-        let target = Target { view, key: Some(key), select: Select::Newest };
+        let target = RequestTarget { view, key: Some(key), select: Select::Newest };
         self.authorize(inner, target, "s3:BypassGovernanceRetention").await.map(|()| true)
     }
 }
