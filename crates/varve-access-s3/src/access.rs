@@ -42,7 +42,7 @@ pub(crate) const SIGNATURE: &str = "X-Amz-Signature";
 
 /// Who sent a request; none: nobody in particular.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Caller {
+pub(crate) struct Principal {
     pub(crate) user: Option<Arc<Known>>,
     /// The address was signed, not the headers.
     pub(crate) presigned: bool,
@@ -104,7 +104,7 @@ pub(crate) fn signer(inner: &Inner, access_key: &str) -> S3Result<(Arc<Known>, A
     })
 }
 
-impl Caller {
+impl Principal {
     /// Of a request with this query.
     pub(crate) fn new(user: Option<Arc<Known>>, query: &str) -> Self {
         let signature_v2 = signed::is_v2(query);
@@ -138,14 +138,15 @@ impl S3Access for Access {
         };
         let verified = cx.extensions_mut().get::<Verified>().cloned();
         let query = cx.uri().query().unwrap_or_default();
-        let caller = verified.map_or_else(|| Caller::new(user, query), |Verified(caller)| caller);
+        let caller =
+            verified.map_or_else(|| Principal::new(user, query), |Verified(caller)| caller);
         let peer = cx.extensions_mut().get::<Peer>().copied();
         cx.extensions_mut().insert(caller.clone());
         if let Some(noted) = cx.extensions_mut().get::<Noted>().cloned() {
             noted.note(self.inner.figures.operation(cx.s3_op().name()), &caller);
         }
         let query = cx.uri().query().unwrap_or_default();
-        let Caller { presigned, signature_v2, .. } = caller;
+        let Principal { presigned, signature_v2, .. } = caller;
         let context = Context { headers: cx.headers(), query, peer, presigned, signature_v2 };
         let select = selected(&query_value(query, "versionId"))?;
         let op = cx.s3_op().name();
@@ -165,7 +166,7 @@ impl S3Access for Access {
 }
 
 impl Access {
-    fn check_root(&self, op: &str, caller: &Caller, context: &Context<'_>) -> S3Result<()> {
+    fn check_root(&self, op: &str, caller: &Principal, context: &Context<'_>) -> S3Result<()> {
         match op {
             "ListBuckets" => self.check_user(caller, "s3:ListAllMyBuckets", "", context),
             _ => Err(s3_error!(NotImplemented)),
@@ -175,7 +176,7 @@ impl Access {
     /// An action that belongs to no bucket: for users that their policy does not keep from it.
     fn check_user(
         &self,
-        caller: &Caller,
+        caller: &Principal,
         action: &str,
         resource: &str,
         context: &Context<'_>,
@@ -195,7 +196,7 @@ impl Access {
     async fn check_bucket(
         &self,
         op: &str,
-        caller: &Caller,
+        caller: &Principal,
         context: &Context<'_>,
         bucket: &str,
         key: Option<&str>,
@@ -306,7 +307,7 @@ async fn asked_tags(
 /// Whether a caller may do an action to a bucket, or to an object in it.
 pub(crate) async fn authorize(
     inner: &Inner,
-    caller: &Caller,
+    caller: &Principal,
     context: &Context<'_>,
     target: RequestTarget<'_>,
     action: &str,
@@ -387,7 +388,7 @@ fn may_list(question: &Question<'_>, user: Option<&Known>, target: &RequestTarge
 /// Whether the lists permit it. Whether a key exists is told to those who may list.
 async fn listed(
     inner: &Inner,
-    caller: &Caller,
+    caller: &Principal,
     target: RequestTarget<'_>,
     action: &str,
     may_list: &(dyn Fn() -> bool + Sync),
@@ -409,7 +410,7 @@ async fn listed(
     })
 }
 
-fn permits(view: &BucketView, acl: &Acl, caller: &Caller, permission: Permission) -> bool {
+fn permits(view: &BucketView, acl: &Acl, caller: &Principal, permission: Permission) -> bool {
     if view.owner_enforced {
         return false;
     }

@@ -11,7 +11,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::{Response, StatusCode};
 use s3s::Body;
 
-use crate::access::Caller;
+use crate::access::Principal;
 use crate::access_log::{Answer, Entry};
 use crate::figures::{Operation, Outcome};
 use crate::gateway::Inner;
@@ -19,12 +19,12 @@ use crate::gateway::Inner;
 /// What becomes known while a request is looked at: what it asks for, and who asks. Travels with it.
 #[derive(Clone, Default)]
 pub(crate) struct Noted {
-    found: Arc<OnceLock<(Arc<Operation>, Caller)>>,
+    found: Arc<OnceLock<(Arc<Operation>, Principal)>>,
 }
 
 impl Noted {
     /// The first note counts.
-    pub(crate) fn note(&self, operation: Arc<Operation>, caller: &Caller) {
+    pub(crate) fn note(&self, operation: Arc<Operation>, caller: &Principal) {
         let _ = self.found.set((operation, caller.clone()));
     }
 }

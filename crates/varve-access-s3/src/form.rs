@@ -14,7 +14,7 @@ use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Error, S3Result, s3_error};
 use varve_object::{ChecksumKind, Select};
 
-use crate::access::{Caller, Peer, RequestTarget, extra_actions, signer};
+use crate::access::{Peer, Principal, RequestTarget, extra_actions, signer};
 use crate::access_log::number;
 use crate::account::Noted;
 use crate::chain;
@@ -170,11 +170,15 @@ fn mismatch(access_key: &str, policy: &str, signature: &str) -> S3Error {
 }
 
 /// Who signed the form; a form without a policy is nobody's.
-fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Option<FormPolicy>)> {
+fn signed(
+    inner: &Inner,
+    bucket: &str,
+    fields: &Fields,
+) -> S3Result<(Principal, Option<FormPolicy>)> {
     let fourth = ["x-amz-signature", "x-amz-credential", "x-amz-date", "x-amz-algorithm"];
     let fourth = fourth.iter().any(|name| fields.get(name).is_some());
     let text = match fields.get("policy") {
-        None if !fourth => return Ok((Caller::default(), None)),
+        None if !fourth => return Ok((Principal::default(), None)),
         _ if fourth => fields.get("policy").map_or_else(|| required(fields, "policy"), Ok)?,
         text => text.unwrap_or_default(),
     };
@@ -215,7 +219,7 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
     };
     let policy = FormPolicy::parse(text)?;
     policy.check(bucket, fields)?;
-    Ok((Caller { user: Some(known), ..Caller::default() }, Some(policy)))
+    Ok((Principal { user: Some(known), ..Principal::default() }, Some(policy)))
 }
 
 /// Fields as the headers they stand for, for conditions of policies.

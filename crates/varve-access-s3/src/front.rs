@@ -18,7 +18,7 @@ use s3s::{Body, S3Error, S3ErrorCode, s3_error};
 use time::format_description::well_known::Rfc2822;
 use time::{OffsetDateTime, UtcOffset};
 
-use crate::access::{Access, Caller, Keys, SIGNATURE};
+use crate::access::{Access, Keys, Principal, SIGNATURE};
 use crate::access_log::Entry;
 use crate::account::{Account, Answered, ErrorCode, Noted};
 use crate::chain::Chain;
@@ -176,7 +176,7 @@ impl Front {
         let mut response = if !rate.admits() {
             of_error(s3_error!(SlowDown, "Please reduce your request rate."))
         } else if request.method() == Method::OPTIONS {
-            account.noted.note(self.inner.figures.operation("Preflight"), &Caller::default());
+            account.noted.note(self.inner.figures.operation("Preflight"), &Principal::default());
             self.preflight(&request, cross.take()).await
         } else if let Some(bucket) = self.website_of(&request) {
             website::serve(&self.inner, &self.service, request, &bucket).await

@@ -8,7 +8,7 @@ use s3s::dto::{self, AccessControlPolicy, Timestamp, TimestampFormat};
 use s3s::{S3Result, s3_error};
 use varve_object::{Acl, Attributes, Encryption, KeyHolder, Retention};
 
-use crate::access::Caller;
+use crate::access::Principal;
 use crate::acl::{self, AclHeaders, Owners};
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
@@ -166,7 +166,7 @@ impl Given {
         &self,
         inner: &Inner,
         view: &BucketView,
-        caller: &Caller,
+        caller: &Principal,
     ) -> S3Result<(Attributes, Option<BodyKey>)> {
         let (encryption, key) = self.sse.encryption(inner, view)?.unzip();
         let full_control = self.acl.canned.as_deref() == Some("bucket-owner-full-control");
@@ -281,7 +281,7 @@ impl Given {
 }
 
 /// Who owns what a caller puts into a bucket.
-pub(crate) fn owner_of(view: &BucketView, caller: &Caller) -> String {
+pub(crate) fn owner_of(view: &BucketView, caller: &Principal) -> String {
     if view.owner_enforced || caller.user.is_none() {
         view.owner().to_owned()
     } else {

@@ -21,7 +21,7 @@ use s3s::service::S3Service;
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
-use crate::access::{Caller, signer};
+use crate::access::{Principal, signer};
 use crate::front::XML_BYTES_MAX;
 use crate::gateway::Inner;
 use crate::query::query_value;
@@ -54,7 +54,7 @@ pub(crate) struct Repair {
 
 /// Whose signature has been checked already.
 #[derive(Clone)]
-pub(crate) struct Verified(pub(crate) Caller);
+pub(crate) struct Verified(pub(crate) Principal);
 
 #[async_trait::async_trait]
 impl S3Route for Repair {
@@ -87,7 +87,7 @@ impl S3Route for Repair {
         };
         let verified = request.extensions.get::<Verified>().cloned();
         let caller = verified.map_or_else(
-            || Caller::new(user.clone(), request.uri.query().unwrap_or_default()),
+            || Principal::new(user.clone(), request.uri.query().unwrap_or_default()),
             |Verified(caller)| caller,
         );
         let mut again = Request::new(Body::empty());

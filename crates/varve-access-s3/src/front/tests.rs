@@ -54,7 +54,7 @@ impl World {
     /// The same of a request that the administrator has signed.
     async fn respond_to_owner(&self, mut request: Request<Body>) -> (u16, HeaderMap, String) {
         let user = self.gateway.inner.users.user("owner");
-        request.extensions_mut().insert(Verified(Caller { user, ..Caller::default() }));
+        request.extensions_mut().insert(Verified(Principal { user, ..Principal::default() }));
         self.respond(request).await
     }
 

@@ -19,7 +19,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use varve_object::rules::{Conditions, Tags};
 use varve_object::{Attributes, FoundVersion, Select, Version, Versioning};
 
-use crate::access::{Caller, Context, Peer, RequestTarget, authorize};
+use crate::access::{Context, Peer, Principal, RequestTarget, authorize};
 use crate::bucket_view::BucketView;
 use crate::clock::ms_of;
 use crate::error::{no_key, of_store};
@@ -35,7 +35,7 @@ pub(crate) fn answer<T>(output: T) -> Answer<T> {
 
 /// Who sent a request, where from, and its headers: for checks that the operation makes itself.
 pub(crate) struct Origin {
-    pub(crate) caller: Caller,
+    pub(crate) caller: Principal,
     headers: HeaderMap,
     query: String,
     peer: Option<Peer>,
@@ -43,14 +43,14 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Of a request that is none of the protocol library's.
-    pub(crate) fn new(caller: Caller, headers: HeaderMap, peer: Option<Peer>) -> Self {
+    pub(crate) fn new(caller: Principal, headers: HeaderMap, peer: Option<Peer>) -> Self {
         Self { caller, headers, query: String::new(), peer }
     }
 
     /// Takes them out of the request.
     pub(crate) fn of<T>(request: &mut S3Request<T>) -> Self {
         Self {
-            caller: request.extensions.get::<Caller>().cloned().unwrap_or_default(),
+            caller: request.extensions.get::<Principal>().cloned().unwrap_or_default(),
             headers: std::mem::take(&mut request.headers),
             query: request.uri.query().unwrap_or_default().to_owned(),
             peer: request.extensions.get::<Peer>().copied(),
