@@ -31,12 +31,12 @@ const OPEN_MAX: usize = 64;
 /// Where lines go.
 pub(crate) struct AccessLog {
     /// None once it ends.
-    lines: Option<SyncSender<Line>>,
+    lines: Option<SyncSender<LogLine>>,
     dropped: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Line {
+struct LogLine {
     bucket: String,
     text: String,
 }
@@ -68,7 +68,7 @@ impl AccessLog {
 
     /// Adds a line to a bucket's log, without waiting.
     pub(crate) fn add(&self, bucket: String, text: String) {
-        let sent = self.lines.as_ref().map(|lines| lines.try_send(Line { bucket, text }));
+        let sent = self.lines.as_ref().map(|lines| lines.try_send(LogLine { bucket, text }));
         if !matches!(sent, Some(Ok(()))) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -108,7 +108,7 @@ struct LogFile {
 }
 
 impl Files {
-    fn run(mut self, lines: &Receiver<Line>) {
+    fn run(mut self, lines: &Receiver<LogLine>) {
         while let Ok(line) = lines.recv() {
             self.write(&line);
             while let Ok(line) = lines.try_recv() {
@@ -118,7 +118,7 @@ impl Files {
         }
     }
 
-    fn write(&mut self, line: &Line) {
+    fn write(&mut self, line: &LogLine) {
         match self.try_write(line) {
             Ok(()) => self.unflushed += 1,
             Err(error) => {
@@ -155,7 +155,7 @@ impl Files {
         self.failing = true;
     }
 
-    fn try_write(&mut self, line: &Line) -> io::Result<()> {
+    fn try_write(&mut self, line: &LogLine) -> io::Result<()> {
         let path = self.directory.join(format!("{}.log", line.bucket));
         if self.open.len() >= OPEN_MAX && !self.open.contains_key(&line.bucket) {
             for mut open in self.open.drain() {
@@ -216,8 +216,8 @@ mod tests {
         }
     }
 
-    fn line(bucket: &str, text: &str) -> Line {
-        Line { bucket: bucket.to_owned(), text: format!("{text}\n") }
+    fn line(bucket: &str, text: &str) -> LogLine {
+        LogLine { bucket: bucket.to_owned(), text: format!("{text}\n") }
     }
 
     #[test]
