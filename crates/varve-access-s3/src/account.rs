@@ -12,7 +12,7 @@ use hyper::{Response, StatusCode};
 use s3s::Body;
 
 use crate::access::Principal;
-use crate::access_log::{Answer, Entry};
+use crate::access_log::{Answer, LogEntry};
 use crate::figures::{Operation, Outcome};
 use crate::gateway::Inner;
 
@@ -42,7 +42,7 @@ pub(crate) struct Account {
     pub(crate) received: Arc<AtomicU64>,
     pub(crate) begun: Instant,
     /// Its line of the bucket's access log, if that has one.
-    pub(crate) entry: Option<Box<Entry>>,
+    pub(crate) entry: Option<Box<LogEntry>>,
 }
 
 /// The body of an answer, which closes the account when it has ended, or the client has left.

@@ -19,7 +19,7 @@ use time::format_description::well_known::Rfc2822;
 use time::{OffsetDateTime, UtcOffset};
 
 use crate::access::{Access, Keys, Principal, SIGNATURE};
-use crate::access_log::Entry;
+use crate::access_log::LogEntry;
 use crate::account::{Account, Answered, ErrorCode, Noted};
 use crate::chain::Chain;
 use crate::clock::now_ms;
@@ -149,11 +149,11 @@ impl Front {
     }
 
     /// The begin of a line of the bucket's access log, if it has one.
-    async fn log_entry(&self, request: &Request<Body>) -> Option<Box<Entry>> {
+    async fn log_entry(&self, request: &Request<Body>) -> Option<Box<LogEntry>> {
         self.inner.access_log.as_ref()?;
         let view = self.inner.view(&self.bucket_of(request)?).await.ok()?;
         let name = &view.bucket.name;
-        let entry = || Entry::new(request, name, view.owner(), now_ms());
+        let entry = || LogEntry::new(request, name, view.owner(), now_ms());
         view.settings.access_log.then(|| Box::new(entry()))
     }
 

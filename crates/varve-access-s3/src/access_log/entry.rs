@@ -19,7 +19,7 @@ const FIELD_BYTES_MAX: usize = 4096;
 
 /// What is known of a request when it comes.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct LogEntry {
     pub(crate) bucket: String,
     pub(crate) owner: String,
     /// When it came, in milliseconds since 1970.
@@ -50,7 +50,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) turnaround_ms: u128,
 }
 
-impl Entry {
+impl LogEntry {
     pub(crate) fn new<B>(request: &Request<B>, bucket: &str, owner: &str, begun_ms: u64) -> Self {
         let headers = request.headers();
         let bytes = |name: HeaderName| headers.get(name).map_or(&[][..], HeaderValue::as_bytes);
@@ -241,14 +241,14 @@ fn resource(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn entry(method: &str, uri: &str, headers: &[(&str, &str)]) -> Entry {
+    fn entry(method: &str, uri: &str, headers: &[(&str, &str)]) -> LogEntry {
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let mut request = request.body(()).unwrap();
         request.extensions_mut().insert(Peer { address: "10.0.0.7".parse().ok(), tls: false });
-        Entry::new(&request, "photos", "ann", 1_763_820_309_000)
+        LogEntry::new(&request, "photos", "ann", 1_763_820_309_000)
     }
 
     fn answer(status: u16) -> Answer<'static> {
