@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
-pub(crate) use entry::{Answer, LogEntry, number};
+pub(crate) use entry::{LogEntry, ResponseRecord, number};
 
 use crate::error::{Error, Result};
 

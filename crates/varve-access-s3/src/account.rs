@@ -12,7 +12,7 @@ use hyper::{Response, StatusCode};
 use s3s::Body;
 
 use crate::access::Principal;
-use crate::access_log::{Answer, LogEntry};
+use crate::access_log::{LogEntry, ResponseRecord};
 use crate::figures::{Operation, Outcome};
 use crate::gateway::Inner;
 
@@ -93,7 +93,7 @@ impl Drop for Answered {
             inner.figures.count_error(code);
         }
         let (Some(entry), Some(log)) = (entry.take(), &inner.access_log) else { return };
-        let line = entry.line(&Answer {
+        let line = entry.line(&ResponseRecord {
             id,
             operation: noted.map(|(operation, _)| &*operation.name),
             requester: noted.map_or("", |(_, caller)| caller.id()),

@@ -39,7 +39,7 @@ pub(crate) struct LogEntry {
 
 /// What is known when its answer has ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct ResponseRecord<'a> {
     pub(crate) id: &'a str,
     pub(crate) operation: Option<&'a str>,
     pub(crate) requester: &'a str,
@@ -99,7 +99,7 @@ impl LogEntry {
     }
 
     /// The line, with its end.
-    pub(crate) fn line(&self, answer: &Answer<'_>) -> String {
+    pub(crate) fn line(&self, answer: &ResponseRecord<'_>) -> String {
         let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         let positive = |number: u64| Some(number).filter(|number| *number > 0);
         let count = |number: Option<u64>| {
@@ -251,8 +251,8 @@ mod tests {
         LogEntry::new(&request, "photos", "ann", 1_763_820_309_000)
     }
 
-    fn answer(status: u16) -> Answer<'static> {
-        Answer {
+    fn answer(status: u16) -> ResponseRecord<'static> {
+        ResponseRecord {
             id: "00F1",
             operation: Some("GetObject"),
             requester: "bob",
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_a_dash_and_what_fails_says_why() {
         let entry = entry("PUT", "/photos/k", &[("content-length", "9")]);
-        let failed = Answer {
+        let failed = ResponseRecord {
             operation: None,
             requester: "",
             error: Some("AccessDenied"),
