@@ -14,7 +14,7 @@ use s3s::path::S3Path;
 use s3s::{S3Result, s3_error};
 use varve_object::{Acl, Attributes, Grantee, Permission, Select};
 
-use crate::account::Noted;
+use crate::account::RequestNotes;
 use crate::bucket_view::BucketView;
 use crate::error::{invalid_argument, of_store, with_elements};
 use crate::gateway::Inner;
@@ -142,7 +142,7 @@ impl S3Access for Access {
             verified.map_or_else(|| Principal::new(user, query), |Verified(caller)| caller);
         let peer = cx.extensions_mut().get::<Peer>().copied();
         cx.extensions_mut().insert(caller.clone());
-        if let Some(noted) = cx.extensions_mut().get::<Noted>().cloned() {
+        if let Some(noted) = cx.extensions_mut().get::<RequestNotes>().cloned() {
             noted.note(self.inner.figures.operation(cx.s3_op().name()), &caller);
         }
         let query = cx.uri().query().unwrap_or_default();

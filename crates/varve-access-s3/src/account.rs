@@ -18,11 +18,11 @@ use crate::gateway::Inner;
 
 /// What becomes known while a request is looked at: what it asks for, and who asks. Travels with it.
 #[derive(Clone, Default)]
-pub(crate) struct Noted {
+pub(crate) struct RequestNotes {
     found: Arc<OnceLock<(Arc<Operation>, Principal)>>,
 }
 
-impl Noted {
+impl RequestNotes {
     /// The first note counts.
     pub(crate) fn note(&self, operation: Arc<Operation>, caller: &Principal) {
         let _ = self.found.set((operation, caller.clone()));
@@ -37,7 +37,7 @@ pub(crate) struct ErrorCode(pub(crate) String);
 pub(crate) struct Account {
     pub(crate) inner: Arc<Inner>,
     pub(crate) id: String,
-    pub(crate) noted: Noted,
+    pub(crate) noted: RequestNotes,
     /// Bytes of its body so far.
     pub(crate) received: Arc<AtomicU64>,
     pub(crate) begun: Instant,

@@ -16,7 +16,7 @@ use varve_object::{ChecksumKind, Select};
 
 use crate::access::{Peer, Principal, RequestTarget, extra_actions, signer};
 use crate::access_log::number;
-use crate::account::Noted;
+use crate::account::RequestNotes;
 use crate::chain;
 use crate::error::{invalid_argument, with_elements};
 use crate::gateway::Inner;
@@ -61,7 +61,7 @@ pub(crate) async fn post(
 ) -> S3Result<Response<Body>> {
     let host = request.headers().get(HOST).cloned();
     let peer = request.extensions().get::<Peer>().copied();
-    let noted = request.extensions().get::<Noted>().cloned().unwrap_or_default();
+    let noted = request.extensions().get::<RequestNotes>().cloned().unwrap_or_default();
     // The file is shorter than the form it stands in.
     let form_len = number(request.headers(), CONTENT_LENGTH);
     let len = Length::AtMost(form_len.ok_or_else(|| s3_error!(MissingContentLength))?);

@@ -20,7 +20,7 @@ use time::{OffsetDateTime, UtcOffset};
 
 use crate::access::{Access, Keys, Principal, SIGNATURE};
 use crate::access_log::LogEntry;
-use crate::account::{Account, Answered, ErrorCode, Noted};
+use crate::account::{Account, Answered, ErrorCode, RequestNotes};
 use crate::chain::Chain;
 use crate::clock::now_ms;
 use crate::cors::{self, Asked};
@@ -132,7 +132,7 @@ impl Front {
     ) -> Response<Answered> {
         let begun = Instant::now();
         let id = format!("{:016X}", self.ids.fetch_add(1, Ordering::Relaxed));
-        let (inner, noted) = (Arc::clone(&self.inner), Noted::default());
+        let (inner, noted) = (Arc::clone(&self.inner), RequestNotes::default());
         request.extensions_mut().insert(noted.clone());
         let entry = self.log_entry(&request).await;
         let account = Account { inner, id, noted, received, begun, entry };

@@ -20,7 +20,7 @@ use s3s::service::S3Service;
 use s3s::{Body, S3Error, s3_error};
 
 use crate::access::{Peer, Principal};
-use crate::account::Noted;
+use crate::account::RequestNotes;
 use crate::gateway::Inner;
 use crate::given::REDIRECT;
 use crate::ops::website::no_website;
@@ -125,7 +125,7 @@ impl Visit<'_> {
         }
         let extensions = self.request.extensions();
         extensions.get::<Peer>().map(|peer| asked.extensions_mut().insert(*peer));
-        extensions.get::<Noted>().cloned().map(|noted| asked.extensions_mut().insert(noted));
+        extensions.get::<RequestNotes>().cloned().map(|noted| asked.extensions_mut().insert(noted));
         let visitor = Principal { visitor: true, ..Principal::default() };
         asked.extensions_mut().insert(Verified(visitor));
         self.service.call(asked).await.unwrap_or_else(|_| plain_error(&s3_error!(InternalError)))
