@@ -46,7 +46,7 @@ pub(crate) struct Account {
 }
 
 /// The body of an answer, which closes the account when it has ended, or the client has left.
-pub(crate) struct Answered {
+pub(crate) struct MeteredBody {
     body: Body,
     account: Account,
     status: StatusCode,
@@ -57,14 +57,14 @@ pub(crate) struct Answered {
 
 impl Account {
     /// The answer as it goes out.
-    pub(crate) fn answered(mut self, mut response: Response<Body>) -> Response<Answered> {
+    pub(crate) fn answered(mut self, mut response: Response<Body>) -> Response<MeteredBody> {
         let error = response.extensions_mut().remove::<ErrorCode>().map(|ErrorCode(code)| code);
         let status = response.status();
         if let Some(entry) = &mut self.entry {
             entry.note(status, response.headers());
         }
         let turnaround = self.begun.elapsed();
-        response.map(|body| Answered {
+        response.map(|body| MeteredBody {
             body,
             account: self,
             status,
@@ -75,7 +75,7 @@ impl Account {
     }
 }
 
-impl Drop for Answered {
+impl Drop for MeteredBody {
     fn drop(&mut self) {
         let Account { inner, id, noted, received, begun, entry } = &mut self.account;
         let noted = noted.found.get();
@@ -107,7 +107,7 @@ impl Drop for Answered {
     }
 }
 
-impl HttpBody for Answered {
+impl HttpBody for MeteredBody {
     type Data = Bytes;
     type Error = <Body as HttpBody>::Error;
 

@@ -20,7 +20,7 @@ use time::{OffsetDateTime, UtcOffset};
 
 use crate::access::{Access, Keys, Principal, SIGNATURE};
 use crate::access_log::LogEntry;
-use crate::account::{Account, Answered, ErrorCode, RequestNotes};
+use crate::account::{Account, ErrorCode, MeteredBody, RequestNotes};
 use crate::chain::Chain;
 use crate::clock::now_ms;
 use crate::cors::{self, Asked};
@@ -129,7 +129,7 @@ impl Front {
         mut request: Request<Body>,
         rate: &Rate,
         received: Arc<AtomicU64>,
-    ) -> Response<Answered> {
+    ) -> Response<MeteredBody> {
         let begun = Instant::now();
         let id = format!("{:016X}", self.ids.fetch_add(1, Ordering::Relaxed));
         let (inner, noted) = (Arc::clone(&self.inner), RequestNotes::default());
