@@ -24,12 +24,12 @@ const BOUND_MIN: u64 = 16 << 20;
 pub(crate) struct Pressure(Arc<AtomicUsize>);
 
 /// One that waits.
-pub(crate) struct Waiting(Pressure);
+pub(crate) struct MemoryWaiter(Pressure);
 
 impl Pressure {
-    pub(crate) fn wait(&self) -> Waiting {
+    pub(crate) fn wait(&self) -> MemoryWaiter {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Waiting(self.clone())
+        MemoryWaiter(self.clone())
     }
 
     pub(crate) fn is_felt(&self) -> bool {
@@ -37,7 +37,7 @@ impl Pressure {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for MemoryWaiter {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
