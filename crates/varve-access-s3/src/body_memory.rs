@@ -52,7 +52,9 @@ pub(crate) struct BodyMemory {
 }
 
 /// Memory of a request, given back when it is dropped.
-pub(crate) struct Reserved(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub(crate) struct MemoryReservation(
+    #[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit,
+);
 
 impl BodyMemory {
     pub(crate) fn new(bound: u64, pressure: Pressure) -> Self {
@@ -62,15 +64,15 @@ impl BodyMemory {
     }
 
     /// Waits for that many bytes, or as many as there ever are (BODY-MEMORY-1).
-    pub(crate) async fn reserve(&self, bytes: u64) -> S3Result<Reserved> {
+    pub(crate) async fn reserve(&self, bytes: u64) -> S3Result<MemoryReservation> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.most);
         if let Ok(permit) = Arc::clone(&self.units).try_acquire_many_owned(units) {
-            return Ok(Reserved(permit));
+            return Ok(MemoryReservation(permit));
         }
         let _waiting = self.pressure.wait();
         let acquired = Arc::clone(&self.units).acquire_many_owned(units);
         match tokio::time::timeout(self.wait_max, acquired).await {
-            Ok(Ok(permit)) => Ok(Reserved(permit)),
+            Ok(Ok(permit)) => Ok(MemoryReservation(permit)),
             _ => Err(s3_error!(SlowDown, "Please reduce your request rate.")),
         }
     }
