@@ -119,7 +119,7 @@ pub(crate) fn read(
         let from = range.start.max(plain);
         let to = range.end.min(plain + len);
         if from < to {
-            pieces.push(Piece { sealed, len: *len, range: from - plain..to - plain });
+            pieces.push(CipherPiece { sealed, len: *len, range: from - plain..to - plain });
         }
         plain += len;
         sealed += sealed_len(*len);
@@ -129,7 +129,7 @@ pub(crate) fn read(
 }
 
 /// What is read of a part.
-struct Piece {
+struct CipherPiece {
     /// Where the part begins in the stored body.
     sealed: u64,
     /// Its length.
@@ -148,7 +148,7 @@ struct Opener {
     range: Range<u64>,
 }
 
-impl Piece {
+impl CipherPiece {
     fn read(self, body: Arc<dyn Body>, key: BodyKey) -> BodyReader {
         let begun = async move {
             if self.sealed + sealed_len(self.len) > body.len() {
