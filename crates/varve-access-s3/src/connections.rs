@@ -25,13 +25,13 @@ pub(crate) struct Connections {
     per_address: usize,
     begun: Instant,
     /// Guards the table; held for moments.
-    open: Mutex<Table>,
+    open: Mutex<ConnectionTable>,
     freed: Notify,
     pressure: Pressure,
 }
 
 #[derive(Default)]
-struct Table {
+struct ConnectionTable {
     next: u64,
     open: HashMap<u64, Arc<Activity>>,
 }
@@ -105,7 +105,7 @@ impl Connections {
     }
 }
 
-impl Table {
+impl ConnectionTable {
     /// Closes the one among some that has been idle longest; false where all are busy.
     fn evict(&mut self, among: impl Fn(&Activity) -> bool) -> bool {
         let since = |activity: &Activity| activity.idle_since.load(Ordering::Acquire);
