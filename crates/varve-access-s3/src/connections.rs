@@ -48,7 +48,7 @@ pub(crate) struct Activity {
 }
 
 /// A place among them, given back when it is dropped.
-pub(crate) struct Place {
+pub(crate) struct ConnectionPlace {
     all: Arc<Connections>,
     id: u64,
     activity: Arc<Activity>,
@@ -68,7 +68,10 @@ impl Connections {
     }
 
     /// A place for a client from there, when there is one.
-    pub(crate) async fn place(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Place, TooMany> {
+    pub(crate) async fn place(
+        self: &Arc<Self>,
+        address: Option<IpAddr>,
+    ) -> Result<ConnectionPlace, TooMany> {
         let mut waiting = None;
         loop {
             let freed = self.freed.notified();
@@ -80,7 +83,10 @@ impl Connections {
         }
     }
 
-    fn try_place(self: &Arc<Self>, address: Option<IpAddr>) -> Result<Option<Place>, TooMany> {
+    fn try_place(
+        self: &Arc<Self>,
+        address: Option<IpAddr>,
+    ) -> Result<Option<ConnectionPlace>, TooMany> {
         let mut table = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |activity: &Activity| address.is_some() && activity.address == address;
         let same = || table.open.values().filter(|activity| is_same(activity)).count();
@@ -101,7 +107,7 @@ impl Connections {
         });
         activity.is_idle();
         table.open.insert(id, Arc::clone(&activity));
-        Ok(Some(Place { all: Arc::clone(self), id, activity }))
+        Ok(Some(ConnectionPlace { all: Arc::clone(self), id, activity }))
     }
 }
 
@@ -154,13 +160,13 @@ impl Drop for Busy {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     pub(crate) fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut table = self.all.open.lock().unwrap_or_else(PoisonError::into_inner);
         table.open.remove(&self.id);
