@@ -11,7 +11,7 @@ use s3s::dto::{CORSConfiguration, CORSRule};
 use crate::policy::matches;
 
 /// What a browser asks for.
-pub(crate) struct Asked<'a> {
+pub(crate) struct CorsRequest<'a> {
     pub(crate) origin: &'a str,
     pub(crate) method: &'a str,
     /// Headers of a preflight request.
@@ -19,7 +19,10 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Headers of the rule that fits, if any does.
-pub(crate) fn headers(configuration: &CORSConfiguration, asked: &Asked<'_>) -> Option<HeaderMap> {
+pub(crate) fn headers(
+    configuration: &CORSConfiguration,
+    asked: &CorsRequest<'_>,
+) -> Option<HeaderMap> {
     let rule = configuration.cors_rules.iter().find(|rule| fits(rule, asked))?;
     let any = rule.allowed_origins.iter().any(|origin| origin == "*");
     let mut headers = HeaderMap::new();
@@ -56,7 +59,7 @@ pub(crate) fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-fn fits(rule: &CORSRule, asked: &Asked<'_>) -> bool {
+fn fits(rule: &CORSRule, asked: &CorsRequest<'_>) -> bool {
     let origin = rule.allowed_origins.iter().any(|origin| matches(origin, asked.origin));
     let method = rule.allowed_methods.iter().any(|method| method == asked.method);
     let allowed = |name: &str| {
@@ -90,7 +93,7 @@ mod tests {
             cors_rules: vec![rule("*suffix", "GET", &["x-*"]), rule("*", "PUT", &[])],
         };
         let ask = |origin, method, asked| {
-            headers(&configuration, &Asked { origin, method, headers: asked })
+            headers(&configuration, &CorsRequest { origin, method, headers: asked })
         };
         let found = ask("a.suffix", "GET", Some("X-One, x-two")).unwrap();
         assert_eq!(found[ACCESS_CONTROL_ALLOW_ORIGIN], "a.suffix");

@@ -23,7 +23,7 @@ use crate::access_log::LogEntry;
 use crate::account::{Account, ErrorCode, MeteredBody, RequestNotes};
 use crate::chain::Chain;
 use crate::clock::now_ms;
-use crate::cors::{self, Asked};
+use crate::cors::{self, CorsRequest};
 use crate::digests::{Content, Digests};
 use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
@@ -280,7 +280,8 @@ impl Front {
         } else {
             text(ASKED_METHOD).unwrap_or(request.method().as_str())
         };
-        let asked = Asked { origin, method, headers: text(ASKED_HEADERS).filter(|_| preflight) };
+        let asked =
+            CorsRequest { origin, method, headers: text(ASKED_HEADERS).filter(|_| preflight) };
         cors::headers(view.cors.as_ref()?, &asked)
     }
 
