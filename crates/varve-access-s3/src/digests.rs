@@ -27,7 +27,7 @@ use crate::xml;
 
 /// What the body of a request is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum BodyContent {
     /// Of an object, or of a part of one.
     Object,
     /// Arguments of an operation.
@@ -53,17 +53,17 @@ impl Digests {
     /// Those declared for a document, or for what has no signature.
     pub(crate) fn declared(
         headers: &HeaderMap,
-        content: Content,
+        content: BodyContent,
         is_signed: bool,
     ) -> S3Result<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let is_document = content != Content::Object;
+        let is_document = content != BodyContent::Object;
         let md5 = content_md5(text("content-md5").filter(|_| is_document))?;
         let sha256 = text("x-amz-content-sha256").filter(|text| {
             let is_digest = !text.is_empty() && *text != "UNSIGNED-PAYLOAD";
             is_digest && (is_document || !is_signed) && !is_in_chunks(headers)
         });
-        let sum = if content == Content::Document {
+        let sum = if content == BodyContent::Document {
             sums::resolve_checksum(headers, None)?
         } else {
             None
@@ -217,7 +217,7 @@ mod tests {
     /// The code of the refusal of a body.
     async fn refused(
         headers: &[(&'static str, &str)],
-        content: Content,
+        content: BodyContent,
         signed: bool,
         body: &'static str,
     ) -> String {
@@ -239,10 +239,10 @@ mod tests {
     #[tokio::test]
     async fn documents_that_would_be_read_as_others_are_refused() {
         let body = "<LifecycleConfiguration><Rule><Filter><Prefx>a</Prefx></Filter></Rule></LifecycleConfiguration>";
-        assert_eq!(refused(&[], Content::Document, true, body).await, "MalformedXML");
-        assert_eq!(refused(&[], Content::Object, true, body).await, "");
+        assert_eq!(refused(&[], BodyContent::Document, true, body).await, "MalformedXML");
+        assert_eq!(refused(&[], BodyContent::Object, true, body).await, "");
         let body = "<Tagging><TagSet/></Tagging>";
-        assert_eq!(refused(&[], Content::Document, true, body).await, "");
+        assert_eq!(refused(&[], BodyContent::Document, true, body).await, "");
     }
 
     #[tokio::test]
@@ -251,22 +251,34 @@ mod tests {
         let sha256 = hex(digest::digest(&digest::SHA256, b"hello").as_ref());
         let crc32 = "x-amz-checksum-crc32";
         for (name, value, content, signed, wanted) in [
-            ("content-md5", md5.as_str(), Content::Document, true, ""),
-            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", Content::Document, true, "BadDigest"),
-            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", Content::Completion, true, "BadDigest"),
-            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNwx==", Content::Document, true, "BadDigest"),
-            ("content-md5", "no digest", Content::Document, true, "InvalidDigest"),
-            ("content-md5", "", Content::Document, true, "InvalidDigest"),
-            ("x-amz-content-sha256", &sha256, Content::Document, false, ""),
-            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD", Content::Document, false, ""),
-            ("x-amz-content-sha256", "other", Content::Object, false, "XAmzContentSHA256Mismatch"),
-            ("x-amz-content-sha256", "other", Content::Object, true, ""),
-            ("x-amz-content-sha256", "other", Content::Document, true, "XAmzContentSHA256Mismatch"),
-            (crc32, "NhCmhg==", Content::Document, true, ""),
-            (crc32, "NhCmhw==", Content::Document, true, "BadDigest"),
-            (crc32, "NhCm", Content::Document, true, "InvalidRequest"),
-            (crc32, "NhCmhw==", Content::Completion, true, ""),
-            (crc32, "NhCmhw==", Content::Object, true, ""),
+            ("content-md5", md5.as_str(), BodyContent::Document, true, ""),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", BodyContent::Document, true, "BadDigest"),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", BodyContent::Completion, true, "BadDigest"),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNwx==", BodyContent::Document, true, "BadDigest"),
+            ("content-md5", "no digest", BodyContent::Document, true, "InvalidDigest"),
+            ("content-md5", "", BodyContent::Document, true, "InvalidDigest"),
+            ("x-amz-content-sha256", &sha256, BodyContent::Document, false, ""),
+            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD", BodyContent::Document, false, ""),
+            (
+                "x-amz-content-sha256",
+                "other",
+                BodyContent::Object,
+                false,
+                "XAmzContentSHA256Mismatch",
+            ),
+            ("x-amz-content-sha256", "other", BodyContent::Object, true, ""),
+            (
+                "x-amz-content-sha256",
+                "other",
+                BodyContent::Document,
+                true,
+                "XAmzContentSHA256Mismatch",
+            ),
+            (crc32, "NhCmhg==", BodyContent::Document, true, ""),
+            (crc32, "NhCmhw==", BodyContent::Document, true, "BadDigest"),
+            (crc32, "NhCm", BodyContent::Document, true, "InvalidRequest"),
+            (crc32, "NhCmhw==", BodyContent::Completion, true, ""),
+            (crc32, "NhCmhw==", BodyContent::Object, true, ""),
         ] {
             let refused = refused(&[(name, value)], content, signed, "hello").await;
             assert_eq!(refused, wanted, "{name}: {value}");

@@ -24,7 +24,7 @@ use crate::account::{Account, ErrorCode, MeteredBody, RequestNotes};
 use crate::chain::Chain;
 use crate::clock::now_ms;
 use crate::cors::{self, CorsRequest};
-use crate::digests::{Content, Digests};
+use crate::digests::{BodyContent, Digests};
 use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
 use crate::frames::{Announced, Reframed};
@@ -237,9 +237,9 @@ impl Front {
         let is_document = (*request.method() == Method::POST && !is_in_chunks(request.headers()))
             || (*request.method() == Method::PUT && query.split('&').any(is_subresource));
         let content = match is_document {
-            true if query_value(query, "uploadId").is_some() => Content::Completion,
-            true => Content::Document,
-            false => Content::Object,
+            true if query_value(query, "uploadId").is_some() => BodyContent::Completion,
+            true => BodyContent::Document,
+            false => BodyContent::Object,
         };
         let reserved = match reservation(&request, content) {
             Ok(0) => None,
@@ -345,13 +345,13 @@ pub(crate) fn is_bucket_name(name: &str) -> bool {
 }
 
 /// Memory that the body of a request may hold at a time, in bytes, before the store takes it.
-fn reservation(request: &Request<Body>, content: Content) -> s3s::S3Result<u64> {
+fn reservation(request: &Request<Body>, content: BodyContent) -> s3s::S3Result<u64> {
     let len = request.headers().get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     let is_endless = request.headers().contains_key(TRANSFER_ENCODING);
     let Some(len) = len.or(is_endless.then_some(u64::MAX)).filter(|len: &u64| *len > 0) else {
         return Ok(0);
     };
-    if content == Content::Object {
+    if content == BodyContent::Object {
         return Ok(len.saturating_mul(2).saturating_add(HEAD_OF_BODY_BYTES).min(OBJECT_BYTES));
     }
     // A body in chunks has another length than its document, which the protocol library bounds.

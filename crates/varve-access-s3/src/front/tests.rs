@@ -182,7 +182,7 @@ async fn documents_have_a_bound() {
             );
         }
         let longest = request(CONTENT_LENGTH, &XML_BYTES_MAX.to_string(), 4);
-        let reserved = reservation(&longest, Content::Document).unwrap();
+        let reserved = reservation(&longest, BodyContent::Document).unwrap();
         assert_eq!(reserved, XML_BYTES_MAX as u64 * DOCUMENT_COPIES + HEAD_OF_BODY_BYTES);
         let (_, _, text) = world.respond_to_owner(longest).await;
         assert!(text.contains("<Code>MalformedXML</Code>"), "{method} {uri}: {text}");
