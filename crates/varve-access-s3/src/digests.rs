@@ -80,7 +80,7 @@ impl Digests {
             return;
         }
         let body = std::mem::take(request.body_mut());
-        *request.body_mut() = Body::http_body_unsync(Watched {
+        *request.body_mut() = Body::http_body_unsync(DigestedBody {
             body,
             md5: self.md5.map(|declared| (declared, Md5::new())),
             sha256: self
@@ -106,7 +106,7 @@ impl Digests {
 }
 
 /// A body whose digests are declared.
-struct Watched {
+struct DigestedBody {
     body: Body,
     md5: Option<([u8; 16], Md5)>,
     sha256: Option<(String, digest::Context)>,
@@ -124,7 +124,7 @@ type BodyError = Box<dyn Error + Send + Sync>;
 #[error("Sha256Mismatch: the body does not have the declared digest")]
 struct Refused;
 
-impl Watched {
+impl DigestedBody {
     /// Ends in an error, and keeps why. DIGESTS-1.
     fn refuse(&self, why: S3Error) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
@@ -163,7 +163,7 @@ fn sha256_mismatch(declared: &str, found: &str) -> S3Error {
     )
 }
 
-impl hyper::body::Body for Watched {
+impl hyper::body::Body for DigestedBody {
     type Data = Bytes;
     type Error = BodyError;
 
