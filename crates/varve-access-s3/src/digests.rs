@@ -122,13 +122,13 @@ type BodyError = Box<dyn Error + Send + Sync>;
 /// The text begins with the name that `receive` looks for.
 #[derive(Debug, thiserror::Error)]
 #[error("Sha256Mismatch: the body does not have the declared digest")]
-struct Refused;
+struct DigestRefusal;
 
 impl DigestedBody {
     /// Ends in an error, and keeps why. DIGESTS-1.
     fn refuse(&self, why: S3Error) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-        Poll::Ready(Some(Err(Box::new(Refused))))
+        Poll::Ready(Some(Err(Box::new(DigestRefusal))))
     }
 
     /// Compares at the end.
