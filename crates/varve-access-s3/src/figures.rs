@@ -21,7 +21,7 @@ const UNKNOWN: &str = "Unknown";
 
 /// All counters.
 #[derive(Default)]
-pub(crate) struct Figures {
+pub(crate) struct Metrics {
     /// Guards the table, not its counters; written when an operation is first asked for.
     operations: RwLock<BTreeMap<Box<str>, Arc<Operation>>>,
     /// Errors by code; held for moments, and only by requests that fail.
@@ -82,7 +82,7 @@ pub struct OperationFigures {
     pub latency_us: u64,
 }
 
-impl Figures {
+impl Metrics {
     /// The counters of an operation.
     pub(crate) fn operation(&self, name: &str) -> Arc<Operation> {
         let known = self.operations.read().unwrap_or_else(PoisonError::into_inner);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_operation_class_and_time() {
-        let figures = Figures::default();
+        let figures = Metrics::default();
         let put = figures.operation("PutObject");
         for (us, status) in [(100, 200), (101, 204), (10_000_001, 500)] {
             put.count(&took(us, status));
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn names_are_bounded() {
-        let figures = Figures::default();
+        let figures = Metrics::default();
         for number in 0..2 * NAMES_MAX {
             figures.operation(&format!("o{number}")).count(&took(1, 200));
             figures.count_error(&format!("e{number}"));

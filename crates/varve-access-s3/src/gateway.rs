@@ -12,7 +12,7 @@ use crate::access_log::AccessLog;
 use crate::body_memory::{BodyMemory, Pressure};
 use crate::bucket_view::{BucketView, BucketViews};
 use crate::error::{Result, of_store};
-use crate::figures::{Figures, GatewayFigures};
+use crate::figures::{GatewayFigures, Metrics};
 use crate::hosts::Domains;
 use crate::md5_queue::Md5Queue;
 use crate::moving::{Noting, StagedBodies, check_here};
@@ -74,7 +74,7 @@ pub(crate) struct Inner {
     pub(crate) domains: Domains,
     pub(crate) pressure: Pressure,
     pub(crate) bodies: BodyMemory,
-    pub(crate) figures: Figures,
+    pub(crate) figures: Metrics,
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) md5: Md5Queue,
     pub(crate) staged: StagedBodies,
@@ -123,7 +123,7 @@ impl Gateway {
         let first_key = owner::create(&users, &options.owner, options.owner_key.as_deref()).await?;
         let access_log = options.access_log.clone().map(AccessLog::start).transpose()?;
         let (figures, md5, views) =
-            (Figures::default(), Md5Queue::default(), BucketViews::default());
+            (Metrics::default(), Md5Queue::default(), BucketViews::default());
         let (staged, noting) = (StagedBodies::default(), Noting::default());
         let (domains, pressure) = (Domains::new(&options.domains), Pressure::default());
         let bodies = BodyMemory::new(options.body_memory, pressure.clone());
