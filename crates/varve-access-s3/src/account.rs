@@ -13,18 +13,18 @@ use s3s::Body;
 
 use crate::access::Principal;
 use crate::access_log::{LogEntry, ResponseRecord};
-use crate::figures::{Operation, Outcome};
+use crate::figures::{OperationCounters, Outcome};
 use crate::gateway::Inner;
 
 /// What becomes known while a request is looked at: what it asks for, and who asks. Travels with it.
 #[derive(Clone, Default)]
 pub(crate) struct RequestNotes {
-    found: Arc<OnceLock<(Arc<Operation>, Principal)>>,
+    found: Arc<OnceLock<(Arc<OperationCounters>, Principal)>>,
 }
 
 impl RequestNotes {
     /// The first note counts.
-    pub(crate) fn note(&self, operation: Arc<Operation>, caller: &Principal) {
+    pub(crate) fn note(&self, operation: Arc<OperationCounters>, caller: &Principal) {
         let _ = self.found.set((operation, caller.clone()));
     }
 }

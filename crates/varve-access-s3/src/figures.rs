@@ -23,7 +23,7 @@ const UNKNOWN: &str = "Unknown";
 #[derive(Default)]
 pub(crate) struct Metrics {
     /// Guards the table, not its counters; written when an operation is first asked for.
-    operations: RwLock<BTreeMap<Box<str>, Arc<Operation>>>,
+    operations: RwLock<BTreeMap<Box<str>, Arc<OperationCounters>>>,
     /// Errors by code; held for moments, and only by requests that fail.
     errors: Mutex<BTreeMap<String, u64>>,
     pub(crate) connections: AtomicU64,
@@ -31,7 +31,7 @@ pub(crate) struct Metrics {
 
 /// Counters of an operation.
 #[derive(Debug, Default)]
-pub(crate) struct Operation {
+pub(crate) struct OperationCounters {
     pub(crate) name: Box<str>,
     requests: [AtomicU64; STATUS_CLASSES],
     received_bytes: AtomicU64,
@@ -84,7 +84,7 @@ pub struct OperationFigures {
 
 impl Metrics {
     /// The counters of an operation.
-    pub(crate) fn operation(&self, name: &str) -> Arc<Operation> {
+    pub(crate) fn operation(&self, name: &str) -> Arc<OperationCounters> {
         let known = self.operations.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(operation) = known.get(name) {
             return Arc::clone(operation);
@@ -92,12 +92,13 @@ impl Metrics {
         let name = if known.len() < NAMES_MAX { name } else { UNKNOWN };
         drop(known);
         let mut all = self.operations.write().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(Operation { name: name.into(), ..Operation::default() });
+        let new =
+            || Arc::new(OperationCounters { name: name.into(), ..OperationCounters::default() });
         Arc::clone(all.entry(name.into()).or_insert_with(new))
     }
 
     /// Those of requests that end before it is known what they ask for.
-    pub(crate) fn unknown(&self) -> Arc<Operation> {
+    pub(crate) fn unknown(&self) -> Arc<OperationCounters> {
         self.operation(UNKNOWN)
     }
 
@@ -122,7 +123,7 @@ impl Metrics {
     }
 }
 
-impl Operation {
+impl OperationCounters {
     pub(crate) fn count(&self, outcome: &Outcome) {
         let class = usize::from(outcome.status.as_u16() / 100).clamp(1, STATUS_CLASSES) - 1;
         let us = u64::try_from(outcome.turnaround.as_micros()).unwrap_or(u64::MAX);
