@@ -13,7 +13,7 @@ use s3s::Body;
 
 use crate::access::Principal;
 use crate::access_log::{LogEntry, ResponseRecord};
-use crate::figures::{OperationCounters, Outcome};
+use crate::figures::{OperationCounters, RequestEnd};
 use crate::gateway::Inner;
 
 /// What becomes known while a request is looked at: what it asks for, and who asks. Travels with it.
@@ -79,7 +79,7 @@ impl Drop for MeteredBody {
     fn drop(&mut self) {
         let Account { inner, id, noted, received, begun, entry } = &mut self.account;
         let noted = noted.found.get();
-        let outcome = Outcome {
+        let outcome = RequestEnd {
             status: self.status,
             received_bytes: received.load(Ordering::Relaxed),
             sent_bytes: self.sent_bytes,

@@ -42,7 +42,7 @@ pub(crate) struct OperationCounters {
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outcome {
+pub(crate) struct RequestEnd {
     pub(crate) status: StatusCode,
     /// Bytes of the bodies.
     pub(crate) received_bytes: u64,
@@ -124,7 +124,7 @@ impl Metrics {
 }
 
 impl OperationCounters {
-    pub(crate) fn count(&self, outcome: &Outcome) {
+    pub(crate) fn count(&self, outcome: &RequestEnd) {
         let class = usize::from(outcome.status.as_u16() / 100).clamp(1, STATUS_CLASSES) - 1;
         let us = u64::try_from(outcome.turnaround.as_micros()).unwrap_or(u64::MAX);
         let bucket = LATENCY_BOUNDS_US.partition_point(|bound| *bound < us);
@@ -156,8 +156,8 @@ impl OperationCounters {
 mod tests {
     use super::*;
 
-    fn took(us: u64, status: u16) -> Outcome {
-        Outcome {
+    fn took(us: u64, status: u16) -> RequestEnd {
+        RequestEnd {
             status: StatusCode::from_u16(status).unwrap(),
             received_bytes: 10,
             sent_bytes: 20,
