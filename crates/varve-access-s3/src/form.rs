@@ -90,7 +90,7 @@ pub(crate) async fn post(
     let mut input = input(bucket, &key, &fields)?;
     input.body = Some(form.into_file(range));
     let output = put::put(inner, &origin, input, len, None).await?;
-    let object = Posted { bucket, key: &key, location: origin.location(inner, bucket, &key) };
+    let object = FormOutcome { bucket, key: &key, location: origin.location(inner, bucket, &key) };
     answer(&fields, &object, &output)
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn passes(
 }
 
 /// What came of a form.
-struct Posted<'a> {
+struct FormOutcome<'a> {
     bucket: &'a str,
     key: &'a str,
     location: String,
@@ -301,10 +301,10 @@ fn tags(xml: &str) -> S3Result<String> {
 
 fn answer(
     fields: &Fields,
-    object: &Posted<'_>,
+    object: &FormOutcome<'_>,
     output: &PutObjectOutput,
 ) -> S3Result<Response<Body>> {
-    let Posted { bucket, key, location } = object;
+    let FormOutcome { bucket, key, location } = object;
     let etag = output.e_tag.as_ref().map(|tag| tag.value().to_owned()).unwrap_or_default();
     let mut response = Response::new(Body::empty());
     let redirect = fields.get("success_action_redirect").or(fields.get("redirect"));
