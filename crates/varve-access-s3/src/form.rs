@@ -26,7 +26,7 @@ use crate::receive::Length;
 use crate::signed::{check_credential, is_moment};
 use crate::sums;
 pub(crate) use parser::FIELDS_BYTES_MAX;
-use parser::Form;
+use parser::FormFields;
 use policy::FormPolicy;
 
 /// The fields of a form, by lower-case name.
@@ -65,7 +65,7 @@ pub(crate) async fn post(
     // The file is shorter than the form it stands in.
     let form_len = number(request.headers(), CONTENT_LENGTH);
     let len = Length::AtMost(form_len.ok_or_else(|| s3_error!(MissingContentLength))?);
-    let mut form = Form::read(request).await?;
+    let mut form = FormFields::read(request).await?;
     let key = form.fields.owned("key").ok_or_else(|| {
         s3_error!(InvalidArgument, "Bucket POST must contain a field named 'key'.")
     })?;
@@ -98,7 +98,7 @@ pub(crate) async fn post(
 pub(crate) async fn read(
     request: Request<Body>,
 ) -> S3Result<(Vec<(String, String)>, String, StreamingBlob)> {
-    let mut form = Form::read(request).await?;
+    let mut form = FormFields::read(request).await?;
     let fields = std::mem::take(&mut form.fields.all);
     let filename = form.filename.clone();
     Ok((fields, filename, form.into_file(None)))

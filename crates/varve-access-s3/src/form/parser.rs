@@ -19,7 +19,7 @@ const FIELDS_MAX: usize = 200;
 const TAIL_BYTES_MAX: usize = 64 << 10;
 
 /// A form whose file has not been read.
-pub(crate) struct Form {
+pub(crate) struct FormFields {
     pub(crate) fields: Fields,
     /// Name of the file, without the directories that some browsers tell.
     pub(crate) filename: String,
@@ -108,7 +108,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
-impl Form {
+impl FormFields {
     /// Reads up to the file.
     pub(crate) async fn read(request: Request<Body>) -> S3Result<Self> {
         let content_type = request
@@ -268,7 +268,7 @@ mod tests {
             .unwrap()
     }
 
-    async fn file(form: Form, range: Option<(u64, u64)>) -> Result<String, String> {
+    async fn file(form: FormFields, range: Option<(u64, u64)>) -> Result<String, String> {
         let mut blob = form.into_file(range);
         let mut all = Vec::new();
         while let Some(data) = blob.next().await {
@@ -284,7 +284,7 @@ mod tests {
     #[tokio::test]
     async fn a_form_cut_anywhere_reads_the_same() {
         for at in 0..TEXT.len() {
-            let form = Form::read(request(&[&TEXT[..at], &TEXT[at..]])).await.unwrap();
+            let form = FormFields::read(request(&[&TEXT[..at], &TEXT[at..]])).await.unwrap();
             assert_eq!(form.fields.get("key"), Some("a-${filename}"));
             assert_eq!(form.filename, "f.txt");
             assert_eq!(
@@ -306,7 +306,7 @@ mod tests {
     async fn forms_that_end_early_are_refused() {
         let whole = TEXT.find("bytes\r\n--xyz").unwrap() + "bytes\r\n--xyz".len();
         for len in 0..whole {
-            match Form::read(request(&[&TEXT[..len]])).await {
+            match FormFields::read(request(&[&TEXT[..len]])).await {
                 Err(_) => {}
                 Ok(form) => {
                     assert!(file(form, None).await.unwrap_err().contains("FormEnded"), "{len}")
@@ -318,21 +318,21 @@ mod tests {
     #[tokio::test]
     async fn a_form_has_no_parts_behind_its_end() {
         let late = TEXT.replacen("\r\n--xyz\r\ncontent", "\r\n--xyz--\r\ncontent", 1);
-        let Err(error) = Form::read(request(&[&late])).await else {
+        let Err(error) = FormFields::read(request(&[&late])).await else {
             panic!("a file behind the end")
         };
         assert_eq!(error.code().as_str(), "MalformedPOSTRequest");
         let padded = TEXT.replacen("--xyz\r\n", "--xyz \t\r\n", 1);
-        assert!(Form::read(request(&[&padded])).await.is_ok());
+        assert!(FormFields::read(request(&[&padded])).await.is_ok());
     }
 
     #[tokio::test]
     async fn bounds_hold() {
-        let form = || async { Form::read(request(&[TEXT])).await.unwrap() };
+        let form = || async { FormFields::read(request(&[TEXT])).await.unwrap() };
         assert!(file(form().await, Some((0, 5))).await.unwrap_err().contains("FormFileLong"));
         assert!(file(form().await, Some((50, 90))).await.unwrap_err().contains("FormFileShort"));
         let long = TEXT.replace("a-$", &"a".repeat(FIELDS_BYTES_MAX));
-        let Err(error) = Form::read(request(&[&long])).await else {
+        let Err(error) = FormFields::read(request(&[&long])).await else {
             panic!("fields without bound")
         };
         assert_eq!(error.code().as_str(), "MaxPostPreDataLengthExceededError");
