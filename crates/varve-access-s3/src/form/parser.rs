@@ -23,11 +23,11 @@ pub(crate) struct FormFields {
     pub(crate) fields: Fields,
     /// Name of the file, without the directories that some browsers tell.
     pub(crate) filename: String,
-    source: Source,
+    source: FormSource,
 }
 
 /// What has been read and not taken, and the rest.
-struct Source {
+struct FormSource {
     body: Body,
     buffer: BytesMut,
     /// A line end, two hyphens, the boundary: ends every part.
@@ -36,7 +36,7 @@ struct Source {
 
 /// The file on its way.
 struct File {
-    source: Source,
+    source: FormSource,
     taken: u64,
     range: Option<(u64, u64)>,
     ended: bool,
@@ -54,7 +54,7 @@ enum Broken {
     Body(String),
 }
 
-impl Source {
+impl FormSource {
     /// Reads on. False at the end.
     async fn more(&mut self) -> Result<bool, Broken> {
         match self.body.next().await {
@@ -121,8 +121,11 @@ impl FormFields {
             .ok_or_else(malformed)?;
         let delimiter = format!("\r\n--{boundary}").into_bytes();
         // The first delimiter lacks its line end.
-        let mut source =
-            Source { body: request.into_body(), buffer: BytesMut::from(&b"\r\n"[..]), delimiter };
+        let mut source = FormSource {
+            body: request.into_body(),
+            buffer: BytesMut::from(&b"\r\n"[..]),
+            delimiter,
+        };
         let delimiter = source.delimiter.clone();
         source.until(&delimiter, FIELDS_BYTES_MAX).await?;
         let (mut fields, mut left) = (Fields::default(), FIELDS_BYTES_MAX);
