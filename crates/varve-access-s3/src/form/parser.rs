@@ -43,7 +43,7 @@ struct File {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Broken {
+enum FormFault {
     #[error("FormEnded: the form ended within its file")]
     Ended,
     #[error("FormFileLong: the file is longer than the policy allows")]
@@ -56,14 +56,14 @@ enum Broken {
 
 impl FormSource {
     /// Reads on. False at the end.
-    async fn more(&mut self) -> Result<bool, Broken> {
+    async fn more(&mut self) -> Result<bool, FormFault> {
         match self.body.next().await {
             None => Ok(false),
             Some(Ok(data)) => {
                 self.buffer.extend_from_slice(&data);
                 Ok(true)
             }
-            Some(Err(error)) => Err(Broken::Body(error.to_string())),
+            Some(Err(error)) => Err(FormFault::Body(error.to_string())),
         }
     }
 
@@ -160,14 +160,14 @@ impl FormFields {
         let file = File { source: self.source, taken: 0, range, ended: false };
         let frames = stream::try_unfold(file, |file| async move {
             let next = file.next().await?;
-            Ok::<_, Broken>(next.map(|(data, file)| (Frame::data(data), file)))
+            Ok::<_, FormFault>(next.map(|(data, file)| (Frame::data(data), file)))
         });
         StreamingBlob::from(Body::http_body_unsync(StreamBody::new(frames)))
     }
 }
 
 impl File {
-    async fn next(mut self) -> Result<Option<(Bytes, Self)>, Broken> {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, FormFault> {
         if self.ended {
             return Ok(None);
         }
@@ -180,25 +180,25 @@ impl File {
                 let data = source.buffer.split_to(ready).freeze();
                 self.taken += data.len() as u64;
                 if self.range.is_some_and(|(_, most)| self.taken > most) {
-                    return Err(Broken::Long);
+                    return Err(FormFault::Long);
                 }
                 if end.is_some() {
                     self.ended = true;
                     self.drop_tail().await?;
                     if self.range.is_some_and(|(least, _)| self.taken < least) {
-                        return Err(Broken::Short);
+                        return Err(FormFault::Short);
                     }
                 }
                 return Ok(Some((data, self)));
             }
             if !source.more().await? {
-                return Err(Broken::Ended);
+                return Err(FormFault::Ended);
             }
         }
     }
 
     /// Reads what a polite client still sends, so that it gets to read the answer.
-    async fn drop_tail(&mut self) -> Result<(), Broken> {
+    async fn drop_tail(&mut self) -> Result<(), FormFault> {
         let mut dropped = 0;
         while dropped < TAIL_BYTES_MAX && self.source.more().await? {
             dropped += self.source.buffer.len();
@@ -262,7 +262,7 @@ mod tests {
     fn request(pieces: &[&str]) -> Request<Body> {
         let pieces: Vec<_> = pieces
             .iter()
-            .map(|piece| Ok::<_, Broken>(Frame::data(Bytes::copy_from_slice(piece.as_bytes()))))
+            .map(|piece| Ok::<_, FormFault>(Frame::data(Bytes::copy_from_slice(piece.as_bytes()))))
             .collect();
         let body = Body::http_body_unsync(StreamBody::new(stream::iter(pieces)));
         Request::builder()
