@@ -43,7 +43,7 @@ const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
 
 /// What the head of a request says of the chunks.
 #[derive(Debug)]
-pub(crate) struct Announced {
+pub(crate) struct ChunkedHead {
     /// Length of all chunks together, in bytes.
     len: u64,
     /// Chunks have signatures, and so have trailers.
@@ -52,7 +52,7 @@ pub(crate) struct Announced {
     trailers: Option<Vec<String>>,
 }
 
-impl Announced {
+impl ChunkedHead {
     /// Whether chunks have signatures.
     pub(crate) fn is_signed(&self) -> bool {
         self.signed
@@ -132,7 +132,7 @@ struct Decoder {
 
 /// Reads chunk by chunk, and cuts.
 struct Cutter {
-    announced: Announced,
+    announced: ChunkedHead,
     state: State,
     /// Length of all chunks so far, and of the last one, in bytes.
     len: u64,
@@ -145,7 +145,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn new(announced: Announced) -> Self {
+    fn new(announced: ChunkedHead) -> Self {
         let state = State::Line(BytesMut::new());
         Self { announced, state, len: 0, last: None, any: false, signed: false, decoder: None }
     }
@@ -361,7 +361,7 @@ type Passed = (Vec<u8>, Vec<(String, String)>);
 
 /// Cuts a whole body, for fuzzing.
 pub(crate) fn cut(
-    announced: Announced,
+    announced: ChunkedHead,
     chain: Option<Chain>,
     input: &[u8],
     step: usize,
@@ -387,12 +387,12 @@ pub(crate) struct Reframed<B> {
 }
 
 impl<B> Reframed<B> {
-    pub(crate) fn new(body: B, announced: Announced) -> Self {
+    pub(crate) fn new(body: B, announced: ChunkedHead) -> Self {
         Self { body, cutter: Cutter::new(announced), ready: VecDeque::new() }
     }
 
     /// Takes bytes out of their frames, with trailers told once they are known to be good. BODY-FRAMES-2.
-    pub(crate) fn decoded(body: B, announced: Announced, chain: Chain) -> (Self, Trailers) {
+    pub(crate) fn decoded(body: B, announced: ChunkedHead, chain: Chain) -> (Self, Trailers) {
         let mut reframed = Self::new(body, announced);
         let told = Trailers::default();
         let decoder = Decoder { chain, trailers: Vec::new(), told: Arc::clone(&told) };
@@ -444,7 +444,7 @@ mod tests {
     const SUM: &str = "x-amz-checksum-crc32";
     const SIGNATURE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    fn announced(mode: &str, len: usize, trailer: &str) -> Announced {
+    fn announced(mode: &str, len: usize, trailer: &str) -> ChunkedHead {
         let headers = [
             ("x-amz-content-sha256", mode.to_owned()),
             ("x-amz-decoded-content-length", len.to_string()),
@@ -453,19 +453,19 @@ mod tests {
         let headers = headers.iter().map(|(name, value)| {
             (hyper::header::HeaderName::from_static(name), value.parse().unwrap())
         });
-        Announced::of(&headers.collect()).unwrap()
+        ChunkedHead::of(&headers.collect()).unwrap()
     }
 
-    fn unsigned(len: usize, trailer: &str) -> Announced {
+    fn unsigned(len: usize, trailer: &str) -> ChunkedHead {
         announced("STREAMING-UNSIGNED-PAYLOAD-TRAILER", len, trailer)
     }
 
-    fn signed(len: usize) -> Announced {
+    fn signed(len: usize) -> ChunkedHead {
         announced("STREAMING-AWS4-HMAC-SHA256-PAYLOAD", len, "")
     }
 
     /// What comes out when `input` comes in pieces of `step` bytes.
-    fn cut(announced: Announced, input: &[u8], step: usize) -> Result<Vec<u8>, Refused> {
+    fn cut(announced: ChunkedHead, input: &[u8], step: usize) -> Result<Vec<u8>, Refused> {
         let mut cutter = Cutter::new(announced);
         let mut out = VecDeque::new();
         for piece in input.chunks(step.max(1)) {
@@ -476,7 +476,7 @@ mod tests {
     }
 
     /// The name of the refusal, however the input is cut.
-    fn refused(announced: impl Fn() -> Announced, input: &str) -> String {
+    fn refused(announced: impl Fn() -> ChunkedHead, input: &str) -> String {
         let mut names = [1, 2, 7, input.len()].into_iter().map(|step| {
             let refused = cut(announced(), input.as_bytes(), step).err();
             refused.map(|refused| refused.to_string().split(':').next().unwrap().to_owned())

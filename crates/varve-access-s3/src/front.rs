@@ -27,7 +27,7 @@ use crate::cors::{self, CorsRequest};
 use crate::digests::{BodyContent, Digests};
 use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
-use crate::frames::{Announced, Reframed};
+use crate::frames::{ChunkedHead, Reframed};
 use crate::gateway::Inner;
 use crate::health;
 use crate::misdirected;
@@ -450,7 +450,7 @@ fn reframe(request: &mut Request<Body>, inner: &Inner) -> s3s::S3Result<()> {
         return Err(s3_error!(InvalidRequest, "{text}"));
     }
     let announced =
-        Announced::of(request.headers()).ok_or_else(|| s3_error!(MissingContentLength))?;
+        ChunkedHead::of(request.headers()).ok_or_else(|| s3_error!(MissingContentLength))?;
     // Some clients send such bodies in chunks of HTTP as well, without a length of what is sent.
     let headers = request.headers_mut();
     if let Some(len) = headers.get("x-amz-decoded-content-length").cloned() {

@@ -22,7 +22,7 @@ pub use head::{request_target, signed_header, signed_query};
 use crate::bucket_view::to_xml;
 use crate::chain::Chain;
 use crate::form::{self, FIELDS_BYTES_MAX};
-use crate::frames::{Announced, cut};
+use crate::frames::{ChunkedHead, cut};
 use crate::policy::{self, Policy, Question, Verdict};
 use crate::query::tags_of_set;
 use crate::{lifecycle, xml};
@@ -125,7 +125,7 @@ pub fn chunked_body(bytes: &[u8]) {
     let len = u64::from(u16::from_le_bytes([*low, *high]));
     let signed = choice % 3 != 0;
     let trailers = (choice % 3 != 1).then(|| vec!["x-amz-checksum-crc32".to_owned()]);
-    let announced = || Announced::for_fuzzing(len, signed, trailers.clone());
+    let announced = || ChunkedHead::for_fuzzing(len, signed, trailers.clone());
     for chain in [true, false] {
         let chain = || (chain && signed).then(Chain::of_test);
         let whole = cut(announced(), chain(), body, body.len());
@@ -171,7 +171,7 @@ pub fn signed_body(bytes: &[u8]) {
     if let Some(byte) = body.get_mut(at) {
         *byte ^= *change;
     }
-    let announced = Announced::for_fuzzing(data.len() as u64, true, trailers.clone());
+    let announced = ChunkedHead::for_fuzzing(data.len() as u64, true, trailers.clone());
     match cut(announced, Some(Chain::of_test()), &body, usize::from(*step) * 64 + 1) {
         Err(refused) => assert!(*change != 0, "a good body is refused: {refused}"),
         Ok((out, told)) => {
