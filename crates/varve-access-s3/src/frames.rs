@@ -96,7 +96,7 @@ enum State {
 
 /// Their texts begin with names, as those of the library do.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum FrameRefusal {
     #[error("SignatureMismatch: a signature is not that of its chunk")]
     Signature,
     #[error("ChunkTooLarge: a signed chunk has more than {SIGNED_BYTES_MAX} bytes")]
@@ -113,7 +113,7 @@ enum Refused {
     Trailer,
 }
 
-impl From<Mismatch> for Refused {
+impl From<Mismatch> for FrameRefusal {
     fn from(Mismatch: Mismatch) -> Self {
         Self::Signature
     }
@@ -151,7 +151,7 @@ impl Cutter {
     }
 
     /// Appends to `out` what becomes of `data`.
-    fn push(&mut self, mut data: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
+    fn push(&mut self, mut data: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), FrameRefusal> {
         while !data.is_empty() {
             match &mut self.state {
                 State::Line(line) => {
@@ -211,27 +211,27 @@ impl Cutter {
     }
 
     /// The body has ended. BODY-FRAMES-4.
-    fn finish(&self) -> Result<(), Refused> {
+    fn finish(&self) -> Result<(), FrameRefusal> {
         match self.state {
             State::End { left } if left.is_empty() || left == END_OF_LINE => Ok(()),
-            _ => Err(Refused::Cut),
+            _ => Err(FrameRefusal::Cut),
         }
     }
 
     /// A line is whole: `SIZE` or `SIZE;chunk-signature=...`, in hexadecimal.
-    fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
-        let (size, signature) = size_of(&line).ok_or(Refused::Format)?; // BODY-FRAMES-3
+    fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), FrameRefusal> {
+        let (size, signature) = size_of(&line).ok_or(FrameRefusal::Format)?; // BODY-FRAMES-3
         let signed = signature.is_some();
         if signed != self.announced.signed {
-            return Err(Refused::Format);
+            return Err(FrameRefusal::Format);
         }
         // BODY-FRAMES-6
         self.len = self.len.saturating_add(size);
         if size > 0 && self.last.replace(size).is_some_and(|last| last < SIZE_MIN) {
-            return Err(Refused::ChunkTooSmall);
+            return Err(FrameRefusal::ChunkTooSmall);
         }
         if size == 0 && self.len != self.announced.len {
-            return Err(Refused::Length);
+            return Err(FrameRefusal::Length);
         }
         if let Some(decoder) = &mut self.decoder {
             decoder.chain.begin(signature.unwrap_or_default());
@@ -241,11 +241,11 @@ impl Cutter {
                 self.state = State::Trailer(BytesMut::new());
             }
             // More than was announced would only be found at the end.
-            return if self.len > self.announced.len { Err(Refused::Length) } else { Ok(()) };
+            return if self.len > self.announced.len { Err(FrameRefusal::Length) } else { Ok(()) };
         }
         let (state, passed) = match signed {
             _ if size == 0 => (State::Trailer(BytesMut::new()), line),
-            true if size > SIGNED_BYTES_MAX => return Err(Refused::ChunkTooLarge),
+            true if size > SIGNED_BYTES_MAX => return Err(FrameRefusal::ChunkTooLarge),
             false if size > PIECE_BYTES => {
                 let state = State::Pieces { left: PIECE_BYTES, behind: size - PIECE_BYTES };
                 (state, format!("{PIECE_BYTES:x}\r\n").into())
@@ -259,16 +259,16 @@ impl Cutter {
 
     /// A line behind the last chunk; what comes next. Trailers may be followed by an empty line before their signature.
     /// BODY-FRAMES-5.
-    fn trailer(&mut self, line: &[u8]) -> Result<State, Refused> {
+    fn trailer(&mut self, line: &[u8]) -> Result<State, FrameRefusal> {
         let next = Ok(State::Trailer(BytesMut::new()));
-        let text = std::str::from_utf8(line).map_err(|_| Refused::Format)?;
-        let text = text.strip_suffix('\n').ok_or(Refused::Format)?;
+        let text = std::str::from_utf8(line).map_err(|_| FrameRefusal::Format)?;
+        let text = text.strip_suffix('\n').ok_or(FrameRefusal::Format)?;
         let text = text.strip_suffix('\r').unwrap_or(text);
         let Some(trailers) = &mut self.announced.trailers else {
             return if text.is_empty() {
                 Ok(State::End { left: END_OF_LINE })
             } else {
-                Err(Refused::Format)
+                Err(FrameRefusal::Format)
             };
         };
         if text.is_empty() {
@@ -276,12 +276,12 @@ impl Cutter {
             return match (all, self.announced.signed, self.signed) {
                 (true, true, false) => next,
                 (true, ..) => Ok(State::End { left: END_OF_LINE }),
-                (false, ..) => Err(Refused::Trailer),
+                (false, ..) => Err(FrameRefusal::Trailer),
             };
         }
-        let (name, value) = text.split_once(':').ok_or(Refused::Format)?;
+        let (name, value) = text.split_once(':').ok_or(FrameRefusal::Format)?;
         if value.contains('\r') || self.signed {
-            return Err(Refused::Format);
+            return Err(FrameRefusal::Format);
         }
         let name = name.to_ascii_lowercase();
         if self.announced.signed && name == TRAILER_SIGNATURE {
@@ -291,13 +291,13 @@ impl Cutter {
                 let mut told = decoder.told.lock().unwrap_or_else(PoisonError::into_inner);
                 *told = std::mem::take(&mut decoder.trailers);
             }
-            return if self.signed { next } else { Err(Refused::Format) };
+            return if self.signed { next } else { Err(FrameRefusal::Format) };
         }
         // Where all are here, the line should have been the signature.
         let other = if self.any && self.announced.signed && trailers.is_empty() {
-            Refused::Format
+            FrameRefusal::Format
         } else {
-            Refused::Trailer
+            FrameRefusal::Trailer
         };
         trailers.swap_remove(trailers.iter().position(|known| *known == name).ok_or(other)?);
         if let Some(decoder) = &mut self.decoder {
@@ -331,20 +331,20 @@ fn is_signature(text: &str) -> bool {
 }
 
 /// Moves what belongs to a line; the line when it is whole.
-fn whole_line(data: &mut Bytes, line: &mut BytesMut) -> Result<Option<Bytes>, Refused> {
+fn whole_line(data: &mut Bytes, line: &mut BytesMut) -> Result<Option<Bytes>, FrameRefusal> {
     let end = data.iter().position(|byte| *byte == b'\n');
     line.extend_from_slice(&data.split_to(end.map_or(data.len(), |end| end + 1)));
     if line.len() > LINE_BYTES_MAX {
-        return Err(Refused::Format);
+        return Err(FrameRefusal::Format);
     }
     Ok(end.map(|_| std::mem::take(line).freeze()))
 }
 
 /// Moves what belongs to an end of line of which `left` is not here yet.
-fn take_end(data: &mut Bytes, left: &mut &'static [u8]) -> Result<Bytes, Refused> {
+fn take_end(data: &mut Bytes, left: &mut &'static [u8]) -> Result<Bytes, FrameRefusal> {
     let (now, later) = left.split_at(data.len().min(left.len()));
     if now.is_empty() || !data.starts_with(now) {
-        return Err(Refused::Format);
+        return Err(FrameRefusal::Format);
     }
     *left = later;
     Ok(data.split_to(now.len()))
@@ -465,7 +465,7 @@ mod tests {
     }
 
     /// What comes out when `input` comes in pieces of `step` bytes.
-    fn cut(announced: ChunkedHead, input: &[u8], step: usize) -> Result<Vec<u8>, Refused> {
+    fn cut(announced: ChunkedHead, input: &[u8], step: usize) -> Result<Vec<u8>, FrameRefusal> {
         let mut cutter = Cutter::new(announced);
         let mut out = VecDeque::new();
         for piece in input.chunks(step.max(1)) {
@@ -528,7 +528,7 @@ mod tests {
     fn decoded(
         chunks: &[&[u8]],
         spoil: impl Fn(&mut Vec<u8>),
-    ) -> Result<(Vec<u8>, usize), Refused> {
+    ) -> Result<(Vec<u8>, usize), FrameRefusal> {
         let (mut client, mut body) = (Chain::of_test(), Vec::new());
         for chunk in chunks.iter().chain([&&[][..]]) {
             let signature = client.sign(chunk);
@@ -559,7 +559,8 @@ mod tests {
         });
         let first = results.next().unwrap();
         for other in results {
-            let names = |one: &Result<_, Refused>| one.as_ref().err().map(Refused::to_string);
+            let names =
+                |one: &Result<_, FrameRefusal>| one.as_ref().err().map(FrameRefusal::to_string);
             assert_eq!(names(&other), names(&first), "however it is cut");
         }
         first
