@@ -380,13 +380,13 @@ pub(crate) fn cut(
 }
 
 /// A body in chunks that are short enough for the library, or without its frames.
-pub(crate) struct Reframed<B> {
+pub(crate) struct ReframedBody<B> {
     body: B,
     cutter: Cutter,
     ready: VecDeque<Bytes>,
 }
 
-impl<B> Reframed<B> {
+impl<B> ReframedBody<B> {
     pub(crate) fn new(body: B, announced: ChunkedHead) -> Self {
         Self { body, cutter: Cutter::new(announced), ready: VecDeque::new() }
     }
@@ -401,7 +401,7 @@ impl<B> Reframed<B> {
     }
 }
 
-impl<B> Body for Reframed<B>
+impl<B> Body for ReframedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn Error + Send + Sync>>,

@@ -27,7 +27,7 @@ use crate::cors::{self, CorsRequest};
 use crate::digests::{BodyContent, Digests};
 use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
-use crate::frames::{ChunkedHead, Reframed};
+use crate::frames::{ChunkedHead, ReframedBody};
 use crate::gateway::Inner;
 use crate::health;
 use crate::misdirected;
@@ -464,11 +464,11 @@ fn reframe(request: &mut Request<Body>, inner: &Inner) -> s3s::S3Result<()> {
     let chain = Some(&inner.users).filter(|_| is_object && announced.is_signed());
     match chain.and_then(|users| Chain::of(request.headers(), users)) {
         Some(chain) => {
-            let (decoded, trailers) = Reframed::decoded(body, announced, chain);
+            let (decoded, trailers) = ReframedBody::decoded(body, announced, chain);
             let unframed = Unframed::new(Body::http_body_unsync(decoded), trailers);
             request.extensions_mut().insert(unframed);
         }
-        None => *request.body_mut() = Body::http_body_unsync(Reframed::new(body, announced)),
+        None => *request.body_mut() = Body::http_body_unsync(ReframedBody::new(body, announced)),
     }
     Ok(())
 }
