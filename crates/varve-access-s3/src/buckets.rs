@@ -218,13 +218,13 @@ mod tests {
     use varve_types::ErrorKind;
 
     use super::*;
-    use crate::gateway::{Opened, Options};
+    use crate::gateway::{OpenedGateway, Options};
     use crate::seal::MasterKey;
 
     async fn gateway() -> Gateway {
         let store = Arc::new(MemoryStore::default());
         let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
-        let Opened { gateway, first_key } = opened.unwrap();
+        let OpenedGateway { gateway, first_key } = opened.unwrap();
         assert_eq!(first_key.unwrap().user, "owner");
         gateway
     }

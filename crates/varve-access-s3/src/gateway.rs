@@ -47,13 +47,13 @@ pub struct Options {
     pub requests_per_second: u32,
     /// Directory for access logs; none: buckets have none.
     pub access_log: Option<PathBuf>,
-    /// File that the owner's key is handed over in; none: only [`Opened`] tells it.
+    /// File that the owner's key is handed over in; none: only [`OpenedGateway`] tells it.
     pub owner_key: Option<PathBuf>,
 }
 
 /// What a start came to.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedGateway {
     /// The gateway.
     pub gateway: Gateway,
     /// The owner's key, created just now because there was no user.
@@ -117,7 +117,7 @@ impl Gateway {
         store: Arc<dyn ObjectStore>,
         master: MasterKey,
         options: Options,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedGateway> {
         let master = Arc::new(master);
         let users = Arc::new(Users::load(Arc::clone(&store), Arc::clone(&master)).await?);
         let first_key = owner::create(&users, &options.owner, options.owner_key.as_deref()).await?;
@@ -142,7 +142,7 @@ impl Gateway {
             noting,
             views,
         };
-        Ok(Opened { gateway: Self { inner: Arc::new(inner) }, first_key })
+        Ok(OpenedGateway { gateway: Self { inner: Arc::new(inner) }, first_key })
     }
 
     /// What it has done since the start.

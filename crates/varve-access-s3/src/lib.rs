@@ -61,7 +61,7 @@ mod xml;
 pub use buckets::{BucketChange, BucketInfo, BucketQuota, NewBucket};
 pub use error::{Error, Result};
 pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CLASSES};
-pub use gateway::{Gateway, Opened, Options};
+pub use gateway::{Gateway, OpenedGateway, Options};
 pub use moving::{
     AddedUsers, ArrivingBucket, NotedChanges, Piece, Received, ReceivedBody, StagedSoFar,
     StoredPart, StoredSettings, StoredUsers, VersionQuery, WITH_BUCKET,

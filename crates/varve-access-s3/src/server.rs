@@ -452,7 +452,7 @@ mod tests {
     use varve_object::MemoryStore;
 
     use super::*;
-    use crate::gateway::{Opened, Options};
+    use crate::gateway::{OpenedGateway, Options};
     use crate::seal::MasterKey;
 
     /// Certificates for nobody: enough for clients that never begin a handshake.
@@ -468,7 +468,7 @@ mod tests {
     async fn a_request_of_plain_http_to_the_https_port_is_answered() {
         let store = Arc::new(MemoryStore::default());
         let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
-        let Opened { gateway, .. } = opened.unwrap();
+        let OpenedGateway { gateway, .. } = opened.unwrap();
         let (taker, accepted) = mpsc::channel(1);
         let (stop, stopped) = watch::channel(false);
         let clients = Clients { listener: None, accepted: Some(accepted) };
