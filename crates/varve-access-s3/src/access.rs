@@ -17,7 +17,7 @@ use varve_object::{Acl, Attributes, Grantee, Permission, Select};
 use crate::account::RequestNotes;
 use crate::bucket_view::BucketView;
 use crate::error::{invalid_argument, of_store, with_elements};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::policy::{Question, Verdict};
 use crate::query::{query_value, tags_of_header};
 use crate::repair::Verified;
@@ -29,12 +29,12 @@ mod tests;
 
 /// Finds secrets.
 pub(crate) struct Keys {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<GatewayInner>,
 }
 
 /// Checks requests before their bodies are read.
 pub(crate) struct Access {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<GatewayInner>,
 }
 
 /// Of a signed address.
@@ -95,7 +95,7 @@ impl S3Auth for Keys {
 }
 
 /// User and secret of an access key.
-pub(crate) fn signer(inner: &Inner, access_key: &str) -> S3Result<(Arc<Known>, Arc<str>)> {
+pub(crate) fn signer(inner: &GatewayInner, access_key: &str) -> S3Result<(Arc<Known>, Arc<str>)> {
     let found = inner.users.signer(access_key).map_err(of_store)?;
     found.ok_or_else(|| {
         let text = "The AWS Access Key Id you provided does not exist in our records.";
@@ -288,7 +288,7 @@ pub(crate) fn selected(id: &Option<String>) -> S3Result<Select> {
 
 /// The tags of the object, if a policy asks for them.
 async fn asked_tags(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     user: Option<&Known>,
     target: &RequestTarget<'_>,
@@ -306,7 +306,7 @@ async fn asked_tags(
 
 /// Whether a caller may do an action to a bucket, or to an object in it.
 pub(crate) async fn authorize(
-    inner: &Inner,
+    inner: &GatewayInner,
     caller: &Principal,
     context: &Context<'_>,
     target: RequestTarget<'_>,
@@ -387,7 +387,7 @@ fn may_list(question: &Question<'_>, user: Option<&Known>, target: &RequestTarge
 
 /// Whether the lists permit it. Whether a key exists is told to those who may list.
 async fn listed(
-    inner: &Inner,
+    inner: &GatewayInner,
     caller: &Principal,
     target: RequestTarget<'_>,
     action: &str,
@@ -426,7 +426,7 @@ fn permits(view: &BucketView, acl: &Acl, caller: &Principal, permission: Permiss
 }
 
 async fn attributes(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: &str,
     select: Select,

@@ -14,7 +14,7 @@ use s3s::Body;
 use crate::access::Principal;
 use crate::access_log::{LogEntry, ResponseRecord};
 use crate::figures::{OperationCounters, RequestEnd};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 
 /// What becomes known while a request is looked at: what it asks for, and who asks. Travels with it.
 #[derive(Clone, Default)]
@@ -35,7 +35,7 @@ pub(crate) struct ErrorCode(pub(crate) String);
 
 /// A request under way.
 pub(crate) struct Account {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<GatewayInner>,
     pub(crate) id: String,
     pub(crate) noted: RequestNotes,
     /// Bytes of its body so far.

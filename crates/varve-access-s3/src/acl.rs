@@ -5,7 +5,7 @@ use s3s::{S3Result, s3_error};
 use varve_object::{Acl, Grant, Grantee, Permission};
 
 use crate::error::of_store;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 
 const EVERYONE: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 const USERS: &str = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
@@ -48,7 +48,7 @@ impl AclHeaders {
     }
 
     /// The list they ask for; without any the owner alone.
-    pub(crate) fn acl(&self, inner: &Inner, owners: Owners<'_>) -> S3Result<Acl> {
+    pub(crate) fn acl(&self, inner: &GatewayInner, owners: Owners<'_>) -> S3Result<Acl> {
         let granted = self.grants().iter().any(|(value, _)| value.is_some());
         match &self.canned {
             Some(_) if granted => Err(s3_error!(
@@ -103,7 +103,7 @@ fn canned(name: &str, owners: Owners<'_>) -> S3Result<Acl> {
 }
 
 /// A grantee as `id="…"`; the id of a user may also stand alone, as a principal of a policy may.
-fn grantee_of_header(inner: &Inner, text: &str) -> S3Result<Grantee> {
+fn grantee_of_header(inner: &GatewayInner, text: &str) -> S3Result<Grantee> {
     let Some((kind, value)) = text.split_once('=') else {
         let format = || s3_error!(InvalidArgument, "Argument format not recognized");
         return user_of(inner, text.trim())?.ok_or_else(format);
@@ -118,16 +118,16 @@ fn grantee_of_header(inner: &Inner, text: &str) -> S3Result<Grantee> {
 }
 
 /// A user, if there is one.
-fn user_of(inner: &Inner, id: &str) -> S3Result<Option<Grantee>> {
+fn user_of(inner: &GatewayInner, id: &str) -> S3Result<Option<Grantee>> {
     let known = inner.users.known(id).map_err(of_store)?;
     Ok(known.map(|known| Grantee::User(known.user.id.clone())))
 }
 
-fn by_id(inner: &Inner, id: &str) -> S3Result<Grantee> {
+fn by_id(inner: &GatewayInner, id: &str) -> S3Result<Grantee> {
     user_of(inner, id)?.ok_or_else(|| s3_error!(InvalidArgument, "Invalid id"))
 }
 
-fn by_email(inner: &Inner, email: &str) -> S3Result<Grantee> {
+fn by_email(inner: &GatewayInner, email: &str) -> S3Result<Grantee> {
     let user = inner.users.by_email(email);
     if user.is_none() {
         inner.store.check_all_read().map_err(of_store)?;
@@ -152,7 +152,7 @@ fn by_uri(uri: &str) -> S3Result<Grantee> {
 
 /// The list of a document; its owner must be the one there is.
 pub(crate) fn of_policy(
-    inner: &Inner,
+    inner: &GatewayInner,
     policy: &dto::AccessControlPolicy,
     owner: &str,
 ) -> S3Result<Acl> {
@@ -195,7 +195,7 @@ fn permission_of(name: &str) -> Option<Permission> {
 }
 
 /// A list's grants for an answer.
-pub(crate) fn grants(inner: &Inner, acl: &Acl) -> Vec<dto::Grant> {
+pub(crate) fn grants(inner: &GatewayInner, acl: &Acl) -> Vec<dto::Grant> {
     let grantee = |grantee: &Grantee| {
         let group = |uri: &str| dto::Grantee {
             uri: Some(uri.to_owned()),
@@ -234,7 +234,7 @@ pub(crate) fn grants(inner: &Inner, acl: &Acl) -> Vec<dto::Grant> {
 }
 
 /// An owner for an answer.
-pub(crate) fn owner(inner: &Inner, id: &str) -> dto::Owner {
+pub(crate) fn owner(inner: &GatewayInner, id: &str) -> dto::Owner {
     let name = inner.users.user(id).map(|known| known.user.name.clone());
     dto::Owner {
         display_name: Some(name.unwrap_or_else(|| id.to_owned())),

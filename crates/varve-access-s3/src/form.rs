@@ -19,7 +19,7 @@ use crate::access_log::number;
 use crate::account::RequestNotes;
 use crate::chain;
 use crate::error::{invalid_argument, with_elements};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::ops::{Origin, put};
 use crate::query::{encode, tags_of_set};
 use crate::receive::Length;
@@ -55,7 +55,7 @@ pub(crate) fn is_form(headers: &HeaderMap) -> bool {
 
 /// Takes a form for a bucket.
 pub(crate) async fn post(
-    inner: &Inner,
+    inner: &GatewayInner,
     bucket: &str,
     request: Request<Body>,
 ) -> S3Result<Response<Body>> {
@@ -171,7 +171,7 @@ fn mismatch(access_key: &str, policy: &str, signature: &str) -> S3Error {
 
 /// Who signed the form; a form without a policy is nobody's.
 fn signed(
-    inner: &Inner,
+    inner: &GatewayInner,
     bucket: &str,
     fields: &Fields,
 ) -> S3Result<(Principal, Option<FormPolicy>)> {

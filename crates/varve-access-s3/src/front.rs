@@ -28,7 +28,7 @@ use crate::digests::{BodyContent, Digests};
 use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
 use crate::frames::{ChunkedHead, ReframedBody};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::health;
 use crate::misdirected;
 use crate::operation;
@@ -69,7 +69,7 @@ const DOCUMENT_COPIES: u64 = 4;
 /// Answers requests.
 #[derive(Clone)]
 pub(crate) struct Front {
-    inner: Arc<Inner>,
+    inner: Arc<GatewayInner>,
     service: S3Service,
     ids: Arc<AtomicU64>,
 }
@@ -100,7 +100,7 @@ impl Rate {
 }
 
 impl Front {
-    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+    pub(crate) fn new(inner: Arc<GatewayInner>) -> Self {
         let plain = Self::builder(&inner).build();
         let mut builder = Self::builder(&inner);
         builder.set_route(Repair { inner: Arc::clone(&inner), plain });
@@ -109,7 +109,7 @@ impl Front {
     }
 
     /// The protocol library over the operations.
-    fn builder(inner: &Arc<Inner>) -> S3ServiceBuilder {
+    fn builder(inner: &Arc<GatewayInner>) -> S3ServiceBuilder {
         let mut builder = S3ServiceBuilder::new(Service { inner: Arc::clone(inner) });
         let mut config = s3s::config::S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
@@ -363,7 +363,7 @@ fn reservation(request: &Request<Body>, content: BodyContent) -> s3s::S3Result<u
 }
 
 /// What the protocol library takes and we do not, and what it wants in another form.
-fn check(request: &mut Request<Body>, inner: &Inner) -> s3s::S3Result<()> {
+fn check(request: &mut Request<Body>, inner: &GatewayInner) -> s3s::S3Result<()> {
     join_metadata(request.headers_mut());
     let query = request.uri().query().unwrap_or_default();
     let value = |name: &str| query_value(query, name);
@@ -440,7 +440,7 @@ fn check_payload(request: &Request<Body>) -> s3s::S3Result<()> {
 }
 
 /// Bodies in chunks are seen to before the protocol library takes them apart.
-fn reframe(request: &mut Request<Body>, inner: &Inner) -> s3s::S3Result<()> {
+fn reframe(request: &mut Request<Body>, inner: &GatewayInner) -> s3s::S3Result<()> {
     if !is_in_chunks(request.headers()) {
         return Ok(());
     }

@@ -63,10 +63,10 @@ pub struct OpenedGateway {
 /// The S3 front-end over a store.
 #[derive(Clone)]
 pub struct Gateway {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<GatewayInner>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct GatewayInner {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) users: Arc<Users>,
     pub(crate) master: Arc<MasterKey>,
@@ -127,7 +127,7 @@ impl Gateway {
         let (staged, noting) = (StagedBodies::default(), Noting::default());
         let (domains, pressure) = (Domains::new(&options.domains), Pressure::default());
         let bodies = BodyMemory::new(options.body_memory, pressure.clone());
-        let inner = Inner {
+        let inner = GatewayInner {
             store,
             users,
             master,
@@ -163,7 +163,7 @@ impl Gateway {
     }
 }
 
-impl Inner {
+impl GatewayInner {
     /// A bucket by name, for a client: one that is here.
     pub(crate) async fn view(&self, name: &str) -> S3Result<Arc<BucketView>> {
         let bucket = self.store.bucket(name).await.map_err(of_store)?;

@@ -14,7 +14,7 @@ use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
 use crate::clock::{ms_of, now_ms};
 use crate::error::{invalid_argument, named, with_elements};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::query::tags_of_header;
 use crate::seal::{KEY_LEN, aead, open_with, random, seal_with};
 
@@ -164,7 +164,7 @@ impl Given {
     /// The attributes that follow, without entity tag and checksum; and the key to encrypt with.
     pub(crate) fn attributes(
         &self,
-        inner: &Inner,
+        inner: &GatewayInner,
         view: &BucketView,
         caller: &Principal,
     ) -> S3Result<(Attributes, Option<BodyKey>)> {
@@ -190,7 +190,12 @@ impl Given {
         Ok((attributes, key))
     }
 
-    fn acl(&self, inner: &Inner, view: &BucketView, owner: &str) -> S3Result<varve_object::Acl> {
+    fn acl(
+        &self,
+        inner: &GatewayInner,
+        view: &BucketView,
+        owner: &str,
+    ) -> S3Result<varve_object::Acl> {
         let owners = Owners { owner, bucket: view.owner() };
         check_acl_headers(view, &self.acl)?;
         let acl = self.acl.acl(inner, owners)?;
@@ -300,7 +305,7 @@ pub(crate) fn check_acl_headers(view: &BucketView, acl: &AclHeaders) -> S3Result
 
 /// The list that replaces one of a bucket or object of `owner`, by a document or by headers.
 pub(crate) fn asked_acl(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     headers: &AclHeaders,
     document: Option<&AccessControlPolicy>,
@@ -417,7 +422,7 @@ impl Sse {
     /// How a new body is to be encrypted, by the request or else by the bucket.
     fn encryption(
         &self,
-        inner: &Inner,
+        inner: &GatewayInner,
         view: &BucketView,
     ) -> S3Result<Option<(Encryption, BodyKey)>> {
         if self.customer.is_given() {
@@ -472,7 +477,7 @@ impl Sse {
 
 /// The key of a stored body, with the client's key where it was sealed with that.
 pub(crate) fn open_key(
-    inner: &Inner,
+    inner: &GatewayInner,
     encryption: Option<&Encryption>,
     customer: &Customer,
 ) -> S3Result<Option<BodyKey>> {

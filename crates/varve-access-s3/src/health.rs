@@ -10,7 +10,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use s3s::Body;
 use varve_object::Error;
 
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 
 /// Longest that the store may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
@@ -48,7 +48,10 @@ fn accepts_html<B>(request: &Request<B>) -> bool {
 }
 
 /// The answer, if it is none of S3.
-pub(crate) async fn answer<B>(inner: &Inner, request: &Request<B>) -> Option<Response<Body>> {
+pub(crate) async fn answer<B>(
+    inner: &GatewayInner,
+    request: &Request<B>,
+) -> Option<Response<Body>> {
     let (bucket, asked) = parse_path(request)?;
     if asked == Asked::Page {
         return Some(plain(StatusCode::OK, PAGE));

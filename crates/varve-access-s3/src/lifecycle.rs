@@ -15,7 +15,7 @@ use varve_object::{Attributes, Error, Item, ListQuery, MoveState, NewBody, Selec
 
 use crate::bucket_view::BucketView;
 use crate::clock::{ms_of, now_ms, timestamp};
-use crate::gateway::{Gateway, Inner};
+use crate::gateway::{Gateway, GatewayInner};
 use crate::given::http_date;
 
 const RULES_MAX: usize = 1000;
@@ -179,13 +179,13 @@ fn applies(rule: &LifecycleRule, subject: &Subject<'_>) -> bool {
     })
 }
 
-fn days_ms(inner: &Inner, days: i32) -> u64 {
+fn days_ms(inner: &GatewayInner, days: i32) -> u64 {
     let day = u64::try_from(inner.options.day.as_millis()).unwrap_or(DAY_MS);
     day.saturating_mul(u64::try_from(days).unwrap_or(0))
 }
 
 /// When a rule ends a current version.
-fn ends_ms(inner: &Inner, rule: &LifecycleRule, version: &Version) -> Option<u64> {
+fn ends_ms(inner: &GatewayInner, rule: &LifecycleRule, version: &Version) -> Option<u64> {
     let expiration = rule.expiration.as_ref()?;
     match (expiration.days, &expiration.date) {
         (Some(days), _) => Some(version.modified_ms.saturating_add(days_ms(inner, days))),
@@ -196,7 +196,7 @@ fn ends_ms(inner: &Inner, rule: &LifecycleRule, version: &Version) -> Option<u64
 
 /// The header that tells when an object ends, and by which rule.
 pub(crate) fn expiration(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: &str,
     version: &Version,
@@ -253,7 +253,7 @@ impl Gateway {
     }
 }
 
-async fn pass(inner: &Inner, view: &BucketView) -> varve_object::Result<()> {
+async fn pass(inner: &GatewayInner, view: &BucketView) -> varve_object::Result<()> {
     let Some(lifecycle) = &view.lifecycle else { return Ok(()) };
     if !lifecycle.rules.iter().any(enabled) {
         return Ok(());
@@ -288,7 +288,7 @@ async fn pass(inner: &Inner, view: &BucketView) -> varve_object::Result<()> {
 
 /// A walk over all versions of a bucket.
 struct Walk<'a> {
-    inner: &'a Inner,
+    inner: &'a GatewayInner,
     view: &'a BucketView,
     rules: &'a [LifecycleRule],
     now_ms: u64,
@@ -400,7 +400,7 @@ impl Walk<'_> {
 }
 
 async fn abort_uploads(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     rules: &[LifecycleRule],
 ) -> varve_object::Result<()> {

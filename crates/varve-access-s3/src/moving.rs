@@ -21,7 +21,7 @@ use varve_object::{Bucket, BucketId, BucketOptions, Move, MoveState, MoveStep};
 use crate::bucket_view::BucketView;
 use crate::buckets::{BucketInfo, check_bucket_name};
 use crate::error::{Error, Result};
-use crate::gateway::{Gateway, Inner};
+use crate::gateway::{Gateway, GatewayInner};
 
 pub use bodies::{Received, ReceivedBody, StoredPart, VersionQuery};
 pub use noted::NotedChanges;
@@ -192,7 +192,7 @@ fn check_record(name: &str, record: &Bytes) -> Result<()> {
 }
 
 /// Lets go of what nobody asked for in a long time.
-pub(crate) async fn tidy(inner: &Inner) {
+pub(crate) async fn tidy(inner: &GatewayInner) {
     inner.staged.drop_idle();
     inner.noting.end_idle(&*inner.store).await;
 }

@@ -23,7 +23,7 @@ use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
 use crate::access::{Principal, signer};
 use crate::front::XML_BYTES_MAX;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::query::query_value;
 use crate::receive::of_stream;
 use crate::sums;
@@ -47,7 +47,7 @@ const CREATION_BYTES_MAX: usize = 64 << 10;
 
 /// Takes requests with such headers.
 pub(crate) struct Repair {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<GatewayInner>,
     /// Answers whom `access` finds [`Verified`], as it would who had signed.
     pub(crate) plain: S3Service,
 }

@@ -29,7 +29,7 @@ use crate::body_memory::Pressure;
 use crate::connections::{Activity, Busy, Connections};
 use crate::error::{Error, Result};
 use crate::front::{Front, Rate};
-use crate::gateway::{Gateway, Inner};
+use crate::gateway::{Gateway, GatewayInner};
 
 /// Longest head of a request, in bytes: the protocol allows 8 KiB of headers, policies of forms and presigned URLs need more.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -203,10 +203,10 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// A connection among those that are open.
-struct Open(Arc<Inner>);
+struct Open(Arc<GatewayInner>);
 
 impl Open {
-    fn begin(inner: &Arc<Inner>) -> Self {
+    fn begin(inner: &Arc<GatewayInner>) -> Self {
         inner.figures.connections.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(inner))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result};
 
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::ops::{
     attributes, bucket, config, copy, delete, get, list, multipart, object_config, put, unset,
     website,
@@ -13,7 +13,7 @@ use crate::ops::{
 
 /// The library's view of the gateway. What is not listed answers `NotImplemented`.
 pub(crate) struct Service {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<GatewayInner>,
 }
 
 macro_rules! operations {

@@ -21,7 +21,7 @@ use s3s::{Body, S3Error, s3_error};
 
 use crate::access::{Peer, Principal};
 use crate::account::RequestNotes;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::REDIRECT;
 use crate::ops::website::no_website;
 use crate::query::{decode, encode, escape_xml};
@@ -54,7 +54,7 @@ struct Visit<'a> {
 
 /// Answers a visitor of a bucket.
 pub(crate) async fn serve(
-    inner: &Inner,
+    inner: &GatewayInner,
     service: &S3Service,
     request: Request<Body>,
     bucket: &str,

@@ -10,7 +10,7 @@ use varve_object::{
 };
 
 use crate::error::{Error, Result};
-use crate::gateway::{Gateway, Inner};
+use crate::gateway::{Gateway, GatewayInner};
 
 /// Keys changed at a time.
 const KEYS_AT_ONCE: usize = 32;
@@ -212,7 +212,7 @@ impl Gateway {
     }
 }
 
-impl Inner {
+impl GatewayInner {
     async fn read_part(&self, bucket: BucketId, part: &StoredPart) -> Result<(u64, Bytes)> {
         let found = self.store.find(bucket, &part.key, Select::Order(part.order)).await?;
         let absent =

@@ -12,7 +12,7 @@ use varve_object::{BodyWriter, BucketId, Move, StagedBody};
 
 use crate::cipher::sealed_len;
 use crate::error::{Error, Result};
-use crate::gateway::{Gateway, Inner};
+use crate::gateway::{Gateway, GatewayInner};
 use crate::receive::BODY_BYTES_MAX;
 use crate::seal::random;
 
@@ -182,7 +182,7 @@ impl Written {
     }
 }
 
-impl Inner {
+impl GatewayInner {
     /// A bucket that is where the run expects it to be.
     async fn arriving(&self, name: &str, expects: &Move) -> Result<BucketId> {
         let bucket = self.store.bucket(name).await?;

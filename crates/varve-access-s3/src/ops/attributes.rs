@@ -11,12 +11,12 @@ use super::list::{at_least_0, limit};
 use super::{Answer, answer, etag, found, signed, version_id};
 use crate::access::selected;
 use crate::clock::timestamp;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::{customer, open_key};
 use crate::sums::{self, show};
 
 pub(crate) async fn get(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetObjectAttributesInput>,
 ) -> Answer<GetObjectAttributesOutput> {
     let input = request.input;

@@ -17,7 +17,7 @@ use crate::acl::{AclHeaders, Owners, owner};
 use crate::bucket_view::to_xml;
 use crate::clock::{now_ms, timestamp};
 use crate::error::{invalid_argument, of_store};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::moving::check_here;
 use crate::repair::NewTags;
 
@@ -25,7 +25,7 @@ use crate::repair::NewTags;
 const PAGE_MAX: usize = 1000;
 
 pub(crate) async fn create(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<CreateBucketInput>,
 ) -> Answer<CreateBucketOutput> {
     let origin = Origin::of(&mut request);
@@ -95,7 +95,7 @@ pub(crate) async fn create(
 
 /// Whether the bucket is to lie in a region other than the default one. There is one place, and it takes every region's name; where
 /// a region is named, making a bucket again is an error.
-fn elsewhere(inner: &Inner, input: &CreateBucketInput) -> S3Result<bool> {
+fn elsewhere(inner: &GatewayInner, input: &CreateBucketInput) -> S3Result<bool> {
     let asked = input
         .create_bucket_configuration
         .as_ref()
@@ -121,7 +121,7 @@ fn is_region(name: &str) -> bool {
 }
 
 /// Making a bucket again, as it is, is no error of its owner.
-async fn check_same(inner: &Inner, name: &str, settings: &Settings) -> S3Result<()> {
+async fn check_same(inner: &GatewayInner, name: &str, settings: &Settings) -> S3Result<()> {
     let bucket = inner.store.bucket(name).await.map_err(of_store)?;
     let view = inner.view_of(Arc::clone(&bucket))?;
     if view.owner() != settings.owner {
@@ -134,7 +134,7 @@ async fn check_same(inner: &Inner, name: &str, settings: &Settings) -> S3Result<
     Ok(())
 }
 
-async fn check_bucket_quota(inner: &Inner, owner: &str) -> S3Result<()> {
+async fn check_bucket_quota(inner: &GatewayInner, owner: &str) -> S3Result<()> {
     let most = inner.users.user(owner).map_or(0, |known| known.user.quota_buckets);
     if most > 0 && count(inner, owner).await? >= most {
         return Err(s3_error!(TooManyBuckets));
@@ -144,7 +144,7 @@ async fn check_bucket_quota(inner: &Inner, owner: &str) -> S3Result<()> {
 
 /// All buckets of an owner.
 pub(crate) async fn all_of_owner(
-    inner: &Inner,
+    inner: &GatewayInner,
     owner: &str,
 ) -> varve_object::Result<Vec<varve_object::BucketId>> {
     inner.store.check_all_read()?;
@@ -162,12 +162,12 @@ pub(crate) async fn all_of_owner(
     }
 }
 
-async fn count(inner: &Inner, owner: &str) -> S3Result<u64> {
+async fn count(inner: &GatewayInner, owner: &str) -> S3Result<u64> {
     Ok(all_of_owner(inner, owner).await.map_err(of_store)?.len() as u64)
 }
 
 /// Bytes in all buckets of an owner.
-pub(crate) async fn bytes_of_owner(inner: &Inner, owner: &str) -> S3Result<u64> {
+pub(crate) async fn bytes_of_owner(inner: &GatewayInner, owner: &str) -> S3Result<u64> {
     let mut bytes = 0;
     for id in all_of_owner(inner, owner).await.map_err(of_store)? {
         match inner.store.usage(id).await {
@@ -180,7 +180,7 @@ pub(crate) async fn bytes_of_owner(inner: &Inner, owner: &str) -> S3Result<u64> 
 }
 
 pub(crate) async fn delete(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteBucketInput>,
 ) -> Answer<DeleteBucketOutput> {
     let name = &request.input.bucket;
@@ -200,7 +200,7 @@ pub(crate) async fn delete(
 
 /// Tells what the bucket holds, under the names by which RGW's clients know it.
 pub(crate) async fn head(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<HeadBucketInput>,
 ) -> Answer<HeadBucketOutput> {
     let view = inner.view(&request.input.bucket).await?;
@@ -231,7 +231,7 @@ pub(crate) async fn head(
 }
 
 pub(crate) async fn location(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketLocationInput>,
 ) -> Answer<GetBucketLocationOutput> {
     inner.view(&request.input.bucket).await?;
@@ -243,7 +243,7 @@ pub(crate) async fn location(
 
 /// The caller's own buckets; the administrator sees all.
 pub(crate) async fn list(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<ListBucketsInput>,
 ) -> Answer<ListBucketsOutput> {
     inner.store.check_all_read().map_err(of_store)?; // No list is better than one that looks whole.

@@ -12,7 +12,7 @@ use crate::acl::{self, AclHeaders};
 use crate::bucket_view::{PublicAccess, to_xml};
 use crate::cors::is_of_name;
 use crate::error::{invalid_argument, named, of_store};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::asked_acl;
 use crate::lifecycle;
 use crate::policy::Policy;
@@ -29,7 +29,12 @@ const SIZES_MIN: [&str; 2] = ["all_storage_classes_128K", "varies_by_storage_cla
 /// Longest default retention, in days.
 const RETENTION_DAYS_MAX: i32 = 36_500;
 
-pub(crate) async fn put(inner: &Inner, bucket: &str, kind: Document, text: Bytes) -> S3Result<()> {
+pub(crate) async fn put(
+    inner: &GatewayInner,
+    bucket: &str,
+    kind: Document,
+    text: Bytes,
+) -> S3Result<()> {
     if text.len() > DOCUMENT_BYTES_MAX {
         return Err(s3_error!(EntityTooLarge));
     }
@@ -41,7 +46,7 @@ pub(crate) async fn put(inner: &Inner, bucket: &str, kind: Document, text: Bytes
         .await
 }
 
-pub(crate) async fn remove(inner: &Inner, bucket: &str, kind: Document) -> S3Result<()> {
+pub(crate) async fn remove(inner: &GatewayInner, bucket: &str, kind: Document) -> S3Result<()> {
     inner
         .change(bucket, move |settings| {
             settings.documents.remove(&kind);
@@ -51,7 +56,7 @@ pub(crate) async fn remove(inner: &Inner, bucket: &str, kind: Document) -> S3Res
 }
 
 async fn get<T: for<'xml> s3s::xml::Deserialize<'xml>>(
-    inner: &Inner,
+    inner: &GatewayInner,
     bucket: &str,
     kind: Document,
 ) -> S3Result<Option<T>> {
@@ -59,7 +64,7 @@ async fn get<T: for<'xml> s3s::xml::Deserialize<'xml>>(
 }
 
 pub(crate) async fn get_cors(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketCorsInput>,
 ) -> Answer<GetBucketCorsOutput> {
     let found: Option<CORSConfiguration> =
@@ -71,7 +76,7 @@ pub(crate) async fn get_cors(
 }
 
 pub(crate) async fn put_cors(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutBucketCorsInput>,
 ) -> Answer<PutBucketCorsOutput> {
     let rules = &request.input.cors_configuration.cors_rules;
@@ -109,7 +114,7 @@ pub(crate) async fn put_cors(
 }
 
 pub(crate) async fn delete_cors(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteBucketCorsInput>,
 ) -> Answer<DeleteBucketCorsOutput> {
     remove(inner, &request.input.bucket, Document::Cors).await?;
@@ -117,7 +122,7 @@ pub(crate) async fn delete_cors(
 }
 
 pub(crate) async fn get_encryption(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketEncryptionInput>,
 ) -> Answer<GetBucketEncryptionOutput> {
     let found: Option<ServerSideEncryptionConfiguration> =
@@ -133,7 +138,7 @@ pub(crate) async fn get_encryption(
 }
 
 pub(crate) async fn put_encryption(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutBucketEncryptionInput>,
 ) -> Answer<PutBucketEncryptionOutput> {
     let configuration = request.input.server_side_encryption_configuration;
@@ -157,7 +162,7 @@ pub(crate) async fn put_encryption(
 }
 
 pub(crate) async fn delete_encryption(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteBucketEncryptionInput>,
 ) -> Answer<DeleteBucketEncryptionOutput> {
     remove(inner, &request.input.bucket, Document::Encryption).await?;
@@ -165,7 +170,7 @@ pub(crate) async fn delete_encryption(
 }
 
 pub(crate) async fn get_lifecycle(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketLifecycleConfigurationInput>,
 ) -> Answer<GetBucketLifecycleConfigurationOutput> {
     let found: Option<BucketLifecycleConfiguration> =
@@ -189,7 +194,7 @@ pub(crate) async fn get_lifecycle(
 }
 
 pub(crate) async fn put_lifecycle(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutBucketLifecycleConfigurationInput>,
 ) -> Answer<PutBucketLifecycleConfigurationOutput> {
     let mut configuration =
@@ -213,7 +218,7 @@ pub(crate) async fn put_lifecycle(
 }
 
 pub(crate) async fn delete_lifecycle(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteBucketLifecycleInput>,
 ) -> Answer<DeleteBucketLifecycleOutput> {
     remove(inner, &request.input.bucket, Document::Lifecycle).await?;
@@ -221,7 +226,7 @@ pub(crate) async fn delete_lifecycle(
 }
 
 pub(crate) async fn get_policy(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketPolicyInput>,
 ) -> Answer<GetBucketPolicyOutput> {
     let view = inner.view(&request.input.bucket).await?;
@@ -232,7 +237,7 @@ pub(crate) async fn get_policy(
 }
 
 pub(crate) async fn put_policy(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutBucketPolicyInput>,
 ) -> Answer<PutBucketPolicyOutput> {
     let input = request.input;
@@ -246,7 +251,7 @@ pub(crate) async fn put_policy(
 }
 
 /// A policy whose principals there are.
-fn checked_policy(inner: &Inner, input: &PutBucketPolicyInput) -> S3Result<Policy> {
+fn checked_policy(inner: &GatewayInner, input: &PutBucketPolicyInput) -> S3Result<Policy> {
     let unread = RefCell::new(None);
     let is_known = |id: &str| {
         let known = inner.users.known(id);
@@ -266,7 +271,7 @@ fn checked_policy(inner: &Inner, input: &PutBucketPolicyInput) -> S3Result<Polic
 }
 
 pub(crate) async fn delete_policy(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteBucketPolicyInput>,
 ) -> Answer<DeleteBucketPolicyOutput> {
     remove(inner, &request.input.bucket, Document::Policy).await?;
@@ -274,7 +279,7 @@ pub(crate) async fn delete_policy(
 }
 
 pub(crate) async fn policy_status(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketPolicyStatusInput>,
 ) -> Answer<GetBucketPolicyStatusOutput> {
     let view = inner.view(&request.input.bucket).await?;
@@ -286,7 +291,7 @@ pub(crate) async fn policy_status(
 }
 
 pub(crate) async fn get_tagging(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketTaggingInput>,
 ) -> Answer<GetBucketTaggingOutput> {
     let found: Option<Tagging> = get(inner, &request.input.bucket, Document::Tagging).await?;
@@ -295,7 +300,7 @@ pub(crate) async fn get_tagging(
 }
 
 pub(crate) async fn put_tagging(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutBucketTaggingInput>,
 ) -> Answer<PutBucketTaggingOutput> {
     let document = bucket_tags(&request.input.tagging.tag_set)?;
@@ -314,7 +319,7 @@ pub(crate) fn bucket_tags(tags: &[Tag]) -> S3Result<Bytes> {
 }
 
 pub(crate) async fn delete_tagging(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteBucketTaggingInput>,
 ) -> Answer<DeleteBucketTaggingOutput> {
     remove(inner, &request.input.bucket, Document::Tagging).await?;
@@ -322,7 +327,7 @@ pub(crate) async fn delete_tagging(
 }
 
 pub(crate) async fn get_versioning(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketVersioningInput>,
 ) -> Answer<GetBucketVersioningOutput> {
     let view = inner.view(&request.input.bucket).await?;
@@ -339,7 +344,7 @@ pub(crate) async fn get_versioning(
 }
 
 pub(crate) async fn put_versioning(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutBucketVersioningInput>,
 ) -> Answer<PutBucketVersioningOutput> {
     let configuration = &request.input.versioning_configuration;
@@ -373,7 +378,7 @@ pub(crate) const OWNERSHIPS: [&str; 3] = [
 ];
 
 pub(crate) async fn get_ownership(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketOwnershipControlsInput>,
 ) -> Answer<GetBucketOwnershipControlsOutput> {
     let found: Option<OwnershipControls> =
@@ -387,7 +392,7 @@ pub(crate) async fn get_ownership(
 }
 
 pub(crate) async fn put_ownership(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutBucketOwnershipControlsInput>,
 ) -> Answer<PutBucketOwnershipControlsOutput> {
     let controls = request.input.ownership_controls;
@@ -410,7 +415,7 @@ pub(crate) async fn put_ownership(
 }
 
 pub(crate) async fn delete_ownership(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteBucketOwnershipControlsInput>,
 ) -> Answer<DeleteBucketOwnershipControlsOutput> {
     remove(inner, &request.input.bucket, Document::Ownership).await?;
@@ -418,7 +423,7 @@ pub(crate) async fn delete_ownership(
 }
 
 pub(crate) async fn get_public_access(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetPublicAccessBlockInput>,
 ) -> Answer<GetPublicAccessBlockOutput> {
     let found: Option<PublicAccessBlockConfiguration> =
@@ -436,7 +441,7 @@ pub(crate) async fn get_public_access(
 }
 
 pub(crate) async fn put_public_access(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutPublicAccessBlockInput>,
 ) -> Answer<PutPublicAccessBlockOutput> {
     let configuration = request.input.public_access_block_configuration;
@@ -446,7 +451,7 @@ pub(crate) async fn put_public_access(
 }
 
 pub(crate) async fn delete_public_access(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeletePublicAccessBlockInput>,
 ) -> Answer<DeletePublicAccessBlockOutput> {
     remove(inner, &request.input.bucket, Document::PublicAccess).await?;
@@ -454,7 +459,7 @@ pub(crate) async fn delete_public_access(
 }
 
 pub(crate) async fn get_lock(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetObjectLockConfigurationInput>,
 ) -> Answer<GetObjectLockConfigurationOutput> {
     let view = inner.view(&request.input.bucket).await?;
@@ -476,7 +481,7 @@ pub(crate) async fn get_lock(
 }
 
 pub(crate) async fn put_lock(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutObjectLockConfigurationInput>,
 ) -> Answer<PutObjectLockConfigurationOutput> {
     inner.view(&request.input.bucket).await?;
@@ -530,7 +535,7 @@ fn check_default_retention(default: &DefaultRetention) -> S3Result<()> {
 }
 
 pub(crate) async fn get_acl(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketAclInput>,
 ) -> Answer<GetBucketAclOutput> {
     let view = inner.view(&request.input.bucket).await?;
@@ -541,7 +546,7 @@ pub(crate) async fn get_acl(
 }
 
 pub(crate) async fn put_acl(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<PutBucketAclInput>,
 ) -> Answer<PutBucketAclOutput> {
     let _origin = Origin::of(&mut request);
@@ -567,7 +572,7 @@ pub(crate) async fn put_acl(
 }
 
 pub(crate) async fn request_payment(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketRequestPaymentInput>,
 ) -> Answer<GetBucketRequestPaymentOutput> {
     inner.view(&request.input.bucket).await?;

@@ -21,7 +21,7 @@ use crate::access::{RequestTarget, check_expected_owner, selected};
 use crate::cipher::{BodyKey, collect};
 use crate::clock::timestamp;
 use crate::error::{invalid_argument, of_store};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::{Customer, REDIRECT, given, open_key, show_sse};
 use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::ops::get::reader;
@@ -68,7 +68,7 @@ struct Ways<'a> {
 }
 
 async fn source(
-    inner: &Inner,
+    inner: &GatewayInner,
     origin: &Origin,
     ways: Ways<'_>,
     conditions: ReadConditions<'_>,
@@ -99,7 +99,7 @@ async fn source(
 }
 
 pub(crate) async fn copy_object(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<CopyObjectInput>,
 ) -> Answer<CopyObjectOutput> {
     let origin = Origin::of(&mut request);
@@ -248,7 +248,7 @@ async fn shared(place: Place<'_>, found: &FoundVersion, range: Range<u64>) -> S3
 }
 
 pub(crate) async fn upload_part_copy(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<UploadPartCopyInput>,
 ) -> Answer<UploadPartCopyOutput> {
     let origin = Origin::of(&mut request);

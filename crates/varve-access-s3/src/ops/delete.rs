@@ -16,7 +16,7 @@ use crate::access::{RequestTarget, selected};
 use crate::bucket_view::BucketView;
 use crate::clock::{ms_of, now_ms};
 use crate::error::of_store;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::owner_of;
 
 /// Most keys of one request.
@@ -42,7 +42,7 @@ struct Request {
 }
 
 pub(crate) async fn delete_object(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<DeleteObjectInput>,
 ) -> Answer<DeleteObjectOutput> {
     let origin = Origin::of(&mut request);
@@ -71,7 +71,7 @@ pub(crate) async fn delete_object(
 }
 
 pub(crate) async fn delete_objects(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<DeleteObjectsInput>,
 ) -> Answer<DeleteObjectsOutput> {
     let origin = Origin::of(&mut request);
@@ -120,7 +120,7 @@ fn entry(object: ObjectIdentifier, outcome: Deleted) -> DeletedObject {
 }
 
 async fn delete_one(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     origin: &Origin,
     object: &ObjectIdentifier,
@@ -145,7 +145,7 @@ async fn delete_one(
 }
 
 async fn delete(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     origin: &Origin,
     request: Request,

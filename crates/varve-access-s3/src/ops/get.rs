@@ -23,14 +23,14 @@ use crate::bucket_view::BucketView;
 use crate::cipher::{self, BodyKey};
 use crate::clock::timestamp;
 use crate::error::with_elements;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::{customer, http_date, open_key, show_sse};
 use crate::lifecycle::expiration;
 use crate::signed::RESPONSE_HEADERS;
 use crate::sums::{self, show};
 
 pub(crate) async fn get_object(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<GetObjectInput>,
 ) -> Answer<GetObjectOutput> {
     let origin = Origin::of(&mut request);
@@ -68,7 +68,7 @@ pub(crate) async fn get_object(
 }
 
 pub(crate) async fn head_object(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<HeadObjectInput>,
 ) -> Answer<HeadObjectOutput> {
     let origin = Origin::of(&mut request);
@@ -303,7 +303,7 @@ fn check(
 
 /// All that an object's headers tell.
 fn described(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: &str,
     found: &FoundVersion,

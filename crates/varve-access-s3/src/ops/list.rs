@@ -16,7 +16,7 @@ use crate::acl::owner;
 use crate::bucket_view::BucketView;
 use crate::clock::timestamp;
 use crate::error::{invalid_argument, of_store};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::query::encode;
 use crate::sums;
 
@@ -70,7 +70,11 @@ pub(crate) fn non_empty(text: Option<String>) -> Option<String> {
 }
 
 /// A page of a bucket that is here as long as it is read.
-pub(crate) async fn page(inner: &Inner, view: &BucketView, query: ListQuery) -> S3Result<ListPage> {
+pub(crate) async fn page(
+    inner: &GatewayInner,
+    view: &BucketView,
+    query: ListQuery,
+) -> S3Result<ListPage> {
     if query.limit == 0 {
         return Ok(ListPage::default());
     }
@@ -125,7 +129,7 @@ impl Sorted {
     }
 }
 
-fn object(inner: &Inner, names: Names, with_owner: bool, found: ListedVersion) -> Object {
+fn object(inner: &GatewayInner, names: Names, with_owner: bool, found: ListedVersion) -> Object {
     let ListedVersion { key, version, attributes, .. } = found;
     let checksum = attributes.checksum.as_ref();
     Object {
@@ -169,7 +173,7 @@ fn check_version(origin: &Origin) -> S3Result<()> {
 }
 
 pub(crate) async fn list_objects(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<ListObjectsInput>,
 ) -> Answer<ListObjectsOutput> {
     let origin = Origin::of(&mut request);
@@ -209,7 +213,7 @@ pub(crate) async fn list_objects(
 }
 
 pub(crate) async fn list_objects_v2(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<ListObjectsV2Input>,
 ) -> Answer<ListObjectsV2Output> {
     let origin = Origin::of(&mut request);
@@ -266,7 +270,7 @@ fn key_of_token(token: &str) -> S3Result<String> {
 }
 
 pub(crate) async fn list_object_versions(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<ListObjectVersionsInput>,
 ) -> Answer<ListObjectVersionsOutput> {
     let input = request.input;
@@ -324,7 +328,7 @@ pub(crate) async fn list_object_versions(
 }
 
 async fn version_marker(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: Option<String>,
     version: Option<String>,
@@ -353,7 +357,7 @@ async fn version_marker(
     })
 }
 
-fn marker_entry(inner: &Inner, names: Names, found: ListedVersion) -> DeleteMarkerEntry {
+fn marker_entry(inner: &GatewayInner, names: Names, found: ListedVersion) -> DeleteMarkerEntry {
     let ListedVersion { key, newest, version, attributes } = found;
     DeleteMarkerEntry {
         is_latest: Some(newest),
@@ -364,7 +368,7 @@ fn marker_entry(inner: &Inner, names: Names, found: ListedVersion) -> DeleteMark
     }
 }
 
-fn version_entry(inner: &Inner, names: Names, found: ListedVersion) -> ObjectVersion {
+fn version_entry(inner: &GatewayInner, names: Names, found: ListedVersion) -> ObjectVersion {
     let (newest, id) = (found.newest, found.version.id());
     let class = class(&found.attributes).map_or(
         ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD),

@@ -23,7 +23,7 @@ use crate::access::{Context, Peer, Principal, RequestTarget, authorize};
 use crate::bucket_view::BucketView;
 use crate::clock::ms_of;
 use crate::error::{no_key, of_store};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 
 /// What operations answer.
 pub(crate) type Answer<T> = S3Result<S3Response<T>>;
@@ -67,7 +67,7 @@ impl Origin {
     }
 
     /// Where a client that sent this finds an object.
-    pub(crate) fn location(&self, inner: &Inner, bucket: &str, key: &str) -> String {
+    pub(crate) fn location(&self, inner: &GatewayInner, bucket: &str, key: &str) -> String {
         let host = self.header("host").unwrap_or_default();
         let scheme = if self.peer.is_some_and(|peer| peer.tls) { "https" } else { "http" };
         let key = crate::query::encode(key);
@@ -84,7 +84,7 @@ impl Origin {
 
     pub(crate) async fn authorize(
         &self,
-        inner: &Inner,
+        inner: &GatewayInner,
         target: RequestTarget<'_>,
         action: &str,
     ) -> S3Result<()> {
@@ -101,7 +101,7 @@ impl Origin {
     /// Whether the caller wants to get past retention, and may.
     pub(crate) async fn bypasses(
         &self,
-        inner: &Inner,
+        inner: &GatewayInner,
         view: &BucketView,
         key: &str,
         wanted: bool,
@@ -116,7 +116,7 @@ impl Origin {
 
 /// An object by key and version, or why there is none.
 pub(crate) async fn found(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: &str,
     select: Select,

@@ -22,7 +22,7 @@ use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
 use crate::clock::{ms_of, now_ms, timestamp};
 use crate::error::{NO_PART, invalid_argument, of_store};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
 use crate::receive::{Intake, Length, Received, Unframed, declared_len, from_client};
 use crate::sums::{self, Wanted, show};
@@ -49,7 +49,7 @@ pub(crate) struct PartTarget {
 impl PartTarget {
     pub(crate) async fn put(
         &self,
-        inner: &Inner,
+        inner: &GatewayInner,
         view: &BucketView,
         key: &str,
         received: Received,
@@ -90,7 +90,7 @@ fn id_text(id: UploadId) -> String {
 }
 
 pub(crate) async fn upload(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: &str,
     id: &str,
@@ -103,7 +103,7 @@ pub(crate) async fn upload(
 
 /// An upload's part of a number, with the key it is encrypted with.
 pub(crate) async fn target(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: &str,
     id: &str,
@@ -134,7 +134,7 @@ pub(crate) fn part_number(asked: i32) -> S3Result<u16> {
 }
 
 pub(crate) async fn create(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<CreateMultipartUploadInput>,
 ) -> Answer<CreateMultipartUploadOutput> {
     let origin = Origin::of(&mut request);
@@ -181,7 +181,7 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn upload_part(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<UploadPartInput>,
 ) -> Answer<UploadPartOutput> {
     let origin = Origin::of(&mut request);
@@ -229,7 +229,7 @@ pub(crate) async fn upload_part(
 }
 
 pub(crate) async fn complete(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<CompleteMultipartUploadInput>,
 ) -> Answer<CompleteMultipartUploadOutput> {
     let origin = Origin::of(&mut request);
@@ -247,7 +247,7 @@ pub(crate) async fn complete(
 }
 
 async fn completed_upload(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     origin: &Origin,
     input: &CompleteMultipartUploadInput,
@@ -334,7 +334,7 @@ fn output(
 
 /// The answer to a client that completes an upload again, because the first answer was lost: the object is what came of it.
 async fn completed(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     input: &CompleteMultipartUploadInput,
 ) -> S3Result<Option<CompleteMultipartUploadOutput>> {
@@ -345,7 +345,11 @@ async fn completed(
     Ok((attributes.upload == Some(id.0)).then(|| output(view, input, &attributes, &found.version)))
 }
 
-async fn all_parts(inner: &Inner, view: &BucketView, upload: &Upload) -> S3Result<Vec<UploadPart>> {
+async fn all_parts(
+    inner: &GatewayInner,
+    view: &BucketView,
+    upload: &Upload,
+) -> S3Result<Vec<UploadPart>> {
     let mut all: Vec<UploadPart> = Vec::new();
     loop {
         let after = all.last().map_or(0, |part| part.number);
@@ -485,7 +489,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 pub(crate) async fn abort(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<AbortMultipartUploadInput>,
 ) -> Answer<AbortMultipartUploadOutput> {
     let input = request.input;
@@ -506,7 +510,7 @@ pub(crate) async fn abort(
 }
 
 pub(crate) async fn list_parts(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<ListPartsInput>,
 ) -> Answer<ListPartsOutput> {
     let input = request.input;
@@ -589,7 +593,7 @@ struct UploadPage {
 }
 
 async fn upload_page(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     query: UploadQuery<'_>,
 ) -> S3Result<UploadPage> {
@@ -629,7 +633,7 @@ async fn upload_page(
 }
 
 pub(crate) async fn list_uploads(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<ListMultipartUploadsInput>,
 ) -> Answer<ListMultipartUploadsOutput> {
     let input = request.input;
@@ -686,7 +690,7 @@ fn group<'k>(key: &'k str, prefix: &str, delimiter: Option<&str>) -> Option<&'k 
     key.get(..prefix.len() + at + delimiter.len())
 }
 
-fn upload_entry(inner: &Inner, names: Names, upload: &Upload) -> S3Result<MultipartUpload> {
+fn upload_entry(inner: &GatewayInner, names: Names, upload: &Upload) -> S3Result<MultipartUpload> {
     let attributes = Attributes::decode(&upload.attributes).map_err(of_store)?;
     let owner = owner(inner, &attributes.owner);
     Ok(MultipartUpload {

@@ -11,7 +11,7 @@ use crate::acl::{self, AclHeaders};
 use crate::bucket_view::BucketView;
 use crate::clock::{now_ms, timestamp};
 use crate::error::of_store;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::{asked_acl, hold, require_lock, retention};
 use crate::query::{tag_set, tags_of_set};
 
@@ -20,7 +20,7 @@ const TAGS_MAX: usize = 10;
 
 /// Changes attributes of a version in place.
 async fn edit(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: &str,
     select: Select,
@@ -38,7 +38,7 @@ async fn edit(
 }
 
 pub(crate) async fn get_tagging(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetObjectTaggingInput>,
 ) -> Answer<GetObjectTaggingOutput> {
     let input = request.input;
@@ -51,7 +51,7 @@ pub(crate) async fn get_tagging(
 }
 
 pub(crate) async fn put_tagging(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutObjectTaggingInput>,
 ) -> Answer<PutObjectTaggingOutput> {
     let input = request.input;
@@ -68,7 +68,7 @@ pub(crate) async fn put_tagging(
 }
 
 pub(crate) async fn delete_tagging(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteObjectTaggingInput>,
 ) -> Answer<DeleteObjectTaggingOutput> {
     let input = request.input;
@@ -83,7 +83,7 @@ pub(crate) async fn delete_tagging(
 }
 
 pub(crate) async fn get_acl(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetObjectAclInput>,
 ) -> Answer<GetObjectAclOutput> {
     let input = request.input;
@@ -97,7 +97,7 @@ pub(crate) async fn get_acl(
 }
 
 pub(crate) async fn put_acl(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<PutObjectAclInput>,
 ) -> Answer<PutObjectAclOutput> {
     let _origin = Origin::of(&mut request);
@@ -130,7 +130,7 @@ fn no_lock_of_object() -> S3Error {
 }
 
 pub(crate) async fn get_retention(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetObjectRetentionInput>,
 ) -> Answer<GetObjectRetentionOutput> {
     let input = request.input;
@@ -151,7 +151,7 @@ pub(crate) async fn get_retention(
 }
 
 pub(crate) async fn put_retention(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<PutObjectRetentionInput>,
 ) -> Answer<PutObjectRetentionOutput> {
     let origin = Origin::of(&mut request);
@@ -180,7 +180,7 @@ pub(crate) async fn put_retention(
 }
 
 pub(crate) async fn get_hold(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetObjectLegalHoldInput>,
 ) -> Answer<GetObjectLegalHoldOutput> {
     let input = request.input;
@@ -194,7 +194,7 @@ pub(crate) async fn get_hold(
 }
 
 pub(crate) async fn put_hold(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutObjectLegalHoldInput>,
 ) -> Answer<PutObjectLegalHoldOutput> {
     let input = request.input;

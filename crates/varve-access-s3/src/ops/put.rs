@@ -9,7 +9,7 @@ use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id};
 use crate::bucket_view::BucketView;
 use crate::clock::now_ms;
 use crate::error::of_store;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 use crate::given::{content_md5, given, show_sse};
 use crate::lifecycle::expiration;
 use crate::receive::{Intake, Length, Place, Trailing, Unframed, declared_len, from_client};
@@ -19,7 +19,7 @@ use crate::sums::{self, Wanted, show};
 const KEY_BYTES_MAX: usize = 1024;
 
 pub(crate) async fn put_object(
-    inner: &Inner,
+    inner: &GatewayInner,
     mut request: S3Request<PutObjectInput>,
 ) -> Answer<PutObjectOutput> {
     let origin = Origin::of(&mut request);
@@ -32,7 +32,7 @@ pub(crate) async fn put_object(
 
 /// What all ways of putting come to.
 pub(crate) async fn put(
-    inner: &Inner,
+    inner: &GatewayInner,
     origin: &Origin,
     input: PutObjectInput,
     len: Length,
@@ -104,7 +104,7 @@ pub(crate) struct NewObject<'a> {
 
 /// Makes it visible.
 pub(crate) async fn store(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     new: NewObject<'_>,
 ) -> S3Result<Version> {
@@ -125,7 +125,7 @@ pub(crate) async fn store(
 }
 
 /// Where the body of a key goes.
-pub(crate) fn place<'a>(inner: &'a Inner, view: &BucketView, key: &'a str) -> Place<'a> {
+pub(crate) fn place<'a>(inner: &'a GatewayInner, view: &BucketView, key: &'a str) -> Place<'a> {
     Place { store: &*inner.store, md5: &inner.md5, bucket: view.id(), key }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn check_key(key: &str) -> S3Result<()> {
 
 /// A condition that fails already needs no body; the store checks it again when it counts.
 pub(crate) async fn check_early(
-    inner: &Inner,
+    inner: &GatewayInner,
     view: &BucketView,
     key: &str,
     conditions: &Conditions,
@@ -151,7 +151,11 @@ pub(crate) async fn check_early(
 }
 
 /// Quotas of the bucket and of its owner. What is under way at the same time may exceed them.
-pub(crate) async fn check_quota(inner: &Inner, view: &BucketView, more: u64) -> S3Result<()> {
+pub(crate) async fn check_quota(
+    inner: &GatewayInner,
+    view: &BucketView,
+    more: u64,
+) -> S3Result<()> {
     let refused = |holder: &str| of_store(varve_object::Error::Quota { holder: holder.to_owned() });
     let settings = &view.settings;
     if settings.quota_bytes > 0 || settings.quota_objects > 0 {

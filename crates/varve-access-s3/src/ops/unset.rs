@@ -7,13 +7,13 @@ use s3s::{S3Error, S3Request};
 
 use super::{Answer, answer};
 use crate::error::named;
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 
 /// Answers without any setting, if the bucket is there.
 macro_rules! unset {
     ($($name:ident($input:ty) -> $output:ty = $answer:expr;)*) => {
         $(
-            pub(crate) async fn $name(inner: &Inner, request: S3Request<$input>) -> Answer<$output> {
+            pub(crate) async fn $name(inner: &GatewayInner, request: S3Request<$input>) -> Answer<$output> {
                 inner.view(&request.input.bucket).await?;
                 $answer
             }

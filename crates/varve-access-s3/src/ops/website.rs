@@ -13,13 +13,13 @@ use super::config::{DOCUMENT_BYTES_MAX, put, remove};
 use super::{Answer, answer};
 use crate::bucket_view::to_xml;
 use crate::error::{invalid_argument, named, with_elements};
-use crate::gateway::Inner;
+use crate::gateway::GatewayInner;
 
 /// Most rules of a website.
 const RULES_MAX: usize = 50;
 
 pub(crate) async fn put_website(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<PutBucketWebsiteInput>,
 ) -> Answer<PutBucketWebsiteOutput> {
     let configuration = &request.input.website_configuration;
@@ -36,7 +36,7 @@ pub(crate) async fn put_website(
 }
 
 pub(crate) async fn get_website(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<GetBucketWebsiteInput>,
 ) -> Answer<GetBucketWebsiteOutput> {
     let view = inner.view(&request.input.bucket).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn get_website(
 }
 
 pub(crate) async fn delete_website(
-    inner: &Inner,
+    inner: &GatewayInner,
     request: S3Request<DeleteBucketWebsiteInput>,
 ) -> Answer<DeleteBucketWebsiteOutput> {
     remove(inner, &request.input.bucket, Document::Website).await?;
