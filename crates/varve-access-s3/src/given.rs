@@ -26,7 +26,7 @@ const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// Everything that requests which make objects have in common.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct ObjectHeaders {
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) tagging: Option<String>,
@@ -82,7 +82,7 @@ macro_rules! given {
             .map(|(k, v)| (k.to_ascii_lowercase(), v.clone()))
             .collect();
         metadata.sort();
-        crate::given::Given {
+        crate::given::ObjectHeaders {
             headers,
             metadata,
             tagging: input.tagging.clone(),
@@ -160,7 +160,7 @@ pub(crate) fn describe_encryption(encryption: Option<&Encryption>) -> Shown {
     }
 }
 
-impl Given {
+impl ObjectHeaders {
     /// The attributes that follow, without entity tag and checksum; and the key to encrypt with.
     pub(crate) fn attributes(
         &self,
