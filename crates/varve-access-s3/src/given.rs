@@ -137,25 +137,26 @@ pub(crate) use {customer, given, show_sse};
 
 /// An encryption as answers tell it.
 #[derive(Default)]
-pub(crate) struct Shown {
+pub(crate) struct SseHeaders {
     pub(crate) algorithm: Option<&'static str>,
     pub(crate) key_id: Option<String>,
     pub(crate) customer_md5: Option<String>,
 }
 
-pub(crate) fn describe_encryption(encryption: Option<&Encryption>) -> Shown {
+pub(crate) fn describe_encryption(encryption: Option<&Encryption>) -> SseHeaders {
     match encryption.map(|encryption| &encryption.holder) {
-        None => Shown::default(),
-        Some(KeyHolder::Gateway) => {
-            Shown { algorithm: Some(dto::ServerSideEncryption::AES256), ..Shown::default() }
-        }
-        Some(KeyHolder::Named { id }) => Shown {
+        None => SseHeaders::default(),
+        Some(KeyHolder::Gateway) => SseHeaders {
+            algorithm: Some(dto::ServerSideEncryption::AES256),
+            ..SseHeaders::default()
+        },
+        Some(KeyHolder::Named { id }) => SseHeaders {
             algorithm: Some(dto::ServerSideEncryption::AWS_KMS),
             key_id: Some(id.clone()),
             customer_md5: None,
         },
         Some(KeyHolder::Client { md5 }) => {
-            Shown { customer_md5: Some(md5.clone()), ..Shown::default() }
+            SseHeaders { customer_md5: Some(md5.clone()), ..SseHeaders::default() }
         }
     }
 }
