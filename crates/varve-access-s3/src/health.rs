@@ -19,25 +19,25 @@ Its state: /health/live, /health/ready\n";
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum HealthProbe {
     Live,
     Ready,
     Page,
 }
 
 /// The bucket that the path would name, and what is asked for. MinIO's clients have paths of their own.
-fn parse_path<B>(request: &Request<B>) -> Option<(&'static str, Asked)> {
+fn parse_path<B>(request: &Request<B>) -> Option<(&'static str, HealthProbe)> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
     Some(match request.uri().path() {
-        "/health/live" => ("health", Asked::Live),
-        "/health/ready" => ("health", Asked::Ready),
-        "/minio/health/live" => ("minio", Asked::Live),
+        "/health/live" => ("health", HealthProbe::Live),
+        "/health/ready" => ("health", HealthProbe::Ready),
+        "/minio/health/live" => ("minio", HealthProbe::Live),
         "/minio/health/ready" | "/minio/health/cluster" | "/minio/health/cluster/read" => {
-            ("minio", Asked::Ready)
+            ("minio", HealthProbe::Ready)
         }
-        "/" if accepts_html(request) => ("", Asked::Page),
+        "/" if accepts_html(request) => ("", HealthProbe::Page),
         _ => return None,
     })
 }
@@ -53,7 +53,7 @@ pub(crate) async fn answer<B>(
     request: &Request<B>,
 ) -> Option<Response<Body>> {
     let (bucket, asked) = parse_path(request)?;
-    if asked == Asked::Page {
+    if asked == HealthProbe::Page {
         return Some(plain(StatusCode::OK, PAGE));
     }
     let found = tokio::time::timeout(READY_WITHIN, inner.store.bucket(bucket)).await;
@@ -64,8 +64,8 @@ pub(crate) async fn answer<B>(
         Ok(Err(_)) | Err(_) => false,
     };
     Some(match asked {
-        Asked::Ready if !is_ready => plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
-        Asked::Ready => plain(StatusCode::OK, "ready\n"),
+        HealthProbe::Ready if !is_ready => plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+        HealthProbe::Ready => plain(StatusCode::OK, "ready\n"),
         _ => plain(StatusCode::OK, "live\n"),
     })
 }
