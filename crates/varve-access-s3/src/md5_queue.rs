@@ -37,11 +37,11 @@ const _: () = assert!(PIECE_BYTES_MIN <= GATHERED_BYTES && GATHERED_BYTES <= PUT
 #[derive(Default)]
 pub(crate) struct Md5Queue {
     /// Held for moments, and no other lock within.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedBodies>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueuedBodies {
     bodies: HashMap<u64, Body>,
     /// Bytes of all of them.
     bytes: usize,
@@ -161,12 +161,12 @@ impl Md5Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, QueuedBodies> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl QueuedBodies {
     /// Puts off a piece of a body, which is new if it has no id yet. Returns the id and how many bytes it may leave put off.
     fn put(&mut self, id: Option<u64>, data: Bytes) -> (u64, usize) {
         let id = id.unwrap_or_else(|| {
