@@ -42,14 +42,14 @@ pub(crate) struct Md5Queue {
 
 #[derive(Default)]
 struct QueuedBodies {
-    bodies: HashMap<u64, Body>,
+    bodies: HashMap<u64, QueuedBody>,
     /// Bytes of all of them.
     bytes: usize,
     /// Ids given out.
     ids: u64,
 }
 
-struct Body {
+struct QueuedBody {
     md5: Md5,
     pieces: VecDeque<Bytes>,
     /// Bytes of all pieces.
@@ -173,7 +173,7 @@ impl QueuedBodies {
             self.ids += 1;
             self.ids
         });
-        let body = self.bodies.entry(id).or_insert_with(|| Body {
+        let body = self.bodies.entry(id).or_insert_with(|| QueuedBody {
             md5: Md5::default(),
             pieces: VecDeque::new(),
             bytes: 0,
@@ -213,7 +213,7 @@ impl QueuedBodies {
         taken.collect()
     }
 
-    fn remove(&mut self, id: u64) -> Option<Body> {
+    fn remove(&mut self, id: u64) -> Option<QueuedBody> {
         let body = self.bodies.remove(&id)?;
         self.bytes -= body.bytes;
         Some(body)
