@@ -68,7 +68,7 @@ pub(crate) struct BodyMd5<'a> {
 }
 
 /// Bodies that a task hashes.
-struct Batch<'a> {
+struct HashBatch<'a> {
     queue: &'a Md5Queue,
     taken: Vec<Taken>,
 }
@@ -150,7 +150,7 @@ impl Md5Queue {
                     let bytes = body.bytes - left_max;
                     let taken = waiting.take(id);
                     drop(waiting);
-                    return Batch { queue: self, taken }.hash(bytes);
+                    return HashBatch { queue: self, taken }.hash(bytes);
                 }
             };
             match back {
@@ -220,7 +220,7 @@ impl QueuedBodies {
     }
 }
 
-impl Batch<'_> {
+impl HashBatch<'_> {
     /// Hashes `left` bytes of the first body, and as many of each other, or all it has.
     fn hash(mut self, mut left: usize) {
         while left > 0 {
@@ -241,7 +241,7 @@ impl Batch<'_> {
     }
 }
 
-impl Drop for Batch<'_> {
+impl Drop for HashBatch<'_> {
     /// What has been hashed leaves the queue; nothing does in a panic, which leaves a hash halfway.
     fn drop(&mut self) {
         let is_whole = !std::thread::panicking();
@@ -397,7 +397,7 @@ mod tests {
         let (queue, mut rng) = (Md5Queue::default(), Rng::new(5));
         let piece = random(&mut rng, 100_000);
         let mut body = put_off(&queue, std::slice::from_ref(&piece)).await.remove(0);
-        let batch = Batch { queue: &queue, taken: queue.lock().take(1) };
+        let batch = HashBatch { queue: &queue, taken: queue.lock().take(1) };
         body.update(piece.slice(..20_000)).await;
         let mut finish = Box::pin(body.finish());
         assert!(poll!(&mut finish).is_pending());
@@ -414,7 +414,7 @@ mod tests {
         let mut bodies = put_off(&queue, &pieces).await;
         drop(bodies.remove(0));
         assert_eq!(queue.lock().bytes, 100_000);
-        let batch = Batch { queue: &queue, taken: queue.lock().take(2) };
+        let batch = HashBatch { queue: &queue, taken: queue.lock().take(2) };
         assert_eq!(batch.taken.len(), 2);
         drop(bodies.remove(0));
         batch.hash(50_000);
@@ -430,7 +430,7 @@ mod tests {
         let pieces = [1, 2].map(|_| random(&mut rng, 50_000));
         let bodies = put_off(&queue, &pieces).await;
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let mut batch = Batch { queue: &queue, taken: queue.lock().take(1) };
+            let mut batch = HashBatch { queue: &queue, taken: queue.lock().take(1) };
             batch.taken[1].md5.update(b"halfway");
             // More than there is to hash.
             batch.hash(usize::MAX);
