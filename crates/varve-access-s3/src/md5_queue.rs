@@ -70,10 +70,10 @@ pub(crate) struct BodyMd5<'a> {
 /// Bodies that a task hashes.
 struct HashBatch<'a> {
     queue: &'a Md5Queue,
-    taken: Vec<Taken>,
+    taken: Vec<BatchBody>,
 }
 
-struct Taken {
+struct BatchBody {
     id: u64,
     md5: Md5,
     pieces: VecDeque<Bytes>,
@@ -192,7 +192,7 @@ impl QueuedBodies {
     }
 
     /// Takes a body, which must not be taken, and those of the others that have put off most.
-    fn take(&mut self, id: u64) -> Vec<Taken> {
+    fn take(&mut self, id: u64) -> Vec<BatchBody> {
         let mut others: Vec<_> = self
             .bodies
             .iter()
@@ -208,7 +208,7 @@ impl QueuedBodies {
             let body = self.bodies.get_mut(&id)?;
             assert!(!body.taken, "a body is hashed by one task");
             body.taken = true;
-            Some(Taken { id, md5: body.md5.clone(), pieces: body.pieces.clone(), hashed: 0 })
+            Some(BatchBody { id, md5: body.md5.clone(), pieces: body.pieces.clone(), hashed: 0 })
         });
         taken.collect()
     }
