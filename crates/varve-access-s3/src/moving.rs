@@ -23,7 +23,7 @@ use crate::buckets::{BucketInfo, check_bucket_name};
 use crate::error::{Error, Result};
 use crate::gateway::{Gateway, GatewayInner};
 
-pub use bodies::{Received, ReceivedBody, StoredPart, VersionQuery};
+pub use bodies::{ArrivingChange, ReceivedBody, StoredPart, VersionQuery};
 pub use noted::NotedChanges;
 pub(crate) use noted::Noting;
 pub(crate) use staged::StagedBodies;

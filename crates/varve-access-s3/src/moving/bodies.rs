@@ -56,7 +56,7 @@ pub struct StoredPart {
 
 /// A change of a bucket that arrives.
 #[derive(Debug)]
-pub enum Received {
+pub enum ArrivingChange {
     /// This version goes, if it is there.
     Remove {
         /// Its key.
@@ -84,7 +84,7 @@ pub enum ReceivedBody {
     Staged(u64),
 }
 
-impl Received {
+impl ArrivingChange {
     fn key(&self) -> &str {
         match self {
             Self::Remove { key, .. } | Self::Put { key, .. } => key,
@@ -187,10 +187,15 @@ impl Gateway {
     ///
     /// # Errors
     /// `Invalid`; `Conflict` for a version that is there or is not the newest, and a body that was not staged; those of the store.
-    pub async fn receive(&self, name: &str, expects: Move, changes: Vec<Received>) -> Result<()> {
+    pub async fn receive(
+        &self,
+        name: &str,
+        expects: Move,
+        changes: Vec<ArrivingChange>,
+    ) -> Result<()> {
         let bucket = self.inner.store.bucket(name).await?.id;
-        changes.iter().try_for_each(Received::check)?;
-        let mut keys: Vec<Vec<Received>> = Vec::new();
+        changes.iter().try_for_each(ArrivingChange::check)?;
+        let mut keys: Vec<Vec<ArrivingChange>> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         for change in changes {
             let place = *places.entry(change.key().to_owned()).or_insert(keys.len());
@@ -200,7 +205,7 @@ impl Gateway {
             keys[place].push(change);
         }
         let expects = &expects;
-        let carry_out = |changes: Vec<Received>| async move {
+        let carry_out = |changes: Vec<ArrivingChange>| async move {
             for change in changes {
                 self.inner.receive_one(bucket, expects, change).await?;
             }
@@ -231,16 +236,21 @@ impl GatewayInner {
         Ok((len, bytes.freeze()))
     }
 
-    async fn receive_one(&self, bucket: BucketId, expects: &Move, change: Received) -> Result<()> {
+    async fn receive_one(
+        &self,
+        bucket: BucketId,
+        expects: &Move,
+        change: ArrivingChange,
+    ) -> Result<()> {
         let (key, order, body, decide): (_, _, _, varve_object::ChangeKey) = match change {
-            Received::Remove { key, order } => {
+            ArrivingChange::Remove { key, order } => {
                 let remove = |view: &KeyView| {
                     let remove = view.named.as_ref().map(|version| version.order);
                     Ok(KeyChange { remove, ..KeyChange::default() })
                 };
                 (key, order, NewBody::Small(Bytes::new()), Box::new(remove))
             }
-            Received::Put { key, version, body } => {
+            ArrivingChange::Put { key, version, body } => {
                 let body = match body {
                     ReceivedBody::Bytes(bytes) => NewBody::Small(bytes),
                     ReceivedBody::Staged(id) => {

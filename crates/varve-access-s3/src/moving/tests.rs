@@ -82,14 +82,14 @@ fn version(order: u64) -> Version {
     Version { order, null: false, marker: false, size: 1, modified_ms: 5, attributes }
 }
 
-fn put(key: &str, order: u64, body: &'static [u8]) -> Received {
+fn put(key: &str, order: u64, body: &'static [u8]) -> ArrivingChange {
     let version = Version { size: body.len() as u64, ..version(order) };
     let body = ReceivedBody::Bytes(Bytes::from_static(body));
-    Received::Put { key: key.to_owned(), version, body }
+    ArrivingChange::Put { key: key.to_owned(), version, body }
 }
 
-fn remove(key: &str, order: u64) -> Received {
-    Received::Remove { key: key.to_owned(), order }
+fn remove(key: &str, order: u64) -> ArrivingChange {
+    ArrivingChange::Remove { key: key.to_owned(), order }
 }
 
 /// A gateway with a bucket that arrives by [`RUN`].
@@ -106,7 +106,7 @@ async fn arriving() -> Gateway {
     target
 }
 
-async fn receive(target: &Gateway, changes: Vec<Received>) -> Result<()> {
+async fn receive(target: &Gateway, changes: Vec<ArrivingChange>) -> Result<()> {
     target.receive("photos", moves(MoveState::Arriving), changes).await
 }
 
@@ -244,7 +244,7 @@ async fn what_comes_is_stored_in_order_and_nothing_is_replaced() {
 #[tokio::test]
 async fn two_versions_without_an_id_do_not_come() {
     let target = arriving().await;
-    let null = |order| Received::Put {
+    let null = |order| ArrivingChange::Put {
         key: "a".to_owned(),
         version: Version { null: true, size: 0, ..version(order) },
         body: ReceivedBody::Bytes(Bytes::new()),
@@ -256,7 +256,7 @@ async fn two_versions_without_an_id_do_not_come() {
 #[tokio::test]
 async fn what_this_version_cannot_read_does_not_come() {
     let target = arriving().await;
-    let of = |order: u64, attributes: Bytes| Received::Put {
+    let of = |order: u64, attributes: Bytes| ArrivingChange::Put {
         key: "a".to_owned(),
         version: Version { attributes, size: 0, ..version(order) },
         body: ReceivedBody::Bytes(Bytes::new()),
@@ -286,7 +286,7 @@ async fn a_long_body_comes_in_pieces_and_is_taken_once() {
     let begun = target.stage("photos", piece(None, 0, b"hello")).await.unwrap();
     assert_eq!(begun.received_bytes, 5);
     let id = begun.id;
-    let take = |id| Received::Put {
+    let take = |id| ArrivingChange::Put {
         key: "long".to_owned(),
         version: Version { size: 10, ..version(4) },
         body: ReceivedBody::Staged(id),
@@ -330,7 +330,7 @@ async fn versions_whose_bodies_have_another_length_do_not_come() {
     ];
     let invalid = async |version: &Version, body: ReceivedBody| {
         let (key, version) = ("long".to_owned(), version.clone());
-        let refused = receive(&target, vec![Received::Put { key, version, body }]).await;
+        let refused = receive(&target, vec![ArrivingChange::Put { key, version, body }]).await;
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     };
     for version in &wrong {
@@ -342,7 +342,9 @@ async fn versions_whose_bodies_have_another_length_do_not_come() {
     assert!(orders(&target, "long").await.is_empty());
     let version = Version { attributes: in_parts(&[2, 3]), ..whole };
     let body = ReceivedBody::Bytes(Bytes::from_static(b"hello"));
-    receive(&target, vec![Received::Put { key: "long".to_owned(), version, body }]).await.unwrap();
+    receive(&target, vec![ArrivingChange::Put { key: "long".to_owned(), version, body }])
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -411,7 +413,7 @@ async fn pages_of_versions_have_all_of_them_and_end_early_where_they_are_long() 
             let (key, version) = (format!("k{key}"), long(order));
             all.push((key.clone(), order));
             let body = ReceivedBody::Bytes(Bytes::new());
-            receive(&target, vec![Received::Put { key, version, body }]).await.unwrap();
+            receive(&target, vec![ArrivingChange::Put { key, version, body }]).await.unwrap();
         }
     }
     all.sort_by_key(|(key, order)| (key.clone(), u64::MAX - order));
@@ -603,7 +605,7 @@ async fn copy(source: &Gateway, target: &Gateway, key: &str) {
         let part = StoredPart { key: key.clone(), order: version.order, offset: 0, bytes: 1 << 20 };
         let body = source.read_parts("photos", vec![part]).await.unwrap().remove(0).1;
         let body = ReceivedBody::Bytes(body);
-        receive(target, vec![Received::Put { key, version, body }]).await.unwrap();
+        receive(target, vec![ArrivingChange::Put { key, version, body }]).await.unwrap();
     }
 }
 

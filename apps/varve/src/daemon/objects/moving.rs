@@ -6,7 +6,7 @@ use varve_access_admin::v1::{
     StoredVersion, UsersAndKeys,
 };
 use varve_access_s3::{
-    self as s3, BucketId, BucketInfo, Error, Gateway, Move, MoveState, MoveStep, Received,
+    self as s3, ArrivingChange, BucketId, BucketInfo, Error, Gateway, Move, MoveState, MoveStep,
     ReceivedBody, StoredPart, StoredSettings, StoredUsers, Version,
 };
 
@@ -62,10 +62,12 @@ pub(super) fn part_of(part: PartWanted) -> StoredPart {
 }
 
 /// Changes with their bodies, which are those of the versions that come with theirs, in order.
-pub(super) fn changes_of(changes: Vec<ReceivedChange>, bodies: Vec<Bytes>) -> Vec<Received> {
+pub(super) fn changes_of(changes: Vec<ReceivedChange>, bodies: Vec<Bytes>) -> Vec<ArrivingChange> {
     let mut bodies = bodies.into_iter();
     let change = |change| match change {
-        ReceivedChange::Remove(v1::VersionName { key, order }) => Received::Remove { key, order },
+        ReceivedChange::Remove(v1::VersionName { key, order }) => {
+            ArrivingChange::Remove { key, order }
+        }
         ReceivedChange::Put(v1::ReceivedVersion { version, body }) => {
             let StoredVersion { key, order, null, marker, size, modified_ms, attributes } = version;
             let attributes = attributes.0.into();
@@ -77,7 +79,7 @@ pub(super) fn changes_of(changes: Vec<ReceivedChange>, bodies: Vec<Bytes>) -> Ve
                 }
                 Some(v1::ReceivedBody::Staged { id }) => ReceivedBody::Staged(id),
             };
-            Received::Put { key, version, body }
+            ArrivingChange::Put { key, version, body }
         }
     };
     changes.into_iter().map(change).collect()
