@@ -15,7 +15,7 @@ use crate::error::{Result, of_store};
 use crate::figures::{GatewayFigures, Metrics};
 use crate::hosts::Domains;
 use crate::md5_queue::Md5Queue;
-use crate::moving::{Noting, StagedBodies, check_here};
+use crate::moving::{ChangeTracker, StagedBodies, check_here};
 use crate::owner;
 use crate::seal::MasterKey;
 use crate::users::{NewKey, Users};
@@ -78,7 +78,7 @@ pub(crate) struct GatewayInner {
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) md5: Md5Queue,
     pub(crate) staged: StagedBodies,
-    pub(crate) noting: Noting,
+    pub(crate) noting: ChangeTracker,
     views: BucketViews,
 }
 
@@ -124,7 +124,7 @@ impl Gateway {
         let access_log = options.access_log.clone().map(AccessLog::start).transpose()?;
         let (figures, md5, views) =
             (Metrics::default(), Md5Queue::default(), BucketViews::default());
-        let (staged, noting) = (StagedBodies::default(), Noting::default());
+        let (staged, noting) = (StagedBodies::default(), ChangeTracker::default());
         let (domains, pressure) = (Domains::new(&options.domains), Pressure::default());
         let bodies = BodyMemory::new(options.body_memory, pressure.clone());
         let inner = GatewayInner {

@@ -49,7 +49,7 @@ pub struct NotedChanges {
 
 /// Notings by bucket.
 #[derive(Default)]
-pub(crate) struct Noting {
+pub(crate) struct ChangeTracker {
     /// Guards the table, for moments.
     all: Mutex<HashMap<BucketId, Arc<Notes>>>,
     /// Who makes the table and what stores tell differ for a moment holds it (NOTED-4).
@@ -203,7 +203,7 @@ fn json_bytes(key: &str) -> usize {
     3 + super::bodies::escaped_bytes(key)
 }
 
-impl Noting {
+impl ChangeTracker {
     fn all(&self) -> MutexGuard<'_, HashMap<BucketId, Arc<Notes>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
