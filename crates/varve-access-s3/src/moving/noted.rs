@@ -82,10 +82,10 @@ impl Drop for Share {
 pub(super) struct Notes {
     id: String,
     /// Guards what is noted, for moments.
-    now: Mutex<Noted>,
+    now: Mutex<ChangeCount>,
 }
 
-struct Noted {
+struct ChangeCount {
     /// How many changes were noted.
     count: u64,
     /// By key, the last change of it.
@@ -103,7 +103,7 @@ struct Noted {
 
 impl Notes {
     fn new(all: &Arc<AtomicUsize>) -> Arc<Self> {
-        let now = Noted {
+        let now = ChangeCount {
             count: 0,
             keys: HashMap::new(),
             changes: BTreeMap::new(),
@@ -116,7 +116,7 @@ impl Notes {
         Arc::new(Self { id: crate::ops::hex(&random::<16>()), now: Mutex::new(now) })
     }
 
-    fn now(&self) -> MutexGuard<'_, Noted> {
+    fn now(&self) -> MutexGuard<'_, ChangeCount> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,7 +153,7 @@ impl Notes {
     }
 }
 
-impl Noted {
+impl ChangeCount {
     fn note(&mut self, key: Option<&str>) {
         if self.is_over || self.asked.elapsed() > IDLE_MAX {
             return self.end();
