@@ -24,8 +24,8 @@ use crate::error::{Error, Result};
 use crate::gateway::{Gateway, GatewayInner};
 
 pub use bodies::{ArrivingChange, ReceivedBody, StoredPart, VersionQuery};
+pub use noted::ChangeLog;
 pub(crate) use noted::ChangeTracker;
-pub use noted::NotedChanges;
 pub(crate) use staged::StagedBodies;
 pub use staged::{Piece, StagedSoFar};
 pub use users::{AddedUsers, StoredUsers};

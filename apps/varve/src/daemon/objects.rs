@@ -13,8 +13,8 @@ use varve_access_admin::v1::{
 };
 use varve_access_admin::{AdminFuture, Error, ObjectBackend, Result};
 use varve_access_s3::{
-    self as s3, AddedUsers, BucketChange, BucketInfo, BucketQuota, Gateway, KeyInfo, NewBucket,
-    NotedChanges, VersionQuery,
+    self as s3, AddedUsers, BucketChange, BucketInfo, BucketQuota, ChangeLog, Gateway, KeyInfo,
+    NewBucket, VersionQuery,
 };
 use varve_object::Error as StoreError;
 use varve_types::ErrorKind;
@@ -376,7 +376,7 @@ impl ObjectBackend for GatewayAdmin {
         let gateway = self.gateway.clone();
         whole(async move {
             let noted = gateway.changes(&name, since.as_deref()).await?;
-            let NotedChanges { token, whole, keys, settings_changed } = noted;
+            let ChangeLog { token, whole, keys, settings_changed } = noted;
             Ok(BucketChanges { token, whole, keys, settings_changed })
         })
     }

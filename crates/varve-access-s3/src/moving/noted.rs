@@ -36,7 +36,7 @@ const BUCKETS_MAX: usize = 64;
 
 /// What changed in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotedChanges {
+pub struct ChangeLog {
     /// What to ask with the next time.
     pub token: String,
     /// What changed before is not known.
@@ -135,7 +135,7 @@ impl Notes {
     }
 
     /// What changed since this token of it; none if it is another's, or that is not known (NOTED-3).
-    pub(super) fn since(&self, token: &str) -> Option<NotedChanges> {
+    pub(super) fn since(&self, token: &str) -> Option<ChangeLog> {
         let (id, told) = token.split_once('-')?;
         let told: u64 = told.parse().ok()?;
         let mut now = self.now();
@@ -144,7 +144,7 @@ impl Notes {
         }
         now.forget(told); // NOTED-2
         now.asked = Instant::now();
-        Some(NotedChanges {
+        Some(ChangeLog {
             token: self.token(now.count),
             whole: false,
             keys: now.changes.values().map(|key| key.to_string()).collect(),
@@ -250,7 +250,7 @@ impl Gateway {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn changes(&self, name: &str, since: Option<&str>) -> Result<NotedChanges> {
+    pub async fn changes(&self, name: &str, since: Option<&str>) -> Result<ChangeLog> {
         let (store, noting) = (&self.inner.store, &self.inner.noting);
         let bucket = store.bucket(name).await?.id;
         let known = since.and_then(|token| noting.of(bucket)?.since(token));
@@ -267,6 +267,6 @@ impl Gateway {
             drop(store.watch(ended, None).await); // It may be gone.
         }
         let whole = since.is_some(); // NOTED-3
-        Ok(NotedChanges { token, whole, keys: Vec::new(), settings_changed: false })
+        Ok(ChangeLog { token, whole, keys: Vec::new(), settings_changed: false })
     }
 }
