@@ -63,7 +63,7 @@ pub use error::{Error, Result};
 pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CLASSES};
 pub use gateway::{Gateway, OpenedGateway, Options};
 pub use moving::{
-    AddedUsers, ArrivingBucket, ArrivingChange, ChangeLog, Piece, ReceivedBody, StagedSoFar,
+    AddedUsers, ArrivingBucket, ArrivingChange, ChangeLog, NextPiece, ReceivedBody, StagedSoFar,
     StoredPart, StoredSettings, StoredUsers, VersionQuery, WITH_BUCKET,
 };
 pub use seal::MasterKey;

@@ -366,7 +366,7 @@ impl ObjectBackend for GatewayAdmin {
         whole(async move {
             let Stage { expects, key, total_bytes, id, offset, .. } = stage;
             let (expects, bytes) = (wanted_move(expects), piece);
-            let piece = s3::Piece { expects, key, total_bytes, id, offset, bytes };
+            let piece = s3::NextPiece { expects, key, total_bytes, id, offset, bytes };
             let s3::StagedSoFar { id, received_bytes } = gateway.stage(&name, piece).await?;
             Ok(StagedPiece { id, received_bytes })
         })

@@ -30,7 +30,7 @@ const WRITE_BYTES: usize = 1 << 20;
 
 /// The next piece of a body.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct NextPiece {
     /// Where the bucket has to be.
     pub expects: Move,
     /// Key of the version that the body is for.
@@ -136,7 +136,7 @@ impl StagedBodies {
         self.all().len()
     }
 
-    fn find(&self, id: u64, bucket: BucketId, piece: &Piece) -> Result<Slot> {
+    fn find(&self, id: u64, bucket: BucketId, piece: &NextPiece) -> Result<Slot> {
         let mut all = self.all();
         let is_wanted = |slot: &&mut Slot| {
             slot.is_of(bucket, &piece.expects, &piece.key) && slot.total_bytes == piece.total_bytes
@@ -193,9 +193,9 @@ impl GatewayInner {
         Err(varve_object::Error::MovesOtherwise { name, moves }.into())
     }
 
-    pub(super) async fn begin_staged(&self, bucket: BucketId, piece: &Piece) -> Result<Slot> {
+    pub(super) async fn begin_staged(&self, bucket: BucketId, piece: &NextPiece) -> Result<Slot> {
         self.staged.drop_idle();
-        let Piece { expects, key, total_bytes, .. } = piece;
+        let NextPiece { expects, key, total_bytes, .. } = piece;
         let writer = self.store.stage_arriving(bucket, expects, key, *total_bytes).await?;
         let written = Written { bytes: 0, body: Body::Writing(writer) };
         Ok(Slot {
@@ -228,7 +228,7 @@ impl Gateway {
     ///
     /// # Errors
     /// `Invalid` for a body that is too long; `Conflict` when the piece is not the next one, or the body is not known; those of the store.
-    pub async fn stage(&self, name: &str, piece: Piece) -> Result<StagedSoFar> {
+    pub async fn stage(&self, name: &str, piece: NextPiece) -> Result<StagedSoFar> {
         if piece.total_bytes > BYTES_MAX {
             let what = format!("a body of {} bytes is too long", piece.total_bytes);
             return Err(Error::Invalid { what });

@@ -117,9 +117,9 @@ async fn orders(of: &Gateway, key: &str) -> Vec<u64> {
     versions.into_iter().map(|(_, version)| version.order).collect()
 }
 
-fn piece(id: Option<u64>, offset: u64, bytes: &'static [u8]) -> Piece {
+fn piece(id: Option<u64>, offset: u64, bytes: &'static [u8]) -> NextPiece {
     let (expects, key) = (moves(MoveState::Arriving), "long".to_owned());
-    Piece { expects, key, total_bytes: 10, id, offset, bytes: Bytes::from_static(bytes) }
+    NextPiece { expects, key, total_bytes: 10, id, offset, bytes: Bytes::from_static(bytes) }
 }
 
 fn conflict<T: std::fmt::Debug>(result: Result<T>) {
@@ -295,7 +295,7 @@ async fn a_long_body_comes_in_pieces_and_is_taken_once() {
     conflict(target.stage("photos", piece(Some(id), 4, b"o")).await);
     conflict(target.stage("photos", piece(Some(id + 1), 5, b"there")).await);
     conflict(target.stage("photos", piece(None, 5, b"there")).await);
-    let other = Piece { key: "other".to_owned(), ..piece(Some(id), 5, b"there") };
+    let other = NextPiece { key: "other".to_owned(), ..piece(Some(id), 5, b"there") };
     conflict(target.stage("photos", other).await);
     let whole = target.stage("photos", piece(Some(id), 5, b"there")).await.unwrap();
     assert_eq!(whole, StagedSoFar { id, received_bytes: 10 });
@@ -335,7 +335,7 @@ async fn versions_whose_bodies_have_another_length_do_not_come() {
     };
     for version in &wrong {
         invalid(version, ReceivedBody::Bytes(Bytes::from_static(b"hello"))).await;
-        let piece = Piece { total_bytes: 5, ..piece(None, 0, b"hello") };
+        let piece = NextPiece { total_bytes: 5, ..piece(None, 0, b"hello") };
         let id = target.stage("photos", piece).await.unwrap().id;
         invalid(version, ReceivedBody::Staged(id)).await;
     }
@@ -369,7 +369,7 @@ async fn staged_bodies_are_few_and_end_with_the_run() {
     };
     target.move_bucket("photos", step).await.unwrap();
     conflict(target.stage("photos", piece(None, 0, b"hello")).await);
-    let of_other = Piece { expects: other, ..piece(None, 0, b"hello") };
+    let of_other = NextPiece { expects: other, ..piece(None, 0, b"hello") };
     target.stage("photos", of_other).await.unwrap();
 }
 
@@ -391,7 +391,7 @@ async fn a_body_that_begins_while_its_bucket_takes_a_step_is_dropped() {
 async fn bodies_that_are_too_long_do_not_begin() {
     let target = arriving().await;
     let longest = 10_000 * ((5 << 30) + (5 << 30) / 4096 + 8);
-    let of = |total_bytes| Piece { total_bytes, ..piece(None, 0, b"hello") };
+    let of = |total_bytes| NextPiece { total_bytes, ..piece(None, 0, b"hello") };
     target.stage("photos", of(longest)).await.unwrap();
     for total_bytes in [longest + 1, u64::MAX] {
         let refused = target.stage("photos", of(total_bytes)).await;
