@@ -58,11 +58,11 @@ pub struct StagedSoFar {
 #[derive(Default)]
 pub(crate) struct StagedBodies {
     /// Guards the table, for moments.
-    all: Mutex<HashMap<u64, Slot>>,
+    all: Mutex<HashMap<u64, StagingSlot>>,
 }
 
 #[derive(Clone)]
-pub(super) struct Slot {
+pub(super) struct StagingSlot {
     bucket: BucketId,
     expects: Move,
     key: Arc<str>,
@@ -84,14 +84,14 @@ enum Body {
     Gone,
 }
 
-impl Slot {
+impl StagingSlot {
     fn is_of(&self, bucket: BucketId, expects: &Move, key: &str) -> bool {
         self.bucket == bucket && self.expects == *expects && *self.key == *key // STAGED-1
     }
 }
 
 impl StagedBodies {
-    fn all(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<u64, StagingSlot>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,9 +136,9 @@ impl StagedBodies {
         self.all().len()
     }
 
-    fn find(&self, id: u64, bucket: BucketId, piece: &NextPiece) -> Result<Slot> {
+    fn find(&self, id: u64, bucket: BucketId, piece: &NextPiece) -> Result<StagingSlot> {
         let mut all = self.all();
-        let is_wanted = |slot: &&mut Slot| {
+        let is_wanted = |slot: &&mut StagingSlot| {
             slot.is_of(bucket, &piece.expects, &piece.key) && slot.total_bytes == piece.total_bytes
         };
         let slot = all.get_mut(&id).filter(is_wanted);
@@ -150,7 +150,7 @@ impl StagedBodies {
     }
 
     /// Enters a body that is begun. Where there are too many, the one that nobody asked for the longest goes: its batch was given up.
-    fn enter(&self, slot: Slot) -> u64 {
+    fn enter(&self, slot: StagingSlot) -> u64 {
         let mut all = self.all();
         let of_bucket = || all.iter().filter(|(_, other)| other.bucket == slot.bucket);
         if of_bucket().count() >= OF_BUCKET_MAX {
@@ -193,12 +193,16 @@ impl GatewayInner {
         Err(varve_object::Error::MovesOtherwise { name, moves }.into())
     }
 
-    pub(super) async fn begin_staged(&self, bucket: BucketId, piece: &NextPiece) -> Result<Slot> {
+    pub(super) async fn begin_staged(
+        &self,
+        bucket: BucketId,
+        piece: &NextPiece,
+    ) -> Result<StagingSlot> {
         self.staged.drop_idle();
         let NextPiece { expects, key, total_bytes, .. } = piece;
         let writer = self.store.stage_arriving(bucket, expects, key, *total_bytes).await?;
         let written = Written { bytes: 0, body: Body::Writing(writer) };
-        Ok(Slot {
+        Ok(StagingSlot {
             bucket,
             expects: expects.clone(),
             key: key.as_str().into(),
@@ -209,7 +213,7 @@ impl GatewayInner {
     }
 
     /// Enters a body that is begun, unless the bucket's step since then dropped those that it found (STAGED-1).
-    pub(super) async fn enter_staged(&self, name: &str, slot: Slot) -> Result<u64> {
+    pub(super) async fn enter_staged(&self, name: &str, slot: StagingSlot) -> Result<u64> {
         let (bucket, expects) = (slot.bucket, slot.expects.clone());
         let id = self.staged.enter(slot);
         match self.arriving(name, &expects).await {
