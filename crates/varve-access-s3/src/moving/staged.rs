@@ -69,10 +69,10 @@ pub(super) struct StagingSlot {
     total_bytes: u64,
     touched: Instant,
     /// Guards what is written, one piece at a time.
-    written: Arc<tokio::sync::Mutex<Written>>,
+    written: Arc<tokio::sync::Mutex<StagedWrite>>,
 }
 
-struct Written {
+struct StagedWrite {
     bytes: u64,
     body: Body,
 }
@@ -163,7 +163,7 @@ impl StagedBodies {
     }
 }
 
-impl Written {
+impl StagedWrite {
     /// Writes what comes next. After an error nothing comes of the body.
     async fn append(&mut self, bytes: &Bytes, total_bytes: u64) -> Result<()> {
         let Body::Writing(mut writer) = std::mem::replace(&mut self.body, Body::Gone) else {
@@ -201,7 +201,7 @@ impl GatewayInner {
         self.staged.drop_idle();
         let NextPiece { expects, key, total_bytes, .. } = piece;
         let writer = self.store.stage_arriving(bucket, expects, key, *total_bytes).await?;
-        let written = Written { bytes: 0, body: Body::Writing(writer) };
+        let written = StagedWrite { bytes: 0, body: Body::Writing(writer) };
         Ok(StagingSlot {
             bucket,
             expects: expects.clone(),
