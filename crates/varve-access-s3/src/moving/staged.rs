@@ -74,10 +74,10 @@ pub(super) struct StagingSlot {
 
 struct StagedWrite {
     bytes: u64,
-    body: Body,
+    body: StagedContent,
 }
 
-enum Body {
+enum StagedContent {
     Writing(Box<dyn BodyWriter>),
     Whole(StagedBody),
     /// It was taken, or could not be written.
@@ -109,8 +109,8 @@ impl StagedBodies {
             all.get(&id).filter(|slot| slot.is_of(bucket, expects, key)).ok_or_else(absent)?;
         let written = Arc::clone(&slot.written);
         let Ok(mut written) = written.try_lock() else { return Err(absent()) };
-        match std::mem::replace(&mut written.body, Body::Gone) {
-            Body::Whole(body) => {
+        match std::mem::replace(&mut written.body, StagedContent::Gone) {
+            StagedContent::Whole(body) => {
                 all.remove(&id);
                 Ok(body)
             }
@@ -166,7 +166,9 @@ impl StagedBodies {
 impl StagedWrite {
     /// Writes what comes next. After an error nothing comes of the body.
     async fn append(&mut self, bytes: &Bytes, total_bytes: u64) -> Result<()> {
-        let Body::Writing(mut writer) = std::mem::replace(&mut self.body, Body::Gone) else {
+        let StagedContent::Writing(mut writer) =
+            std::mem::replace(&mut self.body, StagedContent::Gone)
+        else {
             return Err(Error::Conflict { what: "the body is whole already, or lost".to_owned() });
         };
         let mut rest = bytes.clone();
@@ -175,8 +177,8 @@ impl StagedWrite {
         }
         self.bytes += bytes.len() as u64;
         self.body = match self.bytes == total_bytes {
-            true => Body::Whole(writer.finish().await?),
-            false => Body::Writing(writer),
+            true => StagedContent::Whole(writer.finish().await?),
+            false => StagedContent::Writing(writer),
         };
         Ok(())
     }
@@ -201,7 +203,7 @@ impl GatewayInner {
         self.staged.drop_idle();
         let NextPiece { expects, key, total_bytes, .. } = piece;
         let writer = self.store.stage_arriving(bucket, expects, key, *total_bytes).await?;
-        let written = StagedWrite { bytes: 0, body: Body::Writing(writer) };
+        let written = StagedWrite { bytes: 0, body: StagedContent::Writing(writer) };
         Ok(StagingSlot {
             bucket,
             expects: expects.clone(),
