@@ -23,16 +23,16 @@ mod tests;
 
 /// What a request is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum RequestSubject {
     Service,
     Bucket,
     Object,
 }
 
-use Place::{Bucket, Object, Service};
+use RequestSubject::{Bucket, Object, Service};
 
 /// Methods, place, sub-resource (none: the place itself), and further parameters of the query.
-type Operation = (&'static str, Place, &'static str, &'static [&'static str]);
+type Operation = (&'static str, RequestSubject, &'static str, &'static [&'static str]);
 
 /// Everything that is served. `allow-unordered` of Ceph and `metadata` of MinIO are permissions to do more, which listings need not use.
 const SERVED: &[Operation] = &[
@@ -207,7 +207,7 @@ const SECURITY_TOKEN: &str = "x-amz-security-token";
 const CONTENT_SHA256: &str = "x-amz-content-sha256";
 
 /// Conditions that the operation on a place itself, or on an upload, obeys.
-fn conditions(method: &Method, place: Place, resource: &str) -> &'static [&'static str] {
+fn conditions(method: &Method, place: RequestSubject, resource: &str) -> &'static [&'static str] {
     match (method.as_str(), place, resource) {
         ("PUT", Object, "") | ("POST", Object, "uploadId") => &["if-match", "if-none-match"],
         ("DELETE", Object, "") => {
@@ -238,7 +238,7 @@ pub(crate) fn is_of_object<B>(request: &Request<B>, domains: &Domains) -> bool {
     place(request, domains) == Object
 }
 
-fn place<B>(request: &Request<B>, domains: &Domains) -> Place {
+fn place<B>(request: &Request<B>, domains: &Domains) -> RequestSubject {
     let path = request.uri().path().trim_start_matches('/');
     let (bucket, key) = match domains.bucket_in(request.headers()) {
         Some(bucket) => (bucket, path),
@@ -269,7 +269,7 @@ fn parameters(query: &str) -> S3Result<Vec<(String, Option<String>)>> {
 /// The sub-resource, if it is served with these parameters, and `others`.
 fn check_parameters(
     method: &Method,
-    place: Place,
+    place: RequestSubject,
     parameters: &[(String, Option<String>)],
     others: &[&str],
 ) -> S3Result<&'static str> {
@@ -351,7 +351,7 @@ fn into_headers(
 }
 
 /// What a request that changes something says beside its operation.
-fn check_headers(headers: &HeaderMap, place: Place, conditions: &[&str]) -> S3Result<()> {
+fn check_headers(headers: &HeaderMap, place: RequestSubject, conditions: &[&str]) -> S3Result<()> {
     for name in headers.keys().map(HeaderName::as_str) {
         let is_condition = CONDITIONS.contains(&name);
         let is_known = match is_condition {
