@@ -29,7 +29,7 @@ use crate::receive::{BODY_BYTES_MAX, Place, Received, from_reader};
 use crate::sums::{self, show};
 
 /// Where bytes come from.
-struct Source {
+struct BytesSource {
     found: FoundVersion,
     attributes: Attributes,
     key: Option<BodyKey>,
@@ -73,7 +73,7 @@ async fn source(
     ways: Ways<'_>,
     conditions: ReadConditions<'_>,
     customer: &Customer,
-) -> S3Result<Source> {
+) -> S3Result<BytesSource> {
     let CopySource::Bucket { bucket, key, version_id: id } = ways.from else {
         return Err(s3_error!(NotImplemented));
     };
@@ -95,7 +95,13 @@ async fn source(
     })?;
     let opened = open_key(inner, attributes.encryption.as_ref(), customer)?;
     let same = &**bucket == ways.bucket && &**key == ways.key && select == Select::Newest;
-    Ok(Source { version: version_id(&view, &found.version), found, attributes, key: opened, same })
+    Ok(BytesSource {
+        version: version_id(&view, &found.version),
+        found,
+        attributes,
+        key: opened,
+        same,
+    })
 }
 
 pub(crate) async fn copy_object(
@@ -207,7 +213,7 @@ fn directive(text: Option<&str>, of: (&str, &str)) -> S3Result<bool> {
 /// The body of a copy, and the attributes that go with the bytes. Bytes that need no work are not moved.
 async fn body(
     place: Place<'_>,
-    source: &Source,
+    source: &BytesSource,
     key: Option<&BodyKey>,
     sum: Option<ChecksumKind>,
     attributes: &mut Attributes,
