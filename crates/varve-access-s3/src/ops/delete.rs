@@ -26,7 +26,7 @@ const AT_ONCE: usize = 16;
 
 /// What became of a key.
 #[derive(Default)]
-struct Deleted {
+struct KeyOutcome {
     /// A delete marker was made, or the version deleted was one.
     marker: bool,
     /// The version made or deleted.
@@ -110,7 +110,7 @@ pub(crate) async fn delete_objects(
     })
 }
 
-fn entry(object: ObjectIdentifier, outcome: Deleted) -> DeletedObject {
+fn entry(object: ObjectIdentifier, outcome: KeyOutcome) -> DeletedObject {
     DeletedObject {
         delete_marker: outcome.marker.then_some(true),
         delete_marker_version_id: outcome.marker.then_some(outcome.version).flatten(),
@@ -125,7 +125,7 @@ async fn delete_one(
     origin: &Origin,
     object: &ObjectIdentifier,
     bypass: bool,
-) -> S3Result<Deleted> {
+) -> S3Result<KeyOutcome> {
     let version = object.version_id.clone().filter(|id| !id.is_empty());
     let select = selected(&version)?;
     let action = if version.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
@@ -149,7 +149,7 @@ async fn delete(
     view: &BucketView,
     origin: &Origin,
     request: Request,
-) -> S3Result<Deleted> {
+) -> S3Result<KeyOutcome> {
     super::put::check_key(&request.key)?;
     let select = selected(&request.version)?;
     let named = request.version.is_some();
@@ -177,10 +177,10 @@ async fn delete(
         .map_err(of_store)?;
     if named {
         let marker = was_marker.get().copied().unwrap_or(false);
-        return Ok(Deleted { marker, version: request.version });
+        return Ok(KeyOutcome { marker, version: request.version });
     }
     Ok(match change.put {
-        Some(marker) => Deleted { marker: true, version: Some(marker.id()) },
-        None => Deleted::default(),
+        Some(marker) => KeyOutcome { marker: true, version: Some(marker.id()) },
+        None => KeyOutcome::default(),
     })
 }
