@@ -34,7 +34,7 @@ struct KeyOutcome {
 }
 
 /// What is to be deleted.
-struct Request {
+struct DeletionRequest {
     key: String,
     version: Option<String>,
     bypass: bool,
@@ -56,7 +56,7 @@ pub(crate) async fn delete_object(
         size: input.if_match_size.map(|size| u64::try_from(size).unwrap_or(u64::MAX)),
         ..conditions(input.if_match.as_ref(), None)
     };
-    let request = Request {
+    let request = DeletionRequest {
         key: input.key,
         version: input.version_id.filter(|id| !id.is_empty()),
         bypass,
@@ -140,15 +140,20 @@ async fn delete_one(
         }),
         none_matches: None,
     };
-    delete(inner, view, origin, Request { key: object.key.clone(), version, bypass, conditions })
-        .await
+    delete(
+        inner,
+        view,
+        origin,
+        DeletionRequest { key: object.key.clone(), version, bypass, conditions },
+    )
+    .await
 }
 
 async fn delete(
     inner: &GatewayInner,
     view: &BucketView,
     origin: &Origin,
-    request: Request,
+    request: DeletionRequest,
 ) -> S3Result<KeyOutcome> {
     super::put::check_key(&request.key)?;
     let select = selected(&request.version)?;
