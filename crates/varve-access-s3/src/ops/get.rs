@@ -160,12 +160,12 @@ fn check_overrides(origin: &Origin) -> S3Result<()> {
 }
 
 /// What is read of an object.
-struct Spanned {
+struct ReadSpan {
     bytes: Span<u64>,
     partial: bool,
 }
 
-impl Spanned {
+impl ReadSpan {
     fn content_range(&self, size: u64) -> String {
         format!("bytes {}-{}/{size}", self.bytes.start, self.bytes.end.saturating_sub(1))
     }
@@ -176,7 +176,7 @@ fn span(
     attributes: &Attributes,
     range: Option<&Range>,
     part: Option<i32>,
-) -> S3Result<Spanned> {
+) -> S3Result<ReadSpan> {
     let size = found.version.size;
     if let Some(number) = part {
         if range.is_some() {
@@ -186,14 +186,14 @@ fn span(
             ));
         }
         let bytes = part_span(attributes, number, size)?;
-        return Ok(Spanned { partial: size > 0, bytes });
+        return Ok(ReadSpan { partial: size > 0, bytes });
     }
     match range {
-        None => Ok(Spanned { bytes: 0..size, partial: false }),
+        None => Ok(ReadSpan { bytes: 0..size, partial: false }),
         Some(range) => {
             let bytes = range.check(size).map_err(|_| unsatisfiable(range, size))?;
             // Of nothing there is no part.
-            Ok(Spanned { partial: size > 0, bytes })
+            Ok(ReadSpan { partial: size > 0, bytes })
         }
     }
 }
@@ -216,7 +216,7 @@ fn parts_index(attributes: &Attributes, number: i32) -> Option<usize> {
 /// The checksum of what is read: of the object, or of one of its parts; of other ranges there is none.
 fn checksum(
     attributes: &Attributes,
-    span: &Spanned,
+    span: &ReadSpan,
     part: Option<i32>,
     size: u64,
 ) -> dto::Checksum {
