@@ -25,11 +25,11 @@ const PAGE_MAX: i32 = 1000;
 
 /// Whether names go out percent-encoded.
 #[derive(Clone, Copy)]
-pub(crate) struct Names {
+pub(crate) struct NameEncoding {
     url: bool,
 }
 
-impl Names {
+impl NameEncoding {
     pub(crate) fn of(encoding: Option<&EncodingType>) -> S3Result<Self> {
         match encoding.map(EncodingType::as_str) {
             None | Some("") => Ok(Self { url: false }),
@@ -129,7 +129,12 @@ impl Sorted {
     }
 }
 
-fn object(inner: &GatewayInner, names: Names, with_owner: bool, found: ListedVersion) -> Object {
+fn object(
+    inner: &GatewayInner,
+    names: NameEncoding,
+    with_owner: bool,
+    found: ListedVersion,
+) -> Object {
     let ListedVersion { key, version, attributes, .. } = found;
     let checksum = attributes.checksum.as_ref();
     Object {
@@ -180,7 +185,7 @@ pub(crate) async fn list_objects(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_version(&origin)?;
-    let names = Names::of(input.encoding_type.as_ref())?;
+    let names = NameEncoding::of(input.encoding_type.as_ref())?;
     let max = limit(input.max_keys, "max-keys")?;
     let delimiter = non_empty(input.delimiter);
     check_unordered(&origin, delimiter.as_deref())?;
@@ -219,7 +224,7 @@ pub(crate) async fn list_objects_v2(
     let origin = Origin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
-    let names = Names::of(input.encoding_type.as_ref())?;
+    let names = NameEncoding::of(input.encoding_type.as_ref())?;
     let max = limit(input.max_keys, "max-keys")?;
     let delimiter = non_empty(input.delimiter);
     check_unordered(&origin, delimiter.as_deref())?;
@@ -275,7 +280,7 @@ pub(crate) async fn list_object_versions(
 ) -> Answer<ListObjectVersionsOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
-    let names = Names::of(input.encoding_type.as_ref())?;
+    let names = NameEncoding::of(input.encoding_type.as_ref())?;
     if let Some(asked) = input.max_keys.filter(|asked| *asked < 0) {
         let text = "max-keys cannot be negative";
         return Err(invalid_argument(text, "maxKeys", &asked.to_string()));
@@ -357,7 +362,11 @@ async fn version_marker(
     })
 }
 
-fn marker_entry(inner: &GatewayInner, names: Names, found: ListedVersion) -> DeleteMarkerEntry {
+fn marker_entry(
+    inner: &GatewayInner,
+    names: NameEncoding,
+    found: ListedVersion,
+) -> DeleteMarkerEntry {
     let ListedVersion { key, newest, version, attributes } = found;
     DeleteMarkerEntry {
         is_latest: Some(newest),
@@ -368,7 +377,7 @@ fn marker_entry(inner: &GatewayInner, names: Names, found: ListedVersion) -> Del
     }
 }
 
-fn version_entry(inner: &GatewayInner, names: Names, found: ListedVersion) -> ObjectVersion {
+fn version_entry(inner: &GatewayInner, names: NameEncoding, found: ListedVersion) -> ObjectVersion {
     let (newest, id) = (found.newest, found.version.id());
     let class = class(&found.attributes).map_or(
         ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD),

@@ -14,7 +14,7 @@ use varve_object::{
     UploadId, UploadPart, Version,
 };
 
-use super::list::{Names, at_least_0, limit, non_empty as some};
+use super::list::{NameEncoding, at_least_0, limit, non_empty as some};
 use super::put::{NewObject, check_key, check_quota, place, store};
 use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id, signed};
 use crate::acl::owner;
@@ -638,7 +638,7 @@ pub(crate) async fn list_uploads(
 ) -> Answer<ListMultipartUploadsOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
-    let names = Names::of(input.encoding_type.as_ref())?;
+    let names = NameEncoding::of(input.encoding_type.as_ref())?;
     let max = limit(input.max_uploads, "max-uploads")?;
     let prefix = input.prefix.clone().unwrap_or_default();
     let delimiter = some(input.delimiter);
@@ -690,7 +690,11 @@ fn group<'k>(key: &'k str, prefix: &str, delimiter: Option<&str>) -> Option<&'k 
     key.get(..prefix.len() + at + delimiter.len())
 }
 
-fn upload_entry(inner: &GatewayInner, names: Names, upload: &Upload) -> S3Result<MultipartUpload> {
+fn upload_entry(
+    inner: &GatewayInner,
+    names: NameEncoding,
+    upload: &Upload,
+) -> S3Result<MultipartUpload> {
     let attributes = Attributes::decode(&upload.attributes).map_err(of_store)?;
     let owner = owner(inner, &attributes.owner);
     Ok(MultipartUpload {
