@@ -92,14 +92,14 @@ struct ListedVersion {
 
 /// What a page holds, sorted by kind.
 #[derive(Default)]
-struct Sorted {
+struct SortedPage {
     objects: Vec<ListedVersion>,
     groups: Vec<String>,
     last: Option<Item>,
     more: bool,
 }
 
-impl Sorted {
+impl SortedPage {
     fn of(page: ListPage) -> S3Result<Self> {
         let mut sorted =
             Self { more: page.more, last: page.items.last().cloned(), ..Self::default() };
@@ -197,7 +197,7 @@ pub(crate) async fn list_objects(
         limit: usize::try_from(max).unwrap_or(0),
         versions: false,
     };
-    let sorted = Sorted::of(page(inner, &view, query).await?)?;
+    let sorted = SortedPage::of(page(inner, &view, query).await?)?;
     let next = sorted.next();
     answer(ListObjectsOutput {
         name: Some(input.bucket),
@@ -242,7 +242,7 @@ pub(crate) async fn list_objects_v2(
         limit: usize::try_from(max).unwrap_or(0),
         versions: false,
     };
-    let sorted = Sorted::of(page(inner, &view, query).await?)?;
+    let sorted = SortedPage::of(page(inner, &view, query).await?)?;
     let next = sorted.next();
     let with_owner = input.fetch_owner == Some(true);
     answer(ListObjectsV2Output {
@@ -300,7 +300,7 @@ pub(crate) async fn list_object_versions(
         limit: usize::try_from(max).unwrap_or(0),
         versions: true,
     };
-    let sorted = Sorted::of(page(inner, &view, query).await?)?;
+    let sorted = SortedPage::of(page(inner, &view, query).await?)?;
     let next = sorted.next();
     let next_version = match &sorted.last {
         Some(Item::Version { version, .. }) if sorted.more => Some(version.id()),
