@@ -20,7 +20,7 @@ use crate::account::RequestNotes;
 use crate::chain;
 use crate::error::{invalid_argument, with_elements};
 use crate::gateway::GatewayInner;
-use crate::ops::{Origin, put};
+use crate::ops::{RequestOrigin, put};
 use crate::query::{encode, tags_of_set};
 use crate::receive::Length;
 use crate::signed::{check_credential, is_moment};
@@ -81,7 +81,7 @@ pub(crate) async fn post(
     let view = inner.view(bucket).await?;
     let mut headers = headers_of(&fields);
     headers.extend(host.map(|host| (HOST, host)));
-    let origin = Origin::new(caller, headers, peer);
+    let origin = RequestOrigin::new(caller, headers, peer);
     let target = RequestTarget { view: &view, key: Some(&key), select: Select::Newest };
     for action in std::iter::once("s3:PutObject").chain(extra_actions(origin.headers())) {
         origin.authorize(inner, target, action).await?;

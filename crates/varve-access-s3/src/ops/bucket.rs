@@ -12,7 +12,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use varve_object::{Acl, BucketOptions, Document, Settings, Versioning};
 
 use super::config::{OWNERSHIPS, bucket_tags};
-use super::{Answer, Origin, answer};
+use super::{Answer, RequestOrigin, answer};
 use crate::acl::{AclHeaders, Owners, owner};
 use crate::bucket_view::to_xml;
 use crate::clock::{now_ms, timestamp};
@@ -28,7 +28,7 @@ pub(crate) async fn create(
     inner: &GatewayInner,
     mut request: S3Request<CreateBucketInput>,
 ) -> Answer<CreateBucketOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let tags = request.extensions.remove::<NewTags>();
     let input = request.input;
     let elsewhere = elsewhere(inner, &input)?;
@@ -247,7 +247,7 @@ pub(crate) async fn list(
     mut request: S3Request<ListBucketsInput>,
 ) -> Answer<ListBucketsOutput> {
     inner.store.check_all_read().map_err(of_store)?; // No list is better than one that looks whole.
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let most = match input.max_buckets {
         Some(most) if most < 1 => {

@@ -7,7 +7,7 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Result, s3_error};
 use varve_object::{Document, Versioning};
 
-use super::{Answer, Origin, answer};
+use super::{Answer, RequestOrigin, answer};
 use crate::acl::{self, AclHeaders};
 use crate::bucket_view::{PublicAccess, to_xml};
 use crate::cors::is_of_name;
@@ -549,7 +549,7 @@ pub(crate) async fn put_acl(
     inner: &GatewayInner,
     mut request: S3Request<PutBucketAclInput>,
 ) -> Answer<PutBucketAclOutput> {
-    let _origin = Origin::of(&mut request);
+    let _origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let headers = AclHeaders {

@@ -14,7 +14,7 @@ use varve_object::{
 
 use super::put::{NewObject, check_early, check_key, check_quota, place, store};
 use super::{
-    Answer, Origin, ReadConditions, answer, conditions, etag, found, hex, new_version_id,
+    Answer, ReadConditions, RequestOrigin, answer, conditions, etag, found, hex, new_version_id,
     version_id,
 };
 use crate::access::{RequestTarget, check_expected_owner, selected};
@@ -69,7 +69,7 @@ struct Ways<'a> {
 
 async fn source(
     inner: &GatewayInner,
-    origin: &Origin,
+    origin: &RequestOrigin,
     ways: Ways<'_>,
     conditions: ReadConditions<'_>,
     customer: &Customer,
@@ -108,7 +108,7 @@ pub(crate) async fn copy_object(
     inner: &GatewayInner,
     mut request: S3Request<CopyObjectInput>,
 ) -> Answer<CopyObjectOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_key(&input.key)?;
@@ -172,7 +172,7 @@ pub(crate) async fn copy_object(
 }
 
 /// A condition on what the copy replaces, which the protocol library does not read.
-fn if_match(origin: &Origin, name: HeaderName) -> S3Result<Option<ETagCondition>> {
+fn if_match(origin: &RequestOrigin, name: HeaderName) -> S3Result<Option<ETagCondition>> {
     let value = origin.headers().get(&name);
     let parsed = value.map(|value| ETagCondition::parse_http_header(value.as_bytes()));
     parsed.transpose().map_err(|_| {
@@ -257,7 +257,7 @@ pub(crate) async fn upload_part_copy(
     inner: &GatewayInner,
     mut request: S3Request<UploadPartCopyInput>,
 ) -> Answer<UploadPartCopyOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     super::multipart::part_number(input.part_number)?;

@@ -11,7 +11,7 @@ use s3s::{S3Request, S3Result, s3_error};
 use varve_object::rules::{self, Conditions};
 use varve_object::{NewBody, Select};
 
-use super::{Answer, Origin, answer, conditions};
+use super::{Answer, RequestOrigin, answer, conditions};
 use crate::access::{RequestTarget, selected};
 use crate::bucket_view::BucketView;
 use crate::clock::{ms_of, now_ms};
@@ -45,7 +45,7 @@ pub(crate) async fn delete_object(
     inner: &GatewayInner,
     mut request: S3Request<DeleteObjectInput>,
 ) -> Answer<DeleteObjectOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let bypass = origin
@@ -74,7 +74,7 @@ pub(crate) async fn delete_objects(
     inner: &GatewayInner,
     mut request: S3Request<DeleteObjectsInput>,
 ) -> Answer<DeleteObjectsOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     if input.delete.objects.is_empty() || input.delete.objects.len() > KEYS_MAX {
@@ -122,7 +122,7 @@ fn entry(object: ObjectIdentifier, outcome: KeyOutcome) -> DeletedObject {
 async fn delete_one(
     inner: &GatewayInner,
     view: &BucketView,
-    origin: &Origin,
+    origin: &RequestOrigin,
     object: &ObjectIdentifier,
     bypass: bool,
 ) -> S3Result<KeyOutcome> {
@@ -152,7 +152,7 @@ async fn delete_one(
 async fn delete(
     inner: &GatewayInner,
     view: &BucketView,
-    origin: &Origin,
+    origin: &RequestOrigin,
     request: DeletionRequest,
 ) -> S3Result<KeyOutcome> {
     super::put::check_key(&request.key)?;

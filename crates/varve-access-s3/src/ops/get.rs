@@ -17,7 +17,7 @@ use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error}
 use varve_object::{Attributes, BodyReader, FoundVersion};
 
 use super::multipart::part_number;
-use super::{Answer, Origin, ReadConditions, Unmet, etag, found, signed, version_id};
+use super::{Answer, ReadConditions, RequestOrigin, Unmet, etag, found, signed, version_id};
 use crate::access::selected;
 use crate::bucket_view::BucketView;
 use crate::cipher::{self, BodyKey};
@@ -33,7 +33,7 @@ pub(crate) async fn get_object(
     inner: &GatewayInner,
     mut request: S3Request<GetObjectInput>,
 ) -> Answer<GetObjectOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_no_sse(&origin)?;
@@ -71,7 +71,7 @@ pub(crate) async fn head_object(
     inner: &GatewayInner,
     mut request: S3Request<HeadObjectInput>,
 ) -> Answer<HeadObjectOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_no_sse(&origin)?;
@@ -147,7 +147,7 @@ struct Overrides {
 }
 
 /// Whoever may read without a signature does not choose the headers by which browsers judge what is read.
-fn check_overrides(origin: &Origin) -> S3Result<()> {
+fn check_overrides(origin: &RequestOrigin) -> S3Result<()> {
     if origin.caller.user.is_none()
         && RESPONSE_HEADERS.iter().any(|name| origin.query(name).is_some())
     {
@@ -263,7 +263,7 @@ fn blob(reader: BodyReader) -> StreamingBlob {
 }
 
 /// Encryption is the object's; a request to read must not name one.
-fn check_no_sse(origin: &Origin) -> S3Result<()> {
+fn check_no_sse(origin: &RequestOrigin) -> S3Result<()> {
     match origin.header("x-amz-server-side-encryption") {
         Some(_) => Err(s3_error!(
             InvalidRequest,

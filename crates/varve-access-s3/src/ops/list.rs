@@ -11,7 +11,7 @@ use s3s::dto::{
 use s3s::{S3Request, S3Result, s3_error};
 use varve_object::{Attributes, Item, ListPage, ListQuery, Marker, Select, Version};
 
-use super::{Answer, Origin, answer, etag, signed};
+use super::{Answer, RequestOrigin, answer, etag, signed};
 use crate::acl::owner;
 use crate::bucket_view::BucketView;
 use crate::clock::timestamp;
@@ -159,7 +159,7 @@ fn class(attributes: &Attributes) -> Option<String> {
 }
 
 /// Listing without order is what this store has no use for; it must only not contradict itself.
-fn check_unordered(origin: &Origin, delimiter: Option<&str>) -> S3Result<()> {
+fn check_unordered(origin: &RequestOrigin, delimiter: Option<&str>) -> S3Result<()> {
     if delimiter.is_some() && origin.query("allow-unordered").is_some_and(|value| value == "true") {
         return Err(s3_error!(InvalidArgument, "A listing without order has no groups"));
     }
@@ -167,7 +167,7 @@ fn check_unordered(origin: &Origin, delimiter: Option<&str>) -> S3Result<()> {
 }
 
 /// The protocol library takes every version but the second for the first.
-fn check_version(origin: &Origin) -> S3Result<()> {
+fn check_version(origin: &RequestOrigin) -> S3Result<()> {
     match origin.query("list-type").as_deref() {
         None | Some("" | "1") => Ok(()),
         Some(other) => {
@@ -181,7 +181,7 @@ pub(crate) async fn list_objects(
     inner: &GatewayInner,
     mut request: S3Request<ListObjectsInput>,
 ) -> Answer<ListObjectsOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_version(&origin)?;
@@ -221,7 +221,7 @@ pub(crate) async fn list_objects_v2(
     inner: &GatewayInner,
     mut request: S3Request<ListObjectsV2Input>,
 ) -> Answer<ListObjectsV2Output> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let names = NameEncoding::of(input.encoding_type.as_ref())?;

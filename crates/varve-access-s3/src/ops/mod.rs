@@ -34,14 +34,14 @@ pub(crate) fn answer<T>(output: T) -> Answer<T> {
 }
 
 /// Who sent a request, where from, and its headers: for checks that the operation makes itself.
-pub(crate) struct Origin {
+pub(crate) struct RequestOrigin {
     pub(crate) caller: Principal,
     headers: HeaderMap,
     query: String,
     peer: Option<Peer>,
 }
 
-impl Origin {
+impl RequestOrigin {
     /// Of a request that is none of the protocol library's.
     pub(crate) fn new(caller: Principal, headers: HeaderMap, peer: Option<Peer>) -> Self {
         Self { caller, headers, query: String::new(), peer }

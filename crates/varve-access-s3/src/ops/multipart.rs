@@ -16,7 +16,7 @@ use varve_object::{
 
 use super::list::{NameEncoding, at_least_0, limit, non_empty as some};
 use super::put::{NewObject, check_key, check_quota, place, store};
-use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id, signed};
+use super::{Answer, RequestOrigin, answer, conditions, etag, hex, new_version_id, signed};
 use crate::acl::owner;
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
@@ -137,7 +137,7 @@ pub(crate) async fn create(
     inner: &GatewayInner,
     mut request: S3Request<CreateMultipartUploadInput>,
 ) -> Answer<CreateMultipartUploadOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_key(&input.key)?;
@@ -184,7 +184,7 @@ pub(crate) async fn upload_part(
     inner: &GatewayInner,
     mut request: S3Request<UploadPartInput>,
 ) -> Answer<UploadPartOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let mut body = request.input.body.take();
     let trailers = Unframed::body_of(&mut request, &mut body);
     let input = request.input;
@@ -232,7 +232,7 @@ pub(crate) async fn complete(
     inner: &GatewayInner,
     mut request: S3Request<CompleteMultipartUploadInput>,
 ) -> Answer<CompleteMultipartUploadOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let location = origin.location(inner, &request.input.bucket, &request.input.key);
     let view = inner.view(&request.input.bucket).await?;
     let mut output = match completed_upload(inner, &view, &origin, &request.input).await {
@@ -249,7 +249,7 @@ pub(crate) async fn complete(
 async fn completed_upload(
     inner: &GatewayInner,
     view: &BucketView,
-    origin: &Origin,
+    origin: &RequestOrigin,
     input: &CompleteMultipartUploadInput,
 ) -> S3Result<CompleteMultipartUploadOutput> {
     let declared = sums::parse_checksum(origin.headers())?;

@@ -5,7 +5,7 @@ use s3s::{S3Error, S3Request, S3Result, s3_error};
 use varve_object::rules;
 use varve_object::{Attributes, NewBody, Select};
 
-use super::{Answer, Origin, answer, found, version_id};
+use super::{Answer, RequestOrigin, answer, found, version_id};
 use crate::access::selected;
 use crate::acl::{self, AclHeaders};
 use crate::bucket_view::BucketView;
@@ -100,7 +100,7 @@ pub(crate) async fn put_acl(
     inner: &GatewayInner,
     mut request: S3Request<PutObjectAclInput>,
 ) -> Answer<PutObjectAclOutput> {
-    let _origin = Origin::of(&mut request);
+    let _origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let (found, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
@@ -154,7 +154,7 @@ pub(crate) async fn put_retention(
     inner: &GatewayInner,
     mut request: S3Request<PutObjectRetentionInput>,
 ) -> Answer<PutObjectRetentionOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     require_lock(&view)?;

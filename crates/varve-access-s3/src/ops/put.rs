@@ -5,7 +5,7 @@ use s3s::{S3Request, S3Result, s3_error};
 use varve_object::rules::{self, Conditions};
 use varve_object::{Attributes, Checksum, ChecksumKind, KeyChange, NewBody, Select, Version};
 
-use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id};
+use super::{Answer, RequestOrigin, answer, conditions, etag, hex, new_version_id};
 use crate::bucket_view::BucketView;
 use crate::clock::now_ms;
 use crate::error::of_store;
@@ -22,7 +22,7 @@ pub(crate) async fn put_object(
     inner: &GatewayInner,
     mut request: S3Request<PutObjectInput>,
 ) -> Answer<PutObjectOutput> {
-    let origin = Origin::of(&mut request);
+    let origin = RequestOrigin::of(&mut request);
     let mut body = request.input.body.take();
     let trailers = Unframed::body_of(&mut request, &mut body);
     request.input.body = body;
@@ -33,7 +33,7 @@ pub(crate) async fn put_object(
 /// What all ways of putting come to.
 pub(crate) async fn put(
     inner: &GatewayInner,
-    origin: &Origin,
+    origin: &RequestOrigin,
     input: PutObjectInput,
     len: Length,
     trailers: Option<Trailing>,
