@@ -17,7 +17,9 @@ use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error}
 use varve_object::{Attributes, BodyReader, FoundVersion};
 
 use super::multipart::part_number;
-use super::{Answer, ReadConditions, RequestOrigin, Unmet, etag, found, signed, version_id};
+use super::{
+    Answer, ConditionFailure, ReadConditions, RequestOrigin, etag, found, signed, version_id,
+};
 use crate::access::selected;
 use crate::bucket_view::BucketView;
 use crate::cipher::{self, BodyKey};
@@ -280,11 +282,11 @@ fn check(
 ) -> S3Result<()> {
     match conditions.check(&found.version, &attributes.etag) {
         Ok(()) => Ok(()),
-        Err(Unmet::Changed) => Err(s3_error!(
+        Err(ConditionFailure::Changed) => Err(s3_error!(
             PreconditionFailed,
             "At least one of the pre-conditions you specified did not hold"
         )),
-        Err(Unmet::Known) => {
+        Err(ConditionFailure::Known) => {
             let mut error = S3Error::new(S3ErrorCode::NotModified);
             let mut headers = hyper::HeaderMap::new();
             if let Ok(tag) = etag(&attributes.etag).to_http_header() {

@@ -176,7 +176,7 @@ pub(crate) struct ReadConditions<'a> {
 }
 
 /// Which way a condition fails.
-pub(crate) enum Unmet {
+pub(crate) enum ConditionFailure {
     /// Something else is there.
     Changed,
     /// The client has what is there.
@@ -185,19 +185,19 @@ pub(crate) enum Unmet {
 
 impl ReadConditions<'_> {
     /// Entity tags outweigh times; times count in seconds.
-    pub(crate) fn check(&self, version: &Version, etag: &str) -> Result<(), Unmet> {
+    pub(crate) fn check(&self, version: &Version, etag: &str) -> Result<(), ConditionFailure> {
         let has =
             |condition: &ETagCondition| condition.as_etag().is_none_or(|tag| tag.value() == etag);
         let second = version.modified_ms / 1000;
         let seconds = |time: &Timestamp| ms_of(time) / 1000;
         match (self.if_match, self.unmodified_since) {
-            (Some(condition), _) if !has(condition) => return Err(Unmet::Changed),
-            (None, Some(time)) if second > seconds(time) => return Err(Unmet::Changed),
+            (Some(condition), _) if !has(condition) => return Err(ConditionFailure::Changed),
+            (None, Some(time)) if second > seconds(time) => return Err(ConditionFailure::Changed),
             _ => {}
         }
         match (self.if_none_match, self.modified_since) {
-            (Some(condition), _) if has(condition) => Err(Unmet::Known),
-            (None, Some(time)) if second <= seconds(time) => Err(Unmet::Known),
+            (Some(condition), _) if has(condition) => Err(ConditionFailure::Known),
+            (None, Some(time)) if second <= seconds(time) => Err(ConditionFailure::Known),
             _ => Ok(()),
         }
     }
