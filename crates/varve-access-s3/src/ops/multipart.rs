@@ -366,7 +366,7 @@ async fn all_parts(
 }
 
 /// A part that the client named.
-struct Chosen<'a> {
+struct ChosenPart<'a> {
     part: &'a UploadPart,
     md5: Vec<u8>,
     sum: Vec<u8>,
@@ -376,11 +376,11 @@ fn choose<'a>(
     named: &[CompletedPart],
     stored: &'a [UploadPart],
     begun: Option<&Checksum>,
-) -> S3Result<Vec<Chosen<'a>>> {
+) -> S3Result<Vec<ChosenPart<'a>>> {
     if named.is_empty() || named.len() > usize::from(PART_MAX) {
         return Err(s3_error!(MalformedXML));
     }
-    let mut chosen: Vec<Chosen<'a>> = Vec::with_capacity(named.len());
+    let mut chosen: Vec<ChosenPart<'a>> = Vec::with_capacity(named.len());
     for one in named {
         let number = one.part_number.ok_or_else(|| s3_error!(MalformedXML))?;
         if number < 1 {
@@ -403,7 +403,7 @@ fn choose<'a>(
         let sum = attributes.checksum.map(|sum| sum.value).unwrap_or_default();
         check_part(one, number, &sum, begun)?;
         let md5 = unhex(&attributes.etag).ok_or_else(invalid_part)?;
-        chosen.push(Chosen { part, md5, sum });
+        chosen.push(ChosenPart { part, md5, sum });
     }
     let (_, all_but_last) = chosen.split_last().ok_or_else(invalid_part)?;
     if all_but_last.iter().any(|part| part.part.size < PART_BYTES_MIN) {
