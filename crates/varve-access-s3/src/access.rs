@@ -18,7 +18,7 @@ use crate::account::RequestNotes;
 use crate::bucket_view::BucketView;
 use crate::error::{invalid_argument, of_store, with_elements};
 use crate::gateway::GatewayInner;
-use crate::policy::{Question, Verdict};
+use crate::policy::{PolicyQuestion, Verdict};
 use crate::query::{query_value, tags_of_header};
 use crate::repair::Verified;
 use crate::signed;
@@ -184,8 +184,12 @@ impl Access {
         let Some(known) = &caller.user else { return Err(s3_error!(AccessDenied)) };
         let Some(policy) = &known.policy else { return Ok(()) };
         let value = |key: &str| context.value(key, Some(known), &[]);
-        let verdict =
-            policy.ask(&Question { user: Some(&known.user), action, resource, value: &value });
+        let verdict = policy.ask(&PolicyQuestion {
+            user: Some(&known.user),
+            action,
+            resource,
+            value: &value,
+        });
         if verdict == Verdict::Allow || (known.user.admin && verdict == Verdict::Silent) {
             Ok(())
         } else {
@@ -319,7 +323,7 @@ pub(crate) async fn authorize(
         .key
         .map_or_else(|| view.bucket.name.clone(), |key| format!("{}/{key}", view.bucket.name));
     let value = |key: &str| context.value(key, user, &tags);
-    let question = Question {
+    let question = PolicyQuestion {
         user: user.map(|known| &known.user),
         action,
         resource: &resource,
@@ -369,11 +373,15 @@ pub(crate) async fn authorize(
 }
 
 /// Whether policies let the one who asks list what begins like the key: then it may know that the key is not there.
-fn may_list(question: &Question<'_>, user: Option<&Known>, target: &RequestTarget<'_>) -> bool {
+fn may_list(
+    question: &PolicyQuestion<'_>,
+    user: Option<&Known>,
+    target: &RequestTarget<'_>,
+) -> bool {
     let of_key = |name: &str| {
         if name == "s3:prefix" { target.key.map(str::to_owned) } else { (question.value)(name) }
     };
-    let asked = Question {
+    let asked = PolicyQuestion {
         user: question.user,
         action: "s3:ListBucket",
         resource: &target.view.bucket.name,

@@ -23,7 +23,7 @@ use crate::bucket_view::to_xml;
 use crate::chain::Chain;
 use crate::form::{self, FIELDS_BYTES_MAX};
 use crate::frames::{ChunkedHead, cut};
-use crate::policy::{self, Policy, Question, Verdict};
+use crate::policy::{self, Policy, PolicyQuestion, Verdict};
 use crate::query::tags_of_set;
 use crate::{lifecycle, xml};
 
@@ -43,8 +43,12 @@ pub fn bucket_policy(bytes: &[u8]) {
     let Ok(policy) = of_bucket else { return };
     let user = (!user.is_empty()).then(|| User { id: user, ..User::default() });
     let values = |_: &str| (!value.is_empty()).then(|| value.clone());
-    let question =
-        Question { user: user.as_ref(), action: &action, resource: &resource, value: &values };
+    let question = PolicyQuestion {
+        user: user.as_ref(),
+        action: &action,
+        resource: &resource,
+        value: &values,
+    };
     let verdict = policy.ask(&question);
     let members: Value = serde_json::from_str(&document).expect("it was parsed");
     let written = Policy::parse_for_bucket(members.to_string().as_bytes(), "b");

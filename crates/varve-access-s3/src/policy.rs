@@ -105,7 +105,7 @@ enum Order {
 }
 
 /// What a policy is asked.
-pub(crate) struct Question<'a> {
+pub(crate) struct PolicyQuestion<'a> {
     /// Who asks; none: not signed in.
     pub(crate) user: Option<&'a User>,
     /// As in `s3:GetObject`.
@@ -196,7 +196,7 @@ impl Policy {
     }
 
     /// What it says to a request: a denial outweighs whatever allows.
-    pub(crate) fn ask(&self, question: &Question<'_>) -> Verdict {
+    pub(crate) fn ask(&self, question: &PolicyQuestion<'_>) -> Verdict {
         let mut verdict = Verdict::Silent;
         let variables = self.has_variables();
         let applies = |statement: &&Statement| statement.applies(question, variables);
@@ -341,7 +341,7 @@ impl Statement {
         Ok(())
     }
 
-    fn applies(&self, question: &Question<'_>, variables: bool) -> bool {
+    fn applies(&self, question: &PolicyQuestion<'_>, variables: bool) -> bool {
         let action = question.action.to_ascii_lowercase();
         self.principals.include(question.user)
             && self.actions.any.iter().any(|pattern| matches(pattern, &action))
@@ -354,7 +354,7 @@ impl Statement {
     }
 
     /// Whether the resource is meant. Where a variable has no value, a statement allows nothing, and denies all but what it excepts.
-    fn includes(&self, question: &Question<'_>, variables: bool) -> bool {
+    fn includes(&self, question: &PolicyQuestion<'_>, variables: bool) -> bool {
         let fits = |pattern: &String| {
             let pattern = question.expand(pattern, variables);
             pattern.map(|pattern| pattern::fits(&pattern, question.resource))
@@ -431,7 +431,7 @@ impl Patterns {
     }
 }
 
-impl Question<'_> {
+impl PolicyQuestion<'_> {
     /// A pattern with its variables replaced, if it has such; none where one has no value.
     fn expand(&self, pattern: &str, variables: bool) -> Option<Vec<Piece>> {
         if variables {
@@ -554,7 +554,7 @@ impl Order {
 
 impl Condition {
     /// Where a variable has no value, an allowance does not hold.
-    fn holds(&self, question: &Question<'_>, variables: bool, deny: bool) -> bool {
+    fn holds(&self, question: &PolicyQuestion<'_>, variables: bool, deny: bool) -> bool {
         let found = (question.value)(&self.key);
         if self.operator == Operator::Null {
             return self.values.iter().any(|value| (value == "true") == found.is_none());

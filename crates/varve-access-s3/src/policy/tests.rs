@@ -14,7 +14,7 @@ fn ask(
         values.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned())
     };
     let policy = Policy::parse_for_bucket(policy.as_bytes(), "b").unwrap();
-    policy.ask(&Question { user: user.as_ref(), action, resource, value: &value })
+    policy.ask(&PolicyQuestion { user: user.as_ref(), action, resource, value: &value })
 }
 
 const MIXED: &str = r#"{"Version": "2012-10-17", "Statement": [
