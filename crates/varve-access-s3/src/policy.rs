@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 use varve_object::User;
 
-use self::pattern::Piece;
+use self::pattern::PatternPiece;
 use self::vocabulary::{applies, is_action, is_condition_key};
 use crate::json;
 
@@ -433,7 +433,7 @@ impl Patterns {
 
 impl PolicyQuestion<'_> {
     /// A pattern with its variables replaced, if it has such; none where one has no value.
-    fn expand(&self, pattern: &str, variables: bool) -> Option<Vec<Piece>> {
+    fn expand(&self, pattern: &str, variables: bool) -> Option<Vec<PatternPiece>> {
         if variables {
             pattern::expand(pattern, &|name| (self.value)(&lower_key(name)))
         } else {
@@ -518,7 +518,7 @@ impl Operator {
         })
     }
 
-    fn matches(self, pattern: &[Piece], found: &str) -> bool {
+    fn matches(self, pattern: &[PatternPiece], found: &str) -> bool {
         let wanted = &*pattern::text(pattern);
         match self {
             Self::Equals => wanted == found,

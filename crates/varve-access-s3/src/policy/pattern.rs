@@ -3,7 +3,7 @@
 
 /// A part of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Piece {
+pub(crate) enum PatternPiece {
     Anything,
     One,
     Byte(u8),
@@ -47,7 +47,10 @@ pub(super) fn variables(pattern: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The pattern with its variables replaced; none where one has no value. Signs in values stand for themselves.
-pub(super) fn expand(pattern: &str, value: &dyn Fn(&str) -> Option<String>) -> Option<Vec<Piece>> {
+pub(super) fn expand(
+    pattern: &str,
+    value: &dyn Fn(&str) -> Option<String>,
+) -> Option<Vec<PatternPiece>> {
     let mut pieces = Vec::with_capacity(pattern.len());
     for part in parts(pattern) {
         match part {
@@ -63,40 +66,40 @@ pub(super) fn expand(pattern: &str, value: &dyn Fn(&str) -> Option<String>) -> O
 }
 
 /// A pattern without variables.
-pub(super) fn compile(pattern: &str) -> impl Iterator<Item = Piece> {
+pub(super) fn compile(pattern: &str) -> impl Iterator<Item = PatternPiece> {
     pattern.bytes().map(|byte| match byte {
-        b'*' => Piece::Anything,
-        b'?' => Piece::One,
-        byte => Piece::Byte(byte),
+        b'*' => PatternPiece::Anything,
+        b'?' => PatternPiece::One,
+        byte => PatternPiece::Byte(byte),
     })
 }
 
-fn literal(text: &str) -> impl Iterator<Item = Piece> {
-    text.bytes().map(Piece::Byte)
+fn literal(text: &str) -> impl Iterator<Item = PatternPiece> {
+    text.bytes().map(PatternPiece::Byte)
 }
 
 /// Its text, where signs stand for themselves: for operators that know no patterns.
-pub(super) fn text(pieces: &[Piece]) -> String {
-    let byte = |piece: &Piece| match piece {
-        Piece::Anything => b'*',
-        Piece::One => b'?',
-        Piece::Byte(byte) => *byte,
+pub(super) fn text(pieces: &[PatternPiece]) -> String {
+    let byte = |piece: &PatternPiece| match piece {
+        PatternPiece::Anything => b'*',
+        PatternPiece::One => b'?',
+        PatternPiece::Byte(byte) => *byte,
     };
     String::from_utf8_lossy(&pieces.iter().map(byte).collect::<Vec<_>>()).into_owned()
 }
 
 /// Whether a text fits. Its time is bounded by the product of both lengths.
-pub(super) fn fits(pattern: &[Piece], text: &str) -> bool {
+pub(super) fn fits(pattern: &[PatternPiece], text: &str) -> bool {
     let text = text.as_bytes();
     let (mut at, mut from) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while let Some(byte) = text.get(from) {
         match pattern.get(at) {
-            Some(Piece::Anything) => {
+            Some(PatternPiece::Anything) => {
                 star = Some((at, from));
                 at += 1;
             }
-            Some(piece) if *piece == Piece::One || *piece == Piece::Byte(*byte) => {
+            Some(piece) if *piece == PatternPiece::One || *piece == PatternPiece::Byte(*byte) => {
                 at += 1;
                 from += 1;
             }
@@ -110,7 +113,7 @@ pub(super) fn fits(pattern: &[Piece], text: &str) -> bool {
             },
         }
     }
-    pattern.get(at..).is_none_or(|rest| rest.iter().all(|piece| *piece == Piece::Anything))
+    pattern.get(at..).is_none_or(|rest| rest.iter().all(|piece| *piece == PatternPiece::Anything))
 }
 
 #[cfg(test)]
