@@ -13,21 +13,21 @@ pub(crate) enum PatternPiece {
 type Variable<'a> = (&'a str, Option<&'a str>);
 
 /// What stands in a pattern.
-enum Part<'a> {
+enum PatternPart<'a> {
     Text(&'a str),
     Variable(Variable<'a>),
 }
 
 /// The parts of a pattern with variables. What is not closed is text.
-fn parts(pattern: &str) -> Vec<Part<'_>> {
+fn parts(pattern: &str) -> Vec<PatternPart<'_>> {
     let (mut parts, mut rest) = (Vec::new(), pattern);
     while let Some((before, behind)) = rest.split_once("${") {
         let Some((inside, after)) = behind.split_once('}') else { break };
-        parts.push(Part::Text(before));
-        parts.push(Part::Variable(variable(inside)));
+        parts.push(PatternPart::Text(before));
+        parts.push(PatternPart::Variable(variable(inside)));
         rest = after;
     }
-    parts.push(Part::Text(rest));
+    parts.push(PatternPart::Text(rest));
     parts
 }
 
@@ -41,7 +41,7 @@ fn variable(inside: &str) -> Variable<'_> {
 /// Names of the variables of a pattern, signs apart.
 pub(super) fn variables(pattern: &str) -> impl Iterator<Item = &str> {
     parts(pattern).into_iter().filter_map(|part| match part {
-        Part::Variable((name, _)) if !matches!(name, "*" | "?" | "$") => Some(name),
+        PatternPart::Variable((name, _)) if !matches!(name, "*" | "?" | "$") => Some(name),
         _ => None,
     })
 }
@@ -54,9 +54,9 @@ pub(super) fn expand(
     let mut pieces = Vec::with_capacity(pattern.len());
     for part in parts(pattern) {
         match part {
-            Part::Text(text) => pieces.extend(compile(text)),
-            Part::Variable((sign @ ("*" | "?" | "$"), _)) => pieces.extend(literal(sign)),
-            Part::Variable((name, default)) => {
+            PatternPart::Text(text) => pieces.extend(compile(text)),
+            PatternPart::Variable((sign @ ("*" | "?" | "$"), _)) => pieces.extend(literal(sign)),
+            PatternPart::Variable((name, default)) => {
                 let found = value(name).or_else(|| default.map(str::to_owned))?;
                 pieces.extend(literal(&found));
             }
