@@ -47,20 +47,20 @@ pub(crate) struct Intake {
     /// Checksum to compute, and to compare where it is known.
     pub(crate) sum: Option<Wanted>,
     /// Where a trailer with the checksum will be.
-    pub(crate) trailers: Option<Trailing>,
+    pub(crate) trailers: Option<TrailerPlace>,
     /// Key to encrypt with.
     pub(crate) key: Option<BodyKey>,
 }
 
 /// Where trailers are told when a body has ended.
-pub(crate) enum Trailing {
+pub(crate) enum TrailerPlace {
     /// By the protocol library.
     Library(TrailingHeaders),
     /// By `frames`.
     Decoded(Trailers),
 }
 
-impl Trailing {
+impl TrailerPlace {
     fn value(&self, name: &str) -> Option<String> {
         match self {
             Self::Library(trailers) => trailers.read(|map| {
@@ -87,16 +87,16 @@ impl Unframed {
     pub(crate) fn body_of<T>(
         request: &mut S3Request<T>,
         body: &mut Option<StreamingBlob>,
-    ) -> Option<Trailing> {
+    ) -> Option<TrailerPlace> {
         let unframed = request.extensions.remove::<Self>();
         let unframed = unframed
             .and_then(|Self(kept)| kept.lock().unwrap_or_else(PoisonError::into_inner).take());
         match unframed {
             Some((unframed, trailers)) => {
                 *body = Some(StreamingBlob::from(unframed));
-                Some(Trailing::Decoded(trailers))
+                Some(TrailerPlace::Decoded(trailers))
             }
-            None => request.trailing_headers.take().map(Trailing::Library),
+            None => request.trailing_headers.take().map(TrailerPlace::Library),
         }
     }
 }
@@ -292,7 +292,7 @@ fn other_len() -> S3Error {
 pub(crate) fn check_sum(
     wanted: Option<&Wanted>,
     found: Option<&[u8]>,
-    trailers: Option<&Trailing>,
+    trailers: Option<&TrailerPlace>,
 ) -> S3Result<()> {
     let (Some(wanted), Some(found)) = (wanted, found) else { return Ok(()) };
     let header = sums::header(wanted.kind);

@@ -12,7 +12,7 @@ use crate::error::of_store;
 use crate::gateway::GatewayInner;
 use crate::given::{content_md5, given, show_sse};
 use crate::lifecycle::expiration;
-use crate::receive::{Intake, Length, Place, Trailing, Unframed, declared_len, from_client};
+use crate::receive::{Intake, Length, Place, TrailerPlace, Unframed, declared_len, from_client};
 use crate::sums::{self, Wanted, show};
 
 /// Longest key, in bytes.
@@ -36,7 +36,7 @@ pub(crate) async fn put(
     origin: &RequestOrigin,
     input: PutObjectInput,
     len: Length,
-    trailers: Option<Trailing>,
+    trailers: Option<TrailerPlace>,
 ) -> S3Result<PutObjectOutput> {
     let view = inner.view(&input.bucket).await?;
     check_key(&input.key)?;
