@@ -33,7 +33,7 @@ use crate::health;
 use crate::misdirected;
 use crate::operation;
 use crate::query::{decode, escape_xml, query_value, redacted};
-use crate::receive::Unframed;
+use crate::receive::UnframedBody;
 use crate::repair::{COPY_SOURCE, Repair};
 use crate::service::Service;
 use crate::signed;
@@ -465,7 +465,7 @@ fn reframe(request: &mut Request<Body>, inner: &GatewayInner) -> s3s::S3Result<(
     match chain.and_then(|users| Chain::of(request.headers(), users)) {
         Some(chain) => {
             let (decoded, trailers) = ReframedBody::decoded(body, announced, chain);
-            let unframed = Unframed::new(Body::http_body_unsync(decoded), trailers);
+            let unframed = UnframedBody::new(Body::http_body_unsync(decoded), trailers);
             request.extensions_mut().insert(unframed);
         }
         None => *request.body_mut() = Body::http_body_unsync(ReframedBody::new(body, announced)),

@@ -76,9 +76,9 @@ impl TrailerPlace {
 
 /// A body out of its frames, for the operation that takes it in place of the one that the protocol library knows.
 #[derive(Clone)]
-pub(crate) struct Unframed(Arc<Mutex<Option<(Body, Trailers)>>>);
+pub(crate) struct UnframedBody(Arc<Mutex<Option<(Body, Trailers)>>>);
 
-impl Unframed {
+impl UnframedBody {
     pub(crate) fn new(body: Body, trailers: Trailers) -> Self {
         Self(Arc::new(Mutex::new(Some((body, trailers)))))
     }

@@ -24,7 +24,7 @@ use crate::clock::{ms_of, now_ms, timestamp};
 use crate::error::{NO_PART, invalid_argument, of_store};
 use crate::gateway::GatewayInner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
-use crate::receive::{Intake, Length, Received, Unframed, declared_len, from_client};
+use crate::receive::{Intake, Length, Received, UnframedBody, declared_len, from_client};
 use crate::sums::{self, Wanted, show};
 
 /// Highest number of a part.
@@ -186,7 +186,7 @@ pub(crate) async fn upload_part(
 ) -> Answer<UploadPartOutput> {
     let origin = RequestOrigin::of(&mut request);
     let mut body = request.input.body.take();
-    let trailers = Unframed::body_of(&mut request, &mut body);
+    let trailers = UnframedBody::body_of(&mut request, &mut body);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let mut target =

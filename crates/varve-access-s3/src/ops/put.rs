@@ -12,7 +12,9 @@ use crate::error::of_store;
 use crate::gateway::GatewayInner;
 use crate::given::{content_md5, given, show_sse};
 use crate::lifecycle::expiration;
-use crate::receive::{Intake, Length, Place, TrailerPlace, Unframed, declared_len, from_client};
+use crate::receive::{
+    Intake, Length, Place, TrailerPlace, UnframedBody, declared_len, from_client,
+};
 use crate::sums::{self, Wanted, show};
 
 /// Longest key, in bytes.
@@ -24,7 +26,7 @@ pub(crate) async fn put_object(
 ) -> Answer<PutObjectOutput> {
     let origin = RequestOrigin::of(&mut request);
     let mut body = request.input.body.take();
-    let trailers = Unframed::body_of(&mut request, &mut body);
+    let trailers = UnframedBody::body_of(&mut request, &mut body);
     request.input.body = body;
     let len = Length::Exactly(declared_len(request.input.content_length)?);
     answer(put(inner, &origin, request.input, len, trailers).await?)
