@@ -102,7 +102,7 @@ impl UnframedBody {
 }
 
 /// A body that has arrived.
-pub(crate) struct Received {
+pub(crate) struct ReceivedBody {
     pub(crate) body: NewBody,
     pub(crate) size: u64,
     pub(crate) md5: [u8; 16],
@@ -168,7 +168,7 @@ pub(crate) async fn from_client(
     place: Place<'_>,
     blob: Option<StreamingBlob>,
     intake: Intake,
-) -> S3Result<Received> {
+) -> S3Result<ReceivedBody> {
     let len_max = match intake.len {
         Length::Exactly(len) if len > BODY_BYTES_MAX => return Err(s3_error!(EntityTooLarge)),
         len => len.most().min(BODY_BYTES_MAX),
@@ -206,7 +206,7 @@ pub(crate) async fn from_client(
     }
     let sum = hasher.map(Hasher::finish);
     check_sum(intake.sum.as_ref(), sum.as_deref(), intake.trailers.as_ref())?;
-    Ok(Received { body: sink.finish().await.map_err(of_store)?, size, md5, sum })
+    Ok(ReceivedBody { body: sink.finish().await.map_err(of_store)?, size, md5, sum })
 }
 
 /// Takes a body of `len` bytes that this gateway has, such as the source of a copy that is to be encrypted.
@@ -216,7 +216,7 @@ pub(crate) async fn from_reader(
     len: u64,
     key: Option<&BodyKey>,
     sum: Option<varve_object::ChecksumKind>,
-) -> varve_object::Result<Received> {
+) -> varve_object::Result<ReceivedBody> {
     let mut sink = Sink::new(place, len, key);
     let mut sealer = key.map(Sealer::new);
     let mut hasher = sum.map(Hasher::new);
@@ -235,7 +235,7 @@ pub(crate) async fn from_reader(
     if let Some(sealer) = sealer {
         sink.write(sealer.finish()).await?;
     }
-    Ok(Received {
+    Ok(ReceivedBody {
         body: sink.finish().await?,
         size,
         md5: md5.finish().await,

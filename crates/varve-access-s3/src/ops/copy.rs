@@ -25,7 +25,7 @@ use crate::gateway::GatewayInner;
 use crate::given::{Customer, REDIRECT, given, open_key, show_sse};
 use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::ops::get::reader;
-use crate::receive::{BODY_BYTES_MAX, Place, Received, from_reader};
+use crate::receive::{BODY_BYTES_MAX, Place, ReceivedBody, from_reader};
 use crate::sums::{self, show};
 
 /// Where bytes come from.
@@ -288,7 +288,7 @@ pub(crate) async fn upload_part_copy(
     let plain = source.key.is_none() && target.key.is_none();
     let received = if plain {
         let read = hashed(&inner.md5, reader, target.sum).await.map_err(of_store)?;
-        Received {
+        ReceivedBody {
             body: shared(place(inner, &view, &input.key), &source.found, range).await?,
             ..read
         }
@@ -322,7 +322,7 @@ async fn hashed(
     md5: &Md5Queue,
     mut reader: varve_object::BodyReader,
     sum: Option<ChecksumKind>,
-) -> varve_object::Result<Received> {
+) -> varve_object::Result<ReceivedBody> {
     use futures_util::StreamExt;
     let mut hasher = sum.map(sums::Hasher::new);
     let (mut md5, mut size) = (BodyMd5::new(md5), 0);
@@ -332,7 +332,7 @@ async fn hashed(
         hasher.iter_mut().for_each(|hasher| hasher.update(&data));
         md5.update(data).await;
     }
-    Ok(Received {
+    Ok(ReceivedBody {
         body: NewBody::Small(bytes::Bytes::new()),
         size,
         md5: md5.finish().await,

@@ -24,7 +24,7 @@ use crate::clock::{ms_of, now_ms, timestamp};
 use crate::error::{NO_PART, invalid_argument, of_store};
 use crate::gateway::GatewayInner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
-use crate::receive::{Intake, Length, Received, UnframedBody, declared_len, from_client};
+use crate::receive::{Intake, Length, ReceivedBody, UnframedBody, declared_len, from_client};
 use crate::sums::{self, Wanted, show};
 
 /// Highest number of a part.
@@ -52,7 +52,7 @@ impl PartTarget {
         inner: &GatewayInner,
         view: &BucketView,
         key: &str,
-        received: Received,
+        received: ReceivedBody,
     ) -> S3Result<(UploadPart, Attributes)> {
         let checksum = self.sum.zip(received.sum).map(|(kind, value)| Checksum {
             kind,
