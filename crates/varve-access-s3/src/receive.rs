@@ -111,7 +111,7 @@ pub(crate) struct ReceivedBody {
 
 /// Where a body goes.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct BodyDestination<'a> {
     pub(crate) store: &'a dyn ObjectStore,
     pub(crate) md5: &'a Md5Queue,
     pub(crate) bucket: BucketId,
@@ -120,7 +120,7 @@ pub(crate) struct Place<'a> {
 
 /// Keeps a small body in memory and stages what is larger.
 struct Sink<'a> {
-    place: Place<'a>,
+    place: BodyDestination<'a>,
     /// Most bytes that are stored.
     room: u64,
     small: BytesMut,
@@ -129,7 +129,7 @@ struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     /// For at most `len` bytes before they are encrypted with `key`.
-    fn new(place: Place<'a>, len: u64, key: Option<&BodyKey>) -> Self {
+    fn new(place: BodyDestination<'a>, len: u64, key: Option<&BodyKey>) -> Self {
         let room = if key.is_some() { sealed_len(len) } else { len };
         Self { place, room, small: BytesMut::new(), writer: None }
     }
@@ -165,7 +165,7 @@ impl<'a> Sink<'a> {
 
 /// Takes a body of a client.
 pub(crate) async fn from_client(
-    place: Place<'_>,
+    place: BodyDestination<'_>,
     blob: Option<StreamingBlob>,
     intake: Intake,
 ) -> S3Result<ReceivedBody> {
@@ -211,7 +211,7 @@ pub(crate) async fn from_client(
 
 /// Takes a body of `len` bytes that this gateway has, such as the source of a copy that is to be encrypted.
 pub(crate) async fn from_reader(
-    place: Place<'_>,
+    place: BodyDestination<'_>,
     mut reader: BodyReader,
     len: u64,
     key: Option<&BodyKey>,

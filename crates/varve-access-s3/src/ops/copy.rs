@@ -25,7 +25,7 @@ use crate::gateway::GatewayInner;
 use crate::given::{Customer, REDIRECT, given, open_key, show_sse};
 use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::ops::get::reader;
-use crate::receive::{BODY_BYTES_MAX, Place, ReceivedBody, from_reader};
+use crate::receive::{BODY_BYTES_MAX, BodyDestination, ReceivedBody, from_reader};
 use crate::sums::{self, show};
 
 /// Where bytes come from.
@@ -212,7 +212,7 @@ fn directive(text: Option<&str>, of: (&str, &str)) -> S3Result<bool> {
 
 /// The body of a copy, and the attributes that go with the bytes. Bytes that need no work are not moved.
 async fn body(
-    place: Place<'_>,
+    place: BodyDestination<'_>,
     source: &BytesSource,
     key: Option<&BodyKey>,
     sum: Option<ChecksumKind>,
@@ -241,7 +241,11 @@ async fn body(
     Ok(received.body)
 }
 
-async fn shared(place: Place<'_>, found: &FoundVersion, range: Range<u64>) -> S3Result<NewBody> {
+async fn shared(
+    place: BodyDestination<'_>,
+    found: &FoundVersion,
+    range: Range<u64>,
+) -> S3Result<NewBody> {
     if range.end - range.start <= SMALL_BODY_MAX as u64 {
         return collect(found.body.read(range)).await.map(NewBody::Small).map_err(of_store);
     }

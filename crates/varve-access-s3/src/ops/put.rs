@@ -13,7 +13,7 @@ use crate::gateway::GatewayInner;
 use crate::given::{content_md5, given, show_sse};
 use crate::lifecycle::expiration;
 use crate::receive::{
-    Intake, Length, Place, TrailerPlace, UnframedBody, declared_len, from_client,
+    BodyDestination, Intake, Length, TrailerPlace, UnframedBody, declared_len, from_client,
 };
 use crate::sums::{self, Wanted, show};
 
@@ -127,8 +127,12 @@ pub(crate) async fn store(
 }
 
 /// Where the body of a key goes.
-pub(crate) fn place<'a>(inner: &'a GatewayInner, view: &BucketView, key: &'a str) -> Place<'a> {
-    Place { store: &*inner.store, md5: &inner.md5, bucket: view.id(), key }
+pub(crate) fn place<'a>(
+    inner: &'a GatewayInner,
+    view: &BucketView,
+    key: &'a str,
+) -> BodyDestination<'a> {
+    BodyDestination { store: &*inner.store, md5: &inner.md5, bucket: view.id(), key }
 }
 
 pub(crate) fn check_key(key: &str) -> S3Result<()> {
