@@ -20,7 +20,7 @@ use crate::error::{invalid_argument, of_store, with_elements};
 use crate::gateway::GatewayInner;
 use crate::policy::{PolicyQuestion, Verdict};
 use crate::query::{query_value, tags_of_header};
-use crate::repair::Verified;
+use crate::repair::VerifiedPrincipal;
 use crate::signed;
 use crate::users::Known;
 
@@ -136,10 +136,10 @@ impl S3Access for Access {
             Some(credentials) => Some(signer(&self.inner, &credentials.access_key)?.0),
             None => None,
         };
-        let verified = cx.extensions_mut().get::<Verified>().cloned();
+        let verified = cx.extensions_mut().get::<VerifiedPrincipal>().cloned();
         let query = cx.uri().query().unwrap_or_default();
-        let caller =
-            verified.map_or_else(|| Principal::new(user, query), |Verified(caller)| caller);
+        let caller = verified
+            .map_or_else(|| Principal::new(user, query), |VerifiedPrincipal(caller)| caller);
         let peer = cx.extensions_mut().get::<Peer>().copied();
         cx.extensions_mut().insert(caller.clone());
         if let Some(noted) = cx.extensions_mut().get::<RequestNotes>().cloned() {

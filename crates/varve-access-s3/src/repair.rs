@@ -48,13 +48,13 @@ const CREATION_BYTES_MAX: usize = 64 << 10;
 /// Takes requests with such headers.
 pub(crate) struct Repair {
     pub(crate) inner: Arc<GatewayInner>,
-    /// Answers whom `access` finds [`Verified`], as it would who had signed.
+    /// Answers whom `access` finds [`VerifiedPrincipal`], as it would who had signed.
     pub(crate) plain: S3Service,
 }
 
 /// Whose signature has been checked already.
 #[derive(Clone)]
-pub(crate) struct Verified(pub(crate) Principal);
+pub(crate) struct VerifiedPrincipal(pub(crate) Principal);
 
 #[async_trait::async_trait]
 impl S3Route for Repair {
@@ -85,10 +85,10 @@ impl S3Route for Repair {
             Some(credentials) => Some(signer(&self.inner, &credentials.access_key)?.0),
             None => None,
         };
-        let verified = request.extensions.get::<Verified>().cloned();
+        let verified = request.extensions.get::<VerifiedPrincipal>().cloned();
         let caller = verified.map_or_else(
             || Principal::new(user.clone(), request.uri.query().unwrap_or_default()),
-            |Verified(caller)| caller,
+            |VerifiedPrincipal(caller)| caller,
         );
         let mut again = Request::new(Body::empty());
         let of_bucket = self.creates_bucket(&request.uri, &request.headers);
@@ -112,7 +112,7 @@ impl S3Route for Repair {
         }
         *again.extensions_mut() = request.extensions;
         again.extensions_mut().extend(extensions);
-        again.extensions_mut().insert(Verified(caller));
+        again.extensions_mut().insert(VerifiedPrincipal(caller));
         let response = self.plain.call(again).await.map_err(|_| s3_error!(InternalError))?;
         let (parts, body) = response.into_parts();
         Ok(S3Response {

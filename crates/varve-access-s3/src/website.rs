@@ -25,7 +25,7 @@ use crate::gateway::GatewayInner;
 use crate::given::REDIRECT;
 use crate::ops::website::no_website;
 use crate::query::{decode, encode, escape_xml};
-use crate::repair::Verified;
+use crate::repair::VerifiedPrincipal;
 use crate::wording::reword;
 
 /// What a visitor's request may say of a page.
@@ -127,7 +127,7 @@ impl Visit<'_> {
         extensions.get::<Peer>().map(|peer| asked.extensions_mut().insert(*peer));
         extensions.get::<RequestNotes>().cloned().map(|noted| asked.extensions_mut().insert(noted));
         let visitor = Principal { visitor: true, ..Principal::default() };
-        asked.extensions_mut().insert(Verified(visitor));
+        asked.extensions_mut().insert(VerifiedPrincipal(visitor));
         self.service.call(asked).await.unwrap_or_else(|_| plain_error(&s3_error!(InternalError)))
     }
 

@@ -13,7 +13,7 @@ use super::*;
 use crate::buckets::NewBucket;
 use crate::gateway::{Gateway, Options};
 use crate::query::encode;
-use crate::repair::Verified;
+use crate::repair::VerifiedPrincipal;
 use crate::seal::MasterKey;
 use crate::users::NewKey;
 
@@ -54,7 +54,9 @@ impl World {
     /// The same of a request that the administrator has signed.
     async fn respond_to_owner(&self, mut request: Request<Body>) -> (u16, HeaderMap, String) {
         let user = self.gateway.inner.users.user("owner");
-        request.extensions_mut().insert(Verified(Principal { user, ..Principal::default() }));
+        request
+            .extensions_mut()
+            .insert(VerifiedPrincipal(Principal { user, ..Principal::default() }));
         self.respond(request).await
     }
 
