@@ -34,7 +34,7 @@ use crate::misdirected;
 use crate::operation;
 use crate::query::{decode, escape_xml, query_value, redacted};
 use crate::receive::UnframedBody;
-use crate::repair::{COPY_SOURCE, Repair};
+use crate::repair::{COPY_SOURCE, TolerantRetry};
 use crate::service::Service;
 use crate::signed;
 use crate::sums;
@@ -103,7 +103,7 @@ impl Front {
     pub(crate) fn new(inner: Arc<GatewayInner>) -> Self {
         let plain = Self::builder(&inner).build();
         let mut builder = Self::builder(&inner);
-        builder.set_route(Repair { inner: Arc::clone(&inner), plain });
+        builder.set_route(TolerantRetry { inner: Arc::clone(&inner), plain });
         let first = u64::from_be_bytes(crate::seal::random());
         Self { inner, service: builder.build(), ids: Arc::new(AtomicU64::new(first)) }
     }

@@ -46,7 +46,7 @@ const TIMES: [HeaderName; 4] = [
 const CREATION_BYTES_MAX: usize = 64 << 10;
 
 /// Takes requests with such headers.
-pub(crate) struct Repair {
+pub(crate) struct TolerantRetry {
     pub(crate) inner: Arc<GatewayInner>,
     /// Answers whom `access` finds [`VerifiedPrincipal`], as it would who had signed.
     pub(crate) plain: S3Service,
@@ -57,7 +57,7 @@ pub(crate) struct Repair {
 pub(crate) struct VerifiedPrincipal(pub(crate) Principal);
 
 #[async_trait::async_trait]
-impl S3Route for Repair {
+impl S3Route for TolerantRetry {
     fn is_match(
         &self,
         method: &Method,
@@ -124,7 +124,7 @@ impl S3Route for Repair {
     }
 }
 
-impl Repair {
+impl TolerantRetry {
     /// Whether it puts a bucket, with a document. Where the host names the bucket, what follows is a key.
     fn creates_bucket(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
