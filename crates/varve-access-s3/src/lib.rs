@@ -68,7 +68,7 @@ pub use moving::{
 };
 pub use seal::MasterKey;
 pub use sealing::{KeyPlace, new_key, read_key, write_key};
-pub use server::{Client, Clients, Tls};
+pub use server::{AcceptedClient, Clients, Tls};
 pub use users::{KeyInfo, NewKey, Users};
 pub use varve_object::{
     BucketId, Move, MoveState, MoveStep, PEER_BYTES_MAX, User, Version, Versioning,

@@ -94,12 +94,12 @@ pub struct Clients {
     /// The socket that they connect to, where they do not only come by others.
     pub listener: Option<TcpListener>,
     /// Those that others have accepted, and their addresses. Nothing where nobody does.
-    pub accepted: Option<mpsc::Receiver<(Client, Option<SocketAddr>)>>,
+    pub accepted: Option<mpsc::Receiver<(AcceptedClient, Option<SocketAddr>)>>,
 }
 
 /// A client that others have accepted.
 #[derive(Debug)]
-pub enum Client {
+pub enum AcceptedClient {
     /// A socket that does not block.
     Socket(std::net::TcpStream),
     /// What somebody carries.
@@ -135,8 +135,8 @@ impl Clients {
             }
             Some((client, address)) = taken => {
                 let stream: Box<dyn Stream> = match client {
-                    Client::Socket(stream) => Box::new(TcpStream::from_std(stream)?),
-                    Client::Stream(stream) => Box::new(stream),
+                    AcceptedClient::Socket(stream) => Box::new(TcpStream::from_std(stream)?),
+                    AcceptedClient::Stream(stream) => Box::new(stream),
                 };
                 Ok((stream, address.map(|address| address.ip())))
             }
@@ -475,7 +475,7 @@ mod tests {
         let serving =
             tokio::spawn(async move { gateway.serve(clients, Some(tls()), stopped).await });
         let (mut client, served) = tokio::io::duplex(1 << 10);
-        taker.send((Client::Stream(served), None)).await.unwrap();
+        taker.send((AcceptedClient::Stream(served), None)).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nhost: s3\r\n\r\n").await.unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();

@@ -81,7 +81,7 @@ impl Place {
             Self::S3(place) => match client {
                 ClientStream::Tcp(stream, _) => match stream.into_std() {
                     Ok(stream) => {
-                        drop(place.send((varve_access_s3::Client::Socket(stream), address)))
+                        drop(place.send((varve_access_s3::AcceptedClient::Socket(stream), address)))
                     }
                     Err(error) => tracing::debug!(%error, "an S3 client was lost on its way"),
                 },

@@ -62,7 +62,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const OVER_PAUSE: Duration = Duration::from_millis(5);
 
 /// A client of the S3 gateway, and its address if it came from a network.
-pub(crate) type S3Client = (varve_access_s3::Client, Option<SocketAddr>);
+pub(crate) type S3Client = (varve_access_s3::AcceptedClient, Option<SocketAddr>);
 /// The same for the admin API.
 pub(crate) type AdminClient = (Box<dyn varve_access_admin::AcceptedStream>, Option<SocketAddr>);
 
@@ -246,7 +246,7 @@ impl Lobby {
             FrontEnd::Export => FrontStream::Export,
             FrontEnd::S3 => {
                 let s3 = fronts.s3.as_ref().ok_or(HelloReply::NoFrontEnd)?;
-                FrontStream::Pipe(offer(s3, hello, varve_access_s3::Client::Stream)?)
+                FrontStream::Pipe(offer(s3, hello, varve_access_s3::AcceptedClient::Stream)?)
             }
             FrontEnd::Admin => {
                 FrontStream::Pipe(offer(&fronts.admin, hello, |stream| Box::new(stream) as _)?)
