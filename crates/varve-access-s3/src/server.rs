@@ -107,12 +107,12 @@ pub enum AcceptedClient {
 }
 
 /// A stream of either kind.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+trait SocketStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> SocketStream for T {}
 
 impl Clients {
     /// The next one.
-    async fn next(&mut self) -> std::io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
+    async fn next(&mut self) -> std::io::Result<(Box<dyn SocketStream>, Option<IpAddr>)> {
         let (listener, accepted) = (self.listener.as_ref(), self.accepted.as_mut());
         let connected = async {
             match listener {
@@ -134,7 +134,7 @@ impl Clients {
                 Ok((Box::new(stream), Some(address.ip())))
             }
             Some((client, address)) = taken => {
-                let stream: Box<dyn Stream> = match client {
+                let stream: Box<dyn SocketStream> = match client {
                     AcceptedClient::Socket(stream) => Box::new(TcpStream::from_std(stream)?),
                     AcceptedClient::Stream(stream) => Box::new(stream),
                 };
@@ -230,7 +230,7 @@ async fn say(stream: &mut (impl AsyncWrite + Unpin), text: &str) {
 /// A stream whose first byte has been looked at.
 struct FirstByte {
     byte: Option<u8>,
-    stream: Box<dyn Stream>,
+    stream: Box<dyn SocketStream>,
 }
 
 impl FirstByte {
@@ -312,7 +312,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(self, stream: Box<dyn Stream>, address: Option<IpAddr>, tls: Option<Tls>) {
+    async fn serve(self, stream: Box<dyn SocketStream>, address: Option<IpAddr>, tls: Option<Tls>) {
         let peer = Peer { address, tls: tls.is_some() };
         let Some(tls) = tls else { return self.talk(stream, peer).await };
         let activity = Arc::clone(&self.activity);
