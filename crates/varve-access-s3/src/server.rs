@@ -276,13 +276,13 @@ impl AsyncWrite for FirstByte {
 }
 
 /// The body of an answer, whose connection is busy until it has ended.
-struct Held<B> {
+struct BusyBody<B> {
     body: B,
     #[expect(dead_code, reason = "held for its drop")]
     busy: Busy,
 }
 
-impl<B: HttpBody + Unpin> HttpBody for Held<B> {
+impl<B: HttpBody + Unpin> HttpBody for BusyBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -356,7 +356,7 @@ impl Connection {
             // A task of its own: what was begun is not left half done when the client goes.
             let (front, rate) = (front.clone(), Arc::clone(&rate));
             let answer = tokio::spawn(async move { front.answer(request, &rate, received).await });
-            async move { answer.await.map(|answer| answer.map(|body| Held { body, busy })) }
+            async move { answer.await.map(|answer| answer.map(|body| BusyBody { body, busy })) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
