@@ -179,7 +179,7 @@ impl Gateway {
                 }
                 continue;
             };
-            let connection = Connection {
+            let connection = HttpConnection {
                 front: front.clone(),
                 idle: self.inner.options.idle,
                 activity: Arc::clone(place.activity()),
@@ -302,7 +302,7 @@ impl<B: HttpBody + Unpin> HttpBody for BusyBody<B> {
     }
 }
 
-struct Connection {
+struct HttpConnection {
     front: Front,
     idle: Duration,
     activity: Arc<Activity>,
@@ -311,7 +311,7 @@ struct Connection {
     stop: watch::Receiver<bool>,
 }
 
-impl Connection {
+impl HttpConnection {
     async fn serve(self, stream: Box<dyn SocketStream>, address: Option<IpAddr>, tls: Option<Tls>) {
         let peer = Peer { address, tls: tls.is_some() };
         let Some(tls) = tls else { return self.talk(stream, peer).await };
