@@ -395,7 +395,7 @@ struct Patient {
 
 #[derive(Debug, thiserror::Error)]
 #[error("Incomplete: the client paused too long")]
-struct Paused;
+struct PausedBody;
 
 impl Patient {
     fn new(body: Incoming, limit: Duration, pressure: Pressure, received: Arc<AtomicU64>) -> Self {
@@ -428,7 +428,7 @@ impl HttpBody for Patient {
         }
         while self.look.as_mut().poll(cx).is_ready() {
             if self.is_over() {
-                return Poll::Ready(Some(Err(Box::new(Paused))));
+                return Poll::Ready(Some(Err(Box::new(PausedBody))));
             }
             let left = self.limit.saturating_sub(self.since.elapsed());
             let next = Instant::now() + left.min(LOOK_EVERY);
