@@ -22,7 +22,7 @@ use crate::front::{XML_BYTES_MAX, is_in_chunks};
 use crate::given::content_md5;
 use crate::ops::hex;
 use crate::receive::{check_sum, of_stream};
-use crate::sums::{self, Hasher, Wanted};
+use crate::sums::{self, ChecksumRequest, Hasher};
 use crate::xml;
 
 /// What the body of a request is.
@@ -41,7 +41,7 @@ pub(crate) enum BodyContent {
 pub(crate) struct Digests {
     md5: Option<[u8; 16]>,
     sha256: Option<String>,
-    sum: Option<Wanted>,
+    sum: Option<ChecksumRequest>,
     is_document: bool,
     /// Guards the error; held for moments.
     refused: Arc<Mutex<Option<S3Error>>>,
@@ -110,7 +110,7 @@ struct DigestedBody {
     body: Body,
     md5: Option<([u8; 16], Md5)>,
     sha256: Option<(String, digest::Context)>,
-    sum: Option<(Hasher, Wanted)>,
+    sum: Option<(Hasher, ChecksumRequest)>,
     /// A document as far as it is here, to be looked at when it is whole; at most [`XML_BYTES_MAX`] and a frame.
     document: Option<Vec<u8>>,
     refused: Arc<Mutex<Option<S3Error>>>,

@@ -12,7 +12,7 @@ use crate::cipher::{BodyKey, Sealer, sealed_len};
 use crate::error::{bad_digest, named, of_store};
 use crate::frames::Trailers;
 use crate::md5_queue::{BodyMd5, Md5Queue};
-use crate::sums::{self, Hasher, Wanted};
+use crate::sums::{self, ChecksumRequest, Hasher};
 
 /// Longest body of one request, in bytes.
 pub(crate) const BODY_BYTES_MAX: u64 = 5 << 30;
@@ -45,7 +45,7 @@ pub(crate) struct Intake {
     /// MD5 that the client declared.
     pub(crate) md5: Option<[u8; 16]>,
     /// Checksum to compute, and to compare where it is known.
-    pub(crate) sum: Option<Wanted>,
+    pub(crate) sum: Option<ChecksumRequest>,
     /// Where a trailer with the checksum will be.
     pub(crate) trailers: Option<TrailerPlace>,
     /// Key to encrypt with.
@@ -290,7 +290,7 @@ fn other_len() -> S3Error {
 }
 
 pub(crate) fn check_sum(
-    wanted: Option<&Wanted>,
+    wanted: Option<&ChecksumRequest>,
     found: Option<&[u8]>,
     trailers: Option<&TrailerPlace>,
 ) -> S3Result<()> {

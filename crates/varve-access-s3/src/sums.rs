@@ -52,7 +52,7 @@ pub(crate) enum Hasher {
 
 /// The checksum that a request wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct ChecksumRequest {
     pub(crate) kind: ChecksumKind,
     /// What it must be; none when a trailer will tell, or nobody does.
     pub(crate) value: Option<Vec<u8>>,
@@ -200,16 +200,16 @@ fn announced(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>> {
 pub(crate) fn resolve_checksum(
     headers: &HeaderMap,
     field: Option<&ChecksumAlgorithm>,
-) -> S3Result<Option<Wanted>> {
+) -> S3Result<Option<ChecksumRequest>> {
     // The library's field is the trailer's algorithm where there is one.
     let of_tools = headers.get("x-amz-sdk-checksum-algorithm").and_then(|name| name.to_str().ok());
     let named = of_tools.or(field.map(ChecksumAlgorithm::as_str));
     let algorithm = named.map(kind_of).transpose()?;
     let wanted = match (parse_checksum(headers)?, announced(headers)?) {
         (Some(_), Some(_)) => return Err(several()),
-        (Some((kind, value)), None) => Wanted { kind, value: Some(decode(kind, &value)?) },
-        (None, Some(kind)) => Wanted { kind, value: None },
-        (None, None) => return Ok(algorithm.map(|kind| Wanted { kind, value: None })),
+        (Some((kind, value)), None) => ChecksumRequest { kind, value: Some(decode(kind, &value)?) },
+        (None, Some(kind)) => ChecksumRequest { kind, value: None },
+        (None, None) => return Ok(algorithm.map(|kind| ChecksumRequest { kind, value: None })),
     };
     if algorithm.is_some_and(|algorithm| algorithm != wanted.kind) {
         return Err(s3_error!(

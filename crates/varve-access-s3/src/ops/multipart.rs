@@ -25,7 +25,7 @@ use crate::error::{NO_PART, invalid_argument, of_store};
 use crate::gateway::GatewayInner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
 use crate::receive::{Intake, Length, ReceivedBody, UnframedBody, declared_len, from_client};
-use crate::sums::{self, Wanted, show};
+use crate::sums::{self, ChecksumRequest, show};
 
 /// Highest number of a part.
 const PART_MAX: u16 = 10_000;
@@ -207,7 +207,7 @@ pub(crate) async fn upload_part(
             "Checksum Type mismatch occurred, expected checksum Type: {begun}, actual checksum Type: {asked}"
         ));
     }
-    let sum = wanted.or(target.sum.map(|kind| Wanted { kind, value: None }));
+    let sum = wanted.or(target.sum.map(|kind| ChecksumRequest { kind, value: None }));
     target.sum = sum.as_ref().map(|sum| sum.kind);
     let intake = Intake {
         len: Length::Exactly(len),

@@ -15,7 +15,7 @@ use crate::lifecycle::expiration;
 use crate::receive::{
     BodyDestination, Intake, Length, TrailerPlace, UnframedBody, declared_len, from_client,
 };
-use crate::sums::{self, Wanted, show};
+use crate::sums::{self, ChecksumRequest, show};
 
 /// Longest key, in bytes.
 const KEY_BYTES_MAX: usize = 1024;
@@ -57,7 +57,7 @@ pub(crate) async fn put(
     check_early(inner, &view, &input.key, &conditions).await?;
     // Without any, one is kept all the same, as by Amazon.
     let sum = sums::resolve_checksum(origin.headers(), input.checksum_algorithm.as_ref())?
-        .unwrap_or(Wanted { kind: ChecksumKind::Crc64Nvme, value: None });
+        .unwrap_or(ChecksumRequest { kind: ChecksumKind::Crc64Nvme, value: None });
     let kind = sum.kind;
     let intake = Intake {
         len,
