@@ -22,7 +22,7 @@ use crate::policy::{PolicyQuestion, Verdict};
 use crate::query::{query_value, tags_of_header};
 use crate::repair::VerifiedPrincipal;
 use crate::signed;
-use crate::users::Known;
+use crate::users::KnownUser;
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ pub(crate) const SIGNATURE: &str = "X-Amz-Signature";
 /// Who sent a request; none: nobody in particular.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Principal {
-    pub(crate) user: Option<Arc<Known>>,
+    pub(crate) user: Option<Arc<KnownUser>>,
     /// The address was signed, not the headers.
     pub(crate) presigned: bool,
     /// By the second version of signatures.
@@ -95,7 +95,10 @@ impl S3Auth for Keys {
 }
 
 /// User and secret of an access key.
-pub(crate) fn signer(inner: &GatewayInner, access_key: &str) -> S3Result<(Arc<Known>, Arc<str>)> {
+pub(crate) fn signer(
+    inner: &GatewayInner,
+    access_key: &str,
+) -> S3Result<(Arc<KnownUser>, Arc<str>)> {
     let found = inner.users.signer(access_key).map_err(of_store)?;
     found.ok_or_else(|| {
         let text = "The AWS Access Key Id you provided does not exist in our records.";
@@ -106,7 +109,7 @@ pub(crate) fn signer(inner: &GatewayInner, access_key: &str) -> S3Result<(Arc<Kn
 
 impl Principal {
     /// Of a request with this query.
-    pub(crate) fn new(user: Option<Arc<Known>>, query: &str) -> Self {
+    pub(crate) fn new(user: Option<Arc<KnownUser>>, query: &str) -> Self {
         let signature_v2 = signed::is_v2(query);
         let presigned = signature_v2 || query_value(query, SIGNATURE).is_some();
         Self { user, presigned, signature_v2, visitor: false }
@@ -294,7 +297,7 @@ pub(crate) fn selected(id: &Option<String>) -> S3Result<Select> {
 async fn asked_tags(
     inner: &GatewayInner,
     view: &BucketView,
-    user: Option<&Known>,
+    user: Option<&KnownUser>,
     target: &RequestTarget<'_>,
 ) -> S3Result<Vec<(String, String)>> {
     let policies = view.policy.iter().chain(user.iter().filter_map(|known| known.policy.as_ref()));
@@ -375,7 +378,7 @@ pub(crate) async fn authorize(
 /// Whether policies let the one who asks list what begins like the key: then it may know that the key is not there.
 fn may_list(
     question: &PolicyQuestion<'_>,
-    user: Option<&Known>,
+    user: Option<&KnownUser>,
     target: &RequestTarget<'_>,
 ) -> bool {
     let of_key = |name: &str| {
@@ -449,7 +452,12 @@ async fn attributes(
 
 impl Context<'_> {
     /// Value of a condition key.
-    fn value(&self, key: &str, user: Option<&Known>, tags: &[(String, String)]) -> Option<String> {
+    fn value(
+        &self,
+        key: &str,
+        user: Option<&KnownUser>,
+        tags: &[(String, String)],
+    ) -> Option<String> {
         let header = |name: &str| {
             self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };

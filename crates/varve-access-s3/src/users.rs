@@ -40,14 +40,14 @@ pub struct Users {
 
 /// A user as requests see it.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownUser {
     pub(crate) user: User,
     pub(crate) policy: Option<Policy>,
 }
 
 #[derive(Clone, Default)]
 struct Snapshot {
-    users: HashMap<String, Arc<Known>>,
+    users: HashMap<String, Arc<KnownUser>>,
     keys: HashMap<String, KnownKey>,
     /// Users whose records cannot be read: they are not served, others are.
     unreadable: HashSet<String>,
@@ -152,7 +152,7 @@ impl Users {
             .await?;
         self.enter(|now| {
             now.unreadable.remove(&id);
-            now.users.insert(id, Arc::new(Known { user, policy }));
+            now.users.insert(id, Arc::new(KnownUser { user, policy }));
         });
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Users {
             .change_record(RecordTable::User, id, Box::new(move |_| Ok(Some(record))))
             .await?;
         self.enter(|now| {
-            now.users.insert(id.to_owned(), Arc::new(Known { user, policy }));
+            now.users.insert(id.to_owned(), Arc::new(KnownUser { user, policy }));
         });
         Ok(())
     }
@@ -408,7 +408,7 @@ impl Users {
     }
 
     /// A user, if there is one; fails with `Unread` where there may be (USERS-1).
-    pub(crate) fn known(&self, id: &str) -> varve_object::Result<Option<Arc<Known>>> {
+    pub(crate) fn known(&self, id: &str) -> varve_object::Result<Option<Arc<KnownUser>>> {
         let known = self.user(id);
         if known.is_none() {
             self.store.check_record_read(RecordTable::User, id)?;
@@ -416,11 +416,11 @@ impl Users {
         Ok(known)
     }
 
-    pub(crate) fn user(&self, id: &str) -> Option<Arc<Known>> {
+    pub(crate) fn user(&self, id: &str) -> Option<Arc<KnownUser>> {
         self.snapshot().users.get(id).cloned()
     }
 
-    pub(crate) fn by_email(&self, email: &str) -> Option<Arc<Known>> {
+    pub(crate) fn by_email(&self, email: &str) -> Option<Arc<KnownUser>> {
         self.snapshot()
             .users
             .values()
@@ -432,7 +432,7 @@ impl Users {
     pub(crate) fn signer(
         &self,
         access_key: &str,
-    ) -> varve_object::Result<Option<(Arc<Known>, Arc<str>)>> {
+    ) -> varve_object::Result<Option<(Arc<KnownUser>, Arc<str>)>> {
         let snapshot = self.snapshot();
         let Some(key) = snapshot.keys.get(access_key) else {
             self.store.check_record_read(RecordTable::AccessKey, access_key)?;
@@ -446,7 +446,7 @@ impl Users {
     }
 
     /// The same, if they are known.
-    pub(crate) fn by_key(&self, access_key: &str) -> Option<(Arc<Known>, Arc<str>)> {
+    pub(crate) fn by_key(&self, access_key: &str) -> Option<(Arc<KnownUser>, Arc<str>)> {
         self.signer(access_key).ok().flatten()
     }
 
@@ -472,7 +472,7 @@ impl Users {
                 new.unreadable.insert(id);
                 continue;
             };
-            new.users.insert(id, Arc::new(Known { user, policy }));
+            new.users.insert(id, Arc::new(KnownUser { user, policy }));
         }
         for (access_key, record) in records(&*self.store, RecordTable::AccessKey).await? {
             let Ok(key) = AccessKey::decode(&record).inspect_err(|error| {
