@@ -33,7 +33,7 @@ pub struct Users {
     store: Arc<dyn ObjectStore>,
     master: Arc<MasterKey>,
     /// Guards the snapshot; held for moments.
-    now: RwLock<Arc<Snapshot>>,
+    now: RwLock<Arc<UserSnapshot>>,
     /// One change at a time.
     changes: tokio::sync::Mutex<()>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct KnownUser {
 }
 
 #[derive(Clone, Default)]
-struct Snapshot {
+struct UserSnapshot {
     users: HashMap<String, Arc<KnownUser>>,
     keys: HashMap<String, KnownKey>,
     /// Users whose records cannot be read: they are not served, others are.
@@ -450,19 +450,19 @@ impl Users {
         self.signer(access_key).ok().flatten()
     }
 
-    fn snapshot(&self) -> Arc<Snapshot> {
+    fn snapshot(&self) -> Arc<UserSnapshot> {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Replaces what requests see by what `change` makes of it, which is durable (USERS-2). The caller holds `changes`.
-    fn enter(&self, change: impl FnOnce(&mut Snapshot)) {
-        let mut next = Snapshot::clone(&self.snapshot());
+    fn enter(&self, change: impl FnOnce(&mut UserSnapshot)) {
+        let mut next = UserSnapshot::clone(&self.snapshot());
         change(&mut next);
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
     }
 
     async fn reload(&self) -> Result<()> {
-        let mut new = Snapshot::default();
+        let mut new = UserSnapshot::default();
         for (id, record) in records(&*self.store, RecordTable::User).await? {
             let decoded = User::decode(&record).map_err(Error::from);
             let decoded = decoded.and_then(|user| Ok((parse_policy(&user.policy)?, user)));
