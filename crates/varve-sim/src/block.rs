@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use varve_engine::BLOCK_BYTES;
 
-use crate::content::Content;
+use crate::content::BlockContent;
 use crate::register::Register;
 
 /// Bytes of a sector.
@@ -23,9 +23,9 @@ const SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
 #[derive(Clone, Debug)]
 pub(crate) enum BlockModel {
     /// One value for the block.
-    Whole(Register<Content>),
+    Whole(Register<BlockContent>),
     /// One value for each sector (SIM-BLOCK-1).
-    Sectors(Vec<Register<Content>>),
+    Sectors(Vec<Register<BlockContent>>),
 }
 
 /// Whether a part of a block consists of whole sectors (SIM-BLOCK-2).
@@ -41,7 +41,7 @@ fn sector_range(index: usize) -> Range<usize> {
 impl BlockModel {
     /// A block of zeros.
     pub(crate) fn new(by_sectors: bool) -> Self {
-        let zero = || Register::new(Content::Zero);
+        let zero = || Register::new(BlockContent::Zero);
         if by_sectors {
             Self::Sectors((0..SECTORS).map(|_| zero()).collect())
         } else {
@@ -60,7 +60,7 @@ impl BlockModel {
     }
 
     /// A writer asks for the whole block to be `content`.
-    pub(crate) fn issue(&mut self, operation: u64, content: &Content, now: u64) {
+    pub(crate) fn issue(&mut self, operation: u64, content: &BlockContent, now: u64) {
         match self {
             Self::Whole(register) => register.issue(operation, content.clone(), now),
             Self::Sectors(sectors) => {
@@ -94,7 +94,7 @@ impl BlockModel {
                     }
                     let piece = &data[start - part.start..end - part.start];
                     let content = if end - start == SECTOR_BYTES {
-                        Content::Data(piece.into())
+                        BlockContent::Data(piece.into())
                     } else {
                         let before = sector.settled().expect("the sector is settled");
                         before.with_sized(SECTOR_BYTES, start - range.start, piece)
@@ -120,7 +120,7 @@ impl BlockModel {
         self.each(|register| register.cut(now));
     }
 
-    fn each(&mut self, mut act: impl FnMut(&mut Register<Content>)) {
+    fn each(&mut self, mut act: impl FnMut(&mut Register<BlockContent>)) {
         match self {
             Self::Whole(register) => act(register),
             Self::Sectors(sectors) => sectors.iter_mut().for_each(act),
@@ -163,10 +163,10 @@ impl BlockModel {
     /// Whether a look at `issued` may have found zeros only.
     pub(crate) fn may_be_zero(&self, issued: u64) -> bool {
         match self {
-            Self::Whole(register) => register.possible_since(issued).any(Content::is_zero),
-            Self::Sectors(sectors) => {
-                sectors.iter().all(|sector| sector.possible_since(issued).any(Content::is_zero))
-            }
+            Self::Whole(register) => register.possible_since(issued).any(BlockContent::is_zero),
+            Self::Sectors(sectors) => sectors
+                .iter()
+                .all(|sector| sector.possible_since(issued).any(BlockContent::is_zero)),
         }
     }
 
@@ -181,10 +181,10 @@ impl BlockModel {
         })
     }
 
-    fn possible_of_sector(&self, index: usize, issued: u64) -> Vec<Content> {
+    fn possible_of_sector(&self, index: usize, issued: u64) -> Vec<BlockContent> {
         match self {
             Self::Whole(register) => {
-                let slice = |content: &Content| content.slice(sector_range(index));
+                let slice = |content: &BlockContent| content.slice(sector_range(index));
                 register.possible_since(issued).map(slice).collect()
             }
             Self::Sectors(sectors) => sectors[index].possible_since(issued).cloned().collect(),
@@ -193,8 +193,12 @@ impl BlockModel {
 
     /// What is possible, for messages.
     pub(crate) fn describe(&self, issued: u64) -> String {
-        let of_one = |register: &Register<Content>| {
-            register.possible_since(issued).map(Content::describe).collect::<Vec<_>>().join(", ")
+        let of_one = |register: &Register<BlockContent>| {
+            register
+                .possible_since(issued)
+                .map(BlockContent::describe)
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         match self {
             Self::Whole(register) => of_one(register),
@@ -234,7 +238,7 @@ mod tests {
     fn a_part_does_not_bring_back_what_a_whole_write_replaced() {
         let mut model = BlockModel::new(true);
         model.issue_part(1, &(0..512), &[1; 512], 1);
-        model.issue(2, &Content::Data(vec![9; BLOCK_BYTES].into()), 2);
+        model.issue(2, &BlockContent::Data(vec![9; BLOCK_BYTES].into()), 2);
         model.acknowledge(2, 3);
         model.acknowledge(1, 4);
         assert!(!sees(&mut model.clone(), 1, 0, 5), "the old contents are back");

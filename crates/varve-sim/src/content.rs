@@ -7,14 +7,14 @@ use varve_engine::BLOCK_BYTES;
 
 /// Contents of one block.
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+pub(crate) enum BlockContent {
     /// Zeros.
     Zero,
     /// These bytes.
     Data(Rc<[u8]>),
 }
 
-impl Content {
+impl BlockContent {
     /// Whether the block reads as zeros.
     #[must_use]
     pub(crate) fn is_zero(&self) -> bool {
@@ -69,7 +69,7 @@ impl Content {
     }
 }
 
-impl PartialEq for Content {
+impl PartialEq for BlockContent {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Zero, Self::Zero) => true,

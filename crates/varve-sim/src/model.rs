@@ -12,7 +12,7 @@ use varve_engine::BLOCK_BYTES;
 use varve_types::StreamId;
 
 use crate::block::{BlockModel, is_of_sectors};
-use crate::content::Content;
+use crate::content::BlockContent;
 use crate::objects::ObjectModel;
 use crate::register::Register;
 
@@ -128,7 +128,7 @@ impl StreamModel {
             let mut model = BlockModel::new(by_sectors);
             for active in active.iter().filter(|active| active.blocks.contains(&block)) {
                 if let Some(issued) = active.trims_since {
-                    model.issue(active.operation, &Content::Zero, issued);
+                    model.issue(active.operation, &BlockContent::Zero, issued);
                 }
             }
             model
@@ -185,7 +185,7 @@ impl StreamModel {
             parts.next();
         }
         for block in coverage.whole.clone() {
-            let content = Content::Data(take(BLOCK_BYTES).into());
+            let content = BlockContent::Data(take(BLOCK_BYTES).into());
             self.block(block).issue(operation, &content, now);
         }
         for (block, part) in parts {
@@ -203,7 +203,7 @@ impl StreamModel {
             active.trims_since = Some(now);
         }
         for (_, model) in self.blocks.range_mut(coverage.whole.clone()) {
-            model.issue(operation, &Content::Zero, now);
+            model.issue(operation, &BlockContent::Zero, now);
         }
     }
 

@@ -8,7 +8,7 @@ use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
 
 use crate::block::{BlockModel, SECTOR_BYTES};
-use crate::content::{Content, Likeness, describe, fill, fill_blocks};
+use crate::content::{BlockContent, Likeness, describe, fill, fill_blocks};
 use crate::model::{Coverage, ShardModel, Stream, StreamModel};
 use crate::peers::Network;
 use crate::register::Register;
@@ -345,7 +345,7 @@ impl Client {
             let got = &bytes[at(start, offset)..at(stop, offset)];
             let within = at(start, block * BLOCK)..at(stop, block * BLOCK);
             let allowed = match model.get(block) {
-                None => Content::Zero.is_at(within.start, got),
+                None => BlockContent::Zero.is_at(within.start, got),
                 Some(_) => model.block(block).observe(&within, got, issued, now),
             };
             if !allowed {
