@@ -11,7 +11,7 @@ use std::thread;
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use varve_logstore::planted::{Bug, plant};
-use varve_sim::{Kind, catch_panics, run_world};
+use varve_sim::{WorldKind, catch_panics, run_world};
 
 /// Seeds from the first one of a CI run to that of the next.
 const SEEDS_APART: u64 = 1000;
@@ -43,7 +43,7 @@ struct Options {
 /// So many worlds of a kind.
 #[derive(Clone, Copy)]
 struct Batch {
-    kind: Kind,
+    kind: WorldKind,
     count: u64,
 }
 
@@ -57,7 +57,7 @@ struct Reach {
 fn parse_batch(text: &str) -> Result<Batch, String> {
     let (kind, count) = text.split_once('=').ok_or("expected KIND=COUNT")?;
     let count = count.parse::<u64>().map_err(|error| format!("invalid count {count}: {error}"))?;
-    Ok(Batch { kind: Kind::from_str(kind, false)?, count })
+    Ok(Batch { kind: WorldKind::from_str(kind, false)?, count })
 }
 
 fn parse_bug(text: &str) -> Result<Bug, String> {

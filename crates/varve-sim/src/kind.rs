@@ -8,7 +8,7 @@ use crate::config::WorldConfig;
 
 /// A kind of worlds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Kind {
+pub enum WorldKind {
     /// What the seed draws, and nothing else
     Seeded,
     /// Several shards that write much of the same
@@ -33,7 +33,7 @@ pub enum Kind {
     Stuck,
 }
 
-impl Kind {
+impl WorldKind {
     /// The world of this kind that `seed` stands for.
     #[must_use]
     pub fn world(self, seed: u64) -> WorldConfig {
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for WorldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.to_possible_value().expect("no kind is hidden").get_name())
     }

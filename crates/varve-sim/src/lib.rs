@@ -20,5 +20,5 @@ mod workload;
 mod world;
 
 pub use config::{Faults, WorldConfig};
-pub use kind::Kind;
+pub use kind::WorldKind;
 pub use run::{Outcome, catch_panics, run_seed, run_world};

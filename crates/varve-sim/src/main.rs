@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use varve_sim::{Kind, Outcome, WorldConfig, catch_panics, run_world};
+use varve_sim::{Outcome, WorldConfig, WorldKind, catch_panics, run_world};
 
 /// Runs the storage stack in a simulated world, cuts its power and checks what is left.
 #[derive(Parser, Debug)]
@@ -25,8 +25,8 @@ struct Options {
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// Kind of the worlds
-    #[arg(long, value_enum, default_value_t = Kind::Seeded)]
-    kind: Kind,
+    #[arg(long, value_enum, default_value_t = WorldKind::Seeded)]
+    kind: WorldKind,
     /// Goes on after a failing seed
     #[arg(long)]
     keep_going: bool,
@@ -41,7 +41,7 @@ impl Options {
     /// The command that runs the world of a seed again.
     fn replay(&self, seed: u64) -> String {
         match self.kind {
-            Kind::Seeded => format!("cargo xtask sim --seed {seed}"),
+            WorldKind::Seeded => format!("cargo xtask sim --seed {seed}"),
             kind => format!("cargo xtask sim --seed {seed} -- --kind {kind}"),
         }
     }
