@@ -23,7 +23,7 @@ use crate::world::World;
 
 /// How a life is spent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Plan {
+pub(crate) enum LifePlan {
     /// Open, work, perhaps close.
     Work,
     /// Open.
@@ -91,11 +91,11 @@ pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
 }
 
 /// Lives once.
-pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
+pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: LifePlan) {
     let mut rng = world.split_rng();
     if let Some(host) = &world.host {
         host.clear();
-        if plan == Plan::Work {
+        if plan == LifePlan::Work {
             reactor.spawn(fill_host(Rc::clone(&world), reactor.clone(), world.split_rng()));
         }
     }
@@ -108,21 +108,23 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
         Ok(clients) => clients,
         Err(error) => return judge_opening(&world, plan, &error),
     };
-    if world.config.promise_per_mille > 0 && !matches!(plan, Plan::Damaged | Plan::AcceptLoss) {
+    if world.config.promise_per_mille > 0
+        && !matches!(plan, LifePlan::Damaged | LifePlan::AcceptLoss)
+    {
         for client in &clients {
             client.release_strangers().await;
         }
     }
     match plan {
-        Plan::Work => machine.work(clients, &mut rng).await,
-        Plan::Open => {}
-        Plan::Inspect => machine.inspect(clients, &mut rng).await,
-        Plan::Damaged => {
+        LifePlan::Work => machine.work(clients, &mut rng).await,
+        LifePlan::Open => {}
+        LifePlan::Inspect => machine.inspect(clients, &mut rng).await,
+        LifePlan::Damaged => {
             for client in &clients {
                 client.check_all(&mut rng, 1).await;
             }
         }
-        Plan::AcceptLoss => {
+        LifePlan::AcceptLoss => {
             machine.close(&clients).await;
             drop(clients);
             world.accepts_loss.set(false);
@@ -133,15 +135,15 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
     }
 }
 
-fn judge_opening(world: &World, plan: Plan, error: &Error) {
+fn judge_opening(world: &World, plan: LifePlan, error: &Error) {
     let excused = match plan {
         // What is lost of a lane is named as that: else nobody can accept the loss.
-        Plan::Damaged if world.config.faults == Faults::Lanes => {
+        LifePlan::Damaged if world.config.faults == Faults::Lanes => {
             matches!(error, Error::Log(error) if error.is_lane_lost())
         }
         // A shard may find the damage, and close, between its own opening and that of its shelf.
-        Plan::Damaged => matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable),
-        Plan::Work | Plan::Open | Plan::Inspect | Plan::AcceptLoss => {
+        LifePlan::Damaged => matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable),
+        LifePlan::Work | LifePlan::Open | LifePlan::Inspect | LifePlan::AcceptLoss => {
             let may_lack_room = world.host.as_ref().is_some_and(Host::promises_nothing);
             world.faulty.get() || may_lack_room && error.kind() == ErrorKind::NoSpace
         }

@@ -13,7 +13,7 @@ use varve_types::ShardId;
 
 use crate::config::{Faults, WorldConfig};
 use crate::host::Host;
-use crate::life::{Plan, format, live};
+use crate::life::{LifePlan, format, live};
 use crate::media::Part;
 use crate::pages::{damage_pages, loses_both};
 use crate::world::World;
@@ -109,7 +109,7 @@ pub fn run_world(config: WorldConfig) -> Outcome {
     let mut decay_rng = Rng::new(seed ^ 0x4465_6361); // Lives go on with their own.
     for life in 0..lives {
         let steps = if has_floods { steps_of_flood(&mut rng) } else { steps_of_life(&mut rng) };
-        if !run_life(&world, &mut rng, Plan::Work, steps, &mut outcome) {
+        if !run_life(&world, &mut rng, LifePlan::Work, steps, &mut outcome) {
             return finish(&world, outcome, life);
         }
         if faults == Faults::None {
@@ -140,7 +140,7 @@ fn spend_last_life(world: &Rc<World>, rng: &mut Rng, copy: Option<&[Part]>, outc
     if world.config.faults == Faults::Bits {
         // What bypassed the lane is as bare in the newest segments as records are in the newest frames: damage there looks like a torn
         // write. An opening puts it behind a checkpoint.
-        if outcome.bypassed_bytes > 0 && !run_life(world, rng, Plan::Open, u64::MAX, outcome) {
+        if outcome.bypassed_bytes > 0 && !run_life(world, rng, LifePlan::Open, u64::MAX, outcome) {
             return;
         }
         match (world.config.seed % 3, copy) {
@@ -149,25 +149,25 @@ fn spend_last_life(world: &Rc<World>, rng: &mut Rng, copy: Option<&[Part]>, outc
             _ => flip_bits(world, rng),
         }
         world.faulty.set(true);
-        run_life(world, rng, Plan::Damaged, u64::MAX, outcome);
+        run_life(world, rng, LifePlan::Damaged, u64::MAX, outcome);
     } else if world.config.faults == Faults::Lanes {
         lose_lanes(world, copy);
         // What is refused was found; what is not has lost nothing.
-        if run_life(world, rng, Plan::Damaged, u64::MAX, outcome) && world.refused_lane.get() {
+        if run_life(world, rng, LifePlan::Damaged, u64::MAX, outcome) && world.refused_lane.get() {
             outcome.lane_loss_found = true;
             world.accepts_loss.set(true);
-            run_life(world, rng, Plan::AcceptLoss, u64::MAX, outcome);
+            run_life(world, rng, LifePlan::AcceptLoss, u64::MAX, outcome);
         }
     } else if world.config.faults == Faults::Pages {
         outcome.damaged_copies = damage_pages(world);
         // Of what is damaged twice there may be nothing left, and nothing else may be read instead.
         let is_lost = loses_both(world);
         world.faulty.set(is_lost);
-        let plan = if is_lost { Plan::Damaged } else { Plan::Inspect };
+        let plan = if is_lost { LifePlan::Damaged } else { LifePlan::Inspect };
         run_life(world, rng, plan, u64::MAX, outcome);
     } else {
         world.faulty.set(false);
-        run_life(world, rng, Plan::Inspect, u64::MAX, outcome);
+        run_life(world, rng, LifePlan::Inspect, u64::MAX, outcome);
     }
 }
 
@@ -221,7 +221,7 @@ fn steps_of_flood(rng: &mut Rng) -> u64 {
 fn run_life(
     world: &Rc<World>,
     rng: &mut Rng,
-    plan: Plan,
+    plan: LifePlan,
     steps: u64,
     outcome: &mut Outcome,
 ) -> bool {
