@@ -15,14 +15,14 @@ const META_BYTES: u64 = 8 << 20;
 
 /// A lane, or the segments of a drive.
 #[derive(Clone)]
-pub(crate) struct Part {
+pub(crate) struct MediaPart {
     /// What it lies on.
     pub medium: SimMedium,
     /// Where it begins there.
     pub start: u64,
 }
 
-impl Part {
+impl MediaPart {
     fn whole(name: &str, bytes: u64) -> Self {
         Self { medium: SimMedium::new(name, bytes), start: 0 }
     }
@@ -37,8 +37,8 @@ impl Part {
 struct DriveMedia {
     /// Superblocks and roots, or the disk that holds everything.
     meta: SimMedium,
-    lanes: Vec<Part>,
-    slots: Part,
+    lanes: Vec<MediaPart>,
+    slots: MediaPart,
     segments: u32,
     is_one_disk: bool,
 }
@@ -50,7 +50,7 @@ impl DriveMedia {
         let (lane_starts, slots_start) = spec.starts_on_disk(index, usize::from(config.drives));
         if config.one_disk {
             let disk = SimMedium::new(&format!("disk{index}"), slots_start + slots_bytes);
-            let part = |start| Part { medium: disk.clone(), start };
+            let part = |start| MediaPart { medium: disk.clone(), start };
             return Self {
                 lanes: lane_starts.into_iter().map(part).collect(),
                 slots: part(slots_start),
@@ -60,11 +60,11 @@ impl DriveMedia {
             };
         }
         let directory = if index == 0 { String::new() } else { format!("drive{index}/") };
-        let lane = |lane| Part::whole(&format!("{directory}lane{lane}"), config.lane_bytes);
+        let lane = |lane| MediaPart::whole(&format!("{directory}lane{lane}"), config.lane_bytes);
         Self {
             meta: SimMedium::new(&format!("{directory}meta"), META_BYTES),
             lanes: (0..lane_starts.len()).map(lane).collect(),
-            slots: Part::whole(&format!("{directory}slots"), slots_bytes),
+            slots: MediaPart::whole(&format!("{directory}slots"), slots_bytes),
             segments,
             is_one_disk: false,
         }
@@ -129,13 +129,13 @@ impl Media {
     }
 
     /// The lane of a shard.
-    pub(crate) fn lane(&self, shard: ShardId) -> &Part {
+    pub(crate) fn lane(&self, shard: ShardId) -> &MediaPart {
         let (shard, drives) = (usize::from(shard.0), self.drives.len());
         &self.drives[shard % drives].lanes[shard / drives]
     }
 
     /// The segments of each drive.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = &Part> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &MediaPart> {
         self.drives.iter().map(|drive| &drive.slots)
     }
 
@@ -192,7 +192,7 @@ impl Media {
     }
 
     /// Puts what a segment of `others` holds, which are the segments of each drive, in the place of another one here.
-    pub(crate) fn transplant(&self, to: u64, others: &[Part], from: u64) {
+    pub(crate) fn transplant(&self, to: u64, others: &[MediaPart], from: u64) {
         let ((drive, start), (other, from)) =
             (self.place(to * self.segment_bytes), self.place(from * self.segment_bytes));
         let to = start..start + self.segment_bytes;

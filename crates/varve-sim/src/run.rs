@@ -14,7 +14,7 @@ use varve_types::ShardId;
 use crate::config::{Faults, WorldConfig};
 use crate::host::Host;
 use crate::life::{LifePlan, format, live};
-use crate::media::Part;
+use crate::media::MediaPart;
 use crate::pages::{damage_pages, loses_both};
 use crate::world::World;
 
@@ -126,17 +126,22 @@ pub fn run_world(config: WorldConfig) -> Outcome {
 }
 
 /// What damage after the last power cut brings back: lanes, or segments.
-fn copy_for_damage(world: &World) -> Option<Vec<Part>> {
+fn copy_for_damage(world: &World) -> Option<Vec<MediaPart>> {
     let lane = |shard| world.media.lane(ShardId(shard)).copy();
     match world.config.faults {
         Faults::Lanes => Some((0..world.config.shards).map(lane).collect()),
-        Faults::Bits => Some(world.media.slots().map(Part::copy).collect()),
+        Faults::Bits => Some(world.media.slots().map(MediaPart::copy).collect()),
         Faults::None | Faults::Reads | Faults::Writes | Faults::Pages | Faults::Stuck => None,
     }
 }
 
 /// After the last power cut: brings the damage of this world, and looks at what is left. `copy` is of an earlier end.
-fn spend_last_life(world: &Rc<World>, rng: &mut Rng, copy: Option<&[Part]>, outcome: &mut Outcome) {
+fn spend_last_life(
+    world: &Rc<World>,
+    rng: &mut Rng,
+    copy: Option<&[MediaPart]>,
+    outcome: &mut Outcome,
+) {
     if world.config.faults == Faults::Bits {
         // What bypassed the lane is as bare in the newest segments as records are in the newest frames: damage there looks like a torn
         // write. An opening puts it behind a checkpoint.
@@ -345,11 +350,11 @@ pub(crate) fn rng_of_damage(seed: u64) -> Rng {
 }
 
 /// Takes a lane away: all of it, or its first half, or what it got since it was copied.
-fn lose_lanes(world: &World, copy: Option<&[Part]>) {
+fn lose_lanes(world: &World, copy: Option<&[MediaPart]>) {
     let config = &world.config;
     let mut rng = rng_of_damage(config.seed);
     let shard = ShardId(u16::try_from(rng.index(usize::from(config.shards))).expect("a few"));
-    let Part { medium, start } = world.media.lane(shard);
+    let MediaPart { medium, start } = world.media.lane(shard);
     let (middle, end) = (start + config.lane_bytes / 2, start + config.lane_bytes);
     match (config.seed % 3, copy) {
         (0, _) => medium.erase(*start..middle),
@@ -390,7 +395,7 @@ fn decay(world: &World, rng: &mut Rng) {
 }
 
 /// Writes to some segments what another one holds, or what they held themselves when `older` was copied.
-fn stray(world: &World, rng: &mut Rng, older: Option<&[Part]>) {
+fn stray(world: &World, rng: &mut Rng, older: Option<&[MediaPart]>) {
     let count = u64::from(world.config.segments);
     let now: Vec<_> = world.media.slots().cloned().collect();
     for _ in 0..1 + rng.below(4) {
