@@ -5,7 +5,7 @@ use std::rc::Rc;
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
 
-use crate::model::Stream;
+use crate::model::ModelStream;
 use crate::workload::{BLOCK, Client, HUGE};
 
 /// Blocks of the writes of a flood, at least, and how many more at most.
@@ -70,12 +70,12 @@ impl Client {
         self.settle(self.shard.apply_acknowledged().await, "apply");
     }
 
-    async fn trim_some(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn trim_some(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         let first = rng.below(self.world.config.stream_blocks) * BLOCK;
         self.clear_at(rng, stream, first, 1 << 20).await;
     }
 
-    fn any_stream(&self, rng: &mut Rng) -> Rc<Stream> {
+    fn any_stream(&self, rng: &mut Rng) -> Rc<ModelStream> {
         let streams = self.model().streams.borrow();
         Rc::clone(&streams[rng.index(streams.len())])
     }

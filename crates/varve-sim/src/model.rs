@@ -239,7 +239,7 @@ impl StreamModel {
 }
 
 /// A stream that a model owns.
-pub(crate) struct Stream {
+pub(crate) struct ModelStream {
     /// Its id.
     pub id: StreamId,
     /// Its contents.
@@ -256,7 +256,7 @@ pub(crate) struct Stream {
 #[derive(Default)]
 pub(crate) struct ShardModel {
     /// Streams that are owned.
-    pub streams: RefCell<Vec<Rc<Stream>>>,
+    pub streams: RefCell<Vec<Rc<ModelStream>>>,
     /// Streams that are about to be owned: copies under way.
     pub copies: RefCell<Vec<StreamId>>,
     /// Keys ever used.

@@ -7,7 +7,7 @@ use varve_stdx::Rng;
 use varve_types::ByteRange;
 
 use crate::content::{Likeness, fill_blocks};
-use crate::model::Stream;
+use crate::model::ModelStream;
 use crate::workload::{BLOCK, Client, HUGE};
 
 /// Runs of a stream's status looked at together.
@@ -18,7 +18,7 @@ const REWRITE_BLOCKS: u64 = 4;
 
 impl Client {
     /// Promises a stream space for all that is ever written to it, or promises it nothing any more.
-    pub(crate) async fn change_promise(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    pub(crate) async fn change_promise(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         if stream.promise_changes.get() {
             return;
         }
@@ -48,7 +48,7 @@ impl Client {
         self.drop_taken(stream).await;
     }
 
-    async fn promise(&self, stream: &Stream, is_fresh: bool) {
+    async fn promise(&self, stream: &ModelStream, is_fresh: bool) {
         let blocks =
             self.world.config.stream_blocks + self.world.config.write_bytes_max / BLOCK + 2;
         let size = ReservationSize { blocks, pages: blocks.div_ceil(512) + 2 };
@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// Promises a stream nothing any more.
-    pub(crate) async fn release(&self, stream: &Stream) {
+    pub(crate) async fn release(&self, stream: &ModelStream) {
         stream.is_promised.set(false);
         self.world.record("release", self.id, &[stream.id.get()]);
         self.settle(self.shard.release_reservation(stream.id).await, "release of a reservation");
@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// Judges the answer of a write to a stream that something was promised to, from before the write on.
-    pub(crate) fn judge_promised(&self, stream: &Stream, outcome: &varve_engine::Result<()>) {
+    pub(crate) fn judge_promised(&self, stream: &ModelStream, outcome: &varve_engine::Result<()>) {
         let is_promised = stream.is_promised.get() && !stream.dropped.get();
         if is_promised && !self.world.faulty.get() && matches!(outcome, Err(Error::NoSpace { .. }))
         {
@@ -160,7 +160,7 @@ impl Client {
     }
 
     /// Writes all of a stream.
-    async fn rewrite(&self, stream: &Rc<Stream>, likeness: Likeness) {
+    async fn rewrite(&self, stream: &Rc<ModelStream>, likeness: Likeness) {
         let (end, len) = (self.world.config.stream_blocks * BLOCK, REWRITE_BLOCKS * BLOCK);
         let mut offset = 0;
         while offset < end && !self.world.is_violated() {
@@ -171,7 +171,7 @@ impl Client {
 
     async fn write_like(
         &self,
-        stream: &Rc<Stream>,
+        stream: &Rc<ModelStream>,
         offset: u64,
         len: u64,
         likeness: Likeness,
@@ -181,7 +181,7 @@ impl Client {
         self.write_filled(stream, offset, len, fill_all).await
     }
 
-    async fn blocks_with_data(&self, stream: &Stream) -> Option<u64> {
+    async fn blocks_with_data(&self, stream: &ModelStream) -> Option<u64> {
         let (mut start, mut blocks) = (0, 0);
         while start < HUGE {
             let range = ByteRange { start, end: HUGE };

@@ -9,7 +9,7 @@ use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
 
 use crate::block::{BlockModel, SECTOR_BYTES};
 use crate::content::{BlockContent, Likeness, describe, fill, fill_blocks};
-use crate::model::{Coverage, ShardModel, Stream, StreamModel};
+use crate::model::{Coverage, ModelStream, ShardModel, StreamModel};
 use crate::peers::Network;
 use crate::register::Register;
 use crate::world::World;
@@ -128,7 +128,7 @@ impl Client {
         (offset, len)
     }
 
-    async fn write(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn write(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         let config = &self.world.config;
         let (offset, len) = if rng.below(100) < config.large_percent {
             self.large_place(rng)
@@ -146,12 +146,12 @@ impl Client {
         if rng.chance(1, 8) { (offset + 512, len - 1024) } else { (offset, len) }
     }
 
-    async fn write_hot(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn write_hot(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         self.write_at(rng, stream, 0, BLOCK).await;
     }
 
     /// A request for one of a few blocks that others cover in part at the same time: some sectors of it, or all.
-    async fn part_request(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn part_request(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         let block = rng.below(self.world.config.stream_blocks.min(PARTED_BLOCKS));
         let sectors = BLOCK / SECTOR_BYTES as u64;
         let first = rng.below(sectors);
@@ -169,7 +169,13 @@ impl Client {
     }
 
     /// Writes `len` bytes at `offset`, unless what is under way forbids it.
-    pub(crate) async fn write_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
+    pub(crate) async fn write_at(
+        &self,
+        rng: &mut Rng,
+        stream: &Rc<ModelStream>,
+        offset: u64,
+        len: u64,
+    ) {
         let config = &self.world.config;
         let fill_some = |data: &mut [u8], operation: u64| {
             if rng.chance(1, 12) {
@@ -186,7 +192,7 @@ impl Client {
     /// Writes what `fill` makes for the operation; false when it was refused, or what is under way forbids it.
     pub(crate) async fn write_filled(
         &self,
-        stream: &Rc<Stream>,
+        stream: &Rc<ModelStream>,
         offset: u64,
         len: u64,
         fill: impl FnOnce(&mut [u8], u64),
@@ -212,7 +218,7 @@ impl Client {
     }
 
     /// Takes the blocks of a request; reads those whose contents have to be known.
-    async fn begin(&self, stream: &Rc<Stream>, operation: u64, coverage: &Coverage) -> bool {
+    async fn begin(&self, stream: &Rc<ModelStream>, operation: u64, coverage: &Coverage) -> bool {
         if !stream.model.borrow_mut().begin(operation, coverage) {
             return false;
         }
@@ -229,7 +235,7 @@ impl Client {
 
     fn finish(
         &self,
-        stream: &Stream,
+        stream: &ModelStream,
         operation: u64,
         coverage: &Coverage,
         outcome: Result<()>,
@@ -270,7 +276,7 @@ impl Client {
         percent > 0 && rng.below(100) < percent
     }
 
-    async fn trim(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn trim(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         let (offset, len) = if self.keeps(rng) {
             self.place(rng, BLOCK)
         } else {
@@ -284,7 +290,13 @@ impl Client {
     }
 
     /// Trims `len` bytes at `offset`, or writes zeros there, unless what is under way forbids it.
-    pub(crate) async fn clear_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
+    pub(crate) async fn clear_at(
+        &self,
+        rng: &mut Rng,
+        stream: &Rc<ModelStream>,
+        offset: u64,
+        len: u64,
+    ) {
         let how = rng.below(3);
         // A trim may leave parts of blocks as they are; the other two may not.
         let (offset, len) = if how == 2 {
@@ -309,13 +321,13 @@ impl Client {
         self.finish(stream, operation, &coverage, outcome, "trim");
     }
 
-    async fn read(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn read(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         let (offset, len) = self.place(rng, 128 << 10);
         self.read_at(stream, offset, len).await;
     }
 
     /// Reads and compares.
-    pub(crate) async fn read_at(&self, stream: &Rc<Stream>, offset: u64, len: u64) {
+    pub(crate) async fn read_at(&self, stream: &Rc<ModelStream>, offset: u64, len: u64) {
         let (first, end) = (offset / BLOCK, (offset + len).div_ceil(BLOCK));
         let issued = self.world.tick();
         let length = usize::try_from(len).expect("bounded");
@@ -362,7 +374,7 @@ impl Client {
         self.world.record("read", self.id, &[stream.id.get(), offset, len, issued]);
     }
 
-    async fn block_status(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn block_status(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         let blocks = self.world.config.stream_blocks;
         let first = rng.below(blocks);
         let end = if rng.chance(1, 10) { HUGE / BLOCK } else { first + 1 + rng.below(blocks) };
@@ -405,7 +417,7 @@ impl Client {
         }
     }
 
-    pub(crate) async fn drop_stream(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    pub(crate) async fn drop_stream(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         if self.keeps(rng) {
             return;
         }
@@ -421,14 +433,14 @@ impl Client {
     }
 
     /// Takes a stream out of those that are worked on; false when somebody else has.
-    pub(crate) fn take_out(&self, stream: &Stream) -> bool {
+    pub(crate) fn take_out(&self, stream: &ModelStream) -> bool {
         let mut streams = self.model().streams.borrow_mut();
         let index = streams.iter().position(|other| other.id == stream.id);
         index.map(|index| streams.swap_remove(index)).is_some()
     }
 
     /// Drops a stream that was taken out.
-    pub(crate) async fn drop_taken(&self, stream: &Stream) {
+    pub(crate) async fn drop_taken(&self, stream: &ModelStream) {
         stream.dropped.set(true);
         stream.is_promised.set(false);
         self.world.record("drop", self.id, &[stream.id.get()]);
@@ -437,7 +449,7 @@ impl Client {
     }
 
     /// Cuts a stream, now and then together with another one; the copies live on as streams.
-    async fn cut(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn cut(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         let mut sources = vec![Rc::clone(stream)];
         {
             let streams = self.model().streams.borrow();
@@ -451,7 +463,7 @@ impl Client {
     }
 
     /// Cuts streams at one time; the copies are streams from then on.
-    pub(crate) async fn cut_together(&self, sources: &[Rc<Stream>]) {
+    pub(crate) async fn cut_together(&self, sources: &[Rc<ModelStream>]) {
         let copies: Vec<_> = sources.iter().map(|_| self.world.fresh_stream()).collect();
         let ids = || copies.iter().map(|copy| copy.id);
         self.model().copies.borrow_mut().extend(ids());
@@ -493,7 +505,7 @@ impl Client {
     }
 
     /// Compares two streams: blocks that are said to be equal can be.
-    async fn diff(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+    async fn diff(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         let other = {
             let streams = self.model().streams.borrow();
             Rc::clone(&streams[rng.index(streams.len())])

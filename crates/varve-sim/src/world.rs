@@ -11,7 +11,7 @@ use varve_types::{ShardId, StreamId};
 use crate::config::{Faults, WorldConfig};
 use crate::host::Host;
 use crate::media::Media;
-use crate::model::{ShardModel, Stream, StreamModel};
+use crate::model::{ModelStream, ShardModel, StreamModel};
 
 /// What a seed makes, for all lives of the machine.
 pub(crate) struct World {
@@ -173,10 +173,10 @@ impl World {
     }
 
     /// A stream with an id never used before.
-    pub(crate) fn fresh_stream(&self) -> Rc<Stream> {
+    pub(crate) fn fresh_stream(&self) -> Rc<ModelStream> {
         let id = StreamId::new(self.next_stream.get());
         self.next_stream.set(id.get() + 1);
-        Rc::new(Stream {
+        Rc::new(ModelStream {
             id,
             model: RefCell::new(StreamModel::new(self.config.whole_each())),
             dropped: Cell::new(false),
