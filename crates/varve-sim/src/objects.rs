@@ -49,21 +49,21 @@ const RESTS_MAX: u32 = 900;
 
 /// An object that may be there: who put it, and how long it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Put {
+pub(crate) struct PutRecord {
     operation: u64,
     len: u64,
 }
 
 /// What a bucket may hold.
-pub(crate) type ObjectModel = RefCell<BTreeMap<String, Register<Option<Put>>>>;
+pub(crate) type ObjectModel = RefCell<BTreeMap<String, Register<Option<PutRecord>>>>;
 
-fn body_of(put: Put) -> Vec<u8> {
+fn body_of(put: PutRecord) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(put.len).expect("bounded")];
     fill_blocks(&mut bytes, put.operation, 0, || Likeness::NONE);
     bytes
 }
 
-fn attributes_of(put: Put) -> Bytes {
+fn attributes_of(put: PutRecord) -> Bytes {
     // Some are too long for the record.
     let len = if put.operation.is_multiple_of(5) { 3000 } else { 16 };
     let mut bytes = vec![7; len];
@@ -72,7 +72,7 @@ fn attributes_of(put: Put) -> Bytes {
 }
 
 /// Puts an object in the place of the one that is there.
-fn replacing(put: Option<Put>) -> ChangeKey {
+fn replacing(put: Option<PutRecord>) -> ChangeKey {
     Box::new(move |view| {
         let newest = view.newest.as_ref();
         let put = put.map(|put| Version {
@@ -188,7 +188,11 @@ impl Client {
         }
     }
 
-    fn with_object<T>(&self, key: &str, act: impl FnOnce(&mut Register<Option<Put>>) -> T) -> T {
+    fn with_object<T>(
+        &self,
+        key: &str,
+        act: impl FnOnce(&mut Register<Option<PutRecord>>) -> T,
+    ) -> T {
         let mut objects = self.model().objects.borrow_mut();
         act(objects.entry(key.to_owned()).or_insert_with(|| Register::new(None)))
     }
@@ -199,12 +203,12 @@ impl Client {
             1 => rng.below(64 << 10),
             _ => rng.below(3 * BLOCK_BYTES as u64),
         };
-        let put = Put { operation: self.world.fresh_operation(), len };
+        let put = PutRecord { operation: self.world.fresh_operation(), len };
         let body = IncomingBody::Small(body_of(put).into());
         self.change_object(key, Some(put), body).await;
     }
 
-    async fn change_object(&self, key: &str, put: Option<Put>, body: IncomingBody) {
+    async fn change_object(&self, key: &str, put: Option<PutRecord>, body: IncomingBody) {
         let operation = put.map_or_else(|| self.world.fresh_operation(), |put| put.operation);
         self.change_object_by(operation, key, put, body).await;
     }
@@ -213,7 +217,7 @@ impl Client {
         &self,
         operation: u64,
         key: &str,
-        put: Option<Put>,
+        put: Option<PutRecord>,
         body: IncomingBody,
     ) {
         let now = self.world.tick();
@@ -230,7 +234,7 @@ impl Client {
     }
 
     /// Writes a body in pieces, several of them at a time.
-    async fn stage(&self, rng: &mut Rng, put: Put) -> varve_object::Result<IncomingBody> {
+    async fn stage(&self, rng: &mut Rng, put: PutRecord) -> varve_object::Result<IncomingBody> {
         let spare = if rng.chance(2, 3) { 0 } else { 8 << 30 };
         let staging = self.shelf().stage(put.len + spare).await?;
         let bytes = body_of(put);
@@ -252,8 +256,10 @@ impl Client {
     }
 
     async fn put_staged(&self, rng: &mut Rng, key: &str) {
-        let put =
-            Put { operation: self.world.fresh_operation(), len: 1 + rng.below(STAGED_BYTES_MAX) };
+        let put = PutRecord {
+            operation: self.world.fresh_operation(),
+            len: 1 + rng.below(STAGED_BYTES_MAX),
+        };
         match self.stage(rng, put).await {
             Ok(body) => self.change_object(key, Some(put), body).await,
             Err(error) => self.settle_object(Err::<(), _>(error), "staging"),
@@ -262,7 +268,7 @@ impl Client {
 
     /// Stages a body that nobody takes.
     async fn give_up_staged(&self, rng: &mut Rng) {
-        let put = Put {
+        let put = PutRecord {
             operation: self.world.fresh_operation(),
             len: 1 + rng.below(STAGED_BYTES_MAX / 4),
         };
@@ -272,7 +278,7 @@ impl Client {
 
     /// Puts an object in parts, writes one of them twice, and leaves one out; now and then the upload is left as it is.
     async fn put_parts(&self, rng: &mut Rng, key: &str) {
-        let put = Put {
+        let put = PutRecord {
             operation: self.world.fresh_operation(),
             len: (1 + rng.below(4)) * 2 * BLOCK_BYTES as u64,
         };
@@ -293,7 +299,7 @@ impl Client {
         &self,
         rng: &mut Rng,
         key: &str,
-        put: Put,
+        put: PutRecord,
     ) -> varve_object::Result<(UploadId, Vec<PartRef>)> {
         let upload = self.shelf().create_upload(key, 0, attributes_of(put)).await?.id;
         let (bytes, mut parts) = (body_of(put), Vec::new());
@@ -332,7 +338,7 @@ impl Client {
         };
         self.world.answered(true);
         let Some(ShelfFound { version, body: ShelfBody::Stored(body), .. }) = found else { return };
-        let put = Put { operation: version.modified_ms, len: version.size };
+        let put = PutRecord { operation: version.modified_ms, len: version.size };
         let (to, operation) = (format!("object{}", rng.below(KEYS)), self.world.fresh_operation());
         let taker = match self.world.config.shards {
             1 => self.id,
@@ -393,7 +399,7 @@ impl Client {
     async fn upload_copy(
         &self,
         key: &str,
-        put: Put,
+        put: PutRecord,
         copy: IncomingBody,
     ) -> varve_object::Result<IncomingBody> {
         let upload = self.shelf().create_upload(key, 0, attributes_of(put)).await?.id;
@@ -420,7 +426,7 @@ impl Client {
         let Some(ShelfFound { version, body, .. }) = found else {
             return self.observe_object("find", key, None, issued);
         };
-        let put = Put { operation: version.modified_ms, len: version.size };
+        let put = PutRecord { operation: version.modified_ms, len: version.size };
         self.observe_object("find", key, Some(put), issued);
         if version.attributes != attributes_of(put) {
             self.world.violated(format!("shard {} {key} has attributes of another", self.id));
@@ -452,7 +458,7 @@ impl Client {
         }
     }
 
-    fn observe_object(&self, how: &str, key: &str, found: Option<Put>, issued: u64) {
+    fn observe_object(&self, how: &str, key: &str, found: Option<PutRecord>, issued: u64) {
         let now = self.world.tick();
         let allowed = self
             .with_object(key, |register| register.observe(|known| *known == found, issued, now));
@@ -482,7 +488,7 @@ impl Client {
         let mut found = BTreeMap::new();
         for item in &page.items {
             let varve_object::Item::Version { key, version, .. } = item else { continue };
-            let put = Put { operation: version.modified_ms, len: version.size };
+            let put = PutRecord { operation: version.modified_ms, len: version.size };
             if found.insert(key.clone(), put).is_some() {
                 self.world.violated(format!("shard {} {key} is listed twice", self.id));
             }
