@@ -16,7 +16,7 @@ const UNDER_WAY: u64 = u64::MAX;
 
 /// One version.
 #[derive(Clone, Debug)]
-struct Version<T> {
+struct EntryVersion<T> {
     operation: u64,
     value: T,
     issued: u64,
@@ -29,7 +29,7 @@ const FORMER_MAX: usize = 4096;
 /// All versions that a reader may see now.
 #[derive(Clone, Debug)]
 pub(crate) struct Register<T> {
-    versions: Vec<Version<T>>,
+    versions: Vec<EntryVersion<T>>,
     /// Those that are over, and since when.
     former: VecDeque<(T, u64)>,
 }
@@ -37,13 +37,13 @@ pub(crate) struct Register<T> {
 impl<T: Clone + PartialEq> Register<T> {
     /// A thing that always held `value`.
     pub(crate) fn new(value: T) -> Self {
-        let first = Version { operation: 0, value, issued: 0, acknowledged: 0 };
+        let first = EntryVersion { operation: 0, value, issued: 0, acknowledged: 0 };
         Self { versions: vec![first], former: VecDeque::new() }
     }
 
     /// A copy that was made between `since` and `now`: it holds one of the values that a reader could have seen in that time.
     pub(crate) fn copied(&self, since: u64, now: u64) -> Self {
-        let version = |value: &T| Version {
+        let version = |value: &T| EntryVersion {
             operation: 0,
             value: value.clone(),
             issued: since,
@@ -55,7 +55,7 @@ impl<T: Clone + PartialEq> Register<T> {
         }
     }
 
-    fn retain(&mut self, now: u64, keep: impl Fn(&Version<T>) -> bool) {
+    fn retain(&mut self, now: u64, keep: impl Fn(&EntryVersion<T>) -> bool) {
         for version in self.versions.extract_if(.., |version| !keep(version)) {
             self.former.push_back((version.value, now));
         }
@@ -66,7 +66,7 @@ impl<T: Clone + PartialEq> Register<T> {
 
     /// A writer asks for `value`.
     pub(crate) fn issue(&mut self, operation: u64, value: T, now: u64) {
-        self.versions.push(Version { operation, value, issued: now, acknowledged: UNDER_WAY });
+        self.versions.push(EntryVersion { operation, value, issued: now, acknowledged: UNDER_WAY });
     }
 
     /// The writer was told that it happened (SIM-REGISTER-1).
