@@ -21,4 +21,4 @@ mod world;
 
 pub use config::{Faults, WorldConfig};
 pub use kind::WorldKind;
-pub use run::{Outcome, catch_panics, run_seed, run_world};
+pub use run::{SeedOutcome, catch_panics, run_seed, run_world};

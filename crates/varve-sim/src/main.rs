@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use varve_sim::{Outcome, WorldConfig, WorldKind, catch_panics, run_world};
+use varve_sim::{SeedOutcome, WorldConfig, WorldKind, catch_panics, run_world};
 
 /// Runs the storage stack in a simulated world, cuts its power and checks what is left.
 #[derive(Parser, Debug)]
@@ -61,7 +61,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&self, outcome: &Outcome) {
+    fn add(&self, outcome: &SeedOutcome) {
         self.seeds.fetch_add(1, Ordering::Relaxed);
         self.cuts.fetch_add(outcome.cuts, Ordering::Relaxed);
         self.acknowledged.fetch_add(outcome.acknowledged, Ordering::Relaxed);

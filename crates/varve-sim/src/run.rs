@@ -29,7 +29,7 @@ const DECAY_BYTES: u64 = 1024;
 
 /// What a seed came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SeedOutcome {
     /// The seed.
     pub seed: u64,
     /// Times the power was cut, or the process killed.
@@ -61,20 +61,20 @@ enum End {
 
 /// Runs one seed.
 #[must_use]
-pub fn run_seed(seed: u64) -> Outcome {
+pub fn run_seed(seed: u64) -> SeedOutcome {
     run_world(WorldConfig::from_seed(seed))
 }
 
 /// Runs one world.
 #[must_use]
-pub fn run_world(config: WorldConfig) -> Outcome {
+pub fn run_world(config: WorldConfig) -> SeedOutcome {
     let seed = config.seed;
     let lives = config.lives;
     let faults = config.faults;
     let has_floods = config.has_floods;
     let world = World::new(config);
     let mut rng = Rng::new(seed);
-    let mut outcome = Outcome {
+    let mut outcome = SeedOutcome {
         seed,
         cuts: 0,
         acknowledged: 0,
@@ -140,7 +140,7 @@ fn spend_last_life(
     world: &Rc<World>,
     rng: &mut Rng,
     copy: Option<&[MediaPart]>,
-    outcome: &mut Outcome,
+    outcome: &mut SeedOutcome,
 ) {
     if world.config.faults == Faults::Bits {
         // What bypassed the lane is as bare in the newest segments as records are in the newest frames: damage there looks like a torn
@@ -177,7 +177,7 @@ fn spend_last_life(
 }
 
 /// Begins to make the pool, and cuts the power meanwhile, some times over.
-fn cut_making(world: &Rc<World>, outcome: &mut Outcome) {
+fn cut_making(world: &Rc<World>, outcome: &mut SeedOutcome) {
     let mut rng = Rng::new(world.config.seed ^ 0x4D61_6B65); // Lives go on with their own.
     for _ in 0..rng.below(4) {
         let sim = SimLoop::new(rng.next_u64());
@@ -197,7 +197,7 @@ fn cut_making(world: &Rc<World>, outcome: &mut Outcome) {
     }
 }
 
-fn finish(world: &World, mut outcome: Outcome, life: u32) -> Outcome {
+fn finish(world: &World, mut outcome: SeedOutcome, life: u32) -> SeedOutcome {
     outcome.trace = world.trace();
     outcome.acknowledged = world.acknowledged.get();
     outcome.failure = outcome.failure.map(|failure| format!("life {life}: {failure}"));
@@ -228,7 +228,7 @@ fn run_life(
     rng: &mut Rng,
     plan: LifePlan,
     steps: u64,
-    outcome: &mut Outcome,
+    outcome: &mut SeedOutcome,
 ) -> bool {
     let sim = SimLoop::new(rng.next_u64());
     world.stopping.set(false);
@@ -256,7 +256,7 @@ fn spend(
     mut sim: SimLoop,
     body: impl Future<Output = ()> + 'static,
     mut steps: u64,
-    outcome: &mut Outcome,
+    outcome: &mut SeedOutcome,
 ) -> End {
     let reactor = sim.handle();
     world.cut_after.set(None);

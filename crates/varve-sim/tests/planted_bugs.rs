@@ -7,7 +7,7 @@
 //! those of today.
 
 use varve_logstore::planted::{Bug, plant};
-use varve_sim::{Faults, Outcome, WorldConfig, catch_panics, run_world};
+use varve_sim::{Faults, SeedOutcome, WorldConfig, catch_panics, run_world};
 use varve_types::Reduction;
 
 /// Worlds in which each bug has to show.
@@ -36,7 +36,7 @@ const PROMISES: [Bug; 4] =
     [Bug::OthersTakePromised, Bug::HeldSurvivesCut, Bug::PromisedIsReduced, Bug::PromisesForgotten];
 
 /// A world that promises space to streams.
-fn run_promising(world: u64) -> Outcome {
+fn run_promising(world: u64) -> SeedOutcome {
     run_world(WorldConfig { faults: Faults::None, ..WorldConfig::promising(world) })
 }
 
@@ -44,11 +44,11 @@ fn run_promising(world: u64) -> Outcome {
 const ZONES: [Bug; 3] = [Bug::ZoneGivenEarly, Bug::ZoneLentUndurable, Bug::LeavingReused];
 
 /// A world whose shards take zones from each other.
-fn run_moving(world: u64) -> Outcome {
+fn run_moving(world: u64) -> SeedOutcome {
     run_world(WorldConfig { faults: Faults::None, ..WorldConfig::moving(world) })
 }
 
-fn run_peers(world: u64) -> Outcome {
+fn run_peers(world: u64) -> SeedOutcome {
     run_world(peers(world))
 }
 
@@ -58,12 +58,12 @@ fn peers(world: u64) -> WorldConfig {
 }
 
 /// A world in which requests overlap inside of blocks.
-fn run_overlapping(world: u64) -> Outcome {
+fn run_overlapping(world: u64) -> SeedOutcome {
     run_world(WorldConfig { faults: Faults::None, ..WorldConfig::overlapping(world) })
 }
 
 /// As [`run_peers`], with long messages, and one mark pass after the other among large writes: answers are on their way while shards are walked.
-fn run_marked_peers(world: u64) -> Outcome {
+fn run_marked_peers(world: u64) -> SeedOutcome {
     let seeded = peers(world);
     run_world(WorldConfig {
         large_percent: 70,
@@ -76,7 +76,7 @@ fn run_marked_peers(world: u64) -> Outcome {
 }
 
 /// As [`run_peers`], with many overwrites side by side, which replay folds before it drains the lane.
-fn run_dense_peers(world: u64) -> Outcome {
+fn run_dense_peers(world: u64) -> SeedOutcome {
     let seeded = peers(world);
     run_world(WorldConfig {
         large_percent: 70,
@@ -88,7 +88,7 @@ fn run_dense_peers(world: u64) -> Outcome {
 
 /// A world that is so full of small writes to many maps that reclaim never rests; what one segment has for a page is not much, so that
 /// updates may wait. `deltas` says in how many bytes, and from which reads on.
-fn full_of_maps(world: u64, deltas: (usize, u64)) -> Outcome {
+fn full_of_maps(world: u64, deltas: (usize, u64)) -> SeedOutcome {
     let seeded = WorldConfig::from_seed(world);
     let streams = 12;
     let segment_bytes = 32 << 10;
@@ -118,47 +118,47 @@ fn full_of_maps(world: u64, deltas: (usize, u64)) -> Outcome {
 }
 
 /// Nothing waits, and reclaim acts upon all that dies.
-fn run_without_waiting(world: u64) -> Outcome {
+fn run_without_waiting(world: u64) -> SeedOutcome {
     full_of_maps(world, (1 << 20, u64::MAX))
 }
 
 /// Few may wait, so that sweeps never rest either.
-fn run_with_sweeps(world: u64) -> Outcome {
+fn run_with_sweeps(world: u64) -> SeedOutcome {
     full_of_maps(world, (400, 0))
 }
 
 /// A world of which segments are damaged, stale or misdirected after the last cut.
-fn run_damaged(world: u64) -> Outcome {
+fn run_damaged(world: u64) -> SeedOutcome {
     run_world(WorldConfig { faults: Faults::Bits, ..WorldConfig::from_seed(world) })
 }
 
 /// A world that loses a lane.
-fn run_losing_lanes(world: u64) -> Outcome {
+fn run_losing_lanes(world: u64) -> SeedOutcome {
     run_world(WorldConfig::losing_lanes(world))
 }
 
 /// A world on several drives, or on one disk.
-fn run_on_drives(world: u64) -> Outcome {
+fn run_on_drives(world: u64) -> SeedOutcome {
     run_world(WorldConfig { faults: Faults::None, ..WorldConfig::on_drives(world) })
 }
 
 /// A world whose host is full now and then.
-fn run_full_host(world: u64) -> Outcome {
+fn run_full_host(world: u64) -> SeedOutcome {
     run_world(WorldConfig::full_host(world))
 }
 
 /// A world whose disks get stuck.
-fn run_stuck(world: u64) -> Outcome {
+fn run_stuck(world: u64) -> SeedOutcome {
     run_world(WorldConfig::stuck(world))
 }
 
 /// A world of which segments with pages are damaged after the last cut, or their copies.
-fn run_losing_pages(world: u64) -> Outcome {
+fn run_losing_pages(world: u64) -> SeedOutcome {
     run_world(WorldConfig::losing_pages(world))
 }
 
 /// A world with many objects.
-fn run_objects(world: u64) -> Outcome {
+fn run_objects(world: u64) -> SeedOutcome {
     let seeded = WorldConfig::from_seed(world);
     let lives = seeded.lives.min(20);
     run_world(WorldConfig {
@@ -173,7 +173,7 @@ fn run_objects(world: u64) -> Outcome {
 }
 
 /// A world of several shards with a bucket on them, of which one often writes more slowly than another, and which often stops.
-fn run_objects_on_shards(world: u64) -> Outcome {
+fn run_objects_on_shards(world: u64) -> SeedOutcome {
     let mut config = WorldConfig {
         faults: Faults::None,
         object_percent: 100,
@@ -187,7 +187,7 @@ fn run_objects_on_shards(world: u64) -> Outcome {
 }
 
 /// A world in which transactions go through several segments, and the machine often stops while what they wrote is drained.
-fn run_short_lives(world: u64) -> Outcome {
+fn run_short_lives(world: u64) -> SeedOutcome {
     let seeded = WorldConfig::from_seed(world);
     let mut config = WorldConfig {
         faults: Faults::None,
@@ -206,7 +206,7 @@ fn run_short_lives(world: u64) -> Outcome {
 
 /// Many short writes side by side on a disk that changes their order, and many lives: a frame is lost whose successor is there, and
 /// the frame that takes its place ends where it ended.
-fn run_torn_lanes(world: u64) -> Outcome {
+fn run_torn_lanes(world: u64) -> SeedOutcome {
     let mut config = WorldConfig {
         faults: Faults::None,
         large_percent: 0,
@@ -229,7 +229,7 @@ fn run_torn_lanes(world: u64) -> Outcome {
 /// under way at a cut: what goes wrong in the lane shows there. The next has many large writes, so that
 /// several segments are under way: what goes wrong past the lane shows there. Then many cuts, and many
 /// cuts among large writes.
-fn run(world: u64) -> Outcome {
+fn run(world: u64) -> SeedOutcome {
     let seeded =
         WorldConfig { faults: Faults::None, ..WorldConfig::from_seed(world / WORLD_SHAPES) };
     run_world(match world % WORLD_SHAPES {
