@@ -53,7 +53,7 @@ pub struct SeedOutcome {
 }
 
 /// How the harness left a life.
-enum End {
+enum LifeEnd {
     Finished,
     OutOfSteps,
     Failed(String),
@@ -95,9 +95,9 @@ pub fn run_world(config: WorldConfig) -> SeedOutcome {
         let inner = Rc::clone(&world);
         let body = async move { result.set(Some(format(inner, reactor).await)) };
         match spend(&world, sim, body, u64::MAX, &mut outcome) {
-            End::Finished => slot.take().expect("the body finished").map_err(|e| e.to_string()),
-            End::OutOfSteps => Err("formatting takes for ever".to_owned()),
-            End::Failed(failure) => Err(failure),
+            LifeEnd::Finished => slot.take().expect("the body finished").map_err(|e| e.to_string()),
+            LifeEnd::OutOfSteps => Err("formatting takes for ever".to_owned()),
+            LifeEnd::Failed(failure) => Err(failure),
         }
     };
     if let Err(failure) = made {
@@ -189,7 +189,7 @@ fn cut_making(world: &Rc<World>, outcome: &mut SeedOutcome) {
         };
         let steps_max = if rng.chance(1, 2) { 40 } else { 400 };
         let steps = rng.below(steps_max);
-        if let End::Failed(failure) = spend(world, sim, body, steps, outcome) {
+        if let LifeEnd::Failed(failure) = spend(world, sim, body, steps, outcome) {
             world.violated(failure);
             return;
         }
@@ -235,11 +235,11 @@ fn run_life(
     world.shards.borrow_mut().clear();
     let body = live(Rc::clone(world), sim.handle(), plan);
     match spend(world, sim, body, steps, outcome) {
-        End::Failed(failure) => {
+        LifeEnd::Failed(failure) => {
             outcome.failure = Some(failure);
             return false;
         }
-        End::Finished | End::OutOfSteps => {}
+        LifeEnd::Finished | LifeEnd::OutOfSteps => {}
     }
     if let Some(failure) = world.host.as_ref().and_then(Host::violation) {
         outcome.failure = Some(failure);
@@ -257,14 +257,14 @@ fn spend(
     body: impl Future<Output = ()> + 'static,
     mut steps: u64,
     outcome: &mut SeedOutcome,
-) -> End {
+) -> LifeEnd {
     let reactor = sim.handle();
     world.cut_after.set(None);
     let mut body = Some(reactor.spawn_join(body));
     let (mut answers, mut since, mut since_steps) = (world.answers.get(), Nanos(0), 0);
     let end = loop {
         if sim.steps() >= steps {
-            break End::OutOfSteps;
+            break LifeEnd::OutOfSteps;
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
             let progress = sim.step();
@@ -280,25 +280,25 @@ fn spend(
                 std::mem::forget(sim);
                 std::mem::forget(body);
                 std::mem::forget(Rc::clone(world));
-                return End::Failed(format!("panic: {text}"));
+                return LifeEnd::Failed(format!("panic: {text}"));
             }
         };
         if let Some(violation) = world.violation() {
-            break End::Failed(violation);
+            break LifeEnd::Failed(violation);
         }
         if let Some(left) = world.cut_after.take() {
             steps = steps.min(sim.steps() + left);
         }
         if done {
-            break End::Finished;
+            break LifeEnd::Finished;
         }
         if world.answers.get() != answers {
             (answers, since, since_steps) = (world.answers.get(), reactor.now(), sim.steps());
         } else if progress == Progress::Idle {
-            break End::Failed(format!("deadlock: nothing is left to run{}", look(world)));
+            break LifeEnd::Failed(format!("deadlock: nothing is left to run{}", look(world)));
         } else if reactor.now().0 - since.0 > STALL_NANOS || sim.steps() - since_steps > STALL_STEPS
         {
-            break End::Failed(format!(
+            break LifeEnd::Failed(format!(
                 "no progress for {} steps, {} ms{}",
                 sim.steps() - since_steps,
                 (reactor.now().0 - since.0) / 1_000_000,
