@@ -6,7 +6,7 @@ use varve_reactor::Reactor;
 use varve_stdx::Rng;
 
 use crate::model::ModelStream;
-use crate::workload::{BLOCK, Client, HUGE};
+use crate::workload::{BLOCK, HUGE, SimClient};
 
 /// Blocks of the writes of a flood, at least, and how many more at most.
 const BLOCKS_MIN: u64 = 16;
@@ -22,7 +22,7 @@ const LOST_TRIMS: u64 = 4;
 const EBB_REQUESTS: u64 = 40;
 const EBB_PAUSE_NANOS: u64 = 20_000_000;
 
-impl Client {
+impl SimClient {
     /// Writes one stretch after the other until writes are refused.
     pub(crate) async fn flood(self, mut rng: Rng) {
         let blocks = self.world.config.stream_blocks;

@@ -18,7 +18,7 @@ use crate::config::Faults;
 use crate::host::Host;
 use crate::objects::{audit_objects, sweeps_ended};
 use crate::peers::{Network, SimPeers};
-use crate::workload::Client;
+use crate::workload::SimClient;
 use crate::world::World;
 
 /// How a life is spent.
@@ -164,7 +164,7 @@ async fn open_machine(world: &Rc<World>, reactor: &Reactor) -> Result<Machine> {
 }
 
 impl Machine {
-    async fn open_all(&self) -> Result<Vec<Client>> {
+    async fn open_all(&self) -> Result<Vec<SimClient>> {
         let shards = (0..self.world.config.shards).map(|shard| self.open_shard(ShardId(shard)));
         let mut clients = Vec::new();
         for opening in futures_util::future::join_all(shards).await {
@@ -173,7 +173,7 @@ impl Machine {
         Ok(clients)
     }
 
-    async fn open_shard(&self, id: ShardId) -> Result<Client> {
+    async fn open_shard(&self, id: ShardId) -> Result<SimClient> {
         let media = self.drive.media(id).map_err(varve_logstore::Error::from)?;
         let openings = self.world.openings.get() + 1;
         self.world.openings.set(openings);
@@ -196,7 +196,7 @@ impl Machine {
         self.world.record("open", id, &[]);
         self.world.answered(false);
         let (world, network) = (Rc::clone(&self.world), Rc::clone(&self.network));
-        let mut client = Client { world, shard, id, network, shelf: None };
+        let mut client = SimClient { world, shard, id, network, shelf: None };
         if let Err(error) = client.open_shelf(&self.reactor).await {
             return Err(match error.kind() {
                 ErrorKind::Corrupt => Error::BadRoot { shard: id, reason: error.to_string() },
@@ -206,7 +206,7 @@ impl Machine {
         Ok(client)
     }
 
-    async fn work(&self, mut clients: Vec<Client>, rng: &mut Rng) {
+    async fn work(&self, mut clients: Vec<SimClient>, rng: &mut Rng) {
         let sample = [2, 16, 64, 256][rng.index(4)];
         for client in &clients {
             client.check_all(rng, sample).await;
@@ -243,7 +243,12 @@ impl Machine {
     }
 
     /// Starts the workers of all shards: random requests or, in a world of floods, one shard that fills up while the others lose data.
-    fn spawn_work(&self, clients: &[Client], rng: &mut Rng, requests: u64) -> Vec<JoinHandle<()>> {
+    fn spawn_work(
+        &self,
+        clients: &[SimClient],
+        rng: &mut Rng,
+        requests: u64,
+    ) -> Vec<JoinHandle<()>> {
         let flooded = self.world.config.has_floods.then(|| rng.index(clients.len()));
         let mut tasks = Vec::new();
         for (index, client) in clients.iter().enumerate() {
@@ -262,7 +267,7 @@ impl Machine {
     }
 
     /// Opens shards again that closed themselves; returns whether there were any.
-    async fn reopen_failed(&self, clients: &mut [Client]) -> bool {
+    async fn reopen_failed(&self, clients: &mut [SimClient]) -> bool {
         let mut any = false;
         let faulty = self.world.faulty.get();
         for client in clients {
@@ -288,7 +293,7 @@ impl Machine {
     }
 
     /// Runs a mark pass whenever a write waits for one. Has no end.
-    async fn keep_marking(&self, clients: &[Client]) {
+    async fn keep_marking(&self, clients: &[SimClient]) {
         loop {
             self.reactor.sleep(MARK_LOOK_NANOS).await;
             if clients.iter().any(|client| client.shard.mark_wish() == MarkWish::Urgent) {
@@ -298,7 +303,7 @@ impl Machine {
     }
 
     /// Moves zones between shards, as the dispatcher does. Has no end.
-    async fn keep_zones(&self, clients: &[Client]) {
+    async fn keep_zones(&self, clients: &[SimClient]) {
         loop {
             self.move_zones(clients).await;
             self.reactor.sleep(ZONE_LOOK_NANOS).await;
@@ -306,8 +311,8 @@ impl Machine {
     }
 
     /// One round in which shards give each other zones.
-    async fn move_zones(&self, clients: &[Client]) {
-        let begin = |client: &Client| match client.shard.has_failed() {
+    async fn move_zones(&self, clients: &[SimClient]) {
+        let begin = |client: &SimClient| match client.shard.has_failed() {
             true => ZoneState::default(),
             false => client.shard.begin_zone_round(),
         };
@@ -349,7 +354,7 @@ impl Machine {
     }
 
     /// Mark passes while requests are under way.
-    async fn mark_meanwhile(&self, clients: &[Client], rng: &mut Rng) {
+    async fn mark_meanwhile(&self, clients: &[SimClient], rng: &mut Rng) {
         let pause_nanos = self.world.config.mark_pause_nanos;
         for _ in 0..self.world.config.mark_passes {
             if pause_nanos > 0 {
@@ -360,7 +365,7 @@ impl Machine {
     }
 
     /// A mark pass over all shards.
-    async fn mark(&self, clients: &[Client]) -> bool {
+    async fn mark(&self, clients: &[SimClient]) -> bool {
         let mut tickets = Vec::new();
         for client in clients {
             match client.shard.mark_begin().await {
@@ -397,7 +402,7 @@ impl Machine {
         true
     }
 
-    async fn close(&self, clients: &[Client]) {
+    async fn close(&self, clients: &[SimClient]) {
         self.world.stopping.set(true);
         for client in clients {
             client.settle(client.shard.close().await, "close");
@@ -407,7 +412,7 @@ impl Machine {
     }
 
     /// Everything that was acknowledged is there, and nothing that nobody names.
-    async fn inspect(&self, clients: Vec<Client>, rng: &mut Rng) {
+    async fn inspect(&self, clients: Vec<SimClient>, rng: &mut Rng) {
         for client in &clients {
             client.check_all(rng, 1).await;
         }
@@ -449,7 +454,7 @@ impl Machine {
     }
 
     /// What is promised is there although all else is taken, by others and by copies.
-    async fn keep_promises(&self, clients: &[Client], rng: &mut Rng) {
+    async fn keep_promises(&self, clients: &[SimClient], rng: &mut Rng) {
         for client in clients {
             client.keep_promised().await;
         }
@@ -465,7 +470,7 @@ impl Machine {
     }
 
     /// Waits until what was dropped is free.
-    async fn collect(&self, clients: &[Client]) {
+    async fn collect(&self, clients: &[SimClient]) {
         sweeps_ended(clients, &self.reactor).await;
         self.mark(clients).await;
         for client in clients {
@@ -474,7 +479,7 @@ impl Machine {
     }
 
     /// Drops everything: then there is room again.
-    async fn empty(&self, clients: &[Client], rng: &mut Rng) {
+    async fn empty(&self, clients: &[SimClient], rng: &mut Rng) {
         for client in clients {
             let streams: Vec<_> = client.model().streams.take();
             for stream in streams {
@@ -508,7 +513,7 @@ impl Machine {
 }
 
 /// Audits the shards that serve, and compares what they name of each other.
-async fn audit_all(clients: &[Client], after_mark: bool) {
+async fn audit_all(clients: &[SimClient], after_mark: bool) {
     // What the first round drains may ask others, whose records the second drains.
     for client in clients.iter().chain(clients).filter(|client| !client.shard.has_failed()) {
         client.settle(client.shard.apply_acknowledged().await, "apply");

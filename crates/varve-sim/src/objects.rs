@@ -26,7 +26,7 @@ use varve_types::{ErrorKind, ShardId};
 
 use crate::content::{Likeness, fill_blocks};
 use crate::register::Register;
-use crate::workload::Client;
+use crate::workload::SimClient;
 
 /// Names of objects.
 const KEYS: u64 = 12;
@@ -89,7 +89,7 @@ fn replacing(put: Option<PutRecord>) -> ChangeKey {
 
 /// Nothing of the bucket contradicts anything, on any shard. Nobody changes it meanwhile, but for sweeps: what gives references back is
 /// looked at before what keeps them.
-pub(crate) async fn audit_objects(clients: &[Client]) {
+pub(crate) async fn audit_objects(clients: &[SimClient]) {
     let (mut takers, mut homes) = (Vec::new(), Vec::new());
     for client in clients.iter().filter(|client| !client.shard.has_failed()) {
         takers.extend(client.audit_shelf().await.map(|report| (client.id, report)));
@@ -112,7 +112,7 @@ pub(crate) async fn audit_objects(clients: &[Client]) {
 }
 
 /// Waits until nothing is left to be swept on any shard: what is swept after a mark pass waits for the next one.
-pub(crate) async fn sweeps_ended(clients: &[Client], reactor: &Reactor) {
+pub(crate) async fn sweeps_ended(clients: &[SimClient], reactor: &Reactor) {
     let (mut ended, mut left) = (0, None);
     for _ in 0..RESTS_MAX {
         let mut waits = None;
@@ -133,7 +133,7 @@ pub(crate) async fn sweeps_ended(clients: &[Client], reactor: &Reactor) {
     clients[0].world.violated(format!("what is to be swept stays: {left:?}"));
 }
 
-impl Client {
+impl SimClient {
     /// Opens the bucket of this client's shard.
     pub(crate) async fn open_shelf(&mut self, reactor: &Reactor) -> varve_object::Result<()> {
         let Some(bucket) = self.model().bucket.get() else { return Ok(()) };

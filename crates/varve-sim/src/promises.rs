@@ -8,7 +8,7 @@ use varve_types::ByteRange;
 
 use crate::content::{Likeness, fill_blocks};
 use crate::model::ModelStream;
-use crate::workload::{BLOCK, Client, HUGE};
+use crate::workload::{BLOCK, HUGE, SimClient};
 
 /// Runs of a stream's status looked at together.
 const RUNS_AT_ONCE: usize = 256;
@@ -16,7 +16,7 @@ const RUNS_AT_ONCE: usize = 256;
 /// Blocks written together where all of a stream is.
 const REWRITE_BLOCKS: u64 = 4;
 
-impl Client {
+impl SimClient {
     /// Promises a stream space for all that is ever written to it, or promises it nothing any more.
     pub(crate) async fn change_promise(&self, rng: &mut Rng, stream: &Rc<ModelStream>) {
         if stream.promise_changes.get() {

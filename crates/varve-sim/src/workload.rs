@@ -33,7 +33,7 @@ const CHECK_BLOCKS: u64 = 16;
 
 /// One client of a shard.
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct SimClient {
     /// The world it lives in.
     pub world: Rc<World>,
     /// Whom it asks.
@@ -46,7 +46,7 @@ pub(crate) struct Client {
     pub shelf: Option<Rc<BucketShard>>,
 }
 
-impl Client {
+impl SimClient {
     /// The model of the shard.
     #[must_use]
     pub(crate) fn model(&self) -> &ShardModel {
