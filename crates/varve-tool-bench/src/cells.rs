@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 /// Cells of a histogram.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Cells {
+pub struct HistogramCells {
     counts: BTreeMap<u64, u64>,
     all: u64,
 }
 
-impl Cells {
+impl HistogramCells {
     /// Adds cells: their values, and what they count.
     pub fn add(&mut self, cells: impl IntoIterator<Item = (u64, u64)>) {
         for (value, count) in cells {
@@ -62,7 +62,7 @@ mod tests {
         let (mut one, mut other) = (Side::default(), Side::default());
         (1..5000).for_each(|n| one.wait(n * n));
         (1..300).for_each(|n| other.wait(n * 1_000_003));
-        let mut cells = Cells::default();
+        let mut cells = HistogramCells::default();
         for side in [&one, &other] {
             cells.add(side.cells());
         }
@@ -71,6 +71,6 @@ mod tests {
         for quantile in [0.0001, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999] {
             assert_eq!(cells.quantile(quantile), Some(both.value_at_quantile(quantile)));
         }
-        assert_eq!(Cells::default().quantile(0.5), None);
+        assert_eq!(HistogramCells::default().quantile(0.5), None);
     }
 }

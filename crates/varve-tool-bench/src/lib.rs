@@ -24,7 +24,7 @@ mod usage;
 mod zipf;
 
 pub use access::{Access, AccessPattern, AccessSpec};
-pub use cells::Cells;
+pub use cells::HistogramCells;
 pub use compare::{Comparison, Figure, Verdict};
 pub use content::Content;
 pub use data::{DataSpec, StockPick};

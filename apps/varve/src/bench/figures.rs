@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{
-    Cells, Estimate, Finding, LoadSpec, Measured, Observed, Served, Side, Usage, UsagePart,
-    findings,
+    Estimate, Finding, HistogramCells, LoadSpec, Measured, Observed, Served, Side, Usage,
+    UsagePart, findings,
 };
 use varve_tool_plan::{Amount, Seconds};
 
@@ -194,8 +194,10 @@ fn count(cells: &[(u64, u64)]) -> u64 {
 }
 
 /// The cells of all; none when one that counts operations has none.
-fn merged_cells<'a>(parts: impl Iterator<Item = (&'a [(u64, u64)], bool)>) -> Option<Cells> {
-    let mut all = Cells::default();
+fn merged_cells<'a>(
+    parts: impl Iterator<Item = (&'a [(u64, u64)], bool)>,
+) -> Option<HistogramCells> {
+    let mut all = HistogramCells::default();
     for (cells, has_operations) in parts {
         if cells.is_empty() && has_operations {
             return None;

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use crate::access::AccessPattern;
-use crate::cells::Cells;
+use crate::cells::HistogramCells;
 use crate::error::{Error, Result};
 use crate::fio::output::{FioRun, FioSide};
 use crate::load::{LoadSpec, Measured, Side};
@@ -213,7 +213,7 @@ impl FioRun {
 impl FioSide {
     fn side(&self) -> Side {
         let mut side = Side { operations: self.operations, bytes: self.bytes, ..Side::default() };
-        for (latency_ns, count) in Cells::to_vec(&self.cells) {
+        for (latency_ns, count) in HistogramCells::to_vec(&self.cells) {
             side.latency_ns.saturating_record_n(latency_ns.max(1), count);
         }
         side

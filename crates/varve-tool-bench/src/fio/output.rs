@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::cells::Cells;
+use crate::cells::HistogramCells;
 use crate::error::{Error, Result};
 use crate::fio::file::FioOption;
 use crate::fio::job::{FioJob, fio_told};
@@ -63,7 +63,7 @@ pub struct FioSide {
     /// p50, p90, p95, p99, p99.9 and p99.99 in ns; 0 of those that are not known.
     pub percentiles_ns: [u64; 6],
     /// The histogram, where fio was asked for it; values are the middles of fio's cells.
-    pub cells: Cells,
+    pub cells: HistogramCells,
 }
 
 #[derive(Deserialize)]
@@ -268,7 +268,7 @@ fn one(name: &str, side: &Side) -> Result<FioSide> {
     let known = latencies.into_iter().find(has);
     let latency = known.or_else(|| latencies.into_iter().find(|one| one.mean > 0.0));
     let latency = latency.unwrap_or(&side.lat_ns);
-    let mut cells = Cells::default();
+    let mut cells = HistogramCells::default();
     for (value, count) in latency.bins.iter().flatten() {
         let value = value.parse().map_err(|_| refused(name, format!("bin `{value}`")))?;
         cells.add([(value, *count)]);
@@ -302,7 +302,7 @@ fn together(sides: &[FioSide]) -> FioSide {
         mean_ns: 0.0,
         max_ns: 0,
         percentiles_ns: [0; 6],
-        cells: Cells::default(),
+        cells: HistogramCells::default(),
     };
     for side in sides {
         all.operations += side.operations;
@@ -314,7 +314,7 @@ fn together(sides: &[FioSide]) -> FioSide {
     all.mean_ns /= all.operations as f64;
     if sides.iter().any(|side| side.cells.count() == 0) {
         // A part would pass for all.
-        return FioSide { cells: Cells::default(), ..all };
+        return FioSide { cells: HistogramCells::default(), ..all };
     }
     for (found, percentile) in all.percentiles_ns.iter_mut().zip(PERCENTILES) {
         *found = all.cells.quantile(percentile / 100.0).unwrap_or(0).min(all.max_ns); // FIO-OUTPUT-2
