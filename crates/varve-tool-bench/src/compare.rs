@@ -4,7 +4,7 @@ use crate::load::{Estimate, student_t};
 
 /// A figure of two systems, or of one before and after a change, as measured in several repeats.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Figure {
+pub struct ComparedFigure {
     /// What it is, with its unit.
     pub name: &'static str,
     /// Whether more of it is better.
@@ -41,7 +41,7 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-impl Figure {
+impl ComparedFigure {
     /// Compares them: a change counts above `accept_percent` of the first, when it is so much that chance does it in one of forty cases at
     /// most (Welch's test, to one side). With a single repeat of either nobody knows what chance does, and any change above what is accepted counts.
     ///
@@ -103,7 +103,7 @@ mod tests {
 
     fn rate(before: &[f64], after: &[f64]) -> Comparison {
         let (before, after) = (before.to_vec(), after.to_vec());
-        Figure { name: "ops/s", more_is_better: true, before, after }.compare(5.0)
+        ComparedFigure { name: "ops/s", more_is_better: true, before, after }.compare(5.0)
     }
 
     #[test]
@@ -115,8 +115,12 @@ mod tests {
         assert_eq!(rate(&before, &[110.0, 111.0, 109.0, 110.0]).verdict, Verdict::Better);
         assert_eq!(rate(&before, &[60.0, 120.0, 90.0, 80.0]).verdict, Verdict::Unsure);
         let before = before.to_vec();
-        let figure =
-            Figure { name: "p99", more_is_better: false, after: vec![120.0, 121.0], before };
+        let figure = ComparedFigure {
+            name: "p99",
+            more_is_better: false,
+            after: vec![120.0, 121.0],
+            before,
+        };
         assert_eq!(figure.compare(5.0).verdict, Verdict::Worse);
     }
 
@@ -138,7 +142,7 @@ mod tests {
                 (0..5).map(|_| level * (1.0 + noise * normal())).collect()
             };
             let (before, after) = (repeats(level), repeats(level * factor));
-            Figure { name: "figure", more_is_better, before, after }
+            ComparedFigure { name: "figure", more_is_better, before, after }
         };
         let trials = (0..TRIALS).filter(|_| {
             let figures =

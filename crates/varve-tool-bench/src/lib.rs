@@ -25,7 +25,7 @@ mod zipf;
 
 pub use access::{Access, AccessPattern, AccessSpec};
 pub use cells::HistogramCells;
-pub use compare::{Comparison, Figure, Verdict};
+pub use compare::{ComparedFigure, Comparison, Verdict};
 pub use content::Content;
 pub use data::{DataSpec, StockPick};
 pub use error::{Error, Result};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use varve_tool_bench::{Comparison, Figure, Verdict};
+use varve_tool_bench::{ComparedFigure, Comparison, Verdict};
 use varve_tool_plan::report::Table;
 
 use super::apart::told_apart;
@@ -68,8 +68,8 @@ fn check(before: &Report, after: &Report) -> Result<()> {
 }
 
 /// What is compared: two figures, so that chance calls no more than one comparison in twenty worse.
-fn figures(before: &Report, after: &Report) -> Vec<Figure> {
-    let figure = |name, more_is_better, of: &dyn Fn(&Window) -> f64| Figure {
+fn figures(before: &Report, after: &Report) -> Vec<ComparedFigure> {
+    let figure = |name, more_is_better, of: &dyn Fn(&Window) -> f64| ComparedFigure {
         name,
         more_is_better,
         before: before.repeats.iter().map(of).collect(),
@@ -81,8 +81,9 @@ fn figures(before: &Report, after: &Report) -> Vec<Figure> {
         None => figure("operations/s", true, &|window| window.operations_per_second),
     };
     // What another tool did not measure is not compared.
-    let is_known =
-        |figure: &Figure| figure.before.iter().chain(&figure.after).all(|value| *value > 0.0);
+    let is_known = |figure: &ComparedFigure| {
+        figure.before.iter().chain(&figure.after).all(|value| *value > 0.0)
+    };
     let is_p99_known = is_known(&p99);
     std::iter::once(first).chain(Some(p99).filter(|_| is_p99_known)).collect()
 }
