@@ -8,7 +8,7 @@ pub(crate) const STAMP_BYTES: usize = 24;
 /// The contents of a block under one [`DataSpec`](crate::DataSpec); its seed, its size of a block and its compression ratio say the
 /// rest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Content {
+pub enum DataContent {
     /// Zeros.
     Zero,
     /// A block of the stock that duplicates come from.
@@ -43,7 +43,7 @@ pub enum Content {
     },
 }
 
-impl Content {
+impl DataContent {
     /// Three words that no other content has under this seed; none for zeros, which carry nothing.
     ///
     /// The content is three words itself, and every step is a bijection of one word given the others.
@@ -71,12 +71,12 @@ mod tests {
     fn stamps_tell_contents_apart() {
         let mut contents = Vec::new();
         for index in 0..50 {
-            contents.push(Content::Stock { entry: index });
+            contents.push(DataContent::Stock { entry: index });
             for volume in 0..5 {
-                contents.push(Content::Common { volume, index });
+                contents.push(DataContent::Common { volume, index });
                 for n in 0..5 {
-                    contents.push(Content::Unique { volume, index, version: n });
-                    contents.push(Content::Private {
+                    contents.push(DataContent::Unique { volume, index, version: n });
+                    contents.push(DataContent::Private {
                         volume,
                         clone: u32::try_from(n).unwrap(),
                         index,
@@ -89,6 +89,6 @@ mod tests {
                 contents.iter().filter_map(|content| content.stamp(9)).map(|stamp| stamp[word]);
             assert_eq!(words.collect::<BTreeSet<_>>().len(), contents.len(), "word {word}");
         }
-        assert_eq!(Content::Zero.stamp(9), None);
+        assert_eq!(DataContent::Zero.stamp(9), None);
     }
 }

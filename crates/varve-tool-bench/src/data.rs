@@ -5,7 +5,7 @@ use std::ops::Range;
 use varve_stdx::Rng;
 use varve_types::limits::{ADDRESS_UNIT, BLOCK_SIZE_DEFAULT};
 
-use crate::content::{Content, STAMP_BYTES};
+use crate::content::{DataContent, STAMP_BYTES};
 use crate::error::{Error, Result, check_percent};
 use crate::expected::Expected;
 use crate::mix::key;
@@ -115,7 +115,7 @@ impl DataSpec {
     /// # Panics
     /// When [`Self::check`] fails.
     #[must_use]
-    pub fn content(&self, index: u64, version: u64) -> Content {
+    pub fn content(&self, index: u64, version: u64) -> DataContent {
         self.assert_valid();
         let zeros = u64::from(self.zero_percent);
         let zeros_and_duplicates = zeros + u64::from(self.duplicate_percent);
@@ -124,20 +124,20 @@ impl DataSpec {
             let group = key([self.seed, CLASSES, u64::from(self.volume), group, version]);
             let class = Scatter::new(GROUP_BLOCKS, group).of(place);
             if class < zeros {
-                return Content::Zero;
+                return DataContent::Zero;
             }
             if class < zeros_and_duplicates {
-                return Content::Stock { entry: self.entry(index, version) };
+                return DataContent::Stock { entry: self.entry(index, version) };
             }
         }
-        Content::Unique { volume: self.volume, index, version }
+        DataContent::Unique { volume: self.volume, index, version }
     }
 
     /// Fills `out` with `content`.
     ///
     /// # Panics
     /// When `out` is not one block long, or [`Self::check`] fails.
-    pub fn fill(&self, content: Content, out: &mut [u8]) {
+    pub fn fill(&self, content: DataContent, out: &mut [u8]) {
         self.assert_valid();
         assert_eq!(out.len(), self.block_bytes, "not one block");
         let Some(stamp) = content.stamp(self.seed) else {

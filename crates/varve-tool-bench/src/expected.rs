@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::content::Content;
+use crate::content::DataContent;
 
 /// What exact deduplication makes of some blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,12 +19,12 @@ impl Expected {
     /// Counts `contents` of one [`DataSpec`](crate::DataSpec), or of several that differ in their volume only. Memory and time grow
     /// with them.
     #[must_use]
-    pub fn of(contents: impl IntoIterator<Item = Content>) -> Self {
+    pub fn of(contents: impl IntoIterator<Item = DataContent>) -> Self {
         let mut distinct = BTreeSet::new();
         let mut found = Self::default();
         for content in contents {
             found.blocks += 1;
-            if content == Content::Zero {
+            if content == DataContent::Zero {
                 found.zero_blocks += 1;
             } else {
                 distinct.insert(content);
@@ -56,13 +56,13 @@ mod tests {
 
     #[test]
     fn contents_are_counted_once() {
-        let unique = |index| Content::Unique { volume: 0, index, version: 0 };
-        let stock = Content::Stock { entry: 1 };
+        let unique = |index| DataContent::Unique { volume: 0, index, version: 0 };
+        let stock = DataContent::Stock { entry: 1 };
         let found =
-            Expected::of([stock, Content::Zero, unique(1), stock, unique(2), unique(1), stock]);
+            Expected::of([stock, DataContent::Zero, unique(1), stock, unique(2), unique(1), stock]);
         assert_eq!(found, Expected { blocks: 7, zero_blocks: 1, distinct_blocks: 3 });
         assert_eq!(found.duplicate_blocks(), 3);
         assert_eq!(found.dedup_ratio(), 2.0);
-        assert_eq!(Expected::of([Content::Zero]).dedup_ratio(), 1.0);
+        assert_eq!(Expected::of([DataContent::Zero]).dedup_ratio(), 1.0);
     }
 }

@@ -1,6 +1,6 @@
 //! Many clones of one golden volume that drift apart, as desktops do: updates that all of them get, and data of their own.
 
-use crate::content::Content;
+use crate::content::DataContent;
 use crate::data::DataSpec;
 use crate::error::{Error, Result, check_percent};
 use crate::expected::Expected;
@@ -37,7 +37,7 @@ pub struct FleetWrite {
     /// Block of the clone.
     pub index: u64,
     /// What it writes; [`DataSpec::fill`] makes bytes of it.
-    pub content: Content,
+    pub content: DataContent,
 }
 
 /// A fleet that can be asked for its contents and its writes. Memory: about 300 bytes a clone.
@@ -100,7 +100,7 @@ impl CloneFleet {
     }
 
     /// The golden volume's blocks in order: index and content.
-    pub fn golden(&self) -> impl Iterator<Item = (u64, Content)> {
+    pub fn golden(&self) -> impl Iterator<Item = (u64, DataContent)> {
         (0..self.spec.golden_blocks).map(|index| (index, self.spec.data.content(index, 0)))
     }
 
@@ -109,7 +109,7 @@ impl CloneFleet {
     /// # Panics
     /// When there is no such clone or block.
     #[must_use]
-    pub fn content(&self, clone: u32, index: u64) -> Content {
+    pub fn content(&self, clone: u32, index: u64) -> DataContent {
         assert!(index < self.spec.golden_blocks, "a clone has no block {index}");
         let written = self.overwrite(clone, index / self.spec.run_blocks, index);
         written.unwrap_or_else(|| self.spec.data.content(index, 0))
@@ -152,17 +152,21 @@ impl CloneFleet {
     }
 
     /// What `clone` writes to block `index` of run `run`, if it does.
-    fn overwrite(&self, clone: u32, run: u64, index: u64) -> Option<Content> {
+    fn overwrite(&self, clone: u32, run: u64, index: u64) -> Option<DataContent> {
         if run >= self.runs {
             return None;
         }
         let volume = self.spec.data.volume;
         let rank = self.common.of(run);
         let Some(rank) = rank.checked_sub(self.common_runs) else {
-            return Some(Content::Common { volume, index });
+            return Some(DataContent::Common { volume, index });
         };
         let private = self.clones[clone as usize].private.as_ref()?;
-        (private.of(rank) < self.private_runs).then_some(Content::Private { volume, clone, index })
+        (private.of(rank) < self.private_runs).then_some(DataContent::Private {
+            volume,
+            clone,
+            index,
+        })
     }
 }
 
@@ -195,7 +199,7 @@ mod tests {
         run_blocks: 8,
     };
 
-    fn bytes(content: Content) -> Vec<u8> {
+    fn bytes(content: DataContent) -> Vec<u8> {
         let mut bytes = vec![0; SPEC.data.block_bytes];
         SPEC.data.fill(content, &mut bytes);
         bytes

@@ -26,7 +26,7 @@ mod zipf;
 pub use access::{Access, AccessPattern, AccessSpec};
 pub use cells::HistogramCells;
 pub use compare::{ComparedFigure, Comparison, Verdict};
-pub use content::Content;
+pub use content::DataContent;
 pub use data::{DataSpec, StockPick};
 pub use error::{Error, Result};
 pub use expected::Expected;

@@ -78,10 +78,10 @@ fn shares_are_exact_for_whole_hundreds() {
         for blocks in [0..100, 12_300..12_400, 5000..9000] {
             let contents: Vec<_> = blocks.clone().map(|index| spec.content(index, 2)).collect();
             let count =
-                |wanted: fn(&Content) -> bool| contents.iter().filter(|c| wanted(c)).count();
+                |wanted: fn(&DataContent) -> bool| contents.iter().filter(|c| wanted(c)).count();
             let hundreds = contents.len() / 100;
-            assert_eq!(count(|c| *c == Content::Zero), usize::from(zero_percent) * hundreds);
-            let duplicates = count(|c| matches!(c, Content::Stock { .. }));
+            assert_eq!(count(|c| *c == DataContent::Zero), usize::from(zero_percent) * hundreds);
+            let duplicates = count(|c| matches!(c, DataContent::Stock { .. }));
             assert_eq!(duplicates, usize::from(duplicate_percent) * hundreds);
         }
     }
@@ -90,7 +90,8 @@ fn shares_are_exact_for_whole_hundreds() {
 #[test]
 fn classes_of_blocks_follow_no_pattern() {
     let spec = DataSpec { zero_percent: 0, duplicate_percent: 50, ..MIXED };
-    let duplicate = |index, version| matches!(spec.content(index, version), Content::Stock { .. });
+    let duplicate =
+        |index, version| matches!(spec.content(index, version), DataContent::Stock { .. });
     for step in [1, 2, 50, 100, 128] {
         let equal = (0..20_000).filter(|index| duplicate(*index, 0) == duplicate(index + step, 0));
         let equal = equal.count();
@@ -136,8 +137,10 @@ fn duplicates_by_a_zipf_law_prefer_the_first_of_the_stock() {
     let mut draws = [0u64; 3];
     for index in 0..blocks {
         match spec.content(index, 0) {
-            Content::Stock { entry } if entry < 3 => draws[usize::try_from(entry).unwrap()] += 1,
-            Content::Stock { entry } => assert!(entry < stock_blocks),
+            DataContent::Stock { entry } if entry < 3 => {
+                draws[usize::try_from(entry).unwrap()] += 1
+            }
+            DataContent::Stock { entry } => assert!(entry < stock_blocks),
             content => panic!("{content:?} is not a duplicate"),
         }
     }
@@ -165,7 +168,7 @@ fn whole_blocks_compress_as_asked() {
             DataSpec { compression_ratio, block_bytes: 4096, duplicate_percent: 50, ..MIXED };
         let (mut logical, mut stored) = (0, 0);
         for index in 0..500 {
-            if spec.content(index, 0) != Content::Zero {
+            if spec.content(index, 0) != DataContent::Zero {
                 spec.block(index, 0, &mut out);
                 logical += out.len();
                 stored += lz4_flex::block::compress(&out).len().min(out.len());
