@@ -7,6 +7,6 @@ mod tally;
 mod workload;
 
 pub use mission::{Action, Mission, Together};
-pub use selector::{Bucket, Selector};
+pub use selector::{HistogramBucket, Selector};
 pub use tally::{Line, Tally, csv};
 pub use workload::{Division, End, Operation, Verb, Work, WorkKind, Workload, Workstage};

@@ -19,7 +19,7 @@ const OPEN: u64 = i32::MAX as u64;
 
 /// A bucket of a histogram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bucket {
+pub struct HistogramBucket {
     /// Lowest number.
     pub min: u64,
     /// Highest number.
@@ -55,7 +55,7 @@ pub enum Selector {
         max: u64,
     },
     /// Drawn by weight.
-    Histogram(Vec<Bucket>),
+    Histogram(Vec<HistogramBucket>),
 }
 
 impl Selector {
@@ -82,7 +82,9 @@ impl Selector {
         match self {
             Self::Histogram(buckets) => {
                 let all: u64 = buckets.iter().map(|bucket| bucket.weight).sum();
-                let of = |bucket: &Bucket| middle(bucket.min, bucket.max) * bucket.weight as f64;
+                let of = |bucket: &HistogramBucket| {
+                    middle(bucket.min, bucket.max) * bucket.weight as f64
+                };
                 buckets.iter().map(of).sum::<f64>() / all as f64
             }
             other => {
@@ -130,7 +132,7 @@ impl Selector {
             Self::Histogram(buckets) => {
                 let buckets = buckets.iter().map(|bucket| {
                     let (min, max) = range(bucket.min, bucket.max)?;
-                    Some(Bucket { min, max, weight: bucket.weight })
+                    Some(HistogramBucket { min, max, weight: bucket.weight })
                 });
                 Self::Histogram(buckets.collect::<Option<_>>()?)
             }
@@ -146,7 +148,9 @@ impl fmt::Display for Selector {
             Self::Range { min, max } => write!(f, "r({min},{max})"),
             Self::Sequential { min, max } => write!(f, "s({min},{max})"),
             Self::Histogram(buckets) => {
-                let bucket = |Bucket { min, max, weight }: &Bucket| format!("{min}|{max}|{weight}");
+                let bucket = |HistogramBucket { min, max, weight }: &HistogramBucket| {
+                    format!("{min}|{max}|{weight}")
+                };
                 write!(f, "h({})", buckets.iter().map(bucket).collect::<Vec<_>>().join(","))
             }
         }
@@ -210,7 +214,7 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|number| *number <= OPEN)
 }
 
-fn bucket(text: &str) -> Option<Bucket> {
+fn bucket(text: &str) -> Option<HistogramBucket> {
     let mut parts = text.split('|').map(str::trim);
     let min = number(parts.next()?)?;
     let max = match parts.next()? {
@@ -218,7 +222,7 @@ fn bucket(text: &str) -> Option<Bucket> {
         max => number(max)?,
     };
     let weight = number(parts.next()?)?;
-    parts.next().is_none().then_some(Bucket { min, max, weight })
+    parts.next().is_none().then_some(HistogramBucket { min, max, weight })
 }
 
 /// What all workers of a selector share.
@@ -271,7 +275,7 @@ impl Chooser {
             }
             Selector::Histogram(buckets) => {
                 let weights = buckets.iter().map(|bucket| bucket.weight);
-                let Bucket { min, max, .. } = buckets[self.shared.deck.deal(weights, rng)];
+                let HistogramBucket { min, max, .. } = buckets[self.shared.deck.deal(weights, rng)];
                 min + rng.below(max - min + 1)
             }
         }
@@ -345,8 +349,8 @@ mod tests {
             (
                 "h(1|64|10,64||20)",
                 Selector::Histogram(vec![
-                    Bucket { min: 1, max: 64, weight: 10 },
-                    Bucket { min: 64, max: OPEN, weight: 20 },
+                    HistogramBucket { min: 1, max: 64, weight: 10 },
+                    HistogramBucket { min: 64, max: OPEN, weight: 20 },
                 ]),
             ),
         ] {
@@ -402,7 +406,7 @@ mod tests {
         let Selector::Histogram(buckets) = text.parse().unwrap() else { panic!("{text}") };
         let (mut found, mut tenths) = ([0; 6], [0; 10]);
         for value in numbers(text, 960_123) {
-            let is_inside = |bucket: &Bucket| (bucket.min..=bucket.max).contains(&value);
+            let is_inside = |bucket: &HistogramBucket| (bucket.min..=bucket.max).contains(&value);
             let index = buckets.iter().position(is_inside).unwrap();
             found[index] += 1;
             if index == 0 {
