@@ -9,7 +9,7 @@ use std::sync::Arc;
 use varve_stdx::Rng;
 
 use crate::cosbench::deck::Deck;
-use crate::cosbench::selector::{Chooser, Selector, Shared, part};
+use crate::cosbench::selector::{Chooser, Selector, SharedSelector, part};
 use crate::cosbench::workload::{Division, Operation, Verb, Work, WorkKind};
 use crate::mix::key;
 
@@ -61,9 +61,9 @@ pub struct Together {
 
 #[derive(Default, Debug)]
 struct SelectorsTogether {
-    containers: Arc<Shared>,
-    objects: Arc<Shared>,
-    sizes: Arc<Shared>,
+    containers: Arc<SharedSelector>,
+    objects: Arc<SharedSelector>,
+    sizes: Arc<SharedSelector>,
 }
 
 impl Together {
@@ -86,7 +86,7 @@ impl Mission {
         let place = (u64::from(worker), u64::from(work.workers));
         let choosers = work.operations.iter().zip(&together.selectors);
         let choosers = choosers.map(|(operation, shared)| {
-            let divided = |selector: &Selector, division, shared: &Arc<Shared>| {
+            let divided = |selector: &Selector, division, shared: &Arc<SharedSelector>| {
                 let is_divided = work.division == division;
                 Chooser::new(divide(selector, place, is_divided), Arc::clone(shared))
             };

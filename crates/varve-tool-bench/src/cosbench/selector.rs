@@ -227,7 +227,7 @@ fn bucket(text: &str) -> Option<HistogramBucket> {
 
 /// What all workers of a selector share.
 #[derive(Default, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedSelector {
     /// Of those that count together: how many came so far.
     so_far: AtomicU64,
     /// Of histograms: which buckets are next.
@@ -240,12 +240,12 @@ pub(crate) struct Chooser {
     selector: Selector,
     /// Of those that count, each worker for itself: how many came so far.
     so_far: u64,
-    shared: Arc<Shared>,
+    shared: Arc<SharedSelector>,
 }
 
 impl Chooser {
     /// That of `selector`; those of one work have the same `shared`.
-    pub(crate) fn new(selector: Selector, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(selector: Selector, shared: Arc<SharedSelector>) -> Self {
         Self { selector, so_far: 0, shared }
     }
 
@@ -378,7 +378,7 @@ mod tests {
     fn those_that_count_begin_anew_after_the_last() {
         assert_eq!(numbers("r(3,5)", 7), [3, 4, 5, 3, 4, 5, 3]);
         assert_eq!(numbers("c(9)", 2), [9, 9]);
-        let together: Arc<Shared> = Arc::default();
+        let together: Arc<SharedSelector> = Arc::default();
         let selector: Selector = "s(1,4)".parse().unwrap();
         let mut workers: Vec<Chooser> =
             (0..2).map(|_| Chooser::new(selector.clone(), Arc::clone(&together))).collect();
