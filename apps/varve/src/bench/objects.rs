@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use varve_stdx::checksum64;
 use varve_tool_bench::DataSpec;
 use varve_tool_bench::cosbench::{
-    Action, End, Line, Mission, Tally, Together, Verb, Work, Workload, Workstage,
+    Action, End, Mission, Tally, TallyLine, Together, Verb, Work, Workload, Workstage,
 };
 use varve_tool_bench::s3::Bodies;
 
@@ -33,7 +33,7 @@ pub(crate) fn run_workload(
     workload: &Workload,
     settings: &S3Settings,
     data: &DataSpec,
-) -> Result<Vec<Line>> {
+) -> Result<Vec<TallyLine>> {
     let works = workload.stages.iter().flat_map(|stage| &stage.works);
     works
         .filter(|work| !work.operations.is_empty())
@@ -64,7 +64,7 @@ fn run_stage(
     settings: &S3Settings,
     data: &DataSpec,
     watch: &Watch,
-) -> Result<Vec<Line>> {
+) -> Result<Vec<TallyLine>> {
     let works: Vec<&Work> = stage.works.iter().filter(|work| !work.operations.is_empty()).collect();
     thread::scope(|scope| {
         let started: Vec<_> = works
@@ -126,7 +126,7 @@ impl<'a> WorkRun<'a> {
     }
 
     /// Its lines.
-    fn run(&self, stage: &str) -> Result<Vec<Line>> {
+    fn run(&self, stage: &str) -> Result<Vec<TallyLine>> {
         let mut tallies = vec![Tally::default(); self.work.operations.len()];
         let joined: Vec<_> = thread::scope(|scope| {
             let workers: Vec<_> = (0..self.work.workers)
@@ -153,7 +153,7 @@ impl<'a> WorkRun<'a> {
             _ => self.begun.elapsed().as_secs_f64(),
         };
         let failed = self.is_failing(1).then(|| self.why());
-        let lines = self.work.operations.iter().zip(tallies).map(|(operation, tally)| Line {
+        let lines = self.work.operations.iter().zip(tallies).map(|(operation, tally)| TallyLine {
             stage: stage.to_owned(),
             name: self.work.name.clone(),
             kind: kind(operation.verb),

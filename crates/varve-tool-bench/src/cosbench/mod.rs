@@ -8,5 +8,5 @@ mod workload;
 
 pub use mission::{Action, Mission, Together};
 pub use selector::{HistogramBucket, Selector};
-pub use tally::{Line, Tally, csv};
+pub use tally::{Tally, TallyLine, csv};
 pub use workload::{Division, End, Operation, Verb, Work, WorkKind, Workload, Workstage};

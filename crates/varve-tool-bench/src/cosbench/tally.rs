@@ -75,7 +75,7 @@ impl Tally {
 
 /// A line of the CSV.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct TallyLine {
     /// The stage's number and name.
     pub stage: String,
     /// Name of the work.
@@ -92,10 +92,10 @@ pub struct Line {
 
 /// The CSV of all lines.
 #[must_use]
-pub fn csv(lines: &[Line]) -> String {
+pub fn csv(lines: &[TallyLine]) -> String {
     let mut text = format!("{TITLES}\n");
     for line in lines {
-        let Line { stage, name, kind, seconds, tally, failed } = line;
+        let TallyLine { stage, name, kind, seconds, tally, failed } = line;
         let per_second = |amount: u64| if *seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
         let (stage, name) = (quoted(stage), quoted(name));
         let _ = write!(text, "{stage},{name},{kind},{},{}", tally.operations, tally.bytes);
@@ -142,7 +142,7 @@ mod tests {
         // Below 2048 µs every one is told apart.
         (1..=10).for_each(|tenth| tally.succeed(1000, tenth * 100, 50));
         tally.fail();
-        let line = Line {
+        let line = TallyLine {
             stage: "s3-main".to_owned(),
             name: "a, \"b\"".to_owned(),
             kind: "read",
@@ -150,7 +150,7 @@ mod tests {
             tally,
             failed: None,
         };
-        let none = Line {
+        let none = TallyLine {
             tally: Tally::default(),
             failed: Some("too, many".to_owned()),
             name: "x".to_owned(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use varve_tool_bench::Preset;
-use varve_tool_bench::cosbench::{Line, Workload, csv};
+use varve_tool_bench::cosbench::{TallyLine, Workload, csv};
 use varve_tool_plan::report::{Document, Table};
 
 use crate::bench::{DataArgs, S3Settings, Saved, System, objects_work, run_workload, write_folder};
@@ -95,14 +95,14 @@ const WORDS: [&str; 3] = ["STAGE", "WORK", "OPERATION"];
 const AMOUNTS: [&str; 8] = ["COUNT", "FAILED", "OPS/S", "MB/S", "MEAN ms", "p90", "p99", "MAX"];
 
 /// COSBench's CSV, and behind it a line for each thing that the workload asks for and that was not done: its figures are of something else.
-fn noted_csv(workload: &Workload, lines: &[Line]) -> String {
+fn noted_csv(workload: &Workload, lines: &[TallyLine]) -> String {
     let notes =
         workload.notes.iter().map(|note| format!("# not done: {}\n", note.replace('\n', " ")));
     csv(lines) + &notes.collect::<String>()
 }
 
 /// A page that needs nothing else.
-fn page(workload: &Workload, lines: &[Line], system: &System) -> Document {
+fn page(workload: &Workload, lines: &[TallyLine], system: &System) -> Document {
     let header = WORDS.into_iter().chain(AMOUNTS).collect();
     let failed = lines.iter().filter_map(|line| {
         line.failed.as_ref().map(|why| format!("{} of {}: {why}", line.name, line.stage))
@@ -115,7 +115,7 @@ fn page(workload: &Workload, lines: &[Line], system: &System) -> Document {
 }
 
 /// For people.
-fn table(lines: &[Line]) -> String {
+fn table(lines: &[TallyLine]) -> String {
     let amounts = AMOUNTS.map(|title| (title, Align::Right));
     let words = WORDS.map(|title| (title, Align::Left));
     let header: Vec<_> = words.into_iter().chain(amounts).collect();
@@ -123,8 +123,8 @@ fn table(lines: &[Line]) -> String {
     columns(&header, &rows)
 }
 
-fn row(line: &Line) -> Vec<String> {
-    let Line { stage, name, kind, seconds, tally, .. } = line;
+fn row(line: &TallyLine) -> Vec<String> {
+    let TallyLine { stage, name, kind, seconds, tally, .. } = line;
     let per_second = |amount: f64| if *seconds > 0.0 { amount / seconds } else { 0.0 };
     let ms = |us: f64| format!("{:.2}", us / 1000.0);
     let at = |quantile| ms(tally.response_us.value_at_quantile(quantile) as f64);
