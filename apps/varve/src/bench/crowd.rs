@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use varve_tool_bench::cosbench::{Action, Mission, Together, Verb, Work};
+use varve_tool_bench::cosbench::{Action, Together, Verb, Work, WorkerPlan};
 use varve_tool_bench::{Held, Kind, LoadSpec, Measured, Pace, Phase, Segments};
 
 use super::bucket::Bucket;
@@ -71,7 +71,7 @@ impl<'a> Crowd<'a> {
             main: Arc::clone(&main),
             verifies: load.verify || main.operations.iter().any(|operation| operation.verifies),
             client: S3Client::new(&plan.bucket.server),
-            mission: Mission::new(&main, number, load.seed, &together),
+            mission: WorkerPlan::new(&main, number, load.seed, &together),
             number,
             writes: 0,
         };
@@ -298,7 +298,7 @@ struct Worker<'a> {
     main: Arc<Work>,
     verifies: bool,
     client: S3Client,
-    mission: Mission,
+    mission: WorkerPlan,
     number: u32,
     writes: u64,
 }
@@ -314,7 +314,7 @@ impl Worker<'_> {
 
     fn fill(&mut self, course: &Course) {
         for (work, together) in &course.prepares {
-            let mut mission = Mission::new(work, self.number, u64::from(self.number), together);
+            let mut mission = WorkerPlan::new(work, self.number, u64::from(self.number), together);
             while !course.is_over() {
                 let Some(Action { container, object, size_bytes, .. }) = mission.next_action()
                 else {

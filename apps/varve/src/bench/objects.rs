@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use varve_stdx::checksum64;
 use varve_tool_bench::DataSpec;
 use varve_tool_bench::cosbench::{
-    Action, End, Mission, Tally, TallyLine, Together, Verb, Work, Workload, Workstage,
+    Action, End, Tally, TallyLine, Together, Verb, Work, WorkerPlan, Workload, Workstage,
 };
 use varve_tool_bench::s3::Bodies;
 
@@ -226,7 +226,7 @@ impl<'a> WorkRun<'a> {
 /// A worker: one connection, one operation at a time.
 struct Worker<'a> {
     run: &'a WorkRun<'a>,
-    mission: Mission,
+    mission: WorkerPlan,
     client: S3Client,
     number: u32,
     writes: u64,
@@ -236,7 +236,7 @@ impl<'a> Worker<'a> {
     fn new(run: &'a WorkRun<'a>, number: u32) -> Self {
         Self {
             run,
-            mission: Mission::new(&run.work, number, u64::from(number), &run.together),
+            mission: WorkerPlan::new(&run.work, number, u64::from(number), &run.together),
             client: S3Client::new(&run.server),
             number,
             writes: 0,

@@ -30,7 +30,7 @@ pub struct Action {
 
 /// A worker's operations.
 #[derive(Debug)]
-pub struct Mission {
+pub struct WorkerPlan {
     work: Arc<Work>,
     rng: Rng,
     choosers: Vec<Choosers>,
@@ -75,7 +75,7 @@ impl Together {
     }
 }
 
-impl Mission {
+impl WorkerPlan {
     /// That of worker `worker`; everything follows from `seed`, and where workers share, from who comes first.
     ///
     /// # Panics
@@ -243,11 +243,11 @@ mod tests {
     use super::*;
     use crate::cosbench::workload::Workload;
 
-    fn missions(xml: &str, stage: usize) -> Vec<Mission> {
+    fn missions(xml: &str, stage: usize) -> Vec<WorkerPlan> {
         let workload = Workload::read(xml).unwrap();
         let work = Arc::new(workload.stages[stage].works[0].clone());
         let together = Together::new(&work);
-        (0..work.workers).map(|worker| Mission::new(&work, worker, 7, &together)).collect()
+        (0..work.workers).map(|worker| WorkerPlan::new(&work, worker, 7, &together)).collect()
     }
 
     const SAMPLE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
