@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use varve_tool_bench::cosbench::{Action, Together, Verb, Work, WorkerPlan};
+use varve_tool_bench::cosbench::{Action, SharedCursors, Verb, Work, WorkerPlan};
 use varve_tool_bench::{Held, Kind, LoadSpec, Measured, Pace, Phase, Segments};
 
 use super::bucket::Bucket;
@@ -65,7 +65,7 @@ impl<'a> Crowd<'a> {
         let is_first = plan.bucket.ledger.objects().is_empty();
         plan.bucket.check(plan.may_hold || !is_first)?;
         let main = Arc::new(Work { workers: load.jobs * load.depth, ..(*plan.main).clone() });
-        let together = Together::new(&main);
+        let together = SharedCursors::new(&main);
         let worker = |number| Worker {
             bucket: &plan.bucket,
             main: Arc::clone(&main),
@@ -137,7 +137,7 @@ struct Course {
     load: LoadSpec,
     segments: Option<Segments>,
     /// Of phases in order: what is written, what is read back, and how much that is.
-    prepares: Vec<(Arc<Work>, Arc<Together>)>,
+    prepares: Vec<(Arc<Work>, Arc<SharedCursors>)>,
     read_back: Mutex<std::vec::IntoIter<(String, Held)>>,
     count: Option<u64>,
     done: AtomicU64,
@@ -154,7 +154,7 @@ impl Course {
         let (plan, workers) = (crowd.plan, crowd.load.jobs * crowd.load.depth);
         let of_workers = |work: &Arc<Work>| {
             let work = Work { workers, ..(**work).clone() };
-            let together = Together::new(&work);
+            let together = SharedCursors::new(&work);
             (Arc::new(work), together)
         };
         let (mut prepares, mut read_back, mut count) = (Vec::new(), Vec::new(), None);

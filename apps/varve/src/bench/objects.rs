@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use varve_stdx::checksum64;
 use varve_tool_bench::DataSpec;
 use varve_tool_bench::cosbench::{
-    Action, End, Tally, TallyLine, Together, Verb, Work, WorkerPlan, Workload, Workstage,
+    Action, End, SharedCursors, Tally, TallyLine, Verb, Work, WorkerPlan, Workload, Workstage,
 };
 use varve_tool_bench::s3::Bodies;
 
@@ -91,7 +91,7 @@ struct WorkRun<'a> {
     server: S3Server,
     bodies: Bodies,
     watch: &'a Watch,
-    together: Arc<Together>,
+    together: Arc<SharedCursors>,
     begun: Instant,
     /// Tells its bodies from those of other runs.
     salt: u64,
@@ -110,7 +110,7 @@ impl<'a> WorkRun<'a> {
         watch: &'a Watch,
     ) -> Result<Self> {
         Ok(Self {
-            together: Together::new(work),
+            together: SharedCursors::new(work),
             server: server(settings, work)?,
             bodies: Bodies::new(*data),
             work: Arc::new(work.clone()),

@@ -34,7 +34,7 @@ pub struct WorkerPlan {
     work: Arc<Work>,
     rng: Rng,
     choosers: Vec<Choosers>,
-    together: Arc<Together>,
+    together: Arc<SharedCursors>,
     /// Of works that do everything once: the next of this worker, and the one behind its last.
     once: Option<(u64, u64)>,
 }
@@ -52,7 +52,7 @@ struct Choosers {
 
 /// What the workers of a work share.
 #[derive(Debug)]
-pub struct Together {
+pub struct SharedCursors {
     /// Which operations are next.
     operations: Deck,
     /// Of each operation.
@@ -66,7 +66,7 @@ struct SelectorsTogether {
     sizes: Arc<SharedSelector>,
 }
 
-impl Together {
+impl SharedCursors {
     /// For the workers of `work`.
     #[must_use]
     pub fn new(work: &Work) -> Arc<Self> {
@@ -81,7 +81,7 @@ impl WorkerPlan {
     /// # Panics
     /// When `together` is that of another work.
     #[must_use]
-    pub fn new(work: &Arc<Work>, worker: u32, seed: u64, together: &Arc<Together>) -> Self {
+    pub fn new(work: &Arc<Work>, worker: u32, seed: u64, together: &Arc<SharedCursors>) -> Self {
         assert_eq!(together.selectors.len(), work.operations.len(), "they are of one work");
         let place = (u64::from(worker), u64::from(work.workers));
         let choosers = work.operations.iter().zip(&together.selectors);
@@ -246,7 +246,7 @@ mod tests {
     fn missions(xml: &str, stage: usize) -> Vec<WorkerPlan> {
         let workload = Workload::read(xml).unwrap();
         let work = Arc::new(workload.stages[stage].works[0].clone());
-        let together = Together::new(&work);
+        let together = SharedCursors::new(&work);
         (0..work.workers).map(|worker| WorkerPlan::new(&work, worker, 7, &together)).collect()
     }
 

@@ -6,7 +6,7 @@ mod selector;
 mod tally;
 mod workload;
 
-pub use mission::{Action, Together, WorkerPlan};
+pub use mission::{Action, SharedCursors, WorkerPlan};
 pub use selector::{HistogramBucket, Selector};
 pub use tally::{Tally, TallyLine, csv};
 pub use workload::{Division, End, Operation, Verb, Work, WorkKind, Workload, Workstage};
