@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use varve_tool_bench::cosbench::{Action, SharedCursors, Verb, Work, WorkerPlan};
+use varve_tool_bench::cosbench::{Action, SharedCursors, Verb, WorkSpec, WorkerPlan};
 use varve_tool_bench::{Held, Kind, LoadSpec, Measured, Pace, Phase, Segments};
 
 use super::bucket::Bucket;
@@ -41,11 +41,11 @@ pub(crate) struct ObjectsPlan {
     /// Whether the folder may hold objects already.
     pub(crate) may_hold: bool,
     /// What is written before.
-    pub(crate) prepares: Vec<Arc<Work>>,
+    pub(crate) prepares: Vec<Arc<WorkSpec>>,
     /// Objects of these, and about how many bytes.
     pub(crate) prepared: (u64, u64),
     /// The load, whose time and number of workers the plan has.
-    pub(crate) main: Arc<Work>,
+    pub(crate) main: Arc<WorkSpec>,
     /// What each worker reads a stream of, where it is a reader of such: with a rate its operations are not due at even times then.
     pub(crate) segments: Option<Segments>,
 }
@@ -64,7 +64,7 @@ impl<'a> Crowd<'a> {
     pub(super) fn start(plan: &'a ObjectsPlan, load: LoadSpec) -> Result<Self> {
         let is_first = plan.bucket.ledger.objects().is_empty();
         plan.bucket.check(plan.may_hold || !is_first)?;
-        let main = Arc::new(Work { workers: load.jobs * load.depth, ..(*plan.main).clone() });
+        let main = Arc::new(WorkSpec { workers: load.jobs * load.depth, ..(*plan.main).clone() });
         let together = SharedCursors::new(&main);
         let worker = |number| Worker {
             bucket: &plan.bucket,
@@ -137,7 +137,7 @@ struct Course {
     load: LoadSpec,
     segments: Option<Segments>,
     /// Of phases in order: what is written, what is read back, and how much that is.
-    prepares: Vec<(Arc<Work>, Arc<SharedCursors>)>,
+    prepares: Vec<(Arc<WorkSpec>, Arc<SharedCursors>)>,
     read_back: Mutex<std::vec::IntoIter<(String, Held)>>,
     count: Option<u64>,
     done: AtomicU64,
@@ -152,8 +152,8 @@ struct Course {
 impl Course {
     fn new(crowd: &Crowd<'_>, phase: Phase) -> Self {
         let (plan, workers) = (crowd.plan, crowd.load.jobs * crowd.load.depth);
-        let of_workers = |work: &Arc<Work>| {
-            let work = Work { workers, ..(**work).clone() };
+        let of_workers = |work: &Arc<WorkSpec>| {
+            let work = WorkSpec { workers, ..(**work).clone() };
             let together = SharedCursors::new(&work);
             (Arc::new(work), together)
         };
@@ -295,7 +295,7 @@ impl Claim {
 /// A thread with a connection.
 struct Worker<'a> {
     bucket: &'a Bucket,
-    main: Arc<Work>,
+    main: Arc<WorkSpec>,
     verifies: bool,
     client: S3Client,
     mission: WorkerPlan,

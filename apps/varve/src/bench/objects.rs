@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use varve_stdx::checksum64;
 use varve_tool_bench::DataSpec;
 use varve_tool_bench::cosbench::{
-    Action, End, SharedCursors, Tally, TallyLine, Verb, Work, WorkerPlan, Workload, Workstage,
+    Action, End, SharedCursors, Tally, TallyLine, Verb, WorkSpec, WorkerPlan, Workload, Workstage,
 };
 use varve_tool_bench::s3::Bodies;
 
@@ -24,7 +24,7 @@ const OPERATIONS_MIN: u64 = 100;
 const TICK: Duration = Duration::from_millis(50);
 
 /// The server of a work: what is said on the command line, else what its settings say.
-fn server(settings: &S3Settings, work: &Work) -> Result<S3Server> {
+fn server(settings: &S3Settings, work: &WorkSpec) -> Result<S3Server> {
     settings.server(&format!("work {}", work.name), |key| work.storage.get(key).cloned())
 }
 
@@ -65,7 +65,8 @@ fn run_stage(
     data: &DataSpec,
     watch: &Watch,
 ) -> Result<Vec<TallyLine>> {
-    let works: Vec<&Work> = stage.works.iter().filter(|work| !work.operations.is_empty()).collect();
+    let works: Vec<&WorkSpec> =
+        stage.works.iter().filter(|work| !work.operations.is_empty()).collect();
     thread::scope(|scope| {
         let started: Vec<_> = works
             .into_iter()
@@ -87,7 +88,7 @@ fn run_stage(
 
 /// A work under way: what its workers share.
 struct WorkRun<'a> {
-    work: Arc<Work>,
+    work: Arc<WorkSpec>,
     server: S3Server,
     bodies: Bodies,
     watch: &'a Watch,
@@ -104,7 +105,7 @@ struct WorkRun<'a> {
 
 impl<'a> WorkRun<'a> {
     fn start(
-        work: &Work,
+        work: &WorkSpec,
         settings: &S3Settings,
         data: &DataSpec,
         watch: &'a Watch,

@@ -95,7 +95,7 @@ pub(crate) fn objects_plans(
         let works = workload.stages.iter().flat_map(|stage| &stage.works);
         works.filter(move |work| work.kind == kind).map(|work| Arc::new(work.clone()))
     };
-    let prepares: Vec<Arc<objects::Work>> = works(WorkKind::Prepare).collect();
+    let prepares: Vec<Arc<objects::WorkSpec>> = works(WorkKind::Prepare).collect();
     let plans = works(WorkKind::Normal).map(|main| ObjectsPlan {
         bucket: Arc::clone(&bucket),
         may_hold,

@@ -10,7 +10,7 @@ use varve_stdx::Rng;
 
 use crate::cosbench::deck::Deck;
 use crate::cosbench::selector::{Chooser, Selector, SharedSelector, part};
-use crate::cosbench::workload::{Division, Operation, Verb, Work, WorkKind};
+use crate::cosbench::workload::{Division, Operation, Verb, WorkKind, WorkSpec};
 use crate::mix::key;
 
 /// An operation to be done.
@@ -31,7 +31,7 @@ pub struct Action {
 /// A worker's operations.
 #[derive(Debug)]
 pub struct WorkerPlan {
-    work: Arc<Work>,
+    work: Arc<WorkSpec>,
     rng: Rng,
     choosers: Vec<Choosers>,
     together: Arc<SharedCursors>,
@@ -69,7 +69,7 @@ struct SelectorsTogether {
 impl SharedCursors {
     /// For the workers of `work`.
     #[must_use]
-    pub fn new(work: &Work) -> Arc<Self> {
+    pub fn new(work: &WorkSpec) -> Arc<Self> {
         let selectors = work.operations.iter().map(|_| SelectorsTogether::default());
         Arc::new(Self { operations: Deck::default(), selectors: selectors.collect() })
     }
@@ -81,7 +81,12 @@ impl WorkerPlan {
     /// # Panics
     /// When `together` is that of another work.
     #[must_use]
-    pub fn new(work: &Arc<Work>, worker: u32, seed: u64, together: &Arc<SharedCursors>) -> Self {
+    pub fn new(
+        work: &Arc<WorkSpec>,
+        worker: u32,
+        seed: u64,
+        together: &Arc<SharedCursors>,
+    ) -> Self {
         assert_eq!(together.selectors.len(), work.operations.len(), "they are of one work");
         let place = (u64::from(worker), u64::from(work.workers));
         let choosers = work.operations.iter().zip(&together.selectors);

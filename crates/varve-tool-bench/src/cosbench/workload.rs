@@ -76,12 +76,12 @@ pub struct Workstage {
     /// Time to wait when it is over, in s.
     pub closure_delay_s: u64,
     /// Its works.
-    pub works: Vec<Work>,
+    pub works: Vec<WorkSpec>,
 }
 
 /// What workers do.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Work {
+pub struct WorkSpec {
     /// Its name.
     pub name: String,
     /// What for.
@@ -376,7 +376,7 @@ struct Reading {
     name: Option<String>,
     stages: Vec<Workstage>,
     stage: Option<Workstage>,
-    work: Option<Work>,
+    work: Option<WorkSpec>,
     /// Settings of the workload, the stage and the work.
     storage: [BTreeMap<String, String>; 3],
     notes: Vec<String>,
@@ -465,7 +465,7 @@ fn no_bucket(operation: &Operation) -> Option<String> {
     (!name.chars().all(is_allowed)).then(note)
 }
 
-fn work(element: &Element) -> Result<Work> {
+fn work(element: &Element) -> Result<WorkSpec> {
     let kind = match element.text("type").unwrap_or("normal") {
         "init" => WorkKind::Init,
         "prepare" => WorkKind::Prepare,
@@ -506,7 +506,7 @@ fn work(element: &Element) -> Result<Work> {
         "object" => Division::Object,
         other => return Err(refused("work", format!("unknown division `{other}`"))),
     };
-    Ok(Work {
+    Ok(WorkSpec {
         name: element.name_or(element.text("type").unwrap_or("work")),
         kind,
         workers,
@@ -617,7 +617,7 @@ fn sizes(text: &str) -> Result<Selector> {
     sizes.ok_or_else(|| refused("sizes", format!("`{text}` is too much")))
 }
 
-fn check(work: &mut Work) -> Result<()> {
+fn check(work: &mut WorkSpec) -> Result<()> {
     let sum: u64 = work.operations.iter().map(|operation| operation.ratio).sum();
     if work.kind != WorkKind::Delay && sum != 100 {
         return Err(refused(
