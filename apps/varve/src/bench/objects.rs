@@ -9,7 +9,8 @@ use time::OffsetDateTime;
 use varve_stdx::checksum64;
 use varve_tool_bench::DataSpec;
 use varve_tool_bench::cosbench::{
-    Action, End, SharedCursors, Tally, TallyLine, Verb, WorkSpec, WorkerPlan, Workload, Workstage,
+    Action, SharedCursors, Tally, TallyLine, Verb, WorkEnd, WorkSpec, WorkerPlan, Workload,
+    Workstage,
 };
 use varve_tool_bench::s3::Bodies;
 
@@ -150,7 +151,7 @@ impl<'a> WorkRun<'a> {
             }
         }
         let seconds = match self.work.end {
-            End::Runtime(seconds) => self.measured_s(seconds),
+            WorkEnd::Runtime(seconds) => self.measured_s(seconds),
             _ => self.begun.elapsed().as_secs_f64(),
         };
         let failed = self.is_failing(1).then(|| self.why());
@@ -177,15 +178,15 @@ impl<'a> WorkRun<'a> {
             return false;
         }
         match self.work.end {
-            End::Runtime(seconds) => {
+            WorkEnd::Runtime(seconds) => {
                 let all = self.work.ramp_up_s + seconds + self.work.ramp_down_s;
                 self.begun.elapsed() < Duration::from_secs(all)
             }
-            End::Operations(operations) => {
+            WorkEnd::Operations(operations) => {
                 return self.operations.fetch_add(1, Ordering::Relaxed) < operations;
             }
-            End::Bytes(bytes) => self.bytes.load(Ordering::Relaxed) < bytes,
-            End::Once => true,
+            WorkEnd::Bytes(bytes) => self.bytes.load(Ordering::Relaxed) < bytes,
+            WorkEnd::Once => true,
         }
         .then(|| self.operations.fetch_add(1, Ordering::Relaxed))
         .is_some()
@@ -193,7 +194,7 @@ impl<'a> WorkRun<'a> {
 
     /// Whether an operation that began then counts.
     fn counts(&self, began: Instant) -> bool {
-        let End::Runtime(seconds) = self.work.end else { return true };
+        let WorkEnd::Runtime(seconds) = self.work.end else { return true };
         let at = began.duration_since(self.begun);
         let ramp = Duration::from_secs(self.work.ramp_up_s);
         (ramp..ramp + Duration::from_secs(seconds)).contains(&at)

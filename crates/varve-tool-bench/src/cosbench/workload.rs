@@ -89,7 +89,7 @@ pub struct WorkSpec {
     /// Clients at a time.
     pub workers: u32,
     /// When it is over.
-    pub end: End,
+    pub end: WorkEnd,
     /// Time before measurement, in s, which is no part of a runtime.
     pub ramp_up_s: u64,
     /// Time after measurement, in s, which is no part of a runtime.
@@ -123,7 +123,7 @@ pub enum WorkKind {
 
 /// When a work is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum WorkEnd {
     /// After this time, in s.
     Runtime(u64),
     /// After this many operations of all workers.
@@ -492,13 +492,13 @@ fn work(element: &Element) -> Result<WorkSpec> {
     let (runtime, operations, bytes) =
         (element.seconds("runtime")?, element.number("totalOps")?, element.number("totalBytes")?);
     let end = match (is_normal, runtime.unwrap_or(0), operations.unwrap_or(0), bytes.unwrap_or(0)) {
-        (false, ..) => End::Once,
+        (false, ..) => WorkEnd::Once,
         (true, 0, 0, 0) => {
             return Err(refused("work", "it never ends: give it runtime, totalOps or totalBytes"));
         }
-        (true, runtime @ 1.., _, _) => End::Runtime(runtime),
-        (true, 0, operations @ 1.., _) => End::Operations(operations),
-        (true, 0, 0, bytes) => End::Bytes(bytes),
+        (true, runtime @ 1.., _, _) => WorkEnd::Runtime(runtime),
+        (true, 0, operations @ 1.., _) => WorkEnd::Operations(operations),
+        (true, 0, 0, bytes) => WorkEnd::Bytes(bytes),
     };
     let division = match element.text("division").unwrap_or("none") {
         "none" => Division::None,

@@ -268,7 +268,7 @@ fn xml(id: &str, shape: &Shape, mains: &[Main]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cosbench::{End, Selector, Verb, WorkKind, Workload};
+    use crate::cosbench::{Selector, Verb, WorkEnd, WorkKind, Workload};
 
     #[test]
     fn every_workload_is_one_of_cosbench() {
@@ -323,7 +323,7 @@ mod tests {
             Workload::read(&xml).unwrap().stages
         };
         let small = &stages("cos-small-write")[2].works[0];
-        assert_eq!((small.workers, small.ramp_up_s, small.end), (320, 90, End::Runtime(300)));
+        assert_eq!((small.workers, small.ramp_up_s, small.end), (320, 90, WorkEnd::Runtime(300)));
         assert_eq!(small.operations[0].sizes, Selector::Constant(128_000));
         assert_eq!(small.operations[0].objects, Selector::Uniform { min: 1, max: 100 });
         let shared = stages("dvr-shared");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use varve_tool_bench::cosbench::{End, Verb, Workload};
+use varve_tool_bench::cosbench::{Verb, WorkEnd, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
 use varve_tool_bench::{DataSpec, LoadSpec, Metric, Preset, Step, Target, VolumeWork, Work};
 use varve_types::ByteCount;
@@ -472,7 +472,7 @@ impl Run {
                 let readers = objects.segments.filter(|_| load.rate.is_none());
                 load.rate =
                     readers.map(|of| of.rate(main.workers, load.read_percent)).or(load.rate);
-                let End::Runtime(duration_s) = main.end else {
+                let WorkEnd::Runtime(duration_s) = main.end else {
                     unreachable!("loads of presets end by their time")
                 };
                 times = (main.ramp_up_s * 1000, duration_s * 1000);
