@@ -10,7 +10,7 @@ use varve_stdx::Rng;
 
 use crate::cosbench::deck::Deck;
 use crate::cosbench::selector::{Chooser, Selector, SharedSelector, part};
-use crate::cosbench::workload::{Division, Operation, Verb, WorkKind, WorkSpec};
+use crate::cosbench::workload::{Division, OperationSpec, Verb, WorkKind, WorkSpec};
 use crate::mix::key;
 
 /// An operation to be done.
@@ -182,7 +182,7 @@ impl Choosers {
 }
 
 /// Those of a container and, where the operation is on one, of an object.
-fn names(operation: &Operation, container: u64, object: u64) -> (String, String) {
+fn names(operation: &OperationSpec, container: u64, object: u64) -> (String, String) {
     let name = |(begin, end): &(String, String), number: u64| format!("{begin}{number}{end}");
     let has_object = matches!(operation.verb, Verb::Read | Verb::Write | Verb::Delete);
     let object = if has_object { name(&operation.object_name, object) } else { String::new() };
@@ -214,7 +214,7 @@ fn divide(selector: &Selector, place: (u64, u64), is_divided: bool) -> Selector 
 }
 
 /// How much there is to do once.
-fn count_once(kind: WorkKind, operation: &Operation) -> u64 {
+fn count_once(kind: WorkKind, operation: &OperationSpec) -> u64 {
     let count = |selector: &Selector| {
         let (min, max) = selector.bounds();
         max - min + 1
@@ -229,7 +229,7 @@ fn count_once(kind: WorkKind, operation: &Operation) -> u64 {
 }
 
 /// Container and object of what is done once at that place.
-fn place_once(kind: WorkKind, operation: &Operation, place: u64) -> (u64, u64) {
+fn place_once(kind: WorkKind, operation: &OperationSpec, place: u64) -> (u64, u64) {
     let ((container, _), (object, last)) =
         (operation.containers.bounds(), operation.objects.bounds());
     match kind {

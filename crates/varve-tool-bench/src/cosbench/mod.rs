@@ -9,4 +9,6 @@ mod workload;
 pub use mission::{Action, SharedCursors, WorkerPlan};
 pub use selector::{HistogramBucket, Selector};
 pub use tally::{Tally, TallyLine, csv};
-pub use workload::{Division, Operation, Verb, WorkEnd, WorkKind, WorkSpec, Workload, Workstage};
+pub use workload::{
+    Division, OperationSpec, Verb, WorkEnd, WorkKind, WorkSpec, Workload, Workstage,
+};

@@ -101,7 +101,7 @@ pub struct WorkSpec {
     /// Storage settings, the inner ones over the outer ones.
     pub storage: BTreeMap<String, String>,
     /// Operations by share; the shares are 100 together.
-    pub operations: Vec<Operation>,
+    pub operations: Vec<OperationSpec>,
 }
 
 /// What a work is for.
@@ -164,7 +164,7 @@ pub enum Verb {
 
 /// An operation and its numbers.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Operation {
+pub struct OperationSpec {
     /// What it does.
     pub verb: Verb,
     /// Share, in percent.
@@ -457,7 +457,7 @@ impl Reading {
 }
 
 /// That S3 has no buckets of such names.
-fn no_bucket(operation: &Operation) -> Option<String> {
+fn no_bucket(operation: &OperationSpec) -> Option<String> {
     let (begin, end) = &operation.container_name;
     let is_allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '-');
     let name = format!("{begin}{}{end}", operation.containers.bounds().0);
@@ -521,7 +521,7 @@ fn work(element: &Element) -> Result<WorkSpec> {
 }
 
 /// The operation of a work that takes none.
-fn special(kind: WorkKind, config: &BTreeMap<String, String>) -> Result<Option<Operation>> {
+fn special(kind: WorkKind, config: &BTreeMap<String, String>) -> Result<Option<OperationSpec>> {
     let verb = match kind {
         WorkKind::Init => Verb::MakeContainer,
         WorkKind::Prepare => Verb::Write,
@@ -532,7 +532,7 @@ fn special(kind: WorkKind, config: &BTreeMap<String, String>) -> Result<Option<O
     configured(verb, 100, config).map(Some)
 }
 
-fn operation(element: &Element) -> Result<Option<Operation>> {
+fn operation(element: &Element) -> Result<Option<OperationSpec>> {
     let verb = match element.text("type").unwrap_or("") {
         "read" => Verb::Read,
         "write" => Verb::Write,
@@ -554,7 +554,7 @@ fn operation(element: &Element) -> Result<Option<Operation>> {
     if ratio == 0 { Ok(None) } else { configured(verb, ratio, &element.config()).map(Some) }
 }
 
-fn configured(verb: Verb, ratio: u64, config: &BTreeMap<String, String>) -> Result<Operation> {
+fn configured(verb: Verb, ratio: u64, config: &BTreeMap<String, String>) -> Result<OperationSpec> {
     let selector = |key: &str, fallback: &str| {
         let text = config.get(key).map_or(fallback, String::as_str);
         text.parse::<Selector>()
@@ -579,7 +579,7 @@ fn configured(verb: Verb, ratio: u64, config: &BTreeMap<String, String>) -> Resu
         let why = format!("content `{content}` cannot be had: bodies are random");
         return Err(refused("config", why));
     }
-    Ok(Operation {
+    Ok(OperationSpec {
         verb,
         ratio,
         containers: selector("containers", "c(1)")?,
