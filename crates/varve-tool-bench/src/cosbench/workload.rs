@@ -191,7 +191,7 @@ impl Workload {
     /// # Errors
     /// `Workload`, with the element that is wrong.
     pub fn read(xml: &str) -> Result<Self> {
-        let mut reading = Reading::default();
+        let mut reading = WorkReader::default();
         let mut reader = Reader::from_str(xml);
         loop {
             let refused = |error: &dyn ToString| refused("the XML", error.to_string());
@@ -372,7 +372,7 @@ impl Element {
 
 /// What was read so far.
 #[derive(Default)]
-struct Reading {
+struct WorkReader {
     name: Option<String>,
     stages: Vec<Workstage>,
     stage: Option<Workstage>,
@@ -382,7 +382,7 @@ struct Reading {
     notes: Vec<String>,
 }
 
-impl Reading {
+impl WorkReader {
     fn start(&mut self, element: &Element) -> Result<()> {
         element.ignored().into_iter().for_each(|note| self.note(note));
         match element.name.as_str() {
