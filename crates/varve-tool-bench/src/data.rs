@@ -7,7 +7,7 @@ use varve_types::limits::{ADDRESS_UNIT, BLOCK_SIZE_DEFAULT};
 
 use crate::content::{DataContent, STAMP_BYTES};
 use crate::error::{Error, Result, check_percent};
-use crate::expected::Expected;
+use crate::expected::ExpectedReduction;
 use crate::mix::key;
 use crate::pieces;
 use crate::scatter::Scatter;
@@ -162,8 +162,8 @@ impl DataSpec {
     /// # Panics
     /// When [`Self::check`] fails.
     #[must_use]
-    pub fn expected(&self, blocks: Range<u64>, version: u64) -> Expected {
-        Expected::of(blocks.map(|index| self.content(index, version)))
+    pub fn expected(&self, blocks: Range<u64>, version: u64) -> ExpectedReduction {
+        ExpectedReduction::of(blocks.map(|index| self.content(index, version)))
     }
 
     fn entry(&self, index: u64, version: u64) -> u64 {

@@ -6,7 +6,7 @@ use crate::content::DataContent;
 
 /// What exact deduplication makes of some blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Expected {
+pub struct ExpectedReduction {
     /// Blocks looked at.
     pub blocks: u64,
     /// Those of them that are zeros.
@@ -15,7 +15,7 @@ pub struct Expected {
     pub distinct_blocks: u64,
 }
 
-impl Expected {
+impl ExpectedReduction {
     /// Counts `contents` of one [`DataSpec`](crate::DataSpec), or of several that differ in their volume only. Memory and time grow
     /// with them.
     #[must_use]
@@ -58,11 +58,18 @@ mod tests {
     fn contents_are_counted_once() {
         let unique = |index| DataContent::Unique { volume: 0, index, version: 0 };
         let stock = DataContent::Stock { entry: 1 };
-        let found =
-            Expected::of([stock, DataContent::Zero, unique(1), stock, unique(2), unique(1), stock]);
-        assert_eq!(found, Expected { blocks: 7, zero_blocks: 1, distinct_blocks: 3 });
+        let found = ExpectedReduction::of([
+            stock,
+            DataContent::Zero,
+            unique(1),
+            stock,
+            unique(2),
+            unique(1),
+            stock,
+        ]);
+        assert_eq!(found, ExpectedReduction { blocks: 7, zero_blocks: 1, distinct_blocks: 3 });
         assert_eq!(found.duplicate_blocks(), 3);
         assert_eq!(found.dedup_ratio(), 2.0);
-        assert_eq!(Expected::of([DataContent::Zero]).dedup_ratio(), 1.0);
+        assert_eq!(ExpectedReduction::of([DataContent::Zero]).dedup_ratio(), 1.0);
     }
 }

@@ -3,7 +3,7 @@
 use crate::content::DataContent;
 use crate::data::DataSpec;
 use crate::error::{Error, Result, check_percent};
-use crate::expected::Expected;
+use crate::expected::ExpectedReduction;
 use crate::mix::key;
 use crate::scatter::Scatter;
 
@@ -143,12 +143,12 @@ impl CloneFleet {
     /// What exact deduplication makes of the golden volume and all clones together, once they have written everything. Time grows
     /// with the blocks of all of them.
     #[must_use]
-    pub fn expected(&self) -> Expected {
+    pub fn expected(&self) -> ExpectedReduction {
         let golden = self.golden().map(|(_, content)| content);
         let clones = (0..self.spec.clones).flat_map(|clone| {
             (0..self.spec.golden_blocks).map(move |index| self.content(clone, index))
         });
-        Expected::of(golden.chain(clones))
+        ExpectedReduction::of(golden.chain(clones))
     }
 
     /// What `clone` writes to block `index` of run `run`, if it does.
@@ -242,7 +242,7 @@ mod tests {
         let zeros = vec![0; SPEC.data.block_bytes];
         let all = || golden.iter().chain(volumes.iter().flatten());
         let distinct: BTreeSet<_> = all().filter(|block| **block != zeros).collect();
-        let measured = Expected {
+        let measured = ExpectedReduction {
             blocks: all().count() as u64,
             zero_blocks: all().filter(|block| **block == zeros).count() as u64,
             distinct_blocks: distinct.len() as u64,

@@ -29,7 +29,7 @@ pub use compare::{ComparedFigure, Comparison, Verdict};
 pub use content::DataContent;
 pub use data::{DataSpec, StockPick};
 pub use error::{Error, Result};
-pub use expected::Expected;
+pub use expected::ExpectedReduction;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
 pub use ledger::{Held, Ledger};
 pub use load::{

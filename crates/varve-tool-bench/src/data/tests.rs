@@ -22,13 +22,13 @@ fn bytes(spec: &DataSpec, index: u64, version: u64) -> Vec<u8> {
 }
 
 /// Counts by bytes alone.
-fn measured(spec: &DataSpec, blocks: Range<u64>, version: u64) -> Expected {
+fn measured(spec: &DataSpec, blocks: Range<u64>, version: u64) -> ExpectedReduction {
     let mut copies: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for index in blocks.clone() {
         *copies.entry(bytes(spec, index, version)).or_default() += 1;
     }
     let zero = copies.remove(&vec![0; spec.block_bytes]).unwrap_or(0);
-    Expected {
+    ExpectedReduction {
         blocks: blocks.end - blocks.start,
         zero_blocks: zero,
         distinct_blocks: copies.len() as u64,
