@@ -204,7 +204,7 @@ fn check_engine(options: &[FioOption]) -> Result<()> {
 }
 
 /// What was read so far, where options depend on each other.
-struct Reading {
+struct JobReader {
     job: FioJob,
     is_mixed: bool,
     rate_iops: Option<f64>,
@@ -225,7 +225,7 @@ type Sizes = [Vec<(usize, u8)>; 2];
 /// # Errors
 /// `Fio`: an option that is known with a value that is not understood.
 fn fio_load(name: &str, line: usize, options: &[FioOption]) -> Result<(FioJob, Vec<FioOption>)> {
-    let mut reading = Reading::new(name, line);
+    let mut reading = JobReader::new(name, line);
     let mut unknown = Vec::new();
     for option in kinds_first(options) {
         if !reading.take(option)? {
@@ -240,7 +240,7 @@ fn fio_load(name: &str, line: usize, options: &[FioOption]) -> Result<(FioJob, V
 
 /// What options of a run that was made say of its load, and those that are not understood: such a load need not be one of this generator.
 pub(crate) fn fio_told(name: &str, options: &[FioOption]) -> (FioJob, Vec<FioOption>) {
-    let mut reading = Reading::new(name, 0);
+    let mut reading = JobReader::new(name, 0);
     let mut unknown = Vec::new();
     for option in kinds_first(options) {
         if !reading.take(option).unwrap_or(false) {
@@ -258,7 +258,7 @@ fn kinds_first(options: &[FioOption]) -> impl Iterator<Item = &FioOption> {
     options.iter().filter(is_kind).chain(options.iter().filter(move |option| !is_kind(option)))
 }
 
-impl Reading {
+impl JobReader {
     fn new(name: &str, line: usize) -> Self {
         let job = FioJob {
             name: name.to_owned(),
