@@ -67,7 +67,7 @@ pub struct FioSide {
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct FioVersion {
     #[serde(rename = "fio version")]
     version: String,
 }
@@ -136,8 +136,8 @@ impl FioOutput {
         let begin = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
         let json =
             begin.and_then(|begin| text.get(begin..)).ok_or_else(|| no_output("no object"))?;
-        let mut versions = serde_json::Deserializer::from_str(json).into_iter::<Version>();
-        if let Some(Ok(Version { version })) = versions.next()
+        let mut versions = serde_json::Deserializer::from_str(json).into_iter::<FioVersion>();
+        if let Some(Ok(FioVersion { version })) = versions.next()
             && (version.starts_with("fio-2.") || version.starts_with("fio-1."))
         {
             let reason =
