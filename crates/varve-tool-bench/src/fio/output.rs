@@ -93,17 +93,17 @@ struct Job {
     #[serde(default, rename = "job options")]
     options: BTreeMap<String, String>,
     #[serde(default)]
-    read: Side,
+    read: FioTotals,
     #[serde(default)]
-    write: Side,
+    write: FioTotals,
     /// Both together, with unified_rw_reporting.
-    mixed: Option<Side>,
-    trim: Option<Side>,
-    sync: Option<Side>,
+    mixed: Option<FioTotals>,
+    trim: Option<FioTotals>,
+    sync: Option<FioTotals>,
 }
 
 #[derive(Default, Deserialize)]
-struct Side {
+struct FioTotals {
     #[serde(default)]
     io_bytes: u64,
     total_ios: u64,
@@ -250,7 +250,7 @@ fn run(jobs: &[&Job], global: &BTreeMap<String, String>) -> Result<FioRun> {
     Ok(FioRun { job, options, jobs, window_ms, reads, writes, syncs, both })
 }
 
-fn side(name: &str, jobs: &[&Job], of: fn(&Job) -> Option<&Side>) -> Result<Option<FioSide>> {
+fn side(name: &str, jobs: &[&Job], of: fn(&Job) -> Option<&FioTotals>) -> Result<Option<FioSide>> {
     let sides = jobs.iter().filter_map(|job| of(job)).filter(|side| side.total_ios > 0);
     let sides = sides.map(|side| one(name, side)).collect::<Result<Vec<FioSide>>>()?;
     Ok(if sides.is_empty() { None } else { Some(together(&sides)) })
@@ -261,7 +261,7 @@ fn side(name: &str, jobs: &[&Job], of: fn(&Job) -> Option<&Side>) -> Result<Opti
     clippy::cast_sign_loss,
     reason = "ns of a latency, above 0 and whole"
 )]
-fn one(name: &str, side: &Side) -> Result<FioSide> {
+fn one(name: &str, side: &FioTotals) -> Result<FioSide> {
     let has = |latency: &&Latency| latency.bins.is_some() || latency.percentile.is_some();
     // With gtod_reduce or disable_lat there are none, and rates all the same.
     let latencies = [&side.lat_ns, &side.clat_ns];
