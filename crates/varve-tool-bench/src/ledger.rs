@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What an object holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum HeldContent {
     /// It is not there.
     Nothing,
     /// The body of a write.
@@ -24,7 +24,7 @@ pub enum Held {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    held: Held,
+    held: HeldContent,
     readers: u32,
     is_changing: bool,
 }
@@ -48,7 +48,7 @@ impl Ledger {
     pub fn begin_read(&self, object: &str) -> Option<(u64, u64)> {
         let mut known = self.known();
         let entry = known.objects.get_mut(object).filter(|entry| !entry.is_changing)?;
-        let Held::Body { write, size_bytes } = entry.held else { return None };
+        let HeldContent::Body { write, size_bytes } = entry.held else { return None };
         entry.readers += 1;
         Some((write, size_bytes))
     }
@@ -67,7 +67,7 @@ impl Ledger {
     /// Begins a write; false when something else is done to the object (LEDGER-1).
     pub fn begin_write(&self, object: &str) -> bool {
         let mut known = self.known();
-        let entry = Entry { held: Held::Nothing, readers: 0, is_changing: false };
+        let entry = Entry { held: HeldContent::Nothing, readers: 0, is_changing: false };
         let entry = known.objects.entry(object.to_owned()).or_insert(entry);
         let is_free = entry.readers == 0 && !entry.is_changing;
         entry.is_changing |= is_free;
@@ -80,7 +80,7 @@ impl Ledger {
         while let Some(object) = known.removed.pop() {
             let entry = known.objects.get_mut(&object).expect("what was removed is known");
             // Somebody may have written it by name since.
-            if entry.held == Held::Nothing && !entry.is_changing {
+            if entry.held == HeldContent::Nothing && !entry.is_changing {
                 entry.is_changing = true;
                 return Some(object);
             }
@@ -93,7 +93,7 @@ impl Ledger {
         let mut known = self.known();
         let Some(entry) = known.objects.get_mut(object) else { return false };
         let is_free = entry.readers == 0 && !entry.is_changing;
-        let is_there = matches!(entry.held, Held::Body { .. });
+        let is_there = matches!(entry.held, HeldContent::Body { .. });
         entry.is_changing |= is_free && is_there;
         is_free && is_there
     }
@@ -102,22 +102,22 @@ impl Ledger {
     ///
     /// # Panics
     /// When nobody changes the object.
-    pub fn end_change(&self, object: &str, held: Held) {
+    pub fn end_change(&self, object: &str, held: HeldContent) {
         let mut known = self.known();
         let entry = known.objects.get_mut(object).expect("an object that is changed is known");
         assert!(entry.is_changing && entry.readers == 0, "a change ends that was begun"); // LEDGER-1
         *entry = Entry { held, readers: 0, is_changing: false };
-        if held == Held::Nothing {
+        if held == HeldContent::Nothing {
             known.removed.push(object.to_owned());
         }
     }
 
     /// Every object that was ever begun, in order of names, and what it holds.
     #[must_use]
-    pub fn objects(&self) -> Vec<(String, Held)> {
+    pub fn objects(&self) -> Vec<(String, HeldContent)> {
         let known = self.known();
         let of = |(object, entry): (&String, &Entry)| (object.clone(), entry.held);
-        let mut all: Vec<(String, Held)> = known.objects.iter().map(of).collect();
+        let mut all: Vec<(String, HeldContent)> = known.objects.iter().map(of).collect();
         drop(known);
         all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         all
@@ -132,7 +132,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    const BODY: Held = Held::Body { write: 4, size_bytes: 10 };
+    const BODY: HeldContent = HeldContent::Body { write: 4, size_bytes: 10 };
 
     #[test]
     fn only_what_is_there_is_read_and_nothing_while_it_is_changed() {
@@ -149,9 +149,9 @@ mod tests {
         assert!(!ledger.begin_delete("a"), "one of two is left");
         ledger.end_read("a");
         assert!(ledger.begin_delete("a") && ledger.begin_read("a").is_none());
-        ledger.end_change("a", Held::Unknown);
+        ledger.end_change("a", HeldContent::Unknown);
         assert_eq!(ledger.begin_read("a"), None, "nobody knows what it would find");
-        assert_eq!(ledger.objects(), [("a".to_owned(), Held::Unknown)]);
+        assert_eq!(ledger.objects(), [("a".to_owned(), HeldContent::Unknown)]);
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(ledger.begin_write_of_removed(), None);
         for object in ["a", "b"] {
             assert!(ledger.begin_delete(object));
-            ledger.end_change(object, Held::Nothing);
+            ledger.end_change(object, HeldContent::Nothing);
         }
         assert!(ledger.begin_write("b"), "by name");
         assert_eq!(ledger.begin_write_of_removed(), Some("a".to_owned()));

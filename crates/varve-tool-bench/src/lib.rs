@@ -31,7 +31,7 @@ pub use data::{DataSpec, StockPick};
 pub use error::{Error, Result};
 pub use expected::ExpectedReduction;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
-pub use ledger::{Held, Ledger};
+pub use ledger::{HeldContent, Ledger};
 pub use load::{
     Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Mixture, Pace, Part, Phase, Side,
     has_settled,

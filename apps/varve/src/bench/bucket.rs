@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use varve_tool_bench::s3::Bodies;
-use varve_tool_bench::{DataSpec, Held, Ledger};
+use varve_tool_bench::{DataSpec, HeldContent, Ledger};
 
 use super::objects::salt;
 use super::s3::{S3Client, S3Server, listing};
@@ -114,7 +114,9 @@ impl Bucket {
 
     /// Removes every object that a load wrote, also after Ctrl-C.
     pub(super) fn clean(&self, watch: &Watch) -> Result<()> {
-        let is_there = |(object, held): (String, Held)| (held != Held::Nothing).then_some(object);
+        let is_there = |(object, held): (String, HeldContent)| {
+            (held != HeldContent::Nothing).then_some(object)
+        };
         let objects: Vec<String> = self.ledger.objects().into_iter().filter_map(is_there).collect();
         let (all, left, removed) =
             (objects.len(), Mutex::new(objects.into_iter()), AtomicU64::new(0));

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_tool_bench::cosbench::{Action, SharedCursors, Verb, WorkSpec, WorkerPlan};
-use varve_tool_bench::{Held, Kind, LoadSpec, Measured, Pace, Phase, Segments};
+use varve_tool_bench::{HeldContent, Kind, LoadSpec, Measured, Pace, Phase, Segments};
 
 use super::bucket::Bucket;
 use super::objects::{is_success, method, write_number};
@@ -138,7 +138,7 @@ struct Course {
     segments: Option<Segments>,
     /// Of phases in order: what is written, what is read back, and how much that is.
     prepares: Vec<(Arc<WorkSpec>, Arc<SharedCursors>)>,
-    read_back: Mutex<std::vec::IntoIter<(String, Held)>>,
+    read_back: Mutex<std::vec::IntoIter<(String, HeldContent)>>,
     count: Option<u64>,
     done: AtomicU64,
     failures: AtomicU64,
@@ -335,16 +335,16 @@ impl Worker<'_> {
             let Some((object, held)) = lock(&course.read_back).next() else { return };
             let due_ns = course.passed_ns();
             match held {
-                Held::Body { write, size_bytes } => {
+                HeldContent::Body { write, size_bytes } => {
                     let begun = self.bucket.ledger.begin_read(&object);
                     assert!(begun.is_some(), "nobody writes any more");
                     self.perform(course, Claim::Read { object, write, size_bytes }, due_ns);
                 }
-                Held::Nothing => match self.find_nothing(&object) {
+                HeldContent::Nothing => match self.find_nothing(&object) {
                     Ok(()) => self.count(course, Kind::Read, 0, due_ns),
                     Err(bad) => course.fail(bad),
                 },
-                Held::Unknown => {}
+                HeldContent::Unknown => {}
             }
         }
     }
@@ -466,16 +466,18 @@ impl Worker<'_> {
                 let write = write_number(self.bucket.salt, self.number, self.writes);
                 let written = self.write(&object, write, size_bytes, part_bytes);
                 let held = match written {
-                    Ok(_) => Held::Body { write, size_bytes },
-                    Err(_) => Held::Unknown,
+                    Ok(_) => HeldContent::Body { write, size_bytes },
+                    Err(_) => HeldContent::Unknown,
                 };
                 ledger.end_change(&object, held);
                 written.map(|_| size_bytes)
             }
             Claim::Delete { object } => {
                 let removed = self.remove(&object);
-                ledger
-                    .end_change(&object, removed.as_ref().map_or(Held::Unknown, |_| Held::Nothing));
+                ledger.end_change(
+                    &object,
+                    removed.as_ref().map_or(HeldContent::Unknown, |_| HeldContent::Nothing),
+                );
                 removed.map(|_| 0)
             }
             Claim::List { container } => {
