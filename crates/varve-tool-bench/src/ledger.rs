@@ -23,7 +23,7 @@ pub enum HeldContent {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct LedgerEntry {
     held: HeldContent,
     readers: u32,
     is_changing: bool,
@@ -37,7 +37,7 @@ pub struct Ledger {
 
 #[derive(Default, Debug)]
 struct Known {
-    objects: HashMap<String, Entry>,
+    objects: HashMap<String, LedgerEntry>,
     /// Those that were removed, the next to be written first.
     removed: Vec<String>,
 }
@@ -67,7 +67,7 @@ impl Ledger {
     /// Begins a write; false when something else is done to the object (LEDGER-1).
     pub fn begin_write(&self, object: &str) -> bool {
         let mut known = self.known();
-        let entry = Entry { held: HeldContent::Nothing, readers: 0, is_changing: false };
+        let entry = LedgerEntry { held: HeldContent::Nothing, readers: 0, is_changing: false };
         let entry = known.objects.entry(object.to_owned()).or_insert(entry);
         let is_free = entry.readers == 0 && !entry.is_changing;
         entry.is_changing |= is_free;
@@ -106,7 +106,7 @@ impl Ledger {
         let mut known = self.known();
         let entry = known.objects.get_mut(object).expect("an object that is changed is known");
         assert!(entry.is_changing && entry.readers == 0, "a change ends that was begun"); // LEDGER-1
-        *entry = Entry { held, readers: 0, is_changing: false };
+        *entry = LedgerEntry { held, readers: 0, is_changing: false };
         if held == HeldContent::Nothing {
             known.removed.push(object.to_owned());
         }
@@ -116,7 +116,7 @@ impl Ledger {
     #[must_use]
     pub fn objects(&self) -> Vec<(String, HeldContent)> {
         let known = self.known();
-        let of = |(object, entry): (&String, &Entry)| (object.clone(), entry.held);
+        let of = |(object, entry): (&String, &LedgerEntry)| (object.clone(), entry.held);
         let mut all: Vec<(String, HeldContent)> = known.objects.iter().map(of).collect();
         drop(known);
         all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
