@@ -32,11 +32,11 @@ struct LedgerEntry {
 /// The objects of a load, shared by all who work on them.
 #[derive(Default, Debug)]
 pub struct Ledger {
-    known: Mutex<Known>,
+    known: Mutex<LedgerState>,
 }
 
 #[derive(Default, Debug)]
-struct Known {
+struct LedgerState {
     objects: HashMap<String, LedgerEntry>,
     /// Those that were removed, the next to be written first.
     removed: Vec<String>,
@@ -123,7 +123,7 @@ impl Ledger {
         all
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LedgerState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
