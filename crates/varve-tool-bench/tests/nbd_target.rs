@@ -15,7 +15,7 @@ use varve_access_nbd::{
 use varve_media::{Disk, Persist};
 use varve_reactor::{Loop, LoopConfig, Reactor, port};
 use varve_stdx::BufSlice;
-use varve_tool_bench::{Error, Job, JobPart, JobWatch, LoadSpec, Phase, Target};
+use varve_tool_bench::{Error, Job, JobPart, JobPhase, JobWatch, LoadSpec, Target};
 
 const SIZE_BYTES: u64 = 8 << 20;
 
@@ -74,10 +74,10 @@ fn a_verified_load_finds_what_it_wrote() {
             assert_eq!(disk.size(), SIZE_BYTES);
             let part = JobPart { job: 0, begin_bytes: 0, size_bytes: SIZE_BYTES };
             let job = Job::new(&reactor, disk, &spec, part, Arc::<JobWatch>::default()).unwrap();
-            job.run(Phase::Fill).await.unwrap();
-            let load = Phase::Load { ramp_ns: 0, duration_ns: 300_000_000 };
+            job.run(JobPhase::Fill).await.unwrap();
+            let load = JobPhase::Load { ramp_ns: 0, duration_ns: 300_000_000 };
             let load = job.run(load).await.unwrap();
-            job.run(Phase::ReadBack).await.unwrap();
+            job.run(JobPhase::ReadBack).await.unwrap();
             load
         });
         assert!(load.reads.operations > 10 && load.writes.operations > 10, "{block_bytes}");

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_tool_bench::cosbench::{Action, SharedCursors, Verb, WorkSpec, WorkerPlan};
-use varve_tool_bench::{HeldContent, Kind, LoadSpec, Measured, Pace, Phase, Segments};
+use varve_tool_bench::{HeldContent, JobPhase, Kind, LoadSpec, Measured, Pace, Segments};
 
 use super::bucket::Bucket;
 use super::objects::{is_success, method, write_number};
@@ -85,7 +85,7 @@ impl<'a> Crowd<'a> {
     }
 
     /// Runs a phase of all workers; what they measured together.
-    pub(super) fn run(&self, phase: Phase, watch: &Watch, name: &str) -> Result<Measured> {
+    pub(super) fn run(&self, phase: JobPhase, watch: &Watch, name: &str) -> Result<Measured> {
         let mut workers = self.workers.borrow_mut();
         for worker in workers.iter_mut() {
             // A server may have closed what was idle; and connecting is not what is measured.
@@ -132,7 +132,7 @@ impl<'a> Crowd<'a> {
 
 /// A phase that runs.
 struct Course {
-    phase: Phase,
+    phase: JobPhase,
     began: Instant,
     load: LoadSpec,
     segments: Option<Segments>,
@@ -150,7 +150,7 @@ struct Course {
 }
 
 impl Course {
-    fn new(crowd: &Crowd<'_>, phase: Phase) -> Self {
+    fn new(crowd: &Crowd<'_>, phase: JobPhase) -> Self {
         let (plan, workers) = (crowd.plan, crowd.load.jobs * crowd.load.depth);
         let of_workers = |work: &Arc<WorkSpec>| {
             let work = WorkSpec { workers, ..(**work).clone() };
@@ -159,12 +159,12 @@ impl Course {
         };
         let (mut prepares, mut read_back, mut count) = (Vec::new(), Vec::new(), None);
         match phase {
-            Phase::Load { .. } => {}
-            Phase::Fill => {
+            JobPhase::Load { .. } => {}
+            JobPhase::Fill => {
                 prepares = plan.prepares.iter().map(of_workers).collect();
                 count = Some(plan.prepared.0);
             }
-            Phase::ReadBack => {
+            JobPhase::ReadBack => {
                 read_back = plan.bucket.ledger.objects();
                 count = Some(read_back.len() as u64);
             }
@@ -189,8 +189,8 @@ impl Course {
     /// Time before the window, and until its end, in ns.
     fn window(&self) -> (u64, u64) {
         match self.phase {
-            Phase::Load { ramp_ns, duration_ns } => (ramp_ns, ramp_ns + duration_ns),
-            Phase::Fill | Phase::ReadBack => (0, u64::MAX),
+            JobPhase::Load { ramp_ns, duration_ns } => (ramp_ns, ramp_ns + duration_ns),
+            JobPhase::Fill | JobPhase::ReadBack => (0, u64::MAX),
         }
     }
 
@@ -221,7 +221,7 @@ impl Course {
                 let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
                 lock(&self.first_failure).get_or_insert(why);
                 // Nothing is missing of what is written before, and nothing of what is read back.
-                let is_whole = !matches!(self.phase, Phase::Load { .. });
+                let is_whole = !matches!(self.phase, JobPhase::Load { .. });
                 if is_whole || failures >= FAILURES_MIN && self.is_failing() {
                     self.is_over.store(true, Ordering::Relaxed);
                 }
@@ -246,7 +246,7 @@ impl Course {
             return Err(wrong);
         }
         let failures = self.failures.load(Ordering::Relaxed);
-        let is_whole = !matches!(self.phase, Phase::Load { .. });
+        let is_whole = !matches!(self.phase, JobPhase::Load { .. });
         if failures > 0 && (is_whole || self.is_failing()) {
             let first = lock(&self.first_failure).take().unwrap_or_default();
             let done = self.done.load(Ordering::Relaxed);
@@ -306,9 +306,9 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn work(&mut self, course: &Course) {
         match course.phase {
-            Phase::Load { .. } => self.load(course),
-            Phase::Fill => self.fill(course),
-            Phase::ReadBack => self.read_back(course),
+            JobPhase::Load { .. } => self.load(course),
+            JobPhase::Fill => self.fill(course),
+            JobPhase::ReadBack => self.read_back(course),
         }
     }
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_tool_bench::fio::{FioCommand, FioOutput, FioPlace};
-use varve_tool_bench::{LoadSpec, Measured, Phase};
+use varve_tool_bench::{JobPhase, LoadSpec, Measured};
 
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
@@ -36,17 +36,17 @@ impl FioGoal {
         &self,
         load: &LoadSpec,
         size_bytes: Option<u64>,
-        phase: Phase,
+        phase: JobPhase,
         watch: &Watch,
         name: &str,
     ) -> Result<Measured> {
         let command = FioCommand { load, place: &self.place, engine: &self.engine, size_bytes };
         let arguments = match phase {
-            Phase::Fill => command.fill(),
-            Phase::Load { ramp_ns, duration_ns } => {
+            JobPhase::Fill => command.fill(),
+            JobPhase::Load { ramp_ns, duration_ns } => {
                 command.load(ramp_ns / 1_000_000, duration_ns / 1_000_000)
             }
-            Phase::ReadBack => unreachable!("fio verifies nothing here"),
+            JobPhase::ReadBack => unreachable!("fio verifies nothing here"),
         };
         let arguments = arguments.map_err(|error| Failure::misuse(error.to_string()))?;
         let output = output(&arguments, watch, name)?;

@@ -13,7 +13,7 @@ use varve_media::Disk;
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{
-    Error, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Target, Usage, has_settled,
+    Error, Job, JobPart, JobPhase, JobWatch, LoadSpec, Measured, Target, Usage, has_settled,
 };
 use varve_types::{ByteCount, ErrorKind};
 
@@ -257,7 +257,7 @@ fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
         Goal::Fio(goal) => {
             FioGoal::check()?;
             let (load, size_bytes) = (&plan.load, plan.size_bytes);
-            let run = |phase: Phase, name: &str| goal.run(load, size_bytes, phase, watch, name);
+            let run = |phase: JobPhase, name: &str| goal.run(load, size_bytes, phase, watch, name);
             let mut outcome = measure_phases(plan, around, &run)?;
             outcome.size_bytes = plan.size_bytes.unwrap_or(0);
             Ok(outcome)
@@ -276,7 +276,7 @@ fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
 fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Measuring {
     let watch = around.watch;
     let crew = Crew::start(plan, &places).map_err(Unmeasured::NotHad)?;
-    let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
+    let run = |phase: JobPhase, name: &str| crew.run(phase, watch, name);
     let measured = measure_phases(plan, around, &run);
     let size_bytes = crew.size_bytes;
     crew.end();
@@ -289,8 +289,8 @@ fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Measuring {
     let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()));
     let crew = crew.map_err(Unmeasured::NotHad)?;
     let taken = RefCell::new(Taken::default());
-    let run = |phase: Phase, name: &str| {
-        let is_load = matches!(phase, Phase::Load { .. });
+    let run = |phase: JobPhase, name: &str| {
+        let is_load = matches!(phase, JobPhase::Load { .. });
         let taker = if is_load { fleet.take_snapshots()? } else { None };
         let measured = crew.run(phase, watch, name);
         if let Some(more) = taker.map(Background::end) {
@@ -319,7 +319,7 @@ fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Measuring {
 fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Watch) -> Result<()> {
     let whole = Plan { load, from_bytes: 0, size_bytes: None, ..plan.clone() };
     let crew = Crew::start(&whole, &Places::One(Place::Disk(target.clone())))?;
-    let filled = crew.run(Phase::Fill, watch, "fill");
+    let filled = crew.run(JobPhase::Fill, watch, "fill");
     crew.end();
     filled.map(drop)
 }
@@ -378,12 +378,12 @@ impl fmt::Display for Place {
 }
 
 /// Runs a phase of that name to its end.
-type Run<'a> = &'a dyn Fn(Phase, &str) -> Result<Measured>;
+type Run<'a> = &'a dyn Fn(JobPhase, &str) -> Result<Measured>;
 
 fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Measuring {
     let watch = around.watch;
     if plan.fill {
-        run(Phase::Fill, "fill")?;
+        run(JobPhase::Fill, "fill")?;
     }
     let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
     let percent = plan.pool_percent.filter(|_| !watch.is_stopped());
@@ -416,7 +416,7 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Measuring {
         is_interrupted: false,
     };
     if plan.load.verify && !watch.is_stopped() {
-        let read = run(Phase::ReadBack, "read back")?;
+        let read = run(JobPhase::ReadBack, "read back")?;
         outcome.verified = (!watch.is_stopped()).then_some(read.reads.operations);
     }
     outcome.is_interrupted = watch.is_stopped();
@@ -447,7 +447,7 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Watch) -> Result<Settling> {
     let passed_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut rates = Vec::new();
     while passed_ms() < most_ms && !watch.is_stopped() {
-        let round = Phase::Load { ramp_ns: 0, duration_ns: ROUND_NS };
+        let round = JobPhase::Load { ramp_ns: 0, duration_ns: ROUND_NS };
         let measured = run(round, "settle")?;
         rates.push(measured.per_second(measured.operations()));
         if has_settled(&rates) {
@@ -463,7 +463,7 @@ fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<
     let sampler = (!plan.in_step)
         .then(|| Sampler::start(plan, vec![std::process::id()], global))
         .transpose()?;
-    let phase = Phase::Load {
+    let phase = JobPhase::Load {
         ramp_ns: plan.ramp_ms * 1_000_000,
         duration_ns: plan.duration_ms * 1_000_000,
     };
@@ -490,7 +490,7 @@ fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<
 /// The threads of all jobs.
 struct Crew {
     /// Tells each job its next phase.
-    phases: Vec<Sender<Phase>>,
+    phases: Vec<Sender<JobPhase>>,
     answers: Receiver<JobResult<Measured>>,
     watches: Vec<Arc<JobWatch>>,
     threads: Vec<JoinHandle<()>>,
@@ -539,7 +539,7 @@ impl Crew {
     }
 
     /// Runs a phase of all jobs; what they measured together.
-    fn run(&self, phase: Phase, watch: &Watch, name: &str) -> Result<Measured> {
+    fn run(&self, phase: JobPhase, watch: &Watch, name: &str) -> Result<Measured> {
         for job in &self.phases {
             job.send(phase).map_err(|_| Failure::new("a job ended before its time"))?;
         }
@@ -595,7 +595,7 @@ struct Member {
     load: LoadSpec,
     job: u32,
     watch: Arc<JobWatch>,
-    phases: Receiver<Phase>,
+    phases: Receiver<JobPhase>,
 }
 
 impl Member {

@@ -51,7 +51,7 @@ impl JobWatch {
 
 /// What a job does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum JobPhase {
     /// Writes each block once, in order.
     Fill,
     /// Does the load; the window that counts begins after `ramp_ns` and takes `duration_ns`.
@@ -82,7 +82,7 @@ struct Inner {
 
 /// A phase that runs.
 struct Course {
-    phase: Phase,
+    phase: JobPhase,
     began: Nanos,
     /// Operations handed to workers; of phases in order the next block.
     next: Cell<u64>,
@@ -123,7 +123,7 @@ impl Job {
     ///
     /// # Errors
     /// `Media` of the first operation that failed, or `Mismatch`; what was begun is answered then.
-    pub async fn run(&self, phase: Phase) -> Result<Measured> {
+    pub async fn run(&self, phase: JobPhase) -> Result<Measured> {
         let inner = &self.inner;
         let course = Rc::new(Course {
             phase,
@@ -147,7 +147,7 @@ impl Job {
             ended = ended.and(worker.await);
         }
         ended?;
-        if phase == Phase::Fill {
+        if phase == JobPhase::Fill {
             inner.disk.flush().await?;
         }
         Ok(inner.close(&course))
@@ -201,18 +201,18 @@ impl Inner {
         let number = course.next.get();
         let mut operations = self.operations.borrow_mut();
         match course.phase {
-            Phase::Load { ramp_ns, duration_ns } => {
+            JobPhase::Load { ramp_ns, duration_ns } => {
                 let end = course.began + (ramp_ns + duration_ns);
                 let due = self.pace.due_ns(number).map(|due_ns| course.began + due_ns);
                 let is_over = self.reactor.now() >= end || due.is_some_and(|due| due >= end);
                 course.next.set(number + u64::from(!is_over));
                 (!is_over).then(|| (due, operations.next()))
             }
-            Phase::Fill => {
+            JobPhase::Fill => {
                 course.next.set(number + 1);
                 (number < operations.blocks()).then(|| (None, operations.fill(number)))
             }
-            Phase::ReadBack => {
+            JobPhase::ReadBack => {
                 let mut blocks = number..operations.blocks();
                 let found = blocks.find_map(|block| operations.read_back(block));
                 course.next.set(found.map_or(operations.blocks(), |found| found.block + 1));
@@ -268,8 +268,8 @@ impl Inner {
     fn count(&self, course: &Course, operation: Operation, due: Nanos, answered: Nanos) {
         self.watch.operations.fetch_add(1, Ordering::Relaxed);
         let ramp_ns = match course.phase {
-            Phase::Load { ramp_ns, .. } => ramp_ns,
-            Phase::Fill | Phase::ReadBack => 0,
+            JobPhase::Load { ramp_ns, .. } => ramp_ns,
+            JobPhase::Fill | JobPhase::ReadBack => 0,
         };
         let begin = course.began + ramp_ns;
         if due >= begin {
@@ -284,7 +284,7 @@ impl Inner {
     fn close(&self, course: &Course) -> Measured {
         let mut measured = course.measured.take();
         let passed_ns = self.reactor.now() - course.began;
-        let Phase::Load { ramp_ns, duration_ns } = course.phase else {
+        let JobPhase::Load { ramp_ns, duration_ns } = course.phase else {
             measured.window_ns = passed_ns;
             return measured;
         };

@@ -9,7 +9,7 @@ mod spec;
 mod statistics;
 mod steady;
 
-pub use job::{Job, JobPart, JobWatch, Phase};
+pub use job::{Job, JobPart, JobPhase, JobWatch};
 pub use measured::{Kind, Measured, Side};
 pub use mixture::{Mixture, Part};
 pub use pace::Pace;

@@ -66,7 +66,7 @@ impl Disk for Stalling {
 }
 
 /// Runs phases on a disk that stalls or not; what was measured in each.
-fn run(spec: LoadSpec, is_stalling: bool, phases: &[Phase]) -> Vec<Measured> {
+fn run(spec: LoadSpec, is_stalling: bool, phases: &[JobPhase]) -> Vec<Measured> {
     let mut sim = SimLoop::new(1);
     let reactor = sim.handle();
     let disk = Rc::new(Stalling {
@@ -87,8 +87,8 @@ fn run(spec: LoadSpec, is_stalling: bool, phases: &[Phase]) -> Vec<Measured> {
     })
 }
 
-fn load(seconds: u64) -> Phase {
-    Phase::Load { ramp_ns: 0, duration_ns: seconds * SECOND }
+fn load(seconds: u64) -> JobPhase {
+    JobPhase::Load { ramp_ns: 0, duration_ns: seconds * SECOND }
 }
 
 fn slower_than(side: &Side, latency_ns: u64) -> u64 {
@@ -99,7 +99,7 @@ fn slower_than(side: &Side, latency_ns: u64) -> u64 {
 fn a_closed_loop_does_what_the_disk_can() {
     let spec = LoadSpec { depth: 4, ..LoadSpec::default() };
     let measured =
-        run(spec, false, &[Phase::Load { ramp_ns: SECOND, duration_ns: 4 * SECOND }]).remove(0);
+        run(spec, false, &[JobPhase::Load { ramp_ns: SECOND, duration_ns: 4 * SECOND }]).remove(0);
     assert_eq!((measured.window_ns, measured.not_begun), (4 * SECOND, 0));
     assert!(measured.reads.operations.abs_diff(4000) <= 8, "{}", measured.reads.operations);
     assert_eq!(measured.writes.operations, 0);
@@ -142,7 +142,7 @@ fn a_disk_that_cannot_keep_up_is_told() {
 fn filling_writes_each_block_once_and_reading_back_finds_it() {
     let pattern = AccessPattern::Zipf { theta: 0.99 };
     let spec = LoadSpec { verify: true, read_percent: 50, pattern, ..LoadSpec::default() };
-    let phases = [Phase::Fill, load(1), Phase::ReadBack];
+    let phases = [JobPhase::Fill, load(1), JobPhase::ReadBack];
     let measured = run(spec, false, &phases);
     assert_eq!((measured[0].writes.operations, measured[0].reads.operations), (1000, 0));
     assert!(measured[1].writes.operations > 400 && measured[1].reads.operations > 400);
@@ -158,7 +158,7 @@ fn operations_that_were_not_begun_leave_verification_alone() {
         depth: 8,
         ..LoadSpec::default()
     };
-    let measured = run(spec, false, &[load(1), load(1), Phase::ReadBack]);
+    let measured = run(spec, false, &[load(1), load(1), JobPhase::ReadBack]);
     assert!(measured[0].not_begun > 3000 && measured[1].not_begun > 3000);
     assert!(measured[2].reads.operations > 200);
 }
@@ -173,9 +173,9 @@ fn a_flipped_bit_is_found() {
     let disk = Rc::new(memory.clone());
     let job = Job::new(&reactor, disk, &spec, part, Arc::default()).unwrap();
     let error = sim.run_until(async move {
-        job.run(Phase::Fill).await.unwrap();
+        job.run(JobPhase::Fill).await.unwrap();
         memory.flip_bit(5 * 4096 + 17, 3);
-        job.run(Phase::ReadBack).await.unwrap_err()
+        job.run(JobPhase::ReadBack).await.unwrap_err()
     });
     assert!(matches!(error, Error::Mismatch { offset: 20_497, writes: 1 }), "{error}");
 }
