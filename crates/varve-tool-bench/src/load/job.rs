@@ -81,7 +81,7 @@ struct Inner {
 }
 
 /// A phase that runs.
-struct Course {
+struct PhaseRun {
     phase: JobPhase,
     began: Nanos,
     /// Operations handed to workers; of phases in order the next block.
@@ -125,7 +125,7 @@ impl Job {
     /// `Media` of the first operation that failed, or `Mismatch`; what was begun is answered then.
     pub async fn run(&self, phase: JobPhase) -> Result<Measured> {
         let inner = &self.inner;
-        let course = Rc::new(Course {
+        let course = Rc::new(PhaseRun {
             phase,
             began: inner.reactor.now(),
             next: Cell::new(0),
@@ -167,7 +167,7 @@ pub struct JobPart {
 
 impl Inner {
     /// One of the operations under way, again and again.
-    async fn work(&self, course: &Course) -> Result<()> {
+    async fn work(&self, course: &PhaseRun) -> Result<()> {
         let mut turn = 0;
         while let Some((due, operation)) = self.take(course) {
             // Made ahead of time: making data is not the target's latency.
@@ -194,7 +194,7 @@ impl Inner {
     }
 
     /// The next operation, and when it is due if not at once; `None` when the phase is over.
-    fn take(&self, course: &Course) -> Option<(Option<Nanos>, Operation)> {
+    fn take(&self, course: &PhaseRun) -> Option<(Option<Nanos>, Operation)> {
         if self.watch.is_stopped() || course.failed.get() {
             return None;
         }
@@ -222,7 +222,7 @@ impl Inner {
     }
 
     /// Waits until a point of time; whether nobody wants to stop.
-    async fn wait_until(&self, due: Nanos, course: &Course) -> bool {
+    async fn wait_until(&self, due: Nanos, course: &PhaseRun) -> bool {
         loop {
             let now = self.reactor.now();
             if now >= due {
@@ -265,7 +265,7 @@ impl Inner {
         }
     }
 
-    fn count(&self, course: &Course, operation: Operation, due: Nanos, answered: Nanos) {
+    fn count(&self, course: &PhaseRun, operation: Operation, due: Nanos, answered: Nanos) {
         self.watch.operations.fetch_add(1, Ordering::Relaxed);
         let ramp_ns = match course.phase {
             JobPhase::Load { ramp_ns, .. } => ramp_ns,
@@ -281,7 +281,7 @@ impl Inner {
     }
 
     /// Closes the window, with what was due in it and not begun.
-    fn close(&self, course: &Course) -> Measured {
+    fn close(&self, course: &PhaseRun) -> Measured {
         let mut measured = course.measured.take();
         let passed_ns = self.reactor.now() - course.began;
         let JobPhase::Load { ramp_ns, duration_ns } = course.phase else {
