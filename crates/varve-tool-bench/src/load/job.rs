@@ -68,10 +68,10 @@ pub enum JobPhase {
 /// A job of a load on a disk. Clones are the same job.
 #[derive(Clone)]
 pub struct Job {
-    inner: Rc<Inner>,
+    inner: Rc<JobInner>,
 }
 
-struct Inner {
+struct JobInner {
     reactor: Reactor,
     disk: Rc<dyn Disk>,
     watch: Arc<JobWatch>,
@@ -108,7 +108,7 @@ impl Job {
         spec.check()?;
         let end_bytes = part.begin_bytes + part.size_bytes;
         assert!(end_bytes <= disk.size(), "the disk holds the whole part");
-        let inner = Inner {
+        let inner = JobInner {
             reactor: reactor.clone(),
             disk,
             watch,
@@ -165,7 +165,7 @@ pub struct JobPart {
     pub size_bytes: u64,
 }
 
-impl Inner {
+impl JobInner {
     /// One of the operations under way, again and again.
     async fn work(&self, course: &PhaseRun) -> Result<()> {
         let mut turn = 0;
