@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_tool_bench::cosbench::{Action, SharedCursors, Verb, WorkSpec, WorkerPlan};
-use varve_tool_bench::{HeldContent, JobPhase, Kind, LoadSpec, Measured, Pace, Segments};
+use varve_tool_bench::{HeldContent, JobPhase, LoadSpec, Measured, OperationKind, Pace, Segments};
 
 use super::bucket::Bucket;
 use super::objects::{is_success, method, write_number};
@@ -282,12 +282,12 @@ enum Claim {
 }
 
 impl Claim {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> OperationKind {
         match self {
-            Self::Read { .. } => Kind::Read,
-            Self::Write { .. } => Kind::Write,
-            Self::Delete { .. } => Kind::Delete,
-            Self::List { .. } => Kind::List,
+            Self::Read { .. } => OperationKind::Read,
+            Self::Write { .. } => OperationKind::Write,
+            Self::Delete { .. } => OperationKind::Delete,
+            Self::List { .. } => OperationKind::List,
         }
     }
 }
@@ -341,7 +341,7 @@ impl Worker<'_> {
                     self.perform(course, Claim::Read { object, write, size_bytes }, due_ns);
                 }
                 HeldContent::Nothing => match self.find_nothing(&object) {
-                    Ok(()) => self.count(course, Kind::Read, 0, due_ns),
+                    Ok(()) => self.count(course, OperationKind::Read, 0, due_ns),
                     Err(bad) => course.fail(bad),
                 },
                 HeldContent::Unknown => {}
@@ -443,7 +443,7 @@ impl Worker<'_> {
         }
     }
 
-    fn count(&self, course: &Course, kind: Kind, bytes: u64, due_ns: u64) {
+    fn count(&self, course: &Course, kind: OperationKind, bytes: u64, due_ns: u64) {
         course.done.fetch_add(1, Ordering::Relaxed);
         let (begin_ns, answered_ns) = (course.window().0, course.passed_ns());
         if let Some(at_ns) = due_ns.checked_sub(begin_ns) {
@@ -583,12 +583,12 @@ fn wait_until(course: &Course, due_ns: u64) -> bool {
     }
 }
 
-fn kind(verb: Verb) -> Kind {
+fn kind(verb: Verb) -> OperationKind {
     match verb {
-        Verb::Read => Kind::Read,
-        Verb::List => Kind::List,
-        Verb::Delete | Verb::RemoveContainer => Kind::Delete,
-        Verb::Write | Verb::MakeContainer => Kind::Write,
+        Verb::Read => OperationKind::Read,
+        Verb::List => OperationKind::List,
+        Verb::Delete | Verb::RemoveContainer => OperationKind::Delete,
+        Verb::Write | Verb::MakeContainer => OperationKind::Write,
     }
 }
 

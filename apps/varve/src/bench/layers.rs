@@ -169,11 +169,11 @@ impl Amplification {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use varve_tool_bench::{Kind, Measured, ServerUsage};
+    use varve_tool_bench::{Measured, OperationKind, ServerUsage};
 
     fn served() -> Served {
         let mut measured = Measured { window_ns: 1_000_000_000, ..Measured::default() };
-        (0..100).for_each(|_| measured.answer(Kind::Write, 4096, 0, 1_000_000));
+        (0..100).for_each(|_| measured.answer(OperationKind::Write, 4096, 0, 1_000_000));
         Served::of(&measured)
     }
 

@@ -12,7 +12,7 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::error::Result;
-use crate::load::measured::{Kind, Measured};
+use crate::load::measured::{Measured, OperationKind};
 use crate::load::operations::{Operation, Operations};
 use crate::load::pace::Pace;
 use crate::load::spec::LoadSpec;
@@ -303,8 +303,8 @@ impl JobInner {
     }
 }
 
-fn kind(is_read: bool) -> Kind {
-    if is_read { Kind::Read } else { Kind::Write }
+fn kind(is_read: bool) -> OperationKind {
+    if is_read { OperationKind::Read } else { OperationKind::Write }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const DIGITS: u8 = 3;
 
 /// What an operation does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum OperationKind {
     /// Reads.
     Read,
     /// Writes.
@@ -99,7 +99,7 @@ impl Default for Measured {
 
 impl Measured {
     /// Adds an answered operation that was due `at_ns` after the beginning of the window.
-    pub fn answer(&mut self, kind: Kind, bytes: u64, at_ns: u64, latency_ns: u64) {
+    pub fn answer(&mut self, kind: OperationKind, bytes: u64, at_ns: u64, latency_ns: u64) {
         let side = self.side(kind);
         side.operations += 1;
         side.bytes += bytes;
@@ -112,17 +112,17 @@ impl Measured {
     }
 
     /// Adds an operation that was due and not begun when time was up, which had waited for `waited_ns`.
-    pub fn miss(&mut self, kind: Kind, waited_ns: u64) {
+    pub fn miss(&mut self, kind: OperationKind, waited_ns: u64) {
         self.side(kind).wait(waited_ns);
         self.not_begun += 1;
     }
 
-    fn side(&mut self, kind: Kind) -> &mut Side {
+    fn side(&mut self, kind: OperationKind) -> &mut Side {
         match kind {
-            Kind::Read => &mut self.reads,
-            Kind::Write => &mut self.writes,
-            Kind::List => &mut self.lists,
-            Kind::Delete => &mut self.deletes,
+            OperationKind::Read => &mut self.reads,
+            OperationKind::Write => &mut self.writes,
+            OperationKind::List => &mut self.lists,
+            OperationKind::Delete => &mut self.deletes,
         }
     }
 
@@ -201,8 +201,8 @@ mod tests {
     fn jobs_add_up_within_a_window_and_repeats_over_time() {
         let job = |latency_ns| {
             let mut measured = Measured { window_ns: 2_000_000_000, ..Measured::default() };
-            measured.answer(Kind::Read, 4096, 0, latency_ns);
-            measured.answer(Kind::Write, 4096, 1_500_000_000, 2 * latency_ns);
+            measured.answer(OperationKind::Read, 4096, 0, latency_ns);
+            measured.answer(OperationKind::Write, 4096, 1_500_000_000, 2 * latency_ns);
             measured
         };
         let mut both = job(1000);

@@ -332,7 +332,7 @@ fn media(disk: &DiskUsage, served: &Served) -> Option<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{Kind, LoadSpec, Measured};
+    use crate::load::{LoadSpec, Measured, OperationKind};
     use crate::usage::between::{NetUsage, ProcessUsage};
     use crate::usage::server::ServerUsage;
 
@@ -340,7 +340,7 @@ mod tests {
     fn measured(operations: u64, latency_us: u64) -> Measured {
         let mut measured = Measured { window_ns: 1_000_000_000, ..Measured::default() };
         for _ in 0..operations {
-            measured.answer(Kind::Read, 4096, 0, latency_us * 1000);
+            measured.answer(OperationKind::Read, 4096, 0, latency_us * 1000);
         }
         measured
     }
