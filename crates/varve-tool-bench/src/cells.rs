@@ -55,11 +55,11 @@ impl HistogramCells {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Side;
+    use crate::load::KindTotals;
 
     #[test]
     fn percentiles_are_those_of_the_histogram() {
-        let (mut one, mut other) = (Side::default(), Side::default());
+        let (mut one, mut other) = (KindTotals::default(), KindTotals::default());
         (1..5000).for_each(|n| one.wait(n * n));
         (1..300).for_each(|n| other.wait(n * 1_000_003));
         let mut cells = HistogramCells::default();

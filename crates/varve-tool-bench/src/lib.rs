@@ -33,8 +33,8 @@ pub use expected::ExpectedReduction;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
 pub use ledger::{HeldContent, Ledger};
 pub use load::{
-    Estimate, Job, JobPart, JobPhase, JobWatch, LoadSpec, Measured, Mixture, OperationKind, Pace,
-    Part, Side, has_settled,
+    Estimate, Job, JobPart, JobPhase, JobWatch, KindTotals, LoadSpec, Measured, Mixture,
+    OperationKind, Pace, Part, has_settled,
 };
 pub use preset::{BlockWork, Lives, Metric, Preset, Segments, Step, VolumeWork, Work};
 pub use scatter::Scatter;

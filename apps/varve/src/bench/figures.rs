@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{
-    Estimate, Finding, HistogramCells, LoadSpec, Measured, Observed, Served, Side, Usage,
+    Estimate, Finding, HistogramCells, KindTotals, LoadSpec, Measured, Observed, Served, Usage,
     UsagePart, findings,
 };
 use varve_tool_plan::{Amount, Seconds};
@@ -116,7 +116,7 @@ fn is_unknown(us: &f64) -> bool {
 }
 
 /// Operations of every kind together.
-pub(crate) fn both(window: &Measured) -> Side {
+pub(crate) fn both(window: &Measured) -> KindTotals {
     window.all()
 }
 
@@ -333,8 +333,8 @@ impl Found {
 
 impl Figures {
     /// The side that `side` picks, of all repeats, of which there is one at least.
-    pub(crate) fn of(repeats: &[Repeat], side: &dyn Fn(&Measured) -> Side) -> Self {
-        let mut all = Side::default();
+    pub(crate) fn of(repeats: &[Repeat], side: &dyn Fn(&Measured) -> KindTotals) -> Self {
+        let mut all = KindTotals::default();
         let (mut rates, mut byte_rates) = (Vec::new(), Vec::new());
         for window in repeats {
             let window = &window.measured;
@@ -428,7 +428,7 @@ impl Latency {
         Self { mean, p50, p90, p95, p99, p99_9, p99_99, max }
     }
 
-    fn of(side: &Side) -> Self {
+    fn of(side: &KindTotals) -> Self {
         let [p50, p90, p95, p99, p99_9, p99_99] =
             PERCENTILES.map(|quantile| us(side.latency_ns.value_at_quantile(quantile) as f64));
         let (mean, max) = (us(side.latency_ns.mean()), us(side.latency_ns.max() as f64));
@@ -452,7 +452,7 @@ mod tests {
     use super::*;
 
     fn figures(operations: u64, latency_ns: u64) -> Figures {
-        let mut side = Side::default();
+        let mut side = KindTotals::default();
         side.latency_ns.record_n(latency_ns, operations).unwrap();
         Figures {
             operations,

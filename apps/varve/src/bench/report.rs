@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
-use varve_tool_bench::{Measured, Point, Side, Usage};
+use varve_tool_bench::{KindTotals, Measured, Point, Usage};
 use varve_types::ByteCount;
 
 use super::figures::{Figures, Origin, Window, both};
@@ -73,8 +73,9 @@ pub(crate) struct Report {
 impl Report {
     /// The report of a run.
     pub(crate) fn of(plan: &Plan, outcome: &Outcome) -> Self {
-        let figures = |side: &dyn Fn(&Measured) -> Side| Figures::of(&outcome.repeats, side);
-        let some = |side: &dyn Fn(&Measured) -> Side| Some(figures(side)).filter(Figures::is_any);
+        let figures = |side: &dyn Fn(&Measured) -> KindTotals| Figures::of(&outcome.repeats, side);
+        let some =
+            |side: &dyn Fn(&Measured) -> KindTotals| Some(figures(side)).filter(Figures::is_any);
         let has_objects = matches!(plan.goal, Goal::Objects(_));
         let windows = outcome.repeats.iter().map(|repeat| Window::of(&plan.load, repeat));
         let windows: Vec<Window> = windows.collect();

@@ -8,7 +8,7 @@ use crate::access::AccessPattern;
 use crate::cells::HistogramCells;
 use crate::error::{Error, Result};
 use crate::fio::output::{FioRun, FioSide};
-use crate::load::{LoadSpec, Measured, Side};
+use crate::load::{KindTotals, LoadSpec, Measured};
 
 /// Bytes of an operation that fills, and how many of them are under way.
 const FILL: (u64, u32) = (1 << 20, 8);
@@ -211,8 +211,9 @@ impl FioRun {
 }
 
 impl FioSide {
-    fn side(&self) -> Side {
-        let mut side = Side { operations: self.operations, bytes: self.bytes, ..Side::default() };
+    fn side(&self) -> KindTotals {
+        let mut side =
+            KindTotals { operations: self.operations, bytes: self.bytes, ..KindTotals::default() };
         for (latency_ns, count) in HistogramCells::to_vec(&self.cells) {
             side.latency_ns.saturating_record_n(latency_ns.max(1), count);
         }

@@ -25,7 +25,7 @@ pub enum OperationKind {
 
 /// Operations of one kind.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Side {
+pub struct KindTotals {
     /// Operations that were answered.
     pub operations: u64,
     /// Their bytes.
@@ -38,13 +38,13 @@ pub struct Side {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
     /// Reads.
-    pub reads: Side,
+    pub reads: KindTotals,
     /// Writes.
-    pub writes: Side,
+    pub writes: KindTotals,
     /// Listings of objects.
-    pub lists: Side,
+    pub lists: KindTotals,
     /// Removals of objects.
-    pub deletes: Side,
+    pub deletes: KindTotals,
     /// Operations that were due and not begun when time was up; the target did not keep up with the rate.
     pub not_begun: u64,
     /// Operations that failed, of loads that go on then.
@@ -55,14 +55,14 @@ pub struct Measured {
     pub per_second: Vec<u64>,
 }
 
-impl Default for Side {
+impl Default for KindTotals {
     fn default() -> Self {
         let latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS);
         Self { operations: 0, bytes: 0, latency_ns: latency_ns.expect("the bounds are in order") }
     }
 }
 
-impl Side {
+impl KindTotals {
     /// Adds a latency without an operation.
     pub(crate) fn wait(&mut self, latency_ns: u64) {
         self.latency_ns.saturating_record(latency_ns.max(1));
@@ -91,7 +91,7 @@ impl Side {
 
 impl Default for Measured {
     fn default() -> Self {
-        let [reads, writes, lists, deletes] = std::array::from_fn(|_| Side::default());
+        let [reads, writes, lists, deletes] = std::array::from_fn(|_| KindTotals::default());
         let (not_begun, failures, window_ns, per_second) = (0, 0, 0, Vec::new());
         Self { reads, writes, lists, deletes, not_begun, failures, window_ns, per_second }
     }
@@ -117,7 +117,7 @@ impl Measured {
         self.not_begun += 1;
     }
 
-    fn side(&mut self, kind: OperationKind) -> &mut Side {
+    fn side(&mut self, kind: OperationKind) -> &mut KindTotals {
         match kind {
             OperationKind::Read => &mut self.reads,
             OperationKind::Write => &mut self.writes,
@@ -128,7 +128,7 @@ impl Measured {
 
     /// Operations of every kind.
     #[must_use]
-    pub fn all(&self) -> Side {
+    pub fn all(&self) -> KindTotals {
         let mut all = self.reads.with(&self.writes);
         // Loads of blocks have none, and histograms are long.
         for side in [&self.lists, &self.deletes] {
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_merged_histograms_are_those_of_all_samples() {
-        let (mut slow, mut fast) = (Side::default(), Side::default());
+        let (mut slow, mut fast) = (KindTotals::default(), KindTotals::default());
         (0..10).for_each(|_| slow.wait(1_000_000));
         (0..990).for_each(|_| fast.wait(1_000));
         let both = slow.with(&fast);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn latencies_beyond_the_bounds_are_kept_at_them() {
-        let mut side = Side::default();
+        let mut side = KindTotals::default();
         side.wait(0);
         side.wait(u64::MAX);
         assert_eq!(side.latency_ns.len(), 2);

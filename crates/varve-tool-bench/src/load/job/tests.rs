@@ -3,7 +3,7 @@
 use super::*;
 use crate::access::AccessPattern;
 use crate::error::Error;
-use crate::load::measured::Side;
+use crate::load::measured::KindTotals;
 use varve_media::{IoFuture, MemDisk, Persist};
 use varve_reactor::SimLoop;
 use varve_stdx::{AlignedBuf, BufSlice};
@@ -91,7 +91,7 @@ fn load(seconds: u64) -> JobPhase {
     JobPhase::Load { ramp_ns: 0, duration_ns: seconds * SECOND }
 }
 
-fn slower_than(side: &Side, latency_ns: u64) -> u64 {
+fn slower_than(side: &KindTotals, latency_ns: u64) -> u64 {
     side.latency_ns.count_between(latency_ns, u64::MAX)
 }
 
