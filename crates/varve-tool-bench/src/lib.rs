@@ -33,7 +33,7 @@ pub use expected::ExpectedReduction;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
 pub use ledger::{HeldContent, Ledger};
 pub use load::{
-    Estimate, Job, JobPart, JobPhase, JobWatch, KindTotals, LoadSpec, Measured, Mixture,
+    Estimate, Job, JobPart, JobPhase, JobWatch, KindTotals, LoadSpec, Measurement, Mixture,
     OperationKind, Pace, Part, has_settled,
 };
 pub use preset::{BlockWork, Lives, Metric, Preset, Segments, Step, VolumeWork, Work};

@@ -11,7 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_tool_bench::cosbench::{Action, SharedCursors, Verb, WorkSpec, WorkerPlan};
-use varve_tool_bench::{HeldContent, JobPhase, LoadSpec, Measured, OperationKind, Pace, Segments};
+use varve_tool_bench::{
+    HeldContent, JobPhase, LoadSpec, Measurement, OperationKind, Pace, Segments,
+};
 
 use super::bucket::Bucket;
 use super::objects::{is_success, method, write_number};
@@ -85,7 +87,7 @@ impl<'a> Crowd<'a> {
     }
 
     /// Runs a phase of all workers; what they measured together.
-    pub(super) fn run(&self, phase: JobPhase, watch: &Watch, name: &str) -> Result<Measured> {
+    pub(super) fn run(&self, phase: JobPhase, watch: &Watch, name: &str) -> Result<Measurement> {
         let mut workers = self.workers.borrow_mut();
         for worker in workers.iter_mut() {
             // A server may have closed what was idle; and connecting is not what is measured.
@@ -143,7 +145,7 @@ struct Course {
     done: AtomicU64,
     failures: AtomicU64,
     is_over: AtomicBool,
-    tallies: Vec<Mutex<Measured>>,
+    tallies: Vec<Mutex<Measurement>>,
     first_failure: Mutex<Option<String>>,
     /// What ends the run: an object that is not what it should be.
     wrong: Mutex<Option<Failure>>,
@@ -202,7 +204,7 @@ impl Course {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn tally(&self, worker: u32) -> MutexGuard<'_, Measured> {
+    fn tally(&self, worker: u32) -> MutexGuard<'_, Measurement> {
         lock(&self.tallies[worker as usize % self.tallies.len()])
     }
 
@@ -241,7 +243,7 @@ impl Course {
     }
 
     /// What all workers measured.
-    fn close(&self, is_stopped: bool) -> Result<Measured> {
+    fn close(&self, is_stopped: bool) -> Result<Measurement> {
         if let Some(wrong) = lock(&self.wrong).take() {
             return Err(wrong);
         }
@@ -254,7 +256,7 @@ impl Course {
                 "{failures} operations failed, {done} did not: {first}"
             )));
         }
-        let mut all = Measured { failures, ..Measured::default() };
+        let mut all = Measurement { failures, ..Measurement::default() };
         self.tallies.iter().for_each(|tally| all.merge_job(&lock(tally)));
         let (begin_ns, end_ns) = self.window();
         // Workers may have ended with what was due in time and answered late.

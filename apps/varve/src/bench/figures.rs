@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{
-    Estimate, Finding, HistogramCells, KindTotals, LoadSpec, Measured, Observed, Served, Usage,
+    Estimate, Finding, HistogramCells, KindTotals, LoadSpec, Measurement, Observed, Served, Usage,
     UsagePart, findings,
 };
 use varve_tool_plan::{Amount, Seconds};
@@ -116,7 +116,7 @@ fn is_unknown(us: &f64) -> bool {
 }
 
 /// Operations of every kind together.
-pub(crate) fn both(window: &Measured) -> KindTotals {
+pub(crate) fn both(window: &Measurement) -> KindTotals {
     window.all()
 }
 
@@ -333,7 +333,7 @@ impl Found {
 
 impl Figures {
     /// The side that `side` picks, of all repeats, of which there is one at least.
-    pub(crate) fn of(repeats: &[Repeat], side: &dyn Fn(&Measured) -> KindTotals) -> Self {
+    pub(crate) fn of(repeats: &[Repeat], side: &dyn Fn(&Measurement) -> KindTotals) -> Self {
         let mut all = KindTotals::default();
         let (mut rates, mut byte_rates) = (Vec::new(), Vec::new());
         for window in repeats {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_tool_bench::fio::{FioCommand, FioOutput, FioPlace};
-use varve_tool_bench::{JobPhase, LoadSpec, Measured};
+use varve_tool_bench::{JobPhase, LoadSpec, Measurement};
 
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
@@ -39,7 +39,7 @@ impl FioGoal {
         phase: JobPhase,
         watch: &Watch,
         name: &str,
-    ) -> Result<Measured> {
+    ) -> Result<Measurement> {
         let command = FioCommand { load, place: &self.place, engine: &self.engine, size_bytes };
         let arguments = match phase {
             JobPhase::Fill => command.fill(),

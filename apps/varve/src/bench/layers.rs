@@ -169,10 +169,10 @@ impl Amplification {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use varve_tool_bench::{Measured, OperationKind, ServerUsage};
+    use varve_tool_bench::{Measurement, OperationKind, ServerUsage};
 
     fn served() -> Served {
-        let mut measured = Measured { window_ns: 1_000_000_000, ..Measured::default() };
+        let mut measured = Measurement { window_ns: 1_000_000_000, ..Measurement::default() };
         (0..100).for_each(|_| measured.answer(OperationKind::Write, 4096, 0, 1_000_000));
         Served::of(&measured)
     }

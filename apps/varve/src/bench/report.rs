@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
-use varve_tool_bench::{KindTotals, Measured, Point, Usage};
+use varve_tool_bench::{KindTotals, Measurement, Point, Usage};
 use varve_types::ByteCount;
 
 use super::figures::{Figures, Origin, Window, both};
@@ -73,9 +73,10 @@ pub(crate) struct Report {
 impl Report {
     /// The report of a run.
     pub(crate) fn of(plan: &Plan, outcome: &Outcome) -> Self {
-        let figures = |side: &dyn Fn(&Measured) -> KindTotals| Figures::of(&outcome.repeats, side);
+        let figures =
+            |side: &dyn Fn(&Measurement) -> KindTotals| Figures::of(&outcome.repeats, side);
         let some =
-            |side: &dyn Fn(&Measured) -> KindTotals| Some(figures(side)).filter(Figures::is_any);
+            |side: &dyn Fn(&Measurement) -> KindTotals| Some(figures(side)).filter(Figures::is_any);
         let has_objects = matches!(plan.goal, Goal::Objects(_));
         let windows = outcome.repeats.iter().map(|repeat| Window::of(&plan.load, repeat));
         let windows: Vec<Window> = windows.collect();

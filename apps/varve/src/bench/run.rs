@@ -13,7 +13,7 @@ use varve_media::Disk;
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{
-    Error, Job, JobPart, JobPhase, JobWatch, LoadSpec, Measured, Target, Usage, has_settled,
+    Error, Job, JobPart, JobPhase, JobWatch, LoadSpec, Measurement, Target, Usage, has_settled,
 };
 use varve_types::{ByteCount, ErrorKind};
 
@@ -135,7 +135,7 @@ pub(crate) struct Outcome {
 /// A window that was measured.
 pub(crate) struct Repeat {
     /// What all jobs measured together.
-    pub(crate) measured: Measured,
+    pub(crate) measured: Measurement,
     /// When the window began, in ms since 1970.
     pub(crate) began_unix_ms: u64,
     /// What the machine did in the window, and from moment to moment; nothing of a window that is too short to tell.
@@ -378,7 +378,7 @@ impl fmt::Display for Place {
 }
 
 /// Runs a phase of that name to its end.
-type Run<'a> = &'a dyn Fn(JobPhase, &str) -> Result<Measured>;
+type Run<'a> = &'a dyn Fn(JobPhase, &str) -> Result<Measurement>;
 
 fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Measuring {
     let watch = around.watch;
@@ -491,7 +491,7 @@ fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<
 struct Crew {
     /// Tells each job its next phase.
     phases: Vec<Sender<JobPhase>>,
-    answers: Receiver<JobResult<Measured>>,
+    answers: Receiver<JobResult<Measurement>>,
     watches: Vec<Arc<JobWatch>>,
     threads: Vec<JoinHandle<()>>,
     size_bytes: u64,
@@ -539,12 +539,12 @@ impl Crew {
     }
 
     /// Runs a phase of all jobs; what they measured together.
-    fn run(&self, phase: JobPhase, watch: &Watch, name: &str) -> Result<Measured> {
+    fn run(&self, phase: JobPhase, watch: &Watch, name: &str) -> Result<Measurement> {
         for job in &self.phases {
             job.send(phase).map_err(|_| Failure::new("a job ended before its time"))?;
         }
         let (began, done_before) = (Instant::now(), self.operations());
-        let mut all = Measured::default();
+        let mut all = Measurement::default();
         let mut failed = None;
         let mut left = self.phases.len();
         while left > 0 {
@@ -599,7 +599,7 @@ struct Member {
 }
 
 impl Member {
-    fn work(self, ready: Sender<Result<u64>>, answers: &Sender<JobResult<Measured>>) {
+    fn work(self, ready: Sender<Result<u64>>, answers: &Sender<JobResult<Measurement>>) {
         let mut event_loop = match Loop::new(LoopConfig::default()) {
             Ok(event_loop) => event_loop,
             Err(error) => {

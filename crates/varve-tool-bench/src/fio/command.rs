@@ -8,7 +8,7 @@ use crate::access::AccessPattern;
 use crate::cells::HistogramCells;
 use crate::error::{Error, Result};
 use crate::fio::output::{FioRun, FioSide};
-use crate::load::{KindTotals, LoadSpec, Measured};
+use crate::load::{KindTotals, LoadSpec, Measurement};
 
 /// Bytes of an operation that fills, and how many of them are under way.
 const FILL: (u64, u32) = (1 << 20, 8);
@@ -199,13 +199,13 @@ impl FioCommand<'_> {
 impl FioRun {
     /// What was measured, as of a load of this generator.
     #[must_use]
-    pub fn measured(&self) -> Measured {
+    pub fn measured(&self) -> Measurement {
         let side = |side: &Option<FioSide>| side.as_ref().map(FioSide::side).unwrap_or_default();
-        Measured {
+        Measurement {
             reads: side(&self.reads),
             writes: side(&self.writes),
             window_ns: self.window_ms * 1_000_000,
-            ..Measured::default()
+            ..Measurement::default()
         }
     }
 }

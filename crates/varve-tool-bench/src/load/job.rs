@@ -12,7 +12,7 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::error::Result;
-use crate::load::measured::{Measured, OperationKind};
+use crate::load::measured::{Measurement, OperationKind};
 use crate::load::operations::{Operation, Operations};
 use crate::load::pace::Pace;
 use crate::load::spec::LoadSpec;
@@ -86,7 +86,7 @@ struct PhaseRun {
     began: Nanos,
     /// Operations handed to workers; of phases in order the next block.
     next: Cell<u64>,
-    measured: RefCell<Measured>,
+    measured: RefCell<Measurement>,
     failed: Cell<bool>,
 }
 
@@ -123,7 +123,7 @@ impl Job {
     ///
     /// # Errors
     /// `Media` of the first operation that failed, or `Mismatch`; what was begun is answered then.
-    pub async fn run(&self, phase: JobPhase) -> Result<Measured> {
+    pub async fn run(&self, phase: JobPhase) -> Result<Measurement> {
         let inner = &self.inner;
         let course = Rc::new(PhaseRun {
             phase,
@@ -281,7 +281,7 @@ impl JobInner {
     }
 
     /// Closes the window, with what was due in it and not begun.
-    fn close(&self, course: &PhaseRun) -> Measured {
+    fn close(&self, course: &PhaseRun) -> Measurement {
         let mut measured = course.measured.take();
         let passed_ns = self.reactor.now() - course.began;
         let JobPhase::Load { ramp_ns, duration_ns } = course.phase else {

@@ -36,7 +36,7 @@ pub struct KindTotals {
 
 /// What was measured within a window of time, of one job or several.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Measured {
+pub struct Measurement {
     /// Reads.
     pub reads: KindTotals,
     /// Writes.
@@ -89,7 +89,7 @@ impl KindTotals {
     }
 }
 
-impl Default for Measured {
+impl Default for Measurement {
     fn default() -> Self {
         let [reads, writes, lists, deletes] = std::array::from_fn(|_| KindTotals::default());
         let (not_begun, failures, window_ns, per_second) = (0, 0, 0, Vec::new());
@@ -97,7 +97,7 @@ impl Default for Measured {
     }
 }
 
-impl Measured {
+impl Measurement {
     /// Adds an answered operation that was due `at_ns` after the beginning of the window.
     pub fn answer(&mut self, kind: OperationKind, bytes: u64, at_ns: u64, latency_ns: u64) {
         let side = self.side(kind);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn jobs_add_up_within_a_window_and_repeats_over_time() {
         let job = |latency_ns| {
-            let mut measured = Measured { window_ns: 2_000_000_000, ..Measured::default() };
+            let mut measured = Measurement { window_ns: 2_000_000_000, ..Measurement::default() };
             measured.answer(OperationKind::Read, 4096, 0, latency_ns);
             measured.answer(OperationKind::Write, 4096, 1_500_000_000, 2 * latency_ns);
             measured

@@ -10,7 +10,7 @@ mod statistics;
 mod steady;
 
 pub use job::{Job, JobPart, JobPhase, JobWatch};
-pub use measured::{KindTotals, Measured, OperationKind};
+pub use measured::{KindTotals, Measurement, OperationKind};
 pub use mixture::{Mixture, Part};
 pub use pace::Pace;
 pub use spec::LoadSpec;

@@ -332,20 +332,20 @@ fn media(disk: &DiskUsage, served: &Served) -> Option<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{LoadSpec, Measured, OperationKind};
+    use crate::load::{LoadSpec, Measurement, OperationKind};
     use crate::usage::between::{NetUsage, ProcessUsage};
     use crate::usage::server::ServerUsage;
 
     /// A second of reads with that latency.
-    fn measured(operations: u64, latency_us: u64) -> Measured {
-        let mut measured = Measured { window_ns: 1_000_000_000, ..Measured::default() };
+    fn measured(operations: u64, latency_us: u64) -> Measurement {
+        let mut measured = Measurement { window_ns: 1_000_000_000, ..Measurement::default() };
         for _ in 0..operations {
             measured.answer(OperationKind::Read, 4096, 0, latency_us * 1000);
         }
         measured
     }
 
-    fn names(load: LoadSpec, measured: &Measured, usage: &Usage) -> Vec<&'static str> {
+    fn names(load: LoadSpec, measured: &Measurement, usage: &Usage) -> Vec<&'static str> {
         let observed = Observed {
             depth: u64::from(load.jobs) * u64::from(load.depth),
             has_rate: load.rate.is_some(),
@@ -424,7 +424,7 @@ mod tests {
         let load = LoadSpec { rate: Some(1000.0), ..LoadSpec::default() };
         let kept = measured(1000, 8000);
         assert_eq!(names(load, &kept, &Usage::default()), ["rate"]);
-        let missed = Measured { not_begun: 5, ..kept };
+        let missed = Measurement { not_begun: 5, ..kept };
         assert_eq!(names(load, &missed, &Usage::default()), ["latency"]);
     }
 }

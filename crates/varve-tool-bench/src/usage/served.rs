@@ -1,6 +1,6 @@
 //! What the clients of a load had of a window, whoever measured it.
 
-use crate::load::Measured;
+use crate::load::Measurement;
 
 /// Rates and latencies of a window, of all clients together. Findings and layers follow from it and from what machines did.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
@@ -28,7 +28,7 @@ pub struct Served {
 impl Served {
     /// What was measured here.
     #[must_use]
-    pub fn of(measured: &Measured) -> Self {
+    pub fn of(measured: &Measurement) -> Self {
         let latency_ns = measured.all().latency_ns;
         Self {
             operations_per_second: measured.per_second(measured.operations()),

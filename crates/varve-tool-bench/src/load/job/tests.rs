@@ -66,7 +66,7 @@ impl Disk for Stalling {
 }
 
 /// Runs phases on a disk that stalls or not; what was measured in each.
-fn run(spec: LoadSpec, is_stalling: bool, phases: &[JobPhase]) -> Vec<Measured> {
+fn run(spec: LoadSpec, is_stalling: bool, phases: &[JobPhase]) -> Vec<Measurement> {
     let mut sim = SimLoop::new(1);
     let reactor = sim.handle();
     let disk = Rc::new(Stalling {
