@@ -34,7 +34,7 @@ pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
 pub use ledger::{HeldContent, Ledger};
 pub use load::{
     Estimate, Job, JobPart, JobPhase, JobWatch, KindTotals, LoadSpec, Measurement, Mixture,
-    OperationKind, Pace, Part, has_settled,
+    MixturePart, OperationKind, Pace, has_settled,
 };
 pub use preset::{BlockWork, Lives, Metric, Preset, Segments, Step, VolumeWork, Work};
 pub use scatter::Scatter;

@@ -6,7 +6,9 @@ use clap::Args;
 use varve_media_rados::ClusterOptions;
 use varve_tool_bench::cosbench::Workload;
 use varve_tool_bench::fio::FioPlace;
-use varve_tool_bench::{AccessPattern, DataSpec, LoadSpec, Mixture, Part, Target, processes_named};
+use varve_tool_bench::{
+    AccessPattern, DataSpec, LoadSpec, Mixture, MixturePart, Target, processes_named,
+};
 use varve_types::{ByteCount, parse_size};
 
 use super::bucket::BucketName;
@@ -327,12 +329,13 @@ fn pattern(text: &str) -> std::result::Result<AccessPattern, String> {
 }
 
 fn mixture(text: &str) -> std::result::Result<Mixture, String> {
-    let parts: Vec<Part> = text.split(',').map(part).collect::<std::result::Result<_, _>>()?;
+    let parts: Vec<MixturePart> =
+        text.split(',').map(part).collect::<std::result::Result<_, _>>()?;
     Mixture::of(&parts).map_err(|error| error.to_string())
 }
 
 /// Reads a sort of operations.
-fn part(text: &str) -> std::result::Result<Part, String> {
+fn part(text: &str) -> std::result::Result<MixturePart, String> {
     let unknown = || {
         format!(
             "invalid mixture `{text}`: must be SHARE:KIND:SIZE:PATTERN, such as 50%:read:16KiB:random"
@@ -348,7 +351,8 @@ fn part(text: &str) -> std::result::Result<Part, String> {
     let bytes = parse_size(size)?;
     let bytes = usize::try_from(bytes.0).map_err(|_| unknown())?;
     let percent = percent(share)?;
-    let mut part = Part { percent, is_read, bytes, pattern: pattern(access)?, ..Part::BASE };
+    let mut part =
+        MixturePart { percent, is_read, bytes, pattern: pattern(access)?, ..MixturePart::BASE };
     for word in more {
         match word.split_once('=') {
             None if *word == "durable" && !is_read => part.durable = true,

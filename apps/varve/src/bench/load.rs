@@ -55,7 +55,7 @@ struct Sort {
 
 impl Sort {
     fn all(mixture: &Mixture) -> Vec<Self> {
-        let sort = |part: &varve_tool_bench::Part| Self {
+        let sort = |part: &varve_tool_bench::MixturePart| Self {
             percent: part.percent,
             kind: if part.is_read { "read" } else { "write" }.to_owned(),
             block_bytes: part.bytes,

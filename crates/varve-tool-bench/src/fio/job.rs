@@ -6,7 +6,7 @@ use crate::access::AccessPattern;
 use crate::data::DataSpec;
 use crate::error::{Error, Result};
 use crate::fio::file::{FioFile, FioOption, PLACES, refused};
-use crate::load::{LoadSpec, Mixture, Part};
+use crate::load::{LoadSpec, Mixture, MixturePart};
 
 /// What this generator does anyhow, what it reports in its own way, or what changes nothing of a load.
 const ANYHOW: [&str; 70] = [
@@ -542,7 +542,7 @@ fn mixture(load: &LoadSpec, sizes: &Sizes) -> std::result::Result<Mixture, Strin
                 return Err(format!("has {share} % of {of_kind} %, which is not a whole percent"));
             }
             if percent > 0 {
-                parts.push(Part {
+                parts.push(MixturePart {
                     percent,
                     is_read,
                     bytes: *bytes,
@@ -627,7 +627,7 @@ mod tests {
         };
         let sorts = |split: &str| -> Vec<(u8, bool, usize)> {
             let mixture = jobs(&text(split)).unwrap()[0].load.mixture.unwrap();
-            let writes = |part: &Part| part.durable && part.compression_ratio == 2.0;
+            let writes = |part: &MixturePart| part.durable && part.compression_ratio == 2.0;
             assert!(mixture.parts().iter().all(|part| part.is_read || writes(part)));
             mixture.parts().iter().map(|part| (part.percent, part.is_read, part.bytes)).collect()
         };

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// Operations of one sort.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Part {
+pub struct MixturePart {
     /// Share of all operations, in percent.
     pub percent: u8,
     /// Whether they read; else they write.
@@ -25,7 +25,7 @@ pub struct Part {
     pub compression_ratio: f64,
 }
 
-impl Part {
+impl MixturePart {
     /// Random reads of 4 KiB, which parts differ from.
     pub const BASE: Self = Self {
         percent: 100,
@@ -45,7 +45,7 @@ impl Part {
 /// Parts of a load whose shares are 100 % together.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mixture {
-    parts: [Part; Self::PARTS_MAX],
+    parts: [MixturePart; Self::PARTS_MAX],
     count: usize,
 }
 
@@ -57,20 +57,20 @@ impl Mixture {
     ///
     /// # Errors
     /// `Mixture` when they are none or too many, or when their shares are not 100 % together.
-    pub fn of(parts: &[Part]) -> Result<Self> {
+    pub fn of(parts: &[MixturePart]) -> Result<Self> {
         let percent: u32 = parts.iter().map(|part| u32::from(part.percent)).sum();
         if parts.len() > Self::PARTS_MAX || percent != 100 {
             let parts_max = Self::PARTS_MAX;
             return Err(Error::Mixture { parts: parts.len(), parts_max, percent });
         }
-        let mut all = [Part { percent: 0, ..Part::BASE }; Self::PARTS_MAX];
+        let mut all = [MixturePart { percent: 0, ..MixturePart::BASE }; Self::PARTS_MAX];
         all.iter_mut().zip(parts).for_each(|(place, part)| *place = *part);
         Ok(Self { parts: all, count: parts.len() })
     }
 
     /// The parts, in order.
     #[must_use]
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[MixturePart] {
         &self.parts[..self.count]
     }
 
@@ -103,20 +103,22 @@ mod tests {
 
     #[test]
     fn shares_are_all_of_the_operations() {
-        let half = Part { percent: 50, ..Part::BASE };
+        let half = MixturePart { percent: 50, ..MixturePart::BASE };
         assert!(Mixture::of(&[half, half]).is_ok());
-        for wrong in [&[][..], &[half], &[half, half, half], &[Part { percent: 10, ..half }; 10]] {
+        for wrong in
+            [&[][..], &[half], &[half, half, half], &[MixturePart { percent: 10, ..half }; 10]]
+        {
             assert!(matches!(Mixture::of(wrong), Err(Error::Mixture { .. })), "{wrong:?}");
         }
     }
 
     #[test]
     fn the_block_divides_every_size() {
-        let of = |kib: usize, percent, is_read| Part {
+        let of = |kib: usize, percent, is_read| MixturePart {
             percent,
             is_read,
             bytes: kib << 10,
-            ..Part::BASE
+            ..MixturePart::BASE
         };
         let mixture = Mixture::of(&[of(16, 30, true), of(128, 50, false), of(24, 20, true)]);
         let mixture = mixture.unwrap();

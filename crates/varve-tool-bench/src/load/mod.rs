@@ -11,7 +11,7 @@ mod steady;
 
 pub use job::{Job, JobPart, JobPhase, JobWatch};
 pub use measured::{KindTotals, Measurement, OperationKind};
-pub use mixture::{Mixture, Part};
+pub use mixture::{Mixture, MixturePart};
 pub use pace::Pace;
 pub use spec::LoadSpec;
 pub use statistics::Estimate;

@@ -312,7 +312,7 @@ fn index(block: u64) -> usize {
 mod tests {
     use super::*;
     use crate::access::AccessPattern;
-    use crate::load::mixture::{Mixture, Part};
+    use crate::load::mixture::{Mixture, MixturePart};
 
     const BLOCKS: u64 = 100;
 
@@ -394,15 +394,15 @@ mod tests {
 
     /// Random reads of two blocks beside sequential writes of four and random ones of one.
     fn mixed() -> LoadSpec {
-        let part = |percent, is_read, blocks: usize, pattern| Part {
+        let part = |percent, is_read, blocks: usize, pattern| MixturePart {
             percent,
             is_read,
             bytes: blocks * 8192,
             pattern,
-            ..Part::BASE
+            ..MixturePart::BASE
         };
         let (random, sequential) = (AccessPattern::Uniform, AccessPattern::Sequential);
-        let small = Part { compression_ratio: 4.0, ..part(25, false, 1, random) };
+        let small = MixturePart { compression_ratio: 4.0, ..part(25, false, 1, random) };
         let parts = [part(25, true, 2, random), part(50, false, 4, sequential), small];
         LoadSpec { depth: 8, ..LoadSpec::default() }.mixed(Mixture::of(&parts).unwrap())
     }

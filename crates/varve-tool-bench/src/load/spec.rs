@@ -6,7 +6,7 @@ use crate::access::{AccessPattern, AccessSpec};
 use crate::data::DataSpec;
 use crate::error::{Error, Result, check_percent};
 use crate::load::job::JobPart;
-use crate::load::mixture::{Mixture, Part};
+use crate::load::mixture::{Mixture, MixturePart};
 use crate::mix::key;
 
 /// A load on a target. Each job works on its own equal part of the target with a queue of its own, and repeats itself exactly given the same
@@ -137,8 +137,8 @@ impl LoadSpec {
     }
 
     /// The sorts of operations: of a load without a mixture the one that its fields say, whose kind is drawn.
-    pub(crate) fn parts(&self) -> Vec<Part> {
-        let own = || Part {
+    pub(crate) fn parts(&self) -> Vec<MixturePart> {
+        let own = || MixturePart {
             percent: 100,
             is_read: self.read_percent == 100,
             bytes: self.block_bytes,

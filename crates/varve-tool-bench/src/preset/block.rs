@@ -1,7 +1,7 @@
 //! Presets of block storage.
 
 use crate::access::AccessPattern;
-use crate::load::{Mixture, Part};
+use crate::load::{Mixture, MixturePart};
 use crate::preset::{BlockWork, Lives, Metric, Preset, Step, VolumeWork, Work};
 
 const RANDOM: AccessPattern = AccessPattern::Uniform;
@@ -351,7 +351,7 @@ fn workers() -> Vec<Preset> {
 }
 
 /// A step with operations of these sorts.
-fn mixed(step: Step, parts: &[Part]) -> Step {
+fn mixed(step: Step, parts: &[MixturePart]) -> Step {
     let mixture = Mixture::of(parts).expect("shares of presets are 100 % together");
     Step { mixture: Some(mixture), read_percent: mixture.read_percent(), ..step }
 }
@@ -361,23 +361,23 @@ fn mixtures() -> Vec<Preset> {
     let stores = mixed(
         stores,
         &[
-            Part { percent: 50, bytes: 16 * KIB, ..Part::BASE },
-            Part {
+            MixturePart { percent: 50, bytes: 16 * KIB, ..MixturePart::BASE },
+            MixturePart {
                 percent: 50,
                 is_read: false,
                 bytes: 128 * KIB,
                 pattern: SEQUENTIAL,
-                ..Part::BASE
+                ..MixturePart::BASE
             },
         ],
     );
-    let write = |percent, kib: usize, durable, compression_ratio| Part {
+    let write = |percent, kib: usize, durable, compression_ratio| MixturePart {
         percent,
         is_read: false,
         bytes: kib * KIB,
         durable,
         compression_ratio,
-        ..Part::BASE
+        ..MixturePart::BASE
     };
     let aggregate = Step { block_in_source: "8 to 32 KiB", ..BASE };
     let aggregate = mixed(
