@@ -13,7 +13,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::error::Result;
 use crate::load::measured::{Measurement, OperationKind};
-use crate::load::operations::{Operation, Operations};
+use crate::load::operations::{LoadOperation, Operations};
 use crate::load::pace::Pace;
 use crate::load::spec::LoadSpec;
 
@@ -194,7 +194,7 @@ impl JobInner {
     }
 
     /// The next operation, and when it is due if not at once; `None` when the phase is over.
-    fn take(&self, course: &PhaseRun) -> Option<(Option<Nanos>, Operation)> {
+    fn take(&self, course: &PhaseRun) -> Option<(Option<Nanos>, LoadOperation)> {
         if self.watch.is_stopped() || course.failed.get() {
             return None;
         }
@@ -238,7 +238,7 @@ impl JobInner {
     /// Reads, or writes `payload`; what a read found.
     async fn perform(
         &self,
-        operation: Operation,
+        operation: LoadOperation,
         payload: Option<BufSlice>,
     ) -> Result<Option<AlignedBuf>> {
         let (offset, bytes) = self.operations.borrow().place(operation);
@@ -265,7 +265,7 @@ impl JobInner {
         }
     }
 
-    fn count(&self, course: &PhaseRun, operation: Operation, due: Nanos, answered: Nanos) {
+    fn count(&self, course: &PhaseRun, operation: LoadOperation, due: Nanos, answered: Nanos) {
         self.watch.operations.fetch_add(1, Ordering::Relaxed);
         let ramp_ns = match course.phase {
             JobPhase::Load { ramp_ns, .. } => ramp_ns,

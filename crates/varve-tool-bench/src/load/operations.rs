@@ -23,7 +23,7 @@ const KINDS: u64 = 0x6b69_6e64;
 
 /// An operation to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Operation {
+pub(crate) struct LoadOperation {
     pub(crate) is_read: bool,
     /// First block of it, of the job's part.
     pub(crate) block: u64,
@@ -121,13 +121,13 @@ impl Operations {
     }
 
     /// Where an operation begins on the disk, and its bytes.
-    pub(crate) fn place(&self, operation: Operation) -> (u64, usize) {
+    pub(crate) fn place(&self, operation: LoadOperation) -> (u64, usize) {
         let blocks = usize::try_from(operation.blocks).expect("bytes of one operation");
         (self.offset(operation.block), blocks * self.block_bytes)
     }
 
     /// Whether a write waits until it survives power loss.
-    pub(crate) fn persist(&self, operation: Operation) -> Persist {
+    pub(crate) fn persist(&self, operation: LoadOperation) -> Persist {
         self.sorts[usize::from(operation.sort)].persist
     }
 
@@ -137,7 +137,7 @@ impl Operations {
     }
 
     /// The next operation of the load.
-    pub(crate) fn next(&mut self) -> Operation {
+    pub(crate) fn next(&mut self) -> LoadOperation {
         let (sort, is_read) = self.draw();
         let Sort { access, places, blocks, .. } = &mut self.sorts[sort];
         let mut place = access.next_index();
@@ -174,20 +174,20 @@ impl Operations {
     }
 
     /// Forgets an operation that was not begun.
-    pub(crate) fn cancel(&mut self, operation: Operation) {
+    pub(crate) fn cancel(&mut self, operation: LoadOperation) {
         if let Some(verified) = &mut self.verified {
             verified.end(operation);
         }
     }
 
     /// A write of a block, as filling does it in order.
-    pub(crate) fn fill(&mut self, block: u64) -> Operation {
+    pub(crate) fn fill(&mut self, block: u64) -> LoadOperation {
         self.begin(block);
         self.operation(false, block, 1, 0)
     }
 
     /// A read of a block whose content is known; `None` when it is not.
-    pub(crate) fn read_back(&mut self, block: u64) -> Option<Operation> {
+    pub(crate) fn read_back(&mut self, block: u64) -> Option<LoadOperation> {
         let is_known = self.verified.as_ref().is_some_and(|verified| verified.version(block) > 0);
         is_known.then(|| {
             self.begin(block);
@@ -201,14 +201,14 @@ impl Operations {
         }
     }
 
-    fn operation(&mut self, is_read: bool, block: u64, blocks: u64, sort: usize) -> Operation {
+    fn operation(&mut self, is_read: bool, block: u64, blocks: u64, sort: usize) -> LoadOperation {
         self.writes += u64::from(!is_read);
         let sort = u8::try_from(sort).expect("few sorts");
-        Operation { is_read, block, blocks, sort, write: self.writes }
+        LoadOperation { is_read, block, blocks, sort, write: self.writes }
     }
 
     /// What a write carries.
-    pub(crate) fn payload(&self, operation: Operation) -> BufSlice {
+    pub(crate) fn payload(&self, operation: LoadOperation) -> BufSlice {
         let (_, len) = self.place(operation);
         let data = &self.sorts[usize::from(operation.sort)].data;
         let mut bytes = AlignedBuf::scratch(len);
@@ -224,7 +224,7 @@ impl Operations {
     }
 
     /// Ends an operation: compares what a read found, remembers what a write left.
-    pub(crate) fn end(&mut self, operation: Operation, found: Option<&[u8]>) -> Result<()> {
+    pub(crate) fn end(&mut self, operation: LoadOperation, found: Option<&[u8]>) -> Result<()> {
         let Some(verified) = &mut self.verified else { return Ok(()) };
         verified.end(operation);
         let Some(found) = found else {
@@ -236,7 +236,7 @@ impl Operations {
     }
 
     /// Compares a block of what a read found with what was written to it last.
-    fn compare(&self, operation: Operation, block: u64, found: &[u8]) -> Result<()> {
+    fn compare(&self, operation: LoadOperation, block: u64, found: &[u8]) -> Result<()> {
         let Some(verified) = &self.verified else { return Ok(()) };
         let version = verified.version(block);
         if version == 0 {
@@ -258,7 +258,7 @@ impl Operations {
     /// The index of each 4 KiB of a block on the disk, and its place in the operation.
     fn pieces(
         &self,
-        operation: Operation,
+        operation: LoadOperation,
         block: u64,
         data: &DataSpec,
     ) -> impl Iterator<Item = (u64, usize)> + use<> {
@@ -281,13 +281,13 @@ impl Verified {
         is_free
     }
 
-    fn end(&mut self, operation: Operation) {
+    fn end(&mut self, operation: LoadOperation) {
         for block in operation.block..operation.block + operation.blocks {
             self.under_way.remove(&block);
         }
     }
 
-    fn wrote(&mut self, operation: Operation) {
+    fn wrote(&mut self, operation: LoadOperation) {
         for block in operation.block..operation.block + operation.blocks {
             let index = index(block);
             self.versions[index] = self.versions[index].checked_add(1).unwrap_or(1);
@@ -455,7 +455,7 @@ mod tests {
         let mut disk = vec![0; 100 * 8192];
         let mut compared = 0;
         for _ in 0..2000 {
-            let under_way: Vec<Operation> = (0..8).map(|_| operations.next()).collect();
+            let under_way: Vec<LoadOperation> = (0..8).map(|_| operations.next()).collect();
             for operation in under_way {
                 let (offset, len) = operations.place(operation);
                 let begin = usize::try_from(offset).unwrap() - disk.len();
