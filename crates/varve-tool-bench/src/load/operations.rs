@@ -37,7 +37,7 @@ pub(crate) struct LoadOperation {
 
 /// The operations of a job on its blocks.
 pub(crate) struct Operations {
-    sorts: Vec<Sort>,
+    sorts: Vec<OperationSort>,
     kinds: Rng,
     /// Without a mixture: the share of reads.
     read_percent: Option<u64>,
@@ -50,7 +50,7 @@ pub(crate) struct Operations {
 }
 
 /// Operations of one sort.
-struct Sort {
+struct OperationSort {
     percent: u64,
     is_read: bool,
     /// Blocks of one (MIXTURE-1).
@@ -94,7 +94,7 @@ impl Operations {
                 access.seed = key([access.seed, index as u64]);
             }
             let data = DataSpec { seed: spec.seed, volume: part.job, ..spec.data };
-            Ok(Sort {
+            Ok(OperationSort {
                 percent: sort.percent.into(),
                 is_read: sort.is_read,
                 blocks: size,
@@ -139,7 +139,7 @@ impl Operations {
     /// The next operation of the load.
     pub(crate) fn next(&mut self) -> LoadOperation {
         let (sort, is_read) = self.draw();
-        let Sort { access, places, blocks, .. } = &mut self.sorts[sort];
+        let OperationSort { access, places, blocks, .. } = &mut self.sorts[sort];
         let mut place = access.next_index();
         if let Some(verified) = &mut self.verified {
             let mut draws = 1;
