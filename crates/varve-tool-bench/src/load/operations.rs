@@ -46,7 +46,7 @@ pub(crate) struct Operations {
     /// Where the job's part begins on the disk.
     begin_bytes: u64,
     writes: u64,
-    verified: Option<Verified>,
+    verified: Option<VerifyState>,
 }
 
 /// Operations of one sort.
@@ -63,7 +63,7 @@ struct OperationSort {
 }
 
 /// What verify mode knows.
-struct Verified {
+struct VerifyState {
     /// Of each block how often it was written; 0 when it was not.
     versions: Vec<u32>,
     /// Of each block the sort that wrote it last.
@@ -80,7 +80,7 @@ impl Operations {
         let alone = LoadSpec { jobs: 1, ..*spec };
         let blocks = alone.blocks_a_job(part.size_bytes)?;
         let count = || usize::try_from(blocks).expect("memory for every block");
-        let verified = spec.verify.then(|| Verified {
+        let verified = spec.verify.then(|| VerifyState {
             versions: vec![0; count()],
             sorts: vec![0; count()],
             under_way: HashSet::new(),
@@ -214,7 +214,7 @@ impl Operations {
         let mut bytes = AlignedBuf::scratch(len);
         for block in operation.block..operation.block + operation.blocks {
             // LOAD-OPERATIONS-1: nobody else changes the block's version meanwhile.
-            let of_block = |verified: &Verified| verified.version(block) + 1;
+            let of_block = |verified: &VerifyState| verified.version(block) + 1;
             let version = self.verified.as_ref().map_or(operation.write, of_block);
             for (unit, place) in self.pieces(operation, block, data) {
                 data.block(unit, version, &mut bytes[place..place + data.block_bytes]);
@@ -270,7 +270,7 @@ impl Operations {
     }
 }
 
-impl Verified {
+impl VerifyState {
     /// Takes blocks for an operation; none when one of them is taken.
     fn begin(&mut self, block: u64, blocks: u64) -> bool {
         let mut all = block..block + blocks;
