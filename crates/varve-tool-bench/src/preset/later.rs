@@ -4,7 +4,7 @@ use crate::preset::{Metric, Preset, Work};
 
 const FILES: &str = "file system targets";
 
-struct Row {
+struct LaterPreset {
     id: &'static str,
     what: &'static str,
     source: &'static str,
@@ -19,7 +19,7 @@ pub(super) fn presets() -> Vec<Preset> {
     [OBJECTS, FILE].concat().iter().map(preset).collect()
 }
 
-fn preset(row: &&Row) -> Preset {
+fn preset(row: &&LaterPreset) -> Preset {
     Preset {
         id: row.id.to_owned(),
         what: row.what.to_owned(),
@@ -32,7 +32,7 @@ fn preset(row: &&Row) -> Preset {
     }
 }
 
-const OBJECTS: &[&Row] = &[&Row {
+const OBJECTS: &[&LaterPreset] = &[&LaterPreset {
     id: "yahoo-cas",
     what: "small objects in coded storage with a cache",
     source: "S0, R11",
@@ -42,8 +42,8 @@ const OBJECTS: &[&Row] = &[&Row {
     reference: "S0's R11",
 }];
 
-const FILE: &[&Row] = &[
-    &Row {
+const FILE: &[&LaterPreset] = &[
+    &LaterPreset {
         id: "file-smallfiles",
         what: "many small files",
         source: "S0",
@@ -52,7 +52,7 @@ const FILE: &[&Row] = &[
         assumed: &["1 M files"],
         reference: "operations/s, hits of metadata",
     },
-    &Row {
+    &LaterPreset {
         id: "file-mixed",
         what: "CeTune's mix of files",
         source: "CeTune",
