@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use varve_tool_bench::cosbench::{self as objects, WorkKind, Workload};
 use varve_tool_bench::{
-    BlockWork, DataSpec, Lives, LoadSpec, Preset, Segments, Step, VolumeWork, Work,
+    BlockWork, DataSpec, Lives, LoadSpec, Preset, PresetWork, Segments, Step, VolumeWork,
 };
 use varve_types::ByteCount;
 
@@ -28,30 +28,30 @@ pub(crate) fn known(id: &str) -> Result<Preset> {
 /// Refuses a preset that needs what is not there yet, and says what: whatever else is said beside it would change nothing.
 pub(crate) fn can_run(preset: &Preset) -> Result<()> {
     match preset.work {
-        Work::Needs { what, .. } => Err(needs(&preset.id, what)),
-        Work::Block(_) | Work::Objects { .. } | Work::Lives(_) => Ok(()),
+        PresetWork::Needs { what, .. } => Err(needs(&preset.id, what)),
+        PresetWork::Block(_) | PresetWork::Objects { .. } | PresetWork::Lives(_) => Ok(()),
     }
 }
 
 /// What a preset does on a block target.
 pub(crate) fn block_work(preset: Preset) -> Result<BlockWork> {
     match preset.work {
-        Work::Block(work) => Ok(work),
-        Work::Objects { .. } => {
+        PresetWork::Block(work) => Ok(work),
+        PresetWork::Objects { .. } => {
             let what = format!("`{}` needs an S3 server", preset.id);
             let hint = "say --target s3://BUCKET, or run `varve bench cosbench";
             Err(Failure::misuse(what).hint(format!("{hint} {}`", preset.id)))
         }
-        Work::Lives(_) => Err(makes_volumes(&preset.id)),
-        Work::Needs { what, .. } => Err(needs(&preset.id, what)),
+        PresetWork::Lives(_) => Err(makes_volumes(&preset.id)),
+        PresetWork::Needs { what, .. } => Err(needs(&preset.id, what)),
     }
 }
 
 /// What a preset does with whole volumes of a daemon, if that is what it does.
 pub(crate) fn lives_work(preset: &Preset) -> Option<Lives> {
     match preset.work {
-        Work::Lives(lives) => Some(lives),
-        Work::Block(_) | Work::Objects { .. } | Work::Needs { .. } => None,
+        PresetWork::Lives(lives) => Some(lives),
+        PresetWork::Block(_) | PresetWork::Objects { .. } | PresetWork::Needs { .. } => None,
     }
 }
 
@@ -63,21 +63,21 @@ fn makes_volumes(id: &str) -> Failure {
 /// What workers of a preset read streams of, where they are readers.
 pub(crate) fn segments(preset: &Preset) -> Option<Segments> {
     match preset.work {
-        Work::Objects { segments, .. } => segments,
-        Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => None,
+        PresetWork::Objects { segments, .. } => segments,
+        PresetWork::Block(_) | PresetWork::Lives(_) | PresetWork::Needs { .. } => None,
     }
 }
 
 /// COSBench's XML of a preset; none of one that is no workload of objects.
 pub(crate) fn objects_work(preset: Preset) -> Result<String> {
     match preset.work {
-        Work::Objects { xml, .. } => Ok(xml),
-        Work::Block(_) => {
+        PresetWork::Objects { xml, .. } => Ok(xml),
+        PresetWork::Block(_) => {
             let what = format!("`{}` needs a block target", preset.id);
             Err(Failure::misuse(what).hint(format!("run `varve bench run {}`", preset.id)))
         }
-        Work::Lives(_) => Err(makes_volumes(&preset.id)),
-        Work::Needs { what, .. } => Err(needs(&preset.id, what)),
+        PresetWork::Lives(_) => Err(makes_volumes(&preset.id)),
+        PresetWork::Needs { what, .. } => Err(needs(&preset.id, what)),
     }
 }
 
@@ -141,9 +141,9 @@ pub(crate) fn describe(preset: &Preset) -> (Value, String) {
         ("score", preset.metric.to_string()),
     ];
     let work = match &preset.work {
-        Work::Block(work) => block_shown(work, &mut pairs),
-        Work::Objects { xml, .. } => objects_shown(xml, &mut pairs),
-        Work::Lives(lives) => {
+        PresetWork::Block(work) => block_shown(work, &mut pairs),
+        PresetWork::Objects { xml, .. } => objects_shown(xml, &mut pairs),
+        PresetWork::Lives(lives) => {
             let Lives { volumes, at_once, size_bytes, io_bytes, block_bytes, depth } = *lives;
             let size = ByteCount(size_bytes);
             pairs.push(("volumes", format!("{volumes} of {size}, {at_once} at a time")));
@@ -154,7 +154,7 @@ pub(crate) fn describe(preset: &Preset) -> (Value, String) {
                 "block_bytes": block_bytes, "depth": depth,
             })
         }
-        Work::Needs { what, parameters } => {
+        PresetWork::Needs { what, parameters } => {
             pairs.push(("parameters", (*parameters).to_owned()));
             pairs.push(("not yet", (*what).to_owned()));
             json!({ "needs": what, "parameters": parameters })
@@ -173,8 +173,8 @@ pub(crate) fn describe(preset: &Preset) -> (Value, String) {
     });
     let text = labelled(&pairs);
     match &preset.work {
-        Work::Objects { xml, .. } => (value, format!("{text}\n{xml}")),
-        Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => (value, text),
+        PresetWork::Objects { xml, .. } => (value, format!("{text}\n{xml}")),
+        PresetWork::Block(_) | PresetWork::Lives(_) | PresetWork::Needs { .. } => (value, text),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use varve_tool_bench::{BlockWork, Preset, Work};
+use varve_tool_bench::{BlockWork, Preset, PresetWork};
 use varve_tool_plan::catalogue::Catalogue;
 use varve_tool_plan::{Amount, Bytes, Share, real};
 
@@ -41,7 +41,7 @@ pub(super) fn add_preset(catalogue: &mut Catalogue, name: &str, asked: Asked) ->
 
 /// Block and share of reads of each load, each once; none where a load mixes sizes, or is none of blocks.
 fn loads(preset: &Preset) -> Vec<(Bytes, Share)> {
-    let Work::Block(BlockWork { steps, .. }) = &preset.work else { return Vec::new() };
+    let PresetWork::Block(BlockWork { steps, .. }) = &preset.work else { return Vec::new() };
     if steps.iter().any(|step| step.mixture.is_some()) {
         return Vec::new();
     }

@@ -2,7 +2,7 @@
 
 use crate::access::AccessPattern;
 use crate::load::{Mixture, MixturePart};
-use crate::preset::{BlockWork, Lives, Metric, Preset, Step, VolumeWork, Work};
+use crate::preset::{BlockWork, Lives, Metric, Preset, PresetWork, Step, VolumeWork};
 
 const RANDOM: AccessPattern = AccessPattern::Uniform;
 const SEQUENTIAL: AccessPattern = AccessPattern::Sequential;
@@ -50,11 +50,11 @@ const WORK: BlockWork = BlockWork {
     steps: Vec::new(),
 };
 
-fn work(steps: Vec<Step>) -> Work {
-    Work::Block(BlockWork { steps, ..WORK })
+fn work(steps: Vec<Step>) -> PresetWork {
+    PresetWork::Block(BlockWork { steps, ..WORK })
 }
 
-fn preset(id: &str, what: &str, work: Work) -> Preset {
+fn preset(id: &str, what: &str, work: PresetWork) -> Preset {
     Preset {
         id: id.to_owned(),
         what: what.to_owned(),
@@ -95,7 +95,7 @@ fn desktops() -> Vec<Preset> {
         setting: "3 copies (the measured cluster: 2), 60 % full; 4 client processes",
         reference: measured,
         metric: Metric::Volumes { rate: VDI_RATE },
-        ..preset(id, what, Work::Block(BlockWork { clients: VDI_CLIENTS, steps, ..WORK }))
+        ..preset(id, what, PresetWork::Block(BlockWork { clients: VDI_CLIENTS, steps, ..WORK }))
     };
     let cap = Some(VDI_RATE * f64::from(VDI_VOLUMES));
     let capped = desktop(
@@ -230,7 +230,7 @@ fn appendix_b() -> Vec<Preset> {
                 ..preset(
                     &format!("appb-{size}-{write_percent}w"),
                     &format!("{words}, {write_percent} % writes"),
-                    Work::Block(work),
+                    PresetWork::Block(work),
                 )
             });
         }
@@ -299,7 +299,7 @@ fn clients() -> Vec<Preset> {
             ..preset(
                 "win-2m-qd64",
                 "2 MiB at depth 64 on a raw device of 8 GiB, random and sequential",
-                Work::Block(windows),
+                PresetWork::Block(windows),
             )
         },
         Preset {
@@ -310,7 +310,7 @@ fn clients() -> Vec<Preset> {
             ..preset(
                 "file-2m-qd64",
                 "2 MiB at depth 64 on a file of a mounted file system, random and sequential",
-                Work::Block(file),
+                PresetWork::Block(file),
             )
         },
         Preset {
@@ -324,7 +324,7 @@ fn clients() -> Vec<Preset> {
             ..preset(
                 "vm-guest",
                 "win-2m-qd64 inside a guest: 2 MiB at depth 64, reads and writes",
-                Work::Block(guest),
+                PresetWork::Block(guest),
             )
         },
     ]
@@ -346,7 +346,7 @@ fn workers() -> Vec<Preset> {
         assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
         reference: "S4's curve W11: the knee lies at the number of physical cores",
         metric: Metric::Knee { percent: 5.0 },
-        ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
+        ..preset("null-workers", "1 to 32 workers on a null back end", PresetWork::Block(workers))
     }]
 }
 
@@ -443,7 +443,7 @@ fn lives() -> Vec<Preset> {
         ..preset(
             "scale-1000x50",
             "1000 volumes, 50 at a time: create, map, wait, load, unmap, remove",
-            Work::Lives(lives),
+            PresetWork::Lives(lives),
         )
     }]
 }
@@ -482,7 +482,7 @@ fn volumes() -> Vec<Preset> {
             ..preset(
                 "virtinfra",
                 "virtual infrastructure: 4 KiB random without snapshots and with them",
-                Work::Block(infrastructure),
+                PresetWork::Block(infrastructure),
             )
         },
         Preset {
@@ -497,7 +497,7 @@ fn volumes() -> Vec<Preset> {
             ..preset(
                 "reduce-vdi",
                 "desktops cloned from one, then diverging: 50 volumes",
-                Work::Block(reduced),
+                PresetWork::Block(reduced),
             )
         },
     ]
@@ -531,7 +531,7 @@ fn native() -> Vec<Preset> {
                 "beside its default of 16 under way those that S3's figures mean by Little's law",
             ],
             reference,
-            ..preset(id, what, Work::Block(work))
+            ..preset(id, what, PresetWork::Block(work))
         }
     };
     vec![
@@ -577,7 +577,7 @@ fn settings() -> Vec<Preset> {
             ..preset(
                 "readahead-ab",
                 "4K random reads under settings of the system, compared",
-                Work::Block(reads),
+                PresetWork::Block(reads),
             )
         },
         Preset {
@@ -593,7 +593,7 @@ fn settings() -> Vec<Preset> {
             ..preset(
                 "reduce-fused",
                 "writes that are reduced, under settings of the system, compared",
-                Work::Block(reduced),
+                PresetWork::Block(reduced),
             )
         },
     ]
@@ -620,7 +620,7 @@ fn transports() -> Vec<Preset> {
             setting: "once for each transport, or --setting for each; `report page` sets them side by side",
             assumed: vec![TIMES_ASSUMED, "random, writes and then reads"],
             reference,
-            ..preset(id, what, Work::Block(work))
+            ..preset(id, what, PresetWork::Block(work))
         }
     };
     vec![

@@ -1,6 +1,6 @@
 //! Presets that need what this tool cannot do yet: their parameters are known, and what is missing is told.
 
-use crate::preset::{Metric, Preset, Work};
+use crate::preset::{Metric, Preset, PresetWork};
 
 const FILES: &str = "file system targets";
 
@@ -28,7 +28,7 @@ fn preset(row: &&LaterPreset) -> Preset {
         assumed: row.assumed.to_vec(),
         reference: row.reference,
         metric: Metric::Table,
-        work: Work::Needs { what: row.needs, parameters: row.parameters },
+        work: PresetWork::Needs { what: row.needs, parameters: row.parameters },
     }
 }
 

@@ -29,12 +29,12 @@ pub struct Preset {
     /// What it is run for.
     pub metric: Metric,
     /// What it does.
-    pub work: Work,
+    pub work: PresetWork,
 }
 
 /// What a preset does.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Work {
+pub enum PresetWork {
     /// Loads on a block target, one after another.
     Block(BlockWork),
     /// A workload of COSBench on an S3 server.
@@ -154,7 +154,7 @@ mod tests {
         let names: BTreeSet<&str> = all.iter().map(|preset| preset.id.as_str()).collect();
         assert_eq!(names.len(), all.len());
         for preset in &all {
-            let Work::Block(work) = &preset.work else { continue };
+            let PresetWork::Block(work) = &preset.work else { continue };
             assert!(!work.steps.is_empty() && work.duration_s > 0, "{}", preset.id);
             let is_divided = |step: &Step| step.jobs.is_multiple_of(work.clients);
             assert!(work.steps.iter().all(is_divided), "{}", preset.id);
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn parameters_are_those_of_the_sources() {
         let work = |id: &str| match Preset::named(id).unwrap().work {
-            Work::Block(work) => work,
+            PresetWork::Block(work) => work,
             other => panic!("{id} is {other:?}"),
         };
         let appb = work("appb-small-90w");
@@ -288,7 +288,7 @@ mod tests {
         };
         assert_eq!(sorts("nosql"), [(50, true, 16), (50, false, 128)]);
         assert!(sorts("aggregate").iter().all(|(_, is_read, kib)| !is_read && *kib <= 32));
-        let Work::Lives(lives) = Preset::named("scale-1000x50").unwrap().work else {
+        let PresetWork::Lives(lives) = Preset::named("scale-1000x50").unwrap().work else {
             panic!("the scale test is about volumes")
         };
         assert_eq!((lives.volumes, lives.at_once, lives.size_bytes), (1000, 50, 1 << 30));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::preset::{Metric, Preset, Segments, Work};
+use crate::preset::{Metric, Preset, PresetWork, Segments};
 
 /// Times of CeTune's template: ramp, measured, ramp down, in s.
 const CETUNE: (u64, u64, u64) = (90, 300, 30);
@@ -81,7 +81,7 @@ fn cosbench(id: &str, kind: &'static str, sizes: &'static str, reference: &'stat
         ],
         reference,
         metric: Metric::Network,
-        work: Work::Objects { xml: xml(&id, &shape, &[main]), segments: None },
+        work: PresetWork::Objects { xml: xml(&id, &shape, &[main]), segments: None },
         id,
     }
 }
@@ -161,7 +161,7 @@ fn vod() -> Preset {
 /// Workers are readers of segments.
 fn segments(mut preset: Preset, is_strict: bool) -> Preset {
     preset.metric = Metric::Readers { within_s: LATE_S, is_strict };
-    if let Work::Objects { segments, .. } = &mut preset.work {
+    if let PresetWork::Objects { segments, .. } = &mut preset.work {
         *segments = Some(SEGMENTS);
     }
     preset
@@ -220,7 +220,7 @@ fn preset(
         assumed,
         reference,
         metric: Metric::Table,
-        work: Work::Objects { xml: xml(shape.id, shape, mains), segments: None },
+        work: PresetWork::Objects { xml: xml(shape.id, shape, mains), segments: None },
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn every_workload_is_one_of_cosbench() {
         for preset in presets() {
-            let Work::Objects { xml, .. } = &preset.work else { panic!("{}", preset.id) };
+            let PresetWork::Objects { xml, .. } = &preset.work else { panic!("{}", preset.id) };
             let workload = Workload::read(xml).unwrap();
             let compares = workload.notes == ["hashCheck of operation read is ignored"];
             assert!(workload.notes.is_empty() || compares, "{:?}", workload.notes);
@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_smaller_one_reads_what_is_written_before() {
         for preset in presets() {
-            let Work::Objects { xml, .. } = &preset.work else { panic!("{}", preset.id) };
+            let PresetWork::Objects { xml, .. } = &preset.work else { panic!("{}", preset.id) };
             let whole = Workload::read(xml).unwrap();
             let (objects, bytes) = whole.prepared();
             for size_bytes in [bytes * 2, bytes, bytes / 3, bytes / 100, bytes / 100_000] {
@@ -319,7 +319,7 @@ mod tests {
     fn parameters_are_those_of_the_sources() {
         let stages = |id: &str| {
             let preset = presets().into_iter().find(|preset| preset.id == id).unwrap();
-            let Work::Objects { xml, .. } = preset.work else { panic!("{id}") };
+            let PresetWork::Objects { xml, .. } = preset.work else { panic!("{id}") };
             Workload::read(&xml).unwrap().stages
         };
         let small = &stages("cos-small-write")[2].works[0];

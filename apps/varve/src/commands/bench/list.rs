@@ -1,7 +1,7 @@
 //! `varve bench list`: the presets there are.
 
 use clap::Args;
-use varve_tool_bench::{Preset, Work};
+use varve_tool_bench::{Preset, PresetWork};
 
 use crate::bench::json;
 use crate::failure::Result;
@@ -21,8 +21,10 @@ impl List {
         if self.json {
             let rows = presets.iter().map(|preset| {
                 let needs = match preset.work {
-                    Work::Needs { what, .. } => Some(what),
-                    Work::Block(_) | Work::Objects { .. } | Work::Lives(_) => None,
+                    PresetWork::Needs { what, .. } => Some(what),
+                    PresetWork::Block(_) | PresetWork::Objects { .. } | PresetWork::Lives(_) => {
+                        None
+                    }
                 };
                 serde_json::json!({
                     "id": preset.id, "what": preset.what, "source": preset.source, "needs": needs,
@@ -35,10 +37,10 @@ impl List {
             .into_iter()
             .map(|preset| {
                 let needs = match preset.work {
-                    Work::Needs { what, .. } => format!("not yet: {what}"),
-                    Work::Block(work) => work.needs.to_owned(),
-                    Work::Lives(_) => "a daemon of Varve".to_owned(),
-                    Work::Objects { .. } => "an S3 server".to_owned(),
+                    PresetWork::Needs { what, .. } => format!("not yet: {what}"),
+                    PresetWork::Block(work) => work.needs.to_owned(),
+                    PresetWork::Lives(_) => "a daemon of Varve".to_owned(),
+                    PresetWork::Objects { .. } => "an S3 server".to_owned(),
                 };
                 vec![preset.id, preset.what, preset.source.to_owned(), needs]
             })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{Verb, WorkEnd, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{DataSpec, LoadSpec, Metric, Preset, Step, Target, VolumeWork, Work};
+use varve_tool_bench::{DataSpec, LoadSpec, Metric, Preset, PresetWork, Step, Target, VolumeWork};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -250,7 +250,9 @@ impl Run {
         };
         let is_alone = self.client.is_some() || self.at.is_some() || self.settle.is_some();
         let of_source = match preset.map(|preset| &preset.work) {
-            Some(Work::Block(work)) if !is_alone && plans.iter().all(is_shared) => work.clients,
+            Some(PresetWork::Block(work)) if !is_alone && plans.iter().all(is_shared) => {
+                work.clients
+            }
             _ => 1,
         };
         self.clients.unwrap_or(of_source)
