@@ -36,7 +36,7 @@ pub use load::{
     Estimate, Job, JobPart, JobPhase, JobWatch, KindTotals, LoadSpec, Measurement, Mixture,
     MixturePart, OperationKind, Pace, has_settled,
 };
-pub use preset::{BlockWork, Lives, Metric, Preset, PresetWork, Segments, Step, VolumeWork};
+pub use preset::{BlockWork, Lives, Metric, Preset, PresetStep, PresetWork, Segments, VolumeWork};
 pub use scatter::Scatter;
 pub use score::{Point, Score, next_volumes};
 pub use targets::{NbdAddress, NbdUri, Target};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use varve_tool_bench::cosbench::{self as objects, WorkKind, Workload};
 use varve_tool_bench::{
-    BlockWork, DataSpec, Lives, LoadSpec, Preset, PresetWork, Segments, Step, VolumeWork,
+    BlockWork, DataSpec, Lives, LoadSpec, Preset, PresetStep, PresetWork, Segments, VolumeWork,
 };
 use varve_types::ByteCount;
 
@@ -113,7 +113,7 @@ fn needs(id: &str, what: &str) -> Failure {
 }
 
 /// The load of a step: `common` says what presets leave open, such as data and seed.
-pub(crate) fn load_of(work: &BlockWork, step: &Step, common: &LoadSpec) -> LoadSpec {
+pub(crate) fn load_of(work: &BlockWork, step: &PresetStep, common: &LoadSpec) -> LoadSpec {
     let own = common.data.compression_ratio;
     let compression_ratio = work.compression_ratio.filter(|_| own <= 1.0).unwrap_or(own);
     let load = LoadSpec {
@@ -240,7 +240,7 @@ fn volumes_text(work: &VolumeWork) -> String {
     parts.into_iter().flatten().collect()
 }
 
-fn step_value(step: &Step) -> Value {
+fn step_value(step: &PresetStep) -> Value {
     let sorts = step.mixture.iter().flat_map(|mixture| mixture.parts().to_vec()).map(|part| {
         json!({
             "percent": part.percent,

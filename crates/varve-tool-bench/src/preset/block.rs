@@ -2,7 +2,7 @@
 
 use crate::access::AccessPattern;
 use crate::load::{Mixture, MixturePart};
-use crate::preset::{BlockWork, Lives, Metric, Preset, PresetWork, Step, VolumeWork};
+use crate::preset::{BlockWork, Lives, Metric, Preset, PresetStep, PresetWork, VolumeWork};
 
 const RANDOM: AccessPattern = AccessPattern::Uniform;
 const SEQUENTIAL: AccessPattern = AccessPattern::Sequential;
@@ -26,7 +26,7 @@ const THREE_COPIES: &str = "3 copies, 60 % full";
 const TWO_OR_THREE: &str = "2 copies (UC3) or 3 (table 2), 60 % full";
 
 /// 4 KiB random reads of 40 jobs, which steps differ from.
-const BASE: Step = Step {
+const BASE: PresetStep = PresetStep {
     block_bytes: 4 * KIB,
     block_in_source: "4K",
     read_percent: 100,
@@ -50,7 +50,7 @@ const WORK: BlockWork = BlockWork {
     steps: Vec::new(),
 };
 
-fn work(steps: Vec<Step>) -> PresetWork {
+fn work(steps: Vec<PresetStep>) -> PresetWork {
     PresetWork::Block(BlockWork { steps, ..WORK })
 }
 
@@ -89,7 +89,7 @@ pub(super) fn presets() -> Vec<Preset> {
 fn desktops() -> Vec<Preset> {
     let measured =
         "virtual desktops at 100 operations/s each; S0: 4500 reads/s, 3358 writes/s on 40 disks";
-    let step = |read_percent, rate| Step { read_percent, rate, ..BASE };
+    let step = |read_percent, rate| PresetStep { read_percent, rate, ..BASE };
     let desktop = |id, what, steps| Preset {
         source: "S0, figure 9 and table 2",
         setting: "3 copies (the measured cluster: 2), 60 % full; 4 client processes",
@@ -105,9 +105,9 @@ fn desktops() -> Vec<Preset> {
     );
     let matrix = vec![
         BASE,
-        Step { read_percent: 0, ..BASE },
-        Step { block_bytes: 128 * KIB, block_in_source: "128K", pattern: SEQUENTIAL, ..BASE },
-        Step {
+        PresetStep { read_percent: 0, ..BASE },
+        PresetStep { block_bytes: 128 * KIB, block_in_source: "128K", pattern: SEQUENTIAL, ..BASE },
+        PresetStep {
             block_bytes: 128 * KIB,
             block_in_source: "128K",
             pattern: SEQUENTIAL,
@@ -151,10 +151,10 @@ fn desktops() -> Vec<Preset> {
 }
 
 fn databases() -> Vec<Preset> {
-    let depths = |step: Step| {
-        [1, 2, 4, 8, 16, 32, 64, 128].map(|depth| Step { depth, jobs: 1, ..step }).to_vec()
+    let depths = |step: PresetStep| {
+        [1, 2, 4, 8, 16, 32, 64, 128].map(|depth| PresetStep { depth, jobs: 1, ..step }).to_vec()
     };
-    let sweep = |read_percent| work(depths(Step { read_percent, ..BASE }));
+    let sweep = |read_percent| work(depths(PresetStep { read_percent, ..BASE }));
     let oltp = |id, what, work| Preset {
         source: "S0, UC3 and table 2",
         setting: "2 copies (UC3) or 3 (table 2); data 4.8 TB, or 30 % of raw",
@@ -163,7 +163,7 @@ fn databases() -> Vec<Preset> {
         metric: Metric::Within { mean_ms: &[1, 3, 4] },
         ..preset(id, what, work)
     };
-    let eight = |read_percent| Step {
+    let eight = |read_percent| PresetStep {
         block_bytes: 8 * KIB,
         block_in_source: "8K",
         read_percent,
@@ -191,7 +191,7 @@ fn databases() -> Vec<Preset> {
             ..preset(
                 "ccic-db",
                 "a bank's database: 8 KiB random, mixed",
-                work(vec![Step { block_in_source: "8 KB", ..eight(70) }]),
+                work(vec![PresetStep { block_in_source: "8 KB", ..eight(70) }]),
             )
         },
     ]
@@ -208,7 +208,7 @@ fn appendix_b() -> Vec<Preset> {
     for (size, block_bytes, block_in_source, pattern, depth, words) in sizes {
         for write_percent in [90, 50, 10] {
             let read_percent = 100 - write_percent;
-            let step = Step {
+            let step = PresetStep {
                 block_bytes,
                 block_in_source,
                 read_percent,
@@ -239,7 +239,7 @@ fn appendix_b() -> Vec<Preset> {
 }
 
 fn flash_arrays() -> Vec<Preset> {
-    let step = |block_kib: usize, block_in_source, read_percent, pattern| Step {
+    let step = |block_kib: usize, block_in_source, read_percent, pattern| PresetStep {
         block_bytes: block_kib * KIB,
         block_in_source,
         read_percent,
@@ -270,7 +270,7 @@ fn flash_arrays() -> Vec<Preset> {
 }
 
 fn clients() -> Vec<Preset> {
-    let step = |read_percent, pattern| Step {
+    let step = |read_percent, pattern| PresetStep {
         block_bytes: 2 * MIB,
         block_in_source: "2M",
         read_percent,
@@ -337,7 +337,7 @@ fn workers() -> Vec<Preset> {
         ramp_s: 2,
         duration_s: 10,
         needs: "null:SIZE, or any block target",
-        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
+        steps: workers.map(|jobs| PresetStep { jobs, ..BASE }).to_vec(),
         ..WORK
     };
     vec![Preset {
@@ -351,13 +351,13 @@ fn workers() -> Vec<Preset> {
 }
 
 /// A step with operations of these sorts.
-fn mixed(step: Step, parts: &[MixturePart]) -> Step {
+fn mixed(step: PresetStep, parts: &[MixturePart]) -> PresetStep {
     let mixture = Mixture::of(parts).expect("shares of presets are 100 % together");
-    Step { mixture: Some(mixture), read_percent: mixture.read_percent(), ..step }
+    PresetStep { mixture: Some(mixture), read_percent: mixture.read_percent(), ..step }
 }
 
 fn mixtures() -> Vec<Preset> {
-    let stores = Step { block_in_source: "16 KiB reads, 128 KiB appends", ..BASE };
+    let stores = PresetStep { block_in_source: "16 KiB reads, 128 KiB appends", ..BASE };
     let stores = mixed(
         stores,
         &[
@@ -379,7 +379,7 @@ fn mixtures() -> Vec<Preset> {
         compression_ratio,
         ..MixturePart::BASE
     };
-    let aggregate = Step { block_in_source: "8 to 32 KiB", ..BASE };
+    let aggregate = PresetStep { block_in_source: "8 to 32 KiB", ..BASE };
     let aggregate = mixed(
         aggregate,
         &[
@@ -451,20 +451,22 @@ fn lives() -> Vec<Preset> {
 /// Loads on volumes of a daemon, with what is done to these meanwhile.
 fn volumes() -> Vec<Preset> {
     let needs = "a daemon of Varve: volumes:SIZE";
-    let desktop = Step { read_percent: 70, ..BASE };
+    let desktop = PresetStep { read_percent: 70, ..BASE };
     let calm = VolumeWork::default();
     let busy =
         VolumeWork { snapshot_every_s: Some(60), clone_one_in: Some(10), ..VolumeWork::default() };
     let infrastructure = BlockWork {
         needs,
-        steps: [calm, busy].map(|volumes| Step { volumes: Some(volumes), ..desktop }).to_vec(),
+        steps: [calm, busy]
+            .map(|volumes| PresetStep { volumes: Some(volumes), ..desktop })
+            .to_vec(),
         ..WORK
     };
     let clones = VolumeWork { own_percent: Some(20), ..VolumeWork::default() };
     let reduced = BlockWork {
         needs,
         compression_ratio: Some(2.0),
-        steps: vec![Step { jobs: 50, volumes: Some(clones), ..desktop }],
+        steps: vec![PresetStep { jobs: 50, volumes: Some(clones), ..desktop }],
         ..WORK
     };
     vec![
@@ -506,7 +508,7 @@ fn volumes() -> Vec<Preset> {
 /// 4 MB objects of RADOS, as `rados bench` has them.
 fn native() -> Vec<Preset> {
     let preset_of = |id, what, read_percent, pattern, depths: [u32; 3], reference| {
-        let step = |depth| Step {
+        let step = |depth| PresetStep {
             block_bytes: 4 * MIB,
             block_in_source: "4 MB, which rados bench means as MiB",
             read_percent,
@@ -566,7 +568,7 @@ fn native() -> Vec<Preset> {
 fn settings() -> Vec<Preset> {
     let needs = "a block target, and --setting NAME=COMMAND for each setting";
     let reads = BlockWork { needs, steps: vec![BASE], ..WORK };
-    let reduced = Step { read_percent: 0, ..BASE };
+    let reduced = PresetStep { read_percent: 0, ..BASE };
     let reduced = BlockWork { needs, compression_ratio: Some(2.0), steps: vec![reduced], ..WORK };
     vec![
         Preset {
@@ -602,7 +604,7 @@ fn settings() -> Vec<Preset> {
 /// Loads on a path of replication, once for each transport.
 fn transports() -> Vec<Preset> {
     let preset_of = |id, what, block_bytes, block_in_source, reference| {
-        let step = |read_percent| Step {
+        let step = |read_percent| PresetStep {
             block_bytes,
             block_in_source,
             read_percent,

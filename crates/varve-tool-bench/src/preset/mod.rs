@@ -73,12 +73,12 @@ pub struct BlockWork {
     /// Bytes of a written block ÷ bytes that LZ4 makes of it, where the workload says.
     pub compression_ratio: Option<f64>,
     /// One after another.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PresetStep>,
 }
 
 /// One load of a preset.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Step {
+pub struct PresetStep {
     /// Bytes of an operation.
     pub block_bytes: usize,
     /// The size as the source writes it, where that may mean something else.
@@ -156,7 +156,7 @@ mod tests {
         for preset in &all {
             let PresetWork::Block(work) = &preset.work else { continue };
             assert!(!work.steps.is_empty() && work.duration_s > 0, "{}", preset.id);
-            let is_divided = |step: &Step| step.jobs.is_multiple_of(work.clients);
+            let is_divided = |step: &PresetStep| step.jobs.is_multiple_of(work.clients);
             assert!(work.steps.iter().all(is_divided), "{}", preset.id);
             for step in &work.steps {
                 let mixed = |load: LoadSpec| step.mixture.map_or(load, |mix| load.mixed(mix));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{Verb, WorkEnd, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{DataSpec, LoadSpec, Metric, Preset, PresetWork, Step, Target, VolumeWork};
+use varve_tool_bench::{
+    DataSpec, LoadSpec, Metric, Preset, PresetStep, PresetWork, Target, VolumeWork,
+};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -527,7 +529,7 @@ impl Run {
     fn plans(&self, preset: &Preset, goal: &Goal, common: &LoadSpec) -> Result<Vec<Plan>> {
         let work = block_work(preset.clone())?;
         let own = self.plan(goal.clone(), *common);
-        let goal_of = |step: &Step| match (goal, step.volumes) {
+        let goal_of = |step: &PresetStep| match (goal, step.volumes) {
             (Goal::Volumes(goal), work) => {
                 Ok(Goal::Volumes(VolumesGoal { work: work.unwrap_or_default(), ..*goal }))
             }
