@@ -40,10 +40,10 @@ struct Shape {
 struct Main {
     workers: u32,
     times: (u64, u64, u64),
-    operations: Vec<Operation>,
+    operations: Vec<ObjectOperation>,
 }
 
-struct Operation {
+struct ObjectOperation {
     kind: &'static str,
     ratio: u32,
     objects: (u32, u32),
@@ -68,7 +68,7 @@ pub(super) fn presets() -> Vec<Preset> {
 
 fn cosbench(id: &str, kind: &'static str, sizes: &'static str, reference: &'static str) -> Preset {
     let shape = Shape { id: "", containers: 100, objects: 100, objects_max: 100, sizes };
-    let operations = vec![Operation { kind, ratio: 100, objects: (1, 100), sizes }];
+    let operations = vec![ObjectOperation { kind, ratio: 100, objects: (1, 100), sizes }];
     let main = Main { workers: 320, times: CETUNE, operations };
     let id = format!("{id}-{kind}");
     Preset {
@@ -113,7 +113,7 @@ fn asus() -> Preset {
     };
     // As the source has it: its main stage has one operation, which reads.
     let operations =
-        vec![Operation { kind: "read", ratio: 100, objects: (1, 1299), sizes: ASUS_SIZES }];
+        vec![ObjectOperation { kind: "read", ratio: 100, objects: (1, 1299), sizes: ASUS_SIZES }];
     let main = Main { workers: 256, times: (0, 900, 0), operations };
     preset(&shape, "COSBench's trace of a cloud drive", "COSBench", Vec::new(), "", &[main])
 }
@@ -146,7 +146,12 @@ fn vod() -> Preset {
     let mains = READERS.map(|workers| Main {
         workers,
         times: CETUNE,
-        operations: vec![Operation { kind: "read", ratio: 100, objects: (1, 100), sizes: "" }],
+        operations: vec![ObjectOperation {
+            kind: "read",
+            ratio: 100,
+            objects: (1, 100),
+            sizes: "",
+        }],
     });
     let assumed = vec![
         "4 MB",
@@ -197,10 +202,10 @@ fn mix(
     read: (u32, u32),
     written: (u32, u32),
     sizes: &'static str,
-) -> Vec<Operation> {
+) -> Vec<ObjectOperation> {
     vec![
-        Operation { kind: "read", ratio: read_percent, objects: read, sizes: "" },
-        Operation { kind: "write", ratio: 100 - read_percent, objects: written, sizes },
+        ObjectOperation { kind: "read", ratio: read_percent, objects: read, sizes: "" },
+        ObjectOperation { kind: "write", ratio: 100 - read_percent, objects: written, sizes },
     ]
 }
 
@@ -246,7 +251,7 @@ fn xml(id: &str, shape: &Shape, mains: &[Main]) -> String {
         let mut work = format!(
             "      <work name=\"{name}\" workers=\"{workers}\" rampup=\"{ramp}\" runtime=\"{runtime}\" rampdown=\"{down}\">\n"
         );
-        for Operation { kind, ratio, objects: (first, last), sizes } in operations {
+        for ObjectOperation { kind, ratio, objects: (first, last), sizes } in operations {
             let sizes = match *kind {
                 "write" => format!(";sizes={sizes}"),
                 _ if id == "backup-archive" => ";hashCheck=true".to_owned(),
