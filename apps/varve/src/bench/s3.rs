@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
-use varve_tool_bench::s3::{Connection, Head, Signer, encoded};
+use varve_tool_bench::s3::{Head, S3Connection, Signer, encoded};
 
 use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
@@ -137,7 +137,7 @@ pub(super) fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a s
 pub(super) struct S3Client {
     host: String,
     signer: Signer,
-    connection: Option<Connection>,
+    connection: Option<S3Connection>,
     piece: Vec<u8>,
 }
 
@@ -154,7 +154,7 @@ impl S3Client {
 
     /// Connects anew: servers close what was idle for long.
     pub(super) fn connect(&mut self) -> io::Result<()> {
-        self.connection = Some(Connection::open(&self.host)?);
+        self.connection = Some(S3Connection::open(&self.host)?);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl S3Client {
             if answered.status != 200 {
                 return Ok(answered);
             }
-            let etag = self.connection.as_ref().map_or("", Connection::etag);
+            let etag = self.connection.as_ref().map_or("", S3Connection::etag);
             let _ =
                 write!(list, "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>");
         }
@@ -266,7 +266,7 @@ impl S3Client {
     ) -> io::Result<Answered> {
         let Request { method, path, query, length } = request;
         let began = Instant::now();
-        if self.connection.as_ref().is_none_or(Connection::is_spent) {
+        if self.connection.as_ref().is_none_or(S3Connection::is_spent) {
             self.connect()?;
         }
         let (path, now) = (encoded(path), OffsetDateTime::now_utc());

@@ -20,7 +20,7 @@ use clap::{Parser, ValueEnum};
 use hdrhistogram::Histogram;
 use time::OffsetDateTime;
 use varve_stdx::{Rng, checksum64};
-use varve_tool_bench::s3::{Answer, Connection, Head, Signer, sha256};
+use varve_tool_bench::s3::{Answer, Head, S3Connection, Signer, sha256};
 
 /// A stamp stands at each multiple of this.
 const STAMP_EVERY: usize = 4096;
@@ -136,7 +136,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Makes the bucket.
 fn make(arguments: &Arguments, mut signer: Signer) -> io::Result<()> {
-    let mut connection = Connection::open(&arguments.address)?;
+    let mut connection = S3Connection::open(&arguments.address)?;
     let head = head(&mut signer, "PUT", &format!("/{}", arguments.bucket), &sha256(&[]), 0);
     let answer = connection.request(&head, &[])?;
     if answer.status == 200 { Ok(()) } else { Err(refused(&mut connection, answer)) }
@@ -175,7 +175,7 @@ struct Worker<'a> {
     signer: Signer,
     number: u32,
     rng: Rng,
-    connection: Option<Connection>,
+    connection: Option<S3Connection>,
     /// The next body of a put; what a get reads.
     body: Vec<u8>,
 }
@@ -303,11 +303,11 @@ impl<'a> Worker<'a> {
 }
 
 fn connected<'a>(
-    connection: &'a mut Option<Connection>,
+    connection: &'a mut Option<S3Connection>,
     address: &str,
-) -> io::Result<&'a mut Connection> {
+) -> io::Result<&'a mut S3Connection> {
     if connection.is_none() {
-        *connection = Some(Connection::open(address)?);
+        *connection = Some(S3Connection::open(address)?);
     }
     connection.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
 }
@@ -328,7 +328,7 @@ fn head(signer: &mut Signer, method: &str, path: &str, payload: &str, length: us
     signer.head(Head { method, path, query: "", payload, length, now })
 }
 
-fn refused(connection: &mut Connection, Answer { status, length }: Answer) -> io::Error {
+fn refused(connection: &mut S3Connection, Answer { status, length }: Answer) -> io::Error {
     let mut text =
         vec![0; usize::try_from(length.unwrap_or(0)).map_or(1000, |length| length.min(1000))];
     let read = connection.read(&mut text);

@@ -15,7 +15,7 @@ const PIECE_BYTES: u64 = 64 << 10;
 
 /// A connection, with what was received ahead.
 #[derive(Debug)]
-pub struct Connection {
+pub struct S3Connection {
     stream: BufReader<TcpStream>,
     joined: Vec<u8>,
     etag: String,
@@ -32,7 +32,7 @@ pub struct Answer {
     pub length: Option<u64>,
 }
 
-impl Connection {
+impl S3Connection {
     /// Connects to `host:port`.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ mod tests {
     use std::net::TcpListener;
 
     /// What the client makes of a server that says this.
-    fn told(answers: &'static str) -> (Connection, std::thread::JoinHandle<Vec<u8>>) {
+    fn told(answers: &'static str) -> (S3Connection, std::thread::JoinHandle<Vec<u8>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let server = std::thread::spawn(move || {
@@ -236,7 +236,7 @@ mod tests {
             stream.read_to_end(&mut seen).unwrap();
             seen
         });
-        (Connection::open(&address).unwrap(), server)
+        (S3Connection::open(&address).unwrap(), server)
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
                 }
             }
         });
-        let mut connection = Connection::open(&address).unwrap();
+        let mut connection = S3Connection::open(&address).unwrap();
         let mut piece = vec![7; 64 << 10];
         let answer = connection.request_in_pieces("head", 1 << 30, &mut piece, |_, _| {}).unwrap();
         assert_eq!((answer.status, connection.skip(answer).unwrap()), (400, 2));
