@@ -20,7 +20,7 @@ use clap::{Parser, ValueEnum};
 use hdrhistogram::Histogram;
 use time::OffsetDateTime;
 use varve_stdx::{Rng, checksum64};
-use varve_tool_bench::s3::{Answer, Head, S3Connection, Signer, sha256};
+use varve_tool_bench::s3::{Head, ResponseHead, S3Connection, Signer, sha256};
 
 /// A stamp stands at each multiple of this.
 const STAMP_EVERY: usize = 4096;
@@ -328,7 +328,10 @@ fn head(signer: &mut Signer, method: &str, path: &str, payload: &str, length: us
     signer.head(Head { method, path, query: "", payload, length, now })
 }
 
-fn refused(connection: &mut S3Connection, Answer { status, length }: Answer) -> io::Error {
+fn refused(
+    connection: &mut S3Connection,
+    ResponseHead { status, length }: ResponseHead,
+) -> io::Error {
     let mut text =
         vec![0; usize::try_from(length.unwrap_or(0)).map_or(1000, |length| length.min(1000))];
     let read = connection.read(&mut text);

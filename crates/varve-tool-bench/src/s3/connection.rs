@@ -25,7 +25,7 @@ pub struct S3Connection {
 
 /// Begin of an answer; the body stands in the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct ResponseHead {
     /// Status of HTTP.
     pub status: u16,
     /// Bytes of the body; none of one that comes in chunks.
@@ -50,7 +50,7 @@ impl S3Connection {
     ///
     /// # Errors
     /// When the connection breaks, no byte comes for 60 s, or what comes is no answer.
-    pub fn request(&mut self, head: &str, body: &[u8]) -> io::Result<Answer> {
+    pub fn request(&mut self, head: &str, body: &[u8]) -> io::Result<ResponseHead> {
         self.joined.clear();
         self.joined.extend_from_slice(head.as_bytes());
         let joined = body.len() <= JOINED_BYTES_MAX;
@@ -75,7 +75,7 @@ impl S3Connection {
         length: u64,
         piece: &mut [u8],
         mut next: impl FnMut(u64, &mut [u8]),
-    ) -> io::Result<Answer> {
+    ) -> io::Result<ResponseHead> {
         self.joined.clear();
         self.joined.extend_from_slice(head.as_bytes());
         let mut sent = 0;
@@ -101,7 +101,7 @@ impl S3Connection {
     }
 
     /// The answer to a request, also to one that could not be sent to its end: a server that refuses it may answer and close before it has the body.
-    fn answer_to(&mut self, sent: io::Result<()>) -> io::Result<Answer> {
+    fn answer_to(&mut self, sent: io::Result<()>) -> io::Result<ResponseHead> {
         match sent {
             Ok(()) => self.answer(),
             Err(error) => {
@@ -129,7 +129,7 @@ impl S3Connection {
     ///
     /// # Errors
     /// As `read`, and when chunks are none.
-    pub fn skip(&mut self, answer: Answer) -> io::Result<u64> {
+    pub fn skip(&mut self, answer: ResponseHead) -> io::Result<u64> {
         self.each(answer, |_| {})
     }
 
@@ -137,7 +137,7 @@ impl S3Connection {
     ///
     /// # Errors
     /// As `skip`.
-    pub fn each(&mut self, answer: Answer, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
+    pub fn each(&mut self, answer: ResponseHead, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
         if let Some(length) = answer.length {
             return self.each_of(length, &mut take);
         }
@@ -172,7 +172,7 @@ impl S3Connection {
         Ok(length)
     }
 
-    fn answer(&mut self) -> io::Result<Answer> {
+    fn answer(&mut self) -> io::Result<ResponseHead> {
         let line = self.line()?;
         let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status: u16 = status.ok_or_else(|| invalid(format!("no HTTP answer: {line:?}")))?;
@@ -200,10 +200,10 @@ impl S3Connection {
             return self.answer();
         }
         if is_chunked {
-            return Ok(Answer { status, length: None });
+            return Ok(ResponseHead { status, length: None });
         }
         let length = length.ok_or_else(|| invalid(format!("{status} without a length")))?;
-        Ok(Answer { status, length: Some(length) })
+        Ok(ResponseHead { status, length: Some(length) })
     }
 
     fn line(&mut self) -> io::Result<String> {
@@ -247,7 +247,7 @@ mod tests {
              HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n",
         );
         let first = connection.request("a", b"b").unwrap();
-        assert_eq!(first, Answer { status: 200, length: Some(5) });
+        assert_eq!(first, ResponseHead { status: 200, length: Some(5) });
         assert_eq!((connection.skip(first).unwrap(), connection.etag()), (5, "\"x\""));
         let mut piece = [0; 4];
         let second = connection

@@ -5,5 +5,5 @@ mod connection;
 mod signer;
 
 pub use body::Bodies;
-pub use connection::{Answer, S3Connection};
+pub use connection::{ResponseHead, S3Connection};
 pub use signer::{Head, Signer, encoded, sha256};
