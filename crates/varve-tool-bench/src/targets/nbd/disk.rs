@@ -34,10 +34,10 @@ const REPLY_BYTES: usize = 16;
 
 /// A connection to an export. Dropping it ends the connection.
 pub(crate) struct NbdDisk {
-    shared: Rc<Shared>,
+    shared: Rc<DiskShared>,
 }
 
-struct Shared {
+struct DiskShared {
     socket: Socket,
     path: String,
     export: Export,
@@ -78,7 +78,7 @@ impl NbdDisk {
                 (stream.into(), export)
             }
         };
-        let shared = Rc::new(Shared {
+        let shared = Rc::new(DiskShared {
             socket: Socket::from_fd(reactor, fd).map_err(io)?,
             path: uri.to_string(),
             export,
@@ -103,7 +103,7 @@ impl Drop for NbdDisk {
     }
 }
 
-impl Shared {
+impl DiskShared {
     fn error(
         &self,
         operation: &'static str,
