@@ -42,7 +42,7 @@ struct DiskShared {
     path: String,
     export: Export,
     next_cookie: Cell<u64>,
-    under_way: RefCell<HashMap<u64, Request>>,
+    under_way: RefCell<HashMap<u64, PendingRequest>>,
     outbox: RefCell<Vec<SendPart>>,
     filled: Notify,
     /// Why the connection ended.
@@ -50,7 +50,7 @@ struct DiskShared {
 }
 
 /// A request that was not answered yet.
-struct Request {
+struct PendingRequest {
     /// Bytes that a good answer carries.
     len: usize,
     answer: OneshotSender<std::result::Result<AlignedBuf, String>>,
@@ -195,7 +195,7 @@ impl DiskShared {
         outbox.extend(payload.map(SendPart::Slice));
         let (answer, answered) = oneshot();
         let expected = if command == cmd::READ { len as usize } else { 0 };
-        self.under_way.borrow_mut().insert(cookie, Request { len: expected, answer });
+        self.under_way.borrow_mut().insert(cookie, PendingRequest { len: expected, answer });
         self.filled.notify_one();
         Box::pin(async move {
             let answer = answered.await.unwrap_or_else(|_| Err("the connection ended".to_owned()));
