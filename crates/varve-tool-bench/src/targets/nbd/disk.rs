@@ -20,7 +20,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::limits::MEDIA_ALIGN;
 
 use crate::error::{Error, Result};
-use crate::targets::nbd::handshake::{Export, shake_hands};
+use crate::targets::nbd::handshake::{ServedExport, shake_hands};
 use crate::targets::nbd::uri::{NbdAddress, NbdUri};
 
 /// How long a server may take for the handshake.
@@ -40,7 +40,7 @@ pub(crate) struct NbdDisk {
 struct DiskShared {
     socket: Socket,
     path: String,
-    export: Export,
+    export: ServedExport,
     next_cookie: Cell<u64>,
     under_way: RefCell<HashMap<u64, PendingRequest>>,
     outbox: RefCell<Vec<SendPart>>,

@@ -14,14 +14,17 @@ const REPLIES_MAX: u32 = 1000;
 
 /// An export as its server describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Export {
+pub(super) struct ServedExport {
     pub(super) size_bytes: u64,
     /// Transmission flags.
     pub(super) flags: u16,
 }
 
 /// Asks for `export`; the reason in words when there is none.
-pub(super) fn shake_hands<S: Read + Write>(stream: S, export: &str) -> Result<Export, String> {
+pub(super) fn shake_hands<S: Read + Write>(
+    stream: S,
+    export: &str,
+) -> Result<ServedExport, String> {
     Handshake { stream }.run(export)
 }
 
@@ -44,7 +47,7 @@ impl<S: Read + Write> Handshake<S> {
         self.take().map(u64::from_be_bytes)
     }
 
-    fn run(&mut self, export: &str) -> Result<Export, String> {
+    fn run(&mut self, export: &str) -> Result<ServedExport, String> {
         if (self.u64()?, self.u64()?) != (NBDMAGIC, IHAVEOPT) {
             return Err("it does not greet as an NBD server of today does".to_owned());
         }
@@ -69,7 +72,7 @@ impl<S: Read + Write> Handshake<S> {
         self.replies()
     }
 
-    fn replies(&mut self) -> Result<Export, String> {
+    fn replies(&mut self) -> Result<ServedExport, String> {
         let mut found = None;
         for _ in 0..REPLIES_MAX {
             if (self.u64()?, self.u32()?) != (REPLY_MAGIC, opt::GO) {
@@ -98,11 +101,11 @@ impl<S: Read + Write> Handshake<S> {
     }
 }
 
-fn described(data: &[u8]) -> Option<Export> {
+fn described(data: &[u8]) -> Option<ServedExport> {
     let (kind, rest) = data.split_first_chunk()?;
     let (size, rest) = rest.split_first_chunk()?;
     let flags = rest.first_chunk()?;
-    (u16::from_be_bytes(*kind) == info::EXPORT).then_some(Export {
+    (u16::from_be_bytes(*kind) == info::EXPORT).then_some(ServedExport {
         size_bytes: u64::from_be_bytes(*size),
         flags: u16::from_be_bytes(*flags),
     })
@@ -152,14 +155,14 @@ mod tests {
             .concat()
     }
 
-    fn shake(says: Vec<u8>) -> Result<Export, String> {
+    fn shake(says: Vec<u8>) -> Result<ServedExport, String> {
         shake_hands(Peer { says: Cursor::new(says) }, "v")
     }
 
     #[test]
     fn a_server_that_agrees_tells_size_and_flags() {
         let says = [greeting(), reply(rep::INFO, &export()), reply(rep::ACK, &[])].concat();
-        assert_eq!(shake(says.clone()), Ok(Export { size_bytes: 1 << 30, flags: 13 }));
+        assert_eq!(shake(says.clone()), Ok(ServedExport { size_bytes: 1 << 30, flags: 13 }));
         for cut in 0..says.len() {
             assert!(shake(says[..cut].to_vec()).is_err(), "cut at {cut}");
         }
