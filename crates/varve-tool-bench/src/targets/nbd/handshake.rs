@@ -25,14 +25,14 @@ pub(super) fn shake_hands<S: Read + Write>(
     stream: S,
     export: &str,
 ) -> Result<ServedExport, String> {
-    Handshake { stream }.run(export)
+    NbdHandshake { stream }.run(export)
 }
 
-struct Handshake<S> {
+struct NbdHandshake<S> {
     stream: S,
 }
 
-impl<S: Read + Write> Handshake<S> {
+impl<S: Read + Write> NbdHandshake<S> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], String> {
         let mut bytes = [0; N];
         self.stream.read_exact(&mut bytes).map_err(to_text)?;
