@@ -18,7 +18,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use varve_tool_bench::{Point, Usage, next_volumes};
+use varve_tool_bench::{MachineUsage, Point, next_volumes};
 
 use super::figures::{Origin, Window};
 use super::health::{Health, HealthWatch};
@@ -197,7 +197,7 @@ impl Observed {
     }
 
     /// In a window of the clients, which have the same clock.
-    fn within(&self, window: &Window) -> (Option<Usage>, Timeline) {
+    fn within(&self, window: &Window) -> (Option<MachineUsage>, Timeline) {
         let after_ms = window.began_unix_ms.saturating_sub(self.began_unix_ms);
         let begin = self.began + Duration::from_millis(after_ms);
         let end = begin + Duration::from_millis(window.window_ms);

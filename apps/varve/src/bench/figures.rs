@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{
-    Estimate, Finding, HistogramCells, KindTotals, LoadSpec, Measurement, Observed, Served, Usage,
-    UsagePart, findings,
+    Estimate, Finding, HistogramCells, KindTotals, LoadSpec, MachineUsage, Measurement, Observed,
+    Served, UsagePart, findings,
 };
 use varve_tool_plan::{Amount, Seconds};
 
@@ -45,7 +45,7 @@ pub(crate) struct Window {
     pub(crate) settled: Option<bool>,
     /// What the machine of the client did meanwhile; null of windows that are too short to tell.
     #[serde(default)]
-    pub(crate) usage: Option<Usage>,
+    pub(crate) usage: Option<MachineUsage>,
     /// Where the time goes, and what storage does for each operation and byte.
     #[serde(default)]
     pub(crate) layers: Layers,
@@ -224,7 +224,7 @@ impl Window {
             Some(UsagePart { host: origin.name, machine: origin.machine?, usage })
         });
         // Of what one host did not see, a part would pass for all.
-        let usage = Usage::merged(&seen.collect::<Option<Vec<_>>>().unwrap_or_default());
+        let usage = MachineUsage::merged(&seen.collect::<Option<Vec<_>>>().unwrap_or_default());
         let findings = parts.iter().flat_map(|(Origin { name, .. }, one)| {
             let named = move |found: &Found| Found {
                 name: found.name.clone(),
@@ -261,7 +261,7 @@ impl Window {
     }
 
     /// Adds what the machine of all clients of `load` did, where none of them has looked; what bounds them together takes the place of what bounds each.
-    pub(crate) fn observe(&mut self, load: &Load, usage: Option<Usage>) {
+    pub(crate) fn observe(&mut self, load: &Load, usage: Option<MachineUsage>) {
         let served = self.served();
         let (depth, has_rate) = (load.depth(), load.rate_per_second.is_some());
         let observed = Observed { depth, has_rate, served, usage: usage.as_ref() };

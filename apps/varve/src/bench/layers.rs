@@ -1,7 +1,7 @@
 //! Where the time of an operation goes, layer by layer, and what storage does for each operation and byte of the client.
 
 use serde::{Deserialize, Serialize};
-use varve_tool_bench::{CephUsage, ProcessUsage, Served, Usage};
+use varve_tool_bench::{CephUsage, MachineUsage, ProcessUsage, Served};
 
 /// Shares of which a disk does less for the client's operations and bytes are not told: others use it too.
 const TOLD_MIN: f64 = 0.05;
@@ -36,7 +36,7 @@ pub(crate) struct Amplification {
 
 impl Layers {
     /// What is known of a window.
-    pub(crate) fn of(served: &Served, usage: Option<&Usage>) -> Self {
+    pub(crate) fn of(served: &Served, usage: Option<&MachineUsage>) -> Self {
         let Some(usage) = usage else { return Self::default() };
         let client = Rates {
             operations: served.operations_per_second,
@@ -82,7 +82,7 @@ impl Layers {
 }
 
 /// Parts of the mean latency, as far as the daemon tells them.
-fn times(served: &Served, usage: &Usage) -> Vec<(String, f64)> {
+fn times(served: &Served, usage: &MachineUsage) -> Vec<(String, f64)> {
     let Some(server) = &usage.server else { return Vec::new() };
     let (mean_us, rate) = (served.mean_us, served.operations_per_second);
     let does_read = served.does_read();
@@ -99,7 +99,7 @@ fn times(served: &Served, usage: &Usage) -> Vec<(String, f64)> {
 }
 
 /// Time of processors for each of so many operations a second.
-fn processors(operations_per_second: f64, usage: &Usage) -> Vec<(String, f64)> {
+fn processors(operations_per_second: f64, usage: &MachineUsage) -> Vec<(String, f64)> {
     if operations_per_second == 0.0 {
         return Vec::new();
     }
@@ -192,7 +192,7 @@ mod tests {
             cpus,
             ..ProcessUsage::default()
         };
-        let usage = Usage {
+        let usage = MachineUsage {
             server: Some(server),
             cpus_busy: 0.5,
             processes: vec![
@@ -200,7 +200,7 @@ mod tests {
                 process("varve", true, 0.02),
                 process("varve", true, 0.03),
             ],
-            ..Usage::default()
+            ..MachineUsage::default()
         };
         let layers = Layers::of(&served(), Some(&usage));
         let sum: f64 = layers.mean_us.iter().map(|(_, us)| us).sum();
@@ -235,7 +235,7 @@ mod tests {
             osd("osd.0", &[("osd.op", 100.0), ("osd.op_in_bytes", 409_600.0)]),
             osd("osd.1", &[("osd.subop", 100.0), ("osd.subop_in_bytes", 409_600.0)]),
         ];
-        let usage = Usage { ceph, ..Usage::default() };
+        let usage = MachineUsage { ceph, ..MachineUsage::default() };
         let layers = Layers::of(&served(), Some(&usage));
         assert_eq!(
             layers.facts()[1].1,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
-use varve_tool_bench::{KindTotals, Measurement, Point, Usage};
+use varve_tool_bench::{KindTotals, MachineUsage, Measurement, Point};
 use varve_types::ByteCount;
 
 use super::figures::{Figures, Origin, Window, both};
@@ -258,7 +258,7 @@ impl Report {
     /// Adds what the machine of all clients did in each window; what it did from moment to moment.
     pub(super) fn observe(
         &mut self,
-        seen: impl Fn(&Window) -> (Option<Usage>, Timeline),
+        seen: impl Fn(&Window) -> (Option<MachineUsage>, Timeline),
     ) -> Vec<Timeline> {
         let load = &self.load;
         let windows = self.repeats.iter_mut().map(|window| {

@@ -13,7 +13,8 @@ use varve_media::Disk;
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{
-    Error, Job, JobPart, JobPhase, JobWatch, LoadSpec, Measurement, Target, Usage, has_settled,
+    Error, Job, JobPart, JobPhase, JobWatch, LoadSpec, MachineUsage, Measurement, Target,
+    has_settled,
 };
 use varve_types::{ByteCount, ErrorKind};
 
@@ -139,7 +140,7 @@ pub(crate) struct Repeat {
     /// When the window began, in ms since 1970.
     pub(crate) began_unix_ms: u64,
     /// What the machine did in the window, and from moment to moment; nothing of a window that is too short to tell.
-    pub(crate) usage: Option<Usage>,
+    pub(crate) usage: Option<MachineUsage>,
     pub(crate) timeline: Timeline,
 }
 

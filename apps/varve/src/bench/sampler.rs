@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use varve_access_admin::v1;
-use varve_tool_bench::{CephCounters, Counters, ServerCounters, Usage};
+use varve_tool_bench::{CephCounters, Counters, MachineUsage, ServerCounters};
 
 use super::background::Background;
 use super::run::Plan;
@@ -25,7 +25,7 @@ const METRICS: &str = "/metrics";
 type Samples = Vec<(Instant, Counters)>;
 
 /// What was used from each moment to the next, with the time of the second since the window's beginning.
-pub(super) type Timeline = Vec<(Duration, Usage)>;
+pub(super) type Timeline = Vec<(Duration, MachineUsage)>;
 
 /// Samples from its start to its end; then it still tells what was.
 pub(crate) struct Sampler {
@@ -76,13 +76,13 @@ impl Sampler {
     }
 
     /// What was used within a window, by the samples that lie in it; `None` when these are fewer than two.
-    pub(crate) fn within(&self, begin: Instant, end: Instant) -> Option<Usage> {
+    pub(crate) fn within(&self, begin: Instant, end: Instant) -> Option<MachineUsage> {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inside = samples.iter().filter(|(at, _)| (begin..=end).contains(at));
         let (first_at, first) = inside.next()?;
         let (last_at, last) = inside.next_back()?;
         let seconds = (*last_at - *first_at).as_secs_f64();
-        Some(Usage::between(first, last, seconds, &self.clients))
+        Some(MachineUsage::between(first, last, seconds, &self.clients))
     }
 
     /// The same from each sample to the next.
@@ -92,7 +92,7 @@ impl Sampler {
         let pairs = inside.windows(2).filter_map(|pair| {
             let [(first_at, first), (last_at, last)] = pair else { return None };
             let seconds = (*last_at - *first_at).as_secs_f64();
-            Some((*last_at - begin, Usage::between(first, last, seconds, &self.clients)))
+            Some((*last_at - begin, MachineUsage::between(first, last, seconds, &self.clients)))
         });
         pairs.collect()
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use varve_tool_bench::Usage;
+use varve_tool_bench::MachineUsage;
 
 use super::chart::Curve;
 use super::run::Outcome;
@@ -26,11 +26,11 @@ pub(crate) struct Timelines {
 struct Moment {
     /// Since the beginning of the window.
     at_ms: u64,
-    usage: Usage,
+    usage: MachineUsage,
 }
 
 /// What is drawn of a moment; nothing where there is nothing of it.
-type Drawn = fn(&Usage) -> Option<f64>;
+type Drawn = fn(&MachineUsage) -> Option<f64>;
 
 impl Timelines {
     /// Those of runs.
@@ -41,7 +41,7 @@ impl Timelines {
 
     /// Those of the windows of runs.
     pub(super) fn of_windows(runs: Vec<Vec<Timeline>>) -> Self {
-        let moment = |(at, usage): (Duration, Usage)| Moment {
+        let moment = |(at, usage): (Duration, MachineUsage)| Moment {
             at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
             usage,
         };
@@ -107,7 +107,7 @@ impl Timelines {
     }
 
     /// All moments, with the time of all windows until then, in s.
-    fn moments(&self, saved: &Saved) -> Vec<(f64, &Usage)> {
+    fn moments(&self, saved: &Saved) -> Vec<(f64, &MachineUsage)> {
         let mut all = Vec::new();
         let mut begin_ms = 0_u64;
         for (run, repeats) in saved.runs.iter().zip(&self.runs) {

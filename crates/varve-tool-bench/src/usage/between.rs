@@ -8,7 +8,7 @@ use crate::usage::server::ServerUsage;
 
 /// Use of a machine, a second. Fields are added over time, never renamed.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Usage {
+pub struct MachineUsage {
     /// Time between the two moments, in s.
     pub seconds: f64,
     /// Processors there are.
@@ -89,7 +89,7 @@ pub struct ProcessUsage {
     pub busiest_thread_cpus: f64,
 }
 
-impl Usage {
+impl MachineUsage {
     /// What was used from `first` to `last`, `seconds` later, where processes `clients` made the load.
     ///
     /// # Panics
@@ -225,7 +225,7 @@ mod tests {
             server: None,
             ceph: Default::default(),
         };
-        let usage = Usage::between(&counters(1), &counters(2), 2.0, &[1]);
+        let usage = MachineUsage::between(&counters(1), &counters(2), 2.0, &[1]);
         assert_eq!((usage.cpus, usage.cpus_busy, usage.cpus_stolen), (2, 2.0, 0.1));
         let [disk] = &usage.disks[..] else { panic!("{:?}", usage.disks) };
         assert_eq!((disk.reads_per_second, disk.read_us, disk.busy_percent), (50.0, 500.0, 75.0));

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::usage::between::{DiskUsage, Usage};
+use crate::usage::between::{DiskUsage, MachineUsage};
 use crate::usage::served::Served;
 
 /// What operations under way may exceed the depth by: means and histograms are rounded.
@@ -30,7 +30,7 @@ pub struct Observed<'a> {
     /// What clients had.
     pub served: Served,
     /// What the machine did; nothing when that was not looked at.
-    pub usage: Option<&'a Usage>,
+    pub usage: Option<&'a MachineUsage>,
 }
 
 /// Figures of a closed loop, which Little's law makes operations under way of.
@@ -283,7 +283,7 @@ fn little(observed: &Observed<'_>) -> Option<Finding> {
 }
 
 /// Everything that has no more to give.
-fn busy(usage: &Usage) -> Vec<Finding> {
+fn busy(usage: &MachineUsage) -> Vec<Finding> {
     let mut found = Vec::new();
     let threads = usage.processes.iter().filter(|process| process.busiest_thread_cpus >= BUSY);
     let threads = threads.map(|process| Finding::Thread {
@@ -345,7 +345,7 @@ mod tests {
         measured
     }
 
-    fn names(load: LoadSpec, measured: &Measurement, usage: &Usage) -> Vec<&'static str> {
+    fn names(load: LoadSpec, measured: &Measurement, usage: &MachineUsage) -> Vec<&'static str> {
         let observed = Observed {
             depth: u64::from(load.jobs) * u64::from(load.depth),
             has_rate: load.rate.is_some(),
@@ -363,7 +363,7 @@ mod tests {
     fn figures_that_cannot_be_are_flagged() {
         let load = LoadSpec { jobs: 2, depth: 4, ..LoadSpec::default() };
         let names = |operations, latency_us| {
-            names(load, &measured(operations, latency_us), &Usage::default())
+            names(load, &measured(operations, latency_us), &MachineUsage::default())
         };
         // 1000 a second of 8 ms each: eight under way.
         assert_eq!(names(1000, 8000), ["latency"]);
@@ -378,29 +378,32 @@ mod tests {
     fn what_is_busy_is_named() {
         let load = LoadSpec { depth: 8, ..LoadSpec::default() };
         let seen = measured(1000, 8000);
-        let idle = Usage { seconds: 1.0, cpus: 4, ..Usage::default() };
-        let of = |usage: &Usage| names(load, &seen, usage);
+        let idle = MachineUsage { seconds: 1.0, cpus: 4, ..MachineUsage::default() };
+        let of = |usage: &MachineUsage| names(load, &seen, usage);
         assert_eq!(of(&idle), ["latency"]);
-        let busy = Usage { cpus_busy: 3.0, cpus_stolen: 0.8, ..idle.clone() };
+        let busy = MachineUsage { cpus_busy: 3.0, cpus_stolen: 0.8, ..idle.clone() };
         assert_eq!(of(&busy), ["processors"]);
         let threads = vec![process(false, 0.97), process(true, 0.99)];
-        assert_eq!(of(&Usage { processes: threads, ..idle.clone() }), ["client", "thread"]);
+        assert_eq!(of(&MachineUsage { processes: threads, ..idle.clone() }), ["client", "thread"]);
         let net = |sent_bytes_per_second| NetUsage {
             sent_bytes_per_second,
             bytes_per_second_max: Some(1000),
             ..NetUsage::default()
         };
-        assert_eq!(of(&Usage { nets: vec![net(950.0)], ..idle.clone() }), ["network"]);
-        assert_eq!(of(&Usage { nets: vec![net(800.0)], ..idle.clone() }), ["latency"]);
+        assert_eq!(of(&MachineUsage { nets: vec![net(950.0)], ..idle.clone() }), ["network"]);
+        assert_eq!(of(&MachineUsage { nets: vec![net(800.0)], ..idle.clone() }), ["latency"]);
         let disk = |busy_percent, read_us| DiskUsage {
             busy_percent,
             read_us,
             reads_per_second: 1000.0,
             ..DiskUsage::default()
         };
-        assert_eq!(of(&Usage { disks: vec![disk(95.0, 100.0)], ..idle.clone() }), ["disk"]);
-        assert_eq!(of(&Usage { disks: vec![disk(50.0, 100.0)], ..idle.clone() }), ["latency"]);
-        assert_eq!(of(&Usage { disks: vec![disk(50.0, 7000.0)], ..idle }), ["media"]);
+        assert_eq!(of(&MachineUsage { disks: vec![disk(95.0, 100.0)], ..idle.clone() }), ["disk"]);
+        assert_eq!(
+            of(&MachineUsage { disks: vec![disk(50.0, 100.0)], ..idle.clone() }),
+            ["latency"]
+        );
+        assert_eq!(of(&MachineUsage { disks: vec![disk(50.0, 7000.0)], ..idle }), ["media"]);
     }
 
     #[test]
@@ -410,12 +413,12 @@ mod tests {
         let server = |media_read_us, media_reads_per_second| {
             let usage =
                 ServerUsage { media_read_us, media_reads_per_second, ..ServerUsage::default() };
-            Usage { cpus: 2, cpus_busy: 1.9, server: Some(usage), ..Usage::default() }
+            MachineUsage { cpus: 2, cpus_busy: 1.9, server: Some(usage), ..MachineUsage::default() }
         };
-        let of = |usage: &Usage| names(load, &seen, usage);
+        let of = |usage: &MachineUsage| names(load, &seen, usage);
         assert_eq!(of(&server(7000.0, 1000.0)), ["media", "processors"]);
         assert_eq!(of(&server(7000.0, 100.0)), ["processors"], "most reads never see a drive");
-        let idle = Usage { cpus_busy: 0.1, ..server(300.0, 1000.0) };
+        let idle = MachineUsage { cpus_busy: 0.1, ..server(300.0, 1000.0) };
         assert_eq!(of(&idle), ["server"]);
     }
 
@@ -423,8 +426,8 @@ mod tests {
     fn a_rate_that_is_kept_is_no_bottleneck() {
         let load = LoadSpec { rate: Some(1000.0), ..LoadSpec::default() };
         let kept = measured(1000, 8000);
-        assert_eq!(names(load, &kept, &Usage::default()), ["rate"]);
+        assert_eq!(names(load, &kept, &MachineUsage::default()), ["rate"]);
         let missed = Measurement { not_begun: 5, ..kept };
-        assert_eq!(names(load, &missed, &Usage::default()), ["latency"]);
+        assert_eq!(names(load, &missed, &MachineUsage::default()), ["latency"]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! MERGED-1. A machine counts once, however many clients on it looked at it; and so does a daemon, whoever asked it.
 
-use crate::usage::between::{DiskUsage, NetUsage, ProcessUsage, Usage};
+use crate::usage::between::{DiskUsage, MachineUsage, NetUsage, ProcessUsage};
 
 /// What one host saw.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ pub struct UsagePart<'a> {
     /// What tells its machine from others: a number that is drawn when that is started.
     pub machine: &'a str,
     /// What it saw.
-    pub usage: &'a Usage,
+    pub usage: &'a MachineUsage,
 }
 
 /// A machine, by the first host on it.
@@ -43,7 +43,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-impl Usage {
+impl MachineUsage {
     /// What all machines did together; none of nothing. Disks and networks of several machines stand beside each other, with the host's name. Of
     /// daemons there is the one that all have asked, and none when they asked different ones.
     #[must_use]
@@ -96,11 +96,11 @@ mod tests {
     use crate::usage::ceph::CephUsage;
     use crate::usage::server::ServerUsage;
 
-    fn usage(process: u32, pool_id: &str) -> Usage {
+    fn usage(process: u32, pool_id: &str) -> MachineUsage {
         let disk = DiskUsage { name: "sda".to_owned(), ..DiskUsage::default() };
         let net = NetUsage { name: "eth0".to_owned(), ..NetUsage::default() };
         let of = |id| ProcessUsage { id, name: "varve".to_owned(), ..ProcessUsage::default() };
-        Usage {
+        MachineUsage {
             seconds: 2.0,
             cpus: 4,
             cpus_busy: 3.0,
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    fn names(usage: &Usage) -> Vec<&str> {
+    fn names(usage: &MachineUsage) -> Vec<&str> {
         usage.disks.iter().map(|disk| disk.name.as_str()).collect()
     }
 
@@ -122,27 +122,27 @@ mod tests {
     fn a_machine_of_several_clients_counts_once() {
         let (one, two) = (usage(8, "p"), usage(9, "p"));
         let part = |host, usage| UsagePart { host, machine: "m", usage };
-        let merged = Usage::merged(&[part("a", &one), part("b", &two)]).unwrap();
+        let merged = MachineUsage::merged(&[part("a", &one), part("b", &two)]).unwrap();
         assert_eq!((merged.cpus, merged.cpus_busy, merged.cpus_stolen), (4, 3.0, 0.5));
         assert_eq!((names(&merged), merged.nets.len(), merged.ceph.len()), (vec!["sda"], 1, 1));
         let processes: Vec<u32> = merged.processes.iter().map(|process| process.id).collect();
         assert_eq!(processes, [7, 8, 9]);
         assert_eq!(merged.server, one.server);
-        assert_eq!(Usage::merged(&[]), None);
+        assert_eq!(MachineUsage::merged(&[]), None);
     }
 
     #[test]
     fn machines_add_up_and_daemons_that_all_ask_do_not() {
         let (one, two) = (usage(8, "p"), usage(8, "p"));
         let part = |host, machine, usage| UsagePart { host, machine, usage };
-        let merged = Usage::merged(&[part("a", "m", &one), part("b", "n", &two)]).unwrap();
+        let merged = MachineUsage::merged(&[part("a", "m", &one), part("b", "n", &two)]).unwrap();
         assert_eq!((merged.cpus, merged.cpus_busy), (8, 6.0));
         assert_eq!(names(&merged), ["sda of a", "sda of b"]);
         assert_eq!((merged.processes.len(), merged.ceph.len()), (4, 1));
         assert_eq!(merged.processes[3].name, "varve of b");
         assert_eq!(merged.server, one.server);
         let other = usage(8, "q");
-        let merged = Usage::merged(&[part("a", "m", &one), part("b", "n", &other)]).unwrap();
+        let merged = MachineUsage::merged(&[part("a", "m", &one), part("b", "n", &other)]).unwrap();
         assert_eq!(merged.server, None, "of two daemons none is that of all operations");
     }
 }

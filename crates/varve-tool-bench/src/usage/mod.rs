@@ -8,7 +8,7 @@ mod merged;
 mod served;
 mod server;
 
-pub use between::{DiskUsage, NetUsage, ProcessUsage, Usage};
+pub use between::{DiskUsage, MachineUsage, NetUsage, ProcessUsage};
 pub use ceph::{CephCounters, CephUsage};
 pub use counters::{Counters, processes_named};
 pub use findings::{Finding, Observed, UnderWay, findings};
