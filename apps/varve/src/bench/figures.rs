@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{
-    Estimate, Finding, HistogramCells, KindTotals, LoadSpec, MachineUsage, Measurement, Observed,
-    Served, UsagePart, findings,
+    Estimate, Finding, HistogramCells, KindTotals, LoadSpec, MachineUsage, Measurement, Served,
+    UsagePart, WindowObservation, findings,
 };
 use varve_tool_plan::{Amount, Seconds};
 
@@ -124,7 +124,7 @@ impl Window {
     pub(crate) fn of(load: &LoadSpec, repeat: &Repeat) -> Self {
         let Repeat { measured, usage, .. } = repeat;
         let served = Served::of(measured);
-        let observed = Observed {
+        let observed = WindowObservation {
             depth: u64::from(load.jobs) * u64::from(load.depth),
             has_rate: load.rate.is_some(),
             served,
@@ -264,7 +264,7 @@ impl Window {
     pub(crate) fn observe(&mut self, load: &Load, usage: Option<MachineUsage>) {
         let served = self.served();
         let (depth, has_rate) = (load.depth(), load.rate_per_second.is_some());
-        let observed = Observed { depth, has_rate, served, usage: usage.as_ref() };
+        let observed = WindowObservation { depth, has_rate, served, usage: usage.as_ref() };
         self.findings.retain(Found::is_contradiction);
         self.findings.extend(findings(&observed).iter().map(Found::of));
         self.layers = Layers::of(&served, usage.as_ref());

@@ -22,7 +22,7 @@ const LATENCY_SHARE: f64 = 0.5;
 
 /// What was seen of a window.
 #[derive(Clone, Copy, Debug)]
-pub struct Observed<'a> {
+pub struct WindowObservation<'a> {
     /// Operations under way of all jobs at most.
     pub depth: u64,
     /// Whether operations are due by a rate, and not by answers.
@@ -227,7 +227,7 @@ impl fmt::Display for Finding {
 
 /// What is to be said of a window; what bounds it most certainly comes first. Never empty.
 #[must_use]
-pub fn findings(observed: &Observed<'_>) -> Vec<Finding> {
+pub fn findings(observed: &WindowObservation<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = little(observed).into_iter().collect();
     let server = server_media(observed);
     if let Some(usage) = observed.usage {
@@ -262,7 +262,7 @@ pub fn findings(observed: &Observed<'_>) -> Vec<Finding> {
 }
 
 /// What the server's media add to the mean latency, and that.
-fn server_media(observed: &Observed<'_>) -> Option<(f64, f64)> {
+fn server_media(observed: &WindowObservation<'_>) -> Option<(f64, f64)> {
     let server = observed.usage?.server.as_ref()?;
     let Served { operations_per_second, mean_us, .. } = observed.served;
     let media_us = server.media_us(observed.served.does_read(), operations_per_second);
@@ -270,7 +270,7 @@ fn server_media(observed: &Observed<'_>) -> Option<(f64, f64)> {
 }
 
 /// What Little's law says of a closed loop. In an open one the queue has no bound.
-fn little(observed: &Observed<'_>) -> Option<Finding> {
+fn little(observed: &WindowObservation<'_>) -> Option<Finding> {
     let Served { operations_per_second, mean_us, max_us, seconds, .. } = observed.served;
     if observed.has_rate || seconds == 0.0 {
         return None;
@@ -346,7 +346,7 @@ mod tests {
     }
 
     fn names(load: LoadSpec, measured: &Measurement, usage: &MachineUsage) -> Vec<&'static str> {
-        let observed = Observed {
+        let observed = WindowObservation {
             depth: u64::from(load.jobs) * u64::from(load.depth),
             has_rate: load.rate.is_some(),
             served: Served::of(measured),
