@@ -41,8 +41,8 @@ pub use scatter::Scatter;
 pub use score::{Point, Score, next_volumes};
 pub use targets::{NbdAddress, NbdUri, Target};
 pub use usage::{
-    CephCounters, CephUsage, Counters, DiskUsage, Finding, MachineUsage, NetUsage, ProcessUsage,
-    Served, ServerCounters, ServerUsage, UnderWay, UsagePart, WindowObservation, findings,
+    CephCounters, CephUsage, ClosedLoop, Counters, DiskUsage, Finding, MachineUsage, NetUsage,
+    ProcessUsage, Served, ServerCounters, ServerUsage, UsagePart, WindowObservation, findings,
     processes_named,
 };
 pub use zipf::Zipf;

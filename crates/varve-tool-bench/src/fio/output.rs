@@ -12,7 +12,7 @@ use crate::cells::HistogramCells;
 use crate::error::{Error, Result};
 use crate::fio::file::FioOption;
 use crate::fio::job::{FioJob, fio_told};
-use crate::usage::{Finding, UnderWay};
+use crate::usage::{ClosedLoop, Finding};
 
 /// Percentiles of a result.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -201,7 +201,7 @@ impl FioRun {
         }
         let jobs = u64::from(self.job.load.jobs).max(self.jobs);
         let seconds = self.window_ms as f64 / 1000.0;
-        let figures = UnderWay {
+        let figures = ClosedLoop {
             depth: jobs.saturating_mul(u64::from(self.job.load.depth)),
             operations_per_second: self.both.operations as f64 / seconds,
             mean_us: self.both.mean_ns / 1000.0,

@@ -35,7 +35,7 @@ pub struct WindowObservation<'a> {
 
 /// Figures of a closed loop, which Little's law makes operations under way of.
 #[derive(Clone, Copy, Debug)]
-pub struct UnderWay {
+pub struct ClosedLoop {
     /// Depth of all jobs.
     pub depth: u64,
     /// Operations a second.
@@ -48,7 +48,7 @@ pub struct UnderWay {
     pub seconds: f64,
 }
 
-impl UnderWay {
+impl ClosedLoop {
     /// How many there were at a time.
     fn operations(&self) -> f64 {
         self.operations_per_second * self.mean_us / 1e6
@@ -276,7 +276,7 @@ fn little(observed: &WindowObservation<'_>) -> Option<Finding> {
         return None;
     }
     let depth = observed.depth;
-    let figures = UnderWay { depth, operations_per_second, mean_us, max_us, seconds };
+    let figures = ClosedLoop { depth, operations_per_second, mean_us, max_us, seconds };
     let under_way = figures.operations();
     let is_fewer = under_way < depth as f64 * UNDER_WAY_MIN;
     figures.inconsistent().or(is_fewer.then_some(Finding::Client { under_way, depth }))
