@@ -41,8 +41,8 @@ pub use scatter::Scatter;
 pub use score::{Point, Score, next_volumes};
 pub use targets::{NbdAddress, NbdUri, Target};
 pub use usage::{
-    CephCounters, CephUsage, ClosedLoop, Counters, DiskUsage, Finding, MachineUsage, NetUsage,
-    ProcessUsage, Served, ServerCounters, ServerUsage, UsagePart, WindowObservation, findings,
-    processes_named,
+    CephCounters, CephUsage, ClosedLoop, Counters, DiskUsage, FigureFinding, MachineUsage,
+    NetUsage, ProcessUsage, Served, ServerCounters, ServerUsage, UsagePart, WindowObservation,
+    findings, processes_named,
 };
 pub use zipf::Zipf;

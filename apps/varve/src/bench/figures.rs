@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{
-    Estimate, Finding, HistogramCells, KindTotals, LoadSpec, MachineUsage, Measurement, Served,
-    UsagePart, WindowObservation, findings,
+    Estimate, FigureFinding, HistogramCells, KindTotals, LoadSpec, MachineUsage, Measurement,
+    Served, UsagePart, WindowObservation, findings,
 };
 use varve_tool_plan::{Amount, Seconds};
 
@@ -321,7 +321,7 @@ impl Figures {
 }
 
 impl Found {
-    fn of(finding: &Finding) -> Self {
+    fn of(finding: &FigureFinding) -> Self {
         Self { name: finding.name().to_owned(), text: finding.to_string() }
     }
 

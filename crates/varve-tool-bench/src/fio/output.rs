@@ -12,7 +12,7 @@ use crate::cells::HistogramCells;
 use crate::error::{Error, Result};
 use crate::fio::file::FioOption;
 use crate::fio::job::{FioJob, fio_told};
-use crate::usage::{ClosedLoop, Finding};
+use crate::usage::{ClosedLoop, FigureFinding};
 
 /// Percentiles of a result.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -192,7 +192,7 @@ impl FioOutput {
 impl FioRun {
     /// That more operations were under way than can have been; nothing is said where options do not tell how many can.
     #[must_use]
-    pub fn inconsistent(&self) -> Option<Finding> {
+    pub fn inconsistent(&self) -> Option<FigureFinding> {
         let has =
             |name: &str| self.options.iter().any(|option| option.split('=').next() == Some(name));
         let is_unknown = self.both.mean_ns == 0.0;
@@ -488,7 +488,7 @@ mod tests {
         };
         let depth = json!({ "rw": "randread", "iodepth": "8" });
         assert_eq!(of(32_000, depth.clone()), None);
-        let Some(Finding::Inconsistent { under_way, depth: 16 }) = of(36_000, depth) else {
+        let Some(FigureFinding::Inconsistent { under_way, depth: 16 }) = of(36_000, depth) else {
             panic!("18 under way of 16")
         };
         assert_eq!(under_way, 18.0);

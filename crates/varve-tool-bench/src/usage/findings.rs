@@ -57,17 +57,17 @@ impl ClosedLoop {
     /// That there were more than can have been. Whatever was begun within the window counts as a whole: each of those under way may reach out of it by
     /// the longest latency.
     #[must_use]
-    pub fn inconsistent(&self) -> Option<Finding> {
+    pub fn inconsistent(&self) -> Option<FigureFinding> {
         let reach = self.max_us / 1e6 / self.seconds;
         let (under_way, depth) = (self.operations(), self.depth);
         let is_more = under_way > depth as f64 * (EXCESS + reach);
-        is_more.then_some(Finding::Inconsistent { under_way, depth })
+        is_more.then_some(FigureFinding::Inconsistent { under_way, depth })
     }
 }
 
 /// Something that the figures say beside themselves.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Finding {
+pub enum FigureFinding {
     /// More operations were under way than can have been.
     Inconsistent {
         /// By Little's law.
@@ -148,7 +148,7 @@ pub enum Finding {
     },
 }
 
-impl Finding {
+impl FigureFinding {
     /// The word for it that programs may rely on.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -167,7 +167,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for FigureFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Inconsistent { under_way, depth } => write!(
@@ -227,18 +227,18 @@ impl fmt::Display for Finding {
 
 /// What is to be said of a window; what bounds it most certainly comes first. Never empty.
 #[must_use]
-pub fn findings(observed: &WindowObservation<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = little(observed).into_iter().collect();
+pub fn findings(observed: &WindowObservation<'_>) -> Vec<FigureFinding> {
+    let mut found: Vec<FigureFinding> = little(observed).into_iter().collect();
     let server = server_media(observed);
     if let Some(usage) = observed.usage {
-        let is_thread = |finding: &Finding| matches!(finding, Finding::Thread { .. });
+        let is_thread = |finding: &FigureFinding| matches!(finding, FigureFinding::Thread { .. });
         let (threads, others): (Vec<_>, Vec<_>) = busy(usage).into_iter().partition(is_thread);
         found.extend(threads);
         // Known from the server itself, so more certain than that processors or disks are busy.
         found.extend(
             server
                 .filter(|(media_us, mean_us)| *media_us >= mean_us * LATENCY_SHARE)
-                .map(|(media_us, mean_us)| Finding::ServerMedia { media_us, mean_us }),
+                .map(|(media_us, mean_us)| FigureFinding::ServerMedia { media_us, mean_us }),
         );
         found.extend(others);
     }
@@ -246,18 +246,18 @@ pub fn findings(observed: &WindowObservation<'_>) -> Vec<Finding> {
         return found;
     }
     if observed.has_rate && observed.served.not_begun == 0 {
-        return vec![Finding::Rate];
+        return vec![FigureFinding::Rate];
     }
     if let Some((media_us, mean_us)) = server {
-        return vec![Finding::Server { media_us, mean_us }];
+        return vec![FigureFinding::Server { media_us, mean_us }];
     }
     let mean_us = observed.served.mean_us;
     let disks = observed.usage.into_iter().flat_map(|usage| &usage.disks);
     let media = disks.filter_map(|disk| media(disk, &observed.served));
     let slowest = media.max_by(|a, b| a.1.total_cmp(&b.1));
     vec![match slowest {
-        Some((name, disk_us)) => Finding::Media { name, disk_us, mean_us },
-        None => Finding::Latency { mean_us },
+        Some((name, disk_us)) => FigureFinding::Media { name, disk_us, mean_us },
+        None => FigureFinding::Latency { mean_us },
     }]
 }
 
@@ -270,7 +270,7 @@ fn server_media(observed: &WindowObservation<'_>) -> Option<(f64, f64)> {
 }
 
 /// What Little's law says of a closed loop. In an open one the queue has no bound.
-fn little(observed: &WindowObservation<'_>) -> Option<Finding> {
+fn little(observed: &WindowObservation<'_>) -> Option<FigureFinding> {
     let Served { operations_per_second, mean_us, max_us, seconds, .. } = observed.served;
     if observed.has_rate || seconds == 0.0 {
         return None;
@@ -279,26 +279,26 @@ fn little(observed: &WindowObservation<'_>) -> Option<Finding> {
     let figures = ClosedLoop { depth, operations_per_second, mean_us, max_us, seconds };
     let under_way = figures.operations();
     let is_fewer = under_way < depth as f64 * UNDER_WAY_MIN;
-    figures.inconsistent().or(is_fewer.then_some(Finding::Client { under_way, depth }))
+    figures.inconsistent().or(is_fewer.then_some(FigureFinding::Client { under_way, depth }))
 }
 
 /// Everything that has no more to give.
-fn busy(usage: &MachineUsage) -> Vec<Finding> {
+fn busy(usage: &MachineUsage) -> Vec<FigureFinding> {
     let mut found = Vec::new();
     let threads = usage.processes.iter().filter(|process| process.busiest_thread_cpus >= BUSY);
-    let threads = threads.map(|process| Finding::Thread {
+    let threads = threads.map(|process| FigureFinding::Thread {
         is_client: process.is_client,
         process: process.name.clone(),
         thread: process.busiest_thread.clone(),
         percent: process.busiest_thread_cpus * 100.0,
     });
     let (own, others): (Vec<_>, Vec<_>) =
-        threads.partition(|thread| matches!(thread, Finding::Thread { is_client: true, .. }));
+        threads.partition(|thread| matches!(thread, FigureFinding::Thread { is_client: true, .. }));
     found.extend(own);
     let cpus = f64::from(usage.cpus.max(1));
     if usage.cpus_busy + usage.cpus_stolen >= cpus * BUSY {
         let most = usage.processes.iter().max_by(|a, b| a.cpus.total_cmp(&b.cpus));
-        found.push(Finding::Processors {
+        found.push(FigureFinding::Processors {
             percent: usage.cpus_busy / cpus * 100.0,
             stolen_percent: usage.cpus_stolen / cpus * 100.0,
             most: most.map(|process| (process.name.clone(), process.cpus)),
@@ -309,12 +309,15 @@ fn busy(usage: &MachineUsage) -> Vec<Finding> {
         let moved = net.received_bytes_per_second.max(net.sent_bytes_per_second);
         let share = net.bytes_per_second_max.map_or(0.0, |max| moved / max as f64);
         if share >= BUSY {
-            found.push(Finding::Net { name: net.name.clone(), percent: share * 100.0 });
+            found.push(FigureFinding::Net { name: net.name.clone(), percent: share * 100.0 });
         }
     }
     let disks = usage.disks.iter().filter(|disk| disk.busy_percent >= BUSY * 100.0);
     found.extend(
-        disks.map(|disk| Finding::Disk { name: disk.name.clone(), percent: disk.busy_percent }),
+        disks.map(|disk| FigureFinding::Disk {
+            name: disk.name.clone(),
+            percent: disk.busy_percent,
+        }),
     );
     found
 }
@@ -352,7 +355,7 @@ mod tests {
             served: Served::of(measured),
             usage: Some(usage),
         };
-        findings(&observed).iter().map(Finding::name).collect()
+        findings(&observed).iter().map(FigureFinding::name).collect()
     }
 
     fn process(is_client: bool, busiest_thread_cpus: f64) -> ProcessUsage {

@@ -11,7 +11,7 @@ mod server;
 pub use between::{DiskUsage, MachineUsage, NetUsage, ProcessUsage};
 pub use ceph::{CephCounters, CephUsage};
 pub use counters::{Counters, processes_named};
-pub use findings::{ClosedLoop, Finding, WindowObservation, findings};
+pub use findings::{ClosedLoop, FigureFinding, WindowObservation, findings};
 pub use merged::UsagePart;
 pub use served::Served;
 pub use server::{ServerCounters, ServerUsage};
