@@ -42,7 +42,7 @@ pub use score::{Point, Score, next_volumes};
 pub use targets::{NbdAddress, NbdUri, Target};
 pub use usage::{
     CephCounters, CephUsage, ClosedLoop, Counters, DiskUsage, FigureFinding, MachineUsage,
-    NetUsage, ProcessUsage, Served, ServerCounters, ServerUsage, UsagePart, WindowObservation,
+    NetUsage, ProcessUsage, ServedRates, ServerCounters, ServerUsage, UsagePart, WindowObservation,
     findings, processes_named,
 };
 pub use zipf::Zipf;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{
     Estimate, FigureFinding, HistogramCells, KindTotals, LoadSpec, MachineUsage, Measurement,
-    Served, UsagePart, WindowObservation, findings,
+    ServedRates, UsagePart, WindowObservation, findings,
 };
 use varve_tool_plan::{Amount, Seconds};
 
@@ -123,7 +123,7 @@ pub(crate) fn both(window: &Measurement) -> KindTotals {
 impl Window {
     pub(crate) fn of(load: &LoadSpec, repeat: &Repeat) -> Self {
         let Repeat { measured, usage, .. } = repeat;
-        let served = Served::of(measured);
+        let served = ServedRates::of(measured);
         let observed = WindowObservation {
             depth: u64::from(load.jobs) * u64::from(load.depth),
             has_rate: load.rate.is_some(),
@@ -271,8 +271,8 @@ impl Window {
         self.usage = usage;
     }
 
-    fn served(&self) -> Served {
-        Served {
+    fn served(&self) -> ServedRates {
+        ServedRates {
             operations_per_second: self.operations_per_second,
             reads_per_second: self.reads_per_second,
             writes_per_second: self.writes_per_second,

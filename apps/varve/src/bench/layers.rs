@@ -1,7 +1,7 @@
 //! Where the time of an operation goes, layer by layer, and what storage does for each operation and byte of the client.
 
 use serde::{Deserialize, Serialize};
-use varve_tool_bench::{CephUsage, MachineUsage, ProcessUsage, Served};
+use varve_tool_bench::{CephUsage, MachineUsage, ProcessUsage, ServedRates};
 
 /// Shares of which a disk does less for the client's operations and bytes are not told: others use it too.
 const TOLD_MIN: f64 = 0.05;
@@ -36,7 +36,7 @@ pub(crate) struct Amplification {
 
 impl Layers {
     /// What is known of a window.
-    pub(crate) fn of(served: &Served, usage: Option<&MachineUsage>) -> Self {
+    pub(crate) fn of(served: &ServedRates, usage: Option<&MachineUsage>) -> Self {
         let Some(usage) = usage else { return Self::default() };
         let client = Rates {
             operations: served.operations_per_second,
@@ -82,7 +82,7 @@ impl Layers {
 }
 
 /// Parts of the mean latency, as far as the daemon tells them.
-fn times(served: &Served, usage: &MachineUsage) -> Vec<(String, f64)> {
+fn times(served: &ServedRates, usage: &MachineUsage) -> Vec<(String, f64)> {
     let Some(server) = &usage.server else { return Vec::new() };
     let (mean_us, rate) = (served.mean_us, served.operations_per_second);
     let does_read = served.does_read();
@@ -171,10 +171,10 @@ mod tests {
     use super::*;
     use varve_tool_bench::{Measurement, OperationKind, ServerUsage};
 
-    fn served() -> Served {
+    fn served() -> ServedRates {
         let mut measured = Measurement { window_ns: 1_000_000_000, ..Measurement::default() };
         (0..100).for_each(|_| measured.answer(OperationKind::Write, 4096, 0, 1_000_000));
-        Served::of(&measured)
+        ServedRates::of(&measured)
     }
 
     #[test]

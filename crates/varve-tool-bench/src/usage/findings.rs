@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::usage::between::{DiskUsage, MachineUsage};
-use crate::usage::served::Served;
+use crate::usage::served::ServedRates;
 
 /// What operations under way may exceed the depth by: means and histograms are rounded.
 const EXCESS: f64 = 1.05;
@@ -28,7 +28,7 @@ pub struct WindowObservation<'a> {
     /// Whether operations are due by a rate, and not by answers.
     pub has_rate: bool,
     /// What clients had.
-    pub served: Served,
+    pub served: ServedRates,
     /// What the machine did; nothing when that was not looked at.
     pub usage: Option<&'a MachineUsage>,
 }
@@ -264,14 +264,14 @@ pub fn findings(observed: &WindowObservation<'_>) -> Vec<FigureFinding> {
 /// What the server's media add to the mean latency, and that.
 fn server_media(observed: &WindowObservation<'_>) -> Option<(f64, f64)> {
     let server = observed.usage?.server.as_ref()?;
-    let Served { operations_per_second, mean_us, .. } = observed.served;
+    let ServedRates { operations_per_second, mean_us, .. } = observed.served;
     let media_us = server.media_us(observed.served.does_read(), operations_per_second);
     Some((media_us.min(mean_us), mean_us))
 }
 
 /// What Little's law says of a closed loop. In an open one the queue has no bound.
 fn little(observed: &WindowObservation<'_>) -> Option<FigureFinding> {
-    let Served { operations_per_second, mean_us, max_us, seconds, .. } = observed.served;
+    let ServedRates { operations_per_second, mean_us, max_us, seconds, .. } = observed.served;
     if observed.has_rate || seconds == 0.0 {
         return None;
     }
@@ -323,7 +323,7 @@ fn busy(usage: &MachineUsage) -> Vec<FigureFinding> {
 }
 
 /// A disk whose own time is most of the latency of what the load does most.
-fn media(disk: &DiskUsage, served: &Served) -> Option<(String, f64)> {
+fn media(disk: &DiskUsage, served: &ServedRates) -> Option<(String, f64)> {
     let (disk_us, rate) = if served.does_read() {
         (disk.read_us, disk.reads_per_second)
     } else {
@@ -352,7 +352,7 @@ mod tests {
         let observed = WindowObservation {
             depth: u64::from(load.jobs) * u64::from(load.depth),
             has_rate: load.rate.is_some(),
-            served: Served::of(measured),
+            served: ServedRates::of(measured),
             usage: Some(usage),
         };
         findings(&observed).iter().map(FigureFinding::name).collect()

@@ -13,5 +13,5 @@ pub use ceph::{CephCounters, CephUsage};
 pub use counters::{Counters, processes_named};
 pub use findings::{ClosedLoop, FigureFinding, WindowObservation, findings};
 pub use merged::UsagePart;
-pub use served::Served;
+pub use served::ServedRates;
 pub use server::{ServerCounters, ServerUsage};

@@ -4,7 +4,7 @@ use crate::load::Measurement;
 
 /// Rates and latencies of a window, of all clients together. Findings and layers follow from it and from what machines did.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
-pub struct Served {
+pub struct ServedRates {
     /// Operations of every kind a second.
     pub operations_per_second: f64,
     /// Reads among them.
@@ -25,7 +25,7 @@ pub struct Served {
     pub seconds: f64,
 }
 
-impl Served {
+impl ServedRates {
     /// What was measured here.
     #[must_use]
     pub fn of(measured: &Measurement) -> Self {
