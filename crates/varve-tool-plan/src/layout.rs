@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Drive, Media, Node};
+use crate::catalogue::{Catalogue, Drive, DriveKind, Node};
 use crate::cost::{Ownership, Running};
 use crate::demand::{Demand, FailureDomain, Policy};
 use crate::endurance::{Warranty, Wear};
@@ -130,7 +130,7 @@ pub struct Layout {
     /// Kind of data drive.
     pub drive: String,
     /// What its data are stored on.
-    pub media: Media,
+    pub media: DriveKind,
     /// Data drives in each node.
     pub drives_per_node: u64,
     /// How data are protected.

@@ -44,7 +44,7 @@ impl Class {
 /// Kind of drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Media {
+pub enum DriveKind {
     /// Spinning disks.
     Hdd,
     /// Flash on SATA or SAS.
@@ -55,7 +55,7 @@ pub enum Media {
     Pmem,
 }
 
-impl Media {
+impl DriveKind {
     /// Whether it wears out by writing and rebuilds fast.
     #[must_use]
     pub fn is_flash(self) -> bool {
@@ -73,7 +73,7 @@ pub struct Drive {
     #[serde(default)]
     pub about: String,
     /// Its kind.
-    pub media: Media,
+    pub media: DriveKind,
     /// Its capacity.
     pub capacity: Bytes,
     /// 4 KiB reads a second.

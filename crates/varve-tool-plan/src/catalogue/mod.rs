@@ -10,7 +10,7 @@ mod file;
 
 use std::collections::BTreeMap;
 
-pub use entries::{Class, Cluster, Drive, Measured, Media, Node, Prices, Workload};
+pub use entries::{Class, Cluster, Drive, DriveKind, Measured, Node, Prices, Workload};
 
 use crate::error::Result;
 
