@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Drive, DriveKind, Node};
+use crate::catalogue::{Catalogue, DriveKind, DriveModel, Node};
 use crate::cost::{Ownership, Running};
 use crate::demand::{Demand, FailureDomain, Policy};
 use crate::endurance::{Warranty, Wear};
@@ -211,7 +211,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) demand: &'a Demand,
     pub(crate) policy: &'a Policy,
     pub(crate) equipped: Equipped<'a>,
-    pub(crate) journal: Option<&'a Drive>,
+    pub(crate) journal: Option<&'a DriveModel>,
 }
 
 impl<'a> Parts<'a> {
@@ -219,7 +219,7 @@ impl<'a> Parts<'a> {
         self.equipped.node
     }
 
-    pub(crate) fn drive(self) -> &'a Drive {
+    pub(crate) fn drive(self) -> &'a DriveModel {
         self.equipped.drive
     }
 
@@ -558,9 +558,9 @@ impl<'a> Parts<'a> {
     pub(crate) fn node_power(self, work: Work) -> Option<Watts> {
         let (drive, journal) = (self.drive(), self.journal);
         let (drives, journals) = match work {
-            Work::Any => (drive.power(), journal.and_then(Drive::power)),
-            Work::Reading => (drive.power_reading(), journal.and_then(Drive::power_waiting)),
-            Work::Writing => (drive.power_writing(), journal.and_then(Drive::power_writing)),
+            Work::Any => (drive.power(), journal.and_then(DriveModel::power)),
+            Work::Reading => (drive.power_reading(), journal.and_then(DriveModel::power_waiting)),
+            Work::Writing => (drive.power_writing(), journal.and_then(DriveModel::power_writing)),
         };
         let drives = drives.map(|power| power * self.drives());
         let journals = journals.map(|power| power * real(self.node().journal_drives));
@@ -667,7 +667,7 @@ fn node_operations(supply: &Supply) -> operations::Operations {
     }
 }
 
-fn warranty(drive: &Drive) -> Option<Warranty> {
+fn warranty(drive: &DriveModel) -> Option<Warranty> {
     Some(Warranty {
         capacity: drive.capacity,
         drive_writes_per_day: drive.drive_writes_per_day?,

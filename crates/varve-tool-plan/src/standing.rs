@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Cluster, Drive, Node};
+use crate::catalogue::{Catalogue, Cluster, DriveModel, Node};
 use crate::error::{Error, Result};
 use crate::network::Links;
 use crate::operations;
@@ -96,8 +96,8 @@ pub(crate) fn find<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a Clust
 pub(crate) struct Built<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) node: &'a Node,
-    pub(crate) drive: &'a Drive,
-    pub(crate) journal: Option<&'a Drive>,
+    pub(crate) drive: &'a DriveModel,
+    pub(crate) journal: Option<&'a DriveModel>,
 }
 
 impl<'a> Built<'a> {

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Cluster, Drive, Measured, Node};
+use crate::catalogue::{Catalogue, Cluster, DriveModel, Measured, Node};
 use crate::demand::{Demand, Policy};
 use crate::normalisation::{READS_OF_EC_4_2, WRITES_OF_EC_4_2};
 use crate::protection::Protection;
@@ -48,7 +48,7 @@ pub struct Supply {
 #[derive(Clone, Copy)]
 pub(crate) struct Equipped<'a> {
     pub(crate) node: &'a Node,
-    pub(crate) drive: &'a Drive,
+    pub(crate) drive: &'a DriveModel,
     pub(crate) drives: u64,
     pub(crate) protection: Protection,
 }
@@ -193,7 +193,7 @@ fn known_of_seeks(node: Equipped<'_>, demand: &Demand, reads: bool) -> Option<bo
 }
 
 /// Whether a drive has to seek for longer than the bound on latency.
-pub(crate) fn seek_is_late(drive: &Drive, demand: &Demand) -> bool {
+pub(crate) fn seek_is_late(drive: &DriveModel, demand: &Demand) -> bool {
     let is_bound_below = |bound: Seconds| bound.base() < SEEK_SECONDS;
     !drive.media.is_flash() && demand.latency_seconds.is_some_and(is_bound_below)
 }

@@ -66,7 +66,7 @@ impl DriveKind {
 /// A drive one can buy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Drive {
+pub struct DriveModel {
     /// Its name in the catalogue.
     pub name: Spanned<String>,
     /// What it is.
@@ -109,7 +109,7 @@ pub struct Drive {
     pub errata: Vec<Spanned<String>>,
 }
 
-impl Drive {
+impl DriveModel {
     /// The most power it takes, where any is known.
     #[must_use]
     pub fn power(&self) -> Option<Watts> {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Catalogue;
-use super::entries::{Cluster, Drive, Measured, Node, Prices, Workload};
+use super::entries::{Cluster, DriveModel, Measured, Node, Prices, Workload};
 use crate::errata;
 use crate::error::{Error, Result};
 use crate::units::Amount;
@@ -28,7 +28,7 @@ struct File {
     #[serde(default)]
     prices: Prices,
     #[serde(default)]
-    drive: Vec<Drive>,
+    drive: Vec<DriveModel>,
     #[serde(default)]
     node: Vec<Node>,
     #[serde(default)]
@@ -138,7 +138,7 @@ pub(super) fn add(catalogue: &mut Catalogue, source: Source<'_>) -> Result<()> {
     Ok(())
 }
 
-fn check_drive(source: Source<'_>, drive: &Drive) -> Result<()> {
+fn check_drive(source: Source<'_>, drive: &DriveModel) -> Result<()> {
     let name = &drive.name;
     source.require(name, drive.capacity.base() > 0.0, "capacity is 0", "give it its capacity")?;
     let writes = drive.drive_writes_per_day;

@@ -10,7 +10,7 @@ mod file;
 
 use std::collections::BTreeMap;
 
-pub use entries::{Class, Cluster, Drive, DriveKind, Measured, Node, Prices, Workload};
+pub use entries::{Class, Cluster, DriveKind, DriveModel, Measured, Node, Prices, Workload};
 
 use crate::error::Result;
 
@@ -20,7 +20,7 @@ pub struct Catalogue {
     /// What running costs.
     pub prices: Prices,
     /// Drives by name.
-    pub drives: BTreeMap<String, Drive>,
+    pub drives: BTreeMap<String, DriveModel>,
     /// Nodes by name.
     pub nodes: BTreeMap<String, Node>,
     /// Clusters by name.
