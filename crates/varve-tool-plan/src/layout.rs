@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, DriveKind, DriveModel, Node};
+use crate::catalogue::{Catalogue, DriveKind, DriveModel, NodeModel};
 use crate::cost::{Ownership, Running};
 use crate::demand::{Demand, FailureDomain, Policy};
 use crate::endurance::{Warranty, Wear};
@@ -215,7 +215,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    pub(crate) fn node(self) -> &'a Node {
+    pub(crate) fn node(self) -> &'a NodeModel {
         self.equipped.node
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{Catalogue, Class, DriveModel, Node};
+use crate::catalogue::{Catalogue, Class, DriveModel, NodeModel};
 use crate::cost::CostBasis;
 use crate::demand::{Demand, Policy};
 use crate::error::{Error, Result};
@@ -284,7 +284,7 @@ fn candidates(
 fn entries<'a>(
     catalogue: &'a Catalogue,
     name: &str,
-) -> Result<(&'a Node, &'a DriveModel, Option<&'a DriveModel>)> {
+) -> Result<(&'a NodeModel, &'a DriveModel, Option<&'a DriveModel>)> {
     let node = catalogue.nodes.get(name).ok_or_else(|| {
         let known: Vec<&str> = catalogue.nodes.keys().map(String::as_str).collect();
         Error::Unknown { kind: "node", name: name.to_owned(), known: known.join(", ") }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Cluster, DriveModel, Node};
+use crate::catalogue::{Catalogue, Cluster, DriveModel, NodeModel};
 use crate::error::{Error, Result};
 use crate::network::Links;
 use crate::operations;
@@ -95,7 +95,7 @@ pub(crate) fn find<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a Clust
 #[derive(Clone, Copy)]
 pub(crate) struct Built<'a> {
     pub(crate) cluster: &'a Cluster,
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a NodeModel,
     pub(crate) drive: &'a DriveModel,
     pub(crate) journal: Option<&'a DriveModel>,
 }

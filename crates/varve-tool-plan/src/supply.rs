@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Cluster, DriveModel, Measured, Node};
+use crate::catalogue::{Catalogue, Cluster, DriveModel, Measured, NodeModel};
 use crate::demand::{Demand, Policy};
 use crate::normalisation::{READS_OF_EC_4_2, WRITES_OF_EC_4_2};
 use crate::protection::Protection;
@@ -47,7 +47,7 @@ pub struct Supply {
 /// A node of a layout.
 #[derive(Clone, Copy)]
 pub(crate) struct Equipped<'a> {
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a NodeModel,
     pub(crate) drive: &'a DriveModel,
     pub(crate) drives: u64,
     pub(crate) protection: Protection,
@@ -199,7 +199,7 @@ pub(crate) fn seek_is_late(drive: &DriveModel, demand: &Demand) -> bool {
 }
 
 /// 2 where the journal lies on the data drives.
-pub(crate) fn journal_factor(node: &Node) -> f64 {
+pub(crate) fn journal_factor(node: &NodeModel) -> f64 {
     if node.journal_drives > 0 { 1.0 } else { 2.0 }
 }
 

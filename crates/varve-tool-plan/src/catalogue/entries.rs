@@ -147,7 +147,7 @@ fn once() -> f64 {
 /// A server with its drives.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Node {
+pub struct NodeModel {
     /// Its name in the catalogue.
     pub name: Spanned<String>,
     /// What it is.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Catalogue;
-use super::entries::{Cluster, DriveModel, Measured, Node, Prices, Workload};
+use super::entries::{Cluster, DriveModel, Measured, NodeModel, Prices, Workload};
 use crate::errata;
 use crate::error::{Error, Result};
 use crate::units::Amount;
@@ -30,7 +30,7 @@ struct File {
     #[serde(default)]
     drive: Vec<DriveModel>,
     #[serde(default)]
-    node: Vec<Node>,
+    node: Vec<NodeModel>,
     #[serde(default)]
     cluster: Vec<Cluster>,
     #[serde(default)]
@@ -148,7 +148,7 @@ fn check_drive(source: Source<'_>, drive: &DriveModel) -> Result<()> {
     source.errata(&drive.errata)
 }
 
-fn check_node(source: Source<'_>, node: &Node, known: &Catalogue) -> Result<()> {
+fn check_node(source: Source<'_>, node: &NodeModel, known: &Catalogue) -> Result<()> {
     let name = &node.name;
     source.known("drive", &node.drive, &known.drives)?;
     if let Some(journal) = &node.journal_drive {

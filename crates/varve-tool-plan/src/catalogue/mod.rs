@@ -10,7 +10,7 @@ mod file;
 
 use std::collections::BTreeMap;
 
-pub use entries::{Class, Cluster, DriveKind, DriveModel, Measured, Node, Prices, Workload};
+pub use entries::{Class, Cluster, DriveKind, DriveModel, Measured, NodeModel, Prices, Workload};
 
 use crate::error::Result;
 
@@ -22,7 +22,7 @@ pub struct Catalogue {
     /// Drives by name.
     pub drives: BTreeMap<String, DriveModel>,
     /// Nodes by name.
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, NodeModel>,
     /// Clusters by name.
     pub clusters: BTreeMap<String, Cluster>,
     /// What was measured, in the order of the files.
