@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Measured};
+use crate::catalogue::{Catalogue, MeasuredCluster};
 use crate::errata::MICRON;
 use crate::error::{Error, Result};
 use crate::normalisation::{self, Normalisation, WRITES_OF_EC_4_2};
@@ -72,8 +72,8 @@ pub struct Comparison {
 /// What is compared of a cluster.
 struct Side<'a> {
     built: Built<'a>,
-    reads: &'a Measured,
-    writes: &'a Measured,
+    reads: &'a MeasuredCluster,
+    writes: &'a MeasuredCluster,
 }
 
 /// Measurements of two clusters with one share of reads: those of the largest block that both have, else the largest block of each.
@@ -81,18 +81,18 @@ fn pair<'a>(
     catalogue: &'a Catalogue,
     clusters: [&str; 2],
     read_share: f64,
-) -> Result<[&'a Measured; 2]> {
-    let rows = |cluster: &str| -> Vec<&'a Measured> {
-        let is_own = |row: &&Measured| {
+) -> Result<[&'a MeasuredCluster; 2]> {
+    let rows = |cluster: &str| -> Vec<&'a MeasuredCluster> {
+        let is_own = |row: &&MeasuredCluster| {
             row.cluster.get_ref() == cluster && row.read_share.base() == read_share
         };
         catalogue.measured.iter().filter(is_own).collect()
     };
     let [first, second] = clusters.map(rows);
-    let has = |rows: &[&Measured], block: Bytes| rows.iter().any(|row| row.block == block);
+    let has = |rows: &[&MeasuredCluster], block: Bytes| rows.iter().any(|row| row.block == block);
     let shared = first.iter().map(|row| row.block).filter(|&block| has(&second, block));
     let shared = shared.reduce(Bytes::max);
-    let largest = |rows: Vec<&'a Measured>, cluster: &str| {
+    let largest = |rows: Vec<&'a MeasuredCluster>, cluster: &str| {
         let fits = rows.into_iter().filter(|row| shared.is_none_or(|block| row.block == block));
         // Of equal ones the last: that of the last file (CATALOGUE-2).
         let largest = fits.max_by(|one, other| one.block.base().total_cmp(&other.block.base()));

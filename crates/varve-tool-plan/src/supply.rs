@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Cluster, DriveModel, Measured, NodeModel};
+use crate::catalogue::{Catalogue, Cluster, DriveModel, MeasuredCluster, NodeModel};
 use crate::demand::{Demand, Policy};
 use crate::normalisation::{READS_OF_EC_4_2, WRITES_OF_EC_4_2};
 use crate::protection::Protection;
@@ -205,7 +205,7 @@ pub(crate) fn journal_factor(node: &NodeModel) -> f64 {
 
 /// A measurement of a cluster of the same nodes.
 struct Row<'a> {
-    measured: &'a Measured,
+    measured: &'a MeasuredCluster,
     cluster: &'a Cluster,
     /// Part of the measured drives that a node of the layout has; 1 where it has more (SUPPLY-1).
     drives: f64,

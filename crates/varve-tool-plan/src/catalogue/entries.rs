@@ -244,7 +244,7 @@ pub struct Cluster {
 /// What a cluster reached.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measured {
+pub struct MeasuredCluster {
     /// The cluster.
     pub cluster: Spanned<String>,
     /// Size of an operation.
@@ -271,7 +271,7 @@ pub struct Measured {
     pub(crate) file: usize,
 }
 
-impl Measured {
+impl MeasuredCluster {
     /// Operations a second: as measured, or from the rate.
     #[must_use]
     pub fn operations(&self) -> OpRate {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Catalogue;
-use super::entries::{Cluster, DriveModel, Measured, NodeModel, Prices, Workload};
+use super::entries::{Cluster, DriveModel, MeasuredCluster, NodeModel, Prices, Workload};
 use crate::errata;
 use crate::error::{Error, Result};
 use crate::units::Amount;
@@ -34,7 +34,7 @@ struct File {
     #[serde(default)]
     cluster: Vec<Cluster>,
     #[serde(default)]
-    measured: Vec<Measured>,
+    measured: Vec<MeasuredCluster>,
     #[serde(default)]
     workload: Vec<Workload>,
 }
@@ -127,7 +127,7 @@ pub(super) fn add(catalogue: &mut Catalogue, source: Source<'_>) -> Result<()> {
     let number = merged.measured.last().map_or(0, |last| last.file + 1);
     for measured in file.measured {
         check_measured(source, &measured, &merged)?;
-        merged.measured.push(Measured { file: number, ..measured });
+        merged.measured.push(MeasuredCluster { file: number, ..measured });
     }
     for workload in file.workload {
         check_workload(source, &workload)?;
@@ -199,7 +199,7 @@ fn check_cluster(source: Source<'_>, cluster: &Cluster, known: &Catalogue) -> Re
     source.errata(&cluster.errata)
 }
 
-fn check_measured(source: Source<'_>, measured: &Measured, known: &Catalogue) -> Result<()> {
+fn check_measured(source: Source<'_>, measured: &MeasuredCluster, known: &Catalogue) -> Result<()> {
     source.known("cluster", &measured.cluster, &known.clusters)?;
     let cluster = &measured.cluster;
     let one = measured.operations.is_some() != measured.rate.is_some();

@@ -10,7 +10,9 @@ mod file;
 
 use std::collections::BTreeMap;
 
-pub use entries::{Class, Cluster, DriveKind, DriveModel, Measured, NodeModel, Prices, Workload};
+pub use entries::{
+    Class, Cluster, DriveKind, DriveModel, MeasuredCluster, NodeModel, Prices, Workload,
+};
 
 use crate::error::Result;
 
@@ -26,7 +28,7 @@ pub struct Catalogue {
     /// Clusters by name.
     pub clusters: BTreeMap<String, Cluster>,
     /// What was measured, in the order of the files.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredCluster>,
     /// Workloads by name.
     pub workloads: BTreeMap<String, Workload>,
 }
