@@ -15,7 +15,7 @@ use crate::{capacity, cost, energy, errata};
 
 /// A figure of both clusters.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Figure {
+pub struct FigurePair {
     /// What it is, with its unit and basis.
     pub what: String,
     /// Of the first cluster.
@@ -58,7 +58,7 @@ pub struct Comparison {
     /// Currency of the prices among the figures; empty where the catalogue names none.
     pub currency: String,
     /// The figures.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<FigurePair>,
     /// Nodes for parity.
     pub parity: Vec<Parity>,
     /// Price of a drive of the second at which a usable TB costs the same; nothing where prices are missing.
@@ -260,16 +260,16 @@ fn warnings(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<String> {
 }
 
 /// More is better.
-fn more(what: impl Into<String>, first: f64, second: f64, errata: &[&'static str]) -> Figure {
-    Figure { what: what.into(), first, second, gain: second / first, errata: errata.to_vec() }
+fn more(what: impl Into<String>, first: f64, second: f64, errata: &[&'static str]) -> FigurePair {
+    FigurePair { what: what.into(), first, second, gain: second / first, errata: errata.to_vec() }
 }
 
 /// Less is better.
-fn less(what: impl Into<String>, first: f64, second: f64, errata: &[&'static str]) -> Figure {
-    Figure { what: what.into(), first, second, gain: first / second, errata: errata.to_vec() }
+fn less(what: impl Into<String>, first: f64, second: f64, errata: &[&'static str]) -> FigurePair {
+    FigurePair { what: what.into(), first, second, gain: first / second, errata: errata.to_vec() }
 }
 
-fn rates(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
+fn rates(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
     let mb = ByteRate::mb_per_second;
     let mut figures = vec![
         more("read MB/s, measured", mb(one.read()), mb(other.read()), &[]),
@@ -284,7 +284,7 @@ fn rates(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
     figures
 }
 
-fn per_tb(other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
+fn per_tb(other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
     let usable = other.usable_of_node() * other.nodes();
     let of = |rate: ByteRate, usable: Bytes| rate.mb_per_second() / usable.tb();
     let errata = ["X02", "X03", "X05"];
@@ -305,7 +305,7 @@ fn per_tb(other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
 }
 
 /// Writes for each usable TB on the other two bases of the source (erratum X02).
-fn per_tb_of_source(other: &Side<'_>, basis: &Basis) -> [Figure; 2] {
+fn per_tb_of_source(other: &Side<'_>, basis: &Basis) -> [FigurePair; 2] {
     let usable = other.built.raw() * TWO_THIRDS_OF_SOURCE;
     let of = |rate: ByteRate, usable: Bytes| rate.mb_per_second() / usable.tb();
     let second = of(other.write(), usable);
@@ -328,7 +328,7 @@ fn per_tb_of_source(other: &Side<'_>, basis: &Basis) -> [Figure; 2] {
     ]
 }
 
-fn powers(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
+fn powers(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
     let (Some(first), Some(second)) = (one.power(), other.power()) else { return Vec::new() };
     let usable = |side: &Side<'_>| side.usable_of_node() * side.nodes();
     let per_gb = |power, rate| energy::per_byte(power, rate).joules_per_gb();
@@ -369,7 +369,7 @@ fn powers(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
     ]
 }
 
-fn prices(one: &Side<'_>, other: &Side<'_>) -> Vec<Figure> {
+fn prices(one: &Side<'_>, other: &Side<'_>) -> Vec<FigurePair> {
     let (Some((first, _)), Some((second, _))) = (one.price(), other.price()) else {
         return Vec::new();
     };

@@ -55,7 +55,7 @@ mod supply;
 mod units;
 pub mod video;
 
-pub use compare::{Comparison, Figure, Parity};
+pub use compare::{Comparison, FigurePair, Parity};
 pub use cost::CostBasis;
 pub use demand::{Demand, FailureDomain, Policy};
 pub use error::{Error, Result};
