@@ -70,7 +70,7 @@ pub struct Comparison {
 }
 
 /// What is compared of a cluster.
-struct Side<'a> {
+struct ComparedSide<'a> {
     built: Built<'a>,
     reads: &'a MeasuredCluster,
     writes: &'a MeasuredCluster,
@@ -101,7 +101,7 @@ fn pair<'a>(
     Ok([largest(first, clusters[0])?, largest(second, clusters[1])?])
 }
 
-impl<'a> Side<'a> {
+impl<'a> ComparedSide<'a> {
     /// Both clusters.
     fn pair(catalogue: &'a Catalogue, clusters: [&str; 2]) -> Result<[Self; 2]> {
         let [first, second] = clusters.map(|cluster| Built::of(catalogue, cluster));
@@ -175,7 +175,7 @@ struct Basis {
 }
 
 impl Basis {
-    fn of(first: &Side<'_>, second: &Side<'_>) -> Result<Self> {
+    fn of(first: &ComparedSide<'_>, second: &ComparedSide<'_>) -> Result<Self> {
         let [from, to] = [first, second].map(|side| side.built.cluster.protection);
         let protection = writes_factor(from, to);
         let (nodes_measured, nodes_target) = (first.nodes(), second.nodes());
@@ -195,7 +195,7 @@ impl Comparison {
     /// # Errors
     /// [`Error::Unknown`] when one is not there, [`Error::Uncompared`] when reads or writes of one were not measured.
     pub fn of(catalogue: &Catalogue, first: &str, second: &str) -> Result<Self> {
-        let [one, other] = Side::pair(catalogue, [first, second])?;
+        let [one, other] = ComparedSide::pair(catalogue, [first, second])?;
         let basis = Basis::of(&one, &other)?;
         let mut figures = rates(&one, &other, &basis);
         figures.extend(per_tb(&other, &basis));
@@ -236,7 +236,7 @@ impl Comparison {
 }
 
 /// What keeps the figures from being comparable.
-fn warnings(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<String> {
+fn warnings(one: &ComparedSide<'_>, other: &ComparedSide<'_>, basis: &Basis) -> Vec<String> {
     let mut warnings = Vec::new();
     for (what, first, second) in
         [("reads", one.reads, other.reads), ("writes", one.writes, other.writes)]
@@ -269,7 +269,7 @@ fn less(what: impl Into<String>, first: f64, second: f64, errata: &[&'static str
     FigurePair { what: what.into(), first, second, gain: first / second, errata: errata.to_vec() }
 }
 
-fn rates(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
+fn rates(one: &ComparedSide<'_>, other: &ComparedSide<'_>, basis: &Basis) -> Vec<FigurePair> {
     let mb = ByteRate::mb_per_second;
     let mut figures = vec![
         more("read MB/s, measured", mb(one.read()), mb(other.read()), &[]),
@@ -284,7 +284,7 @@ fn rates(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
     figures
 }
 
-fn per_tb(other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
+fn per_tb(other: &ComparedSide<'_>, basis: &Basis) -> Vec<FigurePair> {
     let usable = other.usable_of_node() * other.nodes();
     let of = |rate: ByteRate, usable: Bytes| rate.mb_per_second() / usable.tb();
     let errata = ["X02", "X03", "X05"];
@@ -305,7 +305,7 @@ fn per_tb(other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
 }
 
 /// Writes for each usable TB on the other two bases of the source (erratum X02).
-fn per_tb_of_source(other: &Side<'_>, basis: &Basis) -> [FigurePair; 2] {
+fn per_tb_of_source(other: &ComparedSide<'_>, basis: &Basis) -> [FigurePair; 2] {
     let usable = other.built.raw() * TWO_THIRDS_OF_SOURCE;
     let of = |rate: ByteRate, usable: Bytes| rate.mb_per_second() / usable.tb();
     let second = of(other.write(), usable);
@@ -328,9 +328,9 @@ fn per_tb_of_source(other: &Side<'_>, basis: &Basis) -> [FigurePair; 2] {
     ]
 }
 
-fn powers(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
+fn powers(one: &ComparedSide<'_>, other: &ComparedSide<'_>, basis: &Basis) -> Vec<FigurePair> {
     let (Some(first), Some(second)) = (one.power(), other.power()) else { return Vec::new() };
-    let usable = |side: &Side<'_>| side.usable_of_node() * side.nodes();
+    let usable = |side: &ComparedSide<'_>| side.usable_of_node() * side.nodes();
     let per_gb = |power, rate| energy::per_byte(power, rate).joules_per_gb();
     let protected = one.write() * basis.multipliers[1];
     let raw = ["X08"];
@@ -369,12 +369,12 @@ fn powers(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<FigurePair> {
     ]
 }
 
-fn prices(one: &Side<'_>, other: &Side<'_>) -> Vec<FigurePair> {
+fn prices(one: &ComparedSide<'_>, other: &ComparedSide<'_>) -> Vec<FigurePair> {
     let (Some((first, _)), Some((second, _))) = (one.price(), other.price()) else {
         return Vec::new();
     };
-    let raw = |price, side: &Side<'_>| cost::per_tb(price, side.built.raw_of_node());
-    let usable = |price, side: &Side<'_>| cost::per_tb(price, side.usable_of_node());
+    let raw = |price, side: &ComparedSide<'_>| cost::per_tb(price, side.built.raw_of_node());
+    let usable = |price, side: &ComparedSide<'_>| cost::per_tb(price, side.usable_of_node());
     vec![
         less("price of a node", first.base(), second.base(), &[]),
         less("price of a raw TB", raw(first, one), raw(second, other), &[]),
@@ -382,7 +382,7 @@ fn prices(one: &Side<'_>, other: &Side<'_>) -> Vec<FigurePair> {
     ]
 }
 
-fn parity(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Result<Vec<Parity>> {
+fn parity(one: &ComparedSide<'_>, other: &ComparedSide<'_>, basis: &Basis) -> Result<Vec<Parity>> {
     let usable = other.usable_of_node() * other.nodes();
     let nodes = other.nodes();
     let read = normalisation::nodes_for_rate(other.read(), basis.read / nodes)?;
@@ -399,7 +399,7 @@ fn parity(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Result<Vec<Parity>
 }
 
 /// The drive price of `other` at which a usable TB costs what it does of `one` (formula F7).
-fn break_even(one: &Side<'_>, other: &Side<'_>) -> Result<Option<Money>> {
+fn break_even(one: &ComparedSide<'_>, other: &ComparedSide<'_>) -> Result<Option<Money>> {
     let (Some((first, _)), Some((_, rest))) = (one.price(), other.price()) else { return Ok(None) };
     let per_tb = cost::per_tb(first, one.usable_of_node());
     let drive = cost::break_even_drive(per_tb, other.usable_of_node(), rest, other.built.drives())?;
