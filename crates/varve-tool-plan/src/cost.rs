@@ -93,7 +93,7 @@ impl CostBasis {
 
 /// What running costs.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Running {
+pub struct RunningCosts {
     /// For how long.
     pub time: Seconds,
     /// Power of the machines.
@@ -127,7 +127,7 @@ pub struct Ownership {
     pub total: Money,
 }
 
-impl Running {
+impl RunningCosts {
     /// Purchase and running together (formula F7).
     #[must_use]
     pub fn ownership(self, purchase: Money) -> Ownership {

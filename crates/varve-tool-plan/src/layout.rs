@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::catalogue::{Catalogue, DriveKind, DriveModel, NodeModel};
-use crate::cost::{Ownership, Running};
+use crate::cost::{Ownership, RunningCosts};
 use crate::demand::{Demand, FailureDomain, Policy};
 use crate::endurance::{Warranty, Wear};
 use crate::error::{Error, Result};
@@ -607,7 +607,7 @@ impl<'a> Parts<'a> {
         let (Some(node), Some(drive), Some(journal)) = parts else { return Ok(None) };
         let drives = drive * self.drives() + journal * real(self.node().journal_drives);
         let basis = cost::CostBasis::of(&self.catalogue.prices);
-        let running = Running {
+        let running = RunningCosts {
             time: self.policy.time_seconds,
             power: self.node_power(Work::Any).unwrap_or(Watts::ZERO) * real(nodes),
             power_usage_effectiveness: basis.power_usage_effectiveness,
