@@ -171,7 +171,7 @@ pub enum FailureDomain {
 
 /// How the demand is to be met.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Policy {
+pub struct DemandPolicy {
     /// Ways to protect data that are compared.
     pub protections: Vec<Protection>,
     /// Where copies must not meet.
@@ -201,7 +201,7 @@ pub struct Policy {
 /// Operations a second of a core: IDF16's 216,000 reads a node of 36 cores; use case 3 of Intel's guide has 6,400.
 const PER_CORE: f64 = 6000.0;
 
-impl Default for Policy {
+impl Default for DemandPolicy {
     fn default() -> Self {
         Self {
             protections: vec![Protection::Copies(3)],
@@ -220,7 +220,7 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl DemandPolicy {
     /// The policy of a workload.
     #[must_use]
     pub fn of(workload: &Workload) -> Self {

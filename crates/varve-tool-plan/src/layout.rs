@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::catalogue::{Catalogue, DriveKind, DriveModel, NodeModel};
 use crate::cost::{Ownership, RunningCosts};
-use crate::demand::{Demand, FailureDomain, Policy};
+use crate::demand::{Demand, DemandPolicy, FailureDomain};
 use crate::endurance::{Warranty, Wear};
 use crate::error::{Error, Result};
 use crate::network::Links;
@@ -209,7 +209,7 @@ pub(crate) enum Work {
 pub(crate) struct Parts<'a> {
     pub(crate) catalogue: &'a Catalogue,
     pub(crate) demand: &'a Demand,
-    pub(crate) policy: &'a Policy,
+    pub(crate) policy: &'a DemandPolicy,
     pub(crate) equipped: Equipped<'a>,
     pub(crate) journal: Option<&'a DriveModel>,
 }

@@ -57,7 +57,7 @@ pub mod video;
 
 pub use compare::{Comparison, FigurePair, Parity};
 pub use cost::CostBasis;
-pub use demand::{Demand, FailureDomain, Policy};
+pub use demand::{Demand, DemandPolicy, FailureDomain};
 pub use error::{Error, Result};
 pub use layout::{Journals, Layout, NetworkBound, Power, Price, Reach, Rebuilds, Term, Traffic};
 pub use protection::Protection;

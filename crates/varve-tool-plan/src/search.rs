@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Catalogue, Class, DriveModel, NodeModel};
 use crate::cost::CostBasis;
-use crate::demand::{Demand, Policy};
+use crate::demand::{Demand, DemandPolicy};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Parts};
 use crate::protection::Protection;
@@ -137,7 +137,7 @@ pub struct Plan {
     /// The demand.
     pub demand: Demand,
     /// The policy.
-    pub policy: Policy,
+    pub policy: DemandPolicy,
     /// How alternatives are ranked.
     pub rank: Rank,
     /// Currency of all prices.
@@ -165,7 +165,7 @@ impl Plan {
     pub fn search(
         catalogue: &Catalogue,
         demand: Demand,
-        policy: Policy,
+        policy: DemandPolicy,
         choice: &Choice,
     ) -> Result<Self> {
         demand.check()?;
@@ -211,7 +211,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::search`]; [`Error::Range`] for no nodes.
-    pub fn evaluate(catalogue: &Catalogue, given: &Given, policy: &Policy) -> Result<Layout> {
+    pub fn evaluate(catalogue: &Catalogue, given: &Given, policy: &DemandPolicy) -> Result<Layout> {
         policy.check()?;
         let demand = Demand::default();
         let (node, drive, journal) = entries(catalogue, &given.node)?;
@@ -258,7 +258,7 @@ fn best_by_each(all: &[Layout]) -> Vec<Best> {
 fn candidates(
     catalogue: &Catalogue,
     demand: &Demand,
-    policy: &Policy,
+    policy: &DemandPolicy,
     name: &str,
     protection: Protection,
 ) -> Result<Vec<Layout>> {

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::catalogue::{Catalogue, Cluster, DriveModel, MeasuredCluster, NodeModel};
-use crate::demand::{Demand, Policy};
+use crate::demand::{Demand, DemandPolicy};
 use crate::normalisation::{READS_OF_EC_4_2, WRITES_OF_EC_4_2};
 use crate::protection::Protection;
 use crate::rounding::real;
@@ -59,7 +59,7 @@ impl Supply {
         catalogue: &Catalogue,
         node: Equipped<'_>,
         demand: &Demand,
-        policy: &Policy,
+        policy: &DemandPolicy,
     ) -> Self {
         let mut supply = Self { journal_factor: journal_factor(node.node), ..Self::default() };
         supply.take_measured(catalogue, node, demand);
@@ -132,7 +132,7 @@ impl Supply {
     }
 
     /// Fills what was not measured from the drives' own figures.
-    fn take_drives(&mut self, node: Equipped<'_>, demand: &Demand, policy: &Policy) {
+    fn take_drives(&mut self, node: Equipped<'_>, demand: &Demand, policy: &DemandPolicy) {
         let count = real(node.drives);
         let cores = node.node.cores.map(|cores| policy.operations_per_core * real(cores));
         let bounded = |rate: OpRate| cores.map_or(rate, |most| rate.min(most));

@@ -3,8 +3,8 @@
 
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::{
-    Amount, Bytes, Choice, CostBasis, Demand, Given, OpRate, Plan, Policy, Protection, Rank, Share,
-    parse, report,
+    Amount, Bytes, Choice, CostBasis, Demand, DemandPolicy, Given, OpRate, Plan, Protection, Rank,
+    Share, parse, report,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -18,8 +18,12 @@ fn only(node: &str) -> Choice {
     Choice { nodes: vec![node.to_owned()], rank: Rank::Cost }
 }
 
-fn under(protection: Protection) -> Policy {
-    Policy { protections: vec![protection], fill: Share::of_base(1.0), ..Policy::default() }
+fn under(protection: Protection) -> DemandPolicy {
+    DemandPolicy {
+        protections: vec![protection],
+        fill: Share::of_base(1.0),
+        ..DemandPolicy::default()
+    }
 }
 
 fn hold(terabytes: f64) -> Demand {
@@ -52,7 +56,8 @@ fn no_more_is_reached_than_the_network_carries() {
         protection,
     };
     let layout = |nodes, protection, drives| {
-        Plan::evaluate(&catalogue, &given(nodes, protection, drives), &Policy::default()).unwrap()
+        Plan::evaluate(&catalogue, &given(nodes, protection, drives), &DemandPolicy::default())
+            .unwrap()
     };
     // 10 × 2 × 100 Gbit/s are 250 GB/s, and the drives read 1,560.
     let copies = layout(10, Protection::Copies(3), 24);
@@ -128,7 +133,7 @@ fn the_best_by_each_figure_is_the_same_whatever_is_ranked() {
         let demand = Demand { class: Class::Iops, ..hold(2000.0) };
         let demand = Demand { operations_per_second: OpRate::of_base(2e5), ..demand };
         let choice = Choice { nodes: vec!["nvme10".to_owned()], rank };
-        let narrow = Policy { fill: Share::of_base(0.6), ..under(EC_4_2) };
+        let narrow = DemandPolicy { fill: Share::of_base(0.6), ..under(EC_4_2) };
         Plan::search(&catalogue, demand, narrow, &choice).unwrap()
     };
     let by_cost = search(Rank::Cost);
@@ -161,7 +166,7 @@ fn a_loss_is_rebuilt_by_one_model() {
         let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
         let given = Given { node, nodes, drives: None, protection };
         let catalogue = Catalogue::built_in();
-        let layout = Plan::evaluate(&catalogue, &given, &Policy::default()).unwrap();
+        let layout = Plan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap();
         report::of_layout(&layout, &CostBasis::of(&catalogue.prices)).text()
     };
     let six = text(6, "4+2");

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::rebuild::Recovery;
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Choice, Comparison, Demand, FailureDomain, Given, Layout, OpRate,
-    Plan, Policy, Protection, Rank, Seconds, Share, Standing, parse, report,
+    Amount, ByteRate, Bytes, Choice, Comparison, Demand, DemandPolicy, FailureDomain, Given,
+    Layout, OpRate, Plan, Protection, Rank, Seconds, Share, Standing, parse, report,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -24,18 +24,22 @@ fn only(node: &str) -> Choice {
     Choice { nodes: vec![node.to_owned()], rank: Rank::Cost }
 }
 
-fn under(protection: Protection) -> Policy {
-    Policy { protections: vec![protection], fill: Share::of_base(1.0), ..Policy::default() }
+fn under(protection: Protection) -> DemandPolicy {
+    DemandPolicy {
+        protections: vec![protection],
+        fill: Share::of_base(1.0),
+        ..DemandPolicy::default()
+    }
 }
 
 #[track_caller]
-fn layout(node: &str, demand: Demand, policy: Policy) -> Layout {
+fn layout(node: &str, demand: Demand, policy: DemandPolicy) -> Layout {
     let plan =
         Plan::search(&Catalogue::built_in(), demand, policy, &only(node)).expect("makes sense");
     plan.layouts.into_iter().next().unwrap_or_else(|| panic!("{:?}", plan.rejected))
 }
 
-fn rejection(node: &str, demand: Demand, policy: Policy) -> String {
+fn rejection(node: &str, demand: Demand, policy: DemandPolicy) -> String {
     let plan =
         Plan::search(&Catalogue::built_in(), demand, policy, &only(node)).expect("makes sense");
     assert!(plan.layouts.is_empty());
@@ -69,16 +73,16 @@ fn capacity_binds_by_whole_nodes() {
     assert_eq!((hdd.nodes, hdd.binding), (16, "capacity"));
     near(hdd.terms[0].nodes.exact, 15.83);
     // 60 % full takes more.
-    let fuller = Policy { fill: Share::of_base(0.6), ..under(Protection::Copies(3)) };
+    let fuller = DemandPolicy { fill: Share::of_base(0.6), ..under(Protection::Copies(3)) };
     assert_eq!(layout("hdd-nvme", hold(760.0), fuller).nodes, 27);
     // Growth of 10 % for five years: 1.61 times.
     let growing = Demand { growth_per_year: Share::of_base(0.1), ..hold(760.0) };
     assert_eq!(layout("hdd-nvme", growing, under(Protection::Copies(3))).nodes, 26);
     // Reduction by half.
-    let reduced = Policy { reduction_ratio: 2.0, ..under(Protection::Copies(3)) };
+    let reduced = DemandPolicy { reduction_ratio: 2.0, ..under(Protection::Copies(3)) };
     assert_eq!(layout("hdd-nvme", hold(760.0), reduced.clone()).nodes, 8);
     // But not of private copies.
-    let private = Policy { private_copy: true, ..reduced };
+    let private = DemandPolicy { private_copy: true, ..reduced };
     let private = layout("hdd-nvme", hold(760.0), private);
     assert_eq!(private.nodes, 16);
     assert!(
@@ -99,7 +103,7 @@ fn streams_bind_by_what_was_measured() {
     assert_eq!((plan.nodes, plan.binding), (161, "writing"));
     // Six of the other nodes do both.
     let narrower = Protection::Erasure { data: 4, parity: 1 };
-    let few = Policy { node_share_max: Some(parse("20%").unwrap()), ..under(narrower) };
+    let few = DemandPolicy { node_share_max: Some(parse("20%").unwrap()), ..under(narrower) };
     let plan = layout("micron-6500ion", read, few);
     assert_eq!((plan.nodes, plan.binding), (6, "reading"));
 }
@@ -215,7 +219,7 @@ fn wide_codes_need_as_many_nodes_or_drives() {
     let wide = Protection::Erasure { data: 10, parity: 4 };
     let plan = layout("micron-6500ion", hold(1.0), under(wide));
     assert_eq!((plan.nodes, plan.binding), (14, "protection"));
-    let policy = Policy { failure_domain: FailureDomain::Drive, ..under(wide) };
+    let policy = DemandPolicy { failure_domain: FailureDomain::Drive, ..under(wide) };
     let plan = layout("micron-6500ion", hold(1.0), policy);
     assert_eq!((plan.nodes, plan.binding), (7, "share of a node"));
 }
@@ -277,7 +281,7 @@ fn what_holds_the_latency_comes_before_what_is_late() {
         ..operations(50e3, reads)
     };
     let search = |demand| {
-        let policy = Policy { protections: vec![EC_4_2], ..Policy::default() };
+        let policy = DemandPolicy { protections: vec![EC_4_2], ..DemandPolicy::default() };
         Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default()).unwrap()
     };
     let place = |plan: &Plan, node: &str| {
@@ -308,7 +312,7 @@ fn what_holds_the_latency_comes_before_what_is_late() {
 #[test]
 fn fewer_nodes_than_parts_of_the_data_are_a_risk() {
     let risks = |nodes, protection: &str, failure_domain| {
-        let policy = Policy { failure_domain, ..Policy::default() };
+        let policy = DemandPolicy { failure_domain, ..DemandPolicy::default() };
         let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
         let given = Given { node, nodes, drives: None, protection };
         Plan::evaluate(&Catalogue::built_in(), &given, &policy).unwrap().risks
@@ -359,7 +363,7 @@ fn what_is_not_counted_of_a_cost_is_told() {
 fn reads_take_the_power_of_reading() {
     let node = "micron-6500ion".to_owned();
     let given = Given { node, nodes: 3, drives: None, protection: EC_4_2 };
-    let layout = Plan::evaluate(&Catalogue::built_in(), &given, &Policy::default()).unwrap();
+    let layout = Plan::evaluate(&Catalogue::built_in(), &given, &DemandPolicy::default()).unwrap();
     let power = layout.power.unwrap();
     // As `plan compare` has it: 10.1 W a drive while it reads, 10.6 W while it writes.
     near(power.joules_per_gb_read.unwrap(), 6.92);
@@ -373,7 +377,8 @@ fn reads_take_the_power_of_reading() {
     catalogue.add("box.toml", own).unwrap();
     let node = "box".to_owned();
     let given = Given { node, nodes: 1, drives: None, protection: Protection::Copies(1) };
-    let power = Plan::evaluate(&catalogue, &given, &Policy::default()).unwrap().power.unwrap();
+    let power =
+        Plan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap().power.unwrap();
     near(power.total_watts.base(), 4.0 * 10.6 + 8.0 + 100.0);
     // 4 × 1.5 GB/s, and 4 × 1.2 GB/s.
     near(power.joules_per_gb_read.unwrap(), (4.0 * 10.1 + 2.0 + 100.0) / 6.0);
@@ -393,7 +398,7 @@ fn too_small_a_cache_and_journals_of_unknown_rate_are_risks() {
     let risks = |catalogue: &Catalogue, node: &str| {
         let (node, protection) = (node.to_owned(), Protection::Copies(3));
         let given = Given { node, nodes: 10, drives: None, protection };
-        Plan::evaluate(catalogue, &given, &Policy::default()).unwrap().risks.join("\n")
+        Plan::evaluate(catalogue, &given, &DemandPolicy::default()).unwrap().risks.join("\n")
     };
     // A card of 1.6 TB, with 12 journals of 1 GB, for 144 TB.
     let card = risks(&catalogue, "hdd-nvme");
@@ -463,7 +468,10 @@ fn more_drives_are_tried_and_the_cheapest_wins() {
 fn alternatives_are_ranked_by_any_figure() {
     let choice =
         |rank| Choice { nodes: vec!["hdd-nvme".to_owned(), "micron-6500ion".to_owned()], rank };
-    let policy = Policy { protections: vec![Protection::Copies(3), EC_4_2], ..Policy::default() };
+    let policy = DemandPolicy {
+        protections: vec![Protection::Copies(3), EC_4_2],
+        ..DemandPolicy::default()
+    };
     for (rank, name) in Rank::ALL {
         let plan =
             Plan::search(&Catalogue::built_in(), hold(2000.0), policy.clone(), &choice(rank))
@@ -487,27 +495,28 @@ fn alternatives_are_ranked_by_any_figure() {
 fn demands_without_meaning_are_refused() {
     let search =
         |demand, policy| Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default());
-    let nothing = search(hold(0.0), Policy::default()).unwrap_err().to_string();
+    let nothing = search(hold(0.0), DemandPolicy::default()).unwrap_err().to_string();
     assert_eq!(nothing, "the demand in bytes and operations is 0, and must be above 0");
     let at_once = Demand { latency_seconds: Some(Seconds::ZERO), ..hold(1.0) };
-    let at_once = search(at_once, Policy::default()).unwrap_err().to_string();
+    let at_once = search(at_once, DemandPolicy::default()).unwrap_err().to_string();
     assert_eq!(at_once, "the bound on latency in seconds is 0, and must be above 0");
-    let full = Policy { fill: Share::of_base(1.2), ..Policy::default() };
+    let full = DemandPolicy { fill: Share::of_base(1.2), ..DemandPolicy::default() };
     assert!(search(hold(1.0), full).unwrap_err().to_string().starts_with("the fill is 1.2"));
     for write_amplification in [0.5, 0.0, f64::NAN, f64::INFINITY, 1e308] {
-        let policy = Policy { write_amplification, ..Policy::default() };
+        let policy = DemandPolicy { write_amplification, ..DemandPolicy::default() };
         let refused = search(hold(1.0), policy).unwrap_err().to_string();
         assert!(refused.ends_with("and must be 1 to 1000"), "{refused}");
     }
     // What the demand is computed from is checked before it.
     let segment_seconds = Seconds::ZERO;
     let timeless = Demand { readers: 600, segment_seconds, ..Demand::default() };
-    let timeless = search(timeless, Policy::default()).unwrap_err().to_string();
+    let timeless = search(timeless, DemandPolicy::default()).unwrap_err().to_string();
     assert_eq!(timeless, "the time of a segment in seconds is 0, and must be above 0");
-    let unknown = Plan::search(&Catalogue::built_in(), hold(1.0), Policy::default(), &only("nope"));
+    let unknown =
+        Plan::search(&Catalogue::built_in(), hold(1.0), DemandPolicy::default(), &only("nope"));
     assert!(unknown.unwrap_err().to_string().starts_with("unknown node `nope`; known: "));
     let absurd =
-        Plan::search(&Catalogue::built_in(), hold(1e12), Policy::default(), &only("idf16"))
+        Plan::search(&Catalogue::built_in(), hold(1e12), DemandPolicy::default(), &only("idf16"))
             .unwrap();
     assert!(absurd.rejected[0].reason.contains("at most 1,000,000"));
 }
@@ -715,7 +724,7 @@ proptest! {
     ) {
         let catalogue = Catalogue::built_in();
         let demand = Demand { read_bytes_per_second: ByteRate::of_base(mbs * 1e6), ..hold(terabytes) };
-        let policy = Policy {
+        let policy = DemandPolicy {
             fill: Share::of_base(fill), ..under(Protection::Erasure { data, parity })
         };
         let plan = Plan::search(&catalogue, demand, policy, &Choice::default()).unwrap();

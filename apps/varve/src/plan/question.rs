@@ -6,8 +6,8 @@ use varve_tool_plan::endurance::{Warranty, Wear};
 use varve_tool_plan::placement_groups::PlacementGroups;
 use varve_tool_plan::report::{self, Document};
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Comparison, CostBasis, Given, Layout, Need, Plan, Policy, Protection,
-    Seconds, Share, Standing, journal, placement_groups, short,
+    Amount, ByteRate, Bytes, Comparison, CostBasis, DemandPolicy, Given, Layout, Need, Plan,
+    Protection, Seconds, Share, Standing, journal, placement_groups, short,
 };
 
 use super::catalogue::Catalogues;
@@ -268,7 +268,7 @@ impl Cost {
             drives: self.drives,
             protection: self.protect,
         };
-        let policy = Policy { time_seconds: self.time, ..Policy::default() };
+        let policy = DemandPolicy { time_seconds: self.time, ..DemandPolicy::default() };
         let layout = Plan::evaluate(&catalogue, &given, &policy).map_err(refused)?;
         let cost_basis = CostBasis::of(&catalogue.prices);
         let document = report::of_layout(&layout, &cost_basis);

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use varve_tool_plan::catalogue::{Catalogue, Class, Workload};
 use varve_tool_plan::report;
 use varve_tool_plan::{
-    ByteRate, Bytes, Choice, Demand, FailureDomain, OpRate, Plan, Policy, Protection, Rank,
+    ByteRate, Bytes, Choice, Demand, DemandPolicy, FailureDomain, OpRate, Plan, Protection, Rank,
     Seconds, Share,
 };
 
@@ -240,10 +240,10 @@ impl DemandArgs {
 }
 
 impl PolicyArgs {
-    fn apply(&self, workload: Option<&Workload>, class: Class) -> Policy {
-        let base = workload.map_or_else(|| Policy::of_class(class), Policy::of);
+    fn apply(&self, workload: Option<&Workload>, class: Class) -> DemandPolicy {
+        let base = workload.map_or_else(|| DemandPolicy::of_class(class), DemandPolicy::of);
         let own = (!self.protect.is_empty()).then(|| self.protect.clone());
-        Policy {
+        DemandPolicy {
             protections: own.unwrap_or(base.protections),
             failure_domain: self.failure_domain.unwrap_or(base.failure_domain),
             fill: self.fill.unwrap_or(base.fill),

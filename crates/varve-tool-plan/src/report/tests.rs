@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::catalogue::{Catalogue, Class};
-use crate::demand::{Demand, FailureDomain, Policy};
+use crate::demand::{Demand, DemandPolicy, FailureDomain};
 use crate::protection::Protection;
 use crate::search::{Choice, Given, Plan};
 use crate::standing::Standing;
@@ -12,9 +12,9 @@ use crate::{Comparison, parse};
 fn plan(catalogue: &Catalogue, nodes: &[&str]) -> Plan {
     let demand =
         Demand { class: Class::Bandwidth, usable_bytes: Bytes::of_base(2e15), ..Demand::default() };
-    let policy = Policy {
+    let policy = DemandPolicy {
         protections: vec![Protection::Copies(3), "4+2".parse().unwrap()],
-        ..Policy::default()
+        ..DemandPolicy::default()
     };
     let nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
     Plan::search(catalogue, demand, policy, &Choice { nodes, ..Choice::default() }).unwrap()
@@ -244,7 +244,7 @@ fn one_copy_lies_on_the_drives_of_one_node() {
         protection: Protection::Copies(1),
     };
     let config =
-        |node| varve(&Plan::evaluate(&catalogue, &given(node), &Policy::default()).unwrap());
+        |node| varve(&Plan::evaluate(&catalogue, &given(node), &DemandPolicy::default()).unwrap());
     let toml = config("micron-6500ion");
     assert_eq!(toml.matches("\n[[drive]]\n").count(), 6);
     assert!(toml.contains("size = \"29802GiB\""), "{toml}");
@@ -258,7 +258,7 @@ fn one_copy_lies_on_the_drives_of_one_node() {
 fn pools_of_ceph_have_the_failure_domain_of_the_plan() {
     let catalogue = Catalogue::built_in();
     let config = |failure_domain, protection| {
-        let policy = Policy { failure_domain, ..Policy::default() };
+        let policy = DemandPolicy { failure_domain, ..DemandPolicy::default() };
         let node = "hdd-nvme".to_owned();
         let given = Given { node, nodes: 7, drives: None, protection };
         ceph(&Plan::evaluate(&catalogue, &given, &policy).unwrap())
