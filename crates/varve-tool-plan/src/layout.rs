@@ -59,7 +59,7 @@ pub struct Traffic {
 
 /// What the layout reaches, where its node's figures are known: never more than its network carries (formula F14).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Reach {
+pub struct LayoutReach {
     /// Operations a second of the demand's mix.
     pub operations_per_second: Option<OpRate>,
     /// Streams that read.
@@ -168,7 +168,7 @@ pub struct Layout {
     /// Network use.
     pub traffic: Traffic,
     /// What it reaches.
-    pub reach: Reach,
+    pub reach: LayoutReach,
     /// What a node gives.
     pub supply: Supply,
     /// Power.
@@ -487,7 +487,7 @@ impl<'a> Parts<'a> {
         Ok(layout)
     }
 
-    fn reach(self, nodes: u64, supply: &Supply) -> Reach {
+    fn reach(self, nodes: u64, supply: &Supply) -> LayoutReach {
         let (reads, share) = (supply.reads_per_second, self.demand.read_share.base());
         let writes =
             supply.drive_writes_per_second.map(|writes| writes / self.cost(supply).operations());
@@ -507,7 +507,7 @@ impl<'a> Parts<'a> {
         let of_operations = factor(moved * share, moved * (1.0 - share));
         let of_reads = factor(read.unwrap_or(ByteRate::ZERO), ByteRate::ZERO);
         let of_writes = factor(ByteRate::ZERO, written.unwrap_or(ByteRate::ZERO));
-        Reach {
+        LayoutReach {
             operations_per_second: operations.map(|rate| rate * of_operations.min(1.0)),
             read_bytes_per_second: read.map(|rate| rate * of_reads.min(1.0)),
             write_bytes_per_second: written.map(|rate| rate * of_writes.min(1.0)),
@@ -567,7 +567,7 @@ impl<'a> Parts<'a> {
         [drives, journals, self.node().power].into_iter().flatten().reduce(|sum, power| sum + power)
     }
 
-    fn power(self, nodes: u64, usable: Bytes, reach: Reach) -> Option<Power> {
+    fn power(self, nodes: u64, usable: Bytes, reach: LayoutReach) -> Option<Power> {
         let of_all = |work| self.node_power(work).map(|power| power * real(nodes));
         let total = of_all(Work::Any)?;
         let per_byte = |work, rate: Option<ByteRate>| Some(energy::per_byte(of_all(work)?, rate?));
@@ -601,7 +601,7 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    fn price(self, nodes: u64, usable: Bytes, reach: Reach) -> Result<Option<Price>> {
+    fn price(self, nodes: u64, usable: Bytes, reach: LayoutReach) -> Result<Option<Price>> {
         let journals = self.journal.map_or(Some(Money::ZERO), |drive| drive.price);
         let parts = (self.node().price, self.drive().price, journals);
         let (Some(node), Some(drive), Some(journal)) = parts else { return Ok(None) };

@@ -59,7 +59,9 @@ pub use compare::{Comparison, FigurePair, Parity};
 pub use cost::CostBasis;
 pub use demand::{Demand, DemandPolicy, FailureDomain};
 pub use error::{Error, Result};
-pub use layout::{Journals, Layout, NetworkBound, Power, Price, Reach, Rebuilds, Term, Traffic};
+pub use layout::{
+    Journals, Layout, LayoutReach, NetworkBound, Power, Price, Rebuilds, Term, Traffic,
+};
 pub use protection::Protection;
 pub use rounding::{Need, real};
 pub use search::{Best, Choice, Given, Plan, Rank, Rejected, money};
