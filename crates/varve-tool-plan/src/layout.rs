@@ -195,7 +195,7 @@ impl Layout {
 
 /// What drives do while their power is counted.
 #[derive(Clone, Copy)]
-pub(crate) enum Work {
+pub(crate) enum DriveWork {
     /// What takes most.
     Any,
     /// Data drives read, journals wait.
@@ -555,12 +555,16 @@ impl<'a> Parts<'a> {
     }
 
     /// Drives and journals of a node, and its own where it is known.
-    pub(crate) fn node_power(self, work: Work) -> Option<Watts> {
+    pub(crate) fn node_power(self, work: DriveWork) -> Option<Watts> {
         let (drive, journal) = (self.drive(), self.journal);
         let (drives, journals) = match work {
-            Work::Any => (drive.power(), journal.and_then(DriveModel::power)),
-            Work::Reading => (drive.power_reading(), journal.and_then(DriveModel::power_waiting)),
-            Work::Writing => (drive.power_writing(), journal.and_then(DriveModel::power_writing)),
+            DriveWork::Any => (drive.power(), journal.and_then(DriveModel::power)),
+            DriveWork::Reading => {
+                (drive.power_reading(), journal.and_then(DriveModel::power_waiting))
+            }
+            DriveWork::Writing => {
+                (drive.power_writing(), journal.and_then(DriveModel::power_writing))
+            }
         };
         let drives = drives.map(|power| power * self.drives());
         let journals = journals.map(|power| power * real(self.node().journal_drives));
@@ -569,10 +573,10 @@ impl<'a> Parts<'a> {
 
     fn power(self, nodes: u64, usable: Bytes, reach: LayoutReach) -> Option<Power> {
         let of_all = |work| self.node_power(work).map(|power| power * real(nodes));
-        let total = of_all(Work::Any)?;
+        let total = of_all(DriveWork::Any)?;
         let per_byte = |work, rate: Option<ByteRate>| Some(energy::per_byte(of_all(work)?, rate?));
-        let read = per_byte(Work::Reading, reach.read_bytes_per_second);
-        let written = per_byte(Work::Writing, reach.write_bytes_per_second);
+        let read = per_byte(DriveWork::Reading, reach.read_bytes_per_second);
+        let written = per_byte(DriveWork::Writing, reach.write_bytes_per_second);
         Some(Power {
             total_watts: total,
             watts_per_usable_tb: energy::watts_per_tb(total, usable),
@@ -609,7 +613,7 @@ impl<'a> Parts<'a> {
         let basis = cost::CostBasis::of(&self.catalogue.prices);
         let running = RunningCosts {
             time: self.policy.time_seconds,
-            power: self.node_power(Work::Any).unwrap_or(Watts::ZERO) * real(nodes),
+            power: self.node_power(DriveWork::Any).unwrap_or(Watts::ZERO) * real(nodes),
             power_usage_effectiveness: basis.power_usage_effectiveness,
             price_per_kwh: basis.kwh.unwrap_or(Money::ZERO),
             rack_units: self.node().rack_units.unwrap_or(0.0) * real(nodes),

@@ -2,7 +2,7 @@
 
 use crate::catalogue::Class;
 use crate::demand::FailureDomain;
-use crate::layout::{Layout, Parts, Work};
+use crate::layout::{DriveWork, Layout, Parts};
 use crate::protection::Protection;
 use crate::rebuild::{Rebuild, Recovery};
 use crate::units::{Amount, Bytes};
@@ -182,7 +182,7 @@ fn of_figures(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     {
         risks.push(format!("endurance is not known: {} has no drive_writes_per_day", layout.drive));
     }
-    if parts.node_power(Work::Any).is_none() {
+    if parts.node_power(DriveWork::Any).is_none() {
         risks.push("power is not known".to_owned());
     } else if parts.node().power.is_none() {
         risks.push("power of the servers is not known: that of drives alone is counted".to_owned());
