@@ -7,7 +7,7 @@ use std::sync::Arc;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::{Database, Family, Query};
 use resvg::usvg::{Options, Tree};
-use varve_tool_plan::report::{Document, Part};
+use varve_tool_plan::report::{Document, ReportPart};
 
 use crate::failure::{Failure, Result};
 
@@ -22,8 +22,13 @@ const FAMILIES: [&str; 5] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Ari
 pub(crate) fn write_pictures(document: &Document, dir: &Path) -> Result<bool> {
     let fonts = fonts();
     let pictures = document.parts.iter().filter_map(|part| match part {
-        Part::Picture { heading, svg } => Some((heading.to_lowercase().replace(' ', "-"), svg)),
-        Part::Heading(_) | Part::Facts(_) | Part::Table(_) | Part::Notes(_) => None,
+        ReportPart::Picture { heading, svg } => {
+            Some((heading.to_lowercase().replace(' ', "-"), svg))
+        }
+        ReportPart::Heading(_)
+        | ReportPart::Facts(_)
+        | ReportPart::Table(_)
+        | ReportPart::Notes(_) => None,
     });
     for (name, svg) in pictures {
         let file = |extension| dir.join(format!("{name}.{extension}"));

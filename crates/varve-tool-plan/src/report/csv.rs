@@ -6,7 +6,7 @@
 //! whatever units their text has: B, B/s, bit/s, s, W, J. Amounts of other kinds keep their unit; text without an
 //! amount leaves both empty.
 
-use super::document::{Document, Part, Table};
+use super::document::{Document, ReportPart, Table};
 use crate::units::{Amount, BitRate, ByteRate, Bytes, Joules, Seconds, Watts};
 
 /// The header. `part` is the heading that a value stands under, `row` counts from 1, `column` is a title or label. Facts are a row together.
@@ -20,13 +20,13 @@ impl Document {
         let mut heading = self.title.as_str();
         for part in &self.parts {
             match part {
-                Part::Heading(text) => heading = text,
-                Part::Facts(facts) => {
+                ReportPart::Heading(text) => heading = text,
+                ReportPart::Facts(facts) => {
                     for (label, value) in facts {
                         push_value(&mut out, [heading, "1", label, value]);
                     }
                 }
-                Part::Table(Table { header, rows }) => {
+                ReportPart::Table(Table { header, rows }) => {
                     for (index, row) in rows.iter().enumerate() {
                         let number = (index + 1).to_string();
                         for (title, cell) in header.iter().zip(row) {
@@ -34,8 +34,8 @@ impl Document {
                         }
                     }
                 }
-                Part::Picture { .. } => {}
-                Part::Notes(notes) => {
+                ReportPart::Picture { .. } => {}
+                ReportPart::Notes(notes) => {
                     for (index, note) in notes.iter().enumerate() {
                         let number = (index + 1).to_string();
                         push_line(&mut out, [heading, &number, "", note, "", ""]);

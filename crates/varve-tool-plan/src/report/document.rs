@@ -8,12 +8,12 @@ pub struct Document {
     /// Its title.
     pub title: String,
     /// Its parts, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ReportPart>,
 }
 
 /// A part of a report.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Part {
+pub enum ReportPart {
     /// A heading.
     Heading(String),
     /// Labels and values.
@@ -50,14 +50,14 @@ impl Document {
     /// Adds labels and values.
     #[must_use]
     pub fn facts(mut self, facts: Vec<(&'static str, String)>) -> Self {
-        self.parts.push(Part::Facts(facts));
+        self.parts.push(ReportPart::Facts(facts));
         self
     }
 
     /// Adds labels and values under a heading.
     #[must_use]
     pub fn headed_facts(mut self, heading: &str, facts: Vec<(&'static str, String)>) -> Self {
-        self.parts.push(Part::Heading(heading.to_owned()));
+        self.parts.push(ReportPart::Heading(heading.to_owned()));
         self.facts(facts)
     }
 
@@ -65,7 +65,7 @@ impl Document {
     #[must_use]
     pub fn picture(mut self, heading: &str, svg: Option<String>) -> Self {
         let heading = heading.to_owned();
-        self.parts.extend(svg.map(|svg| Part::Picture { heading, svg }));
+        self.parts.extend(svg.map(|svg| ReportPart::Picture { heading, svg }));
         self
     }
 
@@ -73,8 +73,8 @@ impl Document {
     #[must_use]
     pub fn table(mut self, heading: &str, table: Table) -> Self {
         if !table.rows.is_empty() {
-            self.parts.push(Part::Heading(heading.to_owned()));
-            self.parts.push(Part::Table(table));
+            self.parts.push(ReportPart::Heading(heading.to_owned()));
+            self.parts.push(ReportPart::Table(table));
         }
         self
     }
@@ -83,8 +83,8 @@ impl Document {
     #[must_use]
     pub fn notes(mut self, heading: &str, notes: Vec<String>) -> Self {
         if !notes.is_empty() {
-            self.parts.push(Part::Heading(heading.to_owned()));
-            self.parts.push(Part::Notes(notes));
+            self.parts.push(ReportPart::Heading(heading.to_owned()));
+            self.parts.push(ReportPart::Notes(notes));
         }
         self
     }

@@ -1,6 +1,6 @@
 //! One HTML page that needs nothing else: no scripts, no fonts, no requests. All text is escaped.
 
-use super::document::{Document, Part, Table};
+use super::document::{Document, ReportPart, Table};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#1c2733;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse;display:block;overflow-x:auto}\
@@ -22,12 +22,14 @@ impl Document {
         );
         for part in &self.parts {
             match part {
-                Part::Heading(heading) => out.push_str(&format!("<h2>{}</h2>\n", escaped(heading))),
-                Part::Facts(facts) => {
+                ReportPart::Heading(heading) => {
+                    out.push_str(&format!("<h2>{}</h2>\n", escaped(heading)))
+                }
+                ReportPart::Facts(facts) => {
                     let rows = facts.iter().map(|(label, value)| row("td", [*label, value], &[]));
                     out.push_str(&format!("<table>\n{}</table>\n", rows.collect::<String>()));
                 }
-                Part::Table(Table { header, rows }) => {
+                ReportPart::Table(Table { header, rows }) => {
                     let numbers = numbers(header.len(), rows);
                     let header = row("th", header.iter().copied(), &numbers);
                     let cells =
@@ -35,11 +37,11 @@ impl Document {
                     let rows: String = rows.iter().map(cells).collect();
                     out.push_str(&format!("<table>\n{header}{rows}</table>\n"));
                 }
-                Part::Picture { heading, svg } => {
+                ReportPart::Picture { heading, svg } => {
                     let heading = escaped(heading);
                     out.push_str(&format!("<h2>{heading}</h2>\n<figure>{svg}</figure>\n"));
                 }
-                Part::Notes(notes) => {
+                ReportPart::Notes(notes) => {
                     let notes = notes.iter().map(|note| format!("<li>{}</li>\n", escaped(note)));
                     out.push_str(&format!("<ul>\n{}</ul>\n", notes.collect::<String>()));
                 }

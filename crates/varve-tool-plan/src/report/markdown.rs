@@ -1,27 +1,27 @@
 //! Markdown, to be copied into documents.
 
-use super::document::{Document, Part, Table};
+use super::document::{Document, ReportPart, Table};
 
 impl Document {
     /// As Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut out = format!("# {}\n", escaped(&self.title));
-        let shown = self.parts.iter().filter(|part| !matches!(part, Part::Picture { .. }));
+        let shown = self.parts.iter().filter(|part| !matches!(part, ReportPart::Picture { .. }));
         for part in shown {
             out.push('\n');
             match part {
-                Part::Heading(heading) => out.push_str(&format!("## {}\n", escaped(heading))),
-                Part::Facts(facts) => {
+                ReportPart::Heading(heading) => out.push_str(&format!("## {}\n", escaped(heading))),
+                ReportPart::Facts(facts) => {
                     let rows =
                         facts.iter().map(|(label, value)| vec![(*label).to_owned(), value.clone()]);
                     push_table(&mut out, &["", ""], rows);
                 }
-                Part::Table(Table { header, rows }) => {
+                ReportPart::Table(Table { header, rows }) => {
                     push_table(&mut out, header, rows.iter().cloned())
                 }
-                Part::Picture { .. } => {}
-                Part::Notes(notes) => {
+                ReportPart::Picture { .. } => {}
+                ReportPart::Notes(notes) => {
                     for note in notes {
                         out.push_str(&format!("- {}\n", escaped(note)));
                     }

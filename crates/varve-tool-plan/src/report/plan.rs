@@ -35,7 +35,7 @@ pub fn of_plan(plan: &Plan) -> Document {
     for (index, part) in in_full(first, &plan.cost_basis).parts.into_iter().enumerate() {
         if index == 0 {
             let heading = format!("{}: {} nodes, {}", first.node, first.nodes, first.protection);
-            document.parts.push(super::document::Part::Heading(heading));
+            document.parts.push(super::document::ReportPart::Heading(heading));
         }
         document.parts.push(part);
     }

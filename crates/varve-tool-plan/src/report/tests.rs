@@ -51,7 +51,7 @@ fn all_forms_hold_the_same() {
         let (text, markdown, html) = (document.text(), document.markdown(), document.html());
         let csv = fields(&document.csv());
         for part in &document.parts {
-            let Part::Table(table) = part else { continue };
+            let ReportPart::Table(table) = part else { continue };
             assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
             for (index, row) in table.rows.iter().enumerate() {
                 for (title, cell) in table.header.iter().zip(row) {

@@ -1,6 +1,6 @@
 //! Plain text for terminals: columns two spaces apart, no trailing blanks.
 
-use super::document::{Document, Part, Table};
+use super::document::{Document, ReportPart, Table};
 
 impl Document {
     /// As plain text.
@@ -9,21 +9,21 @@ impl Document {
         let mut out = format!("{}\n", self.title);
         for part in &self.parts {
             match part {
-                Part::Heading(heading) => out.push_str(&format!("\n{heading}\n")),
-                Part::Facts(facts) => {
+                ReportPart::Heading(heading) => out.push_str(&format!("\n{heading}\n")),
+                ReportPart::Facts(facts) => {
                     out.push('\n');
                     let rows =
                         facts.iter().map(|(label, value)| vec![(*label).to_owned(), value.clone()]);
                     push_rows(&mut out, &rows.collect::<Vec<_>>());
                 }
-                Part::Table(Table { header, rows }) => {
+                ReportPart::Table(Table { header, rows }) => {
                     let titles = header.iter().map(|title| title.to_uppercase()).collect();
                     let all: Vec<Vec<String>> =
                         std::iter::once(titles).chain(rows.iter().cloned()).collect();
                     push_rows(&mut out, &all);
                 }
-                Part::Picture { .. } => {}
-                Part::Notes(notes) => {
+                ReportPart::Picture { .. } => {}
+                ReportPart::Notes(notes) => {
                     for note in notes {
                         out.push_str(&format!("- {note}\n"));
                     }
