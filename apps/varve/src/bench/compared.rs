@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use varve_tool_bench::{ComparedFigure, Comparison, Verdict};
-use varve_tool_plan::report::Table;
+use varve_tool_plan::report::ReportTable;
 
 use super::apart::told_apart;
 use super::figures::Window;
@@ -124,7 +124,7 @@ impl Row {
 
 impl Compared {
     /// As a table of a page: verdicts first, so that a narrow one shows them; loads by what tells them apart.
-    pub(crate) fn table(&self) -> Table {
+    pub(crate) fn table(&self) -> ReportTable {
         let loads: Vec<&str> = self.figures.iter().map(|row| row.load.as_str()).collect();
         let (names, _) = told_apart(&loads);
         let rows = self.figures.iter().zip(names).map(|(row, name)| {
@@ -132,7 +132,7 @@ impl Compared {
             vec![verdict, change, figure, before, after, name]
         });
         let header = vec!["verdict", "change", "figure", "before", "after", "load"];
-        Table { header, rows: rows.collect() }
+        ReportTable { header, rows: rows.collect() }
     }
 
     /// For people.

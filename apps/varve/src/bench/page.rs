@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use varve_tool_bench::Score;
-use varve_tool_plan::report::{Document, Table, escaped};
+use varve_tool_plan::report::{Document, ReportTable, escaped};
 
 use super::apart::told_apart;
 use super::chart::{Axes, Curve, svg};
@@ -161,15 +161,15 @@ fn runs(results: &[Named]) -> (Vec<Run<'_>>, String) {
     (runs.collect(), common)
 }
 
-fn scores(results: &[Named]) -> Table {
+fn scores(results: &[Named]) -> ReportTable {
     let rows = results.iter().flat_map(|result| {
         let row = |score: &Score| vec![result.name.clone(), score.name.clone(), score.text.clone()];
         result.saved.scores.iter().map(row)
     });
-    Table { header: vec!["result", "score", ""], rows: rows.collect() }
+    ReportTable { header: vec!["result", "score", ""], rows: rows.collect() }
 }
 
-fn figures(runs: &[Run<'_>]) -> Table {
+fn figures(runs: &[Run<'_>]) -> ReportTable {
     let titles = COLUMNS.map(|title| if title == "MEAN µs" { "MEAN" } else { title });
     let header = ["run", ""].into_iter().chain(titles).collect();
     let rows = runs.iter().flat_map(|run| {
@@ -178,7 +178,7 @@ fn figures(runs: &[Run<'_>]) -> Table {
             row
         })
     });
-    Table { header, rows: rows.collect() }
+    ReportTable { header, rows: rows.collect() }
 }
 
 fn invalid(runs: &[Run<'_>]) -> Vec<String> {
@@ -239,7 +239,7 @@ fn compared(document: Document, first: &Named, other: &Named) -> Document {
 }
 
 /// Of each run's last window.
-fn machines(runs: &[Run<'_>]) -> Table {
+fn machines(runs: &[Run<'_>]) -> ReportTable {
     let header =
         vec!["run", "processors busy", "taken by others", "disks", "networks", "processes"];
     let rows = runs.iter().filter_map(|run| {
@@ -267,7 +267,7 @@ fn machines(runs: &[Run<'_>]) -> Table {
             processes.collect::<Vec<_>>().join("; "),
         ])
     });
-    Table { header, rows: rows.collect() }
+    ReportTable { header, rows: rows.collect() }
 }
 
 fn bounds(run: &Run<'_>) -> Vec<String> {

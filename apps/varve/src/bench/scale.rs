@@ -14,7 +14,7 @@ use varve_media::{Disk, Persist};
 use varve_reactor::{Loop, LoopConfig};
 use varve_stdx::AlignedBuf;
 use varve_tool_bench::{DataSpec, Estimate, Score, Target};
-use varve_tool_plan::report::{Document, Table};
+use varve_tool_plan::report::{Document, ReportTable};
 use varve_types::ByteCount;
 
 use super::system::System;
@@ -417,7 +417,7 @@ impl ScaleReport {
         let rows = self.functions.iter().map(Function::row).collect();
         Document::new("varve bench scale")
             .facts(self.facts())
-            .table("Functions", Table { header: TITLES.to_vec(), rows })
+            .table("Functions", ReportTable { header: TITLES.to_vec(), rows })
             .headed_facts("How it was measured", self.system.facts())
     }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use varve_tool_plan::CostBasis;
 use varve_tool_plan::catalogue::Catalogue;
 use varve_tool_plan::errata::{ERRATA, Erratum};
-use varve_tool_plan::report::{Document, Table, of_cost_basis};
+use varve_tool_plan::report::{Document, ReportTable, of_cost_basis};
 
 use super::form::{Form, refused};
 use crate::failure::{Failure, Result};
@@ -94,7 +94,7 @@ impl List {
     }
 }
 
-fn workloads(catalogue: &Catalogue) -> Table {
+fn workloads(catalogue: &Catalogue) -> ReportTable {
     let rows = catalogue.workloads.iter().map(|(name, workload)| {
         let (block, reads) = (workload.block.to_string(), workload.read_share.to_string());
         let protection = workload.protection.to_string();
@@ -108,10 +108,10 @@ fn workloads(catalogue: &Catalogue) -> Table {
         ]
     });
     let header = vec!["name", "block", "reads", "protection", "what", "source"];
-    Table { header, rows: rows.collect() }
+    ReportTable { header, rows: rows.collect() }
 }
 
-fn nodes(catalogue: &Catalogue) -> Table {
+fn nodes(catalogue: &Catalogue) -> ReportTable {
     let rows = catalogue.nodes.iter().map(|(name, node)| {
         let drives = match node.drives_max {
             Some(most) => format!("{}–{most} × {}", node.drives, node.drive.get_ref()),
@@ -120,10 +120,13 @@ fn nodes(catalogue: &Catalogue) -> Table {
         let links = format!("{} × {}", node.ports, node.speed);
         vec![name.clone(), drives, links, node.about.clone(), node.source.clone()]
     });
-    Table { header: vec!["name", "drives", "network", "what", "source"], rows: rows.collect() }
+    ReportTable {
+        header: vec!["name", "drives", "network", "what", "source"],
+        rows: rows.collect(),
+    }
 }
 
-fn drives(catalogue: &Catalogue) -> Table {
+fn drives(catalogue: &Catalogue) -> ReportTable {
     let rows = catalogue.drives.iter().map(|(name, drive)| {
         let price = drive.price.map_or("–".to_owned(), |price| price.to_string());
         vec![
@@ -134,13 +137,16 @@ fn drives(catalogue: &Catalogue) -> Table {
             drive.source.clone(),
         ]
     });
-    Table { header: vec!["name", "capacity", "price", "what", "source"], rows: rows.collect() }
+    ReportTable {
+        header: vec!["name", "capacity", "price", "what", "source"],
+        rows: rows.collect(),
+    }
 }
 
-fn clusters(catalogue: &Catalogue) -> Table {
+fn clusters(catalogue: &Catalogue) -> ReportTable {
     let rows = catalogue.clusters.iter().map(|(name, cluster)| {
         let nodes = format!("{} × {}", cluster.nodes, cluster.node.get_ref());
         vec![name.clone(), nodes, cluster.protection.to_string(), cluster.source.clone()]
     });
-    Table { header: vec!["name", "nodes", "protection", "source"], rows: rows.collect() }
+    ReportTable { header: vec!["name", "nodes", "protection", "source"], rows: rows.collect() }
 }

@@ -1,6 +1,6 @@
 //! Two clusters beside each other as a document.
 
-use super::document::{Document, Table};
+use super::document::{Document, ReportTable};
 use crate::compare::Comparison;
 use crate::search::money;
 use crate::units::{Bytes, short, times};
@@ -39,7 +39,7 @@ pub fn of_comparison(comparison: &Comparison) -> Document {
         cells.into_iter().chain([figure.errata.join(" ")]).collect()
     });
     let header = vec!["what", "first", "second", "better", "errata"];
-    let figures = Table { header, rows: figures.collect() };
+    let figures = ReportTable { header, rows: figures.collect() };
     let parity = comparison.parity.iter().map(|parity| {
         vec![
             parity.what.to_owned(),
@@ -48,7 +48,8 @@ pub fn of_comparison(comparison: &Comparison) -> Document {
             parity.errata.join(" "),
         ]
     });
-    let parity = Table { header: vec!["in", "exactly", "nodes", "errata"], rows: parity.collect() };
+    let parity =
+        ReportTable { header: vec!["in", "exactly", "nodes", "errata"], rows: parity.collect() };
     let errata = comparison.figures.iter().flat_map(|figure| figure.errata.iter().copied());
     let errata =
         errata.chain(comparison.parity.iter().flat_map(|parity| parity.errata.iter().copied()));

@@ -6,7 +6,7 @@
 //! whatever units their text has: B, B/s, bit/s, s, W, J. Amounts of other kinds keep their unit; text without an
 //! amount leaves both empty.
 
-use super::document::{Document, ReportPart, Table};
+use super::document::{Document, ReportPart, ReportTable};
 use crate::units::{Amount, BitRate, ByteRate, Bytes, Joules, Seconds, Watts};
 
 /// The header. `part` is the heading that a value stands under, `row` counts from 1, `column` is a title or label. Facts are a row together.
@@ -26,7 +26,7 @@ impl Document {
                         push_value(&mut out, [heading, "1", label, value]);
                     }
                 }
-                ReportPart::Table(Table { header, rows }) => {
+                ReportPart::Table(ReportTable { header, rows }) => {
                     for (index, row) in rows.iter().enumerate() {
                         let number = (index + 1).to_string();
                         for (title, cell) in header.iter().zip(row) {

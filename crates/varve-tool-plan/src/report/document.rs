@@ -19,7 +19,7 @@ pub enum ReportPart {
     /// Labels and values.
     Facts(Vec<(&'static str, String)>),
     /// Rows under a header.
-    Table(Table),
+    Table(ReportTable),
     /// Sentences.
     Notes(Vec<String>),
     /// A picture under a heading, as SVG that whoever made it has escaped. HTML alone shows it.
@@ -33,7 +33,7 @@ pub enum ReportPart {
 
 /// Rows under a header. The first column holds names, all others amounts or words.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Table {
+pub struct ReportTable {
     /// Titles of the columns.
     pub header: Vec<&'static str>,
     /// As many cells each as there are titles.
@@ -71,7 +71,7 @@ impl Document {
 
     /// Adds a table under a heading, unless it is empty.
     #[must_use]
-    pub fn table(mut self, heading: &str, table: Table) -> Self {
+    pub fn table(mut self, heading: &str, table: ReportTable) -> Self {
         if !table.rows.is_empty() {
             self.parts.push(ReportPart::Heading(heading.to_owned()));
             self.parts.push(ReportPart::Table(table));

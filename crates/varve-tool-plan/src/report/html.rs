@@ -1,6 +1,6 @@
 //! One HTML page that needs nothing else: no scripts, no fonts, no requests. All text is escaped.
 
-use super::document::{Document, ReportPart, Table};
+use super::document::{Document, ReportPart, ReportTable};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#1c2733;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse;display:block;overflow-x:auto}\
@@ -29,7 +29,7 @@ impl Document {
                     let rows = facts.iter().map(|(label, value)| row("td", [*label, value], &[]));
                     out.push_str(&format!("<table>\n{}</table>\n", rows.collect::<String>()));
                 }
-                ReportPart::Table(Table { header, rows }) => {
+                ReportPart::Table(ReportTable { header, rows }) => {
                     let numbers = numbers(header.len(), rows);
                     let header = row("th", header.iter().copied(), &numbers);
                     let cells =

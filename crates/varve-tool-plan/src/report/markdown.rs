@@ -1,6 +1,6 @@
 //! Markdown, to be copied into documents.
 
-use super::document::{Document, ReportPart, Table};
+use super::document::{Document, ReportPart, ReportTable};
 
 impl Document {
     /// As Markdown.
@@ -17,7 +17,7 @@ impl Document {
                         facts.iter().map(|(label, value)| vec![(*label).to_owned(), value.clone()]);
                     push_table(&mut out, &["", ""], rows);
                 }
-                ReportPart::Table(Table { header, rows }) => {
+                ReportPart::Table(ReportTable { header, rows }) => {
                     push_table(&mut out, header, rows.iter().cloned())
                 }
                 ReportPart::Picture { .. } => {}

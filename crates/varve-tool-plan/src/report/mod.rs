@@ -12,7 +12,7 @@ mod text;
 
 pub use comparison::of_comparison;
 pub use deployment::{ceph, varve};
-pub use document::{Document, ReportPart, Table};
+pub use document::{Document, ReportPart, ReportTable};
 pub use html::escaped;
 pub use plan::{of_cost_basis, of_layout, of_plan};
 pub use standing::of_standing;

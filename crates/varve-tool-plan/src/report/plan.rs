@@ -1,6 +1,6 @@
 //! A plan as a document: the demand, the alternatives beside each other, and the best of them in full.
 
-use super::document::{Document, Table};
+use super::document::{Document, ReportTable};
 use crate::cost::CostBasis;
 use crate::demand::Demand;
 use crate::layout::Layout;
@@ -127,7 +127,7 @@ fn figure(value: Option<f64>) -> String {
     value.map_or(UNKNOWN.to_owned(), short)
 }
 
-fn alternatives(plan: &Plan) -> Table {
+fn alternatives(plan: &Plan) -> ReportTable {
     let is_asked = plan.demand.usable_bytes > Bytes::ZERO;
     let (per_tb, watts_per_tb) = match is_asked {
         true => ("per TB asked for", "W/TB asked for"),
@@ -163,10 +163,10 @@ fn alternatives(plan: &Plan) -> Table {
             layout.risks.len().to_string(),
         ]
     };
-    Table { header, rows: plan.layouts.iter().take(SHOWN).map(row).collect() }
+    ReportTable { header, rows: plan.layouts.iter().take(SHOWN).map(row).collect() }
 }
 
-fn best(plan: &Plan) -> Table {
+fn best(plan: &Plan) -> ReportTable {
     let rows = plan.best_by_each.iter().map(|best| {
         vec![
             spelled(best.figure).to_owned(),
@@ -178,10 +178,10 @@ fn best(plan: &Plan) -> Table {
         ]
     });
     let header = vec!["figure", "node", "nodes", "drives in each", "protection", "value"];
-    Table { header, rows: rows.collect() }
+    ReportTable { header, rows: rows.collect() }
 }
 
-fn reasons(layout: &Layout) -> Table {
+fn reasons(layout: &Layout) -> ReportTable {
     let rows = layout.terms.iter().map(|term| {
         let binds = if term.what == layout.binding { "binds" } else { "" };
         let exact = short(term.nodes.exact);
@@ -193,7 +193,7 @@ fn reasons(layout: &Layout) -> Table {
             binds.to_owned(),
         ]
     });
-    Table { header: vec!["what", "exactly", "nodes", "formula", ""], rows: rows.collect() }
+    ReportTable { header: vec!["what", "exactly", "nodes", "formula", ""], rows: rows.collect() }
 }
 
 /// How many, and why where something asked for them.
@@ -250,7 +250,7 @@ fn hardware(layout: &Layout) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn running(layout: &Layout) -> Table {
+fn running(layout: &Layout) -> ReportTable {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut add = |what: &str, value: Option<String>| {
         rows.push(vec![what.to_owned(), value.unwrap_or(UNKNOWN.to_owned())]);
@@ -293,7 +293,7 @@ fn running(layout: &Layout) -> Table {
     add("J/GB written", figure_of(power.and_then(|power| power.joules_per_gb_written)));
     let job = power.and_then(|power| power.job_joules);
     add("energy of the job", job.map(|joules| Joules::of_base(joules).to_string()));
-    Table { header: vec!["what", "value"], rows }
+    ReportTable { header: vec!["what", "value"], rows }
 }
 
 /// How a loss is made good.
@@ -314,7 +314,7 @@ fn rebuilt(rebuild: Rebuild, filled: Share) -> String {
 
 /// Prices and factors behind all costs, and whether a source gives them.
 #[must_use]
-pub fn of_cost_basis(basis: &CostBasis) -> Table {
+pub fn of_cost_basis(basis: &CostBasis) -> ReportTable {
     let amount = |amount: Option<Money>| {
         amount.map_or("not counted".to_owned(), |amount| money(amount, &basis.currency))
     };
@@ -333,16 +333,16 @@ pub fn of_cost_basis(basis: &CostBasis) -> Table {
         let from = if is_assumed { "assumed" } else { "the catalogue" };
         vec![what.to_owned(), value, field.to_owned(), from.to_owned()]
     });
-    Table { header: vec!["what", "value", "field of [prices]", "from"], rows: rows.collect() }
+    ReportTable { header: vec!["what", "value", "field of [prices]", "from"], rows: rows.collect() }
 }
 
 fn figure_of(value: Option<f64>) -> Option<String> {
     value.map(short)
 }
 
-fn costs(layout: &Layout, currency: &str) -> Table {
+fn costs(layout: &Layout, currency: &str) -> ReportTable {
     let header = vec!["what", "amount"];
-    let Some(price) = layout.price else { return Table::default() };
+    let Some(price) = layout.price else { return ReportTable::default() };
     let own = price.ownership;
     let mut rows = Vec::new();
     let mut add = |what: &str, amount: Option<Money>| {
@@ -362,7 +362,7 @@ fn costs(layout: &Layout, currency: &str) -> Table {
     if let Some(per_operation) = price.per_operation {
         add("purchase for each operation a second", Some(Money::of_base(per_operation)));
     }
-    Table { header, rows }
+    ReportTable { header, rows }
 }
 
 fn left_out(document: Document, plan: &Plan) -> Document {

@@ -1,6 +1,6 @@
 //! A cluster that exists as a document.
 
-use super::document::{Document, Table};
+use super::document::{Document, ReportTable};
 use crate::standing::{Finding, Standing};
 use crate::units::short;
 
@@ -26,7 +26,7 @@ pub fn of_standing(standing: &Standing) -> Document {
         .limits
         .iter()
         .map(|limit| vec![limit.what.to_owned(), limit.bytes_per_second.to_string()]);
-    let limits = Table { header: vec!["reading is bound by", "to"], rows: limits.collect() };
+    let limits = ReportTable { header: vec!["reading is bound by", "to"], rows: limits.collect() };
     Document::new(format!("Cluster {}", standing.name))
         .facts(facts)
         .table("Limits, tightest first", limits)
@@ -35,7 +35,7 @@ pub fn of_standing(standing: &Standing) -> Document {
         .errata(standing.errata.iter().map(String::as_str))
 }
 
-fn findings(findings: &[Finding]) -> Table {
+fn findings(findings: &[Finding]) -> ReportTable {
     let header = vec![
         "block",
         "reads",
@@ -62,5 +62,5 @@ fn findings(findings: &[Finding]) -> Table {
             finding.source.clone(),
         ]
     });
-    Table { header, rows: rows.collect() }
+    ReportTable { header, rows: rows.collect() }
 }

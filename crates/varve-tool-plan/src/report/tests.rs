@@ -108,7 +108,7 @@ fn a_field_of_csv_is_what_it_was_and_never_a_formula() {
     let rows = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
     let document = Document::new("Title")
         .facts(vec![("cost", "12,000".to_owned())])
-        .table("Nodes", Table { header: vec!["node", "price"], rows })
+        .table("Nodes", ReportTable { header: vec!["node", "price"], rows })
         .notes("Risks", vec!["one".to_owned(), "two".to_owned()]);
     let lines = fields(&document.csv());
     let expected = [
@@ -148,7 +148,8 @@ fn amounts_of_a_column_of_csv_add_up() {
         ("–", "", ""),
     ];
     let rows = cells.iter().map(|(cell, ..)| vec![(*cell).to_owned()]).collect();
-    let csv = Document::new("Title").table("Sizes", Table { header: vec!["size"], rows }).csv();
+    let csv =
+        Document::new("Title").table("Sizes", ReportTable { header: vec!["size"], rows }).csv();
     for (line, (cell, number, unit)) in fields(&csv)[1..].iter().zip(cells) {
         assert_eq!([&line[4], &line[5]], [number, unit], "{cell}");
     }

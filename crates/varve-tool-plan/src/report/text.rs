@@ -1,6 +1,6 @@
 //! Plain text for terminals: columns two spaces apart, no trailing blanks.
 
-use super::document::{Document, ReportPart, Table};
+use super::document::{Document, ReportPart, ReportTable};
 
 impl Document {
     /// As plain text.
@@ -16,7 +16,7 @@ impl Document {
                         facts.iter().map(|(label, value)| vec![(*label).to_owned(), value.clone()]);
                     push_rows(&mut out, &rows.collect::<Vec<_>>());
                 }
-                ReportPart::Table(Table { header, rows }) => {
+                ReportPart::Table(ReportTable { header, rows }) => {
                     let titles = header.iter().map(|title| title.to_uppercase()).collect();
                     let all: Vec<Vec<String>> =
                         std::iter::once(titles).chain(rows.iter().cloned()).collect();

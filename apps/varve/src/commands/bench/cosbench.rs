@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use varve_tool_bench::Preset;
 use varve_tool_bench::cosbench::{TallyLine, Workload, csv};
-use varve_tool_plan::report::{Document, Table};
+use varve_tool_plan::report::{Document, ReportTable};
 
 use crate::bench::{DataArgs, S3Settings, Saved, System, objects_work, run_workload, write_folder};
 use crate::commands::bench::read_text;
@@ -109,7 +109,7 @@ fn page(workload: &Workload, lines: &[TallyLine], system: &System) -> Document {
     });
     Document::new(&workload.name)
         .notes("Not as the workload says", workload.notes.clone())
-        .table("Operations", Table { header, rows: lines.iter().map(row).collect() })
+        .table("Operations", ReportTable { header, rows: lines.iter().map(row).collect() })
         .notes("Failed", failed.collect())
         .headed_facts("How it was measured", system.facts())
 }
