@@ -90,7 +90,7 @@ pub struct Choice {
 
 /// A cluster that is given by its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Given {
+pub struct GivenCluster {
     /// Kind of node.
     pub node: String,
     /// How many.
@@ -211,7 +211,11 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::search`]; [`Error::Range`] for no nodes.
-    pub fn evaluate(catalogue: &Catalogue, given: &Given, policy: &DemandPolicy) -> Result<Layout> {
+    pub fn evaluate(
+        catalogue: &Catalogue,
+        given: &GivenCluster,
+        policy: &DemandPolicy,
+    ) -> Result<Layout> {
         policy.check()?;
         let demand = Demand::default();
         let (node, drive, journal) = entries(catalogue, &given.node)?;

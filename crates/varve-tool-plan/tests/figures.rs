@@ -3,8 +3,8 @@
 
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::{
-    Amount, Bytes, Choice, CostBasis, Demand, DemandPolicy, Given, OpRate, Plan, Protection, Rank,
-    Share, parse, report,
+    Amount, Bytes, Choice, CostBasis, Demand, DemandPolicy, GivenCluster, OpRate, Plan, Protection,
+    Rank, Share, parse, report,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -49,7 +49,7 @@ fn fast_node() -> Catalogue {
 #[test]
 fn no_more_is_reached_than_the_network_carries() {
     let catalogue = fast_node();
-    let given = |nodes, protection, drives| Given {
+    let given = |nodes, protection, drives| GivenCluster {
         node: "nvme10".to_owned(),
         nodes,
         drives: Some(drives),
@@ -164,7 +164,7 @@ fn capacity_of_the_class_iops_warns_that_no_operations_were_asked_for() {
 fn a_loss_is_rebuilt_by_one_model() {
     let text = |nodes, protection: &str| {
         let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
-        let given = Given { node, nodes, drives: None, protection };
+        let given = GivenCluster { node, nodes, drives: None, protection };
         let catalogue = Catalogue::built_in();
         let layout = Plan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap();
         report::of_layout(&layout, &CostBasis::of(&catalogue.prices)).text()

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::rebuild::Recovery;
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Choice, Comparison, Demand, DemandPolicy, FailureDomain, Given,
+    Amount, ByteRate, Bytes, Choice, Comparison, Demand, DemandPolicy, FailureDomain, GivenCluster,
     Layout, OpRate, Plan, Protection, Rank, Seconds, Share, Standing, parse, report,
 };
 
@@ -314,7 +314,7 @@ fn fewer_nodes_than_parts_of_the_data_are_a_risk() {
     let risks = |nodes, protection: &str, failure_domain| {
         let policy = DemandPolicy { failure_domain, ..DemandPolicy::default() };
         let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
-        let given = Given { node, nodes, drives: None, protection };
+        let given = GivenCluster { node, nodes, drives: None, protection };
         Plan::evaluate(&Catalogue::built_in(), &given, &policy).unwrap().risks
     };
     let (nodes, drives) = (FailureDomain::Node, FailureDomain::Drive);
@@ -362,7 +362,7 @@ fn what_is_not_counted_of_a_cost_is_told() {
 #[test]
 fn reads_take_the_power_of_reading() {
     let node = "micron-6500ion".to_owned();
-    let given = Given { node, nodes: 3, drives: None, protection: EC_4_2 };
+    let given = GivenCluster { node, nodes: 3, drives: None, protection: EC_4_2 };
     let layout = Plan::evaluate(&Catalogue::built_in(), &given, &DemandPolicy::default()).unwrap();
     let power = layout.power.unwrap();
     // As `plan compare` has it: 10.1 W a drive while it reads, 10.6 W while it writes.
@@ -376,7 +376,7 @@ fn reads_take_the_power_of_reading() {
                ports = 1\nspeed = \"200Gbit/s\"\npower = \"100W\"\n";
     catalogue.add("box.toml", own).unwrap();
     let node = "box".to_owned();
-    let given = Given { node, nodes: 1, drives: None, protection: Protection::Copies(1) };
+    let given = GivenCluster { node, nodes: 1, drives: None, protection: Protection::Copies(1) };
     let power =
         Plan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap().power.unwrap();
     near(power.total_watts.base(), 4.0 * 10.6 + 8.0 + 100.0);
@@ -397,7 +397,7 @@ fn too_small_a_cache_and_journals_of_unknown_rate_are_risks() {
     };
     let risks = |catalogue: &Catalogue, node: &str| {
         let (node, protection) = (node.to_owned(), Protection::Copies(3));
-        let given = Given { node, nodes: 10, drives: None, protection };
+        let given = GivenCluster { node, nodes: 10, drives: None, protection };
         Plan::evaluate(catalogue, &given, &DemandPolicy::default()).unwrap().risks.join("\n")
     };
     // A card of 1.6 TB, with 12 journals of 1 GB, for 144 TB.

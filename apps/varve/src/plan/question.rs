@@ -6,7 +6,7 @@ use varve_tool_plan::endurance::{Warranty, Wear};
 use varve_tool_plan::placement_groups::PlacementGroups;
 use varve_tool_plan::report::{self, Document};
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Comparison, CostBasis, DemandPolicy, Given, Layout, Need, Plan,
+    Amount, ByteRate, Bytes, Comparison, CostBasis, DemandPolicy, GivenCluster, Layout, Need, Plan,
     Protection, Seconds, Share, Standing, journal, placement_groups, short,
 };
 
@@ -262,7 +262,7 @@ struct CostAnswer {
 impl Cost {
     pub(crate) fn run(self) -> Result<String> {
         let catalogue = self.catalogues.read()?;
-        let given = Given {
+        let given = GivenCluster {
             node: self.node,
             nodes: self.nodes,
             drives: self.drives,

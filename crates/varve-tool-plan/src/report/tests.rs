@@ -4,7 +4,7 @@ use super::*;
 use crate::catalogue::{Catalogue, Class};
 use crate::demand::{Demand, DemandPolicy, FailureDomain};
 use crate::protection::Protection;
-use crate::search::{Choice, Given, Plan};
+use crate::search::{Choice, GivenCluster, Plan};
 use crate::standing::Standing;
 use crate::units::{Amount, Bytes};
 use crate::{Comparison, parse};
@@ -238,7 +238,7 @@ fn configurations_follow_the_layout() {
 #[test]
 fn one_copy_lies_on_the_drives_of_one_node() {
     let catalogue = Catalogue::built_in();
-    let given = |node: &str| Given {
+    let given = |node: &str| GivenCluster {
         node: node.to_owned(),
         nodes: 3,
         drives: None,
@@ -261,7 +261,7 @@ fn pools_of_ceph_have_the_failure_domain_of_the_plan() {
     let config = |failure_domain, protection| {
         let policy = DemandPolicy { failure_domain, ..DemandPolicy::default() };
         let node = "hdd-nvme".to_owned();
-        let given = Given { node, nodes: 7, drives: None, protection };
+        let given = GivenCluster { node, nodes: 7, drives: None, protection };
         ceph(&Plan::evaluate(&catalogue, &given, &policy).unwrap())
     };
     let code = Protection::Erasure { data: 4, parity: 2 };
