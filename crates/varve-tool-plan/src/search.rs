@@ -103,7 +103,7 @@ pub struct GivenCluster {
 
 /// A kind of node that does not meet the demand, or of which too little is known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Rejected {
+pub struct RejectedNode {
     /// The kind of node.
     pub node: String,
     /// How data would be protected.
@@ -154,7 +154,7 @@ pub struct Plan {
     /// are such.
     pub best_by_each: Vec<Best>,
     /// What does not meet it.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedNode>,
 }
 
 impl Plan {
@@ -186,7 +186,7 @@ impl Plan {
                     Err(error @ Error::Unknown { .. }) => return Err(error),
                     Err(error) => {
                         let reason = error.to_string();
-                        rejected.push(Rejected { node: name.clone(), protection, reason });
+                        rejected.push(RejectedNode { node: name.clone(), protection, reason });
                     }
                 }
             }
