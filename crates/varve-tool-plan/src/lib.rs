@@ -64,7 +64,7 @@ pub use layout::{
 };
 pub use protection::Protection;
 pub use rounding::{Need, real};
-pub use search::{Best, Choice, GivenCluster, Plan, Rank, RejectedNode, money};
+pub use search::{Best, Choice, DemandPlan, GivenCluster, Rank, RejectedNode, money};
 pub use standing::{Finding, Limit, Standing};
 pub use supply::Supply;
 pub use units::{

@@ -133,7 +133,7 @@ pub struct Best {
 
 /// What meets a demand, best first.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Plan {
+pub struct DemandPlan {
     /// The demand.
     pub demand: Demand,
     /// The policy.
@@ -157,7 +157,7 @@ pub struct Plan {
     pub rejected: Vec<RejectedNode>,
 }
 
-impl Plan {
+impl DemandPlan {
     /// Searches `catalogue` for what meets `demand` under `policy`.
     ///
     /// # Errors
@@ -210,7 +210,7 @@ impl Plan {
     /// The layout of so many nodes of one kind, whatever they are for: what they hold, take and cost.
     ///
     /// # Errors
-    /// As [`Plan::search`]; [`Error::Range`] for no nodes.
+    /// As [`DemandPlan::search`]; [`Error::Range`] for no nodes.
     pub fn evaluate(
         catalogue: &Catalogue,
         given: &GivenCluster,

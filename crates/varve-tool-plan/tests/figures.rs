@@ -3,8 +3,8 @@
 
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::{
-    Amount, Bytes, Choice, CostBasis, Demand, DemandPolicy, GivenCluster, OpRate, Plan, Protection,
-    Rank, Share, parse, report,
+    Amount, Bytes, Choice, CostBasis, Demand, DemandPlan, DemandPolicy, GivenCluster, OpRate,
+    Protection, Rank, Share, parse, report,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -56,8 +56,12 @@ fn no_more_is_reached_than_the_network_carries() {
         protection,
     };
     let layout = |nodes, protection, drives| {
-        Plan::evaluate(&catalogue, &given(nodes, protection, drives), &DemandPolicy::default())
-            .unwrap()
+        DemandPlan::evaluate(
+            &catalogue,
+            &given(nodes, protection, drives),
+            &DemandPolicy::default(),
+        )
+        .unwrap()
     };
     // 10 × 2 × 100 Gbit/s are 250 GB/s, and the drives read 1,560.
     let copies = layout(10, Protection::Copies(3), 24);
@@ -83,7 +87,7 @@ fn no_more_is_reached_than_the_network_carries() {
             ..Demand::default()
         };
         let choice = only("nvme10");
-        let plan = Plan::search(&catalogue, demand, under(Protection::Copies(3)), &choice);
+        let plan = DemandPlan::search(&catalogue, demand, under(Protection::Copies(3)), &choice);
         let layout = plan.unwrap().layouts.remove(0);
         let rate = layout.reach.operations_per_second.unwrap().base();
         (rate / varve_tool_plan::real(layout.nodes), layout.reach.bound_by_network.operations)
@@ -103,7 +107,7 @@ fn capacity_that_nobody_asked_for_is_no_merit() {
     let code = Protection::Erasure { data: 8, parity: 3 };
     let search = |rank| {
         let choice = Choice { nodes: nodes.clone(), rank };
-        Plan::search(&catalogue, hold(100.0), under(code), &choice).unwrap()
+        DemandPlan::search(&catalogue, hold(100.0), under(code), &choice).unwrap()
     };
     let plan = search(Rank::PerTb);
     let best = &plan.layouts[0];
@@ -118,7 +122,7 @@ fn capacity_that_nobody_asked_for_is_no_merit() {
     assert!(text.contains("PER TB ASKED FOR"), "{text}");
     // Where no data are asked for, a usable TB counts.
     let streams = Demand { read_bytes_per_second: parse("1GB/s").unwrap(), ..hold(0.0) };
-    let plan = Plan::search(&catalogue, streams, under(code), &only("nvme10")).unwrap();
+    let plan = DemandPlan::search(&catalogue, streams, under(code), &only("nvme10")).unwrap();
     assert_eq!(plan.layouts[0].price.unwrap().per_asked_tb, None);
     assert_eq!(
         Rank::PerTb.figure(&plan.layouts[0]),
@@ -134,7 +138,7 @@ fn the_best_by_each_figure_is_the_same_whatever_is_ranked() {
         let demand = Demand { operations_per_second: OpRate::of_base(2e5), ..demand };
         let choice = Choice { nodes: vec!["nvme10".to_owned()], rank };
         let narrow = DemandPolicy { fill: Share::of_base(0.6), ..under(EC_4_2) };
-        Plan::search(&catalogue, demand, narrow, &choice).unwrap()
+        DemandPlan::search(&catalogue, demand, narrow, &choice).unwrap()
     };
     let by_cost = search(Rank::Cost);
     for (rank, _) in Rank::ALL {
@@ -147,12 +151,13 @@ fn the_best_by_each_figure_is_the_same_whatever_is_ranked() {
 
 #[test]
 fn capacity_of_the_class_iops_warns_that_no_operations_were_asked_for() {
-    let search = |demand| Plan::search(&fast_node(), demand, under(EC_4_2), &only("xl60")).unwrap();
+    let search =
+        |demand| DemandPlan::search(&fast_node(), demand, under(EC_4_2), &only("xl60")).unwrap();
     let plan = search(Demand { class: Class::Iops, ..hold(100.0) });
     assert!(plan.warnings[0].starts_with("no operations were asked for"), "{:?}", plan.warnings);
     let text = report::of_plan(&plan).text();
     assert!(text.contains("\nWarnings\n- no operations were asked for"), "{text}");
-    let risk = |plan: &Plan| {
+    let risk = |plan: &DemandPlan| {
         plan.layouts[0].risks.iter().any(|risk| risk.starts_with("spinning disks in"))
     };
     assert!(risk(&plan));
@@ -166,7 +171,7 @@ fn a_loss_is_rebuilt_by_one_model() {
         let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
         let given = GivenCluster { node, nodes, drives: None, protection };
         let catalogue = Catalogue::built_in();
-        let layout = Plan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap();
+        let layout = DemandPlan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap();
         report::of_layout(&layout, &CostBasis::of(&catalogue.prices)).text()
     };
     let six = text(6, "4+2");
@@ -187,7 +192,8 @@ fn a_loss_is_rebuilt_by_one_model() {
 
 #[test]
 fn what_costs_are_counted_with_stands_in_every_form() {
-    let plan = Plan::search(&fast_node(), hold(100.0), under(EC_4_2), &only("nvme10")).unwrap();
+    let plan =
+        DemandPlan::search(&fast_node(), hold(100.0), under(EC_4_2), &only("nvme10")).unwrap();
     let document = report::of_plan(&plan);
     let line = "power with cooling ÷ power of the machines (PUE)";
     for text in [document.text(), document.markdown(), document.html(), document.csv()] {

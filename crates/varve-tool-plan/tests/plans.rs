@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::rebuild::Recovery;
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Choice, Comparison, Demand, DemandPolicy, FailureDomain, GivenCluster,
-    Layout, OpRate, Plan, Protection, Rank, Seconds, Share, Standing, parse, report,
+    Amount, ByteRate, Bytes, Choice, Comparison, Demand, DemandPlan, DemandPolicy, FailureDomain,
+    GivenCluster, Layout, OpRate, Protection, Rank, Seconds, Share, Standing, parse, report,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -34,14 +34,14 @@ fn under(protection: Protection) -> DemandPolicy {
 
 #[track_caller]
 fn layout(node: &str, demand: Demand, policy: DemandPolicy) -> Layout {
-    let plan =
-        Plan::search(&Catalogue::built_in(), demand, policy, &only(node)).expect("makes sense");
+    let plan = DemandPlan::search(&Catalogue::built_in(), demand, policy, &only(node))
+        .expect("makes sense");
     plan.layouts.into_iter().next().unwrap_or_else(|| panic!("{:?}", plan.rejected))
 }
 
 fn rejection(node: &str, demand: Demand, policy: DemandPolicy) -> String {
-    let plan =
-        Plan::search(&Catalogue::built_in(), demand, policy, &only(node)).expect("makes sense");
+    let plan = DemandPlan::search(&Catalogue::built_in(), demand, policy, &only(node))
+        .expect("makes sense");
     assert!(plan.layouts.is_empty());
     plan.rejected[0].reason.clone()
 }
@@ -148,7 +148,7 @@ fn what_users_measured_counts_before_what_sources_print() {
     };
     let plan = |catalogue: &Catalogue| {
         let policy = under(Protection::Copies(2));
-        let plan = Plan::search(catalogue, operations(4.32e6, 1.0), policy, &only("idf16"));
+        let plan = DemandPlan::search(catalogue, operations(4.32e6, 1.0), policy, &only("idf16"));
         let layout = plan.unwrap().layouts.remove(0);
         let is_ours = layout.supply.basis.contains(&"measured: ours".to_owned());
         (layout.nodes, is_ours)
@@ -282,12 +282,13 @@ fn what_holds_the_latency_comes_before_what_is_late() {
     };
     let search = |demand| {
         let policy = DemandPolicy { protections: vec![EC_4_2], ..DemandPolicy::default() };
-        Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default()).unwrap()
+        DemandPlan::search(&Catalogue::built_in(), demand, policy, &Choice::default()).unwrap()
     };
-    let place = |plan: &Plan, node: &str| {
+    let place = |plan: &DemandPlan, node: &str| {
         plan.layouts.iter().position(|layout| layout.node == node).unwrap()
     };
-    let shown = |plan: &Plan, node: &str| plan.layouts[place(plan, node)].supply.latency_shown;
+    let shown =
+        |plan: &DemandPlan, node: &str| plan.layouts[place(plan, node)].supply.latency_shown;
     // Reads of flash were measured at 1 ms, and disks have to seek; more of them do not help.
     let plan = search(bound(1.0, 1.0));
     assert_eq!(plan.layouts[0].node, "sql-uc3");
@@ -315,7 +316,7 @@ fn fewer_nodes_than_parts_of_the_data_are_a_risk() {
         let policy = DemandPolicy { failure_domain, ..DemandPolicy::default() };
         let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
         let given = GivenCluster { node, nodes, drives: None, protection };
-        Plan::evaluate(&Catalogue::built_in(), &given, &policy).unwrap().risks
+        DemandPlan::evaluate(&Catalogue::built_in(), &given, &policy).unwrap().risks
     };
     let (nodes, drives) = (FailureDomain::Node, FailureDomain::Drive);
     for (risks, expected) in [
@@ -345,7 +346,8 @@ fn what_is_not_counted_of_a_cost_is_told() {
     let mut catalogue = Catalogue::built_in();
     let node = "[[node]]\nname = \"box\"\ndrive = \"micron-6500-ion\"\ndrives = 6\nports = 1\nspeed = \"200Gbit/s\"\nprice = 5927\n";
     let told = |catalogue: &Catalogue| {
-        let plan = Plan::search(catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
+        let plan =
+            DemandPlan::search(catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
         let plan = plan.unwrap();
         let text = report::of_plan(&plan).text();
         let rack = text.lines().find(|line| line.starts_with("rack ")).unwrap().to_owned();
@@ -355,7 +357,8 @@ fn what_is_not_counted_of_a_cost_is_told() {
     catalogue.add("box.toml", node).unwrap();
     assert_eq!(told(&catalogue), (true, true));
     catalogue.add("known.toml", &format!("{node}rack_units = 1\n")).unwrap();
-    let plan = Plan::search(&catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
+    let plan =
+        DemandPlan::search(&catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
     assert!(!plan.unwrap().layouts[0].risks.iter().any(|risk| risk.starts_with("rack ")));
 }
 
@@ -363,7 +366,8 @@ fn what_is_not_counted_of_a_cost_is_told() {
 fn reads_take_the_power_of_reading() {
     let node = "micron-6500ion".to_owned();
     let given = GivenCluster { node, nodes: 3, drives: None, protection: EC_4_2 };
-    let layout = Plan::evaluate(&Catalogue::built_in(), &given, &DemandPolicy::default()).unwrap();
+    let layout =
+        DemandPlan::evaluate(&Catalogue::built_in(), &given, &DemandPolicy::default()).unwrap();
     let power = layout.power.unwrap();
     // As `plan compare` has it: 10.1 W a drive while it reads, 10.6 W while it writes.
     near(power.joules_per_gb_read.unwrap(), 6.92);
@@ -378,7 +382,7 @@ fn reads_take_the_power_of_reading() {
     let node = "box".to_owned();
     let given = GivenCluster { node, nodes: 1, drives: None, protection: Protection::Copies(1) };
     let power =
-        Plan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap().power.unwrap();
+        DemandPlan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap().power.unwrap();
     near(power.total_watts.base(), 4.0 * 10.6 + 8.0 + 100.0);
     // 4 × 1.5 GB/s, and 4 × 1.2 GB/s.
     near(power.joules_per_gb_read.unwrap(), (4.0 * 10.1 + 2.0 + 100.0) / 6.0);
@@ -398,7 +402,7 @@ fn too_small_a_cache_and_journals_of_unknown_rate_are_risks() {
     let risks = |catalogue: &Catalogue, node: &str| {
         let (node, protection) = (node.to_owned(), Protection::Copies(3));
         let given = GivenCluster { node, nodes: 10, drives: None, protection };
-        Plan::evaluate(catalogue, &given, &DemandPolicy::default()).unwrap().risks.join("\n")
+        DemandPlan::evaluate(catalogue, &given, &DemandPolicy::default()).unwrap().risks.join("\n")
     };
     // A card of 1.6 TB, with 12 journals of 1 GB, for 144 TB.
     let card = risks(&catalogue, "hdd-nvme");
@@ -474,7 +478,7 @@ fn alternatives_are_ranked_by_any_figure() {
     };
     for (rank, name) in Rank::ALL {
         let plan =
-            Plan::search(&Catalogue::built_in(), hold(2000.0), policy.clone(), &choice(rank))
+            DemandPlan::search(&Catalogue::built_in(), hold(2000.0), policy.clone(), &choice(rank))
                 .unwrap();
         assert_eq!(plan.layouts.len(), 4, "{name}");
         let figures: Vec<f64> = plan
@@ -493,8 +497,9 @@ fn alternatives_are_ranked_by_any_figure() {
 
 #[test]
 fn demands_without_meaning_are_refused() {
-    let search =
-        |demand, policy| Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default());
+    let search = |demand, policy| {
+        DemandPlan::search(&Catalogue::built_in(), demand, policy, &Choice::default())
+    };
     let nothing = search(hold(0.0), DemandPolicy::default()).unwrap_err().to_string();
     assert_eq!(nothing, "the demand in bytes and operations is 0, and must be above 0");
     let at_once = Demand { latency_seconds: Some(Seconds::ZERO), ..hold(1.0) };
@@ -512,12 +517,20 @@ fn demands_without_meaning_are_refused() {
     let timeless = Demand { readers: 600, segment_seconds, ..Demand::default() };
     let timeless = search(timeless, DemandPolicy::default()).unwrap_err().to_string();
     assert_eq!(timeless, "the time of a segment in seconds is 0, and must be above 0");
-    let unknown =
-        Plan::search(&Catalogue::built_in(), hold(1.0), DemandPolicy::default(), &only("nope"));
+    let unknown = DemandPlan::search(
+        &Catalogue::built_in(),
+        hold(1.0),
+        DemandPolicy::default(),
+        &only("nope"),
+    );
     assert!(unknown.unwrap_err().to_string().starts_with("unknown node `nope`; known: "));
-    let absurd =
-        Plan::search(&Catalogue::built_in(), hold(1e12), DemandPolicy::default(), &only("idf16"))
-            .unwrap();
+    let absurd = DemandPlan::search(
+        &Catalogue::built_in(),
+        hold(1e12),
+        DemandPolicy::default(),
+        &only("idf16"),
+    )
+    .unwrap();
     assert!(absurd.rejected[0].reason.contains("at most 1,000,000"));
 }
 
@@ -665,7 +678,7 @@ fn faults_of_a_workload_s_source_are_cited() {
     let cited = |name: &str| {
         let demand = Demand { usable_bytes: tb(100.0), ..Demand::of(&catalogue.workloads[name]) };
         let policy = under(Protection::Copies(3));
-        let plan = Plan::search(&catalogue, demand, policy, &only("micron-6500ion")).unwrap();
+        let plan = DemandPlan::search(&catalogue, demand, policy, &only("micron-6500ion")).unwrap();
         report::of_plan(&plan).text()
     };
     assert!(cited("cos-small").contains("1.28 GB, fits in memory"), "{}", cited("cos-small"));
@@ -706,7 +719,7 @@ proptest! {
             let node = one.nodes.get_mut(&name).unwrap();
             node.drives_max = Some(node.drives);
             let search = |demand: &Demand| {
-                Plan::search(&one, demand.clone(), policy.clone(), &only(&name)).unwrap().layouts
+                DemandPlan::search(&one, demand.clone(), policy.clone(), &only(&name)).unwrap().layouts
             };
             let (less, more) = (search(&base), search(&grown));
             if let (Some(less), Some(more)) = (less.first(), more.first()) {
@@ -727,7 +740,7 @@ proptest! {
         let policy = DemandPolicy {
             fill: Share::of_base(fill), ..under(Protection::Erasure { data, parity })
         };
-        let plan = Plan::search(&catalogue, demand, policy, &Choice::default()).unwrap();
+        let plan = DemandPlan::search(&catalogue, demand, policy, &Choice::default()).unwrap();
         prop_assert!(!plan.layouts.is_empty());
         for layout in &plan.layouts {
             prop_assert!(layout.planned_bytes.tb() >= terabytes * (1.0 - 1e-6), "{}", layout.node);

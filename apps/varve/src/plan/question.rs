@@ -6,8 +6,8 @@ use varve_tool_plan::endurance::{Warranty, Wear};
 use varve_tool_plan::placement_groups::PlacementGroups;
 use varve_tool_plan::report::{self, Document};
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Comparison, CostBasis, DemandPolicy, GivenCluster, Layout, Need, Plan,
-    Protection, Seconds, Share, Standing, journal, placement_groups, short,
+    Amount, ByteRate, Bytes, Comparison, CostBasis, DemandPlan, DemandPolicy, GivenCluster, Layout,
+    Need, Protection, Seconds, Share, Standing, journal, placement_groups, short,
 };
 
 use super::catalogue::Catalogues;
@@ -269,7 +269,7 @@ impl Cost {
             protection: self.protect,
         };
         let policy = DemandPolicy { time_seconds: self.time, ..DemandPolicy::default() };
-        let layout = Plan::evaluate(&catalogue, &given, &policy).map_err(refused)?;
+        let layout = DemandPlan::evaluate(&catalogue, &given, &policy).map_err(refused)?;
         let cost_basis = CostBasis::of(&catalogue.prices);
         let document = report::of_layout(&layout, &cost_basis);
         self.form.print(&CostAnswer { layout, cost_basis }, &document)

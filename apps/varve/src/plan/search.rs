@@ -5,8 +5,8 @@ use clap::{Args, ValueEnum};
 use varve_tool_plan::catalogue::{Catalogue, Class, Workload};
 use varve_tool_plan::report;
 use varve_tool_plan::{
-    ByteRate, Bytes, Choice, Demand, DemandPolicy, FailureDomain, OpRate, Plan, Protection, Rank,
-    Seconds, Share,
+    ByteRate, Bytes, Choice, Demand, DemandPlan, DemandPolicy, FailureDomain, OpRate, Protection,
+    Rank, Seconds, Share,
 };
 
 use super::baseline::add_measured;
@@ -181,7 +181,7 @@ impl Search {
         let demand = self.demand.apply(workload);
         let policy = self.policy.apply(workload, demand.class);
         let choice = Choice { nodes: self.nodes, rank: self.rank };
-        let plan = Plan::search(&catalogue, demand, policy, &choice).map_err(refused)?;
+        let plan = DemandPlan::search(&catalogue, demand, policy, &choice).map_err(refused)?;
         let Some(best) = plan.layouts.first() else { return Err(unmet(&plan)) };
         match self.config {
             Some(System::Ceph) => Ok(report::ceph(best)),
@@ -191,7 +191,7 @@ impl Search {
     }
 }
 
-fn unmet(plan: &Plan) -> Failure {
+fn unmet(plan: &DemandPlan) -> Failure {
     let mut what = "no kind of node meets the demand".to_owned();
     for rejected in &plan.rejected {
         what.push_str(&format!(

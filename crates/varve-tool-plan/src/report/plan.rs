@@ -6,7 +6,7 @@ use crate::demand::Demand;
 use crate::layout::Layout;
 use crate::rebuild::{Rebuild, Recovery};
 use crate::rounding::real;
-use crate::search::{Plan, Rank, money};
+use crate::search::{DemandPlan, Rank, money};
 use crate::units::{Amount, ByteRate, Bytes, Joules, Money, OpRate, Share, short};
 
 /// Alternatives that are shown.
@@ -17,7 +17,7 @@ const UNKNOWN: &str = "–";
 
 /// The plan: demand, alternatives, and the best one in full.
 #[must_use]
-pub fn of_plan(plan: &Plan) -> Document {
+pub fn of_plan(plan: &DemandPlan) -> Document {
     let document = Document::new("Plan").facts(demand_facts(plan));
     let mut document = document.notes("Warnings", plan.warnings.clone());
     document = document.table(&heading(plan), alternatives(plan));
@@ -61,8 +61,8 @@ fn in_full(layout: &Layout, basis: &CostBasis) -> Document {
         .errata(layout.errata.iter().map(String::as_str))
 }
 
-fn demand_facts(plan: &Plan) -> Vec<(&'static str, String)> {
-    let Plan { demand, policy, .. } = plan;
+fn demand_facts(plan: &DemandPlan) -> Vec<(&'static str, String)> {
+    let DemandPlan { demand, policy, .. } = plan;
     let mut facts = vec![("class", demand.class.name().to_owned())];
     facts.extend(asked_amounts(demand));
     let protections = policy.protections.iter().map(ToString::to_string);
@@ -107,7 +107,7 @@ fn asked_amounts(demand: &Demand) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn heading(plan: &Plan) -> String {
+fn heading(plan: &DemandPlan) -> String {
     let spelled = spelled(plan.rank);
     let prices = match plan.currency.as_str() {
         "" => String::new(),
@@ -127,7 +127,7 @@ fn figure(value: Option<f64>) -> String {
     value.map_or(UNKNOWN.to_owned(), short)
 }
 
-fn alternatives(plan: &Plan) -> ReportTable {
+fn alternatives(plan: &DemandPlan) -> ReportTable {
     let is_asked = plan.demand.usable_bytes > Bytes::ZERO;
     let (per_tb, watts_per_tb) = match is_asked {
         true => ("per TB asked for", "W/TB asked for"),
@@ -166,7 +166,7 @@ fn alternatives(plan: &Plan) -> ReportTable {
     ReportTable { header, rows: plan.layouts.iter().take(SHOWN).map(row).collect() }
 }
 
-fn best(plan: &Plan) -> ReportTable {
+fn best(plan: &DemandPlan) -> ReportTable {
     let rows = plan.best_by_each.iter().map(|best| {
         vec![
             spelled(best.figure).to_owned(),
@@ -365,7 +365,7 @@ fn costs(layout: &Layout, currency: &str) -> ReportTable {
     ReportTable { header, rows }
 }
 
-fn left_out(document: Document, plan: &Plan) -> Document {
+fn left_out(document: Document, plan: &DemandPlan) -> Document {
     let reasons = plan.rejected.iter().map(|rejected| {
         let (node, protection, reason) = (&rejected.node, rejected.protection, &rejected.reason);
         format!("{node}, {protection}: {reason}")

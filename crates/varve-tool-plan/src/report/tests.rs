@@ -4,12 +4,12 @@ use super::*;
 use crate::catalogue::{Catalogue, Class};
 use crate::demand::{Demand, DemandPolicy, FailureDomain};
 use crate::protection::Protection;
-use crate::search::{Choice, GivenCluster, Plan};
+use crate::search::{Choice, DemandPlan, GivenCluster};
 use crate::standing::Standing;
 use crate::units::{Amount, Bytes};
 use crate::{Comparison, parse};
 
-fn plan(catalogue: &Catalogue, nodes: &[&str]) -> Plan {
+fn plan(catalogue: &Catalogue, nodes: &[&str]) -> DemandPlan {
     let demand =
         Demand { class: Class::Bandwidth, usable_bytes: Bytes::of_base(2e15), ..Demand::default() };
     let policy = DemandPolicy {
@@ -17,7 +17,7 @@ fn plan(catalogue: &Catalogue, nodes: &[&str]) -> Plan {
         ..DemandPolicy::default()
     };
     let nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
-    Plan::search(catalogue, demand, policy, &Choice { nodes, ..Choice::default() }).unwrap()
+    DemandPlan::search(catalogue, demand, policy, &Choice { nodes, ..Choice::default() }).unwrap()
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_plan_that_fails_says_why() {
     let mut demand = plan.demand;
     demand.read_bytes_per_second = parse("1GB/s").unwrap();
     let choice = Choice { nodes: vec!["intel-best".to_owned()], ..Choice::default() };
-    let plan = Plan::search(&Catalogue::built_in(), demand, plan.policy, &choice).unwrap();
+    let plan = DemandPlan::search(&Catalogue::built_in(), demand, plan.policy, &choice).unwrap();
     let text = of_plan(&plan).text();
     assert!(text.contains("no kind of node meets the demand"), "{text}");
     assert!(
@@ -244,8 +244,9 @@ fn one_copy_lies_on_the_drives_of_one_node() {
         drives: None,
         protection: Protection::Copies(1),
     };
-    let config =
-        |node| varve(&Plan::evaluate(&catalogue, &given(node), &DemandPolicy::default()).unwrap());
+    let config = |node| {
+        varve(&DemandPlan::evaluate(&catalogue, &given(node), &DemandPolicy::default()).unwrap())
+    };
     let toml = config("micron-6500ion");
     assert_eq!(toml.matches("\n[[drive]]\n").count(), 6);
     assert!(toml.contains("size = \"29802GiB\""), "{toml}");
@@ -262,7 +263,7 @@ fn pools_of_ceph_have_the_failure_domain_of_the_plan() {
         let policy = DemandPolicy { failure_domain, ..DemandPolicy::default() };
         let node = "hdd-nvme".to_owned();
         let given = GivenCluster { node, nodes: 7, drives: None, protection };
-        ceph(&Plan::evaluate(&catalogue, &given, &policy).unwrap())
+        ceph(&DemandPlan::evaluate(&catalogue, &given, &policy).unwrap())
     };
     let code = Protection::Erasure { data: 4, parity: 2 };
     for (domain, word) in [(FailureDomain::Node, "host"), (FailureDomain::Drive, "osd")] {
