@@ -22,7 +22,7 @@ pub struct Limit {
 
 /// A measurement, and what follows from it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Finding {
+pub struct MeasurementFinding {
     /// Where it stands.
     pub source: String,
     /// Size of an operation.
@@ -73,7 +73,7 @@ pub struct Standing {
     /// What bounds reading, tightest first.
     pub limits: Vec<Limit>,
     /// What was measured.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<MeasurementFinding>,
     /// Rules that it breaks.
     pub warnings: Vec<String>,
     /// Faults of the sources that matter here, by number.
@@ -163,13 +163,13 @@ impl<'a> Built<'a> {
         limits
     }
 
-    fn findings(self, catalogue: &Catalogue) -> Result<Vec<Finding>> {
+    fn findings(self, catalogue: &Catalogue) -> Result<Vec<MeasurementFinding>> {
         let own = |name: &str| name == self.cluster.name.get_ref();
         let rows = catalogue.measured.iter().filter(|row| own(row.cluster.get_ref()));
         rows.map(|row| {
             let operations = row.operations();
             let rate = operations * row.block;
-            Ok(Finding {
+            Ok(MeasurementFinding {
                 source: row.source.clone(),
                 block_bytes: row.block,
                 read_share: row.read_share,

@@ -1,7 +1,7 @@
 //! A cluster that exists as a document.
 
 use super::document::{Document, ReportTable};
-use crate::standing::{Finding, Standing};
+use crate::standing::{MeasurementFinding, Standing};
 use crate::units::short;
 
 /// What the cluster holds, its limits, measurements, warnings.
@@ -35,7 +35,7 @@ pub fn of_standing(standing: &Standing) -> Document {
         .errata(standing.errata.iter().map(String::as_str))
 }
 
-fn findings(findings: &[Finding]) -> ReportTable {
+fn findings(findings: &[MeasurementFinding]) -> ReportTable {
     let header = vec![
         "block",
         "reads",
