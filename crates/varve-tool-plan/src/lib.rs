@@ -65,7 +65,7 @@ pub use layout::{
 pub use protection::Protection;
 pub use rounding::{Need, real};
 pub use search::{Best, Choice, DemandPlan, GivenCluster, Rank, RejectedNode, money};
-pub use standing::{Limit, MeasurementFinding, Standing};
+pub use standing::{Assessment, Limit, MeasurementFinding};
 pub use supply::Supply;
 pub use units::{
     Amount, BitRate, ByteRate, Bytes, EnergyPerByte, Joules, Money, OpRate, Seconds, Share, Watts,

@@ -49,7 +49,7 @@ pub struct MeasurementFinding {
 
 /// A cluster as it stands.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Standing {
+pub struct Assessment {
     /// Its name.
     pub name: String,
     /// Nodes.
@@ -235,7 +235,7 @@ impl<'a> Built<'a> {
     }
 }
 
-impl Standing {
+impl Assessment {
     /// The cluster called `name` of the catalogue.
     ///
     /// # Errors

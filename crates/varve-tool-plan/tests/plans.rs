@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::rebuild::Recovery;
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Choice, Comparison, Demand, DemandPlan, DemandPolicy, FailureDomain,
-    GivenCluster, Layout, OpRate, Protection, Rank, Seconds, Share, Standing, parse, report,
+    Amount, Assessment, ByteRate, Bytes, Choice, Comparison, Demand, DemandPlan, DemandPolicy,
+    FailureDomain, GivenCluster, Layout, OpRate, Protection, Rank, Seconds, Share, parse, report,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -537,7 +537,7 @@ fn demands_without_meaning_are_refused() {
 #[test]
 fn the_sources_clusters_stand_as_they_say() {
     let catalogue = Catalogue::built_in();
-    let standing = |name| Standing::of(&catalogue, name).unwrap();
+    let standing = |name| Assessment::of(&catalogue, name).unwrap();
     let vdi = standing("vdi-uc1");
     assert_eq!((vdi.osds, vdi.placement_groups.count), (40, 2048));
     // Erratum X10: two SSDs of five partitions, not three of 3, 3 and 4.
@@ -578,7 +578,7 @@ fn the_ratio_of_journals_is_a_parameter() {
     let mut catalogue = Catalogue::built_in();
     let wide = "[[cluster]]\nname = \"sixteen\"\nnode = \"intel-good\"\nnodes = 10\ndrives = 16\nprotection = \"3\"\n";
     catalogue.add("wide.toml", wide).unwrap();
-    let standing = Standing::of(&catalogue, "sixteen").unwrap();
+    let standing = Assessment::of(&catalogue, "sixteen").unwrap();
     assert_eq!(standing.warnings, ["16 OSDs on 1 journal drives; by its ratio 2 are needed"]);
     assert!(standing.errata.contains(&"X10".to_owned()));
 }

@@ -6,8 +6,8 @@ use varve_tool_plan::endurance::{Warranty, Wear};
 use varve_tool_plan::placement_groups::PlacementGroups;
 use varve_tool_plan::report::{self, Document};
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Comparison, CostBasis, DemandPlan, DemandPolicy, GivenCluster, Layout,
-    Need, Protection, Seconds, Share, Standing, journal, placement_groups, short,
+    Amount, Assessment, ByteRate, Bytes, Comparison, CostBasis, DemandPlan, DemandPolicy,
+    GivenCluster, Layout, Need, Protection, Seconds, Share, journal, placement_groups, short,
 };
 
 use super::catalogue::Catalogues;
@@ -314,7 +314,7 @@ pub(crate) struct ClusterQuestion {
 impl ClusterQuestion {
     pub(crate) fn run(self) -> Result<String> {
         let catalogue = self.catalogues.read()?;
-        let standing = Standing::of(&catalogue, &self.name).map_err(refused)?;
+        let standing = Assessment::of(&catalogue, &self.name).map_err(refused)?;
         self.form.print(&standing, &report::of_standing(&standing))
     }
 }

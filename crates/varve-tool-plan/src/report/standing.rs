@@ -1,12 +1,12 @@
 //! A cluster that exists as a document.
 
 use super::document::{Document, ReportTable};
-use crate::standing::{MeasurementFinding, Standing};
+use crate::standing::{Assessment, MeasurementFinding};
 use crate::units::short;
 
 /// What the cluster holds, its limits, measurements, warnings.
 #[must_use]
-pub fn of_standing(standing: &Standing) -> Document {
+pub fn of_standing(standing: &Assessment) -> Document {
     let groups = standing.placement_groups;
     let mut facts = vec![
         ("nodes", standing.nodes.to_string()),

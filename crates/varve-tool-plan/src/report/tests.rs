@@ -5,7 +5,7 @@ use crate::catalogue::{Catalogue, Class};
 use crate::demand::{Demand, DemandPolicy, FailureDomain};
 use crate::protection::Protection;
 use crate::search::{Choice, DemandPlan, GivenCluster};
-use crate::standing::Standing;
+use crate::standing::Assessment;
 use crate::units::{Amount, Bytes};
 use crate::{Comparison, parse};
 
@@ -44,7 +44,7 @@ fn all_forms_hold_the_same() {
     let catalogue = Catalogue::built_in();
     let documents = [
         of_plan(&plan(&catalogue, &[])),
-        of_standing(&Standing::of(&catalogue, "idf16").unwrap()),
+        of_standing(&Assessment::of(&catalogue, "idf16").unwrap()),
         of_comparison(&Comparison::of(&catalogue, "hdd-nvme", "micron-6500ion").unwrap()),
     ];
     for document in documents {
