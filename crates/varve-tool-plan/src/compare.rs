@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::normalisation::{self, Normalisation, WRITES_OF_EC_4_2};
 use crate::protection::Protection;
 use crate::rounding::{Need, real};
-use crate::standing::Built;
+use crate::standing::BuiltCluster;
 use crate::supply::writes_factor;
 use crate::units::{Amount, ByteRate, Bytes, Money, Seconds, Watts};
 use crate::{capacity, cost, energy, errata};
@@ -71,7 +71,7 @@ pub struct Comparison {
 
 /// What is compared of a cluster.
 struct ComparedSide<'a> {
-    built: Built<'a>,
+    built: BuiltCluster<'a>,
     reads: &'a MeasuredCluster,
     writes: &'a MeasuredCluster,
 }
@@ -104,7 +104,7 @@ fn pair<'a>(
 impl<'a> ComparedSide<'a> {
     /// Both clusters.
     fn pair(catalogue: &'a Catalogue, clusters: [&str; 2]) -> Result<[Self; 2]> {
-        let [first, second] = clusters.map(|cluster| Built::of(catalogue, cluster));
+        let [first, second] = clusters.map(|cluster| BuiltCluster::of(catalogue, cluster));
         let (first, second) = (first?, second?);
         let reads = pair(catalogue, clusters, 1.0)?;
         let writes = pair(catalogue, clusters, 0.0)?;
@@ -134,7 +134,7 @@ impl<'a> ComparedSide<'a> {
 
     /// Faults of what is known of it, by number.
     fn errata(&self) -> impl Iterator<Item = String> {
-        let Built { cluster, node, drive, .. } = self.built;
+        let BuiltCluster { cluster, node, drive, .. } = self.built;
         let parts = [&cluster.errata, &node.errata, &drive.errata];
         let rows = [&self.reads.errata, &self.writes.errata];
         parts.into_iter().chain(rows).flatten().map(|id| id.get_ref().clone())

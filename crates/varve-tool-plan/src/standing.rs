@@ -93,14 +93,14 @@ pub(crate) fn find<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a Clust
 
 /// A cluster with its parts.
 #[derive(Clone, Copy)]
-pub(crate) struct Built<'a> {
+pub(crate) struct BuiltCluster<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) node: &'a NodeModel,
     pub(crate) drive: &'a DriveModel,
     pub(crate) journal: Option<&'a DriveModel>,
 }
 
-impl<'a> Built<'a> {
+impl<'a> BuiltCluster<'a> {
     pub(crate) fn of(catalogue: &'a Catalogue, name: &str) -> Result<Self> {
         let cluster = find(catalogue, name)?;
         let node = catalogue
@@ -241,7 +241,7 @@ impl Assessment {
     /// # Errors
     /// [`Error::Unknown`] when there is none.
     pub fn of(catalogue: &Catalogue, name: &str) -> Result<Self> {
-        let built = Built::of(catalogue, name)?;
+        let built = BuiltCluster::of(catalogue, name)?;
         let (cluster, node) = (built.cluster, built.node);
         let entries = [&cluster.errata, &node.errata, &built.drive.errata];
         let mut errata: Vec<String> =
