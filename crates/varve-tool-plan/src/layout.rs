@@ -14,7 +14,7 @@ use crate::protection::Protection;
 use crate::rebuild::{Rebuild, Rebuilder};
 use crate::risks;
 use crate::rounding::{Need, real};
-use crate::supply::{Equipped, Supply, journal_factor};
+use crate::supply::{EquippedNode, Supply, journal_factor};
 use crate::units::{Amount, ByteRate, Bytes, EnergyPerByte, Money, OpRate, Share, Watts};
 use crate::{cache, capacity, cost, energy, journal, normalisation};
 
@@ -210,7 +210,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) catalogue: &'a Catalogue,
     pub(crate) demand: &'a Demand,
     pub(crate) policy: &'a DemandPolicy,
-    pub(crate) equipped: Equipped<'a>,
+    pub(crate) equipped: EquippedNode<'a>,
     pub(crate) journal: Option<&'a DriveModel>,
 }
 

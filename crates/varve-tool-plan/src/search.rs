@@ -8,7 +8,7 @@ use crate::demand::{Demand, DemandPolicy};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Parts};
 use crate::protection::Protection;
-use crate::supply::Equipped;
+use crate::supply::EquippedNode;
 use crate::units::{Amount, ByteRate, Money, OpRate};
 
 /// By what alternatives are ranked. What is not known ranks last.
@@ -221,7 +221,7 @@ impl DemandPlan {
         let (node, drive, journal) = entries(catalogue, &given.node)?;
         let drives = given.drives.unwrap_or(node.drives);
         crate::error::positive("the number of drives in a node", crate::rounding::real(drives))?;
-        let equipped = Equipped { node, drive, drives, protection: given.protection };
+        let equipped = EquippedNode { node, drive, drives, protection: given.protection };
         Parts { catalogue, demand: &demand, policy, equipped, journal }.of_nodes(given.nodes)
     }
 }
@@ -272,7 +272,7 @@ fn candidates(
     }
     let (mut found, mut refused) = (Vec::new(), None);
     for drives in node.drives..=node.drives_max.unwrap_or(node.drives) {
-        let equipped = Equipped { node, drive, drives, protection };
+        let equipped = EquippedNode { node, drive, drives, protection };
         match (Parts { catalogue, demand, policy, equipped, journal }).layout() {
             Ok(layout) => found.push(layout),
             Err(error) => refused = Some(error),

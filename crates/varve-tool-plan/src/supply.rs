@@ -46,7 +46,7 @@ pub struct Supply {
 
 /// A node of a layout.
 #[derive(Clone, Copy)]
-pub(crate) struct Equipped<'a> {
+pub(crate) struct EquippedNode<'a> {
     pub(crate) node: &'a NodeModel,
     pub(crate) drive: &'a DriveModel,
     pub(crate) drives: u64,
@@ -57,7 +57,7 @@ impl Supply {
     /// What `node` gives under `demand`.
     pub(crate) fn of(
         catalogue: &Catalogue,
-        node: Equipped<'_>,
+        node: EquippedNode<'_>,
         demand: &Demand,
         policy: &DemandPolicy,
     ) -> Self {
@@ -67,7 +67,7 @@ impl Supply {
         supply
     }
 
-    fn take_measured(&mut self, catalogue: &Catalogue, node: Equipped<'_>, demand: &Demand) {
+    fn take_measured(&mut self, catalogue: &Catalogue, node: EquippedNode<'_>, demand: &Demand) {
         let all: Vec<Row<'_>> = Row::of(catalogue, node).collect();
         // CATALOGUE-2: what users measured counts, also where a source has more.
         let replaced = |row: &&Row<'_>| all.iter().any(|other| other.replaces(row));
@@ -132,7 +132,7 @@ impl Supply {
     }
 
     /// Fills what was not measured from the drives' own figures.
-    fn take_drives(&mut self, node: Equipped<'_>, demand: &Demand, policy: &DemandPolicy) {
+    fn take_drives(&mut self, node: EquippedNode<'_>, demand: &Demand, policy: &DemandPolicy) {
         let count = real(node.drives);
         let cores = node.node.cores.map(|cores| policy.operations_per_core * real(cores));
         let bounded = |rate: OpRate| cores.map_or(rate, |most| rate.min(most));
@@ -187,7 +187,7 @@ fn demand_of_kind(demand: &Demand, reads: bool) -> (OpRate, ByteRate) {
 
 /// What is known of a latency that was not measured: a spinning disk keeps no bound below a seek. Writes may be answered from a journal
 /// drive before.
-fn known_of_seeks(node: Equipped<'_>, demand: &Demand, reads: bool) -> Option<bool> {
+fn known_of_seeks(node: EquippedNode<'_>, demand: &Demand, reads: bool) -> Option<bool> {
     let seeks = reads || node.node.journal_drives == 0;
     (seeks && seek_is_late(node.drive, demand)).then_some(false)
 }
@@ -212,7 +212,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(catalogue: &'a Catalogue, node: Equipped<'a>) -> impl Iterator<Item = Row<'a>> {
+    fn of(catalogue: &'a Catalogue, node: EquippedNode<'a>) -> impl Iterator<Item = Row<'a>> {
         catalogue.measured.iter().filter_map(move |measured| {
             let cluster = catalogue.clusters.get(measured.cluster.get_ref())?;
             let same = cluster.node.get_ref() == node.node.name.get_ref();
