@@ -68,19 +68,19 @@ impl Supply {
     }
 
     fn take_measured(&mut self, catalogue: &Catalogue, node: EquippedNode<'_>, demand: &Demand) {
-        let all: Vec<Row<'_>> = Row::of(catalogue, node).collect();
+        let all: Vec<MeasurementRow<'_>> = MeasurementRow::of(catalogue, node).collect();
         // CATALOGUE-2: what users measured counts, also where a source has more.
-        let replaced = |row: &&Row<'_>| all.iter().any(|other| other.replaces(row));
-        let rows: Vec<&Row<'_>> = all.iter().filter(|row| !replaced(row)).collect();
+        let replaced = |row: &&MeasurementRow<'_>| all.iter().any(|other| other.replaces(row));
+        let rows: Vec<&MeasurementRow<'_>> = all.iter().filter(|row| !replaced(row)).collect();
         // Of each rate that is asked for, whether it was measured within the bound on latency.
         let mut within = Vec::new();
         for reads in [true, false] {
             let (operations_asked, stream_asked) = demand_of_kind(demand, reads);
-            let held = |row: Option<&Row<'_>>| {
+            let held = |row: Option<&MeasurementRow<'_>>| {
                 let measured = row.and_then(|row| row.within(demand));
                 measured.or_else(|| known_of_seeks(node, demand, reads))
             };
-            let kind: Vec<&Row<'_>> =
+            let kind: Vec<&MeasurementRow<'_>> =
                 rows.iter().copied().filter(|row| row.reads() == Some(reads)).collect();
             let operations = kind.iter().filter_map(|row| Some((row.operations(demand)?, *row)));
             let best = timely(operations.collect(), demand).into_iter().min_by(|one, other| {
@@ -123,7 +123,7 @@ impl Supply {
     }
 
     /// Records where a figure comes from.
-    fn note(&mut self, row: &Row<'_>) {
+    fn note(&mut self, row: &MeasurementRow<'_>) {
         let basis = format!("measured: {}", row.measured.source);
         if !self.basis.contains(&basis) {
             self.basis.push(basis);
@@ -170,8 +170,11 @@ impl Supply {
 }
 
 /// Of rates and where they come from, those that were not measured beyond the bound on latency; all where none is left.
-fn timely<'a, 'b, R: Copy>(rates: Vec<(R, &'a Row<'b>)>, demand: &Demand) -> Vec<(R, &'a Row<'b>)> {
-    let within = |(_, row): &&(R, &Row<'_>)| row.within(demand) != Some(false);
+fn timely<'a, 'b, R: Copy>(
+    rates: Vec<(R, &'a MeasurementRow<'b>)>,
+    demand: &Demand,
+) -> Vec<(R, &'a MeasurementRow<'b>)> {
+    let within = |(_, row): &&(R, &MeasurementRow<'_>)| row.within(demand) != Some(false);
     let kept: Vec<_> = rates.iter().filter(within).copied().collect();
     if kept.is_empty() { rates } else { kept }
 }
@@ -204,26 +207,29 @@ pub(crate) fn journal_factor(node: &NodeModel) -> f64 {
 }
 
 /// A measurement of a cluster of the same nodes.
-struct Row<'a> {
+struct MeasurementRow<'a> {
     measured: &'a MeasuredCluster,
     cluster: &'a Cluster,
     /// Part of the measured drives that a node of the layout has; 1 where it has more (SUPPLY-1).
     drives: f64,
 }
 
-impl<'a> Row<'a> {
-    fn of(catalogue: &'a Catalogue, node: EquippedNode<'a>) -> impl Iterator<Item = Row<'a>> {
+impl<'a> MeasurementRow<'a> {
+    fn of(
+        catalogue: &'a Catalogue,
+        node: EquippedNode<'a>,
+    ) -> impl Iterator<Item = MeasurementRow<'a>> {
         catalogue.measured.iter().filter_map(move |measured| {
             let cluster = catalogue.clusters.get(measured.cluster.get_ref())?;
             let same = cluster.node.get_ref() == node.node.name.get_ref();
             let had = cluster.drives.unwrap_or(node.node.drives);
             let drives = (real(node.drives) / real(had)).min(1.0);
-            same.then_some(Row { measured, cluster, drives })
+            same.then_some(MeasurementRow { measured, cluster, drives })
         })
     }
 
     /// Whether it is of the same as `other`, from a later file (CATALOGUE-2).
-    fn replaces(&self, other: &Row<'_>) -> bool {
+    fn replaces(&self, other: &MeasurementRow<'_>) -> bool {
         let (own, other) = (self.measured, other.measured);
         let alike = own.block == other.block && own.read_share == other.read_share;
         alike && own.file > other.file
