@@ -44,7 +44,7 @@ pub(crate) struct Client {
 }
 
 /// An answer: the JSON as it came, and as its type.
-pub(crate) struct Answer<T> {
+pub(crate) struct ApiAnswer<T> {
     pub(crate) json: Value,
     pub(crate) value: T,
 }
@@ -57,7 +57,7 @@ struct Answered {
     bytes: Bytes,
 }
 
-impl<T> Answer<T> {
+impl<T> ApiAnswer<T> {
     /// The answer for programs, or what `text` makes of it for people.
     pub(crate) fn print(self, json: bool, text: impl FnOnce(T) -> String) -> String {
         if json { format!("{:#}\n", self.json) } else { text(self.value) }
@@ -108,12 +108,12 @@ impl Client {
     }
 
     /// Reads.
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<ApiAnswer<T>> {
         self.call(Method::GET, path, Bytes::new())
     }
 
     /// Reads what is counted for it, however long that takes: the API says where it is to be asked again.
-    pub(crate) fn counted<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>> {
+    pub(crate) fn counted<T: DeserializeOwned>(&self, path: &str) -> Result<ApiAnswer<T>> {
         let mut is_said = false;
         loop {
             let answered = self.answer(Method::GET, path, JSON, Bytes::new())?;
@@ -133,7 +133,7 @@ impl Client {
         method: Method,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<Answer<T>> {
+    ) -> Result<ApiAnswer<T>> {
         let body = serde_json::to_vec(body).expect("requests are plain JSON");
         self.call(method, path, Bytes::from(body))
     }
@@ -148,7 +148,7 @@ impl Client {
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<Answer<T>> {
+    ) -> Result<ApiAnswer<T>> {
         self.parse(&self.bytes(method, path, JSON, body)?)
     }
 
@@ -176,12 +176,12 @@ impl Client {
             .hint("compare `varve --version` with the daemon's version in `varve status --json`")
     }
 
-    fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<Answer<T>> {
+    fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<ApiAnswer<T>> {
         // A deletion answers nothing, which reads as null.
         let text: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
         let json: Value = serde_json::from_slice(text).map_err(|e| self.not_varve(&e))?;
         let value = serde_json::from_value(json.clone()).map_err(|e| self.not_varve(&e))?;
-        Ok(Answer { json, value })
+        Ok(ApiAnswer { json, value })
     }
 
     /// The body of an answer that is no error.

@@ -7,7 +7,7 @@ use varve_access_admin::v1::{CheckReport, CheckState, CheckStatus};
 use varve_types::ByteCount;
 
 use crate::check::counted;
-use crate::client::{Answer, Client};
+use crate::client::{ApiAnswer, Client};
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
@@ -18,7 +18,7 @@ const LOOK_MS_FIRST: u64 = 20;
 const LOOK_MS_LAST: u64 = 500;
 
 /// Begins a check, or joins the one that runs, and waits for its end.
-pub(crate) fn check(client: &Client) -> Result<Answer<CheckStatus>> {
+pub(crate) fn check(client: &Client) -> Result<ApiAnswer<CheckStatus>> {
     let watch = Watch::open_ended();
     let mut answer = client.send::<CheckStatus>(Method::POST, PATH, &())?;
     let (mut pause_ms, mut told) = (LOOK_MS_FIRST, false);
