@@ -50,7 +50,7 @@ pub(crate) struct ApiAnswer<T> {
 }
 
 /// An answer as it came.
-struct Answered {
+struct RawAnswer {
     status: StatusCode,
     /// It is not ready, and whoever asks again gets it.
     asks_again: bool,
@@ -195,7 +195,7 @@ impl Client {
         self.taken(self.answer(method, path, content_type, body)?)
     }
 
-    fn taken(&self, answered: Answered) -> Result<Bytes> {
+    fn taken(&self, answered: RawAnswer) -> Result<Bytes> {
         if !answered.status.is_success() {
             return Err(self.refused(answered.status, &answered.bytes));
         }
@@ -208,7 +208,7 @@ impl Client {
         path: &str,
         content_type: &'static str,
         body: Bytes,
-    ) -> Result<Answered> {
+    ) -> Result<RawAnswer> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Failure::new(format!("start the client: {e}")))?;
         let answered = runtime.block_on(async {
@@ -228,7 +228,7 @@ impl Client {
         path: &str,
         content_type: &'static str,
         body: Bytes,
-    ) -> Result<Answered> {
+    ) -> Result<RawAnswer> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -256,7 +256,7 @@ impl Client {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin,
         request: Request<Full<Bytes>>,
-    ) -> Result<Answered> {
+    ) -> Result<RawAnswer> {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(&e))?;
         let answer = async {
@@ -272,7 +272,7 @@ impl Client {
                     bytes.extend_from_slice(&data);
                 }
             }
-            Ok(Answered { status, asks_again, bytes: bytes.into() })
+            Ok(RawAnswer { status, asks_again, bytes: bytes.into() })
         };
         tokio::pin!(answer);
         // The connection does the I/O; it may end first when the daemon closes right after its answer.
