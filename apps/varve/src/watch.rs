@@ -25,12 +25,12 @@ const INTERRUPTED: i32 = 130;
 
 /// Shared by the threads of a command.
 #[derive(Clone)]
-pub(crate) struct Watch {
+pub(crate) struct Progress {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl Progress {
     /// Shows progress where standard error is a terminal, and catches Ctrl-C from now on.
     pub(crate) fn start() -> Self {
         Self::of(BEGINNING)
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn all_templates_are_right() {
-        let watch = Watch { bar: ProgressBar::hidden(), stop: Arc::default() };
+        let watch = Progress { bar: ProgressBar::hidden(), stop: Arc::default() };
         watch.bar.set_style(style(BEGINNING));
         watch.bar.set_length(0);
         watch.expect_bytes(4096);

@@ -12,7 +12,7 @@ use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Operations that write it.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -39,7 +39,7 @@ impl Ballast {
     }
 
     /// Writes until `percent` of the pool's capacity are used; how full it is then, in words.
-    pub(super) fn reach(&self, percent: u8, watch: &Watch, fill: Fill<'_>) -> Result<String> {
+    pub(super) fn reach(&self, percent: u8, watch: &Progress, fill: Fill<'_>) -> Result<String> {
         loop {
             let pool = self.client.get::<v1::Pool>("/v1/pool")?.value;
             let used = pool.used_bytes as f64 / pool.capacity_bytes.max(1) as f64 * 100.0;

@@ -11,7 +11,7 @@ use varve_tool_bench::{DataSpec, HeldContent, Ledger};
 use super::objects::salt;
 use super::s3::{S3Client, S3Server, listing};
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Where objects go when no folder is named.
 const FOLDER: &str = "varve-bench";
@@ -113,7 +113,7 @@ impl Bucket {
     }
 
     /// Removes every object that a load wrote, also after Ctrl-C.
-    pub(super) fn clean(&self, watch: &Watch) -> Result<()> {
+    pub(super) fn clean(&self, watch: &Progress) -> Result<()> {
         let is_there = |(object, held): (String, HeldContent)| {
             (held != HeldContent::Nothing).then_some(object)
         };

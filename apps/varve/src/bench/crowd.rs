@@ -19,7 +19,7 @@ use super::bucket::Bucket;
 use super::objects::{is_success, method, write_number};
 use super::s3::{Answered, S3Client};
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// How often progress is told and the wish to end looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -87,7 +87,7 @@ impl<'a> Crowd<'a> {
     }
 
     /// Runs a phase of all workers; what they measured together.
-    pub(super) fn run(&self, phase: JobPhase, watch: &Watch, name: &str) -> Result<Measurement> {
+    pub(super) fn run(&self, phase: JobPhase, watch: &Progress, name: &str) -> Result<Measurement> {
         let mut workers = self.workers.borrow_mut();
         for worker in workers.iter_mut() {
             // A server may have closed what was idle; and connecting is not what is measured.

@@ -9,7 +9,7 @@ use varve_tool_bench::fio::{FioCommand, FioOutput, FioPlace};
 use varve_tool_bench::{JobPhase, LoadSpec, Measurement};
 
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// How often progress is told and the wish to end looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ impl FioGoal {
         load: &LoadSpec,
         size_bytes: Option<u64>,
         phase: JobPhase,
-        watch: &Watch,
+        watch: &Progress,
         name: &str,
     ) -> Result<Measurement> {
         let command = FioCommand { load, place: &self.place, engine: &self.engine, size_bytes };
@@ -58,7 +58,7 @@ impl FioGoal {
 /// Lets fio run a job file as it is, until it ends or Ctrl-C; what it measured, and whether it was ended early.
 pub(crate) fn run_job_file(file: &str) -> Result<(FioOutput, bool)> {
     FioGoal::check()?;
-    let watch = Watch::open_ended();
+    let watch = Progress::open_ended();
     // A name that begins like an option is none.
     let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
     let output = output(&["--output-format=json+".to_owned(), file], &watch, "job file");
@@ -67,7 +67,7 @@ pub(crate) fn run_job_file(file: &str) -> Result<(FioOutput, bool)> {
 }
 
 /// Starts fio and reads what it prints.
-fn output(arguments: &[String], watch: &Watch, name: &str) -> Result<FioOutput> {
+fn output(arguments: &[String], watch: &Progress, name: &str) -> Result<FioOutput> {
     let mut command = Command::new("fio");
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = command.spawn();

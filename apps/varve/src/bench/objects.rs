@@ -16,7 +16,7 @@ use varve_tool_bench::s3::Bodies;
 
 use super::s3::{Request, S3Client, S3Server, S3Settings};
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Operations before a share of failures means something.
 const OPERATIONS_MIN: u64 = 100;
@@ -39,7 +39,7 @@ pub(crate) fn run_workload(
     works
         .filter(|work| !work.operations.is_empty())
         .try_for_each(|work| server(settings, work).map(drop))?;
-    let watch = Watch::open_ended();
+    let watch = Progress::open_ended();
     let mut lines = Vec::new();
     for (number, stage) in (1..).zip(&workload.stages) {
         let name = format!("s{number}-{}", stage.name);
@@ -64,7 +64,7 @@ fn run_stage(
     name: &str,
     settings: &S3Settings,
     data: &DataSpec,
-    watch: &Watch,
+    watch: &Progress,
 ) -> Result<Vec<TallyLine>> {
     let works: Vec<&WorkSpec> =
         stage.works.iter().filter(|work| !work.operations.is_empty()).collect();
@@ -92,7 +92,7 @@ struct WorkRun<'a> {
     work: Arc<WorkSpec>,
     server: S3Server,
     bodies: Bodies,
-    watch: &'a Watch,
+    watch: &'a Progress,
     together: Arc<SharedCursors>,
     begun: Instant,
     /// Tells its bodies from those of other runs.
@@ -109,7 +109,7 @@ impl<'a> WorkRun<'a> {
         work: &WorkSpec,
         settings: &S3Settings,
         data: &DataSpec,
-        watch: &'a Watch,
+        watch: &'a Progress,
     ) -> Result<Self> {
         Ok(Self {
             together: SharedCursors::new(work),

@@ -33,7 +33,7 @@ use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// How often progress is told and the wish to end looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -172,7 +172,7 @@ type Measuring = std::result::Result<Outcome, Unmeasured>;
 /// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
 /// what was measured until then: what was run, and what came of it, of one at least.
 pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)>> {
-    let watch = Watch::open_ended();
+    let watch = Progress::open_ended();
     let ballast = Ballast::new(global);
     let around = Around { global, watch: &watch, ballast: &ballast };
     let mut outcomes = Vec::new();
@@ -204,7 +204,7 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)
 #[derive(Clone, Copy)]
 struct Around<'a> {
     global: &'a Global,
-    watch: &'a Watch,
+    watch: &'a Progress,
     ballast: &'a Ballast,
 }
 
@@ -317,7 +317,7 @@ fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Measuring {
 }
 
 /// Writes a target once as a whole.
-fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Watch) -> Result<()> {
+fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Progress) -> Result<()> {
     let whole = Plan { load, from_bytes: 0, size_bytes: None, ..plan.clone() };
     let crew = Crew::start(&whole, &Places::One(Place::Disk(target.clone())))?;
     let filled = crew.run(JobPhase::Fill, watch, "fill");
@@ -425,7 +425,7 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Measuring {
 }
 
 /// Waits until a point of time, so that several hosts begin together.
-fn wait_until(at_unix_ms: u64, watch: &Watch) -> Result<()> {
+fn wait_until(at_unix_ms: u64, watch: &Progress) -> Result<()> {
     let late_ms = now_unix_ms().saturating_sub(at_unix_ms);
     if late_ms > 0 {
         let what = format!("everything was ready {} s after --at", late_ms as f64 / 1000.0);
@@ -443,7 +443,7 @@ fn wait_until(at_unix_ms: u64, watch: &Watch) -> Result<()> {
 }
 
 /// Does the load, round by round, until its rate has settled.
-fn settle(run: Run<'_>, most_ms: u64, watch: &Watch) -> Result<Settling> {
+fn settle(run: Run<'_>, most_ms: u64, watch: &Progress) -> Result<Settling> {
     let began = Instant::now();
     let passed_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut rates = Vec::new();
@@ -540,7 +540,7 @@ impl Crew {
     }
 
     /// Runs a phase of all jobs; what they measured together.
-    fn run(&self, phase: JobPhase, watch: &Watch, name: &str) -> Result<Measurement> {
+    fn run(&self, phase: JobPhase, watch: &Progress, name: &str) -> Result<Measurement> {
         for job in &self.phases {
             job.send(phase).map_err(|_| Failure::new("a job ended before its time"))?;
         }

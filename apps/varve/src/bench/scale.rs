@@ -22,7 +22,7 @@ use crate::cli::Global;
 use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Functions in the order in which a life calls them; `life` is all of them.
 const FUNCTIONS: [&str; 7] = ["create", "map", "wait", "io", "unmap", "remove", "life"];
@@ -99,7 +99,7 @@ struct Seen {
 
 /// Runs them; Ctrl-C begins no more lives.
 pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
-    let watch = Watch::open_ended();
+    let watch = Progress::open_ended();
     let (client, system) = (global.client(), System::now());
     let before = Left::now(&client, &spec.prefix)?;
     if let Some(name) = before.volumes.first() {
@@ -150,7 +150,7 @@ fn live_all(
     spec: &ScaleSpec,
     server: &(String, String),
     seen: &Arc<Mutex<Seen>>,
-    watch: &Watch,
+    watch: &Progress,
 ) -> Result<()> {
     let next = AtomicU32::new(0);
     let live = || -> Result<()> {

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use super::shell::ends_well;
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// A setting, as users name it, and the command of a shell that makes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +29,7 @@ impl Setting {
     ///
     /// # Errors
     /// When it cannot be started, or does not end with 0: then the system has some other setting.
-    pub(crate) fn make(&self, watch: &Watch) -> Result<()> {
+    pub(crate) fn make(&self, watch: &Progress) -> Result<()> {
         watch.say(format!("apply the setting {}", self.name));
         let made = ends_well(&self.command, Stdio::inherit(), || watch.is_stopped());
         made.map(drop).map_err(|why| {

@@ -14,7 +14,7 @@ use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Where a volume of a name is served.
 type UriOf<'a> = &'a dyn Fn(&str) -> Result<Target>;
@@ -65,7 +65,7 @@ impl Fleet {
         goal: VolumesGoal,
         load: &LoadSpec,
         global: &Global,
-        watch: &Watch,
+        watch: &Progress,
         fill: Fill<'_>,
     ) -> Result<Self> {
         let client = global.client();
@@ -95,7 +95,7 @@ impl Fleet {
     fn make_all(
         &mut self,
         load: &LoadSpec,
-        watch: &Watch,
+        watch: &Progress,
         uri: UriOf<'_>,
         fill: Fill<'_>,
     ) -> Result<()> {
@@ -198,7 +198,7 @@ impl Fleet {
     }
 
     /// Removes all of them, with their snapshots and clones.
-    pub(super) fn remove(&self, watch: &Watch) -> Result<()> {
+    pub(super) fn remove(&self, watch: &Progress) -> Result<()> {
         watch.say("remove the volumes of this run");
         let path = format!("/v1/volumes?after={}&limit=10000", percent_encoded(&self.prefix));
         let page = self.client.get::<v1::VolumePage>(&path)?.value;

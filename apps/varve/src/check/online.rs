@@ -9,7 +9,7 @@ use varve_types::ByteCount;
 use crate::check::counted;
 use crate::client::{ApiAnswer, Client};
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 const PATH: &str = "/v1/check";
 
@@ -19,7 +19,7 @@ const LOOK_MS_LAST: u64 = 500;
 
 /// Begins a check, or joins the one that runs, and waits for its end.
 pub(crate) fn check(client: &Client) -> Result<ApiAnswer<CheckStatus>> {
-    let watch = Watch::open_ended();
+    let watch = Progress::open_ended();
     let mut answer = client.send::<CheckStatus>(Method::POST, PATH, &())?;
     let (mut pause_ms, mut told) = (LOOK_MS_FIRST, false);
     while answer.value.state == CheckState::Running {

@@ -18,7 +18,7 @@ use super::finding::{FILE_MISSING, Finding, Severity};
 use super::register::{self, NamesOfCell};
 use super::report::{ObjectSummary, Report};
 use super::shard::{ShardJob, ShardOutcome};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Version of the report's form.
 const REPORT_VERSION: u32 = 1;
@@ -41,7 +41,7 @@ impl Check {
     /// Runs to the end, or until Ctrl-C.
     pub(crate) fn run(&self) -> Report {
         let mut report = Report { version: REPORT_VERSION, quick: self.quick, ..Report::default() };
-        let watch = Watch::start();
+        let watch = Progress::start();
         let mut names = Vec::new();
         for cell in &self.cells {
             if watch.is_stopped() {
@@ -79,7 +79,7 @@ struct CellCheck<'a> {
 
 impl CellCheck<'_> {
     /// The whole names of the volumes in it, where all are known.
-    fn run(&self, watch: &Watch, report: &mut Report) -> Option<BTreeSet<String>> {
+    fn run(&self, watch: &Progress, report: &mut Report) -> Option<BTreeSet<String>> {
         if let OfflinePlace::Drives(inspection) = &self.pool.place {
             watch.say("superblocks");
             check_superblocks(inspection, report);
@@ -151,7 +151,7 @@ impl CellCheck<'_> {
     }
 
     /// Lists the objects of a pool that is made of some, and judges those that are of no shard.
-    fn list(&self, shard_count: u16, watch: &Watch, report: &mut Report) -> Option<PoolListing> {
+    fn list(&self, shard_count: u16, watch: &Progress, report: &mut Report) -> Option<PoolListing> {
         let OfflinePlace::Rados(look) = &self.pool.place else { return None };
         watch.say("objects");
         let listing = match look.list() {
@@ -171,7 +171,7 @@ impl CellCheck<'_> {
         shard: ShardId,
         figures: &PoolFigures,
         listing: Option<&PoolListing>,
-        watch: &Watch,
+        watch: &Progress,
     ) -> ShardOutcome {
         let config = self.pool.shard_config(figures, shard);
         let listed =

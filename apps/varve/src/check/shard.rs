@@ -22,7 +22,7 @@ use varve_types::{ByteCount, ChunkId, Generation, SegmentNumber, ShardId, Stream
 use crate::offline::{Looked, open_shard};
 
 use super::finding::{FINDINGS_MAX, Finding, Severity};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// A record of the catalogue that cannot be used: what it says is of something that is there.
 const BAD_RECORD: &str = "catalogue";
@@ -178,7 +178,7 @@ struct Needed {
 
 impl ShardJob {
     /// Checks until it is done or stopped.
-    pub(super) async fn run(self, watch: Watch) -> ShardOutcome {
+    pub(super) async fn run(self, watch: Progress) -> ShardOutcome {
         let outcome = Rc::new(RefCell::new(ShardOutcome::new(self.config.shard)));
         let reactor = self.reactor.clone();
         let stopped = watch.clone();
@@ -195,7 +195,7 @@ impl ShardJob {
         outcome.replace(empty)
     }
 
-    async fn check(self, outcome: Rc<RefCell<ShardOutcome>>, watch: Watch) {
+    async fn check(self, outcome: Rc<RefCell<ShardOutcome>>, watch: Progress) {
         let id = self.config.shard;
         let add = |finding: Finding| outcome.borrow_mut().findings.push(finding.in_shard(id));
         watch.say(format!("shard {id}: recovery"));
@@ -307,7 +307,7 @@ impl ShardJob {
         &self,
         shard: &Rc<Shard>,
         outcome: &RefCell<ShardOutcome>,
-        watch: &Watch,
+        watch: &Progress,
         needed: &mut Needed,
     ) -> Option<VerifyReport> {
         let mut observe = |event| {
@@ -460,7 +460,7 @@ impl ShardJob {
         pool: &OpenPool,
         media: &varve_media::Media,
         outcome: &RefCell<ShardOutcome>,
-        watch: &Watch,
+        watch: &Progress,
     ) {
         let zones = match pool.zones_of(self.config.shard).await {
             Ok(zones) => zones,

@@ -18,7 +18,7 @@ use crate::age::now_unix_ms;
 use crate::client::{Client, snapshot_path};
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Bytes that are data or zeros as a whole.
 pub(super) const BLOCK_BYTES: usize = 4096;
@@ -83,7 +83,7 @@ fn export_snapshot(client: &Client, name: &str, plan: &ExportPlan) -> Result<Str
         true => Run::First,
     };
     let mut target = Target::open(&plan.file, &header, run)?;
-    let watch = Watch::start();
+    let watch = Progress::start();
     watch.say(format!("export {name}"));
     let begin = target.chain().offset();
     let copied = stored_bytes(Extents::new(client, name, plan.since.as_deref(), begin))
@@ -141,7 +141,7 @@ fn copy(
     plan: &ExportPlan,
     nbd: &mut Nbd,
     target: &mut Target,
-    watch: &Watch,
+    watch: &Progress,
 ) -> Result<()> {
     let (begin, zeros) = (target.chain().offset(), plan.since.is_some());
     let extents = Extents::new(client, name, plan.since.as_deref(), begin);

@@ -16,7 +16,7 @@ use super::rbd;
 use super::source::Source;
 use crate::client::{Client, volume_path};
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// What to import, and where to.
 pub(crate) struct ImportPlan {
@@ -59,7 +59,7 @@ pub(crate) fn import(client: &Client, plan: &ImportPlan) -> Result<String> {
         ))
         .hint("it was resized since the import began: delete it, and import again"));
     }
-    let watch = Watch::start();
+    let watch = Progress::start();
     watch.say(format!("import {}", plan.volume));
     match source.len_bytes() {
         Some(bytes) => watch.expect_bytes(bytes),
@@ -93,7 +93,7 @@ fn copy(
     header: &ArchiveHeader,
     nbd: &mut Nbd,
     resumes: bool,
-    watch: &Watch,
+    watch: &Progress,
 ) -> Result<u64> {
     let mut chain = ArchiveChain::new(header);
     let mut payload = Vec::new();

@@ -22,7 +22,7 @@ use super::nbd::{Nbd, REQUEST_BYTES_MAX};
 use crate::client::{Client, volume_path};
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// What `rbd info` ends with where there is no such image.
 const ABSENT: i32 = 2;
@@ -78,7 +78,7 @@ fn fill_volume(client: &Client, image: &str, plan: &ImportPlan, size_bytes: u64)
     let mut nbd = Nbd::attach(client, plan.nbd.as_ref(), &plan.volume)?;
     let mut tool = Tool::start(&["export", "--no-progress", image, "-"])?;
     let mut from = tool.child.stdout.take().expect("it is a pipe");
-    let watch = Watch::start();
+    let watch = Progress::start();
     watch.say(format!("import {image}"));
     watch.expect_bytes(size_bytes);
     let mut copy = || -> Result<u64> {
@@ -157,7 +157,7 @@ fn fill_image(client: &Client, name: &str, image: &str, plan: &ExportPlan) -> Re
     let size_bytes = nbd.size_bytes();
     let mut tool = Tool::start(&["import", "--no-progress", "-", image])?;
     let mut to = Padded { out: tool.child.stdin.take().expect("it is a pipe"), at: 0 };
-    let watch = Watch::start();
+    let watch = Progress::start();
     watch.say(format!("export {name}"));
     watch.expect_bytes(size_bytes);
     let extents = Extents::new(client, name, None, 0);

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::transfer::export::{BLOCK_BYTES, read_extents};
 use crate::transfer::import::holds;
 use crate::transfer::nbd::{Nbd, REQUEST_BYTES_MAX};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// What is sent: a snapshot of a volume, and the one from which changes count.
 pub(super) struct Sent<'a> {
@@ -43,7 +43,7 @@ fn attach_to(side: &Side, snapshot: &Snapshot) -> Result<Nbd> {
 
 impl Sent<'_> {
     /// Sends it; how many bytes it took.
-    pub(super) fn send(&self, watch: &Watch) -> Result<u64> {
+    pub(super) fn send(&self, watch: &Progress) -> Result<u64> {
         let Run { source, target, .. } = self.run;
         let before = target.volume(self.volume)?;
         let resumes = self.clear(before.as_ref())?;
@@ -127,14 +127,14 @@ impl Sent<'_> {
         Extents::of_moving(&self.run.target.client, self.volume, self.base, &moves)
     }
 
-    fn stopped(&self, watch: &Watch) -> Option<Failure> {
+    fn stopped(&self, watch: &Progress) -> Option<Failure> {
         watch.is_stopped().then(|| {
             Failure::new(format!("interrupted while {} was sent", self.volume))
                 .hint("the same command goes on where it ended; --cancel gives it up")
         })
     }
 
-    fn copy(&self, from: &mut Nbd, to: &mut Nbd, resumes: bool, watch: &Watch) -> Result<u64> {
+    fn copy(&self, from: &mut Nbd, to: &mut Nbd, resumes: bool, watch: &Progress) -> Result<u64> {
         let (mut sent_bytes, mut compares) = (0, resumes);
         let zeros = self.base.is_some();
         let extents = self.extents();
@@ -165,7 +165,7 @@ impl Sent<'_> {
     }
 
     /// Reads what was sent, and what the target says it has, at both, and compares.
-    fn compare(&self, there: &mut Nbd, here: &mut Nbd, watch: &Watch) -> Result<()> {
+    fn compare(&self, there: &mut Nbd, here: &mut Nbd, watch: &Progress) -> Result<()> {
         let both = Union { one: self.extents().peekable(), other: self.extents_here().peekable() };
         for extent in both {
             let Extent { offset, len } = extent?;

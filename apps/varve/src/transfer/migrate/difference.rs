@@ -13,7 +13,7 @@ use super::side::{Run, is_internal};
 use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// A difference of at most so many bytes is sent while writers are refused.
 const SMALL_BYTES: u64 = 8 << 20;
@@ -22,7 +22,7 @@ const SMALL_BYTES: u64 = 8 << 20;
 pub(super) struct Differences<'a> {
     run: &'a Run,
     name: &'a str,
-    watch: &'a Watch,
+    watch: &'a Progress,
     /// What it is taken to be that is fenced: its number, and its newest snapshot.
     seen: Option<(u64, Snapshot)>,
     /// The snapshot behind the fence.
@@ -84,7 +84,7 @@ impl Sender for Differences<'_> {
 }
 
 impl<'a> Differences<'a> {
-    pub(super) fn new(item: Item<'a>, watch: &'a Watch) -> Self {
+    pub(super) fn new(item: Item<'a>, watch: &'a Progress) -> Self {
         Self { run: item.run, name: item.name, watch, seen: None, last: None }
     }
 

@@ -7,7 +7,7 @@ use super::report::Moved;
 use super::sending::Sender;
 use super::side::{Run, Side};
 use crate::failure::Result;
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// One as a daemon tells it.
 pub(super) struct Seen {
@@ -73,7 +73,7 @@ pub(super) trait Kind {
     /// Whether there is little to send behind a fence that another run left. If not, clients get the source's back until there is.
     fn goes_on_behind_fences(&self) -> bool;
 
-    fn sender<'a>(&self, item: Item<'a>, watch: &'a Watch) -> Box<dyn Sender + 'a>;
+    fn sender<'a>(&self, item: Item<'a>, watch: &'a Progress) -> Box<dyn Sender + 'a>;
 
     /// What moves left at one side but its state, in words.
     fn traces(&self, side: &Side, name: &str) -> Result<Option<String>>;

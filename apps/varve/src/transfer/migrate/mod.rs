@@ -43,7 +43,7 @@ use self::volume::Volumes;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::transfer::nbd::listener;
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// What to move, and how.
 pub(crate) struct MigratePlan {
@@ -160,7 +160,7 @@ pub(crate) fn migrate(plan: &MigratePlan) -> Result<Outcome> {
             Some(failure) => return Err(failure),
         }
     }
-    let watch = Watch::start();
+    let watch = Progress::start();
     let (outcome, ended) =
         each(plan, &run, &names, |item| stage::migrate(item, plan.keep_source, &watch).map(Some));
     watch.end();

@@ -11,7 +11,7 @@ use super::mark;
 use super::report::{Moved, ms};
 use super::side::is_given_up;
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// So much is sent while clients are refused, as it was sent within this long the last time.
 pub(super) const SHORT: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ pub(super) trait Sender {
 /// One that is being sent.
 pub(super) struct Sending<'a> {
     pub(super) item: Item<'a>,
-    pub(super) watch: &'a Watch,
+    pub(super) watch: &'a Progress,
     pub(super) sender: Box<dyn Sender + 'a>,
     pub(super) moved: &'a mut Moved,
 }

@@ -13,7 +13,7 @@ use super::report::{Moved, ms};
 use super::sending::Sending;
 use super::side::{Run, is_given_up};
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// How long clients that have the source's volume open are waited for.
 const CLIENTS_WAIT: Duration = Duration::from_secs(5);
@@ -129,7 +129,7 @@ fn not_there(item: Item<'_>) -> Failure {
 }
 
 /// Moves one, or goes on with it.
-pub(super) fn migrate(item: Item<'_>, keep_source: bool, watch: &Watch) -> Result<Moved> {
+pub(super) fn migrate(item: Item<'_>, keep_source: bool, watch: &Progress) -> Result<Moved> {
     let begin = Instant::now();
     let Found { stage, there, here } = survey(item)?;
     let mut moved = item.moved();

@@ -9,7 +9,7 @@ use super::kind::{Item, Kind, Seen, Words};
 use super::sending::Sender;
 use super::side::{Run, Side, is_internal};
 use crate::failure::Result;
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Volumes.
 pub(super) struct Volumes;
@@ -75,7 +75,7 @@ impl Kind for Volumes {
         true
     }
 
-    fn sender<'a>(&self, item: Item<'a>, watch: &'a Watch) -> Box<dyn Sender + 'a> {
+    fn sender<'a>(&self, item: Item<'a>, watch: &'a Progress) -> Box<dyn Sender + 'a> {
         Box::new(Differences::new(item, watch))
     }
 

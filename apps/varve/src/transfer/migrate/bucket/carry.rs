@@ -17,7 +17,7 @@ use super::batch::{Batch, PIECE_BYTES};
 use super::listing::{Difference, difference, versions_of};
 use crate::failure::{Failure, Result};
 use crate::transfer::migrate::side::Run;
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Threads that carry.
 const CARRIERS: usize = 3;
@@ -58,7 +58,7 @@ pub(super) enum Work {
 pub(super) struct Carrying<'a> {
     pub(super) run: &'a Run,
     pub(super) bucket: &'a str,
-    pub(super) watch: &'a Watch,
+    pub(super) watch: &'a Progress,
     /// Who asks the source what changes meanwhile; absent behind the fence, where nothing changes any more.
     asking: Option<Mutex<Asking>>,
     sent_bytes: AtomicU64,
@@ -105,7 +105,7 @@ impl<'a> Carrying<'a> {
     pub(super) fn new(
         run: &'a Run,
         bucket: &'a str,
-        watch: &'a Watch,
+        watch: &'a Progress,
         token: Option<String>,
     ) -> Self {
         let asking = |token| Mutex::new(Asking { token, last: Instant::now(), is_lost: false });

@@ -29,7 +29,7 @@ use super::kind::{Item, Kind, Seen, Words};
 use super::sending::Sender;
 use super::side::{Run, Side};
 use crate::failure::Result;
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// Buckets.
 pub(super) struct Buckets {
@@ -97,7 +97,7 @@ impl Kind for Buckets {
         false // What changed since another run looked was told to nobody, so all keys are to be compared.
     }
 
-    fn sender<'a>(&self, item: Item<'a>, watch: &'a Watch) -> Box<dyn Sender + 'a> {
+    fn sender<'a>(&self, item: Item<'a>, watch: &'a Progress) -> Box<dyn Sender + 'a> {
         Box::new(Rounds::new(item, watch, self.drop_uploads))
     }
 

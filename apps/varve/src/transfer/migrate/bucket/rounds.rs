@@ -12,7 +12,7 @@ use crate::transfer::migrate::kind::{Item, Seen};
 use crate::transfer::migrate::report::Moved;
 use crate::transfer::migrate::sending::{Next, Pace, ROUNDS_MAX, Sender, WRITTEN_AS_FAST};
 use crate::transfer::migrate::side::{Run, Side};
-use crate::watch::Watch;
+use crate::watch::Progress;
 
 /// So many keys are sent while clients are refused.
 const FEW_KEYS: usize = 8;
@@ -26,7 +26,7 @@ const SHORT: Duration = Duration::from_millis(100);
 /// The rounds of a bucket.
 pub(super) struct Rounds<'a> {
     item: Item<'a>,
-    watch: &'a Watch,
+    watch: &'a Progress,
     drop_uploads: bool,
     /// Numbers of the bucket at the source and of the target's part, once they are known.
     number: u64,
@@ -109,7 +109,7 @@ impl Sender for Rounds<'_> {
 }
 
 impl<'a> Rounds<'a> {
-    pub(super) fn new(item: Item<'a>, watch: &'a Watch, drop_uploads: bool) -> Self {
+    pub(super) fn new(item: Item<'a>, watch: &'a Progress, drop_uploads: bool) -> Self {
         let (token, restless) = (String::new(), BTreeSet::new());
         Self {
             item,
