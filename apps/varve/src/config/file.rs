@@ -41,17 +41,17 @@ pub(crate) fn read(path: &Path, settings: &mut Settings) -> Result<()> {
             .hint("give a readable file with --config, or leave it out for the defaults")
     })?;
     let name = path.display().to_string();
-    apply(Source { name: &name, text: &text }, settings)
+    apply(FileText { name: &name, text: &text }, settings)
 }
 
 /// A file's name and text, to say where something is.
 #[derive(Clone, Copy)]
-struct Source<'a> {
+struct FileText<'a> {
     name: &'a str,
     text: &'a str,
 }
 
-impl Source<'_> {
+impl FileText<'_> {
     /// A complaint about the bytes at `span`.
     fn at(&self, span: &Range<usize>, what: &str) -> Failure {
         let before = self.text.get(..span.start).unwrap_or(self.text);
@@ -61,7 +61,7 @@ impl Source<'_> {
     }
 }
 
-fn apply(source: Source<'_>, settings: &mut Settings) -> Result<()> {
+fn apply(source: FileText<'_>, settings: &mut Settings) -> Result<()> {
     let document = DeTable::parse(source.text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
         source.at(&span, error.message()).hint(PAGE)
@@ -70,7 +70,7 @@ fn apply(source: Source<'_>, settings: &mut Settings) -> Result<()> {
 }
 
 fn apply_table(
-    source: Source<'_>,
+    source: FileText<'_>,
     prefix: &str,
     table: &DeTable<'_>,
     settings: &mut Settings,
@@ -97,7 +97,7 @@ fn apply_table(
 }
 
 fn apply_drive(
-    source: Source<'_>,
+    source: FileText<'_>,
     drive: &Spanned<DeValue<'_>>,
     settings: &mut Settings,
 ) -> Result<()> {
@@ -116,7 +116,7 @@ fn apply_drive(
 }
 
 fn apply_value(
-    source: Source<'_>,
+    source: FileText<'_>,
     setting: &Setting,
     value: &Spanned<DeValue<'_>>,
     settings: &mut Settings,
@@ -163,7 +163,7 @@ fn is_table(name: &str) -> bool {
 }
 
 /// The complaint about a key that no setting has: names the settings beside it.
-fn unknown(source: Source<'_>, span: &Range<usize>, key: &str) -> Failure {
+fn unknown(source: FileText<'_>, span: &Range<usize>, key: &str) -> Failure {
     let parent = key.rsplit_once('.').map(|(parent, _)| format!("{parent}."));
     let parent = parent.unwrap_or_default();
     let beside: Vec<&str> = SETTINGS
@@ -186,7 +186,7 @@ mod tests {
 
     fn settings(text: &str) -> Result<Settings> {
         let mut settings = Settings::default();
-        apply(Source { name: "v.toml", text }, &mut settings).map(|()| settings)
+        apply(FileText { name: "v.toml", text }, &mut settings).map(|()| settings)
     }
 
     #[track_caller]
