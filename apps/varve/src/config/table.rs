@@ -19,7 +19,7 @@ pub(crate) struct Setting {
     /// Flag of `varve serve` that overrides it.
     pub(crate) flag: Option<&'static str>,
     /// What values look like.
-    pub(crate) form: Form,
+    pub(crate) form: ValueForm,
     /// Default, as people read it.
     pub(crate) default: &'static str,
     /// What it does and why it has this default.
@@ -29,7 +29,7 @@ pub(crate) struct Setting {
 
 /// What a setting's values look like and which are allowed.
 #[derive(Clone, Copy)]
-pub(crate) enum Form {
+pub(crate) enum ValueForm {
     /// A size with a binary unit, in text.
     Size { min: u64, max: u64 },
     /// A whole number.
@@ -143,7 +143,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "data",
         flag: Some("--data"),
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "./varve-data",
         reason: "Holds the lock, the sockets, the list of drives and the embedded drive. Socket paths are limited to \
                  107 bytes by the system, so keep it short or relative.",
@@ -152,7 +152,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "shards",
         flag: Some("--shards"),
-        form: Form::Count { min: 0, max: 256, unit: "shards" },
+        form: ValueForm::Count { min: 0, max: 256, unit: "shards" },
         default: "0: one for two cores, each with 128 MiB of memory.budget at least",
         reason: "Slices of a new pool, each with a thread of its own. Fixed when the pool is created. Half the cores suit a \
                  server whose clients run on the same machine: a request that goes from one thread to another and back waits \
@@ -162,7 +162,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "drive.path",
         flag: Some("--drive"),
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "DATA/drive",
         reason: "A block device, a file or a directory; a directory is made when absent and holds one file for each \
                  purpose. Repeat the `[[drive]]` table for several. The pool remembers its drives: later starts need no list, \
@@ -172,7 +172,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "drive.size",
         flag: Some("--drive PATH=SIZE"),
-        form: Form::Size { min: *DRIVE_BYTES.start(), max: *DRIVE_BYTES.end() },
+        form: ValueForm::Size { min: *DRIVE_BYTES.start(), max: *DRIVE_BYTES.end() },
         default: "the block device; half of what the file system has free, 64 GiB at most",
         reason: "Space for segments. A journal lane of `journal.lane_size` a shard comes on top of it. Files are sparse until \
                  written, except the lanes.",
@@ -181,7 +181,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "memory.budget",
         flag: None,
-        form: Form::Size { min: 128 << 20, max: 1 << 40 },
+        form: ValueForm::Size { min: 128 << 20, max: 1 << 40 },
         default: "512MiB",
         reason: "Limit on the memory of the daemon; docs/operating/configuration.md says how it is divided. A shard needs at least 64 MiB, \
                  and by default there is one for two cores or one for each 128 MiB, whichever is fewer. Below 256 MiB bursts of large \
@@ -191,7 +191,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "memory.read_cache",
         flag: None,
-        form: Form::Size { min: 0, max: 1 << 40 },
+        form: ValueForm::Size { min: 0, max: 1 << 40 },
         default: "0B",
         reason: "Part of `memory.budget` that keeps data blocks that were read, beside their share of the rest. For data that is read \
                  again and again by clients without a cache of their own, such as S3 clients; clients' own page caches are nearer to them. \
@@ -202,7 +202,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "rados.read_cache",
         flag: None,
-        form: Form::Size { min: 0, max: 1 << 44 },
+        form: ValueForm::Size { min: 0, max: 1 << 44 },
         default: "0B",
         reason: "Of a pool on RADOS: bytes of a file on this machine's flash that keep copies of what was read of segments, in reads of 256 KiB at \
                  most, so that it is read from the cluster once. It holds copies only, begins empty at each start, and may be lost at any time. It \
@@ -212,7 +212,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "rados.read_cache_path",
         flag: None,
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "DATA/read-cache",
         reason: "The file of `rados.read_cache`, which is made, or was made for that. Each daemon needs one of its own.",
         apply: |settings, value| settings.rados_read_cache_path = Some(value.path()),
@@ -220,7 +220,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "rados.join",
         flag: None,
-        form: Form::Switch,
+        form: ValueForm::Switch,
         default: "false",
         reason: "Of a pool on RADOS with its journal there: makes this daemon one of its nodes. One of them serves the pool, the others stand by and carry clients to it; \
                  when it ends, or nothing is heard of it for 3 s, the one that waited longest takes over. All daemons of a pool \
@@ -230,7 +230,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "rados.listen",
         flag: None,
-        form: Form::TcpAddress,
+        form: ValueForm::TcpAddress,
         default: "a port of the system's choice",
         reason: "Where a daemon with `rados.join` listens for the others, which bring it their clients: the address at which their machines reach this one. \
                  Without it that is the address by which this machine reaches the cluster. Set it where a firewall wants to know the port. Nodes know each \
@@ -240,7 +240,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "rados.cells_max",
         flag: None,
-        form: Form::Count { min: 0, max: 256, unit: "cells" },
+        form: ValueForm::Count { min: 0, max: 256, unit: "cells" },
         default: "0: all",
         reason: "Cells that this node serves at most, of a pool on RADOS that has several. memory.budget is divided by it: with fewer, each has more; but cells for which no node has \
                  room are not served. Half of them lets one of three nodes end.",
@@ -249,7 +249,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "rados.balance",
         flag: None,
-        form: Form::Switch,
+        form: ValueForm::Switch,
         default: "false",
         reason: "Moves cells of a pool on RADOS from nodes that have at least two more to those that have fewer, one at a time, once these have been there for 10 s. Connections to \
                  volumes of a cell end when it moves, and clients must connect again. Without it cells change their node only when one ends or dies.",
@@ -258,7 +258,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.listen",
         flag: Some("--nbd"),
-        form: Form::Addresses,
+        form: ValueForm::Addresses,
         default: "unix:DATA/nbd.sock",
         reason: "Where NBD clients connect. NBD has no passwords: a TCP address, also one of loopback, serves every user of the \
                  machines that reach it. One that other machines reach needs client certificates or `nbd.allow_unauthenticated`.",
@@ -267,7 +267,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.connections_max",
         flag: None,
-        form: Form::Count { min: 1, max: 65_536, unit: "connections" },
+        form: ValueForm::Count { min: 1, max: 65_536, unit: "connections" },
         default: "1024",
         reason: "NBD connections open at a time, over all listeners; further clients get the reason and are closed. Many clients open several for a volume. \
                  Idle ones hold a few KiB each, busy ones up to 16 KiB beside their share of `memory.budget` and a buffer of 256 KiB. Each takes a \
@@ -277,7 +277,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.connections_per_address",
         flag: None,
-        form: Form::Count { min: 1, max: 65_536, unit: "connections" },
+        form: ValueForm::Count { min: 1, max: 65_536, unit: "connections" },
         default: "three quarters of nbd.connections_max",
         reason: "Of these from one address of a network, so that one machine does not keep all others out.",
         apply: |settings, value| settings.nbd_connections_per_address = Some(value.count32()),
@@ -285,7 +285,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.socket_mode",
         flag: None,
-        form: Form::Mode,
+        form: ValueForm::Mode,
         default: "\"0600\"; \"0660\" with nbd.socket_group",
         reason: "Mode of NBD's unix sockets. Whoever may write to a socket may use every volume.",
         apply: |settings, value| settings.nbd_socket_mode = Some(value.count32()),
@@ -293,7 +293,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.socket_group",
         flag: None,
-        form: Form::Group,
+        form: ValueForm::Group,
         default: "the group of the daemon",
         reason: "Group of NBD's unix sockets, by its name in /etc/group or its number, such as that of the user that runs virtual machines. The daemon's user \
                  must belong to it, or be root.",
@@ -302,7 +302,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.allow_unauthenticated",
         flag: None,
-        form: Form::Switch,
+        form: ValueForm::Switch,
         default: "false",
         reason: "Serves other machines without knowing who they are. Only where the network itself is trusted.",
         apply: |settings, value| settings.nbd_allow_unauthenticated = value.switch(),
@@ -310,7 +310,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.tls.certificate",
         flag: None,
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "none: no TLS",
         reason: "Certificate chain in PEM that NBD clients see after STARTTLS.",
         apply: |settings, value| settings.tls.certificate = Some(value.path()),
@@ -318,7 +318,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.tls.key",
         flag: None,
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "none",
         reason: "The certificate's private key in PEM.",
         apply: |settings, value| settings.tls.key = Some(value.path()),
@@ -326,7 +326,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.tls.client_ca",
         flag: None,
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "none: clients show no certificate",
         reason: "Authority in PEM that clients' certificates must come from.",
         apply: |settings, value| settings.tls.client_ca = Some(value.path()),
@@ -334,7 +334,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "nbd.tls.required",
         flag: None,
-        form: Form::Switch,
+        form: ValueForm::Switch,
         default: "false",
         reason: "Turns away clients that do not start TLS.",
         apply: |settings, value| settings.tls.required = value.switch(),
@@ -342,7 +342,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.listen",
         flag: Some("--s3"),
-        form: Form::AddressOrNone,
+        form: ValueForm::AddressOrNone,
         default: "\"127.0.0.1:9000\", or none where another process has that address",
         reason: "Serves buckets and objects by S3 on this address, or not at all. The first start creates a user who may do everything and \
                  writes its key to DATA/owner.key. Where the address is taken volumes are served without S3.",
@@ -353,7 +353,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.certificate",
         flag: None,
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "none: plain HTTP",
         reason: "Certificate chain in PEM, for HTTPS.",
         apply: |settings, value| settings.s3.certificate = Some(value.path()),
@@ -361,7 +361,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.key",
         flag: None,
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "none",
         reason: "The certificate's private key in PEM. It is not the file s3.key of the data directory, which holds the key \
                  that secrets are sealed with: see `s3.key_in_pool`.",
@@ -370,7 +370,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.key_in_pool",
         flag: None,
-        form: Form::Switch,
+        form: ValueForm::Switch,
         default: "true",
         reason: "Keeps the key that secrets of access keys and encrypted objects are sealed with in the pool, of which DATA/s3.key is a copy then, so that \
                  drives alone are enough to serve everything. Whoever has the drives can open what is sealed. With false the file is the only place: keep \
@@ -380,7 +380,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.website_domain",
         flag: None,
-        form: Form::Host,
+        form: ValueForm::Host,
         default: "none: buckets are not served as websites",
         reason: "Serves each bucket that is configured as a website to whoever asks for the host BUCKET.DOMAIN, at the S3 address. What \
                  visitors may read, policies and access control lists say.",
@@ -389,7 +389,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.domain",
         flag: None,
-        form: Form::Hosts,
+        form: ValueForm::Hosts,
         default: "none: buckets are found by paths only",
         reason: "Serves each bucket at the host BUCKET.DOMAIN too, as most SDKs ask for it unless configured to use paths. The name server must \
                  lead all names under the domain here, and a certificate must cover them (`*.DOMAIN`).",
@@ -398,7 +398,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.signature_v2",
         flag: None,
-        form: Form::Switch,
+        form: ValueForm::Switch,
         default: "false",
         reason: "Accepts presigned URLs of signature version 2, which boto3 creates unless configured to use version 4. Such a signature covers less of a \
                  request and rests on SHA-1; what it does not cover is refused.",
@@ -407,7 +407,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.connections_per_address",
         flag: None,
-        form: Form::Count { min: 0, max: 4096, unit: "connections" },
+        form: ValueForm::Count { min: 0, max: 4096, unit: "connections" },
         default: "2048; 0 sets no bound of its own",
         reason: "S3 connections of one client address at most, of 4096 in all, so that one client leaves room for others. Idle connections are closed when \
                  others need their places; a further connection while all are busy is answered 503 `SlowDown`. Raise it where a proxy stands before S3.",
@@ -416,7 +416,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "admin.listen",
         flag: Some("--admin"),
-        form: Form::Address,
+        form: ValueForm::Address,
         default: "none",
         reason: "Serves the admin API on a loopback TCP address too, to callers that show the token of `admin.token_file`. It is always on \
                  unix:DATA/admin.sock, which only the daemon's user can open.",
@@ -425,7 +425,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "admin.token_file",
         flag: None,
-        form: Form::Path,
+        form: ValueForm::Path,
         default: "DATA/admin.token",
         reason: "File with the token that callers of the admin API at `admin.listen` show: every user of the machine reaches that address. Created, \
                  with mode 0600, if it is absent. Nodes of one pool need the same token.",
@@ -434,7 +434,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "metrics.listen",
         flag: None,
-        form: Form::TcpAddress,
+        form: ValueForm::TcpAddress,
         default: "none",
         reason: "Serves /metrics, /health/live and /health/ready, and nothing else, by HTTP without a token. Metrics contain amounts and the paths of \
                  drives: choose an address that only your monitoring can reach.",
@@ -443,7 +443,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "log.level",
         flag: Some("--log"),
-        form: Form::Choice(&["error", "warn", "info", "debug", "trace"]),
+        form: ValueForm::Choice(&["error", "warn", "info", "debug", "trace"]),
         default: "warn",
         reason: "Minimum level that is logged to standard error. A healthy daemon is silent at `warn`.",
         apply: |settings, value| settings.log_level = value.choice::<LogLevel>(),
@@ -451,7 +451,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "log.format",
         flag: Some("--log-format"),
-        form: Form::Choice(&["text", "json"]),
+        form: ValueForm::Choice(&["text", "json"]),
         default: "text",
         reason: "Lines for people, or one JSON object a line for collectors.",
         apply: |settings, value| settings.log_format = value.choice::<LogFormat>(),
@@ -459,7 +459,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "journal.lane_size",
         flag: None,
-        form: Form::Size { min: 16 << 20, max: 16 << 30 },
+        form: ValueForm::Size { min: 16 << 20, max: 16 << 30 },
         default: "256MiB",
         reason: "Journal lane of each shard of a new pool, written ahead when the pool is created. It holds what was \
                  acknowledged but is not in segments yet: a longer lane absorbs longer bursts and makes replay longer.",
@@ -468,7 +468,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "reclaim.free_percent",
         flag: None,
-        form: Form::Count { min: 1, max: 50, unit: "percent" },
+        form: ValueForm::Count { min: 1, max: 50, unit: "percent" },
         default: "2",
         reason: "Share of the segments that reclaim keeps free, beside its reserves. A higher share absorbs longer \
                  bursts before writes wait for reclaim; it lessens capacity and, near full, raises write amplification.",
@@ -477,7 +477,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "checkpoint.entries_max",
         flag: None,
-        form: Form::Count { min: 10_000, max: 100_000_000, unit: "entries" },
+        form: ValueForm::Count { min: 10_000, max: 100_000_000, unit: "entries" },
         default: "1000000",
         reason: "Summary entries written to segments before the next checkpoint begins. Bounds what a restart replays; \
                  a million take well below a second.",
@@ -486,7 +486,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "space.filling_percent",
         flag: None,
-        form: Form::Count { min: 1, max: 100, unit: "percent" },
+        form: ValueForm::Count { min: 1, max: 100, unit: "percent" },
         default: "65",
         reason: "Share of its capacity from which on a pool counts as filling: time to plan for more space. `varve status`, `varve df` and \
                  `/metrics` say so, and so does the log at `info`.",
@@ -495,7 +495,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "space.high_percent",
         flag: None,
-        form: Form::Count { min: 1, max: 100, unit: "percent" },
+        form: ValueForm::Count { min: 1, max: 100, unit: "percent" },
         default: "75",
         reason: "From here on reclaim has to move more for each write, and writes get slower. Logged as a warning.",
         apply: |settings, value| settings.thresholds.high_percent = value.count32(),
@@ -503,7 +503,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "space.near_full_percent",
         flag: None,
-        form: Form::Count { min: 1, max: 100, unit: "percent" },
+        form: ValueForm::Count { min: 1, max: 100, unit: "percent" },
         default: "85",
         reason: "From here on snapshots, or a burst of writes, may fill the pool before anybody looks again. Logged as a warning.",
         apply: |settings, value| settings.thresholds.near_full_percent = value.count32(),
@@ -511,7 +511,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "space.full_percent",
         flag: None,
-        form: Form::Count { min: 1, max: 100, unit: "percent" },
+        form: ValueForm::Count { min: 1, max: 100, unit: "percent" },
         default: "90",
         reason: "From here on someone must act: when nothing is left, new data get ENOSPC. Reads, trims and deletes always work. Logged as \
                  an error.",
@@ -549,7 +549,7 @@ pub(crate) enum Raw<'a> {
     Other(&'static str),
 }
 
-impl Form {
+impl ValueForm {
     /// The value, or what is wrong with it.
     pub(crate) fn read(self, raw: &Raw<'_>) -> Result<Value, String> {
         match (self, raw) {
@@ -676,19 +676,19 @@ mod tests {
     /// A value of the setting's form that is not its default.
     fn sample(setting: &Setting) -> Value {
         match setting.form {
-            Form::Size { max, .. } => Value::Number(max),
-            Form::Count { max, .. } => Value::Number(max),
-            Form::Path => Value::Text("p".to_owned()),
-            Form::Host => Value::Text("h.example".to_owned()),
-            Form::Hosts => Value::Hosts(vec!["h.example".to_owned()]),
-            Form::Address | Form::AddressOrNone | Form::Addresses => {
+            ValueForm::Size { max, .. } => Value::Number(max),
+            ValueForm::Count { max, .. } => Value::Number(max),
+            ValueForm::Path => Value::Text("p".to_owned()),
+            ValueForm::Host => Value::Text("h.example".to_owned()),
+            ValueForm::Hosts => Value::Hosts(vec!["h.example".to_owned()]),
+            ValueForm::Address | ValueForm::AddressOrNone | ValueForm::Addresses => {
                 Value::Addresses(vec!["unix:s".parse().unwrap()])
             }
-            Form::TcpAddress => Value::Addresses(vec!["127.0.0.1:1".parse().unwrap()]),
-            Form::Mode => Value::Number(0o660),
-            Form::Group => Value::Text("kvm".to_owned()),
-            Form::Choice(words) => Value::Text(words[words.len() - 1].to_owned()),
-            Form::Switch => Value::Switch(setting.default == "false"),
+            ValueForm::TcpAddress => Value::Addresses(vec!["127.0.0.1:1".parse().unwrap()]),
+            ValueForm::Mode => Value::Number(0o660),
+            ValueForm::Group => Value::Text("kvm".to_owned()),
+            ValueForm::Choice(words) => Value::Text(words[words.len() - 1].to_owned()),
+            ValueForm::Switch => Value::Switch(setting.default == "false"),
         }
     }
 
