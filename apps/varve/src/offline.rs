@@ -31,7 +31,7 @@ const SHARD_MEMORY_MIN: u64 = 64 << 20;
 
 /// Which pool.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct PoolSource {
     /// Drive of the pool: block device, file or directory, repeatable [default: those the data directory remembers]
     #[arg(long, value_name = "PATH")]
     pub(crate) drive: Vec<PathBuf>,
@@ -60,7 +60,7 @@ pub(crate) enum OfflinePlace {
 
 impl OfflinePool {
     /// Opens the pool, or the cell that is named, if no daemon serves it. Drives cannot be served meanwhile.
-    pub(crate) fn open(global: &Global, source: &Source) -> Result<Self> {
+    pub(crate) fn open(global: &Global, source: &PoolSource) -> Result<Self> {
         let mut opened = Self::open_cells(global, source)?;
         let Some(pool) = opened.pop().filter(|_| opened.is_empty()) else {
             let what = format!("the pool has {} cells", opened.len() + 1);
@@ -70,7 +70,7 @@ impl OfflinePool {
     }
 
     /// Opens all cells of the pool, or the one that is named, if no daemon serves it. What has no cells is one.
-    pub(crate) fn open_cells(global: &Global, source: &Source) -> Result<Vec<Self>> {
+    pub(crate) fn open_cells(global: &Global, source: &PoolSource) -> Result<Vec<Self>> {
         if global.addr.is_some() {
             return Err(Failure::misuse("`--addr` names a daemon, and this command needs none")
                 .hint("name the pool by its data directory with --data, or by --drive"));
@@ -206,7 +206,7 @@ impl Looked {
     }
 }
 
-fn inspect(source: &Source, settings: &Settings) -> Result<PoolInspection> {
+fn inspect(source: &PoolSource, settings: &Settings) -> Result<PoolInspection> {
     let paths = match source.drive.as_slice() {
         [] => remembered(settings)?,
         drives => drives.to_vec(),

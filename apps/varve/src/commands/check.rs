@@ -8,7 +8,7 @@ use crate::cli::Global;
 use crate::client::Client;
 use crate::event_loop;
 use crate::failure::{Failure, Result};
-use crate::offline::{OfflinePool, Source};
+use crate::offline::{OfflinePool, PoolSource};
 use crate::print;
 
 /// Verify a pool and report problems; the daemon must be stopped unless --online is given
@@ -21,7 +21,7 @@ use crate::print;
 )]
 pub(crate) struct CheckCommand {
     #[command(flatten)]
-    source: Source,
+    source: PoolSource,
 
     /// Check the pool while it is served: follow every reference and free unreferenced space
     #[arg(long, conflicts_with_all = ["drive", "unserved", "quick", "overlay"])]

@@ -13,13 +13,13 @@ use varve_types::ShardId;
 use crate::cli::Global;
 use crate::dump::{OVERLAY_BYTES_MAX, Output, lane, roots, segments, trees};
 use crate::failure::{Failure, Result};
-use crate::offline::{Looked, OfflinePlace, OfflinePool, Source};
+use crate::offline::{Looked, OfflinePlace, OfflinePool, PoolSource};
 
 /// Print the on-disk structures of a stopped pool
 #[derive(Args, Debug)]
 pub(crate) struct DumpCommand {
     #[command(flatten)]
-    source: Source,
+    source: PoolSource,
     #[command(subcommand)]
     what: What,
 }

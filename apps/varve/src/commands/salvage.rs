@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
-use crate::offline::{OfflinePool, Source};
+use crate::offline::{OfflinePool, PoolSource};
 use crate::print;
 use crate::salvage::{self, Selection};
 
@@ -21,7 +21,7 @@ use crate::salvage::{self, Selection};
 )]
 pub(crate) struct SalvageCommand {
     #[command(flatten)]
-    source: Source,
+    source: PoolSource,
 
     /// Directory for the images; created if it does not exist, and empty
     #[arg(long, value_name = "DIR")]
