@@ -146,7 +146,7 @@ impl OfflinePool {
     pub(crate) fn on_loop<T: 'static>(
         &self,
         overlay_bytes_max: u64,
-        work: impl FnOnce(Reactor, Looked) -> LocalBoxFuture<'static, T>,
+        work: impl FnOnce(Reactor, ProbedPool) -> LocalBoxFuture<'static, T>,
     ) -> Result<T> {
         let mut event_loop = event_loop::start()?;
         let reactor = event_loop.handle();
@@ -157,12 +157,12 @@ impl OfflinePool {
                     Failure::new(format!("open the drives: {error}"))
                         .hint("name all drives of the pool with --drive")
                 })?;
-                Looked::Drives(drive)
+                ProbedPool::Drives(drive)
             }
             OfflinePlace::Rados(look) => {
                 let looked = event_loop.run(look.look(&reactor, &memory));
                 let failed = |error| Failure::new(format!("open the pool on RADOS: {error}"));
-                Looked::Rados(Rc::new(looked.map_err(failed)?))
+                ProbedPool::Rados(Rc::new(looked.map_err(failed)?))
             }
         };
         Ok(event_loop.run(work(reactor, looked)))
@@ -171,12 +171,12 @@ impl OfflinePool {
 
 /// A pool under an overlay, on one thread.
 #[derive(Clone)]
-pub(crate) enum Looked {
+pub(crate) enum ProbedPool {
     Drives(Drive),
     Rados(Rc<LookedRados>),
 }
 
-impl Looked {
+impl ProbedPool {
     /// What a shard is read with.
     pub(crate) fn media(&self, shard: ShardId) -> varve_media::Result<Media> {
         match self {

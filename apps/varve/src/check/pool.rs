@@ -12,7 +12,7 @@ use varve_media_rados::PoolListing;
 use varve_types::{ShardId, StreamId};
 
 use crate::failure::Failure;
-use crate::offline::{Looked, OfflinePlace, OfflinePool};
+use crate::offline::{OfflinePlace, OfflinePool, ProbedPool};
 
 use super::finding::{FILE_MISSING, Finding, Severity};
 use super::register::{self, NamesOfCell};
@@ -266,7 +266,7 @@ fn compare_shards(outcomes: &mut [ShardOutcome], shard_count: u16) {
 }
 
 async fn read_roots(
-    looked: &Looked,
+    looked: &ProbedPool,
     lane_count: u16,
 ) -> varve_media::Result<Vec<(RootKey, Vec<RootSide>)>> {
     let shards = (0..lane_count).map(|shard| RootKey::Shard(ShardId(shard)));

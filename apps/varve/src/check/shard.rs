@@ -19,7 +19,7 @@ use varve_media::SegmentId;
 use varve_reactor::Reactor;
 use varve_types::{ByteCount, ChunkId, Generation, SegmentNumber, ShardId, StreamId};
 
-use crate::offline::{Looked, open_shard};
+use crate::offline::{ProbedPool, open_shard};
 
 use super::finding::{FINDINGS_MAX, Finding, Severity};
 use crate::watch::Progress;
@@ -47,7 +47,7 @@ const RESTORE: &str = "restore the volumes from copies; what can still be read i
 /// A shard to be checked.
 pub(super) struct ShardJob {
     pub(super) reactor: Reactor,
-    pub(super) looked: Looked,
+    pub(super) looked: ProbedPool,
     pub(super) config: ShardConfig,
     pub(super) quick: bool,
     /// Slots of the shard that take room by being there, where they do.

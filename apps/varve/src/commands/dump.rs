@@ -13,7 +13,7 @@ use varve_types::ShardId;
 use crate::cli::Global;
 use crate::dump::{OVERLAY_BYTES_MAX, Output, lane, roots, segments, trees};
 use crate::failure::{Failure, Result};
-use crate::offline::{Looked, OfflinePlace, OfflinePool, PoolSource};
+use crate::offline::{OfflinePlace, OfflinePool, PoolSource, ProbedPool};
 
 /// Print the on-disk structures of a stopped pool
 #[derive(Args, Debug)]
@@ -143,7 +143,7 @@ impl DumpCommand {
 fn print(
     pool: &OfflinePool,
     is_json: bool,
-    work: impl FnOnce(Reactor, Looked, Output) -> LocalBoxFuture<'static, Result<Output>>,
+    work: impl FnOnce(Reactor, ProbedPool, Output) -> LocalBoxFuture<'static, Result<Output>>,
 ) -> Result<String> {
     let out = Output::new(is_json);
     pool.on_loop(OVERLAY_BYTES_MAX, |reactor, looked| work(reactor, looked, out))??.end()

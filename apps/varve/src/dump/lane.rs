@@ -7,7 +7,7 @@ use varve_media::{JournalStore, RootKey};
 use varve_types::ShardId;
 
 use crate::failure::{Failure, Result};
-use crate::offline::Looked;
+use crate::offline::ProbedPool;
 
 use super::output::Output;
 use super::roots;
@@ -16,7 +16,7 @@ use super::roots;
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// One line a frame, in the order of the ring; and where replay begins.
-pub(crate) async fn lane(looked: Looked, shard: ShardId, mut out: Output) -> Result<Output> {
+pub(crate) async fn lane(looked: ProbedPool, shard: ShardId, mut out: Output) -> Result<Output> {
     let media = lane_media(&looked, shard)?;
     let capacity = media.capacity();
     let mut position = 0;
@@ -83,7 +83,7 @@ async fn show(
     len
 }
 
-async fn show_replay(looked: &Looked, shard: ShardId, out: &mut Output) {
+async fn show_replay(looked: &ProbedPool, shard: ShardId, out: &mut Output) {
     let key = RootKey::Shard(shard);
     let sides = match looked.root_sides(key).await {
         Ok(sides) => sides,
@@ -108,7 +108,7 @@ async fn show_replay(looked: &Looked, shard: ShardId, out: &mut Output) {
 
 /// A frame with its records.
 pub(crate) async fn frame(
-    looked: Looked,
+    looked: ProbedPool,
     shard: ShardId,
     position: u64,
     mut out: Output,
@@ -150,7 +150,7 @@ pub(crate) async fn frame(
     Ok(out)
 }
 
-fn lane_media(looked: &Looked, shard: ShardId) -> Result<std::rc::Rc<dyn JournalStore>> {
+fn lane_media(looked: &ProbedPool, shard: ShardId) -> Result<std::rc::Rc<dyn JournalStore>> {
     match looked.media(shard) {
         Ok(media) => Ok(media.journal),
         Err(error) => {

@@ -6,7 +6,7 @@ use varve_media::{PoolFigures, PoolInspection, RootKey, RootSide};
 use varve_types::ShardId;
 
 use crate::failure::Result;
-use crate::offline::Looked;
+use crate::offline::ProbedPool;
 
 use super::output::Output;
 
@@ -24,7 +24,11 @@ pub(crate) fn superblocks(inspection: &PoolInspection, out: &mut Output) {
     }
 }
 
-pub(crate) async fn roots(looked: Looked, figures: PoolFigures, mut out: Output) -> Result<Output> {
+pub(crate) async fn roots(
+    looked: ProbedPool,
+    figures: PoolFigures,
+    mut out: Output,
+) -> Result<Output> {
     let shards = (0..figures.lane_count).map(|shard| RootKey::Shard(ShardId(shard)));
     for key in std::iter::once(RootKey::Pool).chain(shards) {
         let sides = match looked.root_sides(key).await {
@@ -63,7 +67,11 @@ fn contents(key: RootKey, bytes: &[u8], out: &mut Output) {
     }
 }
 
-pub(crate) async fn pool(looked: Looked, figures: PoolFigures, mut out: Output) -> Result<Output> {
+pub(crate) async fn pool(
+    looked: ProbedPool,
+    figures: PoolFigures,
+    mut out: Output,
+) -> Result<Output> {
     out.line(format_args!("pool {}", figures.pool));
     let fields = [
         ("lane_count", u64::from(figures.lane_count)),

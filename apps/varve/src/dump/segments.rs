@@ -11,7 +11,7 @@ use varve_media::{PoolFigures, SegmentId, SegmentStore};
 use varve_types::{Generation, PoolId, SegmentNumber, ShardId};
 
 use crate::failure::{Failure, Result};
-use crate::offline::Looked;
+use crate::offline::ProbedPool;
 
 use super::output::Output;
 
@@ -24,7 +24,7 @@ fn slot(number: u32) -> SegmentId {
 
 /// One line a segment. Slots that hold nothing, or a former pool's, are left out.
 pub(crate) async fn segments(
-    looked: Looked,
+    looked: ProbedPool,
     figures: PoolFigures,
     slots: Vec<(ShardId, u32)>,
     mut out: Output,
@@ -90,7 +90,7 @@ fn row(header: &StripHeader, out: &mut Output) {
 
 /// What the shards of some slots are read with.
 fn stores(
-    looked: &Looked,
+    looked: &ProbedPool,
     slots: &[(ShardId, u32)],
 ) -> Result<HashMap<ShardId, Rc<dyn SegmentStore>>> {
     let shards: HashSet<_> = slots.iter().map(|(shard, _)| *shard).collect();
@@ -103,7 +103,7 @@ fn stores(
 
 /// A segment with everything its summary lists.
 pub(crate) async fn segment(
-    looked: Looked,
+    looked: ProbedPool,
     figures: PoolFigures,
     shard: ShardId,
     number: u32,

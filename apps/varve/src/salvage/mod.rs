@@ -24,7 +24,7 @@ use varve_reactor::Reactor;
 use varve_types::{ShardId, StreamId};
 
 use crate::failure::{Failure, Result};
-use crate::offline::{Looked, OfflinePool, open_shard};
+use crate::offline::{OfflinePool, ProbedPool, open_shard};
 
 use self::bucket::BucketTarget;
 use self::image::Image;
@@ -117,7 +117,7 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
 
 async fn copy(
     reactor: Reactor,
-    looked: Looked,
+    looked: ProbedPool,
     configs: Vec<ShardConfig>,
     to: PathBuf,
     only: Selection,
@@ -145,7 +145,7 @@ async fn copy(
 /// Opens all shards: through recovery where that works, else at their last checkpoint (SALVAGE-1).
 async fn open(
     reactor: &Reactor,
-    looked: &Looked,
+    looked: &ProbedPool,
     configs: Vec<ShardConfig>,
     report: &mut Report,
 ) -> Result<Opened> {
