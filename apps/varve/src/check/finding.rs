@@ -29,7 +29,7 @@ pub(super) enum Severity {
 
 /// See the module. Codes and fields are stable.
 #[derive(Serialize, Clone, Debug)]
-pub(super) struct Finding {
+pub(super) struct CheckFinding {
     pub(super) severity: Severity,
     /// Which kind, for programs.
     pub(super) code: &'static str,
@@ -65,7 +65,7 @@ pub(super) struct Finding {
     pub(super) advice: &'static str,
 }
 
-impl Finding {
+impl CheckFinding {
     pub(super) fn new(
         severity: Severity,
         code: &'static str,
@@ -160,7 +160,7 @@ impl Finding {
 }
 
 /// One line.
-impl fmt::Display for Finding {
+impl fmt::Display for CheckFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
             Severity::Error => "error",
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_finding_is_one_line_with_what_where_and_what_to_do() {
         let place = MediaPlace { path: "drive/segments".into(), offset: 8 << 20 };
-        let finding = Finding::error("chunk_damaged", "chunk 7 is damaged", "restore it")
+        let finding = CheckFinding::error("chunk_damaged", "chunk 7 is damaged", "restore it")
             .in_shard(ShardId(1))
             .in_segment(SegmentNumber(2), 8192, 4096)
             .at(Some(place), 8192)

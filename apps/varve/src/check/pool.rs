@@ -14,7 +14,7 @@ use varve_types::{ShardId, StreamId};
 use crate::failure::Failure;
 use crate::offline::{OfflinePlace, OfflinePool, ProbedPool};
 
-use super::finding::{FILE_MISSING, Finding, Severity};
+use super::finding::{CheckFinding, FILE_MISSING, Severity};
 use super::register::{self, NamesOfCell};
 use super::report::{ObjectSummary, Report};
 use super::shard::{ShardJob, ShardOutcome};
@@ -84,14 +84,14 @@ impl CellCheck<'_> {
             watch.say("superblocks");
             check_superblocks(inspection, report);
             for missing in inspection.missing_files() {
-                report.add(Finding::error(FILE_MISSING, missing.to_string(), PUT_BACK));
+                report.add(CheckFinding::error(FILE_MISSING, missing.to_string(), PUT_BACK));
             }
         }
         let figures = match self.pool.figures() {
             Ok(figures) => figures,
             Err(error) => {
                 let what = error.to_string();
-                report.add(Finding::error("superblock", what, KEEP));
+                report.add(CheckFinding::error("superblock", what, KEEP));
                 return None;
             }
         };
@@ -107,7 +107,7 @@ impl CellCheck<'_> {
         let roots = match roots {
             Ok(roots) => roots,
             Err(failure) => {
-                report.add(Finding::error("drives", failure.what(), KEEP));
+                report.add(CheckFinding::error("drives", failure.what(), KEEP));
                 return None;
             }
         };
@@ -157,7 +157,7 @@ impl CellCheck<'_> {
         let listing = match look.list() {
             Ok(listing) => listing,
             Err(failure) => {
-                report.add(Finding::error("objects", failure.what(), KEEP));
+                report.add(CheckFinding::error("objects", failure.what(), KEEP));
                 return None;
             }
         };
@@ -186,8 +186,8 @@ impl CellCheck<'_> {
         }));
         let finding = match checked {
             Ok(Ok(outcome)) => return outcome,
-            Ok(Err(failure)) => Finding::error("drives", failure.what(), KEEP),
-            Err(_) => Finding::error(
+            Ok(Err(failure)) => CheckFinding::error("drives", failure.what(), KEEP),
+            Err(_) => CheckFinding::error(
                 "panic",
                 "the shard's own code panicked on what is stored; the message is on standard error",
                 KEEP,
@@ -211,8 +211,8 @@ fn check_superblocks(inspection: &PoolInspection, report: &mut Report) {
         };
         let mut finding = match inspection.superblock_copies().filter(sound).count() {
             // Fewer than two may be wrong as well, and a start takes none.
-            0 | 1 => Finding::error("superblock_copy", what, KEEP),
-            _ => Finding::warning("superblock_copy", what, REWRITTEN),
+            0 | 1 => CheckFinding::error("superblock_copy", what, KEEP),
+            _ => CheckFinding::warning("superblock_copy", what, REWRITTEN),
         };
         finding.path = Some(copy.path.clone());
         finding.path_offset = Some(copy.offset);
@@ -222,15 +222,16 @@ fn check_superblocks(inspection: &PoolInspection, report: &mut Report) {
 
 /// What is there of no shard, and what every pool has and is not there.
 fn judge_objects(listing: &PoolListing, shard_count: u16, report: &mut Report) -> ObjectSummary {
-    let at = |finding: Finding, path: &str| Finding { path: Some(path.to_owned()), ..finding };
+    let at =
+        |finding: CheckFinding, path: &str| CheckFinding { path: Some(path.to_owned()), ..finding };
     for path in &listing.unknown {
         let what = format!("nothing of the pool has the object {path}");
         let advice = "a newer version may know it; nothing else deletes it: `rados rm`";
-        report.add(at(Finding::warning("object_unknown", what, advice), path));
+        report.add(at(CheckFinding::warning("object_unknown", what, advice), path));
     }
     for path in &listing.missing {
         let what = format!("the object {path} is not there");
-        report.add(at(Finding::error("object_missing", what, KEEP), path));
+        report.add(at(CheckFinding::error("object_missing", what, KEEP), path));
     }
     let mut unused = 0;
     for (shard, slots) in listing.segments.range(ShardId(shard_count)..) {
@@ -238,7 +239,7 @@ fn judge_objects(listing: &PoolListing, shard_count: u16, report: &mut Report) -
         for slot in slots {
             let what = format!("nothing uses segment {slot} of a shard that does not exist");
             let advice = "nothing deletes it until there is such a shard: `rados rm`";
-            let finding = Finding::warning("object_unused", what, advice);
+            let finding = CheckFinding::warning("object_unused", what, advice);
             report.add(finding.in_shard(*shard).in_segment(*slot, 0, 0));
         }
     }
@@ -279,7 +280,7 @@ async fn read_roots(
 
 /// Compares the sides of a root; returns the newest contents.
 fn judge_root(key: RootKey, sides: &[RootSide], report: &mut Report) -> Option<Vec<u8>> {
-    let at = |finding: Finding, side: &RootSide| Finding {
+    let at = |finding: CheckFinding, side: &RootSide| CheckFinding {
         path: Some(side.path.clone()),
         path_offset: Some(side.offset),
         shard: match key {
@@ -295,12 +296,12 @@ fn judge_root(key: RootKey, sides: &[RootSide], report: &mut Report) -> Option<V
             if one == two && first != second {
                 let what =
                     format!("the sides of the root {key} differ, and both are version {one}");
-                report.add(at(Finding::error("root_sides", what, KEEP), &sides[0]));
+                report.add(at(CheckFinding::error("root_sides", what, KEEP), &sides[0]));
             } else if one != two {
                 let what = format!("the sides of the root {key} are versions {one} and {two}");
                 let advice =
                     "nothing: a replacement was cut short, and the next start completes it";
-                let finding = Finding::new(Severity::Note, "root_sides", what, advice);
+                let finding = CheckFinding::new(Severity::Note, "root_sides", what, advice);
                 report.add(at(finding, &sides[usize::from(two < one)]));
             }
             Some(if one >= two { first.clone() } else { second.clone() })
@@ -311,25 +312,25 @@ fn judge_root(key: RootKey, sides: &[RootSide], report: &mut Report) -> Option<V
                 "side {} of the root {key} is damaged: {fault}; the other holds version {version}",
                 side.side
             );
-            report.add(at(Finding::warning("root_side", what, REWRITTEN), side));
+            report.add(at(CheckFinding::warning("root_side", what, REWRITTEN), side));
             Some(bytes.clone())
         }
         damaged => {
             let faults = damaged.iter().filter_map(|side| side.err()).map(String::as_str);
             let what =
                 format!("the root {key} cannot be read: {}", faults.collect::<Vec<_>>().join("; "));
-            report.add(at(Finding::error("root", what, KEEP), &sides[0]));
+            report.add(at(CheckFinding::error("root", what, KEEP), &sides[0]));
             None
         }
     }
 }
 
 fn judge_pool_root(bytes: &[u8], figures: &PoolFigures, report: &mut Report) -> Option<PoolRoot> {
-    let bad = |what: String| Finding::error("pool_root", what, KEEP);
+    let bad = |what: String| CheckFinding::error("pool_root", what, KEEP);
     if bytes.is_empty() {
         let advice = "start the daemon, which makes it";
         let what = "the pool was never finished: it has no root";
-        report.add(Finding::new(Severity::Note, "pool_root", what, advice));
+        report.add(CheckFinding::new(Severity::Note, "pool_root", what, advice));
         return None;
     }
     let root = match PoolRoot::decode(bytes) {
@@ -371,7 +372,7 @@ fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut Report
             let (name, stream) = (entry.name(), entry.route.stream);
             let bad = |what: String| {
                 let advice = "export the volume, delete it and create it anew";
-                Finding::error("catalogue", what, advice).in_shard(outcome.shard)
+                CheckFinding::error("catalogue", what, advice).in_shard(outcome.shard)
             };
             if let Some(home) = entry.home(&placement).filter(|home| *home != outcome.shard) {
                 report.add(bad(format!("the record of {name} belongs to shard {home}")));
@@ -404,7 +405,7 @@ fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut Report
         for stream in unowned {
             let what = format!("stream {stream} belongs to no volume or snapshot");
             let advice = "nothing: the next mark pass frees what was left of it";
-            let finding = Finding::new(Severity::Note, "stream_unowned", what, advice);
+            let finding = CheckFinding::new(Severity::Note, "stream_unowned", what, advice);
             report.add(finding.in_shard(outcome.shard));
         }
     }

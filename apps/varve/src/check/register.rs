@@ -8,7 +8,7 @@ use varve_types::{CellId, ErrorKind};
 
 use crate::failure::Result;
 
-use super::finding::{Finding, Severity};
+use super::finding::{CheckFinding, Severity};
 use super::report::Report;
 
 const KEEP: &str = "leave what is stored as it is and report this";
@@ -34,7 +34,7 @@ pub(super) fn judge(
     }
     let entries = match entries {
         Ok(entries) => entries,
-        Err(failure) => return report.add(Finding::error("names", failure.what(), KEEP)),
+        Err(failure) => return report.add(CheckFinding::error("names", failure.what(), KEEP)),
     };
     let (mut entered, mut empty) = (BTreeMap::new(), Vec::new());
     for (name, entry) in entries {
@@ -49,7 +49,7 @@ pub(super) fn judge(
             Err(error) => {
                 let code =
                     if error.kind() == ErrorKind::Corrupt { "name_damaged" } else { "names" };
-                report.add(Finding::error(code, error.to_string(), KEEP));
+                report.add(CheckFinding::error(code, error.to_string(), KEEP));
                 if name.sort == NameKind::Volume {
                     entered.insert(name.full, None); // It was told.
                 }
@@ -59,7 +59,7 @@ pub(super) fn judge(
     for NamesOfCell { cell, volumes } in cells {
         for volume in volumes.iter().flatten() {
             if let Some(what) = misplaced(volume, *cell, entered.get(volume)) {
-                report.add(in_cell(Finding::error("name_elsewhere", what, NOT_FOUND), *cell));
+                report.add(in_cell(CheckFinding::error("name_elsewhere", what, NOT_FOUND), *cell));
             }
         }
     }
@@ -83,8 +83,8 @@ fn misplaced(
 }
 
 /// An entry whose cell does not have the name, or that no cell has.
-fn judge_entry(name: &Name, cell: CellId, cells: &[NamesOfCell]) -> Option<Finding> {
-    let note = |what| Finding::new(Severity::Note, "name_empty", what, EMPTY);
+fn judge_entry(name: &Name, cell: CellId, cells: &[NamesOfCell]) -> Option<CheckFinding> {
+    let note = |what| CheckFinding::new(Severity::Note, "name_empty", what, EMPTY);
     let Some(names) = cells.iter().find(|names| names.cell == Some(cell)) else {
         let what =
             format!("the register says that {name} is in cell {}, which there is not", cell.0);
@@ -99,8 +99,8 @@ fn judge_entry(name: &Name, cell: CellId, cells: &[NamesOfCell]) -> Option<Findi
     (!is_there).then(|| in_cell(note(what), Some(cell)))
 }
 
-fn in_cell(finding: Finding, cell: Option<CellId>) -> Finding {
-    Finding { cell: cell.map(|cell| cell.0), ..finding }
+fn in_cell(finding: CheckFinding, cell: Option<CellId>) -> CheckFinding {
+    CheckFinding { cell: cell.map(|cell| cell.0), ..finding }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use varve_types::CellId;
 
-use super::finding::{FILE_MISSING, FINDINGS_MAX, Finding, Severity};
+use super::finding::{CheckFinding, FILE_MISSING, FINDINGS_MAX, Severity};
 use super::shard::ShardSummary;
 
 /// What a check found, as `--json` prints it.
@@ -23,7 +23,7 @@ pub(crate) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) objects: Option<ObjectSummary>,
     pub(super) shards: Vec<ShardSummary>,
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<CheckFinding>,
 }
 
 /// The objects of a pool on RADOS.
@@ -64,7 +64,7 @@ impl Report {
         self.warnings += found.warnings;
         self.notes += found.notes;
         let findings = found.findings.into_iter();
-        self.findings.extend(findings.map(|finding| Finding { cell, ..finding }));
+        self.findings.extend(findings.map(|finding| CheckFinding { cell, ..finding }));
         self.findings.sort_by_key(|finding| finding.severity);
         self.findings.truncate(FINDINGS_MAX);
         self.shards.extend(found.shards.into_iter().map(|shard| ShardSummary { cell, ..shard }));
@@ -73,7 +73,7 @@ impl Report {
         }
     }
 
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(super) fn add(&mut self, finding: CheckFinding) {
         match finding.severity {
             Severity::Error => self.errors += 1,
             Severity::Warning => self.warnings += 1,

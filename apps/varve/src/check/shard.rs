@@ -21,7 +21,7 @@ use varve_types::{ByteCount, ChunkId, Generation, SegmentNumber, ShardId, Stream
 
 use crate::offline::{ProbedPool, open_shard};
 
-use super::finding::{FINDINGS_MAX, Finding, Severity};
+use super::finding::{CheckFinding, FINDINGS_MAX, Severity};
 use crate::watch::Progress;
 
 /// A record of the catalogue that cannot be used: what it says is of something that is there.
@@ -78,7 +78,7 @@ pub(super) struct ShardSummary {
 pub(super) struct ShardOutcome {
     pub(super) shard: ShardId,
     pub(super) summary: ShardSummary,
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<CheckFinding>,
     pub(super) catalogue: Vec<CatalogueEntry>,
     /// Streams that have anything on the shard.
     pub(super) streams: Vec<StreamId>,
@@ -122,19 +122,19 @@ impl ShardOutcome {
         self.summary.live_bytes = report.live_bytes;
         self.summary.unreachable = report.unreachable;
         for difference in &report.differences {
-            let finding = Finding::error("audit", difference.clone(), KEEP);
+            let finding = CheckFinding::error("audit", difference.clone(), KEEP);
             self.findings.push(finding.in_shard(self.shard));
         }
         let left_out = report.difference_count - report.differences.len() as u64;
         if left_out > 0 {
             let what = format!("the accounts contradict each other in {left_out} more places");
-            let finding = Finding::error("audit", what, KEEP).in_shard(self.shard);
+            let finding = CheckFinding::error("audit", what, KEEP).in_shard(self.shard);
             self.findings.push(finding);
         }
     }
 
     /// The outcome of a shard that could not be checked at all.
-    pub(super) fn failed(shard: ShardId, finding: Finding) -> Self {
+    pub(super) fn failed(shard: ShardId, finding: CheckFinding) -> Self {
         Self { findings: vec![finding], ..Self::new(shard) }
     }
 }
@@ -197,11 +197,11 @@ impl ShardJob {
 
     async fn check(self, outcome: Rc<RefCell<ShardOutcome>>, watch: Progress) {
         let id = self.config.shard;
-        let add = |finding: Finding| outcome.borrow_mut().findings.push(finding.in_shard(id));
+        let add = |finding: CheckFinding| outcome.borrow_mut().findings.push(finding.in_shard(id));
         watch.say(format!("shard {id}: recovery"));
         let media = match self.looked.media(id) {
             Ok(media) => media,
-            Err(error) => return add(Finding::error("media", error.to_string(), KEEP)),
+            Err(error) => return add(CheckFinding::error("media", error.to_string(), KEEP)),
         };
         let pool = match OpenPool::open(&media).await {
             Ok(pool) => pool,
@@ -230,7 +230,7 @@ impl ShardJob {
         let is_audited = audited.is_ok();
         match audited {
             Ok(report) => outcome.borrow_mut().audit = Some(report),
-            Err(error) => add(Finding::error("audit", error.to_string(), RESTORE)),
+            Err(error) => add(CheckFinding::error("audit", error.to_string(), RESTORE)),
         }
         watch.say(format!("shard {id}: keys"));
         match shard.streams().await {
@@ -238,7 +238,7 @@ impl ShardJob {
                 outcome.borrow_mut().summary.streams = streams.len() as u64;
                 outcome.borrow_mut().streams = streams;
             }
-            Err(error) => add(Finding::error("streams", error.to_string(), RESTORE)),
+            Err(error) => add(CheckFinding::error("streams", error.to_string(), RESTORE)),
         }
         check_keys(&shard, &outcome).await;
         let mut needed = Needed::default();
@@ -284,7 +284,7 @@ impl ShardJob {
             unused_count += 1;
             let what = format!("nothing uses segment {number}");
             let advice = "nothing: the next start of the daemon deletes it";
-            let finding = Finding::new(Severity::Note, "object_unused", what, advice);
+            let finding = CheckFinding::new(Severity::Note, "object_unused", what, advice);
             outcome.borrow_mut().findings.push(self.at_segment(finding, number, 0, 0));
         }
         let listed: HashSet<_> = listed.iter().copied().collect();
@@ -294,7 +294,7 @@ impl ShardJob {
             if !listed.contains(&id.number) && is_empty(id).await {
                 missing += 1;
                 let what = format!("segment {} is in use, and is not there", id.number);
-                let finding = Finding::error("object_missing", what, RESTORE);
+                let finding = CheckFinding::error("object_missing", what, RESTORE);
                 outcome.borrow_mut().findings.push(self.at_segment(finding, id.number, 0, 0));
             }
         }
@@ -338,14 +338,14 @@ impl ShardJob {
         match shard.verify(&mut observe).await {
             Ok(report) => Some(report),
             Err(error) => {
-                let finding = Finding::error("verify", error.to_string(), KEEP);
+                let finding = CheckFinding::error("verify", error.to_string(), KEEP);
                 outcome.borrow_mut().findings.push(finding.in_shard(self.config.shard));
                 None
             }
         }
     }
 
-    fn damage_finding(&self, damage: &Damage) -> Finding {
+    fn damage_finding(&self, damage: &Damage) -> CheckFinding {
         let (code, part, advice) = match damage.part {
             DamagedPart::Header => ("header_damaged", "header".to_owned(), RECLAIM_STOPS),
             DamagedPart::Summary => ("summary_damaged", "summary".to_owned(), RECLAIM_STOPS),
@@ -367,22 +367,22 @@ impl ShardJob {
         };
         let what = format!("{part} is damaged: {}", damage.reason);
         let finding = if damage.is_needed {
-            Finding::error(code, what, advice)
+            CheckFinding::error(code, what, advice)
         } else if damage.is_copied {
-            Finding::warning(code, what, COPIED)
+            CheckFinding::warning(code, what, COPIED)
         } else {
-            Finding::warning(code, what, NOT_NEEDED) // CHECK-2
+            CheckFinding::warning(code, what, NOT_NEEDED) // CHECK-2
         };
         self.at_segment(finding, damage.segment.number, damage.offset, damage.len)
     }
 
     fn at_segment(
         &self,
-        finding: Finding,
+        finding: CheckFinding,
         number: SegmentNumber,
         offset: u32,
         len: u32,
-    ) -> Finding {
+    ) -> CheckFinding {
         let place = self.looked.segment_place(self.config.shard, number);
         finding
             .in_shard(self.config.shard)
@@ -422,12 +422,12 @@ impl ShardJob {
             is_hidden |= walked.is_err() || !found.is_empty();
             let mut outcome = outcome.borrow_mut();
             if let Err(error) = walked {
-                let finding = Finding::error("stream", error.to_string(), RESTORE);
+                let finding = CheckFinding::error("stream", error.to_string(), RESTORE);
                 outcome.findings.push(finding.in_shard(self.config.shard));
             }
             for (blocks, error) in found {
                 let count = blocks.end - blocks.start;
-                let finding = Finding::error("map_unreadable", error.to_string(), RESTORE)
+                let finding = CheckFinding::error("map_unreadable", error.to_string(), RESTORE)
                     .in_shard(self.config.shard)
                     .in_stream(stream, blocks.start, count);
                 outcome.findings.push(finding);
@@ -442,14 +442,14 @@ impl ShardJob {
                 Some((stream, block)) => finding.in_stream(stream, block, 1),
                 // No map names it, and all maps that could were seen: it waits for mark.
                 None if is_data && !is_hidden => {
-                    Finding { severity: Severity::Warning, advice: NOT_NEEDED, ..finding }
+                    CheckFinding { severity: Severity::Warning, advice: NOT_NEEDED, ..finding }
                 }
                 None => finding,
             });
         }
         if needed.more > 0 {
             let what = format!("{} more chunks are damaged", needed.more);
-            let finding = Finding::error("chunk_damaged", what, DATA_LOST);
+            let finding = CheckFinding::error("chunk_damaged", what, DATA_LOST);
             outcome.findings.push(finding.in_shard(self.config.shard));
         }
     }
@@ -465,7 +465,7 @@ impl ShardJob {
         let zones = match pool.zones_of(self.config.shard).await {
             Ok(zones) => zones,
             Err(error) => {
-                let finding = Finding::error("pool_root", error.to_string(), KEEP);
+                let finding = CheckFinding::error("pool_root", error.to_string(), KEEP);
                 outcome.borrow_mut().findings.push(finding.in_shard(self.config.shard));
                 return;
             }
@@ -482,12 +482,13 @@ impl ShardJob {
                     for damage in found {
                         let finding = self.damage_finding(&damage);
                         let severity = Severity::Warning;
-                        let finding = Finding { severity, advice, ..finding };
+                        let finding = CheckFinding { severity, advice, ..finding };
                         outcome.borrow_mut().findings.push(finding);
                     }
                 }
                 Err(error) => {
-                    let finding = Finding::warning("range_unreadable", error.to_string(), advice);
+                    let finding =
+                        CheckFinding::warning("range_unreadable", error.to_string(), advice);
                     let finding = self.at_segment(finding, number, 0, 0);
                     outcome.borrow_mut().findings.push(finding);
                 }
@@ -510,7 +511,7 @@ async fn check_keys(shard: &Shard, outcome: &RefCell<ShardOutcome>) {
             Err(error) => {
                 let what =
                     format!("the key tree cannot be read from {}: {error}", from.escape_ascii());
-                let finding = Finding::error("keys", what, RESTORE).in_shard(id);
+                let finding = CheckFinding::error("keys", what, RESTORE).in_shard(id);
                 outcome.borrow_mut().findings.push(finding);
                 return;
             }
@@ -530,40 +531,44 @@ async fn check_keys(shard: &Shard, outcome: &RefCell<ShardOutcome>) {
     outcome.borrow_mut().is_catalogue_known = is_known;
 }
 
-fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Finding> {
+fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<CheckFinding> {
     match Shard::stored_key_name(key) {
         StoredKey::Stream(stream) => {
             let error = varve_logstore::format::stream::StreamRecord::decode(value).err()?;
             let what = format!("the record of stream {stream} cannot be used: {error}");
-            Some(Finding::error("stream_record", what, RESTORE))
+            Some(CheckFinding::error("stream_record", what, RESTORE))
         }
         StoredKey::Reservation(stream) => {
             let error =
                 varve_logstore::format::reservation::ReservationRecord::decode(value).err()?;
             let what = format!("what is reserved for stream {stream} cannot be read: {error}");
-            Some(Finding::error("reservation_record", what, KEEP))
+            Some(CheckFinding::error("reservation_record", what, KEEP))
         }
         StoredKey::User(user) => match CatalogueEntry::decode(user, value) {
             Some(Ok(entry)) => {
                 outcome.catalogue.push(entry);
                 None
             }
-            Some(Err(error)) => Some(Finding::error(BAD_RECORD, error.to_string(), KEEP)),
+            Some(Err(error)) => Some(CheckFinding::error(BAD_RECORD, error.to_string(), KEEP)),
             None if is_intent_head(user) || is_bucket_content(user) => None,
             None => {
                 let what = format!("key \"{}\" is of no kind that is known", user.escape_ascii());
-                Some(Finding::warning("key_unknown", what, "check the pool with a newer version"))
+                Some(CheckFinding::warning(
+                    "key_unknown",
+                    what,
+                    "check the pool with a newer version",
+                ))
             }
         },
         StoredKey::Unknown(key) => {
             let what = format!("key \"{}\" has an unknown owner", key.escape_ascii());
-            Some(Finding::error("key_unknown", what, KEEP))
+            Some(CheckFinding::error("key_unknown", what, KEEP))
         }
     }
 }
 
 /// Why a shard does not open, by cause.
-fn recovery_finding(error: &varve_engine::Error) -> Finding {
+fn recovery_finding(error: &varve_engine::Error) -> CheckFinding {
     use varve_engine::Error as Engine;
     use varve_logstore::Error as Log;
     let (code, advice) = match error {
@@ -581,5 +586,5 @@ fn recovery_finding(error: &varve_engine::Error) -> Finding {
         Engine::BadRoot { .. } | Engine::BadPoolRoot { .. } | Engine::NoPool => ("root", KEEP),
         _ => ("recovery", KEEP),
     };
-    Finding::error(code, format!("the shard does not open: {error}"), advice)
+    CheckFinding::error(code, format!("the shard does not open: {error}"), advice)
 }
