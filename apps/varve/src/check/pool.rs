@@ -16,7 +16,7 @@ use crate::offline::{OfflinePlace, OfflinePool, ProbedPool};
 
 use super::finding::{CheckFinding, FILE_MISSING, Severity};
 use super::register::{self, NamesOfCell};
-use super::report::{ObjectSummary, Report};
+use super::report::{CheckReport, ObjectSummary};
 use super::shard::{ShardJob, ShardOutcome};
 use crate::watch::Progress;
 
@@ -39,15 +39,16 @@ pub(crate) struct Check {
 
 impl Check {
     /// Runs to the end, or until Ctrl-C.
-    pub(crate) fn run(&self) -> Report {
-        let mut report = Report { version: REPORT_VERSION, quick: self.quick, ..Report::default() };
+    pub(crate) fn run(&self) -> CheckReport {
+        let mut report =
+            CheckReport { version: REPORT_VERSION, quick: self.quick, ..CheckReport::default() };
         let watch = Progress::start();
         let mut names = Vec::new();
         for cell in &self.cells {
             if watch.is_stopped() {
                 break;
             }
-            let mut of_cell = Report::default();
+            let mut of_cell = CheckReport::default();
             let found = CellCheck { pool: cell, of: self }.run(&watch, &mut of_cell);
             names.push(NamesOfCell { cell: cell.cell(), volumes: found });
             report.take_cell(of_cell, cell.cell());
@@ -79,7 +80,7 @@ struct CellCheck<'a> {
 
 impl CellCheck<'_> {
     /// The whole names of the volumes in it, where all are known.
-    fn run(&self, watch: &Progress, report: &mut Report) -> Option<BTreeSet<String>> {
+    fn run(&self, watch: &Progress, report: &mut CheckReport) -> Option<BTreeSet<String>> {
         if let OfflinePlace::Drives(inspection) = &self.pool.place {
             watch.say("superblocks");
             check_superblocks(inspection, report);
@@ -151,7 +152,12 @@ impl CellCheck<'_> {
     }
 
     /// Lists the objects of a pool that is made of some, and judges those that are of no shard.
-    fn list(&self, shard_count: u16, watch: &Progress, report: &mut Report) -> Option<PoolListing> {
+    fn list(
+        &self,
+        shard_count: u16,
+        watch: &Progress,
+        report: &mut CheckReport,
+    ) -> Option<PoolListing> {
         let OfflinePlace::Rados(look) = &self.pool.place else { return None };
         watch.say("objects");
         let listing = match look.list() {
@@ -197,7 +203,7 @@ impl CellCheck<'_> {
     }
 }
 
-fn check_superblocks(inspection: &PoolInspection, report: &mut Report) {
+fn check_superblocks(inspection: &PoolInspection, report: &mut CheckReport) {
     for copy in inspection.superblock_copies() {
         let what = match &copy.content {
             Err(fault) => format!("copy {} of the superblock is damaged: {fault}", copy.copy),
@@ -221,7 +227,11 @@ fn check_superblocks(inspection: &PoolInspection, report: &mut Report) {
 }
 
 /// What is there of no shard, and what every pool has and is not there.
-fn judge_objects(listing: &PoolListing, shard_count: u16, report: &mut Report) -> ObjectSummary {
+fn judge_objects(
+    listing: &PoolListing,
+    shard_count: u16,
+    report: &mut CheckReport,
+) -> ObjectSummary {
     let at =
         |finding: CheckFinding, path: &str| CheckFinding { path: Some(path.to_owned()), ..finding };
     for path in &listing.unknown {
@@ -279,7 +289,7 @@ async fn read_roots(
 }
 
 /// Compares the sides of a root; returns the newest contents.
-fn judge_root(key: RootKey, sides: &[RootSide], report: &mut Report) -> Option<Vec<u8>> {
+fn judge_root(key: RootKey, sides: &[RootSide], report: &mut CheckReport) -> Option<Vec<u8>> {
     let at = |finding: CheckFinding, side: &RootSide| CheckFinding {
         path: Some(side.path.clone()),
         path_offset: Some(side.offset),
@@ -325,7 +335,11 @@ fn judge_root(key: RootKey, sides: &[RootSide], report: &mut Report) -> Option<V
     }
 }
 
-fn judge_pool_root(bytes: &[u8], figures: &PoolFigures, report: &mut Report) -> Option<PoolRoot> {
+fn judge_pool_root(
+    bytes: &[u8],
+    figures: &PoolFigures,
+    report: &mut CheckReport,
+) -> Option<PoolRoot> {
     let bad = |what: String| CheckFinding::error("pool_root", what, KEEP);
     if bytes.is_empty() {
         let advice = "start the daemon, which makes it";
@@ -364,7 +378,7 @@ fn judge_pool_root(bytes: &[u8], figures: &PoolFigures, report: &mut Report) -> 
 }
 
 /// What the catalogues say together, and against what the shards hold.
-fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut Report) {
+fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut CheckReport) {
     let placement = Placement::new(root.placements.clone());
     let mut owners: HashMap<StreamId, String> = HashMap::new();
     for outcome in outcomes {

@@ -9,7 +9,7 @@ use varve_types::{CellId, ErrorKind};
 use crate::failure::Result;
 
 use super::finding::{CheckFinding, Severity};
-use super::report::Report;
+use super::report::CheckReport;
 
 const KEEP: &str = "leave what is stored as it is and report this";
 const EMPTY: &str = "nothing: who creates or deletes that name takes it over";
@@ -27,7 +27,7 @@ pub(super) struct NamesOfCell {
 pub(super) fn judge(
     entries: Result<Vec<(Name, EntryAsIs)>>,
     cells: &[NamesOfCell],
-    report: &mut Report,
+    report: &mut CheckReport,
 ) {
     if cells.iter().all(|names| names.cell.is_none()) {
         return; // A pool of one cell has no register.
@@ -128,7 +128,7 @@ mod tests {
         entries: Vec<(Name, EntryAsIs)>,
         cells: &[NamesOfCell],
     ) -> Vec<(&'static str, Option<u16>)> {
-        let mut report = Report::default();
+        let mut report = CheckReport::default();
         judge(Ok(entries), cells, &mut report);
         report.findings.iter().map(|finding| (finding.code, finding.cell)).collect()
     }

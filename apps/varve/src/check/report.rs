@@ -8,7 +8,7 @@ use super::shard::ShardSummary;
 
 /// What a check found, as `--json` prints it.
 #[derive(Serialize, Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct CheckReport {
     pub(super) version: u32,
     pub(super) pool: Option<String>,
     pub(super) quick: bool,
@@ -55,7 +55,7 @@ impl ObjectSummary {
     }
 }
 
-impl Report {
+impl CheckReport {
     /// Takes over what was found in a cell, or in the pool that has no several.
     pub(super) fn take_cell(&mut self, found: Self, cell: Option<CellId>) {
         let cell = cell.map(|cell| cell.0);
