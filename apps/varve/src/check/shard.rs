@@ -169,7 +169,7 @@ impl fmt::Display for ShardSummary {
 
 /// Damage that somebody needs, until it is known who.
 #[derive(Default)]
-struct Needed {
+struct NeededDamage {
     damage: Vec<Damage>,
     /// Index into `damage`.
     of_chunk: HashMap<ChunkId, usize>,
@@ -241,7 +241,7 @@ impl ShardJob {
             Err(error) => add(CheckFinding::error("streams", error.to_string(), RESTORE)),
         }
         check_keys(&shard, &outcome).await;
-        let mut needed = Needed::default();
+        let mut needed = NeededDamage::default();
         if !self.quick {
             watch.say(format!("shard {id}: segments"));
             watch.expect_bytes(shard.verify_bytes_max());
@@ -308,7 +308,7 @@ impl ShardJob {
         shard: &Rc<Shard>,
         outcome: &RefCell<ShardOutcome>,
         watch: &Progress,
-        needed: &mut Needed,
+        needed: &mut NeededDamage,
     ) -> Option<VerifyReport> {
         let mut observe = |event| {
             match event {
@@ -394,7 +394,7 @@ impl ShardJob {
     async fn find_owners(
         &self,
         shard: &Rc<Shard>,
-        needed: Needed,
+        needed: NeededDamage,
         outcome: &RefCell<ShardOutcome>,
     ) {
         let mut owners: Vec<Option<(StreamId, u64)>> = vec![None; needed.damage.len()];
