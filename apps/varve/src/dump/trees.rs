@@ -240,7 +240,7 @@ pub(crate) fn map(
         None => find_volume(pool, figures, volume)?,
     };
     each_shard(pool, figures, out, async move |shard: &Shard, id: ShardId, out: &mut Output| {
-        let mut run: Option<Run> = None;
+        let mut run: Option<BlockRun> = None;
         let mut items = Vec::new();
         let mut from = 0;
         // Items are gathered first: the map must not be walked while chunks are looked up.
@@ -317,14 +317,14 @@ fn find_volume(pool: &OfflinePool, figures: &PoolFigures, name: &str) -> Result<
 }
 
 /// Blocks side by side whose chunks lie side by side.
-struct Run {
+struct BlockRun {
     block: u64,
     count: u64,
     chunk: ChunkId,
     place: ChunkEntry,
 }
 
-impl Run {
+impl BlockRun {
     fn is_followed_by(&self, block: u64, chunk: ChunkId, place: &ChunkEntry) -> bool {
         let bytes = u64::from(self.place.location().offset()) + self.count * BLOCK_BYTES;
         self.block + self.count == block
@@ -361,7 +361,7 @@ async fn show_item(
     shard: &Shard,
     id: ShardId,
     item: MapItem,
-    run: &mut Option<Run>,
+    run: &mut Option<BlockRun>,
     out: &mut Output,
 ) {
     let (block, chunk) = match item {
@@ -399,7 +399,7 @@ async fn show_item(
         Ok(place) => match run {
             Some(before) if before.is_followed_by(block, chunk, &place) => before.count += 1,
             _ => {
-                if let Some(before) = run.replace(Run { block, count: 1, chunk, place }) {
+                if let Some(before) = run.replace(BlockRun { block, count: 1, chunk, place }) {
                     before.print(id, out);
                 }
             }
