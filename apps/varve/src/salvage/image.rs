@@ -98,7 +98,7 @@ fn file_name(target: &Target) -> String {
 
 /// What a step of the walk over a map found.
 #[derive(Default)]
-struct Found {
+struct WalkStep {
     data: Vec<(u64, ShardId, ChunkId)>,
     unreadable: Vec<(Range<u64>, String)>,
     next: Option<u64>,
@@ -156,8 +156,13 @@ impl Opened {
     }
 
     /// The next blocks that hold data, from block `from` on.
-    async fn look_up(&self, id: usize, target: &Target, from: u64) -> varve_engine::Result<Found> {
-        let mut found = Found::default();
+    async fn look_up(
+        &self,
+        id: usize,
+        target: &Target,
+        from: u64,
+    ) -> varve_engine::Result<WalkStep> {
+        let mut found = WalkStep::default();
         let Some(shard) = self.shards.get(id).and_then(Option::as_ref) else { return Ok(found) };
         let mut visit = |item| {
             match item {
