@@ -14,7 +14,7 @@ use crate::failure::Result;
 
 use super::report::Copied;
 use super::unreadable::Unreadable;
-use super::{Opened, Target, failed};
+use super::{Opened, SalvageTarget, failed};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -36,8 +36,8 @@ pub(super) struct Image {
 
 impl Image {
     /// An image of zeros, which takes no room yet. Where it would be longer than files may be, it ends with the last data that fit.
-    pub(super) fn create(to: &Path, target: &Target) -> Result<Self> {
-        let Target { name, size_bytes, .. } = target;
+    pub(super) fn create(to: &Path, target: &SalvageTarget) -> Result<Self> {
+        let SalvageTarget { name, size_bytes, .. } = target;
         let path = to.join(format!("{}.raw", file_name(target)));
         let created = File::create_new(&path).and_then(|file| match file.set_len(*size_bytes) {
             Err(error) if error.kind() != ErrorKind::FileTooLarge => Err(error),
@@ -84,7 +84,7 @@ impl Image {
 }
 
 /// The name of a target's files, without what follows the dot.
-fn file_name(target: &Target) -> String {
+fn file_name(target: &SalvageTarget) -> String {
     let name = target.name.replace('/', "%2F");
     if name.len() <= FILE_NAME_MAX {
         return name;
@@ -106,7 +106,7 @@ struct WalkStep {
 
 impl Opened {
     /// Copies everything of a volume or snapshot that can be read.
-    pub(super) async fn copy(&self, target: &Target, image: &mut Image) -> Result<()> {
+    pub(super) async fn copy(&self, target: &SalvageTarget, image: &mut Image) -> Result<()> {
         for (id, shard) in self.shards.iter().enumerate() {
             if shard.is_some() {
                 self.copy_shard(id, target, image).await?;
@@ -122,7 +122,7 @@ impl Opened {
         Ok(())
     }
 
-    async fn copy_shard(&self, id: usize, target: &Target, image: &mut Image) -> Result<()> {
+    async fn copy_shard(&self, id: usize, target: &SalvageTarget, image: &mut Image) -> Result<()> {
         let mut from = 0;
         loop {
             let found = match self.look_up(id, target, from).await {
@@ -159,7 +159,7 @@ impl Opened {
     async fn look_up(
         &self,
         id: usize,
-        target: &Target,
+        target: &SalvageTarget,
         from: u64,
     ) -> varve_engine::Result<WalkStep> {
         let mut found = WalkStep::default();
@@ -188,7 +188,7 @@ impl Opened {
     fn lose_blocks(
         &self,
         id: usize,
-        target: &Target,
+        target: &SalvageTarget,
         image: &mut Image,
         blocks: Range<u64>,
         why: &str,
@@ -206,7 +206,13 @@ impl Opened {
         Ok(())
     }
 
-    fn lose_shard(&self, id: usize, target: &Target, image: &mut Image, why: &str) -> Result<()> {
+    fn lose_shard(
+        &self,
+        id: usize,
+        target: &SalvageTarget,
+        image: &mut Image,
+        why: &str,
+    ) -> Result<()> {
         self.lose_blocks(id, target, image, 0..target.size_bytes.div_ceil(BLOCK), why)
     }
 }

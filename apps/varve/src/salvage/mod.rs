@@ -63,12 +63,12 @@ impl Selection {
 /// What the catalogues name.
 #[derive(Default)]
 struct Targets {
-    volumes: BTreeMap<String, Target>,
+    volumes: BTreeMap<String, SalvageTarget>,
     buckets: BTreeMap<StreamId, BucketTarget>,
 }
 
 /// A volume or snapshot that is to be copied.
-struct Target {
+struct SalvageTarget {
     name: String,
     size_bytes: u64,
     route: Route,
@@ -276,7 +276,7 @@ impl Targets {
         };
         if only.has_volume(volume) {
             let name = entry.name().to_owned();
-            let target = Target { name: name.clone(), size_bytes, route: entry.route };
+            let target = SalvageTarget { name: name.clone(), size_bytes, route: entry.route };
             self.volumes.insert(name, target);
         }
     }
