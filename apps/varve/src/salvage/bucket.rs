@@ -21,7 +21,7 @@ use crate::failure::Result;
 
 use super::report::{Copied, Report};
 use super::unreadable::Unreadable;
-use super::{Opened, failed};
+use super::{OpenedPool, failed};
 
 /// Keys of a page of a listing.
 const PAGE_KEYS: usize = 1000;
@@ -206,7 +206,7 @@ fn gathered(
     })
 }
 
-impl Opened {
+impl OpenedPool {
     /// Copies a bucket.
     pub(super) async fn copy_bucket(
         &self,

@@ -14,7 +14,7 @@ use crate::failure::Result;
 
 use super::report::Copied;
 use super::unreadable::Unreadable;
-use super::{Opened, SalvageTarget, failed};
+use super::{OpenedPool, SalvageTarget, failed};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -104,7 +104,7 @@ struct WalkStep {
     next: Option<u64>,
 }
 
-impl Opened {
+impl OpenedPool {
     /// Copies everything of a volume or snapshot that can be read.
     pub(super) async fn copy(&self, target: &SalvageTarget, image: &mut Image) -> Result<()> {
         for (id, shard) in self.shards.iter().enumerate() {

@@ -75,7 +75,7 @@ struct SalvageTarget {
 }
 
 /// The pool, as far as it opened.
-struct Opened {
+struct OpenedPool {
     placement: Placement,
     shards: Vec<Option<Rc<Shard>>>,
 }
@@ -148,7 +148,7 @@ async fn open(
     looked: &ProbedPool,
     configs: Vec<ShardConfig>,
     report: &mut Report,
-) -> Result<Opened> {
+) -> Result<OpenedPool> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(format!("root of the pool: {error}"))
             .hint("without it nothing says which segments belong to which shard")
@@ -196,11 +196,11 @@ async fn open(
         shards.push(at_checkpoint.ok().map(|(shard, _)| shard));
     }
     peers.enter(&shards);
-    Ok(Opened { placement: Placement::new(pool.placements()), shards })
+    Ok(OpenedPool { placement: Placement::new(pool.placements()), shards })
 }
 
 /// What the catalogues of all shards name.
-async fn targets(opened: &Opened, only: &Selection, report: &mut Report) -> Targets {
+async fn targets(opened: &OpenedPool, only: &Selection, report: &mut Report) -> Targets {
     let mut found = Targets::default();
     for (id, shard) in opened.shards.iter().enumerate() {
         let Some(shard) = shard else { continue };
