@@ -19,7 +19,7 @@ use varve_types::{ShardId, StreamId};
 
 use crate::failure::Result;
 
-use super::report::{Copied, Report};
+use super::report::{CopyOutcome, Report};
 use super::unreadable::Unreadable;
 use super::{OpenedPool, failed};
 
@@ -123,12 +123,12 @@ impl Archive {
         Ok(())
     }
 
-    fn end(self) -> Result<Copied> {
+    fn end(self) -> Result<CopyOutcome> {
         let Self { name, path, tar, data_bytes, unreadable } = self;
         let file = tar.into_inner().and_then(|file| file.sync_all());
         file.map_err(|error| failed(&path, &error))?;
         let unreadable_bytes = unreadable.end()?;
-        Ok(Copied { name: format!("bucket {name}"), data_bytes, unreadable_bytes })
+        Ok(CopyOutcome { name: format!("bucket {name}"), data_bytes, unreadable_bytes })
     }
 }
 

@@ -12,7 +12,7 @@ use varve_types::{ChunkId, ShardId};
 
 use crate::failure::Result;
 
-use super::report::Copied;
+use super::report::CopyOutcome;
 use super::unreadable::Unreadable;
 use super::{OpenedPool, SalvageTarget, failed};
 
@@ -75,11 +75,11 @@ impl Image {
     }
 
     /// Makes the image durable.
-    pub(super) fn end(self) -> Result<Copied> {
+    pub(super) fn end(self) -> Result<CopyOutcome> {
         let Self { name, path, file, data_bytes, unreadable, .. } = self;
         file.sync_all().map_err(|error| failed(&path, &error))?;
         let unreadable_bytes = unreadable.end()?;
-        Ok(Copied { name, data_bytes, unreadable_bytes })
+        Ok(CopyOutcome { name, data_bytes, unreadable_bytes })
     }
 }
 

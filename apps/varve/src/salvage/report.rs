@@ -6,7 +6,7 @@ use varve_types::ByteCount;
 
 /// What became of one volume or snapshot.
 #[derive(Clone, Debug)]
-pub(crate) struct Copied {
+pub(crate) struct CopyOutcome {
     /// Its name.
     pub(super) name: String,
     /// Bytes of data in its image.
@@ -18,7 +18,7 @@ pub(crate) struct Copied {
 /// What became of the pool.
 #[derive(Default, Debug)]
 pub(crate) struct Report {
-    copied: Vec<Copied>,
+    copied: Vec<CopyOutcome>,
     notes: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Report {
     }
 
     /// Adds a volume or snapshot.
-    pub(super) fn add(&mut self, copied: Copied) {
+    pub(super) fn add(&mut self, copied: CopyOutcome) {
         self.copied.push(copied);
     }
 
@@ -44,7 +44,7 @@ impl Report {
         for note in &self.notes {
             let _ = writeln!(text, "lost: {note}");
         }
-        for Copied { name, data_bytes, unreadable_bytes } in &self.copied {
+        for CopyOutcome { name, data_bytes, unreadable_bytes } in &self.copied {
             let data = ByteCount(*data_bytes);
             let _ = match unreadable_bytes.map(ByteCount) {
                 None => writeln!(text, "{name}: {data} of data, all of it"),
