@@ -19,7 +19,7 @@ use varve_types::{ShardId, StreamId};
 
 use crate::failure::Result;
 
-use super::report::{CopyOutcome, Report};
+use super::report::{CopyOutcome, SalvageReport};
 use super::unreadable::Unreadable;
 use super::{OpenedPool, failed};
 
@@ -213,7 +213,7 @@ impl OpenedPool {
         reactor: &Reactor,
         target: &BucketTarget,
         to: &Path,
-        report: &mut Report,
+        report: &mut SalvageReport,
     ) -> Result<()> {
         let mut archive = match Archive::create(to, target) {
             Ok(archive) => archive,
@@ -257,7 +257,7 @@ impl OpenedPool {
         &self,
         reactor: &Reactor,
         target: &BucketTarget,
-        report: &mut Report,
+        report: &mut SalvageReport,
     ) -> Shelves {
         let mut shelves = Shelves::new();
         for (id, shard) in (0..).map(ShardId).zip(&self.shards) {

@@ -29,7 +29,7 @@ use crate::offline::{OfflinePool, ProbedPool, open_shard};
 use self::bucket::BucketTarget;
 use self::image::Image;
 use self::peers::ReadablePeers;
-pub(crate) use self::report::Report;
+pub(crate) use self::report::SalvageReport;
 
 /// Most memory for what the recovery of the shards writes, in bytes.
 const OVERLAY_BYTES_MAX: u64 = 4 << 30;
@@ -81,7 +81,7 @@ struct OpenedPool {
 }
 
 /// Copies volumes, snapshots and buckets into a directory; those of `only`, if it names any. Blocks.
-pub(crate) fn run(pool: &OfflinePool, to: &Path, only: Selection) -> Result<Report> {
+pub(crate) fn run(pool: &OfflinePool, to: &Path, only: Selection) -> Result<SalvageReport> {
     let figures = pool.figures().map_err(|error| {
         Failure::misuse(error.to_string())
             .hint("nothing can be found without two superblocks that agree: `varve dump superblock` shows every copy")
@@ -121,8 +121,8 @@ async fn copy(
     configs: Vec<ShardConfig>,
     to: PathBuf,
     only: Selection,
-) -> Result<Report> {
-    let mut report = Report::default();
+) -> Result<SalvageReport> {
+    let mut report = SalvageReport::default();
     let opened = open(&reactor, &looked, configs, &mut report).await?;
     let Targets { volumes, buckets } = targets(&opened, &only, &mut report).await;
     for target in volumes.into_values() {
@@ -147,7 +147,7 @@ async fn open(
     reactor: &Reactor,
     looked: &ProbedPool,
     configs: Vec<ShardConfig>,
-    report: &mut Report,
+    report: &mut SalvageReport,
 ) -> Result<OpenedPool> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(format!("root of the pool: {error}"))
@@ -200,7 +200,7 @@ async fn open(
 }
 
 /// What the catalogues of all shards name.
-async fn targets(opened: &OpenedPool, only: &Selection, report: &mut Report) -> Targets {
+async fn targets(opened: &OpenedPool, only: &Selection, report: &mut SalvageReport) -> Targets {
     let mut found = Targets::default();
     for (id, shard) in opened.shards.iter().enumerate() {
         let Some(shard) = shard else { continue };
@@ -229,7 +229,7 @@ async fn names(
     prefix: u8,
     only: &Selection,
     found: &mut Targets,
-    report: &mut Report,
+    report: &mut SalvageReport,
 ) -> std::result::Result<(), (Vec<u8>, varve_engine::Error)> {
     let (mut from, end) = (vec![prefix], [prefix + 1]);
     loop {

@@ -17,12 +17,12 @@ pub(crate) struct CopyOutcome {
 
 /// What became of the pool.
 #[derive(Default, Debug)]
-pub(crate) struct Report {
+pub(crate) struct SalvageReport {
     copied: Vec<CopyOutcome>,
     notes: Vec<String>,
 }
 
-impl Report {
+impl SalvageReport {
     /// Adds something that is not copied, or not whole.
     pub(super) fn note(&mut self, what: String) {
         self.notes.push(what);
