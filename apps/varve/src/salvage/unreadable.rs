@@ -17,10 +17,10 @@ pub(super) struct Unreadable {
     file: Option<File>,
     bytes: u64,
     /// The range that was added last: neighbours join it.
-    last: Option<Entry>,
+    last: Option<UnreadableRange>,
 }
 
-struct Entry {
+struct UnreadableRange {
     label: String,
     bytes: Range<u64>,
     why: String,
@@ -42,7 +42,7 @@ impl Unreadable {
             return Ok(());
         }
         self.write_last()?;
-        self.last = Some(Entry { label: label.to_owned(), bytes, why: why.to_owned() });
+        self.last = Some(UnreadableRange { label: label.to_owned(), bytes, why: why.to_owned() });
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl Unreadable {
     }
 
     fn write_last(&mut self) -> Result<()> {
-        let Some(Entry { label, bytes, why }) = self.last.take() else { return Ok(()) };
+        let Some(UnreadableRange { label, bytes, why }) = self.last.take() else { return Ok(()) };
         self.write(format_args!("{label}{} + {}: {why}", bytes.start, bytes.end - bytes.start))
     }
 
