@@ -27,12 +27,12 @@ const REQUESTS_MAX: usize = 16;
 /// Longest option reply that is looked at, in bytes.
 const OPTION_REPLY_MAX: u32 = 64 << 10;
 
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
 
 /// A connection to one export.
 pub(super) struct Nbd {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn ReadWrite>,
     address: ListenAddress,
     size_bytes: u64,
     next_cookie: u64,
@@ -72,7 +72,7 @@ impl Nbd {
             Failure::new(format!("NBD at {address}: {error}"))
                 .hint("name another address of the daemon's NBD with --nbd")
         };
-        let stream: Box<dyn Stream> = match &address {
+        let stream: Box<dyn ReadWrite> = match &address {
             ListenAddress::Unix(path) => Box::new(UnixStream::connect(path).map_err(failed)?),
             ListenAddress::Tcp(address) => {
                 let stream = TcpStream::connect(address).map_err(failed)?;
