@@ -38,11 +38,11 @@ pub(super) struct Nbd {
     next_cookie: u64,
     /// In the order they were sent.
     order: VecDeque<u64>,
-    under_way: HashMap<u64, Request>,
+    under_way: HashMap<u64, ReadRequest>,
 }
 
 /// A request and what was answered so far.
-struct Request {
+struct ReadRequest {
     offset: u64,
     /// Of a read: zeros until something else comes.
     data: Vec<u8>,
@@ -241,7 +241,7 @@ impl Nbd {
         .concat();
         self.put(&[&head, payload])?;
         self.order.push_back(cookie);
-        let request = Request { offset, data, answered: 0, is_done: false };
+        let request = ReadRequest { offset, data, answered: 0, is_done: false };
         self.under_way.insert(cookie, request);
         Ok(())
     }
@@ -288,7 +288,7 @@ impl Nbd {
         }
     }
 
-    fn request(&mut self, cookie: u64) -> Result<&mut Request> {
+    fn request(&mut self, cookie: u64) -> Result<&mut ReadRequest> {
         let known = self.under_way.contains_key(&cookie);
         if !known {
             return Err(self.foreign("a reply to nothing"));
