@@ -11,7 +11,7 @@ use varve_access_admin::v1::{CreateSnapshots, Extent, Snapshot, SnapshotPage};
 use varve_dataset::{ArchiveBase, ArchiveHeader, ArchiveRecord};
 use varve_types::ByteCount;
 
-use super::nbd::{Found, Nbd, REQUEST_BYTES_MAX};
+use super::nbd::{FoundData, Nbd, REQUEST_BYTES_MAX};
 use super::rbd;
 use super::target::{Run, Target};
 use crate::age::now_unix_ms;
@@ -169,7 +169,7 @@ pub(super) fn read_extents(
     begin: u64,
     nbd: &mut Nbd,
     stop: impl Fn() -> Option<Failure>,
-    mut take: impl FnMut(&Found) -> Result<()>,
+    mut take: impl FnMut(&FoundData) -> Result<()>,
 ) -> Result<()> {
     for extent in extents {
         let extent = extent?;
@@ -204,7 +204,7 @@ fn interrupted(plan: &ExportPlan) -> Failure {
 }
 
 /// Adds what was read: runs of data, and runs of zeros where these are told.
-fn add(target: &mut Target, found: &Found, zeros: bool) -> Result<()> {
+fn add(target: &mut Target, found: &FoundData, zeros: bool) -> Result<()> {
     let mut at = 0;
     while at < found.data.len() {
         let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);

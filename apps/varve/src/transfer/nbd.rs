@@ -52,7 +52,7 @@ struct ReadRequest {
 }
 
 /// What a read found.
-pub(super) struct Found {
+pub(super) struct FoundData {
     pub(super) offset: u64,
     pub(super) data: Vec<u8>,
 }
@@ -247,7 +247,7 @@ impl Nbd {
     }
 
     /// Waits for the oldest request; `None` when none is under way.
-    pub(super) fn next(&mut self) -> Result<Option<Found>> {
+    pub(super) fn next(&mut self) -> Result<Option<FoundData>> {
         let Some(cookie) = self.order.front().copied() else { return Ok(None) };
         while !self.under_way.get(&cookie).is_some_and(|request| request.is_done) {
             self.answer()?;
@@ -257,7 +257,7 @@ impl Nbd {
         if request.answered != request.data.len() {
             return Err(self.foreign("a read of another length than asked for"));
         }
-        Ok(Some(Found { offset: request.offset, data: request.data }))
+        Ok(Some(FoundData { offset: request.offset, data: request.data }))
     }
 
     /// Waits for everything that is under way.
