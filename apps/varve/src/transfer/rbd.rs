@@ -156,7 +156,7 @@ fn fill_image(client: &Client, name: &str, image: &str, plan: &ExportPlan) -> Re
     let mut nbd = Nbd::attach(client, plan.nbd.as_ref(), name)?;
     let size_bytes = nbd.size_bytes();
     let mut tool = Tool::start(&["import", "--no-progress", "-", image])?;
-    let mut to = Padded { out: tool.child.stdin.take().expect("it is a pipe"), at: 0 };
+    let mut to = PaddedStream { out: tool.child.stdin.take().expect("it is a pipe"), at: 0 };
     let watch = Progress::start();
     watch.say(format!("export {name}"));
     watch.expect_bytes(size_bytes);
@@ -180,12 +180,12 @@ fn fill_image(client: &Client, name: &str, image: &str, plan: &ExportPlan) -> Re
 }
 
 /// A stream of all bytes from the first one on, given some of them.
-struct Padded<W> {
+struct PaddedStream<W> {
     out: W,
     at: u64,
 }
 
-impl<W: Write> Padded<W> {
+impl<W: Write> PaddedStream<W> {
     /// Writes bytes, and zeros up to them; how far that went.
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<u64> {
         let begin = self.at;
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn holes_are_padded() {
-        let mut to = Padded { out: Vec::new(), at: 0 };
+        let mut to = PaddedStream { out: Vec::new(), at: 0 };
         assert_eq!(to.write(3, b"abc").unwrap(), 6);
         assert_eq!(to.write(6, b"d").unwrap(), 1);
         let far = 6 + REQUEST_BYTES_MAX as u64 * 2;
