@@ -13,7 +13,7 @@ use varve_types::ByteCount;
 
 use super::nbd::Nbd;
 use super::rbd;
-use super::source::Source;
+use super::source::ArchiveSource;
 use crate::client::{Client, volume_path};
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
@@ -33,7 +33,7 @@ pub(crate) fn import(client: &Client, plan: &ImportPlan) -> Result<String> {
     if let Some(image) = rbd::image(&plan.file)? {
         return rbd::import_image(client, image, plan);
     }
-    let mut source = Source::open(&plan.file)?;
+    let mut source = ArchiveSource::open(&plan.file)?;
     let header = source.header()?;
     check_kind(&header, plan.changes)?;
     let path = volume_path(&plan.volume);
@@ -89,7 +89,7 @@ fn check_kind(header: &ArchiveHeader, changes: bool) -> Result<()> {
 
 /// Writes what the archive holds, several writes at a time; how many bytes of data it has.
 fn copy(
-    source: &mut Source,
+    source: &mut ArchiveSource,
     header: &ArchiveHeader,
     nbd: &mut Nbd,
     resumes: bool,

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// An archive that is being read.
-pub(super) struct Source {
+pub(super) struct ArchiveSource {
     input: Box<dyn Read>,
     name: String,
     position: u64,
@@ -20,7 +20,7 @@ pub(super) struct Source {
     len_bytes: Option<u64>,
 }
 
-impl Source {
+impl ArchiveSource {
     /// The archive in `path`, `-` for standard input.
     pub(super) fn open(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
@@ -119,7 +119,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("archive");
         std::fs::write(&path, [0; 300]).unwrap();
-        assert_eq!(Source::open(&path).unwrap().len_bytes(), Some(300));
-        assert_eq!(Source::open(Path::new("/dev/zero")).unwrap().len_bytes(), None);
+        assert_eq!(ArchiveSource::open(&path).unwrap().len_bytes(), Some(300));
+        assert_eq!(ArchiveSource::open(Path::new("/dev/zero")).unwrap().len_bytes(), None);
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use varve_dataset::{ArchiveChain, ArchiveHeader, ArchiveRecord};
 
-use super::source::Source;
+use super::source::ArchiveSource;
 use crate::failure::{Failure, Result};
 
 /// What is gathered before it is written, in bytes.
@@ -164,7 +164,7 @@ fn whole_part(file: &File, path: &Path, header: &ArchiveHeader) -> Result<(Archi
     if len == 0 {
         return Ok((begun, 0));
     }
-    let found = Source::file(file, path).and_then(|mut source| source.header());
+    let found = ArchiveSource::file(file, path).and_then(|mut source| source.header());
     match found {
         Ok(found) if found == *header => {}
         // Not even the header was written.
@@ -174,7 +174,7 @@ fn whole_part(file: &File, path: &Path, header: &ArchiveHeader) -> Result<(Archi
             return Err(Failure::new(what).hint("remove it, or choose another name"));
         }
     }
-    let mut source = Source::file(file, path)?;
+    let mut source = ArchiveSource::file(file, path)?;
     source.header()?;
     let (mut chain, mut whole_bytes) = (begun, source.position());
     let mut payload = Vec::new();
