@@ -13,7 +13,7 @@ use varve_types::ByteCount;
 
 use super::nbd::{FoundData, Nbd, REQUEST_BYTES_MAX};
 use super::rbd;
-use super::target::{Run, Target};
+use super::target::{ArchiveTarget, Run};
 use crate::age::now_unix_ms;
 use crate::client::{Client, snapshot_path};
 use crate::extents::Extents;
@@ -82,7 +82,7 @@ fn export_snapshot(client: &Client, name: &str, plan: &ExportPlan) -> Result<Str
         true if plan.resume => Run::Resumed,
         true => Run::First,
     };
-    let mut target = Target::open(&plan.file, &header, run)?;
+    let mut target = ArchiveTarget::open(&plan.file, &header, run)?;
     let watch = Progress::start();
     watch.say(format!("export {name}"));
     let begin = target.chain().offset();
@@ -140,7 +140,7 @@ fn copy(
     name: &str,
     plan: &ExportPlan,
     nbd: &mut Nbd,
-    target: &mut Target,
+    target: &mut ArchiveTarget,
     watch: &Progress,
 ) -> Result<()> {
     let (begin, zeros) = (target.chain().offset(), plan.since.is_some());
@@ -204,7 +204,7 @@ fn interrupted(plan: &ExportPlan) -> Failure {
 }
 
 /// Adds what was read: runs of data, and runs of zeros where these are told.
-fn add(target: &mut Target, found: &FoundData, zeros: bool) -> Result<()> {
+fn add(target: &mut ArchiveTarget, found: &FoundData, zeros: bool) -> Result<()> {
     let mut at = 0;
     while at < found.data.len() {
         let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// An archive that is being written.
-pub(super) struct Target {
+pub(super) struct ArchiveTarget {
     out: Box<dyn Write>,
     chain: ArchiveChain,
     file: Option<PartFile>,
@@ -48,7 +48,7 @@ impl Drop for PartFile {
     }
 }
 
-impl Target {
+impl ArchiveTarget {
     /// Begins an archive in `path`, `-` for standard output, or goes on with one.
     pub(super) fn open(path: &Path, header: &ArchiveHeader, run: Run) -> Result<Self> {
         if path == Path::new("-") {
