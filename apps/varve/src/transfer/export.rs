@@ -13,7 +13,7 @@ use varve_types::ByteCount;
 
 use super::nbd::{FoundData, Nbd, REQUEST_BYTES_MAX};
 use super::rbd;
-use super::target::{ArchiveTarget, Run};
+use super::target::{ArchiveTarget, ExportRun};
 use crate::age::now_unix_ms;
 use crate::client::{Client, snapshot_path};
 use crate::extents::Extents;
@@ -78,9 +78,9 @@ fn export_snapshot(client: &Client, name: &str, plan: &ExportPlan) -> Result<Str
     let header = header(client, &snapshot, plan.since.as_deref())?;
     let mut nbd = Nbd::attach(client, plan.nbd.as_ref(), name)?;
     let run = match plan.name.contains('@') {
-        false => Run::Only,
-        true if plan.resume => Run::Resumed,
-        true => Run::First,
+        false => ExportRun::Only,
+        true if plan.resume => ExportRun::Resumed,
+        true => ExportRun::First,
     };
     let mut target = ArchiveTarget::open(&plan.file, &header, run)?;
     let watch = Progress::start();

@@ -25,12 +25,12 @@ struct PartFile {
     file: File,
     partial: PathBuf,
     path: PathBuf,
-    run: Run,
+    run: ExportRun,
 }
 
 /// What an earlier run left, and what this one leaves for a later one when it ends early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Run {
+pub(super) enum ExportRun {
     /// Nothing either way: what is exported is there for this run only.
     Only,
     /// Nothing was left; what this one leaves can be gone on with.
@@ -41,7 +41,7 @@ pub(super) enum Run {
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if self.run == Run::Only {
+        if self.run == ExportRun::Only {
             // Under its name by now, or of no use.
             let _ = fs::remove_file(&self.partial);
         }
@@ -50,7 +50,7 @@ impl Drop for PartFile {
 
 impl ArchiveTarget {
     /// Begins an archive in `path`, `-` for standard output, or goes on with one.
-    pub(super) fn open(path: &Path, header: &ArchiveHeader, run: Run) -> Result<Self> {
+    pub(super) fn open(path: &Path, header: &ArchiveHeader, run: ExportRun) -> Result<Self> {
         if path == Path::new("-") {
             return Self::standard_output(header, run);
         }
@@ -67,13 +67,13 @@ impl ArchiveTarget {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         let opened = match run {
-            Run::Resumed => options.create(true).truncate(false).open(&partial),
-            Run::First | Run::Only => options.create_new(true).open(&partial),
+            ExportRun::Resumed => options.create(true).truncate(false).open(&partial),
+            ExportRun::First | ExportRun::Only => options.create_new(true).open(&partial),
         };
         let mut file = opened.map_err(|error| {
             let failure = failed("open", &partial, &error);
             match error.kind() {
-                io::ErrorKind::AlreadyExists if run == Run::Only => failure.hint(
+                io::ErrorKind::AlreadyExists if run == ExportRun::Only => failure.hint(
                     "an export is under way, or one was killed; if none is, remove the file and run this again",
                 ),
                 io::ErrorKind::AlreadyExists => {
@@ -95,9 +95,9 @@ impl ArchiveTarget {
         Ok(target)
     }
 
-    fn standard_output(header: &ArchiveHeader, run: Run) -> Result<Self> {
+    fn standard_output(header: &ArchiveHeader, run: ExportRun) -> Result<Self> {
         let stdout = io::stdout();
-        if run == Run::Resumed {
+        if run == ExportRun::Resumed {
             return Err(Failure::misuse("nothing is known of what was written to standard output")
                 .hint("--resume needs a file"));
         }
@@ -132,10 +132,10 @@ impl ArchiveTarget {
         let name = name.unwrap_or_else(|| "standard output".to_owned());
         let failure = Failure::new(format!("write to {name}: {error}"));
         match self.file.as_ref().map(|file| file.run) {
-            Some(Run::First | Run::Resumed) => {
+            Some(ExportRun::First | ExportRun::Resumed) => {
                 failure.hint("what is whole stays: --resume goes on with it when there is room")
             }
-            Some(Run::Only) => failure.hint("run it again when there is room"),
+            Some(ExportRun::Only) => failure.hint("run it again when there is room"),
             None => failure,
         }
     }
