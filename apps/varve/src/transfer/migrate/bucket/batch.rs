@@ -33,7 +33,7 @@ const _: () = assert!(CHANGES_MAX <= bulk::CHANGES_MAX);
 const STAGED_MAX: usize = 8;
 
 /// Bodies and changes that are collected, in order.
-pub(super) struct Batch<'a> {
+pub(super) struct CarriedBatch<'a> {
     carrying: &'a Carrying<'a>,
     changes: Vec<Change>,
     head_bytes: u64,
@@ -60,7 +60,7 @@ fn small_bytes(version: &StoredVersion) -> u64 {
     version.size.saturating_add(SEAL_BYTES_MAX)
 }
 
-impl<'a> Batch<'a> {
+impl<'a> CarriedBatch<'a> {
     pub(super) fn new(carrying: &'a Carrying<'a>) -> Self {
         Self { carrying, changes: Vec::new(), head_bytes: 0, wanted_bytes: 0, staged: 0 }
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use varve_access_admin::v1::StoredVersion;
 use varve_types::ErrorKind;
 
-use super::batch::{Batch, PIECE_BYTES};
+use super::batch::{CarriedBatch, PIECE_BYTES};
 use super::listing::{Difference, difference, versions_of};
 use crate::failure::{Failure, Result};
 use crate::transfer::migrate::side::Run;
@@ -217,7 +217,7 @@ impl<'a> Carrying<'a> {
             }
         }
         let keys: Vec<String> = differences.iter().map(|one| one.key.clone()).collect();
-        let mut batch = Batch::new(self);
+        let mut batch = CarriedBatch::new(self);
         let sent = differences.into_iter().try_for_each(|one| batch.add(one));
         match sent.and_then(|()| batch.send()) {
             Err(failure) if failure.is(ErrorKind::NotFound) => {
@@ -242,7 +242,7 @@ impl<'a> Carrying<'a> {
     fn carry_again(&self, key: String) -> Result<()> {
         for look in 1..=LOOKS_MAX {
             let Some(found) = self.look(key.clone())? else { return Ok(()) };
-            let mut batch = Batch::new(self);
+            let mut batch = CarriedBatch::new(self);
             match batch.add(found).and_then(|()| batch.send()) {
                 Err(failure) if failure.is(ErrorKind::NotFound) => {
                     if self.asking.is_none() && look == LOOKS_MAX {
