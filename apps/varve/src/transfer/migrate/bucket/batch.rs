@@ -35,13 +35,13 @@ const STAGED_MAX: usize = 8;
 /// Bodies and changes that are collected, in order.
 pub(super) struct CarriedBatch<'a> {
     carrying: &'a Carrying<'a>,
-    changes: Vec<Change>,
+    changes: Vec<BatchedChange>,
     head_bytes: u64,
     wanted_bytes: u64,
     staged: usize,
 }
 
-enum Change {
+enum BatchedChange {
     Remove(VersionName),
     Marker(StoredVersion),
     /// Its body is read when the batch is sent.
@@ -68,14 +68,14 @@ impl<'a> CarriedBatch<'a> {
     /// Adds what is to be done with a key; sends what does not fit into one request.
     pub(super) fn add(&mut self, found: Difference) -> Result<()> {
         for order in found.removed {
-            self.push(Change::Remove(VersionName { key: found.key.clone(), order }))?;
+            self.push(BatchedChange::Remove(VersionName { key: found.key.clone(), order }))?;
         }
         for version in found.sent {
             self.carrying.stopped()?;
             if version.marker {
-                self.push(Change::Marker(version))?;
+                self.push(BatchedChange::Marker(version))?;
             } else if small_bytes(&version) <= bulk::INLINE_BYTES_MAX {
-                self.push(Change::Small(version))?;
+                self.push(BatchedChange::Small(version))?;
             } else {
                 self.add_long(version)?;
             }
@@ -90,17 +90,19 @@ impl<'a> CarriedBatch<'a> {
             self.send()?;
         }
         let id = self.stage(&version, None)?;
-        self.push(Change::Staged(version, id))?;
+        self.push(BatchedChange::Staged(version, id))?;
         self.staged += 1;
         if is_longest || self.staged >= STAGED_MAX { self.send() } else { Ok(()) }
     }
 
-    fn push(&mut self, change: Change) -> Result<()> {
+    fn push(&mut self, change: BatchedChange) -> Result<()> {
         let (head, wanted) = match &change {
             // A byte of a key may need six in JSON.
-            Change::Remove(name) => (name.key.len() * 6, 0),
-            Change::Marker(version) | Change::Staged(version, _) => (in_head(version), 0),
-            Change::Small(version) => (in_head(version), small_bytes(version)),
+            BatchedChange::Remove(name) => (name.key.len() * 6, 0),
+            BatchedChange::Marker(version) | BatchedChange::Staged(version, _) => {
+                (in_head(version), 0)
+            }
+            BatchedChange::Small(version) => (in_head(version), small_bytes(version)),
         };
         let head = head as u64 + CHANGE_BYTES_MAX;
         let is_full = self.changes.len() >= CHANGES_MAX
@@ -126,7 +128,9 @@ impl<'a> CarriedBatch<'a> {
         let parts: Vec<PartWanted> = changes
             .iter()
             .filter_map(|change| match change {
-                Change::Small(version) => Some(part_request(version, 0, small_bytes(version))),
+                BatchedChange::Small(version) => {
+                    Some(part_request(version, 0, small_bytes(version)))
+                }
                 _ => None,
             })
             .collect();
@@ -139,10 +143,12 @@ impl<'a> CarriedBatch<'a> {
         for change in changes {
             let put = |version, body| ReceivedChange::Put(ReceivedVersion { version, body });
             received.push(match change {
-                Change::Remove(name) => ReceivedChange::Remove(name),
-                Change::Marker(version) => put(version, None),
-                Change::Staged(version, id) => put(version, Some(ReceivedBody::Staged { id })),
-                Change::Small(version) => {
+                BatchedChange::Remove(name) => ReceivedChange::Remove(name),
+                BatchedChange::Marker(version) => put(version, None),
+                BatchedChange::Staged(version, id) => {
+                    put(version, Some(ReceivedBody::Staged { id }))
+                }
+                BatchedChange::Small(version) => {
                     let (part, bytes) = read.next().expect("as many came as were asked for");
                     sent_bytes += version.size;
                     let body = self.small(&version, part, bytes, &mut bodies)?;
