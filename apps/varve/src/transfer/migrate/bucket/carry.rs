@@ -47,7 +47,7 @@ const RESTLESS_BYTES_MAX: usize = 32 << 20;
 const KEY_BYTES: usize = 64;
 
 /// What to carry.
-pub(super) enum Work {
+pub(super) enum CarryWork {
     /// What was found out already.
     Difference(Difference),
     /// A key of which it is not known in what it differs.
@@ -91,8 +91,8 @@ struct Asking {
 
 /// Makes batches of what there is to carry.
 pub(super) struct Filling<'a> {
-    batches: SyncSender<Vec<Work>>,
-    batch: Vec<Work>,
+    batches: SyncSender<Vec<CarryWork>>,
+    batch: Vec<CarryWork>,
     batch_bytes: u64,
     carrying: &'a Carrying<'a>,
 }
@@ -178,7 +178,7 @@ impl<'a> Carrying<'a> {
     }
 
     /// Takes batches until there are no more, or something failed anywhere: the others are taken away then, and dropped.
-    fn carrier(&self, batches: &Mutex<Receiver<Vec<Work>>>) -> Result<()> {
+    fn carrier(&self, batches: &Mutex<Receiver<Vec<CarryWork>>>) -> Result<()> {
         let mut ended = Ok(());
         loop {
             let next = locked(batches).recv();
@@ -208,12 +208,12 @@ impl<'a> Carrying<'a> {
         self.watch.did_bytes(bytes);
     }
 
-    fn carry_batch(&self, works: Vec<Work>) -> Result<()> {
+    fn carry_batch(&self, works: Vec<CarryWork>) -> Result<()> {
         let mut differences = Vec::with_capacity(works.len());
         for work in works {
             match work {
-                Work::Difference(difference) => differences.push(difference),
-                Work::Key(key) => differences.extend(self.look(key)?),
+                CarryWork::Difference(difference) => differences.push(difference),
+                CarryWork::Key(key) => differences.extend(self.look(key)?),
             }
         }
         let keys: Vec<String> = differences.iter().map(|one| one.key.clone()).collect();
@@ -267,13 +267,13 @@ fn in_memory(version: &StoredVersion) -> u64 {
 
 impl Filling<'_> {
     /// Hands something over; waits while there is enough to do.
-    pub(super) fn add(&mut self, work: Work) -> Result<()> {
+    pub(super) fn add(&mut self, work: CarryWork) -> Result<()> {
         let keys_max = match &work {
-            Work::Difference(found) => {
+            CarryWork::Difference(found) => {
                 self.batch_bytes += found.sent.iter().map(in_memory).sum::<u64>();
                 KEYS_MAX
             }
-            Work::Key(_) => LOOKED_AT_MAX,
+            CarryWork::Key(_) => LOOKED_AT_MAX,
         };
         self.batch.push(work);
         if self.batch.len() >= keys_max || self.batch_bytes >= PIECE_BYTES {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{MoveState, ReplaceSettings};
 
-use super::carry::{Carried, Carrying, Work};
+use super::carry::{Carried, CarryWork, Carrying};
 use super::listing::{Listing, compare};
 use crate::failure::{Failure, Result};
 use crate::transfer::migrate::kind::{Item, Seen};
@@ -194,8 +194,9 @@ impl<'a> Rounds<'a> {
         let round = Round { is_whole: false, keys: keys.len() };
         let token = (!is_fenced).then(|| self.token.clone());
         let carrying = Carrying::new(run, name, self.watch, token);
-        let carried = carrying
-            .carry(|filling| keys.into_iter().try_for_each(|key| filling.add(Work::Key(key))))?;
+        let carried = carrying.carry(|filling| {
+            keys.into_iter().try_for_each(|key| filling.add(CarryWork::Key(key)))
+        })?;
         self.take(carried, moved);
         Ok(round)
     }
@@ -212,7 +213,7 @@ impl<'a> Rounds<'a> {
                 Some(found) => {
                     let sent = found.sent.iter().map(|version| version.size).sum();
                     self.watch.expect_bytes(sent);
-                    filling.add(Work::Difference(found))
+                    filling.add(CarryWork::Difference(found))
                 }
                 None => filling.go_on(),
             })
