@@ -6,7 +6,7 @@ use varve_access_admin::v1::{
     StoredVersion, VersionName, bulk,
 };
 
-use super::carry::Carrying;
+use super::carry::BucketCarrier;
 use super::listing::Difference;
 use crate::failure::{Failure, Result};
 
@@ -34,7 +34,7 @@ const STAGED_MAX: usize = 8;
 
 /// Bodies and changes that are collected, in order.
 pub(super) struct CarriedBatch<'a> {
-    carrying: &'a Carrying<'a>,
+    carrying: &'a BucketCarrier<'a>,
     changes: Vec<BatchedChange>,
     head_bytes: u64,
     wanted_bytes: u64,
@@ -61,7 +61,7 @@ fn small_bytes(version: &StoredVersion) -> u64 {
 }
 
 impl<'a> CarriedBatch<'a> {
-    pub(super) fn new(carrying: &'a Carrying<'a>) -> Self {
+    pub(super) fn new(carrying: &'a BucketCarrier<'a>) -> Self {
         Self { carrying, changes: Vec::new(), head_bytes: 0, wanted_bytes: 0, staged: 0 }
     }
 
@@ -124,7 +124,7 @@ impl<'a> CarriedBatch<'a> {
         if changes.is_empty() {
             return Ok(());
         }
-        let Carrying { run, bucket, .. } = *self.carrying;
+        let BucketCarrier { run, bucket, .. } = *self.carrying;
         let parts: Vec<PartWanted> = changes
             .iter()
             .filter_map(|change| match change {
@@ -180,7 +180,7 @@ impl<'a> CarriedBatch<'a> {
 
     /// Carries a body in pieces, of which the first may be there; what it is called.
     fn stage(&self, version: &StoredVersion, first: Option<(PartRead, Bytes)>) -> Result<u64> {
-        let Carrying { run, bucket, .. } = *self.carrying;
+        let BucketCarrier { run, bucket, .. } = *self.carrying;
         let is_counted = first.is_none();
         let (mut next, mut id, mut offset, mut total) = (first, None, 0, None);
         loop {

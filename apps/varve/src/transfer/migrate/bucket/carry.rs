@@ -55,7 +55,7 @@ pub(super) enum CarryWork {
 }
 
 /// A bucket whose versions are carried.
-pub(super) struct Carrying<'a> {
+pub(super) struct BucketCarrier<'a> {
     pub(super) run: &'a Run,
     pub(super) bucket: &'a str,
     pub(super) watch: &'a Progress,
@@ -94,14 +94,14 @@ pub(super) struct Filling<'a> {
     batches: SyncSender<Vec<CarryWork>>,
     batch: Vec<CarryWork>,
     batch_bytes: u64,
-    carrying: &'a Carrying<'a>,
+    carrying: &'a BucketCarrier<'a>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'a> Carrying<'a> {
+impl<'a> BucketCarrier<'a> {
     pub(super) fn new(
         run: &'a Run,
         bucket: &'a str,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{MoveState, ReplaceSettings};
 
-use super::carry::{Carried, CarryWork, Carrying};
+use super::carry::{BucketCarrier, Carried, CarryWork};
 use super::listing::{Listing, compare};
 use crate::failure::{Failure, Result};
 use crate::transfer::migrate::kind::{Item, Seen};
@@ -193,7 +193,7 @@ impl<'a> Rounds<'a> {
         keys.extend(changes.keys);
         let round = Round { is_whole: false, keys: keys.len() };
         let token = (!is_fenced).then(|| self.token.clone());
-        let carrying = Carrying::new(run, name, self.watch, token);
+        let carrying = BucketCarrier::new(run, name, self.watch, token);
         let carried = carrying.carry(|filling| {
             keys.into_iter().try_for_each(|key| filling.add(CarryWork::Key(key)))
         })?;
@@ -206,7 +206,7 @@ impl<'a> Rounds<'a> {
         let Item { run, name, .. } = self.item;
         let began = Instant::now();
         let token = (!is_fenced).then(|| self.token.clone());
-        let carrying = Carrying::new(run, name, self.watch, token);
+        let carrying = BucketCarrier::new(run, name, self.watch, token);
         let (there, here) = (Listing::new(&run.source, name), Listing::new(&run.target, name));
         let carried = carrying.carry(|filling| {
             compare(there, here, |found| match found {
