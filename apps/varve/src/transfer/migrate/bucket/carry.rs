@@ -71,7 +71,7 @@ pub(super) struct BucketCarrier<'a> {
 
 /// What came of it.
 #[derive(Default)]
-pub(super) struct Carried {
+pub(super) struct CarryOutcome {
     pub(super) bytes: u64,
     pub(super) keys: u64,
     /// Keys that are to be looked at again.
@@ -125,7 +125,7 @@ impl<'a> BucketCarrier<'a> {
     pub(super) fn carry(
         self,
         fill: impl FnOnce(&mut Filling<'_>) -> Result<()>,
-    ) -> Result<Carried> {
+    ) -> Result<CarryOutcome> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let receiver = Mutex::new(receiver);
         let this = &self;
@@ -150,7 +150,7 @@ impl<'a> BucketCarrier<'a> {
         })?;
         let asking =
             self.asking.map(|asking| asking.into_inner().unwrap_or_else(PoisonError::into_inner));
-        Ok(Carried {
+        Ok(CarryOutcome {
             bytes: self.sent_bytes.into_inner(),
             keys: self.sent_keys.into_inner(),
             restless: self.restless.into_inner().unwrap_or_else(PoisonError::into_inner),

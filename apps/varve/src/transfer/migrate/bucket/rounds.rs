@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{MoveState, ReplaceSettings};
 
-use super::carry::{BucketCarrier, Carried, CarryWork};
+use super::carry::{BucketCarrier, CarryOutcome, CarryWork};
 use super::listing::{Listing, compare};
 use crate::failure::{Failure, Result};
 use crate::transfer::migrate::kind::{Item, Seen};
@@ -224,7 +224,7 @@ impl<'a> Rounds<'a> {
         Ok(keys)
     }
 
-    fn take(&mut self, carried: Carried, moved: &mut Moved) {
+    fn take(&mut self, carried: CarryOutcome, moved: &mut Moved) {
         moved.sent_bytes += carried.bytes;
         moved.rounds += 1;
         self.restless.extend(carried.restless);
