@@ -60,7 +60,7 @@ pub(super) struct BucketCarrier<'a> {
     pub(super) bucket: &'a str,
     pub(super) watch: &'a Progress,
     /// Who asks the source what changes meanwhile; absent behind the fence, where nothing changes any more.
-    asking: Option<Mutex<Asking>>,
+    asking: Option<Mutex<SourcePoll>>,
     sent_bytes: AtomicU64,
     sent_keys: AtomicU64,
     /// One of the threads failed.
@@ -83,7 +83,7 @@ pub(super) struct CarryOutcome {
 }
 
 /// The source notes changes for somebody who asks every 10 minutes, and so many of them: it is asked while much is carried.
-struct Asking {
+struct SourcePoll {
     token: String,
     last: Instant,
     is_lost: bool,
@@ -108,7 +108,7 @@ impl<'a> BucketCarrier<'a> {
         watch: &'a Progress,
         token: Option<String>,
     ) -> Self {
-        let asking = |token| Mutex::new(Asking { token, last: Instant::now(), is_lost: false });
+        let asking = |token| Mutex::new(SourcePoll { token, last: Instant::now(), is_lost: false });
         Self {
             run,
             bucket,
