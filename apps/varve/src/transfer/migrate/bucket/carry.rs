@@ -90,7 +90,7 @@ struct SourcePoll {
 }
 
 /// Makes batches of what there is to carry.
-pub(super) struct Filling<'a> {
+pub(super) struct BatchBuilder<'a> {
     batches: SyncSender<Vec<CarryWork>>,
     batch: Vec<CarryWork>,
     batch_bytes: u64,
@@ -124,7 +124,7 @@ impl<'a> BucketCarrier<'a> {
     /// Carries all that `fill` hands over.
     pub(super) fn carry(
         self,
-        fill: impl FnOnce(&mut Filling<'_>) -> Result<()>,
+        fill: impl FnOnce(&mut BatchBuilder<'_>) -> Result<()>,
     ) -> Result<CarryOutcome> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let receiver = Mutex::new(receiver);
@@ -134,7 +134,7 @@ impl<'a> BucketCarrier<'a> {
             let carriers: Vec<_> =
                 (0..CARRIERS).map(|_| scope.spawn(move || this.carrier(receiver))).collect();
             let mut filling =
-                Filling { batches: sender, batch: Vec::new(), batch_bytes: 0, carrying: this };
+                BatchBuilder { batches: sender, batch: Vec::new(), batch_bytes: 0, carrying: this };
             let filled = fill(&mut filling).and_then(|()| filling.flush());
             if filled.is_err() {
                 this.failed.store(true, Ordering::Relaxed);
@@ -265,7 +265,7 @@ fn in_memory(version: &StoredVersion) -> u64 {
     version.size + (version.key.len() + version.attributes.0.len() + VERSION_BYTES) as u64
 }
 
-impl Filling<'_> {
+impl BatchBuilder<'_> {
     /// Hands something over; waits while there is enough to do.
     pub(super) fn add(&mut self, work: CarryWork) -> Result<()> {
         let keys_max = match &work {
