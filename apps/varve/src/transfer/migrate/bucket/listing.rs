@@ -25,7 +25,7 @@ pub(super) struct Difference {
 }
 
 /// The keys of a bucket in order, read by pages.
-pub(super) struct Listing<'a> {
+pub(super) struct KeyListing<'a> {
     side: &'a Side,
     bucket: &'a str,
     page: VecDeque<StoredVersion>,
@@ -33,7 +33,7 @@ pub(super) struct Listing<'a> {
     is_last: bool,
 }
 
-impl<'a> Listing<'a> {
+impl<'a> KeyListing<'a> {
     pub(super) fn new(side: &'a Side, bucket: &'a str) -> Self {
         Self { side, bucket, page: VecDeque::new(), after: None, is_last: false }
     }
@@ -81,8 +81,8 @@ pub(super) fn versions_of(side: &Side, bucket: &str, key: &str) -> Result<Vec<St
 
 /// Goes through all keys of both sides in order, and says of each in what it differs, if it does.
 pub(super) fn compare(
-    mut there: Listing<'_>,
-    mut here: Listing<'_>,
+    mut there: KeyListing<'_>,
+    mut here: KeyListing<'_>,
     mut passed: impl FnMut(Option<Difference>) -> Result<()>,
 ) -> Result<()> {
     let (mut one, mut other) = (there.next()?, here.next()?);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use varve_access_admin::v1::{MoveState, ReplaceSettings};
 
 use super::carry::{BucketCarrier, CarryOutcome, CarryWork};
-use super::listing::{Listing, compare};
+use super::listing::{KeyListing, compare};
 use crate::failure::{Failure, Result};
 use crate::transfer::migrate::kind::{Item, Seen};
 use crate::transfer::migrate::report::Moved;
@@ -207,7 +207,8 @@ impl<'a> Rounds<'a> {
         let began = Instant::now();
         let token = (!is_fenced).then(|| self.token.clone());
         let carrying = BucketCarrier::new(run, name, self.watch, token);
-        let (there, here) = (Listing::new(&run.source, name), Listing::new(&run.target, name));
+        let (there, here) =
+            (KeyListing::new(&run.source, name), KeyListing::new(&run.target, name));
         let carried = carrying.carry(|filling| {
             compare(there, here, |found| match found {
                 Some(found) => {
