@@ -22,7 +22,7 @@ use crate::transfer::nbd::{Nbd, REQUEST_BYTES_MAX};
 use crate::watch::Progress;
 
 /// What is sent: a snapshot of a volume, and the one from which changes count.
-pub(super) struct Sent<'a> {
+pub(super) struct SentSnapshot<'a> {
     pub(super) run: &'a Run,
     pub(super) volume: &'a str,
     pub(super) snapshot: &'a Snapshot,
@@ -41,7 +41,7 @@ fn attach_to(side: &Side, snapshot: &Snapshot) -> Result<Nbd> {
     Ok(nbd)
 }
 
-impl Sent<'_> {
+impl SentSnapshot<'_> {
     /// Sends it; how many bytes it took.
     pub(super) fn send(&self, watch: &Progress) -> Result<u64> {
         let Run { source, target, .. } = self.run;

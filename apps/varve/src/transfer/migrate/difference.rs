@@ -5,7 +5,7 @@ use std::time::Instant;
 use hyper::Method;
 use varve_access_admin::v1::{ChangeVolume, Reservation, Snapshot, Volume};
 
-use super::copy::Sent;
+use super::copy::SentSnapshot;
 use super::kind::{Item, Seen};
 use super::report::Moved;
 use super::sending::{Next, Pace, ROUNDS_MAX, SHORT, Sender, WRITTEN_AS_FAST};
@@ -179,7 +179,7 @@ impl<'a> Differences<'a> {
                 return Ok((sent_bytes, newest));
             };
             self.watch.expect_bytes(self.data_bytes(snapshot, base)?);
-            let sent = Sent { run: self.run, volume: self.name, snapshot, base };
+            let sent = SentSnapshot { run: self.run, volume: self.name, snapshot, base };
             sent_bytes = sent.send(self.watch)?;
             moved.sent_bytes += sent_bytes;
             moved.rounds += 1;
