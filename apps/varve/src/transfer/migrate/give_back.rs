@@ -29,7 +29,7 @@ const LOOKS_MAX: u32 = 20;
 
 /// Whether a target can let clients use what it has.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Disarmed {
+pub(super) enum TargetState {
     /// It cannot.
     Safe,
     /// It has: it is there.
@@ -38,21 +38,21 @@ pub(super) enum Disarmed {
 
 /// Sees to it that the target's part does not become one that clients use: what there is of it is taken to `end`
 /// (GIVE-BACK-2).
-fn disarm(item: Item<'_>, end: &VolumeMove) -> Result<Disarmed> {
+fn disarm(item: Item<'_>, end: &VolumeMove) -> Result<TargetState> {
     let Item { run, kind, name } = item;
     for _ in 0..LOOKS_MAX {
-        let Some(here) = item.here()? else { return Ok(Disarmed::Safe) };
+        let Some(here) = item.here()? else { return Ok(TargetState::Safe) };
         match here.moves {
-            Some(moves) if is_given_up(&moves) => return Ok(Disarmed::Safe),
+            Some(moves) if is_given_up(&moves) => return Ok(TargetState::Safe),
             Some(moves) if moves.state == MoveState::Arriving && run.source.is_peer_of(&moves) => {
                 match item.step_here(Some(&moves), Some(end.clone())) {
-                    Ok(()) => return Ok(Disarmed::Safe),
+                    Ok(()) => return Ok(TargetState::Safe),
                     Err(failure)
                         if failure.is(ErrorKind::Conflict) || failure.is(ErrorKind::NotFound) => {}
                     Err(failure) => return Err(failure),
                 }
             }
-            _ if mark::of_same(item)?.is_some() => return Ok(Disarmed::Arrived),
+            _ if mark::of_same(item)?.is_some() => return Ok(TargetState::Arrived),
             // The source may have been restored from before it left.
             Some(moves) if mark::is_from_source(run, &moves) => {
                 return Err(Failure::new(format!(
@@ -60,7 +60,7 @@ fn disarm(item: Item<'_>, end: &VolumeMove) -> Result<Disarmed> {
                     item.words().not_same
                 )));
             }
-            _ if !kind.is_related(run, name)? => return Ok(Disarmed::Safe), // GIVE-BACK-3
+            _ if !kind.is_related(run, name)? => return Ok(TargetState::Safe), // GIVE-BACK-3
             _ => {
                 return Err(Failure::new(format!(
                     "the target has a {item} {}, and did not arrive from there; delete it if nobody needs it",
@@ -88,8 +88,8 @@ fn kept_fenced(item: Item<'_>, why: &Failure) -> String {
 pub(super) fn give_back(item: Item<'_>, failure: Failure) -> Result<()> {
     let Item { run, .. } = item;
     match disarm(item, &run.parked()) {
-        Ok(Disarmed::Arrived) => Ok(()),
-        Ok(Disarmed::Safe) => match item.step_there(Some(&run.leaving()), None) {
+        Ok(TargetState::Arrived) => Ok(()),
+        Ok(TargetState::Safe) => match item.step_there(Some(&run.leaving()), None) {
             Ok(()) => Err(failure),
             Err(second) => Err(failure.prefixed(&format!(
                 "{item} refuses {} at the source still, for it could not be given back ({}); run the command again to go on, or \
@@ -131,7 +131,7 @@ pub(super) fn call_off(
     item: Item<'_>,
     fence: Option<&VolumeMove>,
     end: &VolumeMove,
-) -> Result<Disarmed> {
+) -> Result<TargetState> {
     let run = item.run;
     if let Some(fence) = fence {
         run.target.check_peer(item, fence)?;
@@ -144,7 +144,7 @@ pub(super) fn call_off(
         }
         disarmed => disarmed?,
     };
-    if disarmed == Disarmed::Safe && fence.is_some() {
+    if disarmed == TargetState::Safe && fence.is_some() {
         item.step_there(Some(&run.leaving()), None)?;
     }
     Ok(disarmed)

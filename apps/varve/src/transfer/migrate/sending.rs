@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use varve_access_admin::v1::MoveState;
 use varve_types::ErrorKind;
 
-use super::give_back::{Disarmed, after_lost_fence, call_off, give_back};
+use super::give_back::{TargetState, after_lost_fence, call_off, give_back};
 use super::kind::{Item, Seen};
 use super::mark;
 use super::report::{Moved, ms};
@@ -61,7 +61,7 @@ impl Sending<'_> {
         if item.kind.goes_on_behind_fences() {
             self.adopt_target(here)?;
         } else {
-            if self.take_back()? == Disarmed::Arrived {
+            if self.take_back()? == TargetState::Arrived {
                 return Ok(());
             }
             self.adopt_target(item.here()?.as_ref())?;
@@ -86,12 +86,12 @@ impl Sending<'_> {
     }
 
     /// Gives the source's back whose fence an earlier run left, for much may be to be sent.
-    fn take_back(&self) -> Result<Disarmed> {
+    fn take_back(&self) -> Result<TargetState> {
         match self.item.there()?.and_then(|there| there.moves) {
             Some(fence) if fence.state == MoveState::Leaving => {
                 call_off(self.item, Some(&fence), &self.item.run.parked())
             }
-            _ => Ok(Disarmed::Safe),
+            _ => Ok(TargetState::Safe),
         }
     }
 
@@ -123,7 +123,7 @@ impl Sending<'_> {
             None => self.sender.rounds(self.moved)?,
             // Another command was faster.
             Some(_) if !item.kind.goes_on_behind_fences() => {
-                if self.take_back()? == Disarmed::Arrived {
+                if self.take_back()? == TargetState::Arrived {
                     return Ok(Fenced::Arrived);
                 }
                 self.adopt_target(item.here()?.as_ref())?;
@@ -152,7 +152,7 @@ impl Sending<'_> {
     /// What there is to do while clients are refused.
     fn behind_the_fence(&mut self) -> Result<()> {
         let item = self.item;
-        if self.adopt_again()? == Disarmed::Arrived {
+        if self.adopt_again()? == TargetState::Arrived {
             return Ok(());
         }
         self.sender.last_round(self.moved)?;
@@ -165,11 +165,11 @@ impl Sending<'_> {
 
     /// Looks at the target again, for what was seen before the fence may have changed: the one who had the fence before may have ended the
     /// move, or another command may have its part.
-    fn adopt_again(&self) -> Result<Disarmed> {
+    fn adopt_again(&self) -> Result<TargetState> {
         let item = self.item;
         let here = item.here()?;
         if mark::of_same(item)?.is_some() {
-            return Ok(Disarmed::Arrived);
+            return Ok(TargetState::Arrived);
         }
         match here.as_ref().and_then(Seen::state) {
             Some(MoveState::Arriving) => self.adopt_target(here.as_ref())?,
@@ -179,7 +179,7 @@ impl Sending<'_> {
             _ => {}
         }
         self.sender.check_part(here.as_ref())?;
-        Ok(Disarmed::Safe)
+        Ok(TargetState::Safe)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use varve_access_admin::v1::{MoveState, VolumeMove};
 use varve_types::ErrorKind;
 
-use super::give_back::{Disarmed, call_off};
+use super::give_back::{TargetState, call_off};
 use super::kind::{Item, Kind, Seen};
 use super::mark;
 use super::report::{Moved, ms};
@@ -309,7 +309,7 @@ pub(super) fn cancel(item: Item<'_>) -> Result<Moved> {
     {
         return Err(in_use());
     }
-    if call_off(item, fence.as_ref(), &run.given_up())? == Disarmed::Arrived {
+    if call_off(item, fence.as_ref(), &run.given_up())? == TargetState::Arrived {
         return Err(in_use());
     }
     if let Some(moves) = item.here()?.and_then(|here| here.moves)
