@@ -6,7 +6,7 @@ use hyper::Method;
 use varve_access_admin::v1::{ChangeVolume, Reservation, Snapshot, Volume};
 
 use super::copy::SentSnapshot;
-use super::kind::{Item, Seen};
+use super::kind::{DaemonView, Item};
 use super::report::Moved;
 use super::sending::{Next, Pace, ROUNDS_MAX, SHORT, Sender, WRITTEN_AS_FAST};
 use super::side::{Run, is_internal};
@@ -49,7 +49,7 @@ impl Sender for Differences<'_> {
         self.run.source.fence(self.name, *id, newest, self.run.leaving())
     }
 
-    fn check_part(&self, _: Option<&Seen>) -> Result<()> {
+    fn check_part(&self, _: Option<&DaemonView>) -> Result<()> {
         match has_common(self.run, self.name)? {
             true => Ok(()),
             false => Err(Failure::new(format!(

@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::watch::Progress;
 
 /// One as a daemon tells it.
-pub(super) struct Seen {
+pub(super) struct DaemonView {
     pub(super) name: String,
     /// Absent when it does not move.
     pub(super) moves: Option<VolumeMove>,
@@ -47,9 +47,9 @@ pub(super) struct Words {
 pub(super) trait Kind {
     fn words(&self) -> &'static Words;
 
-    fn all(&self, side: &Side) -> Result<Vec<Seen>>;
+    fn all(&self, side: &Side) -> Result<Vec<DaemonView>>;
 
-    fn look(&self, side: &Side, name: &str) -> Result<Option<Seen>>;
+    fn look(&self, side: &Side, name: &str) -> Result<Option<DaemonView>>;
 
     /// Takes one a step further (MIGRATE-3), once (MIGRATE-5).
     fn step(
@@ -111,12 +111,12 @@ impl Item<'_> {
     }
 
     /// What the source has.
-    pub(super) fn there(&self) -> Result<Option<Seen>> {
+    pub(super) fn there(&self) -> Result<Option<DaemonView>> {
         self.kind.look(&self.run.source, self.name)
     }
 
     /// What the target has.
-    pub(super) fn here(&self) -> Result<Option<Seen>> {
+    pub(super) fn here(&self) -> Result<Option<DaemonView>> {
         self.kind.look(&self.run.target, self.name)
     }
 
@@ -147,7 +147,7 @@ impl Item<'_> {
     }
 }
 
-impl Seen {
+impl DaemonView {
     pub(super) fn state(&self) -> Option<MoveState> {
         self.moves.as_ref().map(|moves| moves.state)
     }

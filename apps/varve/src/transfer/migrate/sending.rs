@@ -6,7 +6,7 @@ use varve_access_admin::v1::MoveState;
 use varve_types::ErrorKind;
 
 use super::give_back::{TargetState, after_lost_fence, call_off, give_back};
-use super::kind::{Item, Seen};
+use super::kind::{DaemonView, Item};
 use super::mark;
 use super::report::{Moved, ms};
 use super::side::is_given_up;
@@ -37,7 +37,7 @@ pub(super) trait Sender {
     fn fence(&self) -> Result<()>;
 
     /// Behind the fence: refuses, if there is more to be sent than clients are to wait for.
-    fn check_part(&self, here: Option<&Seen>) -> Result<()>;
+    fn check_part(&self, here: Option<&DaemonView>) -> Result<()>;
 
     /// Behind the fence: sends the rest, and everything that is not data.
     fn last_round(&mut self, moved: &mut Moved) -> Result<()>;
@@ -56,7 +56,7 @@ pub(super) struct Sending<'a> {
 
 impl Sending<'_> {
     /// Sends what there is to send until clients use the target's; `here` is what that has of it.
-    pub(super) fn send_all(&mut self, here: Option<&Seen>) -> Result<()> {
+    pub(super) fn send_all(&mut self, here: Option<&DaemonView>) -> Result<()> {
         let item = self.item;
         if item.kind.goes_on_behind_fences() {
             self.adopt_target(here)?;
@@ -96,7 +96,7 @@ impl Sending<'_> {
     }
 
     /// Makes the target's part this run's, or removes one that was given up.
-    fn adopt_target(&self, here: Option<&Seen>) -> Result<()> {
+    fn adopt_target(&self, here: Option<&DaemonView>) -> Result<()> {
         let item = self.item;
         let Some(moves) = here.and_then(|here| here.moves.as_ref()) else { return Ok(()) };
         if !is_given_up(moves) {
@@ -171,7 +171,7 @@ impl Sending<'_> {
         if mark::of_same(item)?.is_some() {
             return Ok(TargetState::Arrived);
         }
-        match here.as_ref().and_then(Seen::state) {
+        match here.as_ref().and_then(DaemonView::state) {
             Some(MoveState::Arriving) => self.adopt_target(here.as_ref())?,
             _ if here.is_some() => {
                 return Err(Failure::new(format!("the target has another {item}")));

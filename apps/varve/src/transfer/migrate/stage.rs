@@ -7,7 +7,7 @@ use varve_access_admin::v1::{MoveState, VolumeMove};
 use varve_types::ErrorKind;
 
 use super::give_back::{TargetState, call_off};
-use super::kind::{Item, Kind, Seen};
+use super::kind::{DaemonView, Item, Kind};
 use super::mark;
 use super::report::{Moved, ms};
 use super::sending::Sending;
@@ -36,20 +36,21 @@ enum Stage {
 /// What both sides say of one.
 struct Found {
     stage: Stage,
-    there: Option<Seen>,
-    here: Option<Seen>,
+    there: Option<DaemonView>,
+    here: Option<DaemonView>,
 }
 
 /// Those of the source that can be moved, and those that arrived from there and say so still.
 pub(super) fn names(run: &Run, kind: &dyn Kind) -> Result<Vec<String>> {
-    let is_marked = |here: &Seen| here.moves.as_ref().is_some_and(|m| mark::is_from_source(run, m));
+    let is_marked =
+        |here: &DaemonView| here.moves.as_ref().is_some_and(|m| mark::is_from_source(run, m));
     let marked = kind.all(&run.target)?.into_iter().filter(is_marked).map(|here| here.name);
     Ok(movable(marked.collect(), &kind.all(&run.source)?))
 }
 
 /// The same. One that arrives at the source is not to stop the others: it can be moved once it is there. One that is kept was moved.
-fn movable(marked: Vec<String>, there: &[Seen]) -> Vec<String> {
-    let is_kept = |seen: &&Seen| seen.moves.as_ref().is_some_and(mark::is_kept);
+fn movable(marked: Vec<String>, there: &[DaemonView]) -> Vec<String> {
+    let is_kept = |seen: &&DaemonView| seen.moves.as_ref().is_some_and(mark::is_kept);
     let mut names = marked;
     names.extend(there.iter().filter(|seen| !is_kept(seen)).map(|seen| seen.name.clone()));
     names.retain(|name| {
@@ -79,13 +80,13 @@ fn survey(item: Item<'_>) -> Result<Found> {
 }
 
 /// How far it is, from what both sides say (MIGRATE-1).
-fn stage(item: Item<'_>, there: Option<&Seen>, here: Option<&Seen>) -> Result<Stage> {
+fn stage(item: Item<'_>, there: Option<&DaemonView>, here: Option<&DaemonView>) -> Result<Stage> {
     use MoveState::{Arrived, Arriving, Leaving, Left};
     let words = item.words();
     let refuse = |what: String, hint: &str| Err(Failure::new(what).hint(hint));
     let is_same = mark::of_same(item)?.is_some();
     let is_part = here.and_then(|here| here.moves.as_ref()).is_some_and(is_given_up);
-    match (there, there.and_then(Seen::state), here.and_then(Seen::state)) {
+    match (there, there.and_then(DaemonView::state), here.and_then(DaemonView::state)) {
         // MIGRATE-MARK-3. It is from the source, or would move otherwise.
         (None, _, Some(Arrived)) => Ok(Stage::Leftovers),
         (None, ..) => refuse(format!("the source has no {item}"), words.names),
@@ -255,8 +256,10 @@ fn describe_move(refused: &str, moves: &VolumeMove) -> String {
 pub(super) fn under_way(run: &Run, kind: &dyn Kind) -> Result<Vec<Moved>> {
     let mut all: Vec<Moved> = Vec::new();
     for (side, what) in [(&run.source, "at the source"), (&run.target, "at the target")] {
-        let is_kept = |seen: &Seen| seen.moves.as_ref().is_some_and(mark::is_kept);
-        for Seen { name, moves, .. } in kind.all(side)?.into_iter().filter(|seen| !is_kept(seen)) {
+        let is_kept = |seen: &DaemonView| seen.moves.as_ref().is_some_and(mark::is_kept);
+        for DaemonView { name, moves, .. } in
+            kind.all(side)?.into_iter().filter(|seen| !is_kept(seen))
+        {
             let mut said: Vec<String> =
                 moves.iter().map(|moves| describe_move(kind.words().refused, moves)).collect();
             said.extend(kind.traces(side, &name)?);
@@ -340,8 +343,11 @@ mod tests {
             ("f", moves(MoveState::Left, "x, kept")),
             ("g", moves(MoveState::Left, "x, kept")),
         ];
-        let there =
-            there.map(|(name, moves)| Seen { name: name.to_owned(), moves, notes: Vec::new() });
+        let there = there.map(|(name, moves)| DaemonView {
+            name: name.to_owned(),
+            moves,
+            notes: Vec::new(),
+        });
         let marked = ["a", "c", "d", "g"].map(str::to_owned).to_vec();
         assert_eq!(movable(marked, &there), ["a", "b", "d", "e", "g"]);
     }

@@ -5,7 +5,7 @@ use varve_dataset::WITH_SNAPSHOT;
 use varve_types::ByteCount;
 
 use super::difference::{Differences, has_common};
-use super::kind::{Item, Kind, Seen, Words};
+use super::kind::{DaemonView, Item, Kind, Words};
 use super::sending::Sender;
 use super::side::{Run, Side, is_internal};
 use crate::failure::Result;
@@ -28,11 +28,11 @@ const WORDS: Words = Words {
     only_there: "a clone of its last snapshot has what it was; `varve volume delete --snapshots` at the source deletes it",
 };
 
-fn seen(volume: Volume) -> Seen {
+fn seen(volume: Volume) -> DaemonView {
     let notes = volume.origin.iter().map(|origin| {
         format!("it is a clone of {origin}: at the target it shares nothing with that")
     });
-    Seen { notes: notes.collect(), name: volume.name, moves: volume.moves }
+    DaemonView { notes: notes.collect(), name: volume.name, moves: volume.moves }
 }
 
 impl Kind for Volumes {
@@ -40,11 +40,11 @@ impl Kind for Volumes {
         &WORDS
     }
 
-    fn all(&self, side: &Side) -> Result<Vec<Seen>> {
+    fn all(&self, side: &Side) -> Result<Vec<DaemonView>> {
         Ok(side.volumes()?.into_iter().map(seen).collect())
     }
 
-    fn look(&self, side: &Side, name: &str) -> Result<Option<Seen>> {
+    fn look(&self, side: &Side, name: &str) -> Result<Option<DaemonView>> {
         Ok(side.volume(name)?.map(seen))
     }
 

@@ -25,7 +25,7 @@ use varve_access_s3::WITH_BUCKET;
 use varve_types::ByteCount;
 
 use self::rounds::Rounds;
-use super::kind::{Item, Kind, Seen, Words};
+use super::kind::{DaemonView, Item, Kind, Words};
 use super::sending::Sender;
 use super::side::{Run, Side};
 use crate::failure::Result;
@@ -51,8 +51,8 @@ const WORDS: Words = Words {
     only_there: "`DELETE /v1/buckets/NAME` of the admin API, with its state and peer, deletes what the source has",
 };
 
-fn seen(bucket: Bucket) -> Seen {
-    Seen { name: bucket.name, moves: bucket.moves, notes: Vec::new() }
+fn seen(bucket: Bucket) -> DaemonView {
+    DaemonView { name: bucket.name, moves: bucket.moves, notes: Vec::new() }
 }
 
 impl Kind for Buckets {
@@ -60,11 +60,11 @@ impl Kind for Buckets {
         &WORDS
     }
 
-    fn all(&self, side: &Side) -> Result<Vec<Seen>> {
+    fn all(&self, side: &Side) -> Result<Vec<DaemonView>> {
         Ok(side.buckets()?.into_iter().map(seen).collect())
     }
 
-    fn look(&self, side: &Side, name: &str) -> Result<Option<Seen>> {
+    fn look(&self, side: &Side, name: &str) -> Result<Option<DaemonView>> {
         Ok(side.bucket(name)?.map(seen))
     }
 

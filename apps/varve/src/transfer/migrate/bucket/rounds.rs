@@ -8,7 +8,7 @@ use varve_access_admin::v1::{MoveState, ReplaceSettings};
 use super::carry::{BucketCarrier, CarryOutcome, CarryWork};
 use super::listing::{KeyListing, compare};
 use crate::failure::{Failure, Result};
-use crate::transfer::migrate::kind::{Item, Seen};
+use crate::transfer::migrate::kind::{DaemonView, Item};
 use crate::transfer::migrate::report::Moved;
 use crate::transfer::migrate::sending::{Next, Pace, ROUNDS_MAX, Sender, WRITTEN_AS_FAST};
 use crate::transfer::migrate::side::{Run, Side};
@@ -72,9 +72,9 @@ impl Sender for Rounds<'_> {
         run.source.fence_bucket(name, self.number, run.leaving())
     }
 
-    fn check_part(&self, here: Option<&Seen>) -> Result<()> {
+    fn check_part(&self, here: Option<&DaemonView>) -> Result<()> {
         let Item { run, name, .. } = self.item;
-        let is_arriving = here.and_then(Seen::state) == Some(MoveState::Arriving);
+        let is_arriving = here.and_then(DaemonView::state) == Some(MoveState::Arriving);
         match is_arriving && run.target.bucket(name)?.is_some_and(|part| part.id == self.part) {
             true => Ok(()),
             false => Err(Failure::new(format!(
