@@ -23,11 +23,11 @@ pub(super) struct Words {
     pub(super) noun: &'static str,
     /// What is refused behind the fence.
     pub(super) refused: &'static str,
-    /// Stands in the mark before [`Kind::last`].
+    /// Stands in the mark before [`MigrationKind::last`].
     pub(super) with: &'static str,
     /// What a mark is with that is not of what the source has.
     pub(super) not_same: &'static str,
-    /// What one at the target has that is related to the source's (`Kind::is_related`), and has no mark.
+    /// What one at the target has that is related to the source's (`MigrationKind::is_related`), and has no mark.
     pub(super) related: &'static str,
     /// What to do about a name that the source does not have.
     pub(super) names: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct Words {
 }
 
 /// The calls in which they differ.
-pub(super) trait Kind {
+pub(super) trait MigrationKind {
     fn words(&self) -> &'static Words;
 
     fn all(&self, side: &Side) -> Result<Vec<DaemonView>>;
@@ -95,7 +95,7 @@ pub(super) trait Kind {
 #[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
     pub(super) run: &'a Run,
-    pub(super) kind: &'a dyn Kind,
+    pub(super) kind: &'a dyn MigrationKind,
     pub(super) name: &'a str,
 }
 

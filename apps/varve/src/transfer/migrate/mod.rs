@@ -35,7 +35,7 @@ mod volume;
 use varve_access_admin::ListenAddress;
 
 use self::bucket::Buckets;
-use self::kind::{Item, Kind};
+use self::kind::{Item, MigrationKind};
 use self::report::Moved;
 pub(crate) use self::report::Outcome;
 use self::side::{Run, Side};
@@ -109,7 +109,11 @@ impl MigratePlan {
     }
 
     /// What is named, or what `all` finds of a kind.
-    fn names(&self, run: &Run, all: impl Fn(&dyn Kind) -> Result<Vec<String>>) -> Result<Names> {
+    fn names(
+        &self,
+        run: &Run,
+        all: impl Fn(&dyn MigrationKind) -> Result<Vec<String>>,
+    ) -> Result<Names> {
         let (volumes, buckets) = (self.volumes.clone(), self.buckets.clone());
         let mut names = Names { volumes, buckets, notes: Vec::new() };
         if !self.is_all() {
@@ -138,12 +142,13 @@ fn each(
     mut act: impl FnMut(Item<'_>) -> Result<Option<Moved>>,
 ) -> (Outcome, Result<()>) {
     let mut outcome = Outcome { notes: names.notes.clone(), ..Outcome::default() };
-    let mut act_on = |kind: &dyn Kind, names: &[String], done: &mut Vec<Moved>| -> Result<()> {
-        for name in names {
-            done.extend(act(Item { run, kind, name })?);
-        }
-        Ok(())
-    };
+    let mut act_on =
+        |kind: &dyn MigrationKind, names: &[String], done: &mut Vec<Moved>| -> Result<()> {
+            for name in names {
+                done.extend(act(Item { run, kind, name })?);
+            }
+            Ok(())
+        };
     let ended = act_on(&Volumes, &names.volumes, &mut outcome.volumes)
         .and_then(|()| act_on(&plan.kind(), &names.buckets, &mut outcome.buckets));
     (outcome, ended)
@@ -203,7 +208,7 @@ pub(crate) fn status(plan: &MigratePlan) -> Result<Outcome> {
 /// Gives up moves: the source's are used again, and the target's parts go.
 pub(crate) fn cancel(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
-    let under_way = |kind: &dyn Kind| -> Result<Vec<String>> {
+    let under_way = |kind: &dyn MigrationKind| -> Result<Vec<String>> {
         Ok(stage::under_way(&run, kind)?.into_iter().map(|moved| moved.name).collect())
     };
     let names = plan.names(&run, under_way)?;

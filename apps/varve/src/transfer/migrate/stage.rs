@@ -7,7 +7,7 @@ use varve_access_admin::v1::{MoveState, VolumeMove};
 use varve_types::ErrorKind;
 
 use super::give_back::{TargetState, call_off};
-use super::kind::{DaemonView, Item, Kind};
+use super::kind::{DaemonView, Item, MigrationKind};
 use super::mark;
 use super::report::{Moved, ms};
 use super::sending::Sending;
@@ -41,7 +41,7 @@ struct Found {
 }
 
 /// Those of the source that can be moved, and those that arrived from there and say so still.
-pub(super) fn names(run: &Run, kind: &dyn Kind) -> Result<Vec<String>> {
+pub(super) fn names(run: &Run, kind: &dyn MigrationKind) -> Result<Vec<String>> {
     let is_marked =
         |here: &DaemonView| here.moves.as_ref().is_some_and(|m| mark::is_from_source(run, m));
     let marked = kind.all(&run.target)?.into_iter().filter(is_marked).map(|here| here.name);
@@ -253,7 +253,7 @@ fn describe_move(refused: &str, moves: &VolumeMove) -> String {
 }
 
 /// Those of which something is under way, or left over, at either side.
-pub(super) fn under_way(run: &Run, kind: &dyn Kind) -> Result<Vec<Moved>> {
+pub(super) fn under_way(run: &Run, kind: &dyn MigrationKind) -> Result<Vec<Moved>> {
     let mut all: Vec<Moved> = Vec::new();
     for (side, what) in [(&run.source, "at the source"), (&run.target, "at the target")] {
         let is_kept = |seen: &DaemonView| seen.moves.as_ref().is_some_and(mark::is_kept);

@@ -5,7 +5,7 @@ use varve_dataset::WITH_SNAPSHOT;
 use varve_types::ByteCount;
 
 use super::difference::{Differences, has_common};
-use super::kind::{DaemonView, Item, Kind, Words};
+use super::kind::{DaemonView, Item, MigrationKind, Words};
 use super::sending::Sender;
 use super::side::{Run, Side, is_internal};
 use crate::failure::Result;
@@ -35,7 +35,7 @@ fn seen(volume: Volume) -> DaemonView {
     DaemonView { notes: notes.collect(), name: volume.name, moves: volume.moves }
 }
 
-impl Kind for Volumes {
+impl MigrationKind for Volumes {
     fn words(&self) -> &'static Words {
         &WORDS
     }

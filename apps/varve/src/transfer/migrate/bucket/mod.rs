@@ -25,7 +25,7 @@ use varve_access_s3::WITH_BUCKET;
 use varve_types::ByteCount;
 
 use self::rounds::Rounds;
-use super::kind::{DaemonView, Item, Kind, Words};
+use super::kind::{DaemonView, Item, MigrationKind, Words};
 use super::sending::Sender;
 use super::side::{Run, Side};
 use crate::failure::Result;
@@ -55,7 +55,7 @@ fn seen(bucket: Bucket) -> DaemonView {
     DaemonView { name: bucket.name, moves: bucket.moves, notes: Vec::new() }
 }
 
-impl Kind for Buckets {
+impl MigrationKind for Buckets {
     fn words(&self) -> &'static Words {
         &WORDS
     }
