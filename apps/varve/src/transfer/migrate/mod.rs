@@ -62,13 +62,13 @@ pub(crate) struct MigratePlan {
 }
 
 /// The volumes and buckets that are meant.
-struct Names {
+struct MigrationNames {
     volumes: Vec<String>,
     buckets: Vec<String>,
     notes: Vec<String>,
 }
 
-impl Names {
+impl MigrationNames {
     /// No bucket can be moved.
     fn leave_buckets(&mut self, failure: &Failure) {
         self.buckets.clear();
@@ -113,9 +113,9 @@ impl MigratePlan {
         &self,
         run: &Run,
         all: impl Fn(&dyn MigrationKind) -> Result<Vec<String>>,
-    ) -> Result<Names> {
+    ) -> Result<MigrationNames> {
         let (volumes, buckets) = (self.volumes.clone(), self.buckets.clone());
-        let mut names = Names { volumes, buckets, notes: Vec::new() };
+        let mut names = MigrationNames { volumes, buckets, notes: Vec::new() };
         if !self.is_all() {
             return Ok(names);
         }
@@ -138,7 +138,7 @@ impl MigratePlan {
 fn each(
     plan: &MigratePlan,
     run: &Run,
-    names: &Names,
+    names: &MigrationNames,
     mut act: impl FnMut(Item<'_>) -> Result<Option<Moved>>,
 ) -> (Outcome, Result<()>) {
     let mut outcome = Outcome { notes: names.notes.clone(), ..Outcome::default() };
