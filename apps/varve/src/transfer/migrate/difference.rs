@@ -7,7 +7,7 @@ use varve_access_admin::v1::{ChangeVolume, Reservation, Snapshot, Volume};
 
 use super::copy::SentSnapshot;
 use super::kind::{DaemonView, Item};
-use super::report::Moved;
+use super::report::MoveReport;
 use super::sending::{Next, Pace, ROUNDS_MAX, SHORT, Sender, WRITTEN_AS_FAST};
 use super::side::{Run, is_internal};
 use crate::client::volume_path;
@@ -39,7 +39,7 @@ impl Sender for Differences<'_> {
         })
     }
 
-    fn rounds(&mut self, moved: &mut Moved) -> Result<()> {
+    fn rounds(&mut self, moved: &mut MoveReport) -> Result<()> {
         self.seen = Some(self.all_rounds(moved)?);
         self.reserve()
     }
@@ -61,7 +61,7 @@ impl Sender for Differences<'_> {
     }
 
     /// The difference that nothing is written behind, and everything that is not data.
-    fn last_round(&mut self, moved: &mut Moved) -> Result<()> {
+    fn last_round(&mut self, moved: &mut MoveReport) -> Result<()> {
         let (leaving, arriving) = (self.run.leaving(), self.run.arriving());
         self.last = Some(self.run.source.take_snapshot(self.name, Some(leaving))?);
         self.send_missing(moved)?;
@@ -108,7 +108,7 @@ impl<'a> Differences<'a> {
     }
 
     /// Differences, each of what was written while the one before was sent, until there is little.
-    fn all_rounds(&mut self, moved: &mut Moved) -> Result<(u64, Snapshot)> {
+    fn all_rounds(&mut self, moved: &mut MoveReport) -> Result<(u64, Snapshot)> {
         let mut pace = Pace::of(SHORT);
         let mut round = 1;
         loop {
@@ -129,7 +129,7 @@ impl<'a> Differences<'a> {
 
     /// Takes a snapshot and sends whatever the target lacks; how many bytes the last difference had, and what the source's volume is of which
     /// the target has all but what is written from then on.
-    fn round(&mut self, moved: &mut Moved) -> Result<(u64, (u64, Snapshot))> {
+    fn round(&mut self, moved: &mut MoveReport) -> Result<(u64, (u64, Snapshot))> {
         let there = self.run.source.volume(self.name)?;
         let id = there.ok_or_else(|| self.went_away())?.id;
         self.run.source.take_snapshot(self.name, None)?;
@@ -166,7 +166,7 @@ impl<'a> Differences<'a> {
     }
 
     /// Sends whatever snapshots the target lacks; how many bytes the last one took, and the source's newest.
-    fn send_missing(&mut self, moved: &mut Moved) -> Result<(u64, Snapshot)> {
+    fn send_missing(&mut self, moved: &mut MoveReport) -> Result<(u64, Snapshot)> {
         self.undo_part()?; // MIGRATE-COPY-1: before that from which it counts is forgotten.
         self.forget_deleted()?;
         let mut sent_bytes = 0;

@@ -3,7 +3,7 @@
 
 use varve_access_admin::v1::{MoveState, VolumeMove};
 
-use super::report::Moved;
+use super::report::MoveReport;
 use super::sending::Sender;
 use super::side::{Run, Side};
 use crate::failure::Result;
@@ -142,8 +142,8 @@ impl Item<'_> {
         Ok(())
     }
 
-    pub(super) fn moved(&self) -> Moved {
-        Moved { name: self.name.to_owned(), ..Moved::default() }
+    pub(super) fn moved(&self) -> MoveReport {
+        MoveReport { name: self.name.to_owned(), ..MoveReport::default() }
     }
 }
 

@@ -36,7 +36,7 @@ use varve_access_admin::ListenAddress;
 
 use self::bucket::Buckets;
 use self::kind::{Item, MigrationKind};
-use self::report::Moved;
+use self::report::MoveReport;
 pub(crate) use self::report::Outcome;
 use self::side::{Run, Side};
 use self::volume::Volumes;
@@ -139,11 +139,11 @@ fn each(
     plan: &MigratePlan,
     run: &Run,
     names: &MigrationNames,
-    mut act: impl FnMut(Item<'_>) -> Result<Option<Moved>>,
+    mut act: impl FnMut(Item<'_>) -> Result<Option<MoveReport>>,
 ) -> (Outcome, Result<()>) {
     let mut outcome = Outcome { notes: names.notes.clone(), ..Outcome::default() };
     let mut act_on =
-        |kind: &dyn MigrationKind, names: &[String], done: &mut Vec<Moved>| -> Result<()> {
+        |kind: &dyn MigrationKind, names: &[String], done: &mut Vec<MoveReport>| -> Result<()> {
             for name in names {
                 done.extend(act(Item { run, kind, name })?);
             }

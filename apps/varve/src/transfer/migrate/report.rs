@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// What came of one volume or bucket, or would.
 #[derive(Serialize, Default)]
-pub(crate) struct Moved {
+pub(crate) struct MoveReport {
     pub(crate) name: String,
     /// What was done, or is to be done.
     pub(crate) what: String,
@@ -30,8 +30,8 @@ pub(crate) struct Moved {
 /// What came of all of them.
 #[derive(Serialize, Default)]
 pub(crate) struct Outcome {
-    pub(crate) volumes: Vec<Moved>,
-    pub(crate) buckets: Vec<Moved>,
+    pub(crate) volumes: Vec<MoveReport>,
+    pub(crate) buckets: Vec<MoveReport>,
     /// What the user should know of all of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
@@ -51,7 +51,8 @@ impl Outcome {
         let volumes = self.volumes.iter().map(|moved| ("volume", "writes", moved));
         let buckets = self.buckets.iter().map(|moved| ("bucket", "changes", moved));
         for (noun, refused, moved) in volumes.chain(buckets) {
-            let Moved { name, what, sent_bytes, rounds, elapsed_ms, refused_ms, notes } = moved;
+            let MoveReport { name, what, sent_bytes, rounds, elapsed_ms, refused_ms, notes } =
+                moved;
             let _ = write!(text, "{noun} {name}: {what}");
             if *rounds > 0 {
                 let seconds = Duration::from_millis(*elapsed_ms).as_secs_f64();

@@ -8,7 +8,7 @@ use varve_types::ErrorKind;
 use super::give_back::{TargetState, after_lost_fence, call_off, give_back};
 use super::kind::{DaemonView, Item};
 use super::mark;
-use super::report::{Moved, ms};
+use super::report::{MoveReport, ms};
 use super::side::is_given_up;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
@@ -31,7 +31,7 @@ pub(super) trait Sender {
     fn adopt(&self) -> Result<()>;
 
     /// Sends what there is while clients change it, until there is little.
-    fn rounds(&mut self, moved: &mut Moved) -> Result<()>;
+    fn rounds(&mut self, moved: &mut MoveReport) -> Result<()>;
 
     /// Takes the source's to leaving, if it is what was sent in rounds, once (MIGRATE-5).
     fn fence(&self) -> Result<()>;
@@ -40,7 +40,7 @@ pub(super) trait Sender {
     fn check_part(&self, here: Option<&DaemonView>) -> Result<()>;
 
     /// Behind the fence: sends the rest, and everything that is not data.
-    fn last_round(&mut self, moved: &mut Moved) -> Result<()>;
+    fn last_round(&mut self, moved: &mut MoveReport) -> Result<()>;
 
     /// The target's last step, once (MIGRATE-5).
     fn arrive(&self) -> Result<()>;
@@ -51,7 +51,7 @@ pub(super) struct Sending<'a> {
     pub(super) item: Item<'a>,
     pub(super) watch: &'a Progress,
     pub(super) sender: Box<dyn Sender + 'a>,
-    pub(super) moved: &'a mut Moved,
+    pub(super) moved: &'a mut MoveReport,
 }
 
 impl Sending<'_> {

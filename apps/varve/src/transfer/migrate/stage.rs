@@ -9,7 +9,7 @@ use varve_types::ErrorKind;
 use super::give_back::{TargetState, call_off};
 use super::kind::{DaemonView, Item, MigrationKind};
 use super::mark;
-use super::report::{Moved, ms};
+use super::report::{MoveReport, ms};
 use super::sending::Sending;
 use super::side::{Run, is_given_up};
 use crate::failure::{Failure, Result};
@@ -130,7 +130,7 @@ fn not_there(item: Item<'_>) -> Failure {
 }
 
 /// Moves one, or goes on with it.
-pub(super) fn migrate(item: Item<'_>, keep_source: bool, watch: &Progress) -> Result<Moved> {
+pub(super) fn migrate(item: Item<'_>, keep_source: bool, watch: &Progress) -> Result<MoveReport> {
     let begin = Instant::now();
     let Found { stage, there, here } = survey(item)?;
     let mut moved = item.moved();
@@ -187,7 +187,7 @@ fn leave(item: Item<'_>, keep_source: bool) -> Result<Option<VolumeMove>> {
 }
 
 /// Takes the source's out of use and deletes it, or says that it stays; whether the move is over.
-fn retire(item: Item<'_>, keep_source: bool, moved: &mut Moved) -> Result<bool> {
+fn retire(item: Item<'_>, keep_source: bool, moved: &mut MoveReport) -> Result<bool> {
     let kept = item.kind.kept(item)?;
     let Some(left) = leave(item, keep_source)? else { return Ok(true) };
     if mark::is_kept(&left) {
@@ -222,7 +222,7 @@ fn retire(item: Item<'_>, keep_source: bool, moved: &mut Moved) -> Result<bool> 
 }
 
 /// What a migration would do with one.
-pub(super) fn planned(item: Item<'_>) -> Result<Moved> {
+pub(super) fn planned(item: Item<'_>) -> Result<MoveReport> {
     let mut moved = item.moved();
     let found = match survey(item) {
         Ok(found) => found,
@@ -253,8 +253,8 @@ fn describe_move(refused: &str, moves: &VolumeMove) -> String {
 }
 
 /// Those of which something is under way, or left over, at either side.
-pub(super) fn under_way(run: &Run, kind: &dyn MigrationKind) -> Result<Vec<Moved>> {
-    let mut all: Vec<Moved> = Vec::new();
+pub(super) fn under_way(run: &Run, kind: &dyn MigrationKind) -> Result<Vec<MoveReport>> {
+    let mut all: Vec<MoveReport> = Vec::new();
     for (side, what) in [(&run.source, "at the source"), (&run.target, "at the target")] {
         let is_kept = |seen: &DaemonView| seen.moves.as_ref().is_some_and(mark::is_kept);
         for DaemonView { name, moves, .. } in
@@ -271,11 +271,11 @@ pub(super) fn under_way(run: &Run, kind: &dyn MigrationKind) -> Result<Vec<Moved
                 Some(moved) => moved.notes.push(said),
                 None => {
                     let notes = vec![said];
-                    all.push(Moved {
+                    all.push(MoveReport {
                         name,
                         what: "under way".to_owned(),
                         notes,
-                        ..Moved::default()
+                        ..MoveReport::default()
                     });
                 }
             }
@@ -295,7 +295,7 @@ fn is_orphan(item: Item<'_>) -> Result<bool> {
 }
 
 /// Gives a move up.
-pub(super) fn cancel(item: Item<'_>) -> Result<Moved> {
+pub(super) fn cancel(item: Item<'_>) -> Result<MoveReport> {
     let run = item.run;
     let in_use = || {
         Failure::new(format!("{item} is in use at the target already")).hint(
@@ -325,7 +325,7 @@ pub(super) fn cancel(item: Item<'_>) -> Result<Moved> {
         Some(_) => "given up; it is in use at the source".to_owned(),
         None => "given up; the source does not have it".to_owned(),
     };
-    Ok(Moved { what, ..item.moved() })
+    Ok(MoveReport { what, ..item.moved() })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::carry::{BucketCarrier, CarryOutcome, CarryWork};
 use super::listing::{KeyListing, compare};
 use crate::failure::{Failure, Result};
 use crate::transfer::migrate::kind::{DaemonView, Item};
-use crate::transfer::migrate::report::Moved;
+use crate::transfer::migrate::report::MoveReport;
 use crate::transfer::migrate::sending::{Next, Pace, ROUNDS_MAX, Sender, WRITTEN_AS_FAST};
 use crate::transfer::migrate::side::{Run, Side};
 use crate::watch::Progress;
@@ -53,7 +53,7 @@ impl Sender for Rounds<'_> {
         Ok(())
     }
 
-    fn rounds(&mut self, moved: &mut Moved) -> Result<()> {
+    fn rounds(&mut self, moved: &mut MoveReport) -> Result<()> {
         self.make_part()?;
         let Item { run, name, .. } = self.item;
         // MIGRATE-BUCKET-2: before any key is looked at.
@@ -85,7 +85,7 @@ impl Sender for Rounds<'_> {
         }
     }
 
-    fn last_round(&mut self, moved: &mut Moved) -> Result<()> {
+    fn last_round(&mut self, moved: &mut MoveReport) -> Result<()> {
         let Item { run, name, .. } = self.item;
         self.round(true, moved)?;
         let settings = run.source.settings(name)?;
@@ -147,7 +147,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Keys that changed while the ones before were sent, until they are few.
-    fn later_rounds(&mut self, first: Duration, moved: &mut Moved) -> Result<()> {
+    fn later_rounds(&mut self, first: Duration, moved: &mut MoveReport) -> Result<()> {
         let mut pace = Pace::of(SHORT);
         pace.after(false, first);
         let mut number = 2;
@@ -177,7 +177,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Sends what changed since the last round.
-    fn round(&mut self, is_fenced: bool, moved: &mut Moved) -> Result<Round> {
+    fn round(&mut self, is_fenced: bool, moved: &mut MoveReport) -> Result<Round> {
         let Item { run, name, .. } = self.item;
         let changes = run.source.changes(name, Some(&self.token))?;
         self.token = changes.token;
@@ -202,7 +202,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Compares all keys and sends those that differ; how many.
-    fn whole(&mut self, is_fenced: bool, moved: &mut Moved) -> Result<u64> {
+    fn whole(&mut self, is_fenced: bool, moved: &mut MoveReport) -> Result<u64> {
         let Item { run, name, .. } = self.item;
         let began = Instant::now();
         let token = (!is_fenced).then(|| self.token.clone());
@@ -225,7 +225,7 @@ impl<'a> Rounds<'a> {
         Ok(keys)
     }
 
-    fn take(&mut self, carried: CarryOutcome, moved: &mut Moved) {
+    fn take(&mut self, carried: CarryOutcome, moved: &mut MoveReport) {
         moved.sent_bytes += carried.bytes;
         moved.rounds += 1;
         self.restless.extend(carried.restless);
@@ -257,7 +257,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Behind the fence both have as much; if not, everything is compared again.
-    fn check_counts(&mut self, moved: &mut Moved) -> Result<()> {
+    fn check_counts(&mut self, moved: &mut MoveReport) -> Result<()> {
         let item = self.item;
         let Item { run, name, .. } = item;
         let count = |side: &Side| -> Result<_> {
