@@ -36,8 +36,8 @@ use varve_access_admin::ListenAddress;
 
 use self::bucket::Buckets;
 use self::kind::{Item, MigrationKind};
+pub(crate) use self::report::MigrationOutcome;
 use self::report::MoveReport;
-pub(crate) use self::report::Outcome;
 use self::side::{Run, Side};
 use self::volume::Volumes;
 use crate::client::Client;
@@ -140,8 +140,9 @@ fn each(
     run: &Run,
     names: &MigrationNames,
     mut act: impl FnMut(Item<'_>) -> Result<Option<MoveReport>>,
-) -> (Outcome, Result<()>) {
-    let mut outcome = Outcome { notes: names.notes.clone(), ..Outcome::default() };
+) -> (MigrationOutcome, Result<()>) {
+    let mut outcome =
+        MigrationOutcome { notes: names.notes.clone(), ..MigrationOutcome::default() };
     let mut act_on =
         |kind: &dyn MigrationKind, names: &[String], done: &mut Vec<MoveReport>| -> Result<()> {
             for name in names {
@@ -155,7 +156,7 @@ fn each(
 }
 
 /// Moves; what came of it, in order.
-pub(crate) fn migrate(plan: &MigratePlan) -> Result<Outcome> {
+pub(crate) fn migrate(plan: &MigratePlan) -> Result<MigrationOutcome> {
     let run = plan.run()?;
     let mut names = plan.names(&run, |kind| stage::names(&run, kind))?;
     if !names.buckets.is_empty() {
@@ -176,7 +177,7 @@ pub(crate) fn migrate(plan: &MigratePlan) -> Result<Outcome> {
 }
 
 /// What would be moved, and what stands against it.
-pub(crate) fn plan(plan: &MigratePlan) -> Result<Outcome> {
+pub(crate) fn plan(plan: &MigratePlan) -> Result<MigrationOutcome> {
     let run = plan.run()?;
     let mut names = plan.names(&run, |kind| stage::names(&run, kind))?;
     if !names.buckets.is_empty()
@@ -189,9 +190,12 @@ pub(crate) fn plan(plan: &MigratePlan) -> Result<Outcome> {
 }
 
 /// What is under way, or was left by a move that did not end.
-pub(crate) fn status(plan: &MigratePlan) -> Result<Outcome> {
+pub(crate) fn status(plan: &MigratePlan) -> Result<MigrationOutcome> {
     let run = plan.run()?;
-    let mut outcome = Outcome { volumes: stage::under_way(&run, &Volumes)?, ..Outcome::default() };
+    let mut outcome = MigrationOutcome {
+        volumes: stage::under_way(&run, &Volumes)?,
+        ..MigrationOutcome::default()
+    };
     match (run.source.serves_s3()?, run.target.serves_s3()?) {
         (true, true) => outcome.buckets = stage::under_way(&run, &plan.kind())?,
         (false, false) => {}
@@ -206,7 +210,7 @@ pub(crate) fn status(plan: &MigratePlan) -> Result<Outcome> {
 }
 
 /// Gives up moves: the source's are used again, and the target's parts go.
-pub(crate) fn cancel(plan: &MigratePlan) -> Result<Outcome> {
+pub(crate) fn cancel(plan: &MigratePlan) -> Result<MigrationOutcome> {
     let run = plan.run()?;
     let under_way = |kind: &dyn MigrationKind| -> Result<Vec<String>> {
         Ok(stage::under_way(&run, kind)?.into_iter().map(|moved| moved.name).collect())

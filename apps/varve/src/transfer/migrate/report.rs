@@ -29,7 +29,7 @@ pub(crate) struct MoveReport {
 
 /// What came of all of them.
 #[derive(Serialize, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct MigrationOutcome {
     pub(crate) volumes: Vec<MoveReport>,
     pub(crate) buckets: Vec<MoveReport>,
     /// What the user should know of all of it.
@@ -41,7 +41,7 @@ pub(super) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Outcome {
+impl MigrationOutcome {
     /// As text, one volume a line, or as JSON.
     pub(crate) fn print(&self, json: bool) -> String {
         if json {
@@ -76,7 +76,7 @@ impl Outcome {
 
 impl Failure {
     /// The same, and what was done with the others.
-    pub(super) fn with_done(self, done: &str, outcome: &Outcome) -> Self {
+    pub(super) fn with_done(self, done: &str, outcome: &MigrationOutcome) -> Self {
         let all = outcome.volumes.iter().chain(&outcome.buckets);
         let names: Vec<&str> = all.map(|moved| moved.name.as_str()).collect();
         if names.is_empty() {
