@@ -47,14 +47,14 @@ pub(super) trait Sender {
 }
 
 /// One that is being sent.
-pub(super) struct Sending<'a> {
+pub(super) struct SentItem<'a> {
     pub(super) item: Item<'a>,
     pub(super) watch: &'a Progress,
     pub(super) sender: Box<dyn Sender + 'a>,
     pub(super) moved: &'a mut MoveReport,
 }
 
-impl Sending<'_> {
+impl SentItem<'_> {
     /// Sends what there is to send until clients use the target's; `here` is what that has of it.
     pub(super) fn send_all(&mut self, here: Option<&DaemonView>) -> Result<()> {
         let item = self.item;

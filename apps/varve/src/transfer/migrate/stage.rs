@@ -10,7 +10,7 @@ use super::give_back::{TargetState, call_off};
 use super::kind::{DaemonView, Item, MigrationKind};
 use super::mark;
 use super::report::{MoveReport, ms};
-use super::sending::Sending;
+use super::sending::SentItem;
 use super::side::{Run, is_given_up};
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
@@ -137,7 +137,7 @@ pub(super) fn migrate(item: Item<'_>, keep_source: bool, watch: &Progress) -> Re
     moved.notes.extend(there.into_iter().flat_map(|there| there.notes));
     if let Stage::Send = stage {
         let sender = item.kind.sender(item, watch);
-        Sending { item, watch, sender, moved: &mut moved }.send_all(here.as_ref())?;
+        SentItem { item, watch, sender, moved: &mut moved }.send_all(here.as_ref())?;
     }
     let is_over = match stage {
         Stage::Leftovers => true,
