@@ -68,15 +68,15 @@ impl SentItem<'_> {
         }
         let mut fenced = self.fence()?;
         for _ in 1..FENCES_MAX {
-            if let Fenced::Changed(_) = fenced {
+            if let FenceState::Changed(_) = fenced {
                 fenced = self.fence()?;
             }
         }
         let began = match fenced {
-            Fenced::Since(began) => began,
-            Fenced::Arrived => return Ok(()),
-            Fenced::Changed(failure) => return Err(failure),
-            Fenced::Unknown(failure) => return after_lost_fence(item, failure),
+            FenceState::Since(began) => began,
+            FenceState::Arrived => return Ok(()),
+            FenceState::Changed(failure) => return Err(failure),
+            FenceState::Unknown(failure) => return after_lost_fence(item, failure),
         };
         if let Err(failure) = self.behind_the_fence() {
             give_back(item, failure)?;
@@ -116,7 +116,7 @@ impl SentItem<'_> {
 
     /// Sends what there is while clients change it, and makes them be refused. A fence that another run left is taken over where there is little
     /// to send behind it, and taken back where that is not known.
-    fn fence(&mut self) -> Result<Fenced> {
+    fn fence(&mut self) -> Result<FenceState> {
         let item = self.item;
         let fence = item.there()?.and_then(|there| there.moves);
         match &fence {
@@ -124,11 +124,11 @@ impl SentItem<'_> {
             // Another command was faster.
             Some(_) if !item.kind.goes_on_behind_fences() => {
                 if self.take_back()? == TargetState::Arrived {
-                    return Ok(Fenced::Arrived);
+                    return Ok(FenceState::Arrived);
                 }
                 self.adopt_target(item.here()?.as_ref())?;
                 let what = format!("another command moves {item}");
-                return Ok(Fenced::Changed(Failure::new(what)));
+                return Ok(FenceState::Changed(Failure::new(what)));
             }
             Some(fence) => item.run.target.check_peer(item, fence)?, // This very one is compared at the daemon.
         }
@@ -139,13 +139,13 @@ impl SentItem<'_> {
             Some(_) => item.step_there(fence.as_ref(), Some(item.run.leaving())),
         };
         match fenced {
-            Ok(()) => Ok(Fenced::Since(began)),
+            Ok(()) => Ok(FenceState::Since(began)),
             Err(failure) if failure.is(ErrorKind::Conflict) => {
                 let moves = item.there()?.and_then(|there| there.moves);
                 let is_free = fence.is_none() && moves.is_none();
-                if is_free { Ok(Fenced::Changed(failure)) } else { Err(failure) }
+                if is_free { Ok(FenceState::Changed(failure)) } else { Err(failure) }
             }
-            Err(failure) => Ok(Fenced::Unknown(failure)),
+            Err(failure) => Ok(FenceState::Unknown(failure)),
         }
     }
 
@@ -184,7 +184,7 @@ impl SentItem<'_> {
 }
 
 /// Whether clients are refused.
-enum Fenced {
+enum FenceState {
     Since(Instant),
     /// They have been, and the target's is in use.
     Arrived,
