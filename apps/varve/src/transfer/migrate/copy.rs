@@ -12,7 +12,7 @@ use hyper::Method;
 use varve_access_admin::v1::{BeginReceive, EndReceive, Extent, Snapshot, Volume};
 use varve_types::{ByteCount, ErrorKind};
 
-use super::side::{Run, Side, own_name, query, soon, soon_at_all};
+use super::side::{MigrationSide, Run, own_name, query, soon, soon_at_all};
 use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
@@ -30,12 +30,12 @@ pub(super) struct SentSnapshot<'a> {
 }
 
 /// Connects to an export; who was connected before may take a moment to be gone.
-fn attach(side: &Side, export: &str) -> Result<Nbd> {
+fn attach(side: &MigrationSide, export: &str) -> Result<Nbd> {
     soon_at_all(|| Nbd::attach(&side.client, side.nbd.as_ref(), export))
 }
 
 /// Connects to a snapshot, which is not deleted while it is open: it is this one from then on, or another took its name before.
-fn attach_to(side: &Side, snapshot: &Snapshot) -> Result<Nbd> {
+fn attach_to(side: &MigrationSide, snapshot: &Snapshot) -> Result<Nbd> {
     let nbd = attach(side, &snapshot.name)?;
     side.check_identity(snapshot)?;
     Ok(nbd)

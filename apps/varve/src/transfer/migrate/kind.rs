@@ -5,7 +5,7 @@ use varve_access_admin::v1::{MoveState, VolumeMove};
 
 use super::report::MoveReport;
 use super::sending::Sender;
-use super::side::{Run, Side};
+use super::side::{MigrationSide, Run};
 use crate::failure::Result;
 use crate::watch::Progress;
 
@@ -47,25 +47,25 @@ pub(super) struct Words {
 pub(super) trait MigrationKind {
     fn words(&self) -> &'static Words;
 
-    fn all(&self, side: &Side) -> Result<Vec<DaemonView>>;
+    fn all(&self, side: &MigrationSide) -> Result<Vec<DaemonView>>;
 
-    fn look(&self, side: &Side, name: &str) -> Result<Option<DaemonView>>;
+    fn look(&self, side: &MigrationSide, name: &str) -> Result<Option<DaemonView>>;
 
     /// Takes one a step further (MIGRATE-3), once (MIGRATE-5).
     fn step(
         &self,
-        side: &Side,
+        side: &MigrationSide,
         name: &str,
         before: Option<&VolumeMove>,
         after: Option<VolumeMove>,
     ) -> Result<()>;
 
     /// Deletes one that is at `expects` on its way, or some of what is in it; whether it is gone.
-    fn delete(&self, side: &Side, name: &str, expects: &VolumeMove) -> Result<bool>;
+    fn delete(&self, side: &MigrationSide, name: &str, expects: &VolumeMove) -> Result<bool>;
 
     /// What the mark of the target's names when it is what the source's is (MIGRATE-MARK-2), which does not say so
     /// itself.
-    fn last(&self, source: &Side, name: &str) -> Result<Option<String>>;
+    fn last(&self, source: &MigrationSide, name: &str) -> Result<Option<String>>;
 
     /// Whether the target's, which has no mark, has something that can only be from the source's (GIVE-BACK-3).
     fn is_related(&self, run: &Run, name: &str) -> Result<bool>;
@@ -76,10 +76,15 @@ pub(super) trait MigrationKind {
     fn sender<'a>(&self, item: Item<'a>, watch: &'a Progress) -> Box<dyn Sender + 'a>;
 
     /// What moves left at one side but its state, in words.
-    fn traces(&self, side: &Side, name: &str) -> Result<Option<String>>;
+    fn traces(&self, side: &MigrationSide, name: &str) -> Result<Option<String>>;
 
     /// Removes that; the state that it is in is the one that is compared.
-    fn remove_traces(&self, side: &Side, name: &str, moves: Option<&VolumeMove>) -> Result<()>;
+    fn remove_traces(
+        &self,
+        side: &MigrationSide,
+        name: &str,
+        moves: Option<&VolumeMove>,
+    ) -> Result<()>;
 
     /// How much there is to be sent.
     fn amount(&self, item: Item<'_>) -> Result<String>;

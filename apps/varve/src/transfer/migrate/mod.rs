@@ -38,7 +38,7 @@ use self::bucket::Buckets;
 use self::kind::{Item, MigrationKind};
 pub(crate) use self::report::MigrationOutcome;
 use self::report::MoveReport;
-use self::side::{Run, Side};
+use self::side::{MigrationSide, Run};
 use self::volume::Volumes;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -89,8 +89,8 @@ impl MigratePlan {
             None if self.is_all() => Ok(listener(client).ok()),
             named => Ok(named.clone()),
         };
-        let source = Side::open(&self.source, nbd(&self.source, &self.source_nbd)?)?;
-        let target = Side::open(&self.target, nbd(&self.target, &self.target_nbd)?)?;
+        let source = MigrationSide::open(&self.source, nbd(&self.source, &self.source_nbd)?)?;
+        let target = MigrationSide::open(&self.target, nbd(&self.target, &self.target_nbd)?)?;
         if source.pool == target.pool {
             return Err(Failure::misuse(format!("both daemons serve pool {}", source.pool))
                 .hint("name the daemon of another pool with --to"));

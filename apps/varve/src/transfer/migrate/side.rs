@@ -30,7 +30,7 @@ const GIVEN_UP: &str = "nowhere: given up, it came from";
 const PAGE: usize = 1000;
 
 /// One daemon.
-pub(super) struct Side {
+pub(super) struct MigrationSide {
     pub(super) client: Client,
     /// Where its volumes are, if it says so.
     pub(super) nbd: Option<ListenAddress>,
@@ -40,14 +40,14 @@ pub(super) struct Side {
 
 /// A run of the command.
 pub(super) struct Run {
-    pub(super) source: Side,
-    pub(super) target: Side,
+    pub(super) source: MigrationSide,
+    pub(super) target: MigrationSide,
     /// What no other run has.
     id: String,
 }
 
 impl Run {
-    pub(super) fn new(source: Side, target: Side) -> Self {
+    pub(super) fn new(source: MigrationSide, target: MigrationSide) -> Self {
         let random = RandomState::new().build_hasher().finish();
         let id = format!("{}.{random:016x}", now_unix_ms());
         Self { source, target, id }
@@ -85,7 +85,7 @@ impl Run {
         format!("arriving:{}:{volume}", self.id)
     }
 
-    fn peer(&self, side: &Side) -> String {
+    fn peer(&self, side: &MigrationSide) -> String {
         format!("{} at {}, by run {}", side.whose(), side.client.address(), self.id)
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn own_name(snapshot: &Snapshot) -> &str {
     snapshot.name.split_once('@').map_or("", |(_, name)| name)
 }
 
-impl Side {
+impl MigrationSide {
     pub(super) fn open(client: &Client, nbd: Option<ListenAddress>) -> Result<Self> {
         let pool = client.get::<v1::Pool>("/v1/pool")?.value.id;
         Ok(Self { client: client.clone(), nbd, pool })

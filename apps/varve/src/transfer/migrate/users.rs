@@ -3,13 +3,13 @@
 use hyper::Method;
 use varve_access_admin::v1::{AddedUsersAndKeys, UsersAndKeys};
 
-use super::side::{Run, Side};
+use super::side::{MigrationSide, Run};
 use crate::client::percent_encoded;
 use crate::failure::{Failure, Result};
 
 const PATH: &str = "/v1/users-and-keys";
 
-impl Side {
+impl MigrationSide {
     fn users_and_keys(&self, after: Option<&str>) -> Result<UsersAndKeys> {
         let after =
             after.map_or_else(String::new, |after| format!("?after={}", percent_encoded(after)));

@@ -7,7 +7,7 @@ use varve_types::ByteCount;
 use super::difference::{Differences, has_common};
 use super::kind::{DaemonView, Item, MigrationKind, Words};
 use super::sending::Sender;
-use super::side::{Run, Side, is_internal};
+use super::side::{MigrationSide, Run, is_internal};
 use crate::failure::Result;
 use crate::watch::Progress;
 
@@ -40,17 +40,17 @@ impl MigrationKind for Volumes {
         &WORDS
     }
 
-    fn all(&self, side: &Side) -> Result<Vec<DaemonView>> {
+    fn all(&self, side: &MigrationSide) -> Result<Vec<DaemonView>> {
         Ok(side.volumes()?.into_iter().map(seen).collect())
     }
 
-    fn look(&self, side: &Side, name: &str) -> Result<Option<DaemonView>> {
+    fn look(&self, side: &MigrationSide, name: &str) -> Result<Option<DaemonView>> {
         Ok(side.volume(name)?.map(seen))
     }
 
     fn step(
         &self,
-        side: &Side,
+        side: &MigrationSide,
         name: &str,
         before: Option<&VolumeMove>,
         after: Option<VolumeMove>,
@@ -58,11 +58,11 @@ impl MigrationKind for Volumes {
         side.step(name, before, after)
     }
 
-    fn delete(&self, side: &Side, name: &str, expects: &VolumeMove) -> Result<bool> {
+    fn delete(&self, side: &MigrationSide, name: &str, expects: &VolumeMove) -> Result<bool> {
         side.delete_volume(name, expects).map(|()| true)
     }
 
-    fn last(&self, source: &Side, name: &str) -> Result<Option<String>> {
+    fn last(&self, source: &MigrationSide, name: &str) -> Result<Option<String>> {
         let last = source.snapshots(name)?.into_iter().rfind(is_internal);
         Ok(last.map(|last| last.identity))
     }
@@ -79,12 +79,17 @@ impl MigrationKind for Volumes {
         Box::new(Differences::new(item, watch))
     }
 
-    fn traces(&self, side: &Side, name: &str) -> Result<Option<String>> {
+    fn traces(&self, side: &MigrationSide, name: &str) -> Result<Option<String>> {
         let internal = side.snapshots(name)?.iter().filter(|s| is_internal(s)).count();
         Ok((internal > 0).then(|| format!("has {internal} snapshots of a migration")))
     }
 
-    fn remove_traces(&self, side: &Side, name: &str, moves: Option<&VolumeMove>) -> Result<()> {
+    fn remove_traces(
+        &self,
+        side: &MigrationSide,
+        name: &str,
+        moves: Option<&VolumeMove>,
+    ) -> Result<()> {
         for snapshot in side.snapshots(name)?.iter().filter(|snapshot| is_internal(snapshot)) {
             side.delete_snapshot(snapshot, moves)?;
         }

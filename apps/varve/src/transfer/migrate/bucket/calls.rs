@@ -9,7 +9,7 @@ use varve_access_admin::v1::{
 };
 use varve_types::ErrorKind;
 
-use super::super::side::{Side, query};
+use super::super::side::{MigrationSide, query};
 use crate::client::{bucket_path, percent_encoded};
 use crate::failure::{Failure, Result};
 
@@ -19,7 +19,7 @@ const PAGE: usize = 1000;
 /// Most versions in a page.
 const VERSIONS: usize = 1000;
 
-impl Side {
+impl MigrationSide {
     pub(super) fn buckets(&self) -> Result<Vec<Bucket>> {
         let mut all = Vec::new();
         let mut after = String::new();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use varve_access_admin::v1::StoredVersion;
 
-use super::super::side::Side;
+use super::super::side::MigrationSide;
 use crate::failure::Result;
 
 /// A key, and its versions from the newest on.
@@ -26,7 +26,7 @@ pub(super) struct Difference {
 
 /// The keys of a bucket in order, read by pages.
 pub(super) struct KeyListing<'a> {
-    side: &'a Side,
+    side: &'a MigrationSide,
     bucket: &'a str,
     page: VecDeque<StoredVersion>,
     after: Option<(String, u64)>,
@@ -34,7 +34,7 @@ pub(super) struct KeyListing<'a> {
 }
 
 impl<'a> KeyListing<'a> {
-    pub(super) fn new(side: &'a Side, bucket: &'a str) -> Self {
+    pub(super) fn new(side: &'a MigrationSide, bucket: &'a str) -> Self {
         Self { side, bucket, page: VecDeque::new(), after: None, is_last: false }
     }
 
@@ -66,7 +66,11 @@ impl<'a> KeyListing<'a> {
 }
 
 /// The versions of one key.
-pub(super) fn versions_of(side: &Side, bucket: &str, key: &str) -> Result<Vec<StoredVersion>> {
+pub(super) fn versions_of(
+    side: &MigrationSide,
+    bucket: &str,
+    key: &str,
+) -> Result<Vec<StoredVersion>> {
     let mut all: Vec<StoredVersion> = Vec::new();
     loop {
         let after = all.last().map(|last| last.order);

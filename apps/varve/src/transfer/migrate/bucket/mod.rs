@@ -27,7 +27,7 @@ use varve_types::ByteCount;
 use self::rounds::Rounds;
 use super::kind::{DaemonView, Item, MigrationKind, Words};
 use super::sending::Sender;
-use super::side::{Run, Side};
+use super::side::{MigrationSide, Run};
 use crate::failure::Result;
 use crate::watch::Progress;
 
@@ -60,17 +60,17 @@ impl MigrationKind for Buckets {
         &WORDS
     }
 
-    fn all(&self, side: &Side) -> Result<Vec<DaemonView>> {
+    fn all(&self, side: &MigrationSide) -> Result<Vec<DaemonView>> {
         Ok(side.buckets()?.into_iter().map(seen).collect())
     }
 
-    fn look(&self, side: &Side, name: &str) -> Result<Option<DaemonView>> {
+    fn look(&self, side: &MigrationSide, name: &str) -> Result<Option<DaemonView>> {
         Ok(side.bucket(name)?.map(seen))
     }
 
     fn step(
         &self,
-        side: &Side,
+        side: &MigrationSide,
         name: &str,
         before: Option<&VolumeMove>,
         after: Option<VolumeMove>,
@@ -78,11 +78,11 @@ impl MigrationKind for Buckets {
         side.step_bucket(name, before, after)
     }
 
-    fn delete(&self, side: &Side, name: &str, expects: &VolumeMove) -> Result<bool> {
+    fn delete(&self, side: &MigrationSide, name: &str, expects: &VolumeMove) -> Result<bool> {
         side.delete_bucket(name, expects)
     }
 
-    fn last(&self, source: &Side, name: &str) -> Result<Option<String>> {
+    fn last(&self, source: &MigrationSide, name: &str) -> Result<Option<String>> {
         Ok(source.bucket(name)?.map(|bucket| bucket.id.to_string()))
     }
 
@@ -101,11 +101,11 @@ impl MigrationKind for Buckets {
         Box::new(Rounds::new(item, watch, self.drop_uploads))
     }
 
-    fn traces(&self, _: &Side, _: &str) -> Result<Option<String>> {
+    fn traces(&self, _: &MigrationSide, _: &str) -> Result<Option<String>> {
         Ok(None)
     }
 
-    fn remove_traces(&self, _: &Side, _: &str, _: Option<&VolumeMove>) -> Result<()> {
+    fn remove_traces(&self, _: &MigrationSide, _: &str, _: Option<&VolumeMove>) -> Result<()> {
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::transfer::migrate::kind::{DaemonView, Item};
 use crate::transfer::migrate::report::MoveReport;
 use crate::transfer::migrate::sending::{Next, Pace, ROUNDS_MAX, Sender, WRITTEN_AS_FAST};
-use crate::transfer::migrate::side::{Run, Side};
+use crate::transfer::migrate::side::{MigrationSide, Run};
 use crate::watch::Progress;
 
 /// So many keys are sent while clients are refused.
@@ -260,7 +260,7 @@ impl<'a> Rounds<'a> {
     fn check_counts(&mut self, moved: &mut MoveReport) -> Result<()> {
         let item = self.item;
         let Item { run, name, .. } = item;
-        let count = |side: &Side| -> Result<_> {
+        let count = |side: &MigrationSide| -> Result<_> {
             let Some(bucket) = side.bucket(name)? else { return Ok(None) };
             if bucket.usage_unknown {
                 let what = format!("a damaged shard may hold some of {item}");
