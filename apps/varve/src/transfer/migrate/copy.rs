@@ -12,7 +12,7 @@ use hyper::Method;
 use varve_access_admin::v1::{BeginReceive, EndReceive, Extent, Snapshot, Volume};
 use varve_types::{ByteCount, ErrorKind};
 
-use super::side::{MigrationSide, Run, own_name, query, soon, soon_at_all};
+use super::side::{MigrationRun, MigrationSide, own_name, query, soon, soon_at_all};
 use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
@@ -23,7 +23,7 @@ use crate::watch::Progress;
 
 /// What is sent: a snapshot of a volume, and the one from which changes count.
 pub(super) struct SentSnapshot<'a> {
-    pub(super) run: &'a Run,
+    pub(super) run: &'a MigrationRun,
     pub(super) volume: &'a str,
     pub(super) snapshot: &'a Snapshot,
     pub(super) base: Option<&'a Snapshot>,
@@ -44,7 +44,7 @@ fn attach_to(side: &MigrationSide, snapshot: &Snapshot) -> Result<Nbd> {
 impl SentSnapshot<'_> {
     /// Sends it; how many bytes it took.
     pub(super) fn send(&self, watch: &Progress) -> Result<u64> {
-        let Run { source, target, .. } = self.run;
+        let MigrationRun { source, target, .. } = self.run;
         let before = target.volume(self.volume)?;
         let resumes = self.clear(before.as_ref())?;
         self.begin()?;

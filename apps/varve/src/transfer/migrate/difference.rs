@@ -9,7 +9,7 @@ use super::copy::SentSnapshot;
 use super::kind::{DaemonView, Item};
 use super::report::MoveReport;
 use super::sending::{Next, Pace, ROUNDS_MAX, SHORT, Sender, WRITTEN_AS_FAST};
-use super::side::{Run, is_internal};
+use super::side::{MigrationRun, is_internal};
 use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
@@ -20,7 +20,7 @@ const SMALL_BYTES: u64 = 8 << 20;
 
 /// The differences of a volume.
 pub(super) struct Differences<'a> {
-    run: &'a Run,
+    run: &'a MigrationRun,
     name: &'a str,
     watch: &'a Progress,
     /// What it is taken to be that is fenced: its number, and its newest snapshot.
@@ -144,7 +144,7 @@ impl<'a> Differences<'a> {
     /// Undoes what the target holds of a snapshot that is being received, if it has others: it may be a part of a difference, and to which it
     /// belongs is not known any more once that is deleted.
     fn undo_part(&self) -> Result<()> {
-        let Run { target, .. } = self.run;
+        let MigrationRun { target, .. } = self.run;
         let Some(here) = target.volume(self.name)? else { return Ok(()) };
         let all = target.snapshots(self.name)?;
         match undone_to(here.receiving.as_deref(), &all) {
@@ -195,7 +195,7 @@ impl<'a> Differences<'a> {
     /// Deletes snapshots of the migration that are older than the one from which the next difference counts. Younger ones may be what another
     /// command counts from.
     fn tidy(&self) -> Result<()> {
-        let Run { source, target, .. } = self.run;
+        let MigrationRun { source, target, .. } = self.run;
         let (all, here) = (source.snapshots(self.name)?, target.snapshots(self.name)?);
         let Some((base, base_here)) = common(&all, &here) else { return Ok(()) };
         for snapshot in old(&all, base) {
@@ -249,7 +249,7 @@ fn has(side: &[Snapshot], snapshot: &Snapshot) -> bool {
 }
 
 /// Whether the two have a snapshot in common.
-pub(super) fn has_common(run: &Run, name: &str) -> Result<bool> {
+pub(super) fn has_common(run: &MigrationRun, name: &str) -> Result<bool> {
     Ok(common(&run.source.snapshots(name)?, &run.target.snapshots(name)?).is_some())
 }
 

@@ -5,7 +5,7 @@ use varve_access_admin::v1::{MoveState, VolumeMove};
 
 use super::report::MoveReport;
 use super::sending::Sender;
-use super::side::{MigrationSide, Run};
+use super::side::{MigrationRun, MigrationSide};
 use crate::failure::Result;
 use crate::watch::Progress;
 
@@ -68,7 +68,7 @@ pub(super) trait MigrationKind {
     fn last(&self, source: &MigrationSide, name: &str) -> Result<Option<String>>;
 
     /// Whether the target's, which has no mark, has something that can only be from the source's (GIVE-BACK-3).
-    fn is_related(&self, run: &Run, name: &str) -> Result<bool>;
+    fn is_related(&self, run: &MigrationRun, name: &str) -> Result<bool>;
 
     /// Whether there is little to send behind a fence that another run left. If not, clients get the source's back until there is.
     fn goes_on_behind_fences(&self) -> bool;
@@ -99,7 +99,7 @@ pub(super) trait MigrationKind {
 /// One that is moved by a run.
 #[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
-    pub(super) run: &'a Run,
+    pub(super) run: &'a MigrationRun,
     pub(super) kind: &'a dyn MigrationKind,
     pub(super) name: &'a str,
 }

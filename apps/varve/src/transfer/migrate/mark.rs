@@ -12,7 +12,7 @@
 use varve_access_admin::v1::{MoveState, VolumeMove};
 
 use super::kind::Item;
-use super::side::Run;
+use super::side::MigrationRun;
 use crate::failure::Result;
 
 /// Last letters of what a source's volume says that left and is to be kept.
@@ -45,7 +45,7 @@ fn from_source(item: Item<'_>) -> Result<Option<VolumeMove>> {
 }
 
 /// Whether that is one.
-pub(super) fn is_from_source(run: &Run, moves: &VolumeMove) -> bool {
+pub(super) fn is_from_source(run: &MigrationRun, moves: &VolumeMove) -> bool {
     moves.state == MoveState::Arrived && run.source.is_peer_of(moves)
 }
 

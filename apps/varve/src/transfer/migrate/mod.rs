@@ -38,7 +38,7 @@ use self::bucket::Buckets;
 use self::kind::{Item, MigrationKind};
 pub(crate) use self::report::MigrationOutcome;
 use self::report::MoveReport;
-use self::side::{MigrationSide, Run};
+use self::side::{MigrationRun, MigrationSide};
 use self::volume::Volumes;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -82,7 +82,7 @@ impl MigratePlan {
         self.volumes.is_empty() && self.buckets.is_empty()
     }
 
-    fn run(&self) -> Result<Run> {
+    fn run(&self) -> Result<MigrationRun> {
         let nbd = |client, named: &Option<ListenAddress>| match named {
             None if !self.volumes.is_empty() => listener(client).map(Some),
             // Who needs it is told why there is none.
@@ -101,7 +101,7 @@ impl MigratePlan {
             return Err(Failure::misuse(format!("both daemons say NBD at {one}"))
                 .hint("a relative path is that of a daemon: name both with --nbd and --to-nbd"));
         }
-        Ok(Run::new(source, target))
+        Ok(MigrationRun::new(source, target))
     }
 
     fn kind(&self) -> Buckets {
@@ -111,7 +111,7 @@ impl MigratePlan {
     /// What is named, or what `all` finds of a kind.
     fn names(
         &self,
-        run: &Run,
+        run: &MigrationRun,
         all: impl Fn(&dyn MigrationKind) -> Result<Vec<String>>,
     ) -> Result<MigrationNames> {
         let (volumes, buckets) = (self.volumes.clone(), self.buckets.clone());
@@ -137,7 +137,7 @@ impl MigratePlan {
 /// Does something with each that is meant; volumes first.
 fn each(
     plan: &MigratePlan,
-    run: &Run,
+    run: &MigrationRun,
     names: &MigrationNames,
     mut act: impl FnMut(Item<'_>) -> Result<Option<MoveReport>>,
 ) -> (MigrationOutcome, Result<()>) {

@@ -39,14 +39,14 @@ pub(super) struct MigrationSide {
 }
 
 /// A run of the command.
-pub(super) struct Run {
+pub(super) struct MigrationRun {
     pub(super) source: MigrationSide,
     pub(super) target: MigrationSide,
     /// What no other run has.
     id: String,
 }
 
-impl Run {
+impl MigrationRun {
     pub(super) fn new(source: MigrationSide, target: MigrationSide) -> Self {
         let random = RandomState::new().build_hasher().finish();
         let id = format!("{}.{random:016x}", now_unix_ms());

@@ -11,7 +11,7 @@ use super::kind::{DaemonView, Item, MigrationKind};
 use super::mark;
 use super::report::{MoveReport, ms};
 use super::sending::SentItem;
-use super::side::{Run, is_given_up};
+use super::side::{MigrationRun, is_given_up};
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
 
@@ -41,7 +41,7 @@ struct Found {
 }
 
 /// Those of the source that can be moved, and those that arrived from there and say so still.
-pub(super) fn names(run: &Run, kind: &dyn MigrationKind) -> Result<Vec<String>> {
+pub(super) fn names(run: &MigrationRun, kind: &dyn MigrationKind) -> Result<Vec<String>> {
     let is_marked =
         |here: &DaemonView| here.moves.as_ref().is_some_and(|m| mark::is_from_source(run, m));
     let marked = kind.all(&run.target)?.into_iter().filter(is_marked).map(|here| here.name);
@@ -63,7 +63,7 @@ fn movable(marked: Vec<String>, there: &[DaemonView]) -> Vec<String> {
 
 /// What both sides say, or why it cannot be moved.
 fn survey(item: Item<'_>) -> Result<Found> {
-    let Run { source, target, .. } = item.run;
+    let MigrationRun { source, target, .. } = item.run;
     let (there, here) = (item.there()?, item.here()?);
     for (seen, side, peer) in [(&there, source, target), (&here, target, source)] {
         let moves = seen.as_ref().and_then(|seen| seen.moves.as_ref());
@@ -121,7 +121,7 @@ fn stage(item: Item<'_>, there: Option<&DaemonView>, here: Option<&DaemonView>) 
 
 /// What the source has left of one that left may be all that there is of it.
 fn not_there(item: Item<'_>) -> Failure {
-    let Run { source, target, .. } = item.run;
+    let MigrationRun { source, target, .. } = item.run;
     Failure::new(format!(
         "{item} has left pool {}, and pool {} has none that says that it arrived from there: what the source keeps stays",
         source.pool, target.pool
@@ -253,7 +253,7 @@ fn describe_move(refused: &str, moves: &VolumeMove) -> String {
 }
 
 /// Those of which something is under way, or left over, at either side.
-pub(super) fn under_way(run: &Run, kind: &dyn MigrationKind) -> Result<Vec<MoveReport>> {
+pub(super) fn under_way(run: &MigrationRun, kind: &dyn MigrationKind) -> Result<Vec<MoveReport>> {
     let mut all: Vec<MoveReport> = Vec::new();
     for (side, what) in [(&run.source, "at the source"), (&run.target, "at the target")] {
         let is_kept = |seen: &DaemonView| seen.moves.as_ref().is_some_and(mark::is_kept);

@@ -3,7 +3,7 @@
 use hyper::Method;
 use varve_access_admin::v1::{AddedUsersAndKeys, UsersAndKeys};
 
-use super::side::{MigrationSide, Run};
+use super::side::{MigrationRun, MigrationSide};
 use crate::client::percent_encoded;
 use crate::failure::{Failure, Result};
 
@@ -18,7 +18,7 @@ impl MigrationSide {
 }
 
 /// Why no bucket can be moved: what one of the two has sealed cannot be read by the other.
-pub(super) fn obstacle(run: &Run) -> Result<Option<Failure>> {
+pub(super) fn obstacle(run: &MigrationRun) -> Result<Option<Failure>> {
     let there = run.source.users_and_keys(None)?.key_check;
     let here = run.target.users_and_keys(None)?.key_check;
     let differ = || {
@@ -31,7 +31,7 @@ pub(super) fn obstacle(run: &Run) -> Result<Option<Failure>> {
 }
 
 /// Takes them along, where nothing is in the way; what is to be said of it.
-pub(super) fn take_along(run: &Run) -> Result<Vec<String>> {
+pub(super) fn take_along(run: &MigrationRun) -> Result<Vec<String>> {
     let mut all = AddedUsersAndKeys::default();
     let mut after = None;
     loop {

@@ -7,7 +7,7 @@ use varve_types::ByteCount;
 use super::difference::{Differences, has_common};
 use super::kind::{DaemonView, Item, MigrationKind, Words};
 use super::sending::Sender;
-use super::side::{MigrationSide, Run, is_internal};
+use super::side::{MigrationRun, MigrationSide, is_internal};
 use crate::failure::Result;
 use crate::watch::Progress;
 
@@ -67,7 +67,7 @@ impl MigrationKind for Volumes {
         Ok(last.map(|last| last.identity))
     }
 
-    fn is_related(&self, run: &Run, name: &str) -> Result<bool> {
+    fn is_related(&self, run: &MigrationRun, name: &str) -> Result<bool> {
         has_common(run, name)
     }
 

@@ -16,7 +16,7 @@ use varve_types::ErrorKind;
 use super::batch::{CarriedBatch, PIECE_BYTES};
 use super::listing::{Difference, difference, versions_of};
 use crate::failure::{Failure, Result};
-use crate::transfer::migrate::side::Run;
+use crate::transfer::migrate::side::MigrationRun;
 use crate::watch::Progress;
 
 /// Threads that carry.
@@ -56,7 +56,7 @@ pub(super) enum CarryWork {
 
 /// A bucket whose versions are carried.
 pub(super) struct BucketCarrier<'a> {
-    pub(super) run: &'a Run,
+    pub(super) run: &'a MigrationRun,
     pub(super) bucket: &'a str,
     pub(super) watch: &'a Progress,
     /// Who asks the source what changes meanwhile; absent behind the fence, where nothing changes any more.
@@ -103,7 +103,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<'a> BucketCarrier<'a> {
     pub(super) fn new(
-        run: &'a Run,
+        run: &'a MigrationRun,
         bucket: &'a str,
         watch: &'a Progress,
         token: Option<String>,

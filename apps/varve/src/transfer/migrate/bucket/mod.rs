@@ -27,7 +27,7 @@ use varve_types::ByteCount;
 use self::rounds::Rounds;
 use super::kind::{DaemonView, Item, MigrationKind, Words};
 use super::sending::Sender;
-use super::side::{MigrationSide, Run};
+use super::side::{MigrationRun, MigrationSide};
 use crate::failure::Result;
 use crate::watch::Progress;
 
@@ -87,7 +87,7 @@ impl MigrationKind for Buckets {
     }
 
     /// A bucket that went over was made at the same moment.
-    fn is_related(&self, run: &Run, name: &str) -> Result<bool> {
+    fn is_related(&self, run: &MigrationRun, name: &str) -> Result<bool> {
         let there = run.source.bucket(name)?.map(|bucket| bucket.created_unix_ms);
         let here = run.target.bucket(name)?.map(|bucket| bucket.created_unix_ms);
         Ok(there.is_some() && there == here)

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::transfer::migrate::kind::{DaemonView, Item};
 use crate::transfer::migrate::report::MoveReport;
 use crate::transfer::migrate::sending::{Next, Pace, ROUNDS_MAX, Sender, WRITTEN_AS_FAST};
-use crate::transfer::migrate::side::{MigrationSide, Run};
+use crate::transfer::migrate::side::{MigrationRun, MigrationSide};
 use crate::watch::Progress;
 
 /// So many keys are sent while clients are refused.
@@ -126,7 +126,7 @@ impl<'a> Rounds<'a> {
 
     /// Makes the target's part, if there is none that is like the source's.
     fn make_part(&mut self) -> Result<()> {
-        let Item { run: Run { source, target, .. }, name, .. } = self.item;
+        let Item { run: MigrationRun { source, target, .. }, name, .. } = self.item;
         let there = source.settings(name)?;
         self.number = there.number;
         let arriving = self.item.run.arriving();
