@@ -34,7 +34,7 @@ enum Stage {
 }
 
 /// What both sides say of one.
-struct Found {
+struct BothSides {
     stage: Stage,
     there: Option<DaemonView>,
     here: Option<DaemonView>,
@@ -62,7 +62,7 @@ fn movable(marked: Vec<String>, there: &[DaemonView]) -> Vec<String> {
 }
 
 /// What both sides say, or why it cannot be moved.
-fn survey(item: Item<'_>) -> Result<Found> {
+fn survey(item: Item<'_>) -> Result<BothSides> {
     let MigrationRun { source, target, .. } = item.run;
     let (there, here) = (item.there()?, item.here()?);
     for (seen, side, peer) in [(&there, source, target), (&here, target, source)] {
@@ -76,7 +76,7 @@ fn survey(item: Item<'_>) -> Result<Found> {
         }
     }
     let stage = stage(item, there.as_ref(), here.as_ref())?;
-    Ok(Found { stage, there, here })
+    Ok(BothSides { stage, there, here })
 }
 
 /// How far it is, from what both sides say (MIGRATE-1).
@@ -132,7 +132,7 @@ fn not_there(item: Item<'_>) -> Failure {
 /// Moves one, or goes on with it.
 pub(super) fn migrate(item: Item<'_>, keep_source: bool, watch: &Progress) -> Result<MoveReport> {
     let begin = Instant::now();
-    let Found { stage, there, here } = survey(item)?;
+    let BothSides { stage, there, here } = survey(item)?;
     let mut moved = item.moved();
     moved.notes.extend(there.into_iter().flat_map(|there| there.notes));
     if let Stage::Send = stage {
