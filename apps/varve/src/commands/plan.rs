@@ -29,7 +29,7 @@ enum Question {
     Cost(question::Cost),
     Compare(question::Compare),
     Cluster(question::ClusterQuestion),
-    Catalogue(catalogue::List),
+    Catalogue(catalogue::CatalogueList),
 }
 
 impl PlanCommand {

@@ -54,7 +54,7 @@ fn text(path: &Path) -> Result<String> {
 
 /// List the drives, nodes, clusters and workloads to plan with, and the faults of the sources
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct CatalogueList {
     #[command(flatten)]
     catalogues: Catalogues,
     #[command(flatten)]
@@ -72,7 +72,7 @@ struct Names<'a> {
     errata: &'static [Erratum],
 }
 
-impl List {
+impl CatalogueList {
     pub(crate) fn run(self) -> Result<String> {
         let catalogue = self.catalogues.read()?;
         let names = Names {
