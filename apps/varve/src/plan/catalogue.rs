@@ -63,7 +63,7 @@ pub(crate) struct CatalogueList {
 
 /// Names of what a catalogue has.
 #[derive(Serialize)]
-struct Names<'a> {
+struct CatalogueNames<'a> {
     drives: Vec<&'a String>,
     nodes: Vec<&'a String>,
     clusters: Vec<&'a String>,
@@ -75,7 +75,7 @@ struct Names<'a> {
 impl CatalogueList {
     pub(crate) fn run(self) -> Result<String> {
         let catalogue = self.catalogues.read()?;
-        let names = Names {
+        let names = CatalogueNames {
             drives: catalogue.drives.keys().collect(),
             nodes: catalogue.nodes.keys().collect(),
             clusters: catalogue.clusters.keys().collect(),
