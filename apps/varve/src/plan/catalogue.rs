@@ -11,7 +11,7 @@ use varve_tool_plan::catalogue::Catalogue;
 use varve_tool_plan::errata::{ERRATA, Erratum};
 use varve_tool_plan::report::{Document, ReportTable, of_cost_basis};
 
-use super::form::{Form, refused};
+use super::form::{OutputForm, refused};
 use crate::failure::{Failure, Result};
 
 /// Largest file that is read, in bytes.
@@ -58,7 +58,7 @@ pub(crate) struct CatalogueList {
     #[command(flatten)]
     catalogues: Catalogues,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Names of what a catalogue has.

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 
 /// How an answer is printed.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Form {
+pub(crate) struct OutputForm {
     /// Print JSON: amounts in the units that their names end in; fields are added over time, never renamed
     #[arg(long)]
     json: bool,
@@ -33,7 +33,7 @@ enum Kind {
     Csv,
 }
 
-impl Form {
+impl OutputForm {
     /// The answer: `value` for programs, `document` for people.
     pub(crate) fn print(self, value: &impl Serialize, document: &Document) -> Result<String> {
         match self.format {

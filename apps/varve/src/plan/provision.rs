@@ -6,7 +6,7 @@ use varve_tool_plan::provision::{self, Promise};
 use varve_tool_plan::report::Document;
 use varve_tool_plan::{ByteRate, Bytes, short};
 
-use super::form::{Form, refused};
+use super::form::{OutputForm, refused};
 use crate::failure::{Failure, Result};
 
 /// Capacity to deploy where a rate is promised with each TB that is sold
@@ -41,7 +41,7 @@ pub(crate) struct Provision {
     sold: Option<Bytes>,
 
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 #[derive(Serialize)]

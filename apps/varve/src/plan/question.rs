@@ -11,7 +11,7 @@ use varve_tool_plan::{
 };
 
 use super::catalogue::Catalogues;
-use super::form::{Form, refused};
+use super::form::{OutputForm, refused};
 use crate::failure::{Failure, Result};
 
 /// Placement groups of a Ceph pool
@@ -30,7 +30,7 @@ pub(crate) struct Pg {
     share: Share,
 
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 impl Pg {
@@ -83,7 +83,7 @@ pub(crate) struct Journal {
     ratio: Option<f64>,
 
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 #[derive(Serialize)]
@@ -158,7 +158,7 @@ pub(crate) struct Endurance {
     #[command(flatten)]
     catalogues: Catalogues,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 #[derive(Serialize)]
@@ -249,7 +249,7 @@ pub(crate) struct Cost {
     #[command(flatten)]
     catalogues: Catalogues,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 #[derive(Serialize)]
@@ -288,7 +288,7 @@ pub(crate) struct Compare {
     #[command(flatten)]
     catalogues: Catalogues,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 impl Compare {
@@ -308,7 +308,7 @@ pub(crate) struct ClusterQuestion {
     #[command(flatten)]
     catalogues: Catalogues,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 impl ClusterQuestion {

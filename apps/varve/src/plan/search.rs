@@ -11,7 +11,7 @@ use varve_tool_plan::{
 
 use super::baseline::add_measured;
 use super::catalogue::Catalogues;
-use super::form::{Form, refused};
+use super::form::{OutputForm, refused};
 use super::preset::{Asked, add_preset};
 use crate::failure::{Failure, Result};
 
@@ -38,7 +38,7 @@ pub(crate) struct Search {
     config: Option<System>,
 
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
     // Last, since their headings hold for all that follows.
     #[command(flatten)]
     demand: DemandArgs,
