@@ -14,13 +14,13 @@ pub(crate) struct OutputForm {
     json: bool,
 
     /// How to print it
-    #[arg(long, value_enum, default_value_t = Kind::Text, conflicts_with = "json", value_name = "FORMAT")]
-    format: Kind,
+    #[arg(long, value_enum, default_value_t = ReportForm::Text, conflicts_with = "json", value_name = "FORMAT")]
+    format: ReportForm,
 }
 
 /// A form of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Kind {
+enum ReportForm {
     /// Columns, for terminals
     Text,
     /// For programs
@@ -38,11 +38,11 @@ impl OutputForm {
     pub(crate) fn print(self, value: &impl Serialize, document: &Document) -> Result<String> {
         match self.format {
             _ if self.json => json(value),
-            Kind::Json => json(value),
-            Kind::Text => Ok(document.text()),
-            Kind::Markdown => Ok(document.markdown()),
-            Kind::Html => Ok(document.html()),
-            Kind::Csv => Ok(document.csv()),
+            ReportForm::Json => json(value),
+            ReportForm::Text => Ok(document.text()),
+            ReportForm::Markdown => Ok(document.markdown()),
+            ReportForm::Html => Ok(document.html()),
+            ReportForm::Csv => Ok(document.csv()),
         }
     }
 }
