@@ -14,13 +14,13 @@ const STREAM_BLOCK_BYTES: f64 = 65_536.0;
 
 /// What options say of the shape.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct ShapeOptions {
     pub(super) block: Option<Bytes>,
     pub(super) reads: Option<Share>,
 }
 
 /// Adds the preset called `name` to the workloads of a catalogue, unless that has one of this name or there is no such preset.
-pub(super) fn add_preset(catalogue: &mut Catalogue, name: &str, asked: Asked) -> Result<()> {
+pub(super) fn add_preset(catalogue: &mut Catalogue, name: &str, asked: ShapeOptions) -> Result<()> {
     if catalogue.workloads.contains_key(name) {
         return Ok(());
     }
@@ -57,7 +57,7 @@ fn loads(preset: &Preset) -> Vec<(Bytes, Share)> {
 }
 
 /// Block and share of reads that all loads have, or those that are asked for.
-fn shape(loads: &[(Bytes, Share)], asked: Asked) -> Option<(Bytes, Share)> {
+fn shape(loads: &[(Bytes, Share)], asked: ShapeOptions) -> Option<(Bytes, Share)> {
     let block = common(loads.iter().map(|load| load.0)).or(asked.block)?;
     let of_block = loads.iter().filter(|load| load.0 == block).map(|load| load.1);
     let reads = common(of_block).or(asked.reads)?;
@@ -109,7 +109,7 @@ fn table(preset: &Preset, block: Bytes, reads: Share) -> String {
 mod tests {
     use super::*;
 
-    const NOTHING: Asked = Asked { block: None, reads: None };
+    const NOTHING: ShapeOptions = ShapeOptions { block: None, reads: None };
 
     #[test]
     fn presets_of_blocks_are_workloads_or_several() {
@@ -140,11 +140,11 @@ mod tests {
         assert_eq!(of("appb-medium-10w", NOTHING), block(1024.0).zip(reads(90.0)));
         // One size, reads and writes.
         assert_eq!(of("win-2m-qd64", NOTHING), None);
-        let asked = Asked { reads: reads(0.0), ..NOTHING };
+        let asked = ShapeOptions { reads: reads(0.0), ..NOTHING };
         assert_eq!(of("win-2m-qd64", asked), block(2048.0).zip(reads(0.0)));
         // Of 16 KiB there are reads alone.
         assert_eq!(of("idf16", NOTHING), None);
-        let asked = Asked { block: block(16.0), ..NOTHING };
+        let asked = ShapeOptions { block: block(16.0), ..NOTHING };
         assert_eq!(of("idf16", asked), block(16.0).zip(reads(100.0)));
         assert_eq!(of("aggregate", NOTHING), None);
     }

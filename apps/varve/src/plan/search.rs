@@ -12,7 +12,7 @@ use varve_tool_plan::{
 use super::baseline::add_measured;
 use super::catalogue::Catalogues;
 use super::form::{OutputForm, refused};
-use super::preset::{Asked, add_preset};
+use super::preset::{ShapeOptions, add_preset};
 use crate::failure::{Failure, Result};
 
 /// What to search for.
@@ -174,7 +174,7 @@ impl Search {
         let mut catalogue = self.catalogues.read()?;
         add_measured(&mut catalogue, &self.measured)?;
         if let Some(name) = &self.demand.workload {
-            let asked = Asked { block: self.demand.block, reads: self.demand.reads };
+            let asked = ShapeOptions { block: self.demand.block, reads: self.demand.reads };
             add_preset(&mut catalogue, name, asked)?;
         }
         let workload = self.demand.workload(&catalogue)?;
