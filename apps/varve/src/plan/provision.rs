@@ -45,7 +45,7 @@ pub(crate) struct Provision {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct ProvisionAnswer {
     factor: f64,
     bound_by: &'static str,
     deployed_bytes: Option<Bytes>,
@@ -70,7 +70,7 @@ impl Provision {
         })?;
         // What is sold has to be there, however fast it is.
         let deployed_bytes = self.sold.map(|sold| sold * factor.max(1.0));
-        let answer = Answer { factor, bound_by, deployed_bytes };
+        let answer = ProvisionAnswer { factor, bound_by, deployed_bytes };
         let mut facts = vec![("by rate", short(factor)), ("bound by", bound_by.to_owned())];
         facts.extend(deployed_bytes.map(|bytes| ("to deploy", bytes.to_string())));
         self.form.print(&answer, &Document::new("TB to deploy for each one sold").facts(facts))
