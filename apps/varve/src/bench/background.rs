@@ -13,9 +13,9 @@ pub(super) struct Background<T> {
 }
 
 /// Tells the thread that it should end.
-pub(super) struct End(Receiver<()>);
+pub(super) struct EndSignal(Receiver<()>);
 
-impl End {
+impl EndSignal {
     /// Pauses; says whether the thread should end, which it says at once.
     pub(super) fn comes_within(&self, pause: Duration) -> bool {
         self.0.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
@@ -23,11 +23,14 @@ impl End {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Starts a thread that ends when its `End` comes.
-    pub(super) fn start(name: &str, work: impl FnOnce(End) -> T + Send + 'static) -> Result<Self> {
+    /// Starts a thread that ends when its `EndSignal` comes.
+    pub(super) fn start(
+        name: &str,
+        work: impl FnOnce(EndSignal) -> T + Send + 'static,
+    ) -> Result<Self> {
         let (end, ended) = mpsc::channel();
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || work(End(ended)));
+        let thread = thread.spawn(move || work(EndSignal(ended)));
         let thread = thread.map_err(|error| Failure::new(format!("start a thread: {error}")))?;
         Ok(Self { end, thread })
     }
