@@ -49,7 +49,7 @@ impl fmt::Display for BucketName {
 
 /// A bucket at a server.
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct BenchBucket {
     name: BucketName,
     pub(super) server: S3Server,
     pub(super) ledger: Ledger,
@@ -58,13 +58,13 @@ pub(crate) struct Bucket {
     pub(super) salt: u64,
 }
 
-impl fmt::Display for Bucket {
+impl fmt::Display for BenchBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at http://{}", self.name, self.server.host)
     }
 }
 
-impl Bucket {
+impl BenchBucket {
     pub(crate) fn new(name: BucketName, server: S3Server, data: DataSpec) -> Self {
         let ledger = Ledger::default();
         Self { name, server, ledger, bodies: Bodies::new(data), salt: salt() }

@@ -15,7 +15,7 @@ use varve_tool_bench::{
     HeldContent, JobPhase, LoadSpec, Measurement, OperationKind, Pace, Segments,
 };
 
-use super::bucket::Bucket;
+use super::bucket::BenchBucket;
 use super::objects::{is_success, method, write_number};
 use super::s3::{Answered, S3Client};
 use crate::failure::{Failure, Result};
@@ -39,7 +39,7 @@ const FAILURES_ONE_IN: u64 = 5;
 /// A load on a bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectsPlan {
-    pub(crate) bucket: Arc<Bucket>,
+    pub(crate) bucket: Arc<BenchBucket>,
     /// Whether the folder may hold objects already.
     pub(crate) may_hold: bool,
     /// What is written before.
@@ -296,7 +296,7 @@ impl Claim {
 
 /// A thread with a connection.
 struct Worker<'a> {
-    bucket: &'a Bucket,
+    bucket: &'a BenchBucket,
     main: Arc<WorkSpec>,
     verifies: bool,
     client: S3Client,

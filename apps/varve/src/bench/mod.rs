@@ -40,7 +40,7 @@ mod volumes;
 pub(crate) use arguments::{
     Aim, CephArgs, DataArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes,
 };
-pub(crate) use bucket::Bucket;
+pub(crate) use bucket::BenchBucket;
 pub(crate) use clients::{ClientPart, run_clients};
 pub(crate) use compared::{Compared, compare};
 pub(crate) use crowd::ObjectsPlan;

@@ -9,7 +9,7 @@ use varve_tool_bench::{
 };
 use varve_types::ByteCount;
 
-use super::bucket::Bucket;
+use super::bucket::BenchBucket;
 use super::crowd::ObjectsPlan;
 use super::load::{load_text, pattern};
 use crate::failure::{Failure, Result};
@@ -86,7 +86,7 @@ pub(crate) fn objects_work(preset: Preset) -> Result<String> {
 pub(crate) fn objects_plans(
     mut workload: Workload,
     size_bytes: Option<u64>,
-    bucket: Arc<Bucket>,
+    bucket: Arc<BenchBucket>,
     may_hold: bool,
 ) -> Vec<ObjectsPlan> {
     size_bytes.into_iter().for_each(|size_bytes| workload.shrink(size_bytes));

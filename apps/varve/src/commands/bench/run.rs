@@ -14,7 +14,7 @@ use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
+    Aim, BenchBucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
     ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim,
     block_work, can_run, describe, flags_said, json, known, lives_work, load_of, milliseconds,
     objects_plans, objects_work, processes, run, run_clients, run_job_file, segments, size_of,
@@ -335,7 +335,7 @@ impl Run {
                 };
                 let server = self.objects.server()?;
                 let data = DataSpec { seed: load.seed, ..load.data };
-                let bucket = Arc::new(Bucket::new(name.clone(), server, data));
+                let bucket = Arc::new(BenchBucket::new(name.clone(), server, data));
                 let size_bytes = self.size.map(|size| size.0);
                 let objects = objects_plans(workload, size_bytes, bucket, self.overwrite);
                 let segments = preset.and_then(segments);
