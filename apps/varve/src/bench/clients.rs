@@ -57,7 +57,7 @@ const OWN: [(&str, bool); 7] = [
 ];
 
 /// A client.
-struct Client {
+struct ClientProcess {
     process: Child,
     told: ChildStdin,
     says: BufReader<ChildStdout>,
@@ -145,7 +145,12 @@ pub(crate) fn run_clients(
         let (Some(told), Some(says)) = (told, says) else {
             return Err(Failure::new("start a client: it has no pipes"));
         };
-        clients.push(Client { process, told, says: BufReader::new(says), line: String::new() });
+        clients.push(ClientProcess {
+            process,
+            told,
+            says: BufReader::new(says),
+            line: String::new(),
+        });
     }
     let processes: Vec<u32> = clients.iter().map(|client| client.process.id()).collect();
     let observe = || Observed::start(plan, processes.clone(), global);
@@ -207,7 +212,7 @@ impl Observed {
 
 /// Lets all begin each load together, until they report; what `observe` begins is kept for each load.
 fn conduct(
-    clients: &mut [Client],
+    clients: &mut [ClientProcess],
     p99_ms: Option<u32>,
     observe: &dyn Fn() -> Result<Observed>,
 ) -> Result<(Vec<Saved>, Vec<Observed>)> {
@@ -244,7 +249,7 @@ fn conduct(
 }
 
 /// Waits until each has said something.
-fn hear(clients: &mut [Client]) -> Result<()> {
+fn hear(clients: &mut [ClientProcess]) -> Result<()> {
     for client in clients.iter_mut() {
         client.line.clear();
         let read = client.says.read_line(&mut client.line);
@@ -256,7 +261,7 @@ fn hear(clients: &mut [Client]) -> Result<()> {
 }
 
 /// The load of a search that all clients tried together, if that is what they say.
-fn tried_by(clients: &[Client]) -> Result<Option<Point>> {
+fn tried_by(clients: &[ClientProcess]) -> Result<Option<Point>> {
     let said = clients.iter().map(|client| client.line.strip_prefix(TRIED));
     let Some(said) = said.collect::<Option<Vec<&str>>>() else { return Ok(None) };
     let read = |text: &&str| {
