@@ -153,7 +153,7 @@ pub(crate) fn run_clients(
         });
     }
     let processes: Vec<u32> = clients.iter().map(|client| client.process.id()).collect();
-    let observe = || Observed::start(plan, processes.clone(), global);
+    let observe = || LoadObservation::start(plan, processes.clone(), global);
     let conducted = conduct(&mut clients, p99_ms, &observe);
     for client in &mut clients {
         if conducted.is_err() {
@@ -179,7 +179,7 @@ pub(crate) fn run_clients(
 }
 
 /// What the machine did during a load, and how the system was.
-struct Observed {
+struct LoadObservation {
     sampler: Sampler,
     health_watch: Option<HealthWatch>,
     health: Option<Health>,
@@ -187,7 +187,7 @@ struct Observed {
     began_unix_ms: u64,
 }
 
-impl Observed {
+impl LoadObservation {
     fn start(plan: &Plan, clients: Vec<u32>, global: &Global) -> Result<Self> {
         let health_watch = HealthWatch::begin(plan, global)?;
         let sampler = Sampler::start(plan, clients, global)?;
@@ -214,15 +214,15 @@ impl Observed {
 fn conduct(
     clients: &mut [ClientProcess],
     p99_ms: Option<u32>,
-    observe: &dyn Fn() -> Result<Observed>,
-) -> Result<(Vec<Saved>, Vec<Observed>)> {
-    let mut loads: Vec<Observed> = Vec::new();
+    observe: &dyn Fn() -> Result<LoadObservation>,
+) -> Result<(Vec<Saved>, Vec<LoadObservation>)> {
+    let mut loads: Vec<LoadObservation> = Vec::new();
     let mut tried: Vec<Point> = Vec::new();
     loop {
         hear(clients)?;
         let says = |what: &str| clients.iter().filter(|one| one.line.trim_end() == what).count();
         let answer = if says(MEASURED) == clients.len() {
-            loads.iter_mut().for_each(Observed::end);
+            loads.iter_mut().for_each(LoadObservation::end);
             continue;
         } else if says(READY) == clients.len() {
             loads.push(observe()?);
