@@ -15,7 +15,7 @@ use crate::table::{Align, columns};
 
 /// A comparison. Fields are added over time, never renamed.
 #[derive(Serialize, Debug)]
-pub(crate) struct Compared {
+pub(crate) struct LoadComparison {
     pub(crate) accept_percent: f64,
     /// Figures that are worse.
     pub(crate) worse: usize,
@@ -36,11 +36,15 @@ struct Row {
 }
 
 /// Compares two results, whose loads must be the same and whose runs valid.
-pub(crate) fn compare(before: &Saved, after: &Saved, accept_percent: f64) -> Result<Compared> {
+pub(crate) fn compare(
+    before: &Saved,
+    after: &Saved,
+    accept_percent: f64,
+) -> Result<LoadComparison> {
     if before.runs.len() != after.runs.len() {
         return Err(Failure::new("the results have different numbers of loads"));
     }
-    let mut compared = Compared { accept_percent, worse: 0, figures: Vec::new() };
+    let mut compared = LoadComparison { accept_percent, worse: 0, figures: Vec::new() };
     for (before, after) in before.runs.iter().zip(&after.runs) {
         check(before, after)?;
         for figure in figures(before, after) {
@@ -122,7 +126,7 @@ impl Row {
     }
 }
 
-impl Compared {
+impl LoadComparison {
     /// As a table of a page: verdicts first, so that a narrow one shows them; loads by what tells them apart.
     pub(crate) fn table(&self) -> ReportTable {
         let loads: Vec<&str> = self.figures.iter().map(|row| row.load.as_str()).collect();

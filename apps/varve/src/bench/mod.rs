@@ -42,7 +42,7 @@ pub(crate) use arguments::{
 };
 pub(crate) use bucket::BenchBucket;
 pub(crate) use clients::{ClientPart, run_clients};
-pub(crate) use compared::{Compared, compare};
+pub(crate) use compared::{LoadComparison, compare};
 pub(crate) use crowd::ObjectsPlan;
 pub(crate) use engine::EngineGoal;
 pub(crate) use fio::{FioGoal, run_job_file};

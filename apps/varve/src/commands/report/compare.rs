@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::{Compared, Saved, compare, json};
+use crate::bench::{LoadComparison, Saved, compare, json};
 use crate::failure::{Failure, Result};
 use crate::print;
 
@@ -43,7 +43,7 @@ impl Compare {
     }
 }
 
-fn worsened(compared: &Compared, worse: usize) -> Failure {
+fn worsened(compared: &LoadComparison, worse: usize) -> Failure {
     let figures = if worse == 1 { "figure is" } else { "figures are" };
     Failure::new(format!("{worse} {figures} worse by more than {} %", compared.accept_percent))
 }
