@@ -19,12 +19,12 @@ pub(crate) struct LoadComparison {
     pub(crate) accept_percent: f64,
     /// Figures that are worse.
     pub(crate) worse: usize,
-    figures: Vec<Row>,
+    figures: Vec<FigureRow>,
 }
 
 /// A figure of one load.
 #[derive(Serialize, Debug)]
-struct Row {
+struct FigureRow {
     load: String,
     figure: &'static str,
     before: f64,
@@ -50,7 +50,7 @@ pub(crate) fn compare(
         for figure in figures(before, after) {
             let comparison = figure.compare(accept_percent);
             compared.worse += usize::from(comparison.verdict == Verdict::Worse);
-            compared.figures.push(Row::of(after.load.text(), figure.name, &comparison));
+            compared.figures.push(FigureRow::of(after.load.text(), figure.name, &comparison));
         }
     }
     Ok(compared)
@@ -92,7 +92,7 @@ fn figures(before: &Report, after: &Report) -> Vec<ComparedFigure> {
     std::iter::once(first).chain(Some(p99).filter(|_| is_p99_known)).collect()
 }
 
-impl Row {
+impl FigureRow {
     fn of(load: String, figure: &'static str, comparison: &Comparison) -> Self {
         Self {
             load,
@@ -156,7 +156,7 @@ impl LoadComparison {
             let _ = writeln!(text, "{}", columns(&header, &rows));
         }
         let is_single =
-            |row: &Row| row.before_half_width.is_none() || row.after_half_width.is_none();
+            |row: &FigureRow| row.before_half_width.is_none() || row.after_half_width.is_none();
         if self.figures.iter().any(is_single) {
             text.push_str(
                 "one repeat only: nobody knows what chance makes of it; measure with --repeat 5\n",
