@@ -276,14 +276,14 @@ enum Bad {
 }
 
 /// What a worker may do, as the ledger says.
-enum Claim {
+enum ObjectClaim {
     Read { object: String, write: u64, size_bytes: u64 },
     Write { object: String, size_bytes: u64, part_bytes: Option<u64> },
     Delete { object: String },
     List { container: String },
 }
 
-impl Claim {
+impl ObjectClaim {
     fn kind(&self) -> OperationKind {
         match self {
             Self::Read { .. } => OperationKind::Read,
@@ -327,7 +327,7 @@ impl Worker<'_> {
                 let is_free = self.bucket.ledger.begin_write(&object);
                 assert!(is_free, "each object is written once");
                 let due_ns = course.passed_ns();
-                self.perform(course, Claim::Write { object, size_bytes, part_bytes }, due_ns);
+                self.perform(course, ObjectClaim::Write { object, size_bytes, part_bytes }, due_ns);
             }
         }
     }
@@ -340,7 +340,7 @@ impl Worker<'_> {
                 HeldContent::Body { write, size_bytes } => {
                     let begun = self.bucket.ledger.begin_read(&object);
                     assert!(begun.is_some(), "nobody writes any more");
-                    self.perform(course, Claim::Read { object, write, size_bytes }, due_ns);
+                    self.perform(course, ObjectClaim::Read { object, write, size_bytes }, due_ns);
                 }
                 HeldContent::Nothing => match self.find_nothing(&object) {
                     Ok(()) => self.count(course, OperationKind::Read, 0, due_ns),
@@ -384,7 +384,7 @@ impl Worker<'_> {
     }
 
     /// An object for the operation; none when time is over, or when there is none for long.
-    fn claim(&mut self, course: &Course, mut action: Action) -> Option<Claim> {
+    fn claim(&mut self, course: &Course, mut action: Action) -> Option<ObjectClaim> {
         let ledger = &self.bucket.ledger;
         for _ in 0..WAITS_MAX {
             for _ in 0..TRIES {
@@ -395,23 +395,23 @@ impl Worker<'_> {
                 match action.verb {
                     Verb::Read => {
                         if let Some((write, size_bytes)) = ledger.begin_read(&object) {
-                            return Some(Claim::Read { object, write, size_bytes });
+                            return Some(ObjectClaim::Read { object, write, size_bytes });
                         }
                     }
                     Verb::Write => {
                         if let Some(object) = ledger.begin_write_of_removed() {
-                            return Some(Claim::Write { object, size_bytes, part_bytes });
+                            return Some(ObjectClaim::Write { object, size_bytes, part_bytes });
                         }
                         if ledger.begin_write(&object) {
-                            return Some(Claim::Write { object, size_bytes, part_bytes });
+                            return Some(ObjectClaim::Write { object, size_bytes, part_bytes });
                         }
                     }
                     Verb::Delete => {
                         if ledger.begin_delete(&object) {
-                            return Some(Claim::Delete { object });
+                            return Some(ObjectClaim::Delete { object });
                         }
                     }
-                    Verb::List => return Some(Claim::List { container: action.container }),
+                    Verb::List => return Some(ObjectClaim::List { container: action.container }),
                     Verb::MakeContainer | Verb::RemoveContainer => {
                         unreachable!("loads have no works that do everything once")
                     }
@@ -434,7 +434,7 @@ impl Worker<'_> {
     }
 
     /// Does it, and counts it.
-    fn perform(&mut self, course: &Course, claim: Claim, due_ns: u64) {
+    fn perform(&mut self, course: &Course, claim: ObjectClaim, due_ns: u64) {
         let kind = claim.kind();
         match self.act(claim) {
             Ok(bytes) => self.count(course, kind, bytes, due_ns),
@@ -455,15 +455,15 @@ impl Worker<'_> {
     }
 
     /// Its bytes.
-    fn act(&mut self, claim: Claim) -> std::result::Result<u64, Bad> {
+    fn act(&mut self, claim: ObjectClaim) -> std::result::Result<u64, Bad> {
         let ledger = &self.bucket.ledger;
         match claim {
-            Claim::Read { object, write, size_bytes } => {
+            ObjectClaim::Read { object, write, size_bytes } => {
                 let read = self.read(&object, write, size_bytes);
                 ledger.end_read(&object);
                 read
             }
-            Claim::Write { object, size_bytes, part_bytes } => {
+            ObjectClaim::Write { object, size_bytes, part_bytes } => {
                 self.writes += 1;
                 let write = write_number(self.bucket.salt, self.number, self.writes);
                 let written = self.write(&object, write, size_bytes, part_bytes);
@@ -474,7 +474,7 @@ impl Worker<'_> {
                 ledger.end_change(&object, held);
                 written.map(|_| size_bytes)
             }
-            Claim::Delete { object } => {
+            ObjectClaim::Delete { object } => {
                 let removed = self.remove(&object);
                 ledger.end_change(
                     &object,
@@ -482,7 +482,7 @@ impl Worker<'_> {
                 );
                 removed.map(|_| 0)
             }
-            Claim::List { container } => {
+            ObjectClaim::List { container } => {
                 let (path, query) = (self.bucket.root(), self.bucket.listing(&container));
                 let answered = self.client.ask("GET", &path, &query, |_| {});
                 let told = |why: String| Bad::Refused(format!("list {path}?{query}: {why}"));
