@@ -96,7 +96,7 @@ impl<'a> Crowd<'a> {
             connected
                 .map_err(|error| Failure::new(format!("cannot reach http://{host}: {error}")))?;
         }
-        let course = Course::new(self, phase);
+        let course = PhaseRun::new(self, phase);
         let done = thread::scope(|scope| -> Result<()> {
             let mut threads = Vec::new();
             for worker in workers.iter_mut() {
@@ -133,7 +133,7 @@ impl<'a> Crowd<'a> {
 }
 
 /// A phase that runs.
-struct Course {
+struct PhaseRun {
     phase: JobPhase,
     began: Instant,
     load: LoadSpec,
@@ -151,7 +151,7 @@ struct Course {
     wrong: Mutex<Option<Failure>>,
 }
 
-impl Course {
+impl PhaseRun {
     fn new(crowd: &Crowd<'_>, phase: JobPhase) -> Self {
         let (plan, workers) = (crowd.plan, crowd.load.jobs * crowd.load.depth);
         let of_workers = |work: &Arc<WorkSpec>| {
@@ -306,7 +306,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn work(&mut self, course: &Course) {
+    fn work(&mut self, course: &PhaseRun) {
         match course.phase {
             JobPhase::Load { .. } => self.load(course),
             JobPhase::Fill => self.fill(course),
@@ -314,7 +314,7 @@ impl Worker<'_> {
         }
     }
 
-    fn fill(&mut self, course: &Course) {
+    fn fill(&mut self, course: &PhaseRun) {
         for (work, together) in &course.prepares {
             let mut mission = WorkerPlan::new(work, self.number, u64::from(self.number), together);
             while !course.is_over() {
@@ -332,7 +332,7 @@ impl Worker<'_> {
         }
     }
 
-    fn read_back(&mut self, course: &Course) {
+    fn read_back(&mut self, course: &PhaseRun) {
         while !course.is_over() {
             let Some((object, held)) = lock(&course.read_back).next() else { return };
             let due_ns = course.passed_ns();
@@ -351,7 +351,7 @@ impl Worker<'_> {
         }
     }
 
-    fn load(&mut self, course: &Course) {
+    fn load(&mut self, course: &PhaseRun) {
         let (begin_ns, end_ns) = course.window();
         let pace = pace(&course.load, course.segments, self.number);
         let mut next = 0;
@@ -384,7 +384,7 @@ impl Worker<'_> {
     }
 
     /// An object for the operation; none when time is over, or when there is none for long.
-    fn claim(&mut self, course: &Course, mut action: Action) -> Option<ObjectClaim> {
+    fn claim(&mut self, course: &PhaseRun, mut action: Action) -> Option<ObjectClaim> {
         let ledger = &self.bucket.ledger;
         for _ in 0..WAITS_MAX {
             for _ in 0..TRIES {
@@ -434,7 +434,7 @@ impl Worker<'_> {
     }
 
     /// Does it, and counts it.
-    fn perform(&mut self, course: &Course, claim: ObjectClaim, due_ns: u64) {
+    fn perform(&mut self, course: &PhaseRun, claim: ObjectClaim, due_ns: u64) {
         let kind = claim.kind();
         match self.act(claim) {
             Ok(bytes) => self.count(course, kind, bytes, due_ns),
@@ -445,7 +445,7 @@ impl Worker<'_> {
         }
     }
 
-    fn count(&self, course: &Course, kind: OperationKind, bytes: u64, due_ns: u64) {
+    fn count(&self, course: &PhaseRun, kind: OperationKind, bytes: u64, due_ns: u64) {
         course.done.fetch_add(1, Ordering::Relaxed);
         let (begin_ns, answered_ns) = (course.window().0, course.passed_ns());
         if let Some(at_ns) = due_ns.checked_sub(begin_ns) {
@@ -572,7 +572,7 @@ fn pace(load: &LoadSpec, segments: Option<Segments>, worker: u32) -> Pace {
 }
 
 /// Waits until an operation is due; whether nobody wants to stop.
-fn wait_until(course: &Course, due_ns: u64) -> bool {
+fn wait_until(course: &PhaseRun, due_ns: u64) -> bool {
     loop {
         let now_ns = course.passed_ns();
         if now_ns >= due_ns {
