@@ -130,7 +130,7 @@ impl DataArgs {
 
 /// What a load is put on, as users name it.
 #[derive(Clone, Debug)]
-pub(crate) enum Aim {
+pub(crate) enum TargetArg {
     Disk(Target),
     /// An image of Ceph's, which fio reaches.
     Rbd(FioPlace),
@@ -144,22 +144,22 @@ pub(crate) enum Aim {
 }
 
 /// Reads what a load is put on.
-pub(crate) fn aim(text: &str) -> std::result::Result<Aim, String> {
+pub(crate) fn aim(text: &str) -> std::result::Result<TargetArg, String> {
     if let Some(rest) = text.strip_prefix("s3://") {
-        return BucketName::read(rest).map(Aim::Bucket);
+        return BucketName::read(rest).map(TargetArg::Bucket);
     }
     if let Some(size) = text.strip_prefix("volumes:") {
-        return parse_size(size).map(|size| Aim::Volumes(size.0));
+        return parse_size(size).map(|size| TargetArg::Volumes(size.0));
     }
     if let Some(volume) = text.strip_prefix("engine:").filter(|volume| !volume.is_empty()) {
-        return Ok(Aim::Engine(volume.to_owned()));
+        return Ok(TargetArg::Engine(volume.to_owned()));
     }
     if let Some(pool) = text.strip_prefix("rados:").filter(|pool| !pool.is_empty()) {
-        return Ok(Aim::Rados(pool.to_owned()));
+        return Ok(TargetArg::Rados(pool.to_owned()));
     }
     let aim = match text.strip_prefix("rbd:").filter(|rest| !rest.starts_with("//")) {
-        Some(image) => FioPlace::rbd(image).map(Aim::Rbd),
-        None => text.parse::<Target>().map(Aim::Disk),
+        Some(image) => FioPlace::rbd(image).map(TargetArg::Rbd),
+        None => text.parse::<Target>().map(TargetArg::Disk),
     };
     aim.map_err(|error| error.to_string())
 }
@@ -397,10 +397,10 @@ mod tests {
 
     #[test]
     fn buckets_are_told_from_disks() {
-        assert!(matches!(aim("s3://b"), Ok(Aim::Bucket(_))));
-        assert!(matches!(aim("null:1GiB"), Ok(Aim::Disk(_))));
+        assert!(matches!(aim("s3://b"), Ok(TargetArg::Bucket(_))));
+        assert!(matches!(aim("null:1GiB"), Ok(TargetArg::Disk(_))));
         assert!(aim("s3://").is_err() && aim("rbd://p/v").is_err());
-        assert!(matches!(aim("rbd:pool/image"), Ok(Aim::Rbd(_))) && aim("rbd:pool").is_err());
+        assert!(matches!(aim("rbd:pool/image"), Ok(TargetArg::Rbd(_))) && aim("rbd:pool").is_err());
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod timeline;
 mod volumes;
 
 pub(crate) use arguments::{
-    Aim, CephArgs, DataArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes,
+    CephArgs, DataArgs, LoadArgs, ObjectsArgs, TargetArg, aim, milliseconds, processes,
 };
 pub(crate) use bucket::BenchBucket;
 pub(crate) use clients::{ClientPart, run_clients};

@@ -14,10 +14,11 @@ use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, BenchBucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
-    ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim,
-    block_work, can_run, describe, flags_said, json, known, lives_work, load_of, milliseconds,
-    objects_plans, objects_work, processes, run, run_clients, run_job_file, segments, size_of,
+    BenchBucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
+    ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, TargetArg, Timelines,
+    VolumesGoal, aim, block_work, can_run, describe, flags_said, json, known, lives_work, load_of,
+    milliseconds, objects_plans, objects_work, processes, run, run_clients, run_job_file, segments,
+    size_of,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -55,7 +56,7 @@ pub(crate) struct Run {
 
     /// What to measure; a preset of whole volumes has none
     #[arg(long, value_parser = aim, value_name = "TARGET")]
-    target: Option<Aim>,
+    target: Option<TargetArg>,
 
     /// Run the load in fio, with this I/O engine [default: io_uring for files, nbd for exports; rbd: targets always run in fio, with rbd]
     #[arg(long, value_name = "ENGINE", conflicts_with = "from")]
@@ -293,41 +294,41 @@ impl Run {
     /// The loads on a target.
     fn plans_on(
         &self,
-        target: &Aim,
+        target: &TargetArg,
         preset: Option<&Preset>,
         load: &LoadSpec,
         global: &Global,
     ) -> Result<Vec<Plan>> {
         match target {
-            Aim::Disk(target) => {
+            TargetArg::Disk(target) => {
                 let goal = self.goal(target)?;
                 self.disk_plans(goal, target.keeps_data(), preset, load)
             }
-            Aim::Rbd(place) => {
+            TargetArg::Rbd(place) => {
                 let goal = Goal::Fio(self.fio_goal(place.clone()));
                 self.disk_plans(goal, true, preset, load)
             }
-            Aim::Engine(volume) => {
+            TargetArg::Engine(volume) => {
                 self.check_own("engine:")?;
                 let goal = Goal::Engine(EngineGoal::of(global, volume)?);
                 self.disk_plans(goal, true, preset, load)
             }
-            Aim::Rados(pool) => {
+            TargetArg::Rados(pool) => {
                 let goal = self.rados_goal(pool, preset, load)?;
                 self.disk_plans(Goal::Rados(goal), false, preset, load)
             }
-            Aim::Volumes(size_bytes) => {
+            TargetArg::Volumes(size_bytes) => {
                 self.check_own("volumes:")?;
                 let goal = VolumesGoal { size_bytes: *size_bytes, work: VolumeWork::default() };
                 self.disk_plans(Goal::Volumes(goal), false, preset, load)
             }
-            Aim::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
+            TargetArg::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
                 Err(Failure::misuse("--fio and --from are of blocks, not of objects"))
             }
-            Aim::Bucket(_) if self.has_fio_jobs() => {
+            TargetArg::Bucket(_) if self.has_fio_jobs() => {
                 Err(Failure::misuse("jobs of fio are loads of blocks, not of objects"))
             }
-            Aim::Bucket(name) => {
+            TargetArg::Bucket(name) => {
                 ObjectsArgs::check(load)?;
                 let (workload, is_own) = match preset {
                     None => (self.objects.workload(load)?, true),
