@@ -24,7 +24,7 @@ const VOLUMES_MAX: usize = 4;
 const NEAR_PERCENT: f64 = 0.5;
 
 /// Volumes that fill a pool. They are removed by `remove`.
-pub(super) struct Ballast {
+pub(super) struct PoolFill {
     client: Client,
     volumes: RefCell<Vec<String>>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Ballast {
 /// Writes a target once as a whole.
 pub(super) type Fill<'a> = &'a dyn Fn(&Target, LoadSpec) -> Result<()>;
 
-impl Ballast {
+impl PoolFill {
     /// None yet.
     pub(super) fn new(global: &Global) -> Self {
         Self { client: global.client(), volumes: RefCell::default() }

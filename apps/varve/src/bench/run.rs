@@ -19,7 +19,7 @@ use varve_tool_bench::{
 use varve_types::{ByteCount, ErrorKind};
 
 use super::background::Background;
-use super::ballast::Ballast;
+use super::ballast::PoolFill;
 use super::clients;
 use super::crowd::{Crowd, ObjectsPlan};
 use super::engine::EngineGoal;
@@ -173,7 +173,7 @@ type Measuring = std::result::Result<Outcome, Unmeasured>;
 /// what was measured until then: what was run, and what came of it, of one at least.
 pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)>> {
     let watch = Progress::open_ended();
-    let ballast = Ballast::new(global);
+    let ballast = PoolFill::new(global);
     let around = Around { global, watch: &watch, ballast: &ballast };
     let mut outcomes = Vec::new();
     let measured = plans.iter().try_for_each(|plan| measure_all(plan, around, &mut outcomes));
@@ -205,7 +205,7 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)
 struct Around<'a> {
     global: &'a Global,
     watch: &'a Progress,
-    ballast: &'a Ballast,
+    ballast: &'a PoolFill,
 }
 
 /// Measures a load, and those that follow from it.
