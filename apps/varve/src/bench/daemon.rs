@@ -19,16 +19,16 @@ pub(super) const STATUS: &str = "/v1/status";
 
 /// The daemon of `--data` or `--addr`, and what it says of itself, if the load goes to it. None of other targets, and none when it does not answer.
 pub(super) fn serving(goal: &Goal, global: &Global) -> Option<(Client, v1::Status)> {
-    let place = Place::of(goal)?;
+    let place = LoadPlace::of(goal)?;
     let client = global.client();
     let status = client.get::<v1::Status>(STATUS).ok()?.value;
     let is_its = status.listeners.iter().any(|listener| place.is_at(listener, global));
-    (is_its || place == Place::Own).then_some((client, status))
+    (is_its || place == LoadPlace::Own).then_some((client, status))
 }
 
 /// Where a load goes, if that may be a daemon's.
 #[derive(PartialEq, Debug)]
-enum Place {
+enum LoadPlace {
     /// Volumes that the daemon itself has made.
     Own,
     Unix(PathBuf),
@@ -39,7 +39,7 @@ enum Place {
     },
 }
 
-impl Place {
+impl LoadPlace {
     fn of(goal: &Goal) -> Option<Self> {
         let of_uri = |uri: &NbdUri| match &uri.address {
             NbdAddress::Unix(path) => Self::Unix(path.clone()),
@@ -119,7 +119,7 @@ mod tests {
         };
         let is_at = |target: &str, listens: &ListenerStatus, addr| {
             let uri = target.parse().unwrap();
-            Place::of(&Goal::Disk(Target::Nbd(uri))).unwrap().is_at(listens, &global(addr))
+            LoadPlace::of(&Goal::Disk(Target::Nbd(uri))).unwrap().is_at(listens, &global(addr))
         };
         let unix = listener("nbd", &format!("unix:{}", socket.display()));
         let of = |name: &str| format!("nbd+unix:///v?socket={}", dir.path().join(name).display());
@@ -134,6 +134,6 @@ mod tests {
         assert!(is_at("nbd://127.0.0.1:99/v", &any, None) && !is_at(away, &any, None));
         assert!(is_at(away, &any, Some("192.0.2.1:80")));
         assert!(!is_at("nbd://127.0.0.1:99/v", &any, Some("192.0.2.1:80")));
-        assert!(Place::of(&Goal::Disk("null:1GiB".parse().unwrap())).is_none());
+        assert!(LoadPlace::of(&Goal::Disk("null:1GiB".parse().unwrap())).is_none());
     }
 }
