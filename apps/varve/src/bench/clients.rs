@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use varve_tool_bench::{MachineUsage, Point, next_volumes};
 
-use super::figures::{Origin, Window};
+use super::figures::{ResultOrigin, Window};
 use super::health::{Health, HealthWatch};
 use super::page::Named;
 use super::report::{Report, json};
@@ -269,7 +269,7 @@ fn tried_by(clients: &[ClientProcess]) -> Result<Option<Point>> {
         serde_json::from_str::<Report>(text).map_err(no_report)
     };
     let reports = said.iter().map(read).collect::<Result<Vec<Report>>>()?;
-    let origin = Origin { name: "client", machine: None };
+    let origin = ResultOrigin { name: "client", machine: None };
     let parts: Vec<_> = reports.iter().map(|report| (origin, report)).collect();
     Ok(Some(Report::merged(&parts)?.point()))
 }

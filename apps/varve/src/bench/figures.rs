@@ -62,7 +62,7 @@ pub(crate) struct Window {
 
 /// Whose result one of several is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct ResultOrigin<'a> {
     /// The host.
     pub(crate) name: &'a str,
     /// What tells its machine from others, where that is known.
@@ -209,7 +209,7 @@ fn merged_cells<'a>(
 
 impl Window {
     /// Windows of several hosts at the same time as one; none when one has no histogram.
-    pub(crate) fn merged(parts: &[(Origin<'_>, &Self)]) -> Option<Self> {
+    pub(crate) fn merged(parts: &[(ResultOrigin<'_>, &Self)]) -> Option<Self> {
         let windows = || parts.iter().map(|(_, window)| *window);
         let cells = merged_cells(
             windows().map(|one| (&one.histogram_ns[..], one.operations_per_second > 0.0)),
@@ -225,7 +225,7 @@ impl Window {
         });
         // Of what one host did not see, a part would pass for all.
         let usage = MachineUsage::merged(&seen.collect::<Option<Vec<_>>>().unwrap_or_default());
-        let findings = parts.iter().flat_map(|(Origin { name, .. }, one)| {
+        let findings = parts.iter().flat_map(|(ResultOrigin { name, .. }, one)| {
             let named = move |found: &Found| Found {
                 name: found.name.clone(),
                 text: format!("{name}: {}", found.text),

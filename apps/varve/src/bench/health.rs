@@ -10,7 +10,7 @@ use varve_access_admin::v1::{self, ServiceState, ShardState};
 
 use super::background::Background;
 use super::daemon::{STATUS, serving};
-use super::figures::Origin;
+use super::figures::ResultOrigin;
 use super::run::Plan;
 use super::shell::ends_well;
 use crate::cli::Global;
@@ -36,7 +36,7 @@ pub(crate) struct Health {
 
 impl Health {
     /// What several hosts were told; none where nobody asked.
-    pub(super) fn merged(parts: &[(Origin<'_>, Option<&Self>)]) -> Option<Self> {
+    pub(super) fn merged(parts: &[(ResultOrigin<'_>, Option<&Self>)]) -> Option<Self> {
         let told = || parts.iter().filter_map(|(origin, health)| Some((origin, (*health)?)));
         let mut by: Vec<&str> = told().map(|(_, health)| health.by.as_str()).collect();
         by.dedup();

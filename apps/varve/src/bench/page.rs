@@ -10,7 +10,7 @@ use super::apart::told_apart;
 use super::chart::{Axes, Curve, svg};
 use super::compared::compare;
 use super::figures::Figures;
-use super::figures::Origin;
+use super::figures::ResultOrigin;
 use super::report::{COLUMNS, Report};
 use super::saved::Saved;
 use super::timeline::Timelines;
@@ -53,8 +53,8 @@ impl Named {
     }
 
     /// Whose it is, among several.
-    pub(super) fn origin(&self) -> Origin<'_> {
-        Origin { name: &self.name, machine: self.saved.system.boot_id.as_deref() }
+    pub(super) fn origin(&self) -> ResultOrigin<'_> {
+        ResultOrigin { name: &self.name, machine: self.saved.system.boot_id.as_deref() }
     }
 }
 

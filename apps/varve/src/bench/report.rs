@@ -5,7 +5,7 @@ use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{KindTotals, MachineUsage, Measurement, Point};
 use varve_types::ByteCount;
 
-use super::figures::{Figures, Origin, Window, both};
+use super::figures::{Figures, ResultOrigin, Window, both};
 use super::health::Health;
 use super::load::Load;
 use super::rados;
@@ -187,7 +187,7 @@ impl Report {
     }
 
     /// Those of several hosts as one, each with its name.
-    pub(crate) fn merged(parts: &[(Origin<'_>, &Self)]) -> Result<Self> {
+    pub(crate) fn merged(parts: &[(ResultOrigin<'_>, &Self)]) -> Result<Self> {
         let reports = || parts.iter().map(|(_, report)| *report);
         let loads: Vec<&Load> = reports().map(|report| &report.load).collect();
         let load = Load::merged(&loads).ok_or_else(|| {
@@ -205,7 +205,7 @@ impl Report {
                 .hint("measure again: it is of an earlier version, or of fio without json+")
         };
         let windows = (0..count).map(|at| {
-            let parts: Vec<(Origin<'_>, &Window)> = parts
+            let parts: Vec<(ResultOrigin<'_>, &Window)> = parts
                 .iter()
                 .filter_map(|(origin, one)| Some((*origin, one.repeats.get(at)?)))
                 .collect();
@@ -385,8 +385,8 @@ fn fio_notes(run: &FioRun) -> Vec<(String, String)> {
 }
 
 /// Why clients ended their search.
-fn searched(parts: &[(Origin<'_>, &Report)]) -> Vec<(String, String)> {
-    let notes = parts.iter().flat_map(|(Origin { name, .. }, report)| {
+fn searched(parts: &[(ResultOrigin<'_>, &Report)]) -> Vec<(String, String)> {
+    let notes = parts.iter().flat_map(|(ResultOrigin { name, .. }, report)| {
         let searched = report.notes.iter().filter(|(kind, _)| kind == "search");
         searched.map(move |(kind, text)| (kind.clone(), format!("{name}: {text}")))
     });
@@ -394,8 +394,12 @@ fn searched(parts: &[(Origin<'_>, &Report)]) -> Vec<(String, String)> {
 }
 
 /// Why the figures of several hosts are not to be believed, each host with its name.
-fn why_invalid(parts: &[(Origin<'_>, &Report)], loads: &[&Load], windows: usize) -> Vec<String> {
-    let of_host = |(Origin { name, .. }, one): &(Origin<'_>, &Report)| {
+fn why_invalid(
+    parts: &[(ResultOrigin<'_>, &Report)],
+    loads: &[&Load],
+    windows: usize,
+) -> Vec<String> {
+    let of_host = |(ResultOrigin { name, .. }, one): &(ResultOrigin<'_>, &Report)| {
         one.invalid.iter().map(|why| format!("{name}: {why}")).collect::<Vec<_>>()
     };
     let mut invalid: Vec<String> = parts.iter().flat_map(of_host).collect();
@@ -410,7 +414,7 @@ fn why_invalid(parts: &[(Origin<'_>, &Report)], loads: &[&Load], windows: usize)
 }
 
 /// Whether windows of hosts lie so far from each other that they are none of one time.
-fn apart(parts: &[(Origin<'_>, &Report)], count: usize) -> Option<String> {
+fn apart(parts: &[(ResultOrigin<'_>, &Report)], count: usize) -> Option<String> {
     (0..count).find_map(|at| {
         let windows = || parts.iter().filter_map(move |(_, report)| report.repeats.get(at));
         let begins = || windows().map(|window| window.began_unix_ms);
