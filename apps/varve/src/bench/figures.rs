@@ -51,7 +51,7 @@ pub(crate) struct Window {
     pub(crate) layers: Layers,
     /// What bounds it, most certain first.
     #[serde(default)]
-    pub(crate) findings: Vec<Found>,
+    pub(crate) findings: Vec<FigureNote>,
     /// When it began, in ms since 1970.
     #[serde(default)]
     pub(crate) began_unix_ms: u64,
@@ -71,7 +71,7 @@ pub(crate) struct ResultOrigin<'a> {
 
 /// Something that the figures say beside themselves.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FigureNote {
     pub(crate) name: String,
     pub(crate) text: String,
 }
@@ -148,7 +148,7 @@ impl Window {
             settled: measured.has_settled(),
             usage: usage.clone(),
             layers: Layers::of(&served, usage.as_ref()),
-            findings: findings(&observed).iter().map(Found::of).collect(),
+            findings: findings(&observed).iter().map(FigureNote::of).collect(),
             began_unix_ms: repeat.began_unix_ms,
             histogram_ns: side.cells().collect(),
         }
@@ -181,7 +181,7 @@ impl Window {
             settled: None,
             usage: None,
             layers: Layers::default(),
-            findings: run.inconsistent().iter().map(Found::of).collect(),
+            findings: run.inconsistent().iter().map(FigureNote::of).collect(),
             began_unix_ms: 0,
             histogram_ns: figures.histogram_ns,
         }
@@ -226,7 +226,7 @@ impl Window {
         // Of what one host did not see, a part would pass for all.
         let usage = MachineUsage::merged(&seen.collect::<Option<Vec<_>>>().unwrap_or_default());
         let findings = parts.iter().flat_map(|(ResultOrigin { name, .. }, one)| {
-            let named = move |found: &Found| Found {
+            let named = move |found: &FigureNote| FigureNote {
                 name: found.name.clone(),
                 text: format!("{name}: {}", found.text),
             };
@@ -265,8 +265,8 @@ impl Window {
         let served = self.served();
         let (depth, has_rate) = (load.depth(), load.rate_per_second.is_some());
         let observed = WindowObservation { depth, has_rate, served, usage: usage.as_ref() };
-        self.findings.retain(Found::is_contradiction);
-        self.findings.extend(findings(&observed).iter().map(Found::of));
+        self.findings.retain(FigureNote::is_contradiction);
+        self.findings.extend(findings(&observed).iter().map(FigureNote::of));
         self.layers = Layers::of(&served, usage.as_ref());
         self.usage = usage;
     }
@@ -320,7 +320,7 @@ impl Figures {
     }
 }
 
-impl Found {
+impl FigureNote {
     fn of(finding: &FigureFinding) -> Self {
         Self { name: finding.name().to_owned(), text: finding.to_string() }
     }
