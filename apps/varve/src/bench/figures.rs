@@ -78,7 +78,7 @@ pub(crate) struct FigureNote {
 
 /// Reads, writes or both, of all repeats.
 #[derive(Clone, Serialize, Deserialize, Debug)]
-pub(crate) struct Figures {
+pub(crate) struct RepeatFigures {
     operations: u64,
     pub(crate) operations_per_second: f64,
     /// Half of the 95 % interval of the mean over repeats; null with one.
@@ -158,9 +158,9 @@ impl Window {
 impl Window {
     /// What fio measured.
     pub(crate) fn of_fio(run: &FioRun) -> Self {
-        let figures = Figures::of_fio(&run.both, run.window_ms);
+        let figures = RepeatFigures::of_fio(&run.both, run.window_ms);
         let side = |side: Option<&FioSide>| {
-            let figures = side.map(|side| Figures::of_fio(side, run.window_ms));
+            let figures = side.map(|side| RepeatFigures::of_fio(side, run.window_ms));
             figures.map_or((0.0, 0.0), |one| (one.operations_per_second, one.bytes_per_second))
         };
         let (reads_per_second, read_bytes_per_second) = side(run.reads.as_ref());
@@ -286,7 +286,7 @@ impl Window {
     }
 }
 
-impl Figures {
+impl RepeatFigures {
     /// Those of several hosts as one; none when one has no histogram. The rate's interval is that of `windows`, where they tell it.
     pub(crate) fn merged(parts: &[&Self], windows: &[Window]) -> Option<Self> {
         let cells = merged_cells(
@@ -331,7 +331,7 @@ impl FigureNote {
     }
 }
 
-impl Figures {
+impl RepeatFigures {
     /// The side that `side` picks, of all repeats, of which there is one at least.
     pub(crate) fn of(repeats: &[Repeat], side: &dyn Fn(&Measurement) -> KindTotals) -> Self {
         let mut all = KindTotals::default();
@@ -451,10 +451,10 @@ fn us(ns: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn figures(operations: u64, latency_ns: u64) -> Figures {
+    fn figures(operations: u64, latency_ns: u64) -> RepeatFigures {
         let mut side = KindTotals::default();
         side.latency_ns.record_n(latency_ns, operations).unwrap();
-        Figures {
+        RepeatFigures {
             operations,
             operations_per_second: operations as f64,
             operations_per_second_half_width: None,
@@ -467,13 +467,13 @@ mod tests {
     #[test]
     fn hosts_add_up_and_percentiles_are_those_of_all_operations() {
         let (fast, slow) = (figures(9900, 1000), figures(100, 500_000));
-        let merged = Figures::merged(&[&fast, &slow], &[]).unwrap();
+        let merged = RepeatFigures::merged(&[&fast, &slow], &[]).unwrap();
         let latency = merged.latency_us;
         assert_eq!((merged.operations, merged.operations_per_second), (10_000, 10_000.0));
         assert_eq!((latency.p50, latency.p99), (1.0, 1.0), "an average would be 250");
         assert!(latency.p99_9 >= 500.0 && latency.max >= 500.0);
         assert!((latency.mean - (9900.0 + 50_000.0) / 10_000.0).abs() < 0.01, "{}", latency.mean);
-        let without = Figures { histogram_ns: Vec::new(), ..figures(1, 1) };
-        assert!(Figures::merged(&[&fast, &without], &[]).is_none());
+        let without = RepeatFigures { histogram_ns: Vec::new(), ..figures(1, 1) };
+        assert!(RepeatFigures::merged(&[&fast, &without], &[]).is_none());
     }
 }

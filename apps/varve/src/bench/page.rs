@@ -9,7 +9,7 @@ use varve_tool_plan::report::{Document, ReportTable, escaped};
 use super::apart::told_apart;
 use super::chart::{Axes, Curve, svg};
 use super::compared::compare;
-use super::figures::Figures;
+use super::figures::RepeatFigures;
 use super::figures::ResultOrigin;
 use super::report::{COLUMNS, Report};
 use super::saved::Saved;
@@ -189,7 +189,7 @@ fn invalid(runs: &[Run<'_>]) -> Vec<String> {
 }
 
 /// Latencies in µs, and the share in percent that took no longer.
-fn distribution(figures: &Figures) -> Vec<(f64, f64)> {
+fn distribution(figures: &RepeatFigures) -> Vec<(f64, f64)> {
     let all: u64 = figures.histogram_ns.iter().map(|(_, count)| count).sum();
     let mut so_far = 0;
     let points = figures.histogram_ns.iter().map(|(ns, count)| {

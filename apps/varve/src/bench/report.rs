@@ -5,7 +5,7 @@ use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{KindTotals, MachineUsage, Measurement, Point};
 use varve_types::ByteCount;
 
-use super::figures::{Figures, ResultOrigin, Window, both};
+use super::figures::{RepeatFigures, ResultOrigin, Window, both};
 use super::health::Health;
 use super::load::Load;
 use super::rados;
@@ -57,16 +57,16 @@ pub(crate) struct Report {
     notes: Vec<(String, String)>,
     pub(crate) repeats: Vec<Window>,
     /// All repeats together.
-    pub(crate) reads: Option<Figures>,
-    pub(crate) writes: Option<Figures>,
+    pub(crate) reads: Option<RepeatFigures>,
+    pub(crate) writes: Option<RepeatFigures>,
     #[serde(default)]
-    pub(crate) lists: Option<Figures>,
+    pub(crate) lists: Option<RepeatFigures>,
     #[serde(default)]
-    pub(crate) deletes: Option<Figures>,
+    pub(crate) deletes: Option<RepeatFigures>,
     /// Flushes that writes waited for, where another tool measured them apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) syncs: Option<Figures>,
-    pub(crate) both: Figures,
+    pub(crate) syncs: Option<RepeatFigures>,
+    pub(crate) both: RepeatFigures,
     not_begun: u64,
 }
 
@@ -74,9 +74,10 @@ impl Report {
     /// The report of a run.
     pub(crate) fn of(plan: &Plan, outcome: &Outcome) -> Self {
         let figures =
-            |side: &dyn Fn(&Measurement) -> KindTotals| Figures::of(&outcome.repeats, side);
-        let some =
-            |side: &dyn Fn(&Measurement) -> KindTotals| Some(figures(side)).filter(Figures::is_any);
+            |side: &dyn Fn(&Measurement) -> KindTotals| RepeatFigures::of(&outcome.repeats, side);
+        let some = |side: &dyn Fn(&Measurement) -> KindTotals| {
+            Some(figures(side)).filter(RepeatFigures::is_any)
+        };
         let has_objects = matches!(plan.goal, Goal::Objects(_));
         let windows = outcome.repeats.iter().map(|repeat| Window::of(&plan.load, repeat));
         let windows: Vec<Window> = windows.collect();
@@ -138,7 +139,7 @@ impl Report {
 
     /// What scores are told from.
     pub(crate) fn point(&self) -> Point {
-        let p99 = |figures: &Figures| figures.latency_us.p99;
+        let p99 = |figures: &RepeatFigures| figures.latency_us.p99;
         let figures = &self.both;
         Point {
             name: self.load.without_setting(),
@@ -158,7 +159,7 @@ impl Report {
 
     /// The report of what fio ran.
     pub(crate) fn of_fio(run: &FioRun) -> Self {
-        let figures = |side: &FioSide| Figures::of_fio(side, run.window_ms);
+        let figures = |side: &FioSide| RepeatFigures::of_fio(side, run.window_ms);
         let windows = vec![Window::of_fio(run)];
         Self {
             target: format!("job `{}` of fio", run.job.name),
@@ -212,12 +213,12 @@ impl Report {
             Window::merged(&parts).ok_or_else(without)
         });
         let windows: Vec<Window> = windows.collect::<Result<_>>()?;
-        let side = |of: fn(&Self) -> Option<&Figures>| {
-            let figures: Vec<&Figures> = reports().filter_map(of).collect();
-            let merged = (!figures.is_empty()).then(|| Figures::merged(&figures, &[]));
+        let side = |of: fn(&Self) -> Option<&RepeatFigures>| {
+            let figures: Vec<&RepeatFigures> = reports().filter_map(of).collect();
+            let merged = (!figures.is_empty()).then(|| RepeatFigures::merged(&figures, &[]));
             merged.map(|merged| merged.ok_or_else(without)).transpose()
         };
-        let sides: Vec<&Figures> = reports().map(|report| &report.both).collect();
+        let sides: Vec<&RepeatFigures> = reports().map(|report| &report.both).collect();
         let mut targets: Vec<&str> = reports().map(|report| report.target.as_str()).collect();
         targets.dedup();
         let sum = |of: fn(&Self) -> Option<u64>| reports().map(of).sum::<Option<u64>>();
@@ -242,7 +243,7 @@ impl Report {
             lists: side(|report| report.lists.as_ref())?,
             deletes: side(|report| report.deletes.as_ref())?,
             syncs: side(|report| report.syncs.as_ref())?,
-            both: Figures::merged(&sides, &windows).ok_or_else(without)?,
+            both: RepeatFigures::merged(&sides, &windows).ok_or_else(without)?,
             not_begun: reports().map(|report| report.not_begun).sum(),
             notes: searched(parts),
             repeats: windows,
@@ -341,15 +342,15 @@ impl Report {
 
     /// Rows of figures, each with its name in front.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
-        self.rows_by(Figures::row)
+        self.rows_by(RepeatFigures::row)
     }
 
     /// The same with latencies in units that fit them.
     pub(crate) fn scaled_rows(&self) -> Vec<Vec<String>> {
-        self.rows_by(Figures::scaled_row)
+        self.rows_by(RepeatFigures::scaled_row)
     }
 
-    fn rows_by(&self, row: impl Fn(&Figures, &str) -> Vec<String>) -> Vec<Vec<String>> {
+    fn rows_by(&self, row: impl Fn(&RepeatFigures, &str) -> Vec<String>) -> Vec<Vec<String>> {
         let sides = [
             ("reads", self.reads.as_ref()),
             ("writes", self.writes.as_ref()),
