@@ -34,7 +34,7 @@ const AGE: usize = 1;
 
 /// A load of a result. Fields are added over time, never renamed.
 #[derive(Serialize, Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ListedLoad {
     /// Name of its folder or file.
     name: String,
     /// Its page, as a path from the folder that is listed; null of a file.
@@ -51,7 +51,7 @@ pub(crate) struct Listed {
     invalid: Vec<String>,
 }
 
-impl Listed {
+impl ListedLoad {
     /// Its loads.
     fn all(path: &Path, name: &str, saved: &Saved) -> Vec<Self> {
         let folder = path.file_name().and_then(OsStr::to_str);
@@ -122,7 +122,7 @@ impl Listed {
 }
 
 /// Every load of every result of a folder, the oldest first. What is no result is passed over, and so is what is in folders below.
-pub(crate) fn listed(dir: &Path) -> Result<Vec<Listed>> {
+pub(crate) fn listed(dir: &Path) -> Result<Vec<ListedLoad>> {
     let failed = |error| Failure::new(format!("list {}: {error}", dir.display()));
     let mut results: Vec<(PathBuf, Saved)> = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
@@ -134,8 +134,8 @@ pub(crate) fn listed(dir: &Path) -> Result<Vec<Listed>> {
     results.sort_by(|(one, _), (other, _)| one.cmp(other));
     let names = names(results.iter().map(|(path, _)| path.as_path()));
     let named = names.iter().zip(&results);
-    let mut all: Vec<Listed> =
-        named.flat_map(|(name, (path, saved))| Listed::all(path, name, saved)).collect();
+    let mut all: Vec<ListedLoad> =
+        named.flat_map(|(name, (path, saved))| ListedLoad::all(path, name, saved)).collect();
     all.sort_by(|one, other| (one.unix_ms, &one.name).cmp(&(other.unix_ms, &other.name)));
     Ok(all)
 }

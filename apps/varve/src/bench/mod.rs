@@ -46,7 +46,7 @@ pub(crate) use compared::{LoadComparison, compare};
 pub(crate) use crowd::ObjectsPlan;
 pub(crate) use engine::EngineGoal;
 pub(crate) use fio::{FioGoal, run_job_file};
-pub(crate) use listing::{Listed, listed};
+pub(crate) use listing::{ListedLoad, listed};
 pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, html, page};
 pub(crate) use picture::write_pictures;

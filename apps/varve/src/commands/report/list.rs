@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::{Listed, json, listed};
+use crate::bench::{ListedLoad, json, listed};
 use crate::failure::Result;
 
 /// List the results of a folder with their figures, the oldest first
@@ -36,6 +36,6 @@ impl List {
         if self.json {
             return json(&serde_json::json!({ "results": all }));
         }
-        Ok(if self.html { Listed::html(&self.dir, &all) } else { Listed::table(&all) })
+        Ok(if self.html { ListedLoad::html(&self.dir, &all) } else { ListedLoad::table(&all) })
     }
 }
