@@ -27,7 +27,7 @@ pub(crate) struct Load {
     seed: u64,
     /// Operations of several sorts, instead of what block, reads, pattern, durability and compressibility say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    mixture: Vec<Sort>,
+    mixture: Vec<SortSpec>,
     /// What is done to objects, instead of blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) objects: Option<ObjectsLoad>,
@@ -44,7 +44,7 @@ pub(crate) struct Load {
 
 /// Operations of one sort.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-struct Sort {
+struct SortSpec {
     percent: u8,
     kind: String,
     block_bytes: usize,
@@ -53,7 +53,7 @@ struct Sort {
     compression_ratio: f64,
 }
 
-impl Sort {
+impl SortSpec {
     fn all(mixture: &Mixture) -> Vec<Self> {
         let sort = |part: &varve_tool_bench::MixturePart| Self {
             percent: part.percent,
@@ -151,7 +151,7 @@ impl Load {
             duplicate_percent: spec.data.duplicate_percent,
             compression_ratio: spec.data.compression_ratio,
             seed: spec.seed,
-            mixture: spec.mixture.iter().flat_map(Sort::all).collect(),
+            mixture: spec.mixture.iter().flat_map(SortSpec::all).collect(),
             objects: None,
             options: Vec::new(),
             setting: None,
@@ -240,7 +240,7 @@ impl Load {
             let size = ByteCount(self.block_bytes as u64);
             format!("{size} {}, {} % reads", self.pattern, self.read_percent)
         } else {
-            self.mixture.iter().map(Sort::text).collect::<Vec<_>>().join(", ")
+            self.mixture.iter().map(SortSpec::text).collect::<Vec<_>>().join(", ")
         }
     }
 
