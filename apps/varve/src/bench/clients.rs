@@ -22,7 +22,7 @@ use varve_tool_bench::{MachineUsage, Point, next_volumes};
 
 use super::figures::{ResultOrigin, Window};
 use super::health::{Health, HealthWatch};
-use super::page::Named;
+use super::page::NamedResult;
 use super::report::{Report, json};
 use super::run::Plan;
 use super::sampler::{Sampler, Timeline};
@@ -166,7 +166,7 @@ pub(crate) fn run_clients(
     let reports = reports
         .into_iter()
         .enumerate()
-        .map(|(index, saved)| Named::new(format!("client {} of {count}", index + 1), saved));
+        .map(|(index, saved)| NamedResult::new(format!("client {} of {count}", index + 1), saved));
     let mut saved = Saved::merged(&reports.collect::<Vec<_>>())?;
     let runs = saved.runs.iter_mut().zip(&loads);
     let timelines = runs.map(|(run, seen)| {

@@ -48,7 +48,7 @@ pub(crate) use engine::EngineGoal;
 pub(crate) use fio::{FioGoal, run_job_file};
 pub(crate) use listing::{ListedLoad, listed};
 pub(crate) use objects::run_workload;
-pub(crate) use page::{Named, html, page};
+pub(crate) use page::{NamedResult, html, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
     block_work, can_run, describe, known, lives_work, load_of, objects_plans, objects_work,

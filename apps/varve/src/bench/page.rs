@@ -39,14 +39,14 @@ fn offered_load(report: &Report) -> f64 {
 }
 
 /// A result, with the name that it has on the page.
-pub(crate) struct Named {
+pub(crate) struct NamedResult {
     pub(crate) name: String,
     pub(crate) saved: Saved,
     /// What its machine did from moment to moment, where that is known.
     pub(crate) timelines: Timelines,
 }
 
-impl Named {
+impl NamedResult {
     /// A result without that.
     pub(crate) fn new(name: String, saved: Saved) -> Self {
         Self { name, saved, timelines: Timelines::default() }
@@ -65,7 +65,7 @@ struct Run<'a> {
 }
 
 /// A page of results; several of the same loads are compared with the first one.
-pub(crate) fn page(results: &[Named]) -> Result<Document> {
+pub(crate) fn page(results: &[NamedResult]) -> Result<Document> {
     let (runs, common) = runs(results);
     let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
     let mut document = Document::new(names.join(", ")).table("Scores", scores(results));
@@ -133,7 +133,7 @@ pub(crate) fn html(document: &Document) -> String {
 }
 
 /// What machines did over time, of all loads of each result.
-fn used(document: Document, results: &[Named]) -> Result<Document> {
+fn used(document: Document, results: &[NamedResult]) -> Result<Document> {
     let axes = |y| Axes { x: "time of all windows, s", y, is_log: false, y_max: None };
     let curves = |of: fn(&Timelines, &str, &Saved) -> Vec<Curve>| -> Vec<Curve> {
         results.iter().flat_map(|one| of(&one.timelines, &one.name, &one.saved)).collect()
@@ -145,7 +145,7 @@ fn used(document: Document, results: &[Named]) -> Result<Document> {
 }
 
 /// All runs, each named by its result and by what tells its load from others; what all loads have in common.
-fn runs(results: &[Named]) -> (Vec<Run<'_>>, String) {
+fn runs(results: &[NamedResult]) -> (Vec<Run<'_>>, String) {
     let all = || results.iter().flat_map(|one| one.saved.runs.iter().map(move |run| (one, run)));
     let loads: Vec<String> = all().map(|(_, report)| report.load.text()).collect();
     let (names, common) = told_apart(&loads.iter().map(String::as_str).collect::<Vec<_>>());
@@ -161,7 +161,7 @@ fn runs(results: &[Named]) -> (Vec<Run<'_>>, String) {
     (runs.collect(), common)
 }
 
-fn scores(results: &[Named]) -> ReportTable {
+fn scores(results: &[NamedResult]) -> ReportTable {
     let rows = results.iter().flat_map(|result| {
         let row = |score: &Score| vec![result.name.clone(), score.name.clone(), score.text.clone()];
         result.saved.scores.iter().map(row)
@@ -213,7 +213,7 @@ fn timeline(report: &Report) -> Vec<(f64, f64)> {
 }
 
 /// Figures of loads that differ in how much they are: several of one kind, by how much.
-fn sweeps(result: &Named, of: fn(&Report) -> (f64, f64)) -> Vec<Curve> {
+fn sweeps(result: &NamedResult, of: fn(&Report) -> (f64, f64)) -> Vec<Curve> {
     let mut kinds: BTreeMap<String, Vec<&Report>> = BTreeMap::new();
     for report in &result.saved.runs {
         kinds.entry(report.load.swept()).or_default().push(report);
@@ -230,7 +230,7 @@ fn sweeps(result: &Named, of: fn(&Report) -> (f64, f64)) -> Vec<Curve> {
     kinds.into_iter().filter(|(_, reports)| reports.len() > 1).map(curve).collect()
 }
 
-fn compared(document: Document, first: &Named, other: &Named) -> Document {
+fn compared(document: Document, first: &NamedResult, other: &NamedResult) -> Document {
     let heading = format!("{} against {}", other.name, first.name);
     match compare(&first.saved, &other.saved, 5.0) {
         Ok(compared) => document.table(&heading, compared.table()),

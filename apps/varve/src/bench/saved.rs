@@ -9,7 +9,7 @@ use varve_tool_bench::fio::FioOutput;
 use varve_tool_bench::{Point, Preset, Score};
 use varve_tool_plan::report::Document;
 
-use super::page::{Named, html, page};
+use super::page::{NamedResult, html, page};
 use super::picture::write_pictures;
 use super::report::{Report, json};
 use super::sweep::Within;
@@ -61,7 +61,7 @@ impl Saved {
     }
 
     /// Results of several hosts that did their loads at the same time, as one.
-    pub(crate) fn merged(results: &[Named]) -> Result<Self> {
+    pub(crate) fn merged(results: &[NamedResult]) -> Result<Self> {
         let first = results.first().ok_or_else(|| Failure::misuse("no result found"))?;
         let count = first.saved.runs.len();
         if results.iter().any(|result| result.saved.runs.len() != count) {
@@ -150,7 +150,7 @@ impl Saved {
         fs::write(dir.join(REPORT), json(self)?).map_err(failed)?;
         fs::write(dir.join(USAGE), json(&timelines)?).map_err(failed)?;
         let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
-        let page = page(&[Named { timelines, ..Named::new(name, self.clone()) }])?;
+        let page = page(&[NamedResult { timelines, ..NamedResult::new(name, self.clone()) }])?;
         fs::write(dir.join(PAGE), html(&page)).map_err(failed)?;
         write_pictures(&page, dir).map(drop)
     }
@@ -193,9 +193,9 @@ pub(crate) fn write_folder(dir: &Path, files: &[(&str, String)], page: &Document
 }
 
 /// Refuses a result that is there twice: it would count twice.
-fn refuse_same(results: &[Named]) -> Result<()> {
+fn refuse_same(results: &[NamedResult]) -> Result<()> {
     let mut before: Vec<(&str, String)> = Vec::new();
-    for Named { name, saved, .. } in results {
+    for NamedResult { name, saved, .. } in results {
         let text = json(saved)?;
         if let Some((first, _)) = before.iter().find(|(_, other)| *other == text) {
             let what = format!("{first} and {name} are the same result");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::bench::{Named, REPORT, Saved, Timelines, html, page, write_pictures};
+use crate::bench::{NamedResult, REPORT, Saved, Timelines, html, page, write_pictures};
 use crate::failure::{Failure, Result};
 
 /// Most results of a page: more lines than that nobody tells apart.
@@ -71,10 +71,13 @@ pub(crate) fn names<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
 }
 
 /// Reads results, and names them apart.
-pub(crate) fn named(paths: &[PathBuf]) -> Result<Vec<Named>> {
+pub(crate) fn named(paths: &[PathBuf]) -> Result<Vec<NamedResult>> {
     let names = names(paths.iter().map(PathBuf::as_path));
     let read = |(path, name): (&PathBuf, String)| {
-        Ok(Named { timelines: Timelines::read(path), ..Named::new(name, Saved::read(path)?) })
+        Ok(NamedResult {
+            timelines: Timelines::read(path),
+            ..NamedResult::new(name, Saved::read(path)?)
+        })
     };
     paths.iter().zip(names).map(read).collect()
 }
