@@ -59,7 +59,7 @@ impl NamedResult {
 }
 
 /// One of the runs of all results.
-struct Run<'a> {
+struct ResultRun<'a> {
     name: String,
     report: &'a Report,
 }
@@ -145,7 +145,7 @@ fn used(document: Document, results: &[NamedResult]) -> Result<Document> {
 }
 
 /// All runs, each named by its result and by what tells its load from others; what all loads have in common.
-fn runs(results: &[NamedResult]) -> (Vec<Run<'_>>, String) {
+fn runs(results: &[NamedResult]) -> (Vec<ResultRun<'_>>, String) {
     let all = || results.iter().flat_map(|one| one.saved.runs.iter().map(move |run| (one, run)));
     let loads: Vec<String> = all().map(|(_, report)| report.load.text()).collect();
     let (names, common) = told_apart(&loads.iter().map(String::as_str).collect::<Vec<_>>());
@@ -156,7 +156,7 @@ fn runs(results: &[NamedResult]) -> (Vec<Run<'_>>, String) {
             (true, 1, _) => load,
             (true, ..) => format!("{}: {load}", result.name),
         };
-        Run { name, report }
+        ResultRun { name, report }
     });
     (runs.collect(), common)
 }
@@ -169,7 +169,7 @@ fn scores(results: &[NamedResult]) -> ReportTable {
     ReportTable { header: vec!["result", "score", ""], rows: rows.collect() }
 }
 
-fn figures(runs: &[Run<'_>]) -> ReportTable {
+fn figures(runs: &[ResultRun<'_>]) -> ReportTable {
     let titles = COLUMNS.map(|title| if title == "MEAN µs" { "MEAN" } else { title });
     let header = ["run", ""].into_iter().chain(titles).collect();
     let rows = runs.iter().flat_map(|run| {
@@ -181,7 +181,7 @@ fn figures(runs: &[Run<'_>]) -> ReportTable {
     ReportTable { header, rows: rows.collect() }
 }
 
-fn invalid(runs: &[Run<'_>]) -> Vec<String> {
+fn invalid(runs: &[ResultRun<'_>]) -> Vec<String> {
     let reasons = runs
         .iter()
         .flat_map(|run| run.report.invalid.iter().map(|why| format!("{}: {why}", run.name)));
@@ -239,7 +239,7 @@ fn compared(document: Document, first: &NamedResult, other: &NamedResult) -> Doc
 }
 
 /// Of each run's last window.
-fn machines(runs: &[Run<'_>]) -> ReportTable {
+fn machines(runs: &[ResultRun<'_>]) -> ReportTable {
     let header =
         vec!["run", "processors busy", "taken by others", "disks", "networks", "processes"];
     let rows = runs.iter().filter_map(|run| {
@@ -270,7 +270,7 @@ fn machines(runs: &[Run<'_>]) -> ReportTable {
     ReportTable { header, rows: rows.collect() }
 }
 
-fn bounds(run: &Run<'_>) -> Vec<String> {
+fn bounds(run: &ResultRun<'_>) -> Vec<String> {
     let findings = run.report.repeats.last().into_iter().flat_map(|window| &window.findings);
     let findings = findings.filter(|found| !found.is_contradiction());
     findings.map(|found| format!("{}: {}", run.name, found.text)).collect()
