@@ -23,7 +23,7 @@ use varve_tool_bench::{MachineUsage, Point, next_volumes};
 use super::figures::{ResultOrigin, Window};
 use super::health::{Health, HealthWatch};
 use super::page::NamedResult;
-use super::report::{Report, json};
+use super::report::{BenchReport, json};
 use super::run::Plan;
 use super::sampler::{Sampler, Timeline};
 use super::saved::Saved;
@@ -100,7 +100,7 @@ pub(super) fn give_up() -> Result<()> {
 }
 
 /// In a client: says what a load of a search measured, and hears with how many jobs of its own it goes on; none when it does not.
-pub(super) fn next_jobs(report: &Report) -> Result<Option<u32>> {
+pub(super) fn next_jobs(report: &BenchReport) -> Result<Option<u32>> {
     let answer = exchange(&format!("{TRIED}{}", json(report)?.trim_end()))?;
     match answer.strip_prefix(JOBS).map(str::parse) {
         Some(Ok(jobs)) => Ok(Some(jobs)),
@@ -266,12 +266,12 @@ fn tried_by(clients: &[ClientProcess]) -> Result<Option<Point>> {
     let Some(said) = said.collect::<Option<Vec<&str>>>() else { return Ok(None) };
     let read = |text: &&str| {
         let no_report = |error| Failure::new(format!("a client process gave no report: {error}"));
-        serde_json::from_str::<Report>(text).map_err(no_report)
+        serde_json::from_str::<BenchReport>(text).map_err(no_report)
     };
-    let reports = said.iter().map(read).collect::<Result<Vec<Report>>>()?;
+    let reports = said.iter().map(read).collect::<Result<Vec<BenchReport>>>()?;
     let origin = ResultOrigin { name: "client", machine: None };
     let parts: Vec<_> = reports.iter().map(|report| (origin, report)).collect();
-    Ok(Some(Report::merged(&parts)?.point()))
+    Ok(Some(BenchReport::merged(&parts)?.point()))
 }
 
 /// Those of a client: without what the parent does.

@@ -8,7 +8,7 @@ use varve_tool_plan::report::ReportTable;
 
 use super::apart::told_apart;
 use super::figures::Window;
-use super::report::Report;
+use super::report::BenchReport;
 use super::saved::Saved;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns};
@@ -56,7 +56,7 @@ pub(crate) fn compare(
     Ok(compared)
 }
 
-fn check(before: &Report, after: &Report) -> Result<()> {
+fn check(before: &BenchReport, after: &BenchReport) -> Result<()> {
     if before.load != after.load {
         let (before, after) = (before.load.text(), after.load.text());
         return Err(Failure::new(format!("the loads differ: {before}; {after}"))
@@ -72,7 +72,7 @@ fn check(before: &Report, after: &Report) -> Result<()> {
 }
 
 /// What is compared: two figures, so that chance calls no more than one comparison in twenty worse.
-fn figures(before: &Report, after: &Report) -> Vec<ComparedFigure> {
+fn figures(before: &BenchReport, after: &BenchReport) -> Vec<ComparedFigure> {
     let figure = |name, more_is_better, of: &dyn Fn(&Window) -> f64| ComparedFigure {
         name,
         more_is_better,

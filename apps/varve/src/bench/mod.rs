@@ -55,7 +55,7 @@ pub(crate) use preset::{
     segments,
 };
 pub(crate) use rados::RadosGoal;
-pub(crate) use report::{Report, json};
+pub(crate) use report::{BenchReport, json};
 pub(crate) use run::{Goal, Plan, run, size_of};
 pub(crate) use s3::S3Settings;
 pub(crate) use said::flags_said;

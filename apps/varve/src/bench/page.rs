@@ -11,7 +11,7 @@ use super::chart::{Axes, Curve, svg};
 use super::compared::compare;
 use super::figures::RepeatFigures;
 use super::figures::ResultOrigin;
-use super::report::{COLUMNS, Report};
+use super::report::{BenchReport, COLUMNS};
 use super::saved::Saved;
 use super::timeline::Timelines;
 use crate::failure::Result;
@@ -20,7 +20,7 @@ use crate::failure::Result;
 const COPY: &str = "const t=document.getElementById('markdown');t.select();navigator.clipboard?navigator.clipboard.writeText(t.value):document.execCommand('copy')";
 
 /// Title, unit, and the point of a load.
-type Sweep = (&'static str, &'static str, fn(&Report) -> (f64, f64));
+type Sweep = (&'static str, &'static str, fn(&BenchReport) -> (f64, f64));
 
 /// Pictures at the top of loads that differ in how much they are: what is asked for, against what comes of it.
 const SWEEPS: [Sweep; 2] = [
@@ -33,7 +33,7 @@ const SWEEPS: [Sweep; 2] = [
 ];
 
 /// How much a load asks for: operations a second, or, as fast as they are answered, operations under way.
-fn offered_load(report: &Report) -> f64 {
+fn offered_load(report: &BenchReport) -> f64 {
     let (under_way, rate) = report.load.amount();
     if rate > 0.0 { rate } else { f64::from(under_way) }
 }
@@ -61,7 +61,7 @@ impl NamedResult {
 /// One of the runs of all results.
 struct ResultRun<'a> {
     name: String,
-    report: &'a Report,
+    report: &'a BenchReport,
 }
 
 /// A page of results; several of the same loads are compared with the first one.
@@ -199,7 +199,7 @@ fn distribution(figures: &RepeatFigures) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-fn timeline(report: &Report) -> Vec<(f64, f64)> {
+fn timeline(report: &BenchReport) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     for window in &report.repeats {
         // The last second of a window may have just begun, and of the one before some operations are not answered yet.
@@ -213,14 +213,14 @@ fn timeline(report: &Report) -> Vec<(f64, f64)> {
 }
 
 /// Figures of loads that differ in how much they are: several of one kind, by how much.
-fn sweeps(result: &NamedResult, of: fn(&Report) -> (f64, f64)) -> Vec<Curve> {
-    let mut kinds: BTreeMap<String, Vec<&Report>> = BTreeMap::new();
+fn sweeps(result: &NamedResult, of: fn(&BenchReport) -> (f64, f64)) -> Vec<Curve> {
+    let mut kinds: BTreeMap<String, Vec<&BenchReport>> = BTreeMap::new();
     for report in &result.saved.runs {
         kinds.entry(report.load.swept()).or_default().push(report);
     }
     let is_one = kinds.len() == 1;
-    let curve = |(kind, mut reports): (String, Vec<&Report>)| {
-        let amount = |report: &Report| report.load.amount();
+    let curve = |(kind, mut reports): (String, Vec<&BenchReport>)| {
+        let amount = |report: &BenchReport| report.load.amount();
         reports.sort_by(|one, other| {
             amount(one).partial_cmp(&amount(other)).unwrap_or(Ordering::Equal)
         });

@@ -8,7 +8,7 @@ use varve_media_rados::{Cluster, ClusterOptions, ObjectChange, Objects, Refusal,
 use varve_reactor::{Loop, LoopConfig};
 use varve_stdx::{AlignedBuf, BufSlice};
 
-use super::report::Report;
+use super::report::BenchReport;
 use crate::failure::{Failure, Result};
 
 /// Objects that are removed at a time.
@@ -156,7 +156,7 @@ impl Disk for RadosDisk {
 }
 
 /// What `rados bench` tells of a run, in its words. Its MB are MiB, and its latencies are seconds.
-pub(super) fn in_its_terms(report: &Report) -> Option<String> {
+pub(super) fn in_its_terms(report: &BenchReport) -> Option<String> {
     let window = report.repeats.last()?;
     // The last second may have just begun.
     let whole = usize::try_from(window.window_ms / 1000).unwrap_or(usize::MAX);

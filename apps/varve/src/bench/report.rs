@@ -26,7 +26,7 @@ const APART_MS: u64 = 250;
 
 /// A report; its fields are added to over time, never renamed.
 #[derive(Clone, Serialize, Deserialize, Debug)]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     pub(crate) target: String,
     size_bytes: u64,
     pub(crate) load: Load,
@@ -70,7 +70,7 @@ pub(crate) struct Report {
     not_begun: u64,
 }
 
-impl Report {
+impl BenchReport {
     /// The report of a run.
     pub(crate) fn of(plan: &Plan, outcome: &Outcome) -> Self {
         let figures =
@@ -386,7 +386,7 @@ fn fio_notes(run: &FioRun) -> Vec<(String, String)> {
 }
 
 /// Why clients ended their search.
-fn searched(parts: &[(ResultOrigin<'_>, &Report)]) -> Vec<(String, String)> {
+fn searched(parts: &[(ResultOrigin<'_>, &BenchReport)]) -> Vec<(String, String)> {
     let notes = parts.iter().flat_map(|(ResultOrigin { name, .. }, report)| {
         let searched = report.notes.iter().filter(|(kind, _)| kind == "search");
         searched.map(move |(kind, text)| (kind.clone(), format!("{name}: {text}")))
@@ -396,11 +396,11 @@ fn searched(parts: &[(ResultOrigin<'_>, &Report)]) -> Vec<(String, String)> {
 
 /// Why the figures of several hosts are not to be believed, each host with its name.
 fn why_invalid(
-    parts: &[(ResultOrigin<'_>, &Report)],
+    parts: &[(ResultOrigin<'_>, &BenchReport)],
     loads: &[&Load],
     windows: usize,
 ) -> Vec<String> {
-    let of_host = |(ResultOrigin { name, .. }, one): &(ResultOrigin<'_>, &Report)| {
+    let of_host = |(ResultOrigin { name, .. }, one): &(ResultOrigin<'_>, &BenchReport)| {
         one.invalid.iter().map(|why| format!("{name}: {why}")).collect::<Vec<_>>()
     };
     let mut invalid: Vec<String> = parts.iter().flat_map(of_host).collect();
@@ -415,7 +415,7 @@ fn why_invalid(
 }
 
 /// Whether windows of hosts lie so far from each other that they are none of one time.
-fn apart(parts: &[(ResultOrigin<'_>, &Report)], count: usize) -> Option<String> {
+fn apart(parts: &[(ResultOrigin<'_>, &BenchReport)], count: usize) -> Option<String> {
     (0..count).find_map(|at| {
         let windows = || parts.iter().filter_map(move |(_, report)| report.repeats.get(at));
         let begins = || windows().map(|window| window.began_unix_ms);

@@ -11,7 +11,7 @@ use varve_tool_plan::report::Document;
 
 use super::page::{NamedResult, html, page};
 use super::picture::write_pictures;
-use super::report::{Report, json};
+use super::report::{BenchReport, json};
 use super::sweep::Within;
 use super::system::System;
 use super::timeline::{Timelines, USAGE};
@@ -41,7 +41,7 @@ pub(crate) struct Saved {
     /// What the loads of a preset came to, in the terms of its source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) scores: Vec<Score>,
-    pub(crate) runs: Vec<Report>,
+    pub(crate) runs: Vec<BenchReport>,
 }
 
 /// A host of several.
@@ -55,7 +55,7 @@ impl Saved {
     /// The same with the scores of its loads.
     pub(crate) fn scored(self) -> Self {
         let preset = self.preset.as_deref().and_then(Preset::named);
-        let points: Vec<Point> = self.runs.iter().map(Report::point).collect();
+        let points: Vec<Point> = self.runs.iter().map(BenchReport::point).collect();
         let scores = preset.map(|preset| Score::all(&preset.metric, &points, self.nic_gbit));
         Self { scores: scores.unwrap_or_default(), ..self }
     }
@@ -72,12 +72,12 @@ impl Saved {
             let parts = results
                 .iter()
                 .filter_map(|named| Some((named.origin(), named.saved.runs.get(at)?)));
-            Report::merged(&parts.collect::<Vec<_>>())
+            BenchReport::merged(&parts.collect::<Vec<_>>())
         });
         let hosts = results
             .iter()
             .map(|result| Host { name: result.name.clone(), system: result.saved.system.clone() });
-        let runs: Vec<Report> = runs.collect::<Result<_>>()?;
+        let runs: Vec<BenchReport> = runs.collect::<Result<_>>()?;
         let merged = Self {
             preset: first.saved.preset.clone(),
             system: first.saved.system.clone(),
@@ -98,7 +98,7 @@ impl Saved {
 
     /// For people.
     pub(crate) fn text(&self) -> String {
-        let mut texts: Vec<String> = self.runs.iter().map(Report::text).collect();
+        let mut texts: Vec<String> = self.runs.iter().map(BenchReport::text).collect();
         texts.extend(self.within.iter().map(|within| format!("{}\n", within.text())));
         texts.extend(self.scores_text());
         texts.join("\n")
@@ -164,7 +164,7 @@ impl Saved {
             within: None,
             nic_gbit: None,
             scores: Vec::new(),
-            runs: output.runs.iter().map(Report::of_fio).collect(),
+            runs: output.runs.iter().map(BenchReport::of_fio).collect(),
         }
     }
 
@@ -174,7 +174,7 @@ impl Saved {
         let named = |error: String| Failure::new(format!("read {}: {error}", file.display()));
         let text = fs::read_to_string(&file).map_err(|error| named(error.to_string()))?;
         let saved = Self::of_json(&text).map_err(|failure| named(failure.what().to_owned()))?;
-        let has_nothing = |run: &Report| run.repeats.is_empty();
+        let has_nothing = |run: &BenchReport| run.repeats.is_empty();
         if saved.runs.is_empty() || saved.runs.iter().any(has_nothing) {
             return Err(named("nothing was measured".to_owned()));
         }

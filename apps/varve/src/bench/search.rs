@@ -3,7 +3,7 @@
 use varve_tool_bench::{LoadSpec, Point, next_volumes};
 
 use super::clients;
-use super::report::Report;
+use super::report::BenchReport;
 use super::run::{Goal, Outcome, Plan};
 use crate::failure::Result;
 
@@ -19,7 +19,7 @@ impl Search {
         let Some(p99_ms) = plan.search_p99_ms.filter(|_| !outcome.is_interrupted) else {
             return Ok(None);
         };
-        let report = Report::of(plan, outcome);
+        let report = BenchReport::of(plan, outcome);
         let jobs = if plan.in_step {
             clients::next_jobs(&report)?
         } else {

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::LoadSpec;
 
-use super::report::Report;
+use super::report::BenchReport;
 use super::run::{Goal, Plan};
 use super::setting::Setting;
 use crate::failure::{Failure, Result};
@@ -83,7 +83,7 @@ impl SweepArgs {
     }
 
     /// What is looked for.
-    pub(crate) fn within(&self, runs: &[Report]) -> Option<Within> {
+    pub(crate) fn within(&self, runs: &[BenchReport]) -> Option<Within> {
         self.p99_max.map(|p99_us_max| Within::of(p99_us_max, runs))
     }
 }
@@ -107,10 +107,11 @@ struct Best {
 }
 
 impl Within {
-    fn of(p99_us_max: u64, runs: &[Report]) -> Self {
-        let is_within =
-            |run: &Report| run.invalid.is_empty() && run.both.latency_us.p99 <= p99_us_max as f64;
-        let rate = |run: &Report| run.both.operations_per_second;
+    fn of(p99_us_max: u64, runs: &[BenchReport]) -> Self {
+        let is_within = |run: &BenchReport| {
+            run.invalid.is_empty() && run.both.latency_us.p99 <= p99_us_max as f64
+        };
+        let rate = |run: &BenchReport| run.both.operations_per_second;
         let best = runs
             .iter()
             .filter(|run| is_within(run))
@@ -126,7 +127,7 @@ impl Within {
     }
 
     /// The same bound on other runs.
-    pub(crate) fn again(&self, runs: &[Report]) -> Self {
+    pub(crate) fn again(&self, runs: &[BenchReport]) -> Self {
         Self::of(self.p99_us_max, runs)
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use varve_tool_plan::catalogue::Catalogue;
 
 use super::form::refused;
-use crate::bench::{Report, Saved};
+use crate::bench::{BenchReport, Saved};
 use crate::commands::report::name;
 use crate::failure::{Failure, Result};
 
@@ -44,7 +44,7 @@ fn tables(measured: &str) -> Result<String> {
 }
 
 /// A table of the catalogue; none of a load that is neither reads nor writes.
-fn row(cluster: &str, source: &str, run: &Report) -> Option<String> {
+fn row(cluster: &str, source: &str, run: &BenchReport) -> Option<String> {
     let (block_bytes, read_share) = run.load.baseline()?;
     let mut row = String::from("[[measured]]\n");
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();

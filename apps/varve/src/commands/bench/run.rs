@@ -14,8 +14,8 @@ use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    BenchBucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
-    ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, TargetArg, Timelines,
+    BenchBucket, BenchReport, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs,
+    ObjectsArgs, ObjectsPlan, Plan, RadosGoal, Saved, SweepArgs, System, TargetArg, Timelines,
     VolumesGoal, aim, block_work, can_run, describe, flags_said, json, known, lives_work, load_of,
     milliseconds, objects_plans, objects_work, processes, run, run_clients, run_job_file, segments,
     size_of,
@@ -227,9 +227,12 @@ impl Run {
     fn measured(&self, plans: &[Plan], preset: Option<&Preset>, global: &Global) -> Result<Saved> {
         let system = System::now();
         let (plans, outcomes): (Vec<_>, Vec<_>) = run(plans, global)?.into_iter().unzip();
-        let mut runs: Vec<Report> =
-            plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
-        Report::beside_first(&mut runs);
+        let mut runs: Vec<BenchReport> = plans
+            .iter()
+            .zip(&outcomes)
+            .map(|(plan, outcome)| BenchReport::of(plan, outcome))
+            .collect();
+        BenchReport::beside_first(&mut runs);
         let saved = Saved {
             preset: preset.map(|preset| preset.id.clone()),
             system,
@@ -286,7 +289,7 @@ impl Run {
         let system = system.measured_by(output.version.clone());
         let mut saved = Saved { system, ..Saved::of_fio(&output) };
         if is_interrupted {
-            saved.runs.iter_mut().for_each(Report::end_early);
+            saved.runs.iter_mut().for_each(BenchReport::end_early);
         }
         saved.save_and_render(Timelines::default(), self.save.as_deref(), self.json)
     }
