@@ -24,7 +24,7 @@ use super::figures::{ResultOrigin, Window};
 use super::health::{Health, HealthWatch};
 use super::page::NamedResult;
 use super::report::{BenchReport, json};
-use super::run::Plan;
+use super::run::RunPlan;
 use super::sampler::{Sampler, Timeline};
 use super::saved::Saved;
 use super::timeline::Timelines;
@@ -127,7 +127,7 @@ fn exchange(said: &str) -> Result<String> {
 /// Starts `count` clients with the arguments of this process, and merges what they measure of `plans`, with what the machine did meanwhile.
 pub(crate) fn run_clients(
     count: u32,
-    plans: &[Plan],
+    plans: &[RunPlan],
     global: &Global,
 ) -> Result<(Saved, Timelines)> {
     let plan = plans.first().expect("there is a load");
@@ -188,7 +188,7 @@ struct LoadObservation {
 }
 
 impl LoadObservation {
-    fn start(plan: &Plan, clients: Vec<u32>, global: &Global) -> Result<Self> {
+    fn start(plan: &RunPlan, clients: Vec<u32>, global: &Global) -> Result<Self> {
         let health_watch = HealthWatch::begin(plan, global)?;
         let sampler = Sampler::start(plan, clients, global)?;
         let (began, began_unix_ms) = (Instant::now(), now_unix_ms());

@@ -11,7 +11,7 @@ use varve_access_admin::v1::{self, ServiceState, ShardState};
 use super::background::Background;
 use super::daemon::{STATUS, serving};
 use super::figures::ResultOrigin;
-use super::run::Plan;
+use super::run::RunPlan;
 use super::shell::ends_well;
 use crate::cli::Global;
 use crate::client::Client;
@@ -65,7 +65,7 @@ pub(crate) struct HealthWatch {
 
 impl HealthWatch {
     /// Begins to ask, if there is somebody who knows.
-    pub(crate) fn begin(plan: &Plan, global: &Global) -> Result<Option<Self>> {
+    pub(crate) fn begin(plan: &RunPlan, global: &Global) -> Result<Option<Self>> {
         let Some(mut witness) = Witness::of(plan, global) else { return Ok(None) };
         let (by, began) = (witness.to_string(), Instant::now());
         let thread = Background::start("health", move |end| {
@@ -108,7 +108,7 @@ impl fmt::Display for Witness {
 
 impl Witness {
     /// The user's command where there is one, else the daemon if the load goes to it.
-    fn of(plan: &Plan, global: &Global) -> Option<Self> {
+    fn of(plan: &RunPlan, global: &Global) -> Option<Self> {
         if let Some(command) = &plan.healthy {
             return Some(Self::Command(command.clone()));
         }

@@ -8,7 +8,7 @@ use varve_types::ByteCount;
 
 use super::crowd::ObjectsPlan;
 use super::objects::kind;
-use super::run::{Goal, Plan};
+use super::run::{Goal, RunPlan};
 
 /// What was done to the target. Loads that differ in nothing can be compared.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -123,7 +123,7 @@ impl ObjectsLoad {
 
 impl Load {
     /// The load of a plan.
-    pub(crate) fn of_plan(plan: &Plan) -> Self {
+    pub(crate) fn of_plan(plan: &RunPlan) -> Self {
         let setting = plan.setting.as_ref().map(|setting| setting.name.clone());
         let load = Self { setting, ..Self::of(&plan.load) };
         match &plan.goal {

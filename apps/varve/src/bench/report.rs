@@ -9,7 +9,7 @@ use super::figures::{RepeatFigures, ResultOrigin, Window, both};
 use super::health::Health;
 use super::load::Load;
 use super::rados;
-use super::run::{Goal, Outcome, Plan, Settling};
+use super::run::{Goal, Outcome, RunPlan, Settling};
 use super::sampler::Timeline;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
@@ -72,7 +72,7 @@ pub(crate) struct BenchReport {
 
 impl BenchReport {
     /// The report of a run.
-    pub(crate) fn of(plan: &Plan, outcome: &Outcome) -> Self {
+    pub(crate) fn of(plan: &RunPlan, outcome: &Outcome) -> Self {
         let figures =
             |side: &dyn Fn(&Measurement) -> KindTotals| RepeatFigures::of(&outcome.repeats, side);
         let some = |side: &dyn Fn(&Measurement) -> KindTotals| {

@@ -43,7 +43,7 @@ const ROUND_NS: u64 = 1_000_000_000;
 
 /// What to run.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct RunPlan {
     /// What is to be said of it in its report.
     pub(crate) note: Option<String>,
     pub(crate) goal: Goal,
@@ -171,7 +171,7 @@ type Measuring = std::result::Result<Outcome, Unmeasured>;
 
 /// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
 /// what was measured until then: what was run, and what came of it, of one at least.
-pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)>> {
+pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, Outcome)>> {
     let watch = Progress::open_ended();
     let ballast = PoolFill::new(global);
     let around = Around { global, watch: &watch, ballast: &ballast };
@@ -209,7 +209,11 @@ struct Around<'a> {
 }
 
 /// Measures a load, and those that follow from it.
-fn measure_all(plan: &Plan, around: Around<'_>, outcomes: &mut Vec<(Plan, Outcome)>) -> Result<()> {
+fn measure_all(
+    plan: &RunPlan,
+    around: Around<'_>,
+    outcomes: &mut Vec<(RunPlan, Outcome)>,
+) -> Result<()> {
     let (mut search, mut is_search) = (Search::default(), false);
     let mut next = Some(plan.clone());
     while let Some(plan) = next.filter(|_| !around.watch.is_stopped()) {
@@ -233,7 +237,7 @@ fn measure_all(plan: &Plan, around: Around<'_>, outcomes: &mut Vec<(Plan, Outcom
     Ok(())
 }
 
-fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
+fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
     let Around { global, watch, .. } = around;
     let setting = plan.setting.as_ref().filter(|_| !plan.is_set);
     setting.map_or(Ok(()), |setting| setting.make(watch))?;
@@ -274,7 +278,7 @@ fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
     }
 }
 
-fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Measuring {
+fn measure_crew(plan: &RunPlan, places: Places, around: Around<'_>) -> Measuring {
     let watch = around.watch;
     let crew = Crew::start(plan, &places).map_err(Unmeasured::NotHad)?;
     let run = |phase: JobPhase, name: &str| crew.run(phase, watch, name);
@@ -285,7 +289,7 @@ fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Measuring {
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
-fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Measuring {
+fn measure_fleet(plan: &RunPlan, fleet: &Fleet, around: Around<'_>) -> Measuring {
     let watch = around.watch;
     let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()));
     let crew = crew.map_err(Unmeasured::NotHad)?;
@@ -317,8 +321,8 @@ fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Measuring {
 }
 
 /// Writes a target once as a whole.
-fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Progress) -> Result<()> {
-    let whole = Plan { load, from_bytes: 0, size_bytes: None, ..plan.clone() };
+fn fill_whole(plan: &RunPlan, target: &Target, load: LoadSpec, watch: &Progress) -> Result<()> {
+    let whole = RunPlan { load, from_bytes: 0, size_bytes: None, ..plan.clone() };
     let crew = Crew::start(&whole, &Places::One(Place::Disk(target.clone())))?;
     let filled = crew.run(JobPhase::Fill, watch, "fill");
     crew.end();
@@ -381,7 +385,7 @@ impl fmt::Display for Place {
 /// Runs a phase of that name to its end.
 type Run<'a> = &'a dyn Fn(JobPhase, &str) -> Result<Measurement>;
 
-fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Measuring {
+fn measure_phases(plan: &RunPlan, around: Around<'_>, run: Run<'_>) -> Measuring {
     let watch = around.watch;
     if plan.fill {
         run(JobPhase::Fill, "fill")?;
@@ -458,7 +462,7 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Progress) -> Result<Settling> {
     Ok(Settling::Never { ms: passed_ms() })
 }
 
-fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
+fn measure_repeats(plan: &RunPlan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
     let Around { global, watch, .. } = around;
     // What clients start looks for all of them.
     let sampler = (!plan.in_step)
@@ -500,7 +504,7 @@ struct Crew {
 
 impl Crew {
     /// Starts a thread for each job, and waits until all of them have opened the target.
-    fn start(plan: &Plan, places: &Places) -> Result<Self> {
+    fn start(plan: &RunPlan, places: &Places) -> Result<Self> {
         let (ready_to, ready) = mpsc::channel();
         let (answer_to, answers) = mpsc::channel();
         let (mut phases, mut watches, mut threads) = (Vec::new(), Vec::new(), Vec::new());

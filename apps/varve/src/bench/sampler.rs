@@ -8,7 +8,7 @@ use varve_access_admin::v1;
 use varve_tool_bench::{CephCounters, Counters, MachineUsage, ServerCounters};
 
 use super::background::Background;
-use super::run::Plan;
+use super::run::RunPlan;
 use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -37,7 +37,7 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// Begins to look at what `plan` names, and at the processes that make its load; nothing begins when the daemon or one of Ceph's does not answer.
-    pub(crate) fn start(plan: &Plan, clients: Vec<u32>, global: &Global) -> Result<Self> {
+    pub(crate) fn start(plan: &RunPlan, clients: Vec<u32>, global: &Global) -> Result<Self> {
         let server = plan.asks_server.then(|| Server::find(global.client())).transpose()?;
         check_ceph(&plan.ceph)?;
         let processes = [plan.processes.as_slice(), &clients].concat();

@@ -4,7 +4,7 @@ use varve_tool_bench::{LoadSpec, Point, next_volumes};
 
 use super::clients;
 use super::report::BenchReport;
-use super::run::{Goal, Outcome, Plan};
+use super::run::{Goal, Outcome, RunPlan};
 use crate::failure::Result;
 
 /// A search under way.
@@ -15,7 +15,7 @@ pub(super) struct Search {
 
 impl Search {
     /// The load that follows `plan`; none when the number is known, or when no number is looked for.
-    pub(super) fn next(&mut self, plan: &Plan, outcome: &Outcome) -> Result<Option<Plan>> {
+    pub(super) fn next(&mut self, plan: &RunPlan, outcome: &Outcome) -> Result<Option<RunPlan>> {
         let Some(p99_ms) = plan.search_p99_ms.filter(|_| !outcome.is_interrupted) else {
             return Ok(None);
         };
@@ -32,16 +32,16 @@ impl Search {
 }
 
 /// The same load with another number of jobs, each at its own rate, on what is ready for it.
-fn with_jobs(plan: &Plan, jobs: u32) -> Plan {
+fn with_jobs(plan: &RunPlan, jobs: u32) -> RunPlan {
     let rate_of_job = plan.load.rate.map(|rate| rate / f64::from(plan.load.jobs));
     let rate = rate_of_job.map(|rate| rate * f64::from(jobs));
     // Volumes are made anew for each load.
     let fill = plan.fill && matches!(plan.goal, Goal::Volumes(_));
     let load = LoadSpec { jobs, rate, ..plan.load };
-    Plan { load, fill, is_set: true, at_unix_ms: None, ..plan.clone() }
+    RunPlan { load, fill, is_set: true, at_unix_ms: None, ..plan.clone() }
 }
 
 /// Whether each job has blocks of its own.
-fn is_room(plan: &Plan, size_bytes: u64) -> bool {
+fn is_room(plan: &RunPlan, size_bytes: u64) -> bool {
     matches!(plan.goal, Goal::Volumes(_)) || plan.load.blocks_a_job(size_bytes).is_ok()
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use varve_tool_bench::LoadSpec;
 
 use super::report::BenchReport;
-use super::run::{Goal, Plan};
+use super::run::{Goal, RunPlan};
 use super::setting::Setting;
 use crate::failure::{Failure, Result};
 
@@ -36,7 +36,7 @@ pub(crate) struct SweepArgs {
 
 impl SweepArgs {
     /// A load as those that are swept, and all of them under each setting; the first one fills the target for all.
-    pub(crate) fn loads(&self, plans: Vec<Plan>) -> Result<Vec<Plan>> {
+    pub(crate) fn loads(&self, plans: Vec<RunPlan>) -> Result<Vec<RunPlan>> {
         let swept = self.under_settings(self.depths_and_rates(plans));
         if swept.len() > LOADS_MAX {
             let what = format!("{} loads are more than {LOADS_MAX}", swept.len());
@@ -49,14 +49,14 @@ impl SweepArgs {
     }
 
     /// Loads of one setting stand together: each is made once.
-    fn under_settings(&self, plans: Vec<Plan>) -> Vec<Plan> {
+    fn under_settings(&self, plans: Vec<RunPlan>) -> Vec<RunPlan> {
         if self.setting.is_empty() {
             return plans;
         }
-        let makes_its_own = |plan: &Plan| matches!(plan.goal, Goal::Volumes(_));
+        let makes_its_own = |plan: &RunPlan| matches!(plan.goal, Goal::Volumes(_));
         let settings = self.setting.iter().enumerate();
         let under = settings.flat_map(|(at, setting)| {
-            plans.iter().enumerate().map(move |(index, plan)| Plan {
+            plans.iter().enumerate().map(move |(index, plan)| RunPlan {
                 setting: Some(setting.clone()),
                 is_set: index > 0,
                 fill: plan.fill && (at == 0 || makes_its_own(plan)),
@@ -66,7 +66,7 @@ impl SweepArgs {
         under.collect()
     }
 
-    fn depths_and_rates(&self, plans: Vec<Plan>) -> Vec<Plan> {
+    fn depths_and_rates(&self, plans: Vec<RunPlan>) -> Vec<RunPlan> {
         let loads = |load: LoadSpec| -> Vec<LoadSpec> {
             let depths = self.depths.iter().map(|depth| LoadSpec { depth: *depth, ..load });
             let rates = self.rates.iter().map(|rate| LoadSpec { rate: Some(*rate), ..load });
@@ -76,7 +76,8 @@ impl SweepArgs {
             return plans;
         }
         let swept = plans.iter().flat_map(|plan| {
-            let of = |(index, load)| Plan { load, fill: plan.fill && index == 0, ..plan.clone() };
+            let of =
+                |(index, load)| RunPlan { load, fill: plan.fill && index == 0, ..plan.clone() };
             loads(plan.load).into_iter().enumerate().map(of)
         });
         swept.collect()

@@ -15,7 +15,7 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::age::now_unix_ms;
 use crate::bench::{
     BenchBucket, BenchReport, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs,
-    ObjectsArgs, ObjectsPlan, Plan, RadosGoal, Saved, SweepArgs, System, TargetArg, Timelines,
+    ObjectsArgs, ObjectsPlan, RadosGoal, RunPlan, Saved, SweepArgs, System, TargetArg, Timelines,
     VolumesGoal, aim, block_work, can_run, describe, flags_said, json, known, lives_work, load_of,
     milliseconds, objects_plans, objects_work, processes, run, run_clients, run_job_file, segments,
     size_of,
@@ -224,7 +224,12 @@ impl Run {
     }
 
     /// Runs the loads; their result, in a folder too if one is named.
-    fn measured(&self, plans: &[Plan], preset: Option<&Preset>, global: &Global) -> Result<Saved> {
+    fn measured(
+        &self,
+        plans: &[RunPlan],
+        preset: Option<&Preset>,
+        global: &Global,
+    ) -> Result<Saved> {
         let system = System::now();
         let (plans, outcomes): (Vec<_>, Vec<_>) = run(plans, global)?.into_iter().unzip();
         let mut runs: Vec<BenchReport> = plans
@@ -249,8 +254,8 @@ impl Run {
 
     /// Client processes: as many as are asked for, else those of the source, where they can share the target and nothing is said that one process
     /// does alone.
-    fn clients(&self, preset: Option<&Preset>, plans: &[Plan]) -> u32 {
-        let is_shared = |plan: &Plan| {
+    fn clients(&self, preset: Option<&Preset>, plans: &[RunPlan]) -> u32 {
+        let is_shared = |plan: &RunPlan| {
             let can_part = matches!(plan.goal, Goal::Disk(Target::File(_) | Target::Nbd(_)));
             can_part && plan.setting.is_none() && plan.pool_percent.is_none()
         };
@@ -301,7 +306,7 @@ impl Run {
         preset: Option<&Preset>,
         load: &LoadSpec,
         global: &Global,
-    ) -> Result<Vec<Plan>> {
+    ) -> Result<Vec<RunPlan>> {
         match target {
             TargetArg::Disk(target) => {
                 let goal = self.goal(target)?;
@@ -372,7 +377,7 @@ impl Run {
         keeps_data: bool,
         preset: Option<&Preset>,
         load: &LoadSpec,
-    ) -> Result<Vec<Plan>> {
+    ) -> Result<Vec<RunPlan>> {
         let plans = match preset {
             None if self.has_fio_jobs() => self.fio_plans(&goal, load)?,
             None => vec![self.plan(goal, *load)],
@@ -420,7 +425,7 @@ impl Run {
     }
 
     /// The loads of a job file or of a command line of fio.
-    fn fio_plans(&self, goal: &Goal, common: &LoadSpec) -> Result<Vec<Plan>> {
+    fn fio_plans(&self, goal: &Goal, common: &LoadSpec) -> Result<Vec<RunPlan>> {
         let (place, hint, file) = match &self.fio_job {
             Some(path) => {
                 let hint = "let fio itself run it: add --fio; or import what fio printed: `varve bench import`";
@@ -443,7 +448,7 @@ impl Run {
             });
             let seed = if job.is_repeatable { job.load.seed } else { now_unix_ms() };
             let load = LoadSpec { seed, verify: common.verify || job.load.verify, ..job.load };
-            Plan {
+            RunPlan {
                 from_bytes: self.from.map_or(job.from_bytes, |from| from.0),
                 note,
                 size_bytes: self.size.map(|size| size.0).or(job.size_bytes),
@@ -462,7 +467,7 @@ impl Run {
         objects: Vec<ObjectsPlan>,
         common: &LoadSpec,
         is_own: bool,
-    ) -> Result<Vec<Plan>> {
+    ) -> Result<Vec<RunPlan>> {
         if self.no_fill {
             let what = "the objects of a bucket are there only within a run";
             return Err(Failure::misuse(what).hint("leave --no-fill out; --size makes them fewer"));
@@ -492,7 +497,7 @@ impl Run {
                 true => objects,
                 false => ObjectsPlan { prepared: (0, 0), ..objects },
             };
-            Ok(Plan {
+            Ok(RunPlan {
                 fill: index == 0 && is_filled,
                 size_bytes: None,
                 ramp_ms: self.ramp.unwrap_or(times.0),
@@ -504,8 +509,8 @@ impl Run {
     }
 
     /// A load of the user's own.
-    fn plan(&self, goal: Goal, load: LoadSpec) -> Plan {
-        Plan {
+    fn plan(&self, goal: Goal, load: LoadSpec) -> RunPlan {
+        RunPlan {
             note: None,
             load,
             goal,
@@ -530,7 +535,7 @@ impl Run {
     }
 
     /// The loads of a preset; the first one fills the target for all.
-    fn plans(&self, preset: &Preset, goal: &Goal, common: &LoadSpec) -> Result<Vec<Plan>> {
+    fn plans(&self, preset: &Preset, goal: &Goal, common: &LoadSpec) -> Result<Vec<RunPlan>> {
         let work = block_work(preset.clone())?;
         let own = self.plan(goal.clone(), *common);
         let goal_of = |step: &PresetStep| match (goal, step.volumes) {
@@ -545,7 +550,7 @@ impl Run {
         };
         let goals = work.steps.iter().map(goal_of).collect::<Result<Vec<Goal>>>()?;
         let steps = work.steps.iter().zip(goals).enumerate();
-        let plans = steps.map(|(index, (step, goal))| Plan {
+        let plans = steps.map(|(index, (step, goal))| RunPlan {
             // Volumes are made anew for each load.
             fill: (index == 0 || matches!(goal, Goal::Volumes(_)))
                 && (work.fill || own.fill)
@@ -570,7 +575,7 @@ impl Run {
         Ok(plans.collect())
     }
 
-    fn check(&self, plan: &Plan, keeps_data: bool) -> Result<()> {
+    fn check(&self, plan: &RunPlan, keeps_data: bool) -> Result<()> {
         let writes = plan.fill || plan.load.read_percent < 100;
         if !plan.from_bytes.is_multiple_of(MEDIA_ALIGN as u64) {
             return Err(Failure::misuse("--from must be a multiple of 4 KiB"));
@@ -614,7 +619,7 @@ fn takes_no_flags(preset: &Preset) -> Result<()> {
 }
 
 /// Leaves a client its part of a load.
-fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
+fn take_part(plan: &mut RunPlan, part: ClientPart) -> Result<()> {
     let ClientPart { number, count } = part;
     let Goal::Disk(target @ (Target::File(_) | Target::Nbd(_))) = &plan.goal else {
         return Err(Failure::misuse("several clients need one file, device or export"));
@@ -645,7 +650,7 @@ fn gbit(text: &str) -> std::result::Result<f64, String> {
 }
 
 /// Whether an S3 server is asked for more connections than can be.
-fn check_connections(plan: &Plan) -> Result<()> {
+fn check_connections(plan: &RunPlan) -> Result<()> {
     let connections = plan.load.jobs * plan.load.depth;
     if matches!(plan.goal, Goal::Objects(_)) && connections > CONNECTIONS_MAX {
         let what = format!("{connections} connections are more than {CONNECTIONS_MAX}");
