@@ -9,7 +9,7 @@ use super::figures::{RepeatFigures, ResultOrigin, Window, both};
 use super::health::Health;
 use super::load::Load;
 use super::rados;
-use super::run::{Goal, Outcome, RunPlan, Settling};
+use super::run::{Goal, RunOutcome, RunPlan, Settling};
 use super::sampler::Timeline;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
@@ -72,7 +72,7 @@ pub(crate) struct BenchReport {
 
 impl BenchReport {
     /// The report of a run.
-    pub(crate) fn of(plan: &RunPlan, outcome: &Outcome) -> Self {
+    pub(crate) fn of(plan: &RunPlan, outcome: &RunOutcome) -> Self {
         let figures =
             |side: &dyn Fn(&Measurement) -> KindTotals| RepeatFigures::of(&outcome.repeats, side);
         let some = |side: &dyn Fn(&Measurement) -> KindTotals| {
@@ -437,7 +437,7 @@ fn unwell(health: &Health) -> Option<String> {
     health.degraded.as_ref().map(|why| format!("the system was not well: {why}"))
 }
 
-fn invalid(outcome: &Outcome) -> Vec<String> {
+fn invalid(outcome: &RunOutcome) -> Vec<String> {
     let mut reasons: Vec<String> = outcome.health.iter().filter_map(unwell).collect();
     let failures: u64 = outcome.repeats.iter().map(|repeat| repeat.measured.failures).sum();
     if failures > 0 {

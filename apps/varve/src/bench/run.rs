@@ -116,7 +116,7 @@ impl fmt::Display for Goal {
 }
 
 /// What a run gave.
-pub(crate) struct Outcome {
+pub(crate) struct RunOutcome {
     /// Bytes of the target that were used.
     pub(crate) size_bytes: u64,
     pub(crate) repeats: Vec<Repeat>,
@@ -167,11 +167,11 @@ impl From<Failure> for Unmeasured {
     }
 }
 
-type Measuring = std::result::Result<Outcome, Unmeasured>;
+type Measuring = std::result::Result<RunOutcome, Unmeasured>;
 
 /// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
 /// what was measured until then: what was run, and what came of it, of one at least.
-pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, Outcome)>> {
+pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, RunOutcome)>> {
     let watch = Progress::open_ended();
     let ballast = PoolFill::new(global);
     let around = Around { global, watch: &watch, ballast: &ballast };
@@ -212,7 +212,7 @@ struct Around<'a> {
 fn measure_all(
     plan: &RunPlan,
     around: Around<'_>,
-    outcomes: &mut Vec<(RunPlan, Outcome)>,
+    outcomes: &mut Vec<(RunPlan, RunOutcome)>,
 ) -> Result<()> {
     let (mut search, mut is_search) = (Search::default(), false);
     let mut next = Some(plan.clone());
@@ -285,7 +285,7 @@ fn measure_crew(plan: &RunPlan, places: Places, around: Around<'_>) -> Measuring
     let measured = measure_phases(plan, around, &run);
     let size_bytes = crew.size_bytes;
     crew.end();
-    measured.map(|outcome| Outcome { size_bytes, ..outcome })
+    measured.map(|outcome| RunOutcome { size_bytes, ..outcome })
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
@@ -410,7 +410,7 @@ fn measure_phases(plan: &RunPlan, around: Around<'_>, run: Run<'_>) -> Measuring
     if plan.in_step {
         clients::measured()?;
     }
-    let mut outcome = Outcome {
+    let mut outcome = RunOutcome {
         size_bytes: 0,
         repeats,
         settling,

@@ -4,7 +4,7 @@ use varve_tool_bench::{LoadSpec, Point, next_volumes};
 
 use super::clients;
 use super::report::BenchReport;
-use super::run::{Goal, Outcome, RunPlan};
+use super::run::{Goal, RunOutcome, RunPlan};
 use crate::failure::Result;
 
 /// A search under way.
@@ -15,7 +15,7 @@ pub(super) struct Search {
 
 impl Search {
     /// The load that follows `plan`; none when the number is known, or when no number is looked for.
-    pub(super) fn next(&mut self, plan: &RunPlan, outcome: &Outcome) -> Result<Option<RunPlan>> {
+    pub(super) fn next(&mut self, plan: &RunPlan, outcome: &RunOutcome) -> Result<Option<RunPlan>> {
         let Some(p99_ms) = plan.search_p99_ms.filter(|_| !outcome.is_interrupted) else {
             return Ok(None);
         };

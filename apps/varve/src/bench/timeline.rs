@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use varve_tool_bench::MachineUsage;
 
 use super::chart::Curve;
-use super::run::Outcome;
+use super::run::RunOutcome;
 use super::sampler::Timeline;
 use super::saved::{REPORT, Saved};
 
@@ -34,8 +34,9 @@ type Drawn = fn(&MachineUsage) -> Option<f64>;
 
 impl Timelines {
     /// Those of runs.
-    pub(crate) fn of(outcomes: &[Outcome]) -> Self {
-        let windows = |run: &Outcome| run.repeats.iter().map(|one| one.timeline.clone()).collect();
+    pub(crate) fn of(outcomes: &[RunOutcome]) -> Self {
+        let windows =
+            |run: &RunOutcome| run.repeats.iter().map(|one| one.timeline.clone()).collect();
         Self::of_windows(outcomes.iter().map(windows).collect())
     }
 
