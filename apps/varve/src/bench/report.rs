@@ -9,7 +9,7 @@ use super::figures::{RepeatFigures, ResultOrigin, Window, both};
 use super::health::Health;
 use super::load::Load;
 use super::rados;
-use super::run::{Goal, RunOutcome, RunPlan, Settling};
+use super::run::{Goal, RunOutcome, RunPlan, Settlement};
 use super::sampler::Timeline;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
@@ -89,8 +89,8 @@ impl BenchReport {
             ramp_ms: plan.ramp_ms,
             duration_ms: plan.duration_ms,
             settled_after_ms: match outcome.settling {
-                Settling::After { ms } => Some(ms),
-                Settling::NotAsked | Settling::Never { .. } => None,
+                Settlement::After { ms } => Some(ms),
+                Settlement::NotAsked | Settlement::Never { .. } => None,
             },
             interrupted: outcome.is_interrupted,
             health: outcome.health.clone(),
@@ -444,7 +444,7 @@ fn invalid(outcome: &RunOutcome) -> Vec<String> {
         let first = outcome.complaint.as_deref().unwrap_or_default();
         reasons.push(format!("{failures} operations failed, the first one: {first}"));
     }
-    if let Settling::Never { ms } = outcome.settling {
+    if let Settlement::Never { ms } = outcome.settling {
         reasons.push(format!("the rate did not settle within {} s", ms as f64 / 1000.0));
     }
     reasons

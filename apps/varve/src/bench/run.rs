@@ -120,7 +120,7 @@ pub(crate) struct RunOutcome {
     /// Bytes of the target that were used.
     pub(crate) size_bytes: u64,
     pub(crate) repeats: Vec<Repeat>,
-    pub(crate) settling: Settling,
+    pub(crate) settling: Settlement,
     /// Whether the system was well, where somebody knows.
     pub(crate) health: Option<Health>,
     /// Blocks or objects that were read back and found right.
@@ -146,7 +146,7 @@ pub(crate) struct Repeat {
 
 /// Whether the rate had settled before the first window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Settling {
+pub(crate) enum Settlement {
     NotAsked,
     After { ms: u64 },
     Never { ms: u64 },
@@ -399,7 +399,7 @@ fn measure_phases(plan: &RunPlan, around: Around<'_>, run: Run<'_>) -> Measuring
         false => HealthWatch::begin(plan, around.global)?,
     };
     let settling = match plan.settle_ms {
-        None => Settling::NotAsked,
+        None => Settlement::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
     };
     if plan.in_step && !clients::step()? {
@@ -447,7 +447,7 @@ fn wait_until(at_unix_ms: u64, watch: &Progress) -> Result<()> {
 }
 
 /// Does the load, round by round, until its rate has settled.
-fn settle(run: Run<'_>, most_ms: u64, watch: &Progress) -> Result<Settling> {
+fn settle(run: Run<'_>, most_ms: u64, watch: &Progress) -> Result<Settlement> {
     let began = Instant::now();
     let passed_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut rates = Vec::new();
@@ -456,10 +456,10 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Progress) -> Result<Settling> {
         let measured = run(round, "settle")?;
         rates.push(measured.per_second(measured.operations()));
         if has_settled(&rates) {
-            return Ok(Settling::After { ms: passed_ms() });
+            return Ok(Settlement::After { ms: passed_ms() });
         }
     }
-    Ok(Settling::Never { ms: passed_ms() })
+    Ok(Settlement::Never { ms: passed_ms() })
 }
 
 fn measure_repeats(plan: &RunPlan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
