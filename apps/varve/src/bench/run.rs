@@ -155,19 +155,19 @@ pub(crate) enum Settlement {
 type JobResult<T> = varve_tool_bench::Result<T>;
 
 /// Why nothing was measured.
-enum Unmeasured {
+enum MeasureError {
     /// The target could not be had for so many jobs.
     NotHad(Failure),
     Failed(Failure),
 }
 
-impl From<Failure> for Unmeasured {
+impl From<Failure> for MeasureError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-type Measuring = std::result::Result<RunOutcome, Unmeasured>;
+type Measuring = std::result::Result<RunOutcome, MeasureError>;
 
 /// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
 /// what was measured until then: what was run, and what came of it, of one at least.
@@ -220,13 +220,13 @@ fn measure_all(
         let outcome = match (measure(&plan, around), outcomes.last_mut()) {
             (Ok(outcome), _) => outcome,
             // What was measured until then is not lost because a target does not take more.
-            (Err(Unmeasured::NotHad(failure)), Some((_, last))) if is_search => {
+            (Err(MeasureError::NotHad(failure)), Some((_, last))) if is_search => {
                 let text =
                     format!("{} volumes could not be had: {}", plan.load.jobs, failure.what());
                 last.notes.push(("search".to_owned(), text));
                 return if plan.in_step { clients::give_up() } else { Ok(()) };
             }
-            (Err(Unmeasured::NotHad(failure) | Unmeasured::Failed(failure)), _) => {
+            (Err(MeasureError::NotHad(failure) | MeasureError::Failed(failure)), _) => {
                 return Err(failure);
             }
         };
@@ -252,7 +252,7 @@ fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
             let fleet = Fleet::make(*goal, &plan.load, global, watch, &fill);
-            let fleet = fleet.map_err(Unmeasured::NotHad)?;
+            let fleet = fleet.map_err(MeasureError::NotHad)?;
             let measured = measure_fleet(plan, &fleet, around);
             let removed = fleet.remove(watch);
             let outcome = measured?;
@@ -280,7 +280,7 @@ fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
 
 fn measure_crew(plan: &RunPlan, places: Places, around: Around<'_>) -> Measuring {
     let watch = around.watch;
-    let crew = Crew::start(plan, &places).map_err(Unmeasured::NotHad)?;
+    let crew = Crew::start(plan, &places).map_err(MeasureError::NotHad)?;
     let run = |phase: JobPhase, name: &str| crew.run(phase, watch, name);
     let measured = measure_phases(plan, around, &run);
     let size_bytes = crew.size_bytes;
@@ -292,7 +292,7 @@ fn measure_crew(plan: &RunPlan, places: Places, around: Around<'_>) -> Measuring
 fn measure_fleet(plan: &RunPlan, fleet: &Fleet, around: Around<'_>) -> Measuring {
     let watch = around.watch;
     let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()));
-    let crew = crew.map_err(Unmeasured::NotHad)?;
+    let crew = crew.map_err(MeasureError::NotHad)?;
     let taken = RefCell::new(Taken::default());
     let run = |phase: JobPhase, name: &str| {
         let is_load = matches!(phase, JobPhase::Load { .. });
@@ -403,7 +403,7 @@ fn measure_phases(plan: &RunPlan, around: Around<'_>, run: Run<'_>) -> Measuring
         Some(most_ms) => settle(run, most_ms, watch)?,
     };
     if plan.in_step && !clients::step()? {
-        return Err(Unmeasured::NotHad(Failure::new("another client did not get its own")));
+        return Err(MeasureError::NotHad(Failure::new("another client did not get its own")));
     }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
     let repeats = measure_repeats(plan, run, around)?;
