@@ -243,11 +243,15 @@ fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
     setting.map_or(Ok(()), |setting| setting.make(watch))?;
     watch.say(format!("open {}", plan.goal));
     match &plan.goal {
-        Goal::Disk(target) => measure_crew(plan, Places::One(Place::Disk(target.clone())), around),
-        Goal::Rados(goal) => measure_crew(plan, Places::One(Place::Rados(goal.clone())), around),
+        Goal::Disk(target) => {
+            measure_crew(plan, Places::One(OpenTarget::Disk(target.clone())), around)
+        }
+        Goal::Rados(goal) => {
+            measure_crew(plan, Places::One(OpenTarget::Rados(goal.clone())), around)
+        }
         Goal::Engine(goal) => {
             goal.start()?;
-            measure_crew(plan, Places::One(Place::Engine(goal.clone())), around)
+            measure_crew(plan, Places::One(OpenTarget::Engine(goal.clone())), around)
         }
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
@@ -323,7 +327,7 @@ fn measure_fleet(plan: &RunPlan, fleet: &Fleet, around: Around<'_>) -> Measuring
 /// Writes a target once as a whole.
 fn fill_whole(plan: &RunPlan, target: &Target, load: LoadSpec, watch: &Progress) -> Result<()> {
     let whole = RunPlan { load, from_bytes: 0, size_bytes: None, ..plan.clone() };
-    let crew = Crew::start(&whole, &Places::One(Place::Disk(target.clone())))?;
+    let crew = Crew::start(&whole, &Places::One(OpenTarget::Disk(target.clone())))?;
     let filled = crew.run(JobPhase::Fill, watch, "fill");
     crew.end();
     filled.map(drop)
@@ -333,36 +337,36 @@ fn fill_whole(plan: &RunPlan, target: &Target, load: LoadSpec, watch: &Progress)
 pub(crate) fn size_of(target: &Target) -> Result<u64> {
     let event_loop = Loop::new(LoopConfig::default());
     let mut event_loop = event_loop.map_err(|error| Failure::new(format!("io_uring: {error}")))?;
-    let (reactor, place) = (event_loop.handle(), Place::Disk(target.clone()));
+    let (reactor, place) = (event_loop.handle(), OpenTarget::Disk(target.clone()));
     event_loop.run(async move { place.open(&reactor).await.map(|disk| disk.size()) })
 }
 
 /// What the jobs of a crew open.
 enum Places {
     /// All of them the same one, of which each has a part.
-    One(Place),
+    One(OpenTarget),
     /// Each its own.
     Each(Vec<Target>),
 }
 
 /// What a job opens.
 #[derive(Clone)]
-enum Place {
+enum OpenTarget {
     Disk(Target),
     Engine(EngineGoal),
     Rados(RadosGoal),
 }
 
 impl Places {
-    fn of_job(&self, job: u32) -> (Place, bool) {
+    fn of_job(&self, job: u32) -> (OpenTarget, bool) {
         match self {
             Self::One(place) => (place.clone(), false),
-            Self::Each(targets) => (Place::Disk(targets[job as usize].clone()), true),
+            Self::Each(targets) => (OpenTarget::Disk(targets[job as usize].clone()), true),
         }
     }
 }
 
-impl Place {
+impl OpenTarget {
     async fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
         match self {
             Self::Engine(goal) => goal.open(reactor).await,
@@ -372,7 +376,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for OpenTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(target) => target.fmt(f),
@@ -592,7 +596,7 @@ impl Crew {
 
 /// What the thread of a job knows.
 struct Member {
-    place: Place,
+    place: OpenTarget,
     /// Whether it has the place for itself.
     is_own: bool,
     /// Where the part that all jobs use begins, and its bytes.
@@ -649,7 +653,7 @@ impl Member {
 /// A disk, and how many bytes of it from `from_bytes` on are used: `size_bytes`, else all that follow.
 async fn open(
     reactor: &Reactor,
-    place: &Place,
+    place: &OpenTarget,
     from_bytes: u64,
     size_bytes: Option<u64>,
 ) -> Result<(Rc<dyn Disk>, u64)> {
