@@ -10,7 +10,7 @@ use varve_access_admin::v1::{self, ListenerStatus};
 use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{NbdAddress, NbdUri, Target};
 
-use super::run::Goal;
+use super::run::LoadTarget;
 use crate::cli::Global;
 use crate::client::Client;
 
@@ -18,7 +18,7 @@ use crate::client::Client;
 pub(super) const STATUS: &str = "/v1/status";
 
 /// The daemon of `--data` or `--addr`, and what it says of itself, if the load goes to it. None of other targets, and none when it does not answer.
-pub(super) fn serving(goal: &Goal, global: &Global) -> Option<(Client, v1::Status)> {
+pub(super) fn serving(goal: &LoadTarget, global: &Global) -> Option<(Client, v1::Status)> {
     let place = LoadPlace::of(goal)?;
     let client = global.client();
     let status = client.get::<v1::Status>(STATUS).ok()?.value;
@@ -40,23 +40,23 @@ enum LoadPlace {
 }
 
 impl LoadPlace {
-    fn of(goal: &Goal) -> Option<Self> {
+    fn of(goal: &LoadTarget) -> Option<Self> {
         let of_uri = |uri: &NbdUri| match &uri.address {
             NbdAddress::Unix(path) => Self::Unix(path.clone()),
             NbdAddress::Tcp(host) => Self::Tcp { protocol: "nbd", host: host.clone() },
         };
         match goal {
-            Goal::Volumes(_) => Some(Self::Own),
-            Goal::Disk(Target::Nbd(uri)) => Some(of_uri(uri)),
-            Goal::Fio(goal) => match &goal.place {
+            LoadTarget::Volumes(_) => Some(Self::Own),
+            LoadTarget::Disk(Target::Nbd(uri)) => Some(of_uri(uri)),
+            LoadTarget::Fio(goal) => match &goal.place {
                 FioPlace::Nbd(uri) => uri.parse().ok().map(|uri| of_uri(&uri)),
                 FioPlace::File(_) | FioPlace::Rbd { .. } => None,
             },
-            Goal::Objects(plan) => {
+            LoadTarget::Objects(plan) => {
                 let host = plan.bucket.server.host.clone();
                 Some(Self::Tcp { protocol: "s3", host })
             }
-            Goal::Disk(_) | Goal::Engine(_) | Goal::Rados(_) => None,
+            LoadTarget::Disk(_) | LoadTarget::Engine(_) | LoadTarget::Rados(_) => None,
         }
     }
 
@@ -119,7 +119,9 @@ mod tests {
         };
         let is_at = |target: &str, listens: &ListenerStatus, addr| {
             let uri = target.parse().unwrap();
-            LoadPlace::of(&Goal::Disk(Target::Nbd(uri))).unwrap().is_at(listens, &global(addr))
+            LoadPlace::of(&LoadTarget::Disk(Target::Nbd(uri)))
+                .unwrap()
+                .is_at(listens, &global(addr))
         };
         let unix = listener("nbd", &format!("unix:{}", socket.display()));
         let of = |name: &str| format!("nbd+unix:///v?socket={}", dir.path().join(name).display());
@@ -134,6 +136,6 @@ mod tests {
         assert!(is_at("nbd://127.0.0.1:99/v", &any, None) && !is_at(away, &any, None));
         assert!(is_at(away, &any, Some("192.0.2.1:80")));
         assert!(!is_at("nbd://127.0.0.1:99/v", &any, Some("192.0.2.1:80")));
-        assert!(LoadPlace::of(&Goal::Disk("null:1GiB".parse().unwrap())).is_none());
+        assert!(LoadPlace::of(&LoadTarget::Disk("null:1GiB".parse().unwrap())).is_none());
     }
 }

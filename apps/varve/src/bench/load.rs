@@ -8,7 +8,7 @@ use varve_types::ByteCount;
 
 use super::crowd::ObjectsPlan;
 use super::objects::kind;
-use super::run::{Goal, RunPlan};
+use super::run::{LoadTarget, RunPlan};
 
 /// What was done to the target. Loads that differ in nothing can be compared.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -127,11 +127,14 @@ impl Load {
         let setting = plan.setting.as_ref().map(|setting| setting.name.clone());
         let load = Self { setting, ..Self::of(&plan.load) };
         match &plan.goal {
-            Goal::Disk(_) | Goal::Engine(_) | Goal::Rados(_) | Goal::Volumes(_) => load,
-            Goal::Fio(goal) => {
+            LoadTarget::Disk(_)
+            | LoadTarget::Engine(_)
+            | LoadTarget::Rados(_)
+            | LoadTarget::Volumes(_) => load,
+            LoadTarget::Fio(goal) => {
                 Self { options: vec![format!("by fio ioengine={}", goal.engine)], ..load }
             }
-            Goal::Objects(plan) => {
+            LoadTarget::Objects(plan) => {
                 Self { block_bytes: 0, objects: Some(ObjectsLoad::of(plan)), ..load }
             }
         }

@@ -56,7 +56,7 @@ pub(crate) use preset::{
 };
 pub(crate) use rados::RadosGoal;
 pub(crate) use report::{BenchReport, json};
-pub(crate) use run::{Goal, RunPlan, run, size_of};
+pub(crate) use run::{LoadTarget, RunPlan, run, size_of};
 pub(crate) use s3::S3Settings;
 pub(crate) use said::flags_said;
 pub(crate) use saved::{REPORT, Saved, write_folder};

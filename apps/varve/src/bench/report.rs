@@ -9,7 +9,7 @@ use super::figures::{RepeatFigures, ResultOrigin, Window, both};
 use super::health::Health;
 use super::load::Load;
 use super::rados;
-use super::run::{Goal, RunOutcome, RunPlan, Settlement};
+use super::run::{LoadTarget, RunOutcome, RunPlan, Settlement};
 use super::sampler::Timeline;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
@@ -78,7 +78,7 @@ impl BenchReport {
         let some = |side: &dyn Fn(&Measurement) -> KindTotals| {
             Some(figures(side)).filter(RepeatFigures::is_any)
         };
-        let has_objects = matches!(plan.goal, Goal::Objects(_));
+        let has_objects = matches!(plan.goal, LoadTarget::Objects(_));
         let windows = outcome.repeats.iter().map(|repeat| Window::of(&plan.load, repeat));
         let windows: Vec<Window> = windows.collect();
         let mut report = Self {
@@ -109,7 +109,7 @@ impl BenchReport {
             notes: outcome.notes.clone(),
         };
         report.notes.extend(plan.note.iter().map(|text| ("also".to_owned(), text.clone())));
-        if matches!(plan.goal, Goal::Rados(_)) {
+        if matches!(plan.goal, LoadTarget::Rados(_)) {
             let terms = rados::in_its_terms(&report);
             report.notes.extend(terms.map(|text| ("rados bench".to_owned(), text)));
         }

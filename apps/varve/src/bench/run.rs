@@ -46,7 +46,7 @@ const ROUND_NS: u64 = 1_000_000_000;
 pub(crate) struct RunPlan {
     /// What is to be said of it in its report.
     pub(crate) note: Option<String>,
-    pub(crate) goal: Goal,
+    pub(crate) goal: LoadTarget,
     pub(crate) load: LoadSpec,
     /// Where the part of the target that is used begins.
     pub(crate) from_bytes: u64,
@@ -83,7 +83,7 @@ pub(crate) struct RunPlan {
 
 /// What a load is put on.
 #[derive(Clone, Debug)]
-pub(crate) enum Goal {
+pub(crate) enum LoadTarget {
     Disk(Target),
     /// A volume of a pool that this process opens itself.
     Engine(EngineGoal),
@@ -96,7 +96,7 @@ pub(crate) enum Goal {
     Objects(ObjectsPlan),
 }
 
-impl fmt::Display for Goal {
+impl fmt::Display for LoadTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(target) => target.fmt(f),
@@ -180,16 +180,16 @@ pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, Ru
     let lightened = ballast.remove();
     // What a run wrote is removed however it ended.
     let cleaned = match plans.first().map(|plan| &plan.goal) {
-        Some(Goal::Objects(plan)) => plan.bucket.clean(&watch),
-        Some(Goal::Rados(goal)) => {
+        Some(LoadTarget::Objects(plan)) => plan.bucket.clean(&watch),
+        Some(LoadTarget::Rados(goal)) => {
             watch.say("remove the objects of this run");
             goal.clean()
         }
-        Some(Goal::Engine(goal)) => {
+        Some(LoadTarget::Engine(goal)) => {
             watch.say("leave a clean pool");
             goal.close()
         }
-        Some(Goal::Disk(_) | Goal::Fio(_) | Goal::Volumes(_)) | None => Ok(()),
+        Some(LoadTarget::Disk(_) | LoadTarget::Fio(_) | LoadTarget::Volumes(_)) | None => Ok(()),
     };
     watch.end();
     measured.and(cleaned).and(lightened)?;
@@ -243,17 +243,17 @@ fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
     setting.map_or(Ok(()), |setting| setting.make(watch))?;
     watch.say(format!("open {}", plan.goal));
     match &plan.goal {
-        Goal::Disk(target) => {
+        LoadTarget::Disk(target) => {
             measure_crew(plan, Places::One(OpenTarget::Disk(target.clone())), around)
         }
-        Goal::Rados(goal) => {
+        LoadTarget::Rados(goal) => {
             measure_crew(plan, Places::One(OpenTarget::Rados(goal.clone())), around)
         }
-        Goal::Engine(goal) => {
+        LoadTarget::Engine(goal) => {
             goal.start()?;
             measure_crew(plan, Places::One(OpenTarget::Engine(goal.clone())), around)
         }
-        Goal::Volumes(goal) => {
+        LoadTarget::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
             let fleet = Fleet::make(*goal, &plan.load, global, watch, &fill);
             let fleet = fleet.map_err(MeasureError::NotHad)?;
@@ -263,7 +263,7 @@ fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
             removed?;
             Ok(outcome)
         }
-        Goal::Fio(goal) => {
+        LoadTarget::Fio(goal) => {
             FioGoal::check()?;
             let (load, size_bytes) = (&plan.load, plan.size_bytes);
             let run = |phase: JobPhase, name: &str| goal.run(load, size_bytes, phase, watch, name);
@@ -271,7 +271,7 @@ fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
             outcome.size_bytes = plan.size_bytes.unwrap_or(0);
             Ok(outcome)
         }
-        Goal::Objects(objects) => {
+        LoadTarget::Objects(objects) => {
             let crowd = Crowd::start(objects, plan.load)?;
             let mut outcome =
                 measure_phases(plan, around, &|phase, name| crowd.run(phase, watch, name))?;

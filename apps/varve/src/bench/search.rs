@@ -4,7 +4,7 @@ use varve_tool_bench::{LoadSpec, Point, next_volumes};
 
 use super::clients;
 use super::report::BenchReport;
-use super::run::{Goal, RunOutcome, RunPlan};
+use super::run::{LoadTarget, RunOutcome, RunPlan};
 use crate::failure::Result;
 
 /// A search under way.
@@ -36,12 +36,12 @@ fn with_jobs(plan: &RunPlan, jobs: u32) -> RunPlan {
     let rate_of_job = plan.load.rate.map(|rate| rate / f64::from(plan.load.jobs));
     let rate = rate_of_job.map(|rate| rate * f64::from(jobs));
     // Volumes are made anew for each load.
-    let fill = plan.fill && matches!(plan.goal, Goal::Volumes(_));
+    let fill = plan.fill && matches!(plan.goal, LoadTarget::Volumes(_));
     let load = LoadSpec { jobs, rate, ..plan.load };
     RunPlan { load, fill, is_set: true, at_unix_ms: None, ..plan.clone() }
 }
 
 /// Whether each job has blocks of its own.
 fn is_room(plan: &RunPlan, size_bytes: u64) -> bool {
-    matches!(plan.goal, Goal::Volumes(_)) || plan.load.blocks_a_job(size_bytes).is_ok()
+    matches!(plan.goal, LoadTarget::Volumes(_)) || plan.load.blocks_a_job(size_bytes).is_ok()
 }

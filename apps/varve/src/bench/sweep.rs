@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use varve_tool_bench::LoadSpec;
 
 use super::report::BenchReport;
-use super::run::{Goal, RunPlan};
+use super::run::{LoadTarget, RunPlan};
 use super::setting::Setting;
 use crate::failure::{Failure, Result};
 
@@ -53,7 +53,7 @@ impl SweepArgs {
         if self.setting.is_empty() {
             return plans;
         }
-        let makes_its_own = |plan: &RunPlan| matches!(plan.goal, Goal::Volumes(_));
+        let makes_its_own = |plan: &RunPlan| matches!(plan.goal, LoadTarget::Volumes(_));
         let settings = self.setting.iter().enumerate();
         let under = settings.flat_map(|(at, setting)| {
             plans.iter().enumerate().map(move |(index, plan)| RunPlan {

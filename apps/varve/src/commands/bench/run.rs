@@ -14,7 +14,7 @@ use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    BenchBucket, BenchReport, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs,
+    BenchBucket, BenchReport, CephArgs, ClientPart, EngineGoal, FioGoal, LoadArgs, LoadTarget,
     ObjectsArgs, ObjectsPlan, RadosGoal, RunPlan, Saved, SweepArgs, System, TargetArg, Timelines,
     VolumesGoal, aim, block_work, can_run, describe, flags_said, json, known, lives_work, load_of,
     milliseconds, objects_plans, objects_work, processes, run, run_clients, run_job_file, segments,
@@ -256,7 +256,7 @@ impl Run {
     /// does alone.
     fn clients(&self, preset: Option<&Preset>, plans: &[RunPlan]) -> u32 {
         let is_shared = |plan: &RunPlan| {
-            let can_part = matches!(plan.goal, Goal::Disk(Target::File(_) | Target::Nbd(_)));
+            let can_part = matches!(plan.goal, LoadTarget::Disk(Target::File(_) | Target::Nbd(_)));
             can_part && plan.setting.is_none() && plan.pool_percent.is_none()
         };
         let is_alone = self.client.is_some() || self.at.is_some() || self.settle.is_some();
@@ -313,22 +313,22 @@ impl Run {
                 self.disk_plans(goal, target.keeps_data(), preset, load)
             }
             TargetArg::Rbd(place) => {
-                let goal = Goal::Fio(self.fio_goal(place.clone()));
+                let goal = LoadTarget::Fio(self.fio_goal(place.clone()));
                 self.disk_plans(goal, true, preset, load)
             }
             TargetArg::Engine(volume) => {
                 self.check_own("engine:")?;
-                let goal = Goal::Engine(EngineGoal::of(global, volume)?);
+                let goal = LoadTarget::Engine(EngineGoal::of(global, volume)?);
                 self.disk_plans(goal, true, preset, load)
             }
             TargetArg::Rados(pool) => {
                 let goal = self.rados_goal(pool, preset, load)?;
-                self.disk_plans(Goal::Rados(goal), false, preset, load)
+                self.disk_plans(LoadTarget::Rados(goal), false, preset, load)
             }
             TargetArg::Volumes(size_bytes) => {
                 self.check_own("volumes:")?;
                 let goal = VolumesGoal { size_bytes: *size_bytes, work: VolumeWork::default() };
-                self.disk_plans(Goal::Volumes(goal), false, preset, load)
+                self.disk_plans(LoadTarget::Volumes(goal), false, preset, load)
             }
             TargetArg::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
                 Err(Failure::misuse("--fio and --from are of blocks, not of objects"))
@@ -373,7 +373,7 @@ impl Run {
     /// Loads on a block target.
     fn disk_plans(
         &self,
-        goal: Goal,
+        goal: LoadTarget,
         keeps_data: bool,
         preset: Option<&Preset>,
         load: &LoadSpec,
@@ -400,9 +400,9 @@ impl Run {
     }
 
     /// A block target, and who makes the load on it.
-    fn goal(&self, target: &Target) -> Result<Goal> {
+    fn goal(&self, target: &Target) -> Result<LoadTarget> {
         if self.fio.is_none() {
-            return Ok(Goal::Disk(target.clone()));
+            return Ok(LoadTarget::Disk(target.clone()));
         }
         let place = match target {
             Target::File(path) => FioPlace::File(path.clone()),
@@ -411,7 +411,7 @@ impl Run {
                 return Err(Failure::misuse("fio measures files, devices, exports and images"));
             }
         };
-        Ok(Goal::Fio(self.fio_goal(place)))
+        Ok(LoadTarget::Fio(self.fio_goal(place)))
     }
 
     fn fio_goal(&self, place: FioPlace) -> FioGoal {
@@ -425,7 +425,7 @@ impl Run {
     }
 
     /// The loads of a job file or of a command line of fio.
-    fn fio_plans(&self, goal: &Goal, common: &LoadSpec) -> Result<Vec<RunPlan>> {
+    fn fio_plans(&self, goal: &LoadTarget, common: &LoadSpec) -> Result<Vec<RunPlan>> {
         let (place, hint, file) = match &self.fio_job {
             Some(path) => {
                 let hint = "let fio itself run it: add --fio; or import what fio printed: `varve bench import`";
@@ -502,14 +502,14 @@ impl Run {
                 size_bytes: None,
                 ramp_ms: self.ramp.unwrap_or(times.0),
                 duration_ms: self.duration.unwrap_or(times.1),
-                ..self.plan(Goal::Objects(objects), load)
+                ..self.plan(LoadTarget::Objects(objects), load)
             })
         });
         plans.collect()
     }
 
     /// A load of the user's own.
-    fn plan(&self, goal: Goal, load: LoadSpec) -> RunPlan {
+    fn plan(&self, goal: LoadTarget, load: LoadSpec) -> RunPlan {
         RunPlan {
             note: None,
             load,
@@ -535,12 +535,12 @@ impl Run {
     }
 
     /// The loads of a preset; the first one fills the target for all.
-    fn plans(&self, preset: &Preset, goal: &Goal, common: &LoadSpec) -> Result<Vec<RunPlan>> {
+    fn plans(&self, preset: &Preset, goal: &LoadTarget, common: &LoadSpec) -> Result<Vec<RunPlan>> {
         let work = block_work(preset.clone())?;
         let own = self.plan(goal.clone(), *common);
         let goal_of = |step: &PresetStep| match (goal, step.volumes) {
-            (Goal::Volumes(goal), work) => {
-                Ok(Goal::Volumes(VolumesGoal { work: work.unwrap_or_default(), ..*goal }))
+            (LoadTarget::Volumes(goal), work) => {
+                Ok(LoadTarget::Volumes(VolumesGoal { work: work.unwrap_or_default(), ..*goal }))
             }
             (_, Some(_)) => {
                 let what = format!("`{}` makes clones and snapshots of volumes", preset.id);
@@ -548,15 +548,15 @@ impl Run {
             }
             (goal, None) => Ok(goal.clone()),
         };
-        let goals = work.steps.iter().map(goal_of).collect::<Result<Vec<Goal>>>()?;
+        let goals = work.steps.iter().map(goal_of).collect::<Result<Vec<LoadTarget>>>()?;
         let steps = work.steps.iter().zip(goals).enumerate();
         let plans = steps.map(|(index, (step, goal))| RunPlan {
             // Volumes are made anew for each load.
-            fill: (index == 0 || matches!(goal, Goal::Volumes(_)))
+            fill: (index == 0 || matches!(goal, LoadTarget::Volumes(_)))
                 && (work.fill || own.fill)
                 && !self.no_fill,
             size_bytes: match &goal {
-                Goal::Volumes(volumes) => Some(volumes.used_bytes()),
+                LoadTarget::Volumes(volumes) => Some(volumes.used_bytes()),
                 _ => own.size_bytes.or(work.size_bytes),
             },
             goal,
@@ -580,7 +580,7 @@ impl Run {
         if !plan.from_bytes.is_multiple_of(MEDIA_ALIGN as u64) {
             return Err(Failure::misuse("--from must be a multiple of 4 KiB"));
         }
-        if let Goal::Fio(goal) = &plan.goal {
+        if let LoadTarget::Fio(goal) = &plan.goal {
             let (load, place, engine) = (&plan.load, &goal.place, goal.engine.as_str());
             let command = FioCommand { load, place, engine, size_bytes: plan.size_bytes };
             let told = command.load(plan.ramp_ms, plan.duration_ms);
@@ -590,7 +590,9 @@ impl Run {
             let what = format!("this load writes, which destroys what {} holds", plan.goal);
             return Err(Failure::misuse(what).hint("say --overwrite if nobody needs it"));
         }
-        if plan.load.verify && matches!(&plan.goal, Goal::Disk(target) if !target.can_verify()) {
+        if plan.load.verify
+            && matches!(&plan.goal, LoadTarget::Disk(target) if !target.can_verify())
+        {
             return Err(Failure::misuse("a null target keeps nothing that could be verified"));
         }
         if plan.load.verify && !writes {
@@ -621,7 +623,7 @@ fn takes_no_flags(preset: &Preset) -> Result<()> {
 /// Leaves a client its part of a load.
 fn take_part(plan: &mut RunPlan, part: ClientPart) -> Result<()> {
     let ClientPart { number, count } = part;
-    let Goal::Disk(target @ (Target::File(_) | Target::Nbd(_))) = &plan.goal else {
+    let LoadTarget::Disk(target @ (Target::File(_) | Target::Nbd(_))) = &plan.goal else {
         return Err(Failure::misuse("several clients need one file, device or export"));
     };
     let size_bytes = match plan.size_bytes {
@@ -652,7 +654,7 @@ fn gbit(text: &str) -> std::result::Result<f64, String> {
 /// Whether an S3 server is asked for more connections than can be.
 fn check_connections(plan: &RunPlan) -> Result<()> {
     let connections = plan.load.jobs * plan.load.depth;
-    if matches!(plan.goal, Goal::Objects(_)) && connections > CONNECTIONS_MAX {
+    if matches!(plan.goal, LoadTarget::Objects(_)) && connections > CONNECTIONS_MAX {
         let what = format!("{connections} connections are more than {CONNECTIONS_MAX}");
         return Err(Failure::misuse(what).hint("--jobs × --depth is their number"));
     }
