@@ -174,7 +174,7 @@ type Measuring = std::result::Result<RunOutcome, MeasureError>;
 pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, RunOutcome)>> {
     let watch = Progress::open_ended();
     let ballast = PoolFill::new(global);
-    let around = Around { global, watch: &watch, ballast: &ballast };
+    let around = RunContext { global, watch: &watch, ballast: &ballast };
     let mut outcomes = Vec::new();
     let measured = plans.iter().try_for_each(|plan| measure_all(plan, around, &mut outcomes));
     let lightened = ballast.remove();
@@ -202,7 +202,7 @@ pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, Ru
 
 /// What a run has around it.
 #[derive(Clone, Copy)]
-struct Around<'a> {
+struct RunContext<'a> {
     global: &'a Global,
     watch: &'a Progress,
     ballast: &'a PoolFill,
@@ -211,7 +211,7 @@ struct Around<'a> {
 /// Measures a load, and those that follow from it.
 fn measure_all(
     plan: &RunPlan,
-    around: Around<'_>,
+    around: RunContext<'_>,
     outcomes: &mut Vec<(RunPlan, RunOutcome)>,
 ) -> Result<()> {
     let (mut search, mut is_search) = (Search::default(), false);
@@ -237,8 +237,8 @@ fn measure_all(
     Ok(())
 }
 
-fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
-    let Around { global, watch, .. } = around;
+fn measure(plan: &RunPlan, around: RunContext<'_>) -> Measuring {
+    let RunContext { global, watch, .. } = around;
     let setting = plan.setting.as_ref().filter(|_| !plan.is_set);
     setting.map_or(Ok(()), |setting| setting.make(watch))?;
     watch.say(format!("open {}", plan.goal));
@@ -282,7 +282,7 @@ fn measure(plan: &RunPlan, around: Around<'_>) -> Measuring {
     }
 }
 
-fn measure_crew(plan: &RunPlan, places: Places, around: Around<'_>) -> Measuring {
+fn measure_crew(plan: &RunPlan, places: Places, around: RunContext<'_>) -> Measuring {
     let watch = around.watch;
     let crew = Crew::start(plan, &places).map_err(MeasureError::NotHad)?;
     let run = |phase: JobPhase, name: &str| crew.run(phase, watch, name);
@@ -293,7 +293,7 @@ fn measure_crew(plan: &RunPlan, places: Places, around: Around<'_>) -> Measuring
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
-fn measure_fleet(plan: &RunPlan, fleet: &Fleet, around: Around<'_>) -> Measuring {
+fn measure_fleet(plan: &RunPlan, fleet: &Fleet, around: RunContext<'_>) -> Measuring {
     let watch = around.watch;
     let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()));
     let crew = crew.map_err(MeasureError::NotHad)?;
@@ -389,7 +389,7 @@ impl fmt::Display for OpenTarget {
 /// Runs a phase of that name to its end.
 type Run<'a> = &'a dyn Fn(JobPhase, &str) -> Result<Measurement>;
 
-fn measure_phases(plan: &RunPlan, around: Around<'_>, run: Run<'_>) -> Measuring {
+fn measure_phases(plan: &RunPlan, around: RunContext<'_>, run: Run<'_>) -> Measuring {
     let watch = around.watch;
     if plan.fill {
         run(JobPhase::Fill, "fill")?;
@@ -466,8 +466,8 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Progress) -> Result<Settlement> {
     Ok(Settlement::Never { ms: passed_ms() })
 }
 
-fn measure_repeats(plan: &RunPlan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
-    let Around { global, watch, .. } = around;
+fn measure_repeats(plan: &RunPlan, run: Run<'_>, around: RunContext<'_>) -> Result<Vec<Repeat>> {
+    let RunContext { global, watch, .. } = around;
     // What clients start looks for all of them.
     let sampler = (!plan.in_step)
         .then(|| Sampler::start(plan, vec![std::process::id()], global))
