@@ -14,7 +14,7 @@ use varve_tool_bench::cosbench::{
 };
 use varve_tool_bench::s3::Bodies;
 
-use super::s3::{Request, S3Client, S3Server, S3Settings};
+use super::s3::{S3Client, S3Request, S3Server, S3Settings};
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
 
@@ -280,7 +280,7 @@ impl<'a> Worker<'a> {
         };
         let method = method(action.verb);
         let query = if action.verb == Verb::List { "list-type=2" } else { "" };
-        let request = Request { method, path: &path, query, length: action.size_bytes };
+        let request = S3Request { method, path: &path, query, length: action.size_bytes };
         self.writes += 1;
         let write = write_number(self.run.salt, self.number, self.writes);
         let bodies = &self.run.bodies;

@@ -95,7 +95,7 @@ fn host(endpoint: &str) -> Result<String> {
 
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct S3Request<'a> {
     pub(super) method: &'static str,
     /// `/BUCKET`, or with an object behind it; not encoded.
     pub(super) path: &'a str,
@@ -176,7 +176,7 @@ impl S3Client {
                 self.put_in_parts(path, length, part_bytes, make)
             }
             _ => {
-                let request = Request { method: "PUT", path, query: "", length };
+                let request = S3Request { method: "PUT", path, query: "", length };
                 self.call(request, &mut make, |_| {})
             }
         }
@@ -222,7 +222,7 @@ impl S3Client {
         {
             let query = format!("partNumber={number}&uploadId={id}");
             let bytes = part_bytes.min(length - begin);
-            let request = Request { method: "PUT", path, query: &query, length: bytes };
+            let request = S3Request { method: "PUT", path, query: &query, length: bytes };
             let answered = self.call(request, |at, into| make(begin + at, into), |_| {})?;
             if answered.status != 200 {
                 return Ok(answered);
@@ -233,7 +233,7 @@ impl S3Client {
         }
         list.push_str("</CompleteMultipartUpload>");
         let query = format!("uploadId={id}");
-        let request = Request { method: "POST", path, query: &query, length: list.len() as u64 };
+        let request = S3Request { method: "POST", path, query: &query, length: list.len() as u64 };
         let mut said = Vec::new();
         let make = |at: u64, into: &mut [u8]| {
             let at = usize::try_from(at).unwrap_or(0);
@@ -254,17 +254,17 @@ impl S3Client {
         query: &str,
         take: impl FnMut(&[u8]),
     ) -> io::Result<Answered> {
-        self.call(Request { method, path, query, length: 0 }, |_, _| {}, take)
+        self.call(S3Request { method, path, query, length: 0 }, |_, _| {}, take)
     }
 
     /// Sends a request whose body `make` makes piece by piece; the answer's body goes to `take`, unless it is a refusal.
     pub(super) fn call(
         &mut self,
-        request: Request<'_>,
+        request: S3Request<'_>,
         make: impl FnMut(u64, &mut [u8]),
         mut take: impl FnMut(&[u8]),
     ) -> io::Result<Answered> {
-        let Request { method, path, query, length } = request;
+        let S3Request { method, path, query, length } = request;
         let began = Instant::now();
         if self.connection.as_ref().is_none_or(S3Connection::is_spent) {
             self.connect()?;
