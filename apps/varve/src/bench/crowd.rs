@@ -17,7 +17,7 @@ use varve_tool_bench::{
 
 use super::bucket::BenchBucket;
 use super::objects::{is_success, method, write_number};
-use super::s3::{Answered, S3Client};
+use super::s3::{S3Client, S3Response};
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
 
@@ -559,7 +559,11 @@ impl Worker<'_> {
     }
 }
 
-fn judged(verb: Verb, path: &str, answered: io::Result<Answered>) -> std::result::Result<(), Bad> {
+fn judged(
+    verb: Verb,
+    path: &str,
+    answered: io::Result<S3Response>,
+) -> std::result::Result<(), Bad> {
     let told = |why: String| Bad::Refused(format!("{} {path}: {why}", method(verb)));
     let answered = answered.map_err(|error| told(error.to_string()))?;
     if is_success(verb, answered.status) { Ok(()) } else { Err(told(answered.why())) }

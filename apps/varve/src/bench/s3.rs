@@ -107,7 +107,7 @@ pub(super) struct S3Request<'a> {
 
 /// What a server answered.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct S3Response {
     pub(super) status: u16,
     /// Bytes of the answer's body.
     pub(super) bytes: u64,
@@ -117,7 +117,7 @@ pub(super) struct Answered {
     said: Vec<u8>,
 }
 
-impl Answered {
+impl S3Response {
     /// S3's word for a refusal, else the status.
     pub(super) fn why(&self) -> String {
         let said = String::from_utf8_lossy(&self.said);
@@ -170,7 +170,7 @@ impl S3Client {
         length: u64,
         part_bytes: Option<u64>,
         mut make: impl FnMut(u64, &mut [u8]),
-    ) -> io::Result<Answered> {
+    ) -> io::Result<S3Response> {
         match part_bytes {
             Some(part_bytes) if length > part_bytes => {
                 self.put_in_parts(path, length, part_bytes, make)
@@ -188,7 +188,7 @@ impl S3Client {
         length: u64,
         part_bytes: u64,
         mut make: impl FnMut(u64, &mut [u8]),
-    ) -> io::Result<Answered> {
+    ) -> io::Result<S3Response> {
         let mut said = Vec::new();
         let begun = self.ask("POST", path, "uploads=", |piece| said.extend_from_slice(piece))?;
         if begun.status != 200 {
@@ -215,7 +215,7 @@ impl S3Client {
         length: u64,
         part_bytes: u64,
         make: &mut impl FnMut(u64, &mut [u8]),
-    ) -> io::Result<Answered> {
+    ) -> io::Result<S3Response> {
         let mut list = "<CompleteMultipartUpload>".to_owned();
         for (number, begin) in
             (1..).zip((0..length).step_by(usize::try_from(part_bytes).unwrap_or(usize::MAX)))
@@ -243,7 +243,7 @@ impl S3Client {
         // A completion that took long may fail after it has answered 200.
         let has_failed =
             answered.status == 200 && String::from_utf8_lossy(&said).contains("<Error>");
-        Ok(if has_failed { Answered { status: 500, said, ..answered } } else { answered })
+        Ok(if has_failed { S3Response { status: 500, said, ..answered } } else { answered })
     }
 
     /// Sends a request without a body; the answer's goes to `take`, unless it is a refusal.
@@ -253,7 +253,7 @@ impl S3Client {
         path: &str,
         query: &str,
         take: impl FnMut(&[u8]),
-    ) -> io::Result<Answered> {
+    ) -> io::Result<S3Response> {
         self.call(S3Request { method, path, query, length: 0 }, |_, _| {}, take)
     }
 
@@ -263,7 +263,7 @@ impl S3Client {
         request: S3Request<'_>,
         make: impl FnMut(u64, &mut [u8]),
         mut take: impl FnMut(&[u8]),
-    ) -> io::Result<Answered> {
+    ) -> io::Result<S3Response> {
         let S3Request { method, path, query, length } = request;
         let began = Instant::now();
         if self.connection.as_ref().is_none_or(S3Connection::is_spent) {
@@ -282,7 +282,7 @@ impl S3Client {
                 said.extend(piece.iter().take(SAID_BYTES_MAX - said.len()));
             }
         })?;
-        Ok(Answered { status: answer.status, bytes, processing, said })
+        Ok(S3Response { status: answer.status, bytes, processing, said })
     }
 }
 
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn refusals_are_told_by_their_code() {
-        let said = |said: &[u8]| Answered {
+        let said = |said: &[u8]| S3Response {
             status: 403,
             bytes: 0,
             processing: Duration::ZERO,
