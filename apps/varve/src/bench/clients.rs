@@ -26,7 +26,7 @@ use super::page::NamedResult;
 use super::report::{BenchReport, json};
 use super::run::RunPlan;
 use super::sampler::{Sampler, Timeline};
-use super::saved::Saved;
+use super::saved::SavedResult;
 use super::timeline::Timelines;
 use crate::age::now_unix_ms;
 use crate::cli::Global;
@@ -129,7 +129,7 @@ pub(crate) fn run_clients(
     count: u32,
     plans: &[RunPlan],
     global: &Global,
-) -> Result<(Saved, Timelines)> {
+) -> Result<(SavedResult, Timelines)> {
     let plan = plans.first().expect("there is a load");
     let p99_ms = plans.iter().find_map(|plan| plan.search_p99_ms);
     let failed = |error: io::Error| Failure::new(format!("start a client: {error}"));
@@ -167,7 +167,7 @@ pub(crate) fn run_clients(
         .into_iter()
         .enumerate()
         .map(|(index, saved)| NamedResult::new(format!("client {} of {count}", index + 1), saved));
-    let mut saved = Saved::merged(&reports.collect::<Vec<_>>())?;
+    let mut saved = SavedResult::merged(&reports.collect::<Vec<_>>())?;
     let runs = saved.runs.iter_mut().zip(&loads);
     let timelines = runs.map(|(run, seen)| {
         run.told_health(seen.health.clone());
@@ -215,7 +215,7 @@ fn conduct(
     clients: &mut [ClientProcess],
     p99_ms: Option<u32>,
     observe: &dyn Fn() -> Result<LoadObservation>,
-) -> Result<(Vec<Saved>, Vec<LoadObservation>)> {
+) -> Result<(Vec<SavedResult>, Vec<LoadObservation>)> {
     let mut loads: Vec<LoadObservation> = Vec::new();
     let mut tried: Vec<Point> = Vec::new();
     loop {
@@ -238,7 +238,7 @@ fn conduct(
             next_volumes(&tried, p99_ms, count)
                 .map_or_else(|| ENOUGH.to_owned(), |jobs| format!("{JOBS}{}", jobs / count))
         } else {
-            let reports = clients.iter().map(|client| Saved::of_json(&client.line));
+            let reports = clients.iter().map(|client| SavedResult::of_json(&client.line));
             return reports.collect::<Result<_>>().map(|reports| (reports, loads));
         };
         for client in clients.iter_mut() {

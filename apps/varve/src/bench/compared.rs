@@ -9,7 +9,7 @@ use varve_tool_plan::report::ReportTable;
 use super::apart::told_apart;
 use super::figures::Window;
 use super::report::BenchReport;
-use super::saved::Saved;
+use super::saved::SavedResult;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns};
 
@@ -37,8 +37,8 @@ struct FigureRow {
 
 /// Compares two results, whose loads must be the same and whose runs valid.
 pub(crate) fn compare(
-    before: &Saved,
-    after: &Saved,
+    before: &SavedResult,
+    after: &SavedResult,
     accept_percent: f64,
 ) -> Result<LoadComparison> {
     if before.runs.len() != after.runs.len() {

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use varve_tool_plan::report::{Document, escaped};
 use varve_types::ByteCount;
 
-use super::saved::{PAGE, Saved};
+use super::saved::{PAGE, SavedResult};
 use crate::age::since;
 use crate::client::percent_encoded;
 use crate::commands::report::{name, names};
@@ -53,7 +53,7 @@ pub(crate) struct ListedLoad {
 
 impl ListedLoad {
     /// Its loads.
-    fn all(path: &Path, name: &str, saved: &Saved) -> Vec<Self> {
+    fn all(path: &Path, name: &str, saved: &SavedResult) -> Vec<Self> {
         let folder = path.file_name().and_then(OsStr::to_str);
         let page = folder.filter(|_| path.join(PAGE).is_file());
         let page = page.map(|folder| format!("{folder}/{PAGE}"));
@@ -124,11 +124,11 @@ impl ListedLoad {
 /// Every load of every result of a folder, the oldest first. What is no result is passed over, and so is what is in folders below.
 pub(crate) fn listed(dir: &Path) -> Result<Vec<ListedLoad>> {
     let failed = |error| Failure::new(format!("list {}: {error}", dir.display()));
-    let mut results: Vec<(PathBuf, Saved)> = Vec::new();
+    let mut results: Vec<(PathBuf, SavedResult)> = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let is_json = path.extension().is_some_and(|extension| extension == "json");
-        let saved = Saved::read(&path).ok().filter(|_| is_json || path.is_dir());
+        let saved = SavedResult::read(&path).ok().filter(|_| is_json || path.is_dir());
         results.extend(saved.map(|saved| (path, saved)));
     }
     results.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -59,7 +59,7 @@ pub(crate) use report::{BenchReport, json};
 pub(crate) use run::{LoadTarget, RunPlan, run, size_of};
 pub(crate) use s3::S3Settings;
 pub(crate) use said::flags_said;
-pub(crate) use saved::{REPORT, Saved, write_folder};
+pub(crate) use saved::{REPORT, SavedResult, write_folder};
 pub(crate) use scale::{ScaleSpec, scale};
 pub(crate) use sweep::SweepArgs;
 pub(crate) use system::System;

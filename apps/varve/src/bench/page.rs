@@ -12,7 +12,7 @@ use super::compared::compare;
 use super::figures::RepeatFigures;
 use super::figures::ResultOrigin;
 use super::report::{BenchReport, COLUMNS};
-use super::saved::Saved;
+use super::saved::SavedResult;
 use super::timeline::Timelines;
 use crate::failure::Result;
 
@@ -41,14 +41,14 @@ fn offered_load(report: &BenchReport) -> f64 {
 /// A result, with the name that it has on the page.
 pub(crate) struct NamedResult {
     pub(crate) name: String,
-    pub(crate) saved: Saved,
+    pub(crate) saved: SavedResult,
     /// What its machine did from moment to moment, where that is known.
     pub(crate) timelines: Timelines,
 }
 
 impl NamedResult {
     /// A result without that.
-    pub(crate) fn new(name: String, saved: Saved) -> Self {
+    pub(crate) fn new(name: String, saved: SavedResult) -> Self {
         Self { name, saved, timelines: Timelines::default() }
     }
 
@@ -135,7 +135,7 @@ pub(crate) fn html(document: &Document) -> String {
 /// What machines did over time, of all loads of each result.
 fn used(document: Document, results: &[NamedResult]) -> Result<Document> {
     let axes = |y| Axes { x: "time of all windows, s", y, is_log: false, y_max: None };
-    let curves = |of: fn(&Timelines, &str, &Saved) -> Vec<Curve>| -> Vec<Curve> {
+    let curves = |of: fn(&Timelines, &str, &SavedResult) -> Vec<Curve>| -> Vec<Curve> {
         results.iter().flat_map(|one| of(&one.timelines, &one.name, &one.saved)).collect()
     };
     let of_all = Axes { y_max: Some(100.0), ..axes("% of what there is") };

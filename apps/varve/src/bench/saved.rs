@@ -26,7 +26,7 @@ pub(crate) const PAGE: &str = "index.html";
 
 /// What one command measured. Fields are added over time, never renamed.
 #[derive(Clone, Serialize, Deserialize, Debug)]
-pub(crate) struct Saved {
+pub(crate) struct SavedResult {
     pub(crate) preset: Option<String>,
     pub(crate) system: System,
     /// Hosts whose results it is, if they are several.
@@ -51,7 +51,7 @@ pub(crate) struct Host {
     system: System,
 }
 
-impl Saved {
+impl SavedResult {
     /// The same with the scores of its loads.
     pub(crate) fn scored(self) -> Self {
         let preset = self.preset.as_deref().and_then(Preset::named);

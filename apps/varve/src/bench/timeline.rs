@@ -10,7 +10,7 @@ use varve_tool_bench::MachineUsage;
 use super::chart::Curve;
 use super::run::RunOutcome;
 use super::sampler::Timeline;
-use super::saved::{REPORT, Saved};
+use super::saved::{REPORT, SavedResult};
 
 /// Name of the file.
 pub(super) const USAGE: &str = "usage.json";
@@ -60,7 +60,7 @@ impl Timelines {
     }
 
     /// Shares of what there is, in percent, over the time of all windows.
-    pub(super) fn shares(&self, name: &str, saved: &Saved) -> Vec<Curve> {
+    pub(super) fn shares(&self, name: &str, saved: &SavedResult) -> Vec<Curve> {
         let all: [(&str, Drawn); 3] = [
             ("processors", |usage| Some(usage.cpus_busy / f64::from(usage.cpus.max(1)) * 100.0)),
             ("busiest disk", |usage| most(usage.disks.iter().map(|disk| disk.busy_percent))),
@@ -81,7 +81,7 @@ impl Timelines {
     }
 
     /// MiB a second of the disk and of the network that move most, both ways together.
-    pub(super) fn bytes(&self, name: &str, saved: &Saved) -> Vec<Curve> {
+    pub(super) fn bytes(&self, name: &str, saved: &SavedResult) -> Vec<Curve> {
         let all: [(&str, Drawn); 2] = [
             ("disk", |usage| {
                 let disks = usage.disks.iter();
@@ -98,7 +98,7 @@ impl Timelines {
     }
 
     /// Those that have a point.
-    fn curves(&self, name: &str, saved: &Saved, all: &[(&str, Drawn)]) -> Vec<Curve> {
+    fn curves(&self, name: &str, saved: &SavedResult, all: &[(&str, Drawn)]) -> Vec<Curve> {
         let moments = self.moments(saved);
         let curves = all.iter().map(|(what, drawn)| Curve {
             name: format!("{name}: {what}"),
@@ -108,7 +108,7 @@ impl Timelines {
     }
 
     /// All moments, with the time of all windows until then, in s.
-    fn moments(&self, saved: &Saved) -> Vec<(f64, &MachineUsage)> {
+    fn moments(&self, saved: &SavedResult) -> Vec<(f64, &MachineUsage)> {
         let mut all = Vec::new();
         let mut begin_ms = 0_u64;
         for (run, repeats) in saved.runs.iter().zip(&self.runs) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use varve_tool_plan::catalogue::Catalogue;
 
 use super::form::refused;
-use crate::bench::{BenchReport, Saved};
+use crate::bench::{BenchReport, SavedResult};
 use crate::commands::report::name;
 use crate::failure::{Failure, Result};
 
@@ -24,7 +24,7 @@ fn tables(measured: &str) -> Result<String> {
         return Err(Failure::misuse(format!("`{measured}` must be CLUSTER=RESULT")));
     };
     let path = Path::new(path);
-    let saved = Saved::read(path)?;
+    let saved = SavedResult::read(path)?;
     if let Some(why) = saved.runs.iter().flat_map(|run| &run.invalid).next() {
         return Err(
             Failure::new(format!("{} means nothing: {why}", path.display())).hint("measure again")

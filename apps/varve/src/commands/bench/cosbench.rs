@@ -8,7 +8,9 @@ use varve_tool_bench::Preset;
 use varve_tool_bench::cosbench::{TallyLine, Workload, csv};
 use varve_tool_plan::report::{Document, ReportTable};
 
-use crate::bench::{DataArgs, S3Settings, Saved, System, objects_work, run_workload, write_folder};
+use crate::bench::{
+    DataArgs, S3Settings, SavedResult, System, objects_work, run_workload, write_folder,
+};
 use crate::commands::bench::read_text;
 use crate::failure::{Failure, Result};
 use crate::print;
@@ -56,7 +58,7 @@ pub(crate) struct Cosbench {
 
 impl Cosbench {
     pub(crate) fn run(self) -> Result<String> {
-        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        self.save.as_deref().map_or(Ok(()), SavedResult::check)?;
         let xml = match Preset::named(&self.workload) {
             Some(preset) => objects_work(preset)?,
             None => read_text(Path::new(&self.workload))?,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use varve_tool_bench::fio::FioOutput;
 
-use crate::bench::{Saved, Timelines};
+use crate::bench::{SavedResult, Timelines};
 use crate::commands::bench::read_text;
 use crate::failure::{Failure, Result};
 
@@ -34,11 +34,11 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) fn run(self) -> Result<String> {
-        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        self.save.as_deref().map_or(Ok(()), SavedResult::check)?;
         let output = FioOutput::read(&read_text(&self.file)?).and_then(FioOutput::with_rates);
         let output = output
             .map_err(|error| Failure::misuse(format!("read {}: {error}", self.file.display())))?;
-        let saved = Saved::of_fio(&output);
+        let saved = SavedResult::of_fio(&output);
         saved.save_and_render(Timelines::default(), self.save.as_deref(), self.json)
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::{Saved, Timelines};
+use crate::bench::{SavedResult, Timelines};
 use crate::commands::report::named;
 use crate::failure::Result;
 
@@ -33,8 +33,8 @@ pub(crate) struct Merge {
 
 impl Merge {
     pub(crate) fn run(self) -> Result<String> {
-        self.save.as_deref().map_or(Ok(()), Saved::check)?;
-        let saved = Saved::merged(&named(&self.results)?)?;
+        self.save.as_deref().map_or(Ok(()), SavedResult::check)?;
+        let saved = SavedResult::merged(&named(&self.results)?)?;
         saved.save_and_render(Timelines::default(), self.save.as_deref(), self.json)
     }
 }

@@ -15,10 +15,10 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::age::now_unix_ms;
 use crate::bench::{
     BenchBucket, BenchReport, CephArgs, ClientPart, EngineGoal, FioGoal, LoadArgs, LoadTarget,
-    ObjectsArgs, ObjectsPlan, RadosGoal, RunPlan, Saved, SweepArgs, System, TargetArg, Timelines,
-    VolumesGoal, aim, block_work, can_run, describe, flags_said, json, known, lives_work, load_of,
-    milliseconds, objects_plans, objects_work, processes, run, run_clients, run_job_file, segments,
-    size_of,
+    ObjectsArgs, ObjectsPlan, RadosGoal, RunPlan, SavedResult, SweepArgs, System, TargetArg,
+    Timelines, VolumesGoal, aim, block_work, can_run, describe, flags_said, json, known,
+    lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients,
+    run_job_file, segments, size_of,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -175,7 +175,7 @@ impl Run {
         {
             takes_no_flags(preset)?;
             let save = self.save.as_deref();
-            save.map_or(Ok(()), Saved::check)?;
+            save.map_or(Ok(()), SavedResult::check)?;
             if !self.json {
                 print(&format!("{}\n", describe(preset).1))?;
             }
@@ -209,7 +209,7 @@ impl Run {
         if self.at.is_some_and(|at| at.saturating_mul(1000) <= now_unix_ms()) {
             return Err(Failure::misuse("--at has passed").hint("say --at $(date -d '+1 min' +%s)"));
         }
-        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        self.save.as_deref().map_or(Ok(()), SavedResult::check)?;
         let head = preset.as_ref().map(|preset| format!("{}\n", describe(preset).1));
         let head = head.filter(|_| !self.json).unwrap_or_default();
         let clients = self.clients(preset.as_ref(), &plans);
@@ -229,7 +229,7 @@ impl Run {
         plans: &[RunPlan],
         preset: Option<&Preset>,
         global: &Global,
-    ) -> Result<Saved> {
+    ) -> Result<SavedResult> {
         let system = System::now();
         let (plans, outcomes): (Vec<_>, Vec<_>) = run(plans, global)?.into_iter().unzip();
         let mut runs: Vec<BenchReport> = plans
@@ -238,7 +238,7 @@ impl Run {
             .map(|(plan, outcome)| BenchReport::of(plan, outcome))
             .collect();
         BenchReport::beside_first(&mut runs);
-        let saved = Saved {
+        let saved = SavedResult {
             preset: preset.map(|preset| preset.id.clone()),
             system,
             hosts: Vec::new(),
@@ -280,7 +280,7 @@ impl Run {
                 "say --fio alone, or leave it out: this generator does the jobs on --target",
             ));
         }
-        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        self.save.as_deref().map_or(Ok(()), SavedResult::check)?;
         let Some(file) = path.to_str().filter(|file| *file != "-") else {
             return Err(Failure::misuse("fio reads the job file itself").hint("name a file"));
         };
@@ -292,7 +292,7 @@ impl Run {
         let (output, is_interrupted) = run_job_file(file)?;
         let output = output.with_rates().map_err(|error| Failure::new(error.to_string()))?;
         let system = system.measured_by(output.version.clone());
-        let mut saved = Saved { system, ..Saved::of_fio(&output) };
+        let mut saved = SavedResult { system, ..SavedResult::of_fio(&output) };
         if is_interrupted {
             saved.runs.iter_mut().for_each(BenchReport::end_early);
         }

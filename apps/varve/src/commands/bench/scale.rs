@@ -6,7 +6,7 @@ use clap::Args;
 use varve_tool_bench::{Lives, LoadSpec};
 use varve_types::ByteCount;
 
-use crate::bench::{REPORT, Saved, ScaleSpec, json, scale, write_folder};
+use crate::bench::{REPORT, SavedResult, ScaleSpec, json, scale, write_folder};
 use crate::cli::{Global, size};
 use crate::failure::{Failure, Result};
 use crate::print;
@@ -98,7 +98,7 @@ pub(super) fn lives(
     save: Option<&Path>,
     as_json: bool,
 ) -> Result<String> {
-    save.map_or(Ok(()), Saved::check)?;
+    save.map_or(Ok(()), SavedResult::check)?;
     let report = scale(global, spec)?;
     let report = match source_s {
         None => report,

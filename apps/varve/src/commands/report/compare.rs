@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::{LoadComparison, Saved, compare, json};
+use crate::bench::{LoadComparison, SavedResult, compare, json};
 use crate::failure::{Failure, Result};
 use crate::print;
 
@@ -32,7 +32,7 @@ pub(crate) struct Compare {
 
 impl Compare {
     pub(crate) fn run(self) -> Result<String> {
-        let (before, after) = (Saved::read(&self.before)?, Saved::read(&self.after)?);
+        let (before, after) = (SavedResult::read(&self.before)?, SavedResult::read(&self.after)?);
         let compared = compare(&before, &after, self.accept)?;
         let text = if self.json { json(&compared)? } else { compared.text() };
         print(&text)?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::bench::{NamedResult, REPORT, Saved, Timelines, html, page, write_pictures};
+use crate::bench::{NamedResult, REPORT, SavedResult, Timelines, html, page, write_pictures};
 use crate::failure::{Failure, Result};
 
 /// Most results of a page: more lines than that nobody tells apart.
@@ -76,7 +76,7 @@ pub(crate) fn named(paths: &[PathBuf]) -> Result<Vec<NamedResult>> {
     let read = |(path, name): (&PathBuf, String)| {
         Ok(NamedResult {
             timelines: Timelines::read(path),
-            ..NamedResult::new(name, Saved::read(path)?)
+            ..NamedResult::new(name, SavedResult::read(path)?)
         })
     };
     paths.iter().zip(names).map(read).collect()
