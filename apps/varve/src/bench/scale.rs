@@ -91,7 +91,7 @@ struct Function {
 
 /// What all threads have seen.
 #[derive(Default)]
-struct Seen {
+struct ScaleTotals {
     seconds: BTreeMap<&'static str, Vec<f64>>,
     errors: BTreeMap<&'static str, u64>,
     first_error: Option<String>,
@@ -149,7 +149,7 @@ fn live_all(
     global: &Global,
     spec: &ScaleSpec,
     server: &(String, String),
-    seen: &Arc<Mutex<Seen>>,
+    seen: &Arc<Mutex<ScaleTotals>>,
     watch: &Progress,
 ) -> Result<()> {
     let next = AtomicU32::new(0);
@@ -193,7 +193,7 @@ struct Life<'a> {
     spec: &'a ScaleSpec,
     client: &'a Client,
     server: &'a (String, String),
-    seen: &'a Arc<Mutex<Seen>>,
+    seen: &'a Arc<Mutex<ScaleTotals>>,
     number: u32,
 }
 
@@ -304,7 +304,7 @@ fn block(number: u32, offset: u64, block_bytes: usize) -> AlignedBuf {
 /// Notes how long a function took since it began, or that it failed.
 fn timed<T>(
     name: &'static str,
-    seen: &Mutex<Seen>,
+    seen: &Mutex<ScaleTotals>,
     function: impl FnOnce() -> Result<T>,
     began: Instant,
 ) -> Result<T> {
@@ -359,7 +359,7 @@ impl Left {
 }
 
 impl Function {
-    fn of(name: &'static str, seen: &Seen) -> Self {
+    fn of(name: &'static str, seen: &ScaleTotals) -> Self {
         let mut seconds = seen.seconds.get(name).cloned().unwrap_or_default();
         seconds.sort_by(f64::total_cmp);
         let count = seconds.len();
@@ -460,7 +460,7 @@ mod tests {
                 prefix: String::new(),
             };
             let seconds = BTreeMap::from([("life", vec![1.0; lives])]);
-            let seen = Seen { seconds, ..Seen::default() };
+            let seen = ScaleTotals { seconds, ..ScaleTotals::default() };
             let report = ScaleReport {
                 spec,
                 system: System::now(),
