@@ -101,7 +101,7 @@ struct ScaleTotals {
 pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
     let watch = Progress::open_ended();
     let (client, system) = (global.client(), System::now());
-    let before = Left::now(&client, &spec.prefix)?;
+    let before = LifeLeftovers::now(&client, &spec.prefix)?;
     if let Some(name) = before.volumes.first() {
         let what = format!("a volume {name} exists, which this would take for its own");
         return Err(Failure::new(what).hint("choose another --prefix, or delete it"));
@@ -133,10 +133,10 @@ pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
 }
 
 /// What stays of what was not there before; the daemon may notice a moment later that a client left.
-fn leaks(client: &Client, prefix: &str, before: &Left) -> Result<Vec<String>> {
+fn leaks(client: &Client, prefix: &str, before: &LifeLeftovers) -> Result<Vec<String>> {
     let began = Instant::now();
     loop {
-        let leaks = Left::now(client, prefix)?.beyond(before);
+        let leaks = LifeLeftovers::now(client, prefix)?.beyond(before);
         if leaks.is_empty() || began.elapsed() > LEAVING {
             return Ok(leaks);
         }
@@ -322,13 +322,13 @@ fn timed<T>(
 }
 
 /// What lives may leave behind.
-struct Left {
+struct LifeLeftovers {
     volumes: Vec<String>,
     openers: u64,
     descriptors: usize,
 }
 
-impl Left {
+impl LifeLeftovers {
     fn now(client: &Client, prefix: &str) -> Result<Self> {
         let path = format!("/v1/volumes?after={}&limit=10000", percent_encoded(prefix));
         let page = client.get::<v1::VolumePage>(&path)?.value;
