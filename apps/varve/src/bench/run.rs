@@ -28,7 +28,7 @@ use super::health::{Health, HealthWatch};
 use super::rados::RadosGoal;
 use super::sampler::{Sampler, Timeline};
 use super::search::Search;
-use super::setting::Setting;
+use super::setting::ShellSetting;
 use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
 use crate::cli::Global;
@@ -72,7 +72,7 @@ pub(crate) struct RunPlan {
     /// Admin sockets of Ceph's daemons that are asked for theirs.
     pub(crate) ceph: Vec<PathBuf>,
     /// Setting of the measured system that is made before.
-    pub(crate) setting: Option<Setting>,
+    pub(crate) setting: Option<ShellSetting>,
     /// Whether the load before it has made it.
     pub(crate) is_set: bool,
     /// Whether the daemon is asked for its counters.

@@ -8,12 +8,12 @@ use crate::watch::Progress;
 
 /// A setting, as users name it, and the command of a shell that makes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Setting {
+pub(crate) struct ShellSetting {
     pub(crate) name: String,
     command: String,
 }
 
-impl Setting {
+impl ShellSetting {
     /// Reads `NAME=COMMAND`.
     pub(crate) fn read(text: &str) -> std::result::Result<Self, String> {
         let parts = text.split_once('=').map(|(name, command)| (name.trim(), command.trim()));
@@ -45,13 +45,13 @@ mod tests {
 
     #[test]
     fn settings_have_a_name_and_a_command() {
-        let setting = Setting::read("read-ahead 16 KB=echo 16 > ra; a=b").unwrap();
+        let setting = ShellSetting::read("read-ahead 16 KB=echo 16 > ra; a=b").unwrap();
         assert_eq!(
             (setting.name.as_str(), setting.command.as_str()),
             ("read-ahead 16 KB", "echo 16 > ra; a=b")
         );
         for wrong in ["", "name", "=true", "name=", " = "] {
-            assert!(Setting::read(wrong).is_err(), "{wrong}");
+            assert!(ShellSetting::read(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -6,7 +6,7 @@ use varve_tool_bench::LoadSpec;
 
 use super::report::BenchReport;
 use super::run::{LoadTarget, RunPlan};
-use super::setting::Setting;
+use super::setting::ShellSetting;
 use crate::failure::{Failure, Result};
 
 /// Most loads of a sweep.
@@ -26,8 +26,8 @@ pub(crate) struct SweepArgs {
 
     /// The load, or each of a preset, under each of these settings of the measured system, one after another: NAME=COMMAND, whose command of a shell makes
     /// the setting before the load; may be given more than once
-    #[arg(long, value_parser = Setting::read, value_name = "NAME=COMMAND", conflicts_with_all = ["clients", "client", "at"])]
-    setting: Vec<Setting>,
+    #[arg(long, value_parser = ShellSetting::read, value_name = "NAME=COMMAND", conflicts_with_all = ["clients", "client", "at"])]
+    setting: Vec<ShellSetting>,
 
     /// Say which load has most operations a second of those whose p99 is no more than this: 500us, 2ms
     #[arg(long, value_parser = microseconds, value_name = "TIME")]
