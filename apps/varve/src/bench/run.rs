@@ -29,7 +29,7 @@ use super::rados::RadosGoal;
 use super::sampler::{Sampler, Timeline};
 use super::search::Search;
 use super::setting::ShellSetting;
-use super::volumes::{Fleet, Taken, VolumesGoal};
+use super::volumes::{Fleet, TakenSnapshots, VolumesGoal};
 use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
@@ -297,7 +297,7 @@ fn measure_fleet(plan: &RunPlan, fleet: &Fleet, around: RunContext<'_>) -> Measu
     let watch = around.watch;
     let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()));
     let crew = crew.map_err(MeasureError::NotHad)?;
-    let taken = RefCell::new(Taken::default());
+    let taken = RefCell::new(TakenSnapshots::default());
     let run = |phase: JobPhase, name: &str| {
         let is_load = matches!(phase, JobPhase::Load { .. });
         let taker = if is_load { fleet.take_snapshots()? } else { None };
@@ -313,7 +313,7 @@ fn measure_fleet(plan: &RunPlan, fleet: &Fleet, around: RunContext<'_>) -> Measu
     let mut outcome = measure_phases(plan, around, &run)?;
     outcome.size_bytes = crew.size_bytes;
     crew.end();
-    let Taken { snapshots, clones, failures } = *taken.borrow();
+    let TakenSnapshots { snapshots, clones, failures } = *taken.borrow();
     if snapshots + failures > 0 {
         let text =
             format!("{snapshots} and {clones} clones were made meanwhile, {failures} failed");

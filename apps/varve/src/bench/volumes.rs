@@ -45,7 +45,7 @@ pub(super) struct Fleet {
 
 /// Snapshots that were taken while a load ran.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenSnapshots {
     pub(super) snapshots: u64,
     pub(super) clones: u64,
     pub(super) failures: u64,
@@ -151,12 +151,12 @@ impl Fleet {
     }
 
     /// Begins to take snapshots of every volume, where that is asked for: at once, and again and again.
-    pub(super) fn take_snapshots(&self) -> Result<Option<Background<Taken>>> {
+    pub(super) fn take_snapshots(&self) -> Result<Option<Background<TakenSnapshots>>> {
         let Some(every_s) = self.goal.work.snapshot_every_s else { return Ok(None) };
         let (client, clone_one_in) = (self.global.client(), self.goal.work.clone_one_in);
         let (names, every) = (self.names.clone(), Duration::from_secs(every_s.into()));
         let taker = Background::start("snapshots", move |end| {
-            let mut taken = Taken::default();
+            let mut taken = TakenSnapshots::default();
             for round in 0_u64.. {
                 for (index, volume) in names.iter().enumerate() {
                     let name = format!("{volume}@bench-{}-{round}", now_unix_ms());
