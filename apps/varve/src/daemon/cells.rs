@@ -50,14 +50,14 @@ pub(super) struct CellPlan {
 const OPEN_AGAIN: Duration = Duration::from_secs(10);
 
 /// The end of a cell's thread.
-struct Ended {
+struct CellEnd {
     cell: CellId,
     how: Result<()>,
 }
 
 /// Tells of it, also where the thread panics.
 struct Tell {
-    to: mpsc::UnboundedSender<Ended>,
+    to: mpsc::UnboundedSender<CellEnd>,
     cell: CellId,
     how: Option<Result<()>>,
 }
@@ -72,7 +72,7 @@ impl Drop for Tell {
     fn drop(&mut self) {
         let panicked = || Failure::new(format!("the thread of cell {} panicked", self.cell.0));
         let how = self.how.take().unwrap_or_else(|| Err(panicked()));
-        let _ = self.to.send(Ended { cell: self.cell, how }); // The daemon may have ended.
+        let _ = self.to.send(CellEnd { cell: self.cell, how }); // The daemon may have ended.
     }
 }
 
@@ -81,8 +81,8 @@ struct Cells {
     plan: CellPlan,
     /// How to have them closed; `None` once that was asked for.
     closes: BTreeMap<CellId, Option<oneshot::Sender<()>>>,
-    tell: mpsc::UnboundedSender<Ended>,
-    ended: mpsc::UnboundedReceiver<Ended>,
+    tell: mpsc::UnboundedSender<CellEnd>,
+    ended: mpsc::UnboundedReceiver<CellEnd>,
 }
 
 /// Serves until a signal; returns once all cells that this node has are clean.
@@ -121,7 +121,7 @@ impl Cells {
                     Order::Serve(cell) => self.open(cell)?,
                     Order::Close(cell) => self.ask_to_close(cell),
                 },
-                Some(Ended { cell, how }) = self.ended.recv() => {
+                Some(CellEnd { cell, how }) = self.ended.recv() => {
                     how?;
                     self.closes.remove(&cell);
                     seat.release(cell);
@@ -155,7 +155,7 @@ impl Cells {
             let _ = close.send(()); // As above.
         }
         while !self.closes.is_empty() {
-            let Ended { cell, how } = self.ended.recv().await.expect("this has a sender");
+            let CellEnd { cell, how } = self.ended.recv().await.expect("this has a sender");
             how?;
             self.closes.remove(&cell);
         }
