@@ -77,7 +77,7 @@ impl Drop for Tell {
 }
 
 /// Cells by their threads.
-struct Cells {
+struct CellThreads {
     plan: CellPlan,
     /// How to have them closed; `None` once that was asked for.
     closes: BTreeMap<CellId, Option<oneshot::Sender<()>>>,
@@ -88,7 +88,7 @@ struct Cells {
 /// Serves until a signal; returns once all cells that this node has are clean.
 pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeSeat) -> Result<()> {
     let (tell, ended) = mpsc::unbounded_channel();
-    let mut cells = Cells { plan, closes: BTreeMap::new(), tell, ended };
+    let mut cells = CellThreads { plan, closes: BTreeMap::new(), tell, ended };
     runtime.block_on(async {
         let mut signals = Signals::install()?;
         let front = seat.front();
@@ -112,7 +112,7 @@ pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeSeat) -> Re
     })
 }
 
-impl Cells {
+impl CellThreads {
     /// Opens and closes cells as they are ordered, until one fails, or the node is given up.
     async fn keep(&mut self, seat: &mut NodeSeat) -> Result<()> {
         loop {
