@@ -15,12 +15,12 @@ pub(crate) struct RequestTimes {
     reads: Kind,
     writes: Kind,
     /// At most as many as NBD takes at a time.
-    pending: PendingEntries<Request>,
+    pending: PendingEntries<TimedRequest>,
 }
 
 /// A request that is under way.
 #[derive(Clone)]
-pub(crate) struct Request {
+pub(crate) struct TimedRequest {
     /// A noun with its preposition: `a write to`.
     operation: &'static str,
     volume: Rc<str>,
@@ -56,14 +56,14 @@ impl RequestTimes {
         &self,
         operation: &'static str,
         volume: &Rc<str>,
-    ) -> PendingGuard<'_, Request> {
+    ) -> PendingGuard<'_, TimedRequest> {
         let volume = Rc::clone(volume);
-        self.pending.begin(Request { operation, volume, began: Instant::now() })
+        self.pending.begin(TimedRequest { operation, volume, began: Instant::now() })
     }
 
     /// The request that has been under way for longest.
     pub(crate) fn oldest(&self) -> Option<PendingWork> {
-        let (number, Request { operation, volume, began }) = self.pending.oldest()?;
+        let (number, TimedRequest { operation, volume, began }) = self.pending.oldest()?;
         let what = format!("{operation} volume {volume}");
         Some(PendingWork { what, number, age: began.elapsed() })
     }
