@@ -12,8 +12,8 @@ use crate::daemon::stack::{PendingWork, ShardMetric};
 /// Reads and writes since the daemon began, and all requests that are under way.
 #[derive(Default)]
 pub(crate) struct RequestTimes {
-    reads: Kind,
-    writes: Kind,
+    reads: KindTimes,
+    writes: KindTimes,
     /// At most as many as NBD takes at a time.
     pending: PendingEntries<TimedRequest>,
 }
@@ -29,12 +29,12 @@ pub(crate) struct TimedRequest {
 
 /// Requests of one kind that succeeded.
 #[derive(Default)]
-struct Kind {
+struct KindTimes {
     count: Cell<u64>,
     time: Cell<Duration>,
 }
 
-impl Kind {
+impl KindTimes {
     fn add(&self, began: Instant) {
         self.count.set(self.count.get() + 1);
         self.time.set(self.time.get() + began.elapsed());
