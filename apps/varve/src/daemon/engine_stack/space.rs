@@ -45,12 +45,12 @@ impl SpaceCount {
 }
 
 /// Work that those who want it at the same time share, and when it ended.
-struct Work<T: Clone> {
+struct SharedWork<T: Clone> {
     outcome: Shared<LocalBoxFuture<'static, (Nanos, T)>>,
     is_told: Cell<bool>,
 }
 
-impl<T: Clone> Work<T> {
+impl<T: Clone> SharedWork<T> {
     async fn wait(&self) -> T {
         let (_, outcome) = self.outcome.clone().await;
         self.is_told.set(true);
@@ -66,7 +66,7 @@ impl<T: Clone> Work<T> {
 }
 
 /// The last work.
-struct Joined<T: Clone>(RefCell<Option<Rc<Work<T>>>>);
+struct Joined<T: Clone>(RefCell<Option<Rc<SharedWork<T>>>>);
 
 impl<T: Clone> Default for Joined<T> {
     fn default() -> Self {
@@ -80,11 +80,11 @@ impl<T: Clone> Joined<T> {
         &self,
         now: Nanos,
         begin: impl FnOnce() -> Shared<LocalBoxFuture<'static, (Nanos, T)>>,
-    ) -> Rc<Work<T>> {
+    ) -> Rc<SharedWork<T>> {
         let mut last = self.0.borrow_mut();
         let work = last.take().filter(|work| work.serves(now));
-        let work =
-            work.unwrap_or_else(|| Rc::new(Work { outcome: begin(), is_told: Cell::new(false) }));
+        let work = work
+            .unwrap_or_else(|| Rc::new(SharedWork { outcome: begin(), is_told: Cell::new(false) }));
         Rc::clone(last.insert(work))
     }
 }
