@@ -19,12 +19,12 @@ const KEPT_NS: u64 = 60_000_000_000;
 /// The count that is under way, or was last.
 pub(super) struct SpaceCount {
     reactor: Reactor,
-    last: Joined<Result<StoredSpace>>,
+    last: LastWork<Result<StoredSpace>>,
 }
 
 impl SpaceCount {
     pub(super) fn new(reactor: Reactor) -> Self {
-        Self { reactor, last: Joined::default() }
+        Self { reactor, last: LastWork::default() }
     }
 
     /// Counts, or waits for the count that is under way (STACK-SPACE-1).
@@ -66,15 +66,15 @@ impl<T: Clone> SharedWork<T> {
 }
 
 /// The last work.
-struct Joined<T: Clone>(RefCell<Option<Rc<SharedWork<T>>>>);
+struct LastWork<T: Clone>(RefCell<Option<Rc<SharedWork<T>>>>);
 
-impl<T: Clone> Default for Joined<T> {
+impl<T: Clone> Default for LastWork<T> {
     fn default() -> Self {
         Self(RefCell::new(None))
     }
 }
 
-impl<T: Clone> Joined<T> {
+impl<T: Clone> LastWork<T> {
     /// The last work if it still serves, or what `begin` begins.
     fn join(
         &self,
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn work_is_shared_while_it_is_under_way_and_done_anew_after() {
-        let joined = Joined::default();
+        let joined = LastWork::default();
         let (end, ended) = oneshot::channel();
         let work = async move { (NOW, ended.await.unwrap()) };
         let first = joined.join(NOW, || work.boxed_local().shared());
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_was_found_after_all_gave_up_is_told_to_the_next_if_it_is_recent() {
-        let joined = Joined::default();
+        let joined = LastWork::default();
         let begin = |outcome| {
             let work = done(outcome);
             drop(joined.join(NOW, || work.clone()));
