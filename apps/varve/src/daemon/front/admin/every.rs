@@ -35,7 +35,7 @@ pub(super) enum Sum {
 }
 
 /// The answers of those that gave one.
-pub(super) struct Gathered<T> {
+pub(super) struct GatheredAnswers<T> {
     pub(super) status: StatusCode,
     /// By the numbers of the cells; at least one.
     pub(super) cells: Vec<(CellId, T)>,
@@ -45,7 +45,7 @@ pub(super) struct Gathered<T> {
 
 /// What comes of asking all.
 enum Asking {
-    Gathered(Gathered<Bytes>),
+    Gathered(GatheredAnswers<Bytes>),
     /// A cell refused, as each would, or is to be asked again.
     Told(Whole),
 }
@@ -72,7 +72,7 @@ impl Sum {
             Self::Snapshots(page) => gathered.merge(|all| snapshots(page, all)),
             Self::Metrics => {
                 let text = |bytes: &Bytes| Some(String::from_utf8_lossy(bytes).into_owned());
-                let Gathered { status, cells, missing } = gathered.parsed(text)?;
+                let GatheredAnswers { status, cells, missing } = gathered.parsed(text)?;
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
                 Ok(reply::text(status, kind, metrics::join(&cells, &missing).into_bytes()))
             }
@@ -126,7 +126,7 @@ async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Re
     if answers.is_empty() {
         Err(none_answers(&why))
     } else {
-        Ok(Asking::Gathered(Gathered { status, cells: answers, missing }))
+        Ok(Asking::Gathered(GatheredAnswers { status, cells: answers, missing }))
     }
 }
 
@@ -146,9 +146,9 @@ fn json<T: DeserializeOwned>(bytes: &Bytes) -> Option<T> {
     serde_json::from_slice(bytes).ok()
 }
 
-impl Gathered<Bytes> {
+impl GatheredAnswers<Bytes> {
     /// Answers of which nothing can be made are missing.
-    fn parsed<T>(self, parse: impl Fn(&Bytes) -> Option<T>) -> Result<Gathered<T>> {
+    fn parsed<T>(self, parse: impl Fn(&Bytes) -> Option<T>) -> Result<GatheredAnswers<T>> {
         let Self { status, cells, mut missing } = self;
         let mut parsed = Vec::with_capacity(cells.len());
         for (cell, bytes) in cells {
@@ -164,19 +164,19 @@ impl Gathered<Bytes> {
         if parsed.is_empty() {
             return Err(none_answers("they say what this version does not know"));
         }
-        Ok(Gathered { status, cells: parsed, missing })
+        Ok(GatheredAnswers { status, cells: parsed, missing })
     }
 
     fn merge<T: DeserializeOwned, U: Serialize>(
         self,
-        together: impl FnOnce(Gathered<T>) -> U,
+        together: impl FnOnce(GatheredAnswers<T>) -> U,
     ) -> Result<Reply> {
         let parsed = self.parsed(json)?;
         Ok(reply::json(parsed.status, &together(parsed)))
     }
 }
 
-fn volumes(page: &Page, all: Gathered<VolumePage>) -> VolumePage {
+fn volumes(page: &Page, all: GatheredAnswers<VolumePage>) -> VolumePage {
     let share = |(cell, mut share): (CellId, VolumePage)| {
         share.volumes.iter_mut().for_each(|volume| volume.cell = Some(cell.0));
         (share.volumes, share.next)
@@ -186,7 +186,7 @@ fn volumes(page: &Page, all: Gathered<VolumePage>) -> VolumePage {
     VolumePage { volumes, next, missing_cells: all.missing }
 }
 
-fn snapshots(page: &Page, all: Gathered<SnapshotPage>) -> SnapshotPage {
+fn snapshots(page: &Page, all: GatheredAnswers<SnapshotPage>) -> SnapshotPage {
     let shares = all.cells.into_iter().map(|(_, share)| (share.snapshots, share.next)).collect();
     let (snapshots, next) =
         page.join(shares, |snapshot: &v1::Snapshot| &snapshot.name, with_namespace);

@@ -8,10 +8,10 @@ use varve_access_admin::v1::{
 };
 use varve_types::{CellId, PoolId};
 
-use super::every::Gathered;
+use super::every::GatheredAnswers;
 
-pub(super) fn status(all: Gathered<Status>) -> Status {
-    let Gathered { cells, missing, .. } = all;
+pub(super) fn status(all: GatheredAnswers<Status>) -> Status {
+    let GatheredAnswers { cells, missing, .. } = all;
     let sum = |amount: fn(&Status) -> u64| total(cells.iter().map(|(_, status)| amount(status)));
     let all_serve = cells.iter().all(|(_, status)| status.state == ServiceState::Serving);
     let is_whole = all_serve && missing.is_empty();
@@ -76,8 +76,8 @@ fn troubles(cells: &[(CellId, Status)]) -> Vec<String> {
     cells.iter().flat_map::<Vec<String>, _>(of_cell).collect()
 }
 
-pub(super) fn pool(all: Gathered<Pool>) -> Pool {
-    let Gathered { cells, missing, .. } = all;
+pub(super) fn pool(all: GatheredAnswers<Pool>) -> Pool {
+    let GatheredAnswers { cells, missing, .. } = all;
     let sum = |amount: fn(&Pool) -> u64| total(cells.iter().map(|(_, pool)| amount(pool)));
     let shards = cells.iter().map(|(_, pool)| pool.shards).fold(0, u16::saturating_add);
     let mut drives = Vec::new();
@@ -101,8 +101,8 @@ pub(super) fn pool(all: Gathered<Pool>) -> Pool {
     }
 }
 
-pub(super) fn space(all: Gathered<Space>) -> Space {
-    let Gathered { cells, missing, .. } = all;
+pub(super) fn space(all: GatheredAnswers<Space>) -> Space {
+    let GatheredAnswers { cells, missing, .. } = all;
     let sum = |amount: fn(&Space) -> u64| total(cells.iter().map(|(_, space)| amount(space)));
     let fills = cells.iter().map(|(cell, space)| (*cell, &space.fill));
     let in_cells = cells.iter().map(|(cell, space)| cell_status(*cell, &space.fill, None));
@@ -133,8 +133,8 @@ pub(super) fn space(all: Gathered<Space>) -> Space {
     }
 }
 
-pub(super) fn check(all: Gathered<CheckStatus>) -> CheckStatus {
-    let Gathered { cells, missing, .. } = all;
+pub(super) fn check(all: GatheredAnswers<CheckStatus>) -> CheckStatus {
+    let GatheredAnswers { cells, missing, .. } = all;
     let any = |state: CheckState| cells.iter().any(|(_, check)| check.state == state);
     let (idle, done) = (any(CheckState::Idle), any(CheckState::Done));
     let state = if any(CheckState::Running) {
