@@ -44,7 +44,7 @@ pub(super) struct GatheredAnswers<T> {
 }
 
 /// What comes of asking all.
-enum Asking {
+enum AskOutcome {
     Gathered(GatheredAnswers<Bytes>),
     /// A cell refused, as each would, or is to be asked again.
     Told(Whole),
@@ -60,8 +60,8 @@ impl Sum {
         };
         let patience = if matches!(self, Self::Space) { COUNT_MAX } else { CELL_MAX };
         let gathered = match gather(cells, &asked.at(path), patience).await? {
-            Asking::Gathered(gathered) => gathered,
-            Asking::Told(answer) => return Ok(reply::passed_whole(answer)),
+            AskOutcome::Gathered(gathered) => gathered,
+            AskOutcome::Told(answer) => return Ok(reply::passed_whole(answer)),
         };
         match self {
             Self::Status => gathered.merge(together::status),
@@ -85,8 +85,8 @@ impl Sum {
         asked: &Asked,
     ) -> Result<Vec<(CellId, Status)>> {
         match gather(cells, &asked.get("/v1/status"), CELL_MAX).await? {
-            Asking::Gathered(gathered) => Ok(gathered.parsed(json)?.cells),
-            Asking::Told(answer) => {
+            AskOutcome::Gathered(gathered) => Ok(gathered.parsed(json)?.cells),
+            AskOutcome::Told(answer) => {
                 Err(none_answers(&format!("a cell says {}", answer.head.status)))
             }
         }
@@ -97,7 +97,7 @@ impl Sum {
 const CELLS_AT_ONCE: usize = 32;
 
 /// Puts a question to all cells, each of which has `patience` for the answer.
-async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Result<Asking> {
+async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Result<AskOutcome> {
     let ask = |cell: CellId| async move {
         let answer = async { Whole::read(question.send(cells, cell, CELL_MAX).await?, cell).await };
         let late = |_| Err(none_answers(&format!("cell {cell} takes too long")));
@@ -112,7 +112,7 @@ async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Re
                 status = head.status;
                 answers.push((cell, body));
             }
-            Ok(answer) if is_for_client(&answer) => return Ok(Asking::Told(answer)),
+            Ok(answer) if is_for_client(&answer) => return Ok(AskOutcome::Told(answer)),
             failed => {
                 why = match failed {
                     Ok(Whole { body, .. }) => String::from_utf8_lossy(&body).into_owned(),
@@ -126,7 +126,7 @@ async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Re
     if answers.is_empty() {
         Err(none_answers(&why))
     } else {
-        Ok(Asking::Gathered(GatheredAnswers { status, cells: answers, missing }))
+        Ok(AskOutcome::Gathered(GatheredAnswers { status, cells: answers, missing }))
     }
 }
 
