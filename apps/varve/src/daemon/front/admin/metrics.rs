@@ -6,7 +6,7 @@ use std::fmt::Write;
 use varve_types::CellId;
 
 /// A metric's lines.
-struct Described {
+struct MetricLines {
     /// By whom it is said what it is: once is enough.
     by: CellId,
     said: String,
@@ -15,13 +15,13 @@ struct Described {
 
 /// The metrics of these cells, and which of the pool's are missing (ADMIN-2).
 pub(super) fn join(answers: &[(CellId, String)], missing: &[u16]) -> String {
-    let mut all: BTreeMap<&str, Described> = BTreeMap::new();
+    let mut all: BTreeMap<&str, MetricLines> = BTreeMap::new();
     for (cell, text) in answers {
         let mut name = "";
         for line in text.lines().filter(|line| !line.is_empty()) {
             let comment = line.strip_prefix("# ");
             name = comment.map_or(name, |comment| comment.split(' ').nth(1).unwrap_or_default());
-            let unsaid = || Described { by: *cell, said: String::new(), values: String::new() };
+            let unsaid = || MetricLines { by: *cell, said: String::new(), values: String::new() };
             let metric = all.entry(name).or_insert_with(unsaid);
             if comment.is_none() {
                 let _ = writeln!(metric.values, "{}", labelled(line, *cell));
