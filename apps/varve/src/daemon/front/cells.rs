@@ -14,7 +14,7 @@ use tokio::time::{Duration, Instant, timeout};
 use varve_membership::link::FrontEnd;
 use varve_types::CellId;
 
-use super::admin::{BoxedStream, Cells};
+use super::admin::{BoxedStream, PoolCells};
 use super::{HOLD_MAX, Reception};
 use crate::client::volume_path;
 use crate::daemon::links::{Client, ClientStream, NoWay, RETRY_PAUSE, Way};
@@ -69,7 +69,7 @@ impl CellsOfAdmin {
     }
 }
 
-impl Cells for CellsOfAdmin {
+impl PoolCells for CellsOfAdmin {
     fn count(&self) -> u16 {
         self.0.ways.cells()
     }

@@ -15,7 +15,7 @@ use varve_types::CellId;
 use super::page::{Page, with_namespace};
 use super::reply::{self, Reply};
 use super::request::{Asked, Whole};
-use super::{Cells, metrics, together, unavailable};
+use super::{PoolCells, metrics, together, unavailable};
 
 /// How long a cell may take before it is missing in an answer.
 const CELL_MAX: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ enum AskOutcome {
 
 impl Sum {
     /// Asks all cells, and answers with what they say together (ADMIN-2). `Unavailable` if none of them does.
-    pub(super) async fn ask<C: Cells>(&self, cells: &C, asked: &Asked) -> Result<Reply> {
+    pub(super) async fn ask<C: PoolCells>(&self, cells: &C, asked: &Asked) -> Result<Reply> {
         let path = match self {
             Self::Volumes(page) => page.share("/v1/volumes", cells.count()),
             Self::Snapshots(page) => page.share("/v1/snapshots", cells.count()),
@@ -80,7 +80,7 @@ impl Sum {
     }
 
     /// What each cell that answers says of itself; at least one does.
-    pub(super) async fn status_of_cells<C: Cells>(
+    pub(super) async fn status_of_cells<C: PoolCells>(
         cells: &C,
         asked: &Asked,
     ) -> Result<Vec<(CellId, Status)>> {
@@ -97,7 +97,11 @@ impl Sum {
 const CELLS_AT_ONCE: usize = 32;
 
 /// Puts a question to all cells, each of which has `patience` for the answer.
-async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Result<AskOutcome> {
+async fn gather<C: PoolCells>(
+    cells: &C,
+    question: &Asked,
+    patience: Duration,
+) -> Result<AskOutcome> {
     let ask = |cell: CellId| async move {
         let answer = async { Whole::read(question.send(cells, cell, CELL_MAX).await?, cell).await };
         let late = |_| Err(none_answers(&format!("cell {cell} takes too long")));

@@ -51,7 +51,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(30);
 pub(crate) type BoxedStream = Box<dyn varve_access_admin::AcceptedStream>;
 
 /// The cells of a pool, whichever nodes serve them.
-pub(crate) trait Cells: Send + Sync + 'static {
+pub(crate) trait PoolCells: Send + Sync + 'static {
     /// How many there are.
     fn count(&self) -> u16;
 
@@ -73,7 +73,7 @@ pub(crate) struct Guard {
 }
 
 /// Serves the one request of a client's connection, behind the guard if it comes from a network.
-pub(crate) async fn route<C: Cells>(
+pub(crate) async fn route<C: PoolCells>(
     cells: Arc<C>,
     client: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     guard: Option<Guard>,
@@ -95,7 +95,11 @@ pub(crate) async fn route<C: Cells>(
     }
 }
 
-async fn answer<C: Cells>(cells: &C, request: Request<Incoming>, guard: Option<&Guard>) -> Reply {
+async fn answer<C: PoolCells>(
+    cells: &C,
+    request: Request<Incoming>,
+    guard: Option<&Guard>,
+) -> Reply {
     let answered = async {
         if let Some(Guard { token }) = guard {
             check_caller(request.uri().path(), request.headers(), token.as_deref())?;

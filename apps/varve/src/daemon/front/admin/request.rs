@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use varve_access_admin::{Error, LimitsConfig, Result, v1};
 use varve_types::CellId;
 
-use super::{Cells, reply, unavailable};
+use super::{PoolCells, reply, unavailable};
 
 /// Largest answer of a cell that is read whole, in bytes: clients take no larger ones.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -97,7 +97,7 @@ impl Asked {
     }
 
     /// Puts it to a cell (ADMIN-1). `Unavailable`.
-    pub(super) async fn send<C: Cells>(
+    pub(super) async fn send<C: PoolCells>(
         &self,
         cells: &C,
         cell: CellId,
@@ -127,7 +127,7 @@ impl Asked {
         })
     }
 
-    async fn send_once<C: Cells>(
+    async fn send_once<C: PoolCells>(
         &self,
         cells: &C,
         cell: CellId,

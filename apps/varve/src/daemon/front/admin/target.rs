@@ -12,7 +12,7 @@ use super::every::Sum;
 use super::page::{Page, decoded};
 use super::reply::{self, Reply};
 use super::request::Asked;
-use super::{CONNECT_MAX, Cells, unavailable};
+use super::{CONNECT_MAX, PoolCells, unavailable};
 
 /// Entries of the register that are read at a time for one request.
 const READS_MAX: usize = 16;
@@ -118,7 +118,7 @@ fn snapshots(body: &[u8]) -> Option<Place> {
 
 impl Place {
     /// Puts a request to the cell. `NotFound`, `Conflict`, `Unavailable`.
-    pub(super) async fn ask<C: Cells>(
+    pub(super) async fn ask<C: PoolCells>(
         &self,
         cells: &C,
         asked: &Asked,
@@ -137,7 +137,7 @@ impl Place {
         if is_volume { reply::volume(answer, cell).await } else { Ok(reply::passed(answer)) }
     }
 
-    async fn find<C: Cells>(&self, cells: &C, asked: &Asked) -> Result<CellId> {
+    async fn find<C: PoolCells>(&self, cells: &C, asked: &Asked) -> Result<CellId> {
         match self {
             Self::Of(name) | Self::New { beside: Some(name), .. } => {
                 entry(cells, name).await?.ok_or_else(|| not_found(name))
@@ -151,7 +151,7 @@ impl Place {
     }
 }
 
-async fn entry<C: Cells>(cells: &C, name: &str) -> Result<Option<CellId>> {
+async fn entry<C: PoolCells>(cells: &C, name: &str) -> Result<Option<CellId>> {
     let found = cells.cell_of_volume(name).await.map_err(|why| {
         let message = format!("which cell has volume `{name}` is not known now: {why}");
         unavailable(message, "try again; names are read from the pool on RADOS")
@@ -175,7 +175,7 @@ fn not_found(name: &str) -> Error {
 }
 
 /// The cell with the fewest used bytes, of those that answer; of several the one with the fewest volumes.
-async fn emptiest<C: Cells>(cells: &C, asked: &Asked) -> Result<CellId> {
+async fn emptiest<C: PoolCells>(cells: &C, asked: &Asked) -> Result<CellId> {
     let all = Sum::status_of_cells(cells, asked).await?;
     let load = |status: &varve_access_admin::v1::Status| (status.fill.used_bytes, status.volumes);
     let least = all.iter().min_by_key(|(cell, status)| (load(status), cell.0));
@@ -183,7 +183,7 @@ async fn emptiest<C: Cells>(cells: &C, asked: &Asked) -> Result<CellId> {
 }
 
 /// The one cell that all these volumes are in, else who is where.
-async fn together<C: Cells>(cells: &C, names: &BTreeSet<String>) -> Result<CellId> {
+async fn together<C: PoolCells>(cells: &C, names: &BTreeSet<String>) -> Result<CellId> {
     let find = |name: &String| {
         let name = name.clone();
         async move {

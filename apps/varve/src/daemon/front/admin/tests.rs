@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use varve_access_admin::{AdminBackend, Callers, LimitsConfig, MemoryBackend, serve};
 use varve_types::CellId;
 
-use super::{BoxedStream, Cells, Guard, route};
+use super::{BoxedStream, Guard, PoolCells, route};
 
 /// How a cell meets those who connect.
 enum Conduct {
@@ -118,7 +118,7 @@ impl Fake {
     }
 }
 
-impl Cells for Fake {
+impl PoolCells for Fake {
     fn count(&self) -> u16 {
         u16::try_from(self.cells.len()).unwrap()
     }
