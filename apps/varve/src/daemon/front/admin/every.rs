@@ -12,7 +12,7 @@ use varve_access_admin::v1::{self, SnapshotPage, Status, VolumePage};
 use varve_access_admin::{Error, Result};
 use varve_types::CellId;
 
-use super::page::{Page, with_namespace};
+use super::page::{PageRequest, with_namespace};
 use super::reply::{self, Reply};
 use super::request::{Asked, Whole};
 use super::{PoolCells, metrics, together, unavailable};
@@ -28,8 +28,8 @@ pub(super) enum Sum {
     Status,
     Pool,
     Space,
-    Volumes(Page),
-    Snapshots(Page),
+    Volumes(PageRequest),
+    Snapshots(PageRequest),
     Check,
     Metrics,
 }
@@ -180,7 +180,7 @@ impl GatheredAnswers<Bytes> {
     }
 }
 
-fn volumes(page: &Page, all: GatheredAnswers<VolumePage>) -> VolumePage {
+fn volumes(page: &PageRequest, all: GatheredAnswers<VolumePage>) -> VolumePage {
     let share = |(cell, mut share): (CellId, VolumePage)| {
         share.volumes.iter_mut().for_each(|volume| volume.cell = Some(cell.0));
         (share.volumes, share.next)
@@ -190,7 +190,7 @@ fn volumes(page: &Page, all: GatheredAnswers<VolumePage>) -> VolumePage {
     VolumePage { volumes, next, missing_cells: all.missing }
 }
 
-fn snapshots(page: &Page, all: GatheredAnswers<SnapshotPage>) -> SnapshotPage {
+fn snapshots(page: &PageRequest, all: GatheredAnswers<SnapshotPage>) -> SnapshotPage {
     let shares = all.cells.into_iter().map(|(_, share)| (share.snapshots, share.next)).collect();
     let (snapshots, next) =
         page.join(shares, |snapshot: &v1::Snapshot| &snapshot.name, with_namespace);

@@ -10,14 +10,14 @@ use crate::client::percent_encoded;
 const SHARE_MIN: usize = 100;
 
 /// What a request wants of a listing.
-pub(super) struct Page {
+pub(super) struct PageRequest {
     limit: usize,
     after: Option<String>,
     /// Only snapshots of this volume.
     pub(super) volume: Option<String>,
 }
 
-impl Page {
+impl PageRequest {
     /// As the query says; `None` for one that no listing takes.
     pub(super) fn of(query: &str) -> Option<Self> {
         let mut page = Self { limit: PAGE_DEFAULT, after: None, volume: None };
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn join(limit: usize, shares: &[(&[&'static str], Option<&str>)]) -> (String, Option<String>) {
-        let page = Page { limit, after: None, volume: None };
+        let page = PageRequest { limit, after: None, volume: None };
         let shares = shares.iter().map(|(names, next)| (names.to_vec(), next.map(str::to_owned)));
         let (names, next) = page.join(shares.collect(), |name| name, with_namespace);
         (names.join(" "), next)
@@ -107,15 +107,18 @@ mod tests {
 
     #[test]
     fn queries_are_read_as_cells_read_them() {
-        let page = Page::of("limit=500&after=a%2Fb+%C3%BC%25").unwrap();
+        let page = PageRequest::of("limit=500&after=a%2Fb+%C3%BC%25").unwrap();
         assert_eq!((page.limit, page.after.as_deref()), (500, Some("a/b ü%")));
         assert_eq!(page.share("/v1/volumes", 2), "/v1/volumes?limit=250&after=a%2Fb%20%C3%BC%25");
         assert_eq!(page.share("/v1/volumes", 256), "/v1/volumes?limit=100&after=a%2Fb%20%C3%BC%25");
-        assert_eq!(Page::of("limit=3").unwrap().share("/v1/volumes", 256), "/v1/volumes?limit=3");
+        assert_eq!(
+            PageRequest::of("limit=3").unwrap().share("/v1/volumes", 256),
+            "/v1/volumes?limit=3"
+        );
         for bad in
             ["limit=0", "limit=10001", "limit=x", "colour=blue", "after=%", "after=%f", "after=%ff"]
         {
-            assert!(Page::of(bad).is_none(), "{bad}");
+            assert!(PageRequest::of(bad).is_none(), "{bad}");
         }
     }
 }

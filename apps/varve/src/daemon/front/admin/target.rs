@@ -9,7 +9,7 @@ use varve_access_admin::{Error, Result};
 use varve_types::{CellId, ErrorKind};
 
 use super::every::Sum;
-use super::page::{Page, decoded};
+use super::page::{PageRequest, decoded};
 use super::reply::{self, Reply};
 use super::request::Asked;
 use super::{CONNECT_MAX, PoolCells, unavailable};
@@ -59,7 +59,7 @@ impl Target {
         let segments: Option<Vec<String>> = path.split('/').skip(1).map(decoded).collect();
         let segments = segments.unwrap_or_default();
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        let (verb, page) = (asked.verb(), || Page::of(query));
+        let (verb, page) = (asked.verb(), || PageRequest::of(query));
         let found = match (verb.as_str(), &segments[..]) {
             ("GET", ["metrics"]) => Some(Self::All(Sum::Metrics)),
             ("GET", ["v1", "status"]) => Some(Self::All(Sum::Status)),
