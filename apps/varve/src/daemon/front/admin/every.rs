@@ -14,7 +14,7 @@ use varve_types::CellId;
 
 use super::page::{PageRequest, with_namespace};
 use super::reply::{self, Reply};
-use super::request::{Asked, Whole};
+use super::request::{CellRequest, Whole};
 use super::{PoolCells, metrics, together, unavailable};
 
 /// How long a cell may take before it is missing in an answer.
@@ -52,7 +52,7 @@ enum AskOutcome {
 
 impl Sum {
     /// Asks all cells, and answers with what they say together (ADMIN-2). `Unavailable` if none of them does.
-    pub(super) async fn ask<C: PoolCells>(&self, cells: &C, asked: &Asked) -> Result<Reply> {
+    pub(super) async fn ask<C: PoolCells>(&self, cells: &C, asked: &CellRequest) -> Result<Reply> {
         let path = match self {
             Self::Volumes(page) => page.share("/v1/volumes", cells.count()),
             Self::Snapshots(page) => page.share("/v1/snapshots", cells.count()),
@@ -82,7 +82,7 @@ impl Sum {
     /// What each cell that answers says of itself; at least one does.
     pub(super) async fn status_of_cells<C: PoolCells>(
         cells: &C,
-        asked: &Asked,
+        asked: &CellRequest,
     ) -> Result<Vec<(CellId, Status)>> {
         match gather(cells, &asked.get("/v1/status"), CELL_MAX).await? {
             AskOutcome::Gathered(gathered) => Ok(gathered.parsed(json)?.cells),
@@ -99,7 +99,7 @@ const CELLS_AT_ONCE: usize = 32;
 /// Puts a question to all cells, each of which has `patience` for the answer.
 async fn gather<C: PoolCells>(
     cells: &C,
-    question: &Asked,
+    question: &CellRequest,
     patience: Duration,
 ) -> Result<AskOutcome> {
     let ask = |cell: CellId| async move {

@@ -38,7 +38,7 @@ use varve_access_admin::{Error, LimitsConfig, Token, check_caller};
 use varve_types::CellId;
 
 use self::reply::Reply;
-use self::request::Asked;
+use self::request::CellRequest;
 use self::target::Target;
 
 /// How long an answer may take: who serves a cell may be missing for 20 s, and then needs up to 30 s. It is within the time of a connection.
@@ -112,7 +112,7 @@ async fn answer<C: PoolCells>(
                 b"live\n".to_vec(),
             ));
         }
-        let asked = Asked::read(request).await?;
+        let asked = CellRequest::read(request).await?;
         match Target::of(&asked) {
             Target::First => asked.send(cells, CellId::FIRST, CONNECT_MAX).await.map(reply::passed),
             Target::One { place, is_volume } => place.ask(cells, &asked, is_volume).await,

@@ -20,7 +20,7 @@ use super::{PoolCells, reply, unavailable};
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// See the module.
-pub(super) struct Asked {
+pub(super) struct CellRequest {
     pub(super) method: Method,
     /// Path and query.
     pub(super) path: String,
@@ -59,7 +59,7 @@ impl Whole {
     }
 }
 
-impl Asked {
+impl CellRequest {
     /// `Invalid` for a body that no request needs.
     pub(super) async fn read(request: Request<Incoming>) -> Result<Self> {
         let (mut head, body) = request.into_parts();

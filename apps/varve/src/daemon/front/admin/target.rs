@@ -11,7 +11,7 @@ use varve_types::{CellId, ErrorKind};
 use super::every::Sum;
 use super::page::{PageRequest, decoded};
 use super::reply::{self, Reply};
-use super::request::Asked;
+use super::request::CellRequest;
 use super::{CONNECT_MAX, PoolCells, unavailable};
 
 /// Entries of the register that are read at a time for one request.
@@ -54,7 +54,7 @@ struct Names {
 }
 
 impl Target {
-    pub(super) fn of(asked: &Asked) -> Self {
+    pub(super) fn of(asked: &CellRequest) -> Self {
         let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
         let segments: Option<Vec<String>> = path.split('/').skip(1).map(decoded).collect();
         let segments = segments.unwrap_or_default();
@@ -121,7 +121,7 @@ impl Place {
     pub(super) async fn ask<C: PoolCells>(
         &self,
         cells: &C,
-        asked: &Asked,
+        asked: &CellRequest,
         is_volume: bool,
     ) -> Result<Reply> {
         let mut cell = self.find(cells, asked).await?;
@@ -137,7 +137,7 @@ impl Place {
         if is_volume { reply::volume(answer, cell).await } else { Ok(reply::passed(answer)) }
     }
 
-    async fn find<C: PoolCells>(&self, cells: &C, asked: &Asked) -> Result<CellId> {
+    async fn find<C: PoolCells>(&self, cells: &C, asked: &CellRequest) -> Result<CellId> {
         match self {
             Self::Of(name) | Self::New { beside: Some(name), .. } => {
                 entry(cells, name).await?.ok_or_else(|| not_found(name))
@@ -175,7 +175,7 @@ fn not_found(name: &str) -> Error {
 }
 
 /// The cell with the fewest used bytes, of those that answer; of several the one with the fewest volumes.
-async fn emptiest<C: PoolCells>(cells: &C, asked: &Asked) -> Result<CellId> {
+async fn emptiest<C: PoolCells>(cells: &C, asked: &CellRequest) -> Result<CellId> {
     let all = Sum::status_of_cells(cells, asked).await?;
     let load = |status: &varve_access_admin::v1::Status| (status.fill.used_bytes, status.volumes);
     let least = all.iter().min_by_key(|(cell, status)| (load(status), cell.0));
