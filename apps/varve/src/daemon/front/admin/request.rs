@@ -40,7 +40,7 @@ pub(super) struct Whole {
 }
 
 /// Why there is no answer.
-enum Failed {
+enum RequestFailure {
     /// Nothing was sent.
     Unreached(io::Error),
     /// It was sent, maybe.
@@ -105,22 +105,22 @@ impl CellRequest {
     ) -> Result<Response<Incoming>> {
         let is_reading = self.verb() == Method::GET;
         let sent = match self.send_once(cells, cell, connect_max).await {
-            Err(Failed::Broken(error)) if is_reading => {
+            Err(RequestFailure::Broken(error)) if is_reading => {
                 tracing::debug!(%cell, %error, "a cell is asked again");
                 self.send_once(cells, cell, connect_max).await
             }
             sent => sent,
         };
         sent.map_err(|failed| match failed {
-            Failed::Unreached(error) => unavailable(
+            RequestFailure::Unreached(error) => unavailable(
                 format!("cell {cell} of the pool is not served now: {error}"),
                 "try again; `varve status` shows which cells answer, and the log of the nodes what they wait for",
             ),
-            Failed::Broken(error) if is_reading => unavailable(
+            RequestFailure::Broken(error) if is_reading => unavailable(
                 format!("the node that serves cell {cell} of the pool went away before it answered: {error}"),
                 "try again",
             ),
-            Failed::Broken(error) => unavailable(
+            RequestFailure::Broken(error) => unavailable(
                 format!("the node that serves cell {cell} of the pool went away before it answered, and may have carried this out: {error}"),
                 "look whether it has, and try again if not",
             ),
@@ -132,11 +132,12 @@ impl CellRequest {
         cells: &C,
         cell: CellId,
         connect_max: Duration,
-    ) -> std::result::Result<Response<Incoming>, Failed> {
+    ) -> std::result::Result<Response<Incoming>, RequestFailure> {
         let connected = timeout(connect_max, cells.connect(cell)).await;
         let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let stream = TokioIo::new(connected.map_err(Failed::Unreached)?);
-        let (mut sender, connection) = http1::handshake(stream).await.map_err(Failed::Broken)?;
+        let stream = TokioIo::new(connected.map_err(RequestFailure::Unreached)?);
+        let (mut sender, connection) =
+            http1::handshake(stream).await.map_err(RequestFailure::Broken)?;
         // It ends with the answer's body, or with who waits for it.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -149,6 +150,6 @@ impl CellRequest {
         *request.headers_mut() = self.headers.clone();
         let host = header::HeaderValue::from_static("localhost");
         request.headers_mut().entry(header::HOST).or_insert(host);
-        sender.send_request(request).await.map_err(Failed::Broken)
+        sender.send_request(request).await.map_err(RequestFailure::Broken)
     }
 }
