@@ -39,7 +39,7 @@ use varve_types::CellId;
 
 use self::reply::Reply;
 use self::request::CellRequest;
-use self::target::Target;
+use self::target::CellTarget;
 
 /// How long an answer may take: who serves a cell may be missing for 20 s, and then needs up to 30 s. It is within the time of a connection.
 const ANSWER_MAX: Duration = Duration::from_secs(55);
@@ -113,10 +113,12 @@ async fn answer<C: PoolCells>(
             ));
         }
         let asked = CellRequest::read(request).await?;
-        match Target::of(&asked) {
-            Target::First => asked.send(cells, CellId::FIRST, CONNECT_MAX).await.map(reply::passed),
-            Target::One { place, is_volume } => place.ask(cells, &asked, is_volume).await,
-            Target::All(sum) => sum.ask(cells, &asked).await,
+        match CellTarget::of(&asked) {
+            CellTarget::First => {
+                asked.send(cells, CellId::FIRST, CONNECT_MAX).await.map(reply::passed)
+            }
+            CellTarget::One { place, is_volume } => place.ask(cells, &asked, is_volume).await,
+            CellTarget::All(sum) => sum.ask(cells, &asked).await,
         }
     };
     let limit_ms = ANSWER_MAX.as_secs() * 1000;

@@ -18,7 +18,7 @@ use super::{CONNECT_MAX, PoolCells, unavailable};
 const READS_MAX: usize = 16;
 
 /// Where a request goes.
-pub(super) enum Target {
+pub(super) enum CellTarget {
     /// Users, keys and buckets are there.
     First,
     /// To the cell of volumes. Whether it answers with a volume.
@@ -53,7 +53,7 @@ struct Names {
     names: Vec<String>,
 }
 
-impl Target {
+impl CellTarget {
     pub(super) fn of(asked: &CellRequest) -> Self {
         let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
         let segments: Option<Vec<String>> = path.split('/').skip(1).map(decoded).collect();
