@@ -22,13 +22,13 @@ pub(super) enum CellTarget {
     /// Users, keys and buckets are there.
     First,
     /// To the cell of volumes. Whether it answers with a volume.
-    One { place: Place, is_volume: bool },
+    One { place: CellKey, is_volume: bool },
     /// To all of them.
     All(Sum),
 }
 
 /// What a cell is found by.
-pub(super) enum Place {
+pub(super) enum CellKey {
     /// The cell of this volume.
     Of(String),
     /// That of a volume that may be there, of the one beside which it is to be, or one with room.
@@ -70,37 +70,39 @@ impl CellTarget {
                 page().filter(|page| page.volume.is_none()).map(Sum::Volumes).map(Self::All)
             }
             ("GET", ["v1", "snapshots"]) => page().map(|page| match &page.volume {
-                Some(volume) => Self::one(Place::Of(volume.clone())),
+                Some(volume) => Self::one(CellKey::Of(volume.clone())),
                 None => Self::All(Sum::Snapshots(page)),
             }),
             ("POST", ["v1", "snapshots"]) => snapshots(&asked.body).map(Self::one),
-            (_, ["v1", "snapshots" | "extents", name]) => Some(Self::one(Place::Of(volume(name)))),
+            (_, ["v1", "snapshots" | "extents", name]) => {
+                Some(Self::one(CellKey::Of(volume(name))))
+            }
             ("POST", ["v1", "clones"]) => {
                 let source = serde_json::from_slice(&asked.body).ok();
-                source.map(|Clone { source }| Self::of_volume(Place::Of(volume(&source))))
+                source.map(|Clone { source }| Self::of_volume(CellKey::Of(volume(&source))))
             }
             ("POST", ["v1", "volumes"]) => {
                 let new = serde_json::from_slice(&asked.body).ok();
-                new.map(|New { name, beside }| Self::of_volume(Place::New { name, beside }))
+                new.map(|New { name, beside }| Self::of_volume(CellKey::New { name, beside }))
             }
             ("POST", ["v1", "volumes", name, "receive"]) => {
                 let name = (*name).to_owned();
-                Some(Self::of_volume(Place::New { name, beside: None }))
+                Some(Self::of_volume(CellKey::New { name, beside: None }))
             }
             (_, ["v1", "volumes", name] | ["v1", "volumes", name, "rollback" | "move"]) => {
-                Some(Self::of_volume(Place::Of((*name).to_owned())))
+                Some(Self::of_volume(CellKey::Of((*name).to_owned())))
             }
-            (_, ["v1", "volumes", name, _]) => Some(Self::one(Place::Of((*name).to_owned()))),
+            (_, ["v1", "volumes", name, _]) => Some(Self::one(CellKey::Of((*name).to_owned()))),
             _ => None,
         };
         found.unwrap_or(Self::First)
     }
 
-    fn one(place: Place) -> Self {
+    fn one(place: CellKey) -> Self {
         Self::One { place, is_volume: false }
     }
 
-    fn of_volume(place: Place) -> Self {
+    fn of_volume(place: CellKey) -> Self {
         Self::One { place, is_volume: true }
     }
 }
@@ -110,13 +112,13 @@ fn volume(name: &str) -> String {
     name.split_once('@').map_or(name, |(volume, _)| volume).to_owned()
 }
 
-fn snapshots(body: &[u8]) -> Option<Place> {
+fn snapshots(body: &[u8]) -> Option<CellKey> {
     let Names { names } = serde_json::from_slice(body).ok()?;
     let volumes: BTreeSet<String> = names.iter().map(|name| volume(name)).collect();
-    (!volumes.is_empty()).then_some(Place::Together(volumes))
+    (!volumes.is_empty()).then_some(CellKey::Together(volumes))
 }
 
-impl Place {
+impl CellKey {
     /// Puts a request to the cell. `NotFound`, `Conflict`, `Unavailable`.
     pub(super) async fn ask<C: PoolCells>(
         &self,
