@@ -49,7 +49,7 @@ struct Clone {
 }
 
 #[derive(Deserialize)]
-struct Names {
+struct NameList {
     names: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ fn volume(name: &str) -> String {
 }
 
 fn snapshots(body: &[u8]) -> Option<CellKey> {
-    let Names { names } = serde_json::from_slice(body).ok()?;
+    let NameList { names } = serde_json::from_slice(body).ok()?;
     let volumes: BTreeSet<String> = names.iter().map(|name| volume(name)).collect();
     (!volumes.is_empty()).then_some(CellKey::Together(volumes))
 }
