@@ -33,7 +33,7 @@ use varve_types::{CellId, ErrorKind, PoolId};
 use crate::config::Settings;
 use crate::daemon::banner;
 use crate::daemon::files::random_id;
-use crate::daemon::front::Front;
+use crate::daemon::front::FrontEnds;
 use crate::daemon::home::Home;
 use crate::daemon::links::{Door, LinkLimits, NodeKey, View};
 use crate::daemon::pool_media::PoolMedia;
@@ -63,7 +63,7 @@ pub(super) struct NodeSeat {
     /// News that came before there was a front.
     first: Option<News>,
     /// Until this node ends.
-    front: Option<Front>,
+    front: Option<FrontEnds>,
     thread: thread::JoinHandle<()>,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn check(settings: &Settings, home: &Home) -> Result<()> {
 pub(super) fn join(
     settings: &Settings,
     media: &PoolMedia,
-    receive: impl FnOnce(&Door) -> Result<Front>,
+    receive: impl FnOnce(&Door) -> Result<FrontEnds>,
 ) -> Result<Option<NodeSeat>> {
     let rados = match media {
         PoolMedia::Rados(rados) if settings.rados_join => rados,
@@ -124,7 +124,7 @@ pub(super) fn join(
 pub(super) fn take_seat(
     settings: &Settings,
     rados: &Arc<RadosMedia>,
-    receive: impl FnOnce(&Door) -> Result<Front>,
+    receive: impl FnOnce(&Door) -> Result<FrontEnds>,
 ) -> Result<NodeSeat> {
     let rados = Arc::clone(rados);
     let (sender, news) = mpsc::unbounded_channel();
@@ -223,7 +223,7 @@ impl NodeSeat {
     }
 
     /// What takes this node's clients.
-    pub(super) fn front(&self) -> &Front {
+    pub(super) fn front(&self) -> &FrontEnds {
         self.front.as_ref().expect("it is there until this node ends")
     }
 

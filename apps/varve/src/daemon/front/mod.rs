@@ -63,7 +63,7 @@ pub(crate) struct FrontTls {
 }
 
 /// See the module.
-pub(crate) struct Front {
+pub(crate) struct FrontEnds {
     sockets: FrontSockets,
     /// Accept from them until this is dropped.
     _accepting: JoinSet<()>,
@@ -81,7 +81,7 @@ struct Reception {
     token: Option<Arc<Token>>,
 }
 
-impl Front {
+impl FrontEnds {
     /// Takes clients from these sockets, until it is dropped.
     pub(crate) fn start(
         door: &Door,
