@@ -23,7 +23,7 @@ use crate::daemon::links::{
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 
 /// What a client asks before it is served.
-enum Question {
+enum ClientQuestion {
     List,
     Open(OpenRequest),
 }
@@ -166,7 +166,7 @@ impl Handshake<'_> {
                         request.name = only;
                     }
                     self.cell = self.cell_of(&request.name).await?;
-                    match self.ask(&Question::Open(request)).await? {
+                    match self.ask(&ClientQuestion::Open(request)).await? {
                         Reply::Found(found) => agreement.answer_open(found),
                         Reply::Names(_) => return Err(io::Error::other("an export was asked for")),
                     }
@@ -190,7 +190,7 @@ impl Handshake<'_> {
         let mut all = Vec::new();
         for cell in (0..self.reception.ways.cells()).map(CellId) {
             self.cell = cell;
-            match self.ask(&Question::List).await? {
+            match self.ask(&ClientQuestion::List).await? {
                 Reply::Names(Ok(names)) => all.extend(names),
                 Reply::Names(Err(kind)) => return Ok(Err(kind)),
                 Reply::Found(_) => return Err(io::Error::other("names were asked for")),
@@ -222,7 +222,7 @@ impl Handshake<'_> {
     }
 
     /// Asks whoever serves (FRONT-3), while somebody does (FRONT-1).
-    async fn ask(&mut self, question: &Question) -> io::Result<Reply> {
+    async fn ask(&mut self, question: &ClientQuestion) -> io::Result<Reply> {
         let begin = Instant::now();
         let until = begin + HOLD_MAX;
         loop {
@@ -238,19 +238,19 @@ impl Handshake<'_> {
         }
     }
 
-    async fn try_ask(&mut self, question: &Question) -> Result<Reply, NoWay> {
+    async fn try_ask(&mut self, question: &ClientQuestion) -> Result<Reply, NoWay> {
         let no_more = |_| NoWay::not_yet("it takes no more questions now");
         let cell = self.cell;
         match self.find().await? {
             Way::Here => {
                 let ways = &self.reception.ways;
                 match question {
-                    Question::List => {
+                    ClientQuestion::List => {
                         let (answer, told) = answer();
                         ways.here(cell, |fronts| fronts.nbd.list(answer));
                         served(told.await.map_err(no_more)?).map(Reply::Names)
                     }
-                    Question::Open(request) => {
+                    ClientQuestion::Open(request) => {
                         let (answer, told) = answer();
                         ways.here(cell, |fronts| fronts.nbd.look(request.clone(), answer));
                         served(told.await.map_err(no_more)?).map(Reply::Found)
@@ -269,10 +269,10 @@ impl Handshake<'_> {
         }
     }
 
-    async fn ask_there(&self, line: &mut Line, question: &Question) -> io::Result<Reply> {
+    async fn ask_there(&self, line: &mut Line, question: &ClientQuestion) -> io::Result<Reply> {
         let asked = match question {
-            Question::List => ExportQuestion::List,
-            Question::Open(OpenRequest { name, since }) => {
+            ClientQuestion::List => ExportQuestion::List,
+            ClientQuestion::Open(OpenRequest { name, since }) => {
                 let since = match since {
                     Since::Named(since) => Some(since.clone()),
                     Since::Listed => None,
@@ -282,7 +282,7 @@ impl Handshake<'_> {
         };
         let (mut all, mut reply) = (Vec::new(), None);
         let ways = &self.reception.ways;
-        let is_list = matches!(question, Question::List);
+        let is_list = matches!(question, ClientQuestion::List);
         let took = ways.ask(line, &asked, |said| {
             reply = match said {
                 ExportReply::Names { names, is_last } => {
