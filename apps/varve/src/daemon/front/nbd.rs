@@ -35,7 +35,7 @@ enum Reply {
 }
 
 /// A client's handshake.
-struct Handshake<'a> {
+struct ClientHandshake<'a> {
     reception: &'a Arc<Reception>,
     stream: &'a ClientStream,
     /// By when the client must be done.
@@ -55,7 +55,7 @@ impl Reception {
         let mut agreement = Agreement::new(self.tls.mode, self.tls.config.clone());
         let way = {
             let deadline = Instant::now() + Duration::from_millis(HANDSHAKE_TIMEOUT_MS);
-            let mut handshake = Handshake {
+            let mut handshake = ClientHandshake {
                 reception: self,
                 stream: &stream,
                 deadline,
@@ -134,7 +134,7 @@ fn served<T>(answer: Result<T, ErrorKind>) -> Result<Result<T, ErrorKind>, NoWay
     }
 }
 
-impl Handshake<'_> {
+impl ClientHandshake<'_> {
     async fn agree(&mut self, agreement: &mut Agreement) -> io::Result<()> {
         let mut room = vec![0; AGREEMENT_RECEIVE_BYTES];
         loop {
