@@ -52,27 +52,31 @@ impl Reception {
     }
 
     /// A place at the front-end of this node.
-    pub(super) async fn place(&self, front_end: FrontEnd, cell: CellId) -> Result<Place, NoWay> {
+    pub(super) async fn place(
+        &self,
+        front_end: FrontEnd,
+        cell: CellId,
+    ) -> Result<ClientPlace, NoWay> {
         let closed = || NoWay::not_yet("this node serves no more");
         if front_end == FrontEnd::S3 {
             let s3 = self.ways.here(cell, |fronts| fronts.s3.clone()).ok_or_else(closed)?;
             let s3 = s3.ok_or(NoWay::Never(HelloReply::NoFrontEnd))?;
-            s3.reserve_owned().await.map(Place::S3).map_err(|_| closed())
+            s3.reserve_owned().await.map(ClientPlace::S3).map_err(|_| closed())
         } else {
             let admin = self.ways.here(cell, |fronts| fronts.admin.clone());
             let admin = admin.ok_or_else(closed)?;
-            admin.reserve_owned().await.map(Place::Admin).map_err(|_| closed())
+            admin.reserve_owned().await.map(ClientPlace::Admin).map_err(|_| closed())
         }
     }
 }
 
 /// Where a client of this node goes.
-pub(super) enum Place {
+pub(super) enum ClientPlace {
     S3(OwnedPermit<S3Client>),
     Admin(OwnedPermit<AdminClient>),
 }
 
-impl Place {
+impl ClientPlace {
     /// FRONT-2
     pub(super) fn serve(self, client: ClientStream) {
         let address = client.address();
