@@ -35,16 +35,16 @@ struct HangLog {
 
 /// A line for the log.
 #[derive(PartialEq, Eq, Debug)]
-enum Line {
+enum HealthLine {
     Hangs { what: String, age: Duration },
     Ended { what: String },
 }
 
 impl HangLog {
     /// The line that is due, given the oldest work under way (HEALTH-1).
-    fn observe(&mut self, oldest: Option<&PendingWork>) -> Option<Line> {
+    fn observe(&mut self, oldest: Option<&PendingWork>) -> Option<HealthLine> {
         let Some(hung) = oldest.filter(|work| work.age >= HUNG) else {
-            return self.logged.take().map(|(_, what)| Line::Ended { what });
+            return self.logged.take().map(|(_, what)| HealthLine::Ended { what });
         };
         let is_logged = self.logged.as_ref().is_some_and(|(number, _)| *number == hung.number);
         if is_logged && hung.age < self.next_age {
@@ -52,7 +52,7 @@ impl HangLog {
         }
         self.logged = Some((hung.number, hung.what.clone()));
         self.next_age = hung.age * 2;
-        Some(Line::Hangs { what: hung.what.clone(), age: hung.age })
+        Some(HealthLine::Hangs { what: hung.what.clone(), age: hung.age })
     }
 }
 
@@ -104,12 +104,12 @@ pub(super) async fn watch<S: ShardStack>(threads: Arc<Threads<S>>) -> Infallible
     }
 }
 
-fn write(shard: usize, line: Option<Line>) {
+fn write(shard: usize, line: Option<HealthLine>) {
     match line {
-        Some(Line::Hangs { what, age }) => {
+        Some(HealthLine::Hangs { what, age }) => {
             tracing::warn!(shard, "{what} has been under way for {} s", age.as_secs());
         }
-        Some(Line::Ended { what }) => tracing::warn!(shard, "{what} has ended"),
+        Some(HealthLine::Ended { what }) => tracing::warn!(shard, "{what} has ended"),
         None => {}
     }
 }
@@ -247,15 +247,15 @@ mod tests {
         assert_eq!(log.observe(Some(&work(1, 4))), None);
         let mut ages = Vec::new();
         for age in 5..=45 {
-            if let Some(Line::Hangs { age, .. }) = log.observe(Some(&work(1, age))) {
+            if let Some(HealthLine::Hangs { age, .. }) = log.observe(Some(&work(1, age))) {
                 ages.push(age.as_secs());
             }
         }
         assert_eq!(ages, [5, 10, 20, 40]);
         let next = log.observe(Some(&work(2, 6)));
-        assert_eq!(next, Some(Line::Hangs { what: "read 2".to_owned(), age: HUNG + PAUSE }));
+        assert_eq!(next, Some(HealthLine::Hangs { what: "read 2".to_owned(), age: HUNG + PAUSE }));
         let ended = log.observe(Some(&work(3, 1)));
-        assert_eq!(ended, Some(Line::Ended { what: "read 2".to_owned() }));
+        assert_eq!(ended, Some(HealthLine::Ended { what: "read 2".to_owned() }));
         assert_eq!(log.observe(None), None);
     }
 }
