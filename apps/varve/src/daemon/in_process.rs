@@ -23,19 +23,19 @@ use crate::failure::{Failure, Result};
 /// See the module.
 pub(crate) struct InProcess {
     pool: Pool<EngineStack>,
-    way: Way,
+    way: VolumeRoute,
     _lock: DataLock, // IN-PROCESS-1
 }
 
 /// The way to the volumes, for any thread.
 #[derive(Clone)]
-pub(crate) struct Way {
+pub(crate) struct VolumeRoute {
     links: PoolLinks,
     placement: Placement,
     shared: Arc<SharedDatasets>,
 }
 
-impl Way {
+impl VolumeRoute {
     /// The volumes, for the thread of `reactor`.
     pub(crate) fn datasets(&self, reactor: &Reactor) -> Datasets {
         let Self { links, placement, shared } = self.clone();
@@ -85,11 +85,11 @@ impl InProcess {
         let pool = pool::open(Plan::<EngineStack> { source, facts, nbd }, || Ok(()))?;
         let links = pool.object_links()?;
         let (links, placement) = links.expect("the shipped stack has a way to the pool");
-        Ok(Self { pool, way: Way { links, placement, shared }, _lock: lock })
+        Ok(Self { pool, way: VolumeRoute { links, placement, shared }, _lock: lock })
     }
 
     /// The way to its volumes. A thread lets go of what it opened before `close` (IN-PROCESS-2).
-    pub(crate) fn way(&self) -> Way {
+    pub(crate) fn way(&self) -> VolumeRoute {
         self.way.clone()
     }
 
