@@ -77,13 +77,13 @@ async fn up(
     answers: &AtomicU64,
 ) -> io::Result<()> {
     let mut buffer = FrameBuffer::new();
-    let (mut told, mut question) = (0, None::<Question>);
+    let (mut told, mut question) = (0, None::<ProgressQuestion>);
     let mut asks = true;
     loop {
         let latest = *asked.borrow_and_update();
         if question.is_none() && latest > told {
             let quiet = if client.is_here() { QUIET_HERE } else { QUIET_NETWORK };
-            question = Some(Question::new(latest, answers.load(Ordering::Acquire), quiet));
+            question = Some(ProgressQuestion::new(latest, answers.load(Ordering::Acquire), quiet));
         }
         match client.try_read(buffer.room())? {
             Some(0) => return send(LinkFrame::End, &mut link).await,
@@ -111,7 +111,7 @@ async fn up(
                 }
             }
         }
-        if question.as_ref().is_some_and(Question::is_overrun) {
+        if question.as_ref().is_some_and(ProgressQuestion::is_overrun) {
             told = question.take().map_or(told, |question| question.number);
             send(LinkFrame::Told(told), &mut link).await?;
         }
@@ -119,7 +119,7 @@ async fn up(
 }
 
 /// How far has the client come?
-struct Question {
+struct ProgressQuestion {
     number: u64,
     came_bytes: u64,
     quiet_since: Instant,
@@ -131,7 +131,7 @@ struct Question {
     answered: Option<Instant>,
 }
 
-impl Question {
+impl ProgressQuestion {
     fn new(number: u64, answers: u64, quiet: Duration) -> Self {
         Self { number, came_bytes: 0, quiet_since: Instant::now(), quiet, answers, answered: None }
     }
