@@ -17,7 +17,7 @@ use varve_types::CellId;
 use super::admin::{BoxedStream, PoolCells};
 use super::{HOLD_MAX, Reception};
 use crate::client::volume_path;
-use crate::daemon::links::{Client, ClientStream, NoWay, RETRY_PAUSE, Way};
+use crate::daemon::links::{ClientStream, NoWay, RETRY_PAUSE, RelayedClient, Way};
 use crate::daemon::names::{Told, without_run};
 
 /// How long a cell may take to say whether it has a volume.
@@ -41,8 +41,9 @@ impl CellsOfAdmin {
         match (way, place) {
             (Way::There(line), _) => {
                 let reception = Arc::clone(&self.0);
-                let carried =
-                    async move { reception.ways.carry(line, &Client::new(there, None), &[]).await };
+                let carried = async move {
+                    reception.ways.carry(line, &RelayedClient::new(there, None), &[]).await
+                };
                 tokio::spawn(carried);
             }
             (Way::Here, Some(place)) => place.serve(there),

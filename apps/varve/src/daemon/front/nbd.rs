@@ -16,7 +16,8 @@ use varve_types::{CellId, ErrorKind};
 
 use super::{CARRIED_MAX, HOLD_MAX, Reception};
 use crate::daemon::links::{
-    Client, ClientStream, Line, NoWay, RETRY_PAUSE, Way, answer, decode_export, encode_export,
+    ClientStream, Line, NoWay, RETRY_PAUSE, RelayedClient, Way, answer, decode_export,
+    encode_export,
 };
 
 /// How long a client may take to be told of its end.
@@ -119,7 +120,7 @@ impl Reception {
             words,
         };
         line.say(&ExportQuestion::Begin(Box::new(begin))).await?;
-        self.ways.carry(line, &Client::new(stream, session), &early).await;
+        self.ways.carry(line, &RelayedClient::new(stream, session), &early).await;
         Ok(())
     }
 }

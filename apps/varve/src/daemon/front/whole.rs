@@ -6,7 +6,9 @@ use varve_membership::link::{FrontEnd, HelloReply};
 use varve_types::CellId;
 
 use super::{HOLD_MAX, Reception};
-use crate::daemon::links::{AdminClient, Client, ClientStream, NoWay, RETRY_PAUSE, S3Client, Way};
+use crate::daemon::links::{
+    AdminClient, ClientStream, NoWay, RETRY_PAUSE, RelayedClient, S3Client, Way,
+};
 
 /// What a client of the admin API is told that no node takes.
 const NOBODY_SERVES: &str = "{\"kind\":\"unavailable\",\"message\":\"no node serves the pool now\",\"hint\":\"try again; the log of the nodes says what they wait for\"}";
@@ -23,7 +25,7 @@ impl Reception {
         loop {
             let why = match self.ways.find(front_end, cell, client.address()).await {
                 Ok(Way::There(line)) => {
-                    return self.ways.carry(line, &Client::new(client, None), &[]).await;
+                    return self.ways.carry(line, &RelayedClient::new(client, None), &[]).await;
                 }
                 Ok(Way::Here) => match self.place(front_end, cell).await {
                     Ok(place) => return place.serve(client),

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use varve_membership::link::{DATA_BYTES_MAX, LinkFrame};
 
-use super::client::Client;
+use super::client::RelayedClient;
 use super::link::{FrameBuffer, receive, send, senseless};
 
 /// CARRY-1: what was lost on a network is sent again after some 200 ms; on this machine nothing is.
@@ -43,7 +43,7 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// Carries until either side ends it, or it breaks. `early` is what came of the client before.
 pub(super) async fn carry(
-    client: &Client,
+    client: &RelayedClient,
     early: &[u8],
     link: impl AsyncRead + AsyncWrite,
 ) -> io::Result<()> {
@@ -71,7 +71,7 @@ pub(super) async fn carry(
 
 /// What the client sends.
 async fn up(
-    client: &Client,
+    client: &RelayedClient,
     mut link: impl AsyncWrite + Unpin,
     mut asked: watch::Receiver<u64>,
     answers: &AtomicU64,
@@ -157,7 +157,7 @@ impl ProgressQuestion {
 
 /// What the server sends.
 async fn down(
-    client: &Client,
+    client: &RelayedClient,
     mut link: impl AsyncRead + Unpin,
     asks: watch::Sender<u64>,
     answers: &AtomicU64,

@@ -110,13 +110,13 @@ impl ClientStream {
 }
 
 /// A client whose connection is carried, in plain text.
-pub(crate) struct Client {
+pub(crate) struct RelayedClient {
     stream: ClientStream,
     /// Where it uses TLS, of which this is the end. The lock is held while bytes are moved in memory.
     tls: Option<Mutex<TlsSession>>,
 }
 
-impl Client {
+impl RelayedClient {
     pub(crate) fn new(stream: ClientStream, session: Option<TlsSession>) -> Self {
         Self { stream, tls: session.map(Mutex::new) }
     }

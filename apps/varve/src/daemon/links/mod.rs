@@ -25,7 +25,7 @@ mod tests;
 mod view;
 mod way;
 
-pub(crate) use self::client::{Client, ClientStream};
+pub(crate) use self::client::{ClientStream, RelayedClient};
 pub(crate) use self::door::{AdminClient, Door, Fronts, LinkLimits, S3Client};
 pub(crate) use self::export::{answer, decode_export, encode_export};
 pub(crate) use self::figures::Watcher;

@@ -24,7 +24,7 @@ use varve_types::{CellId, ErrorKind, PoolId};
 use super::carry::carry;
 use super::deliver::TOLD_MAX;
 use super::link::{FrameBuffer, connect, receive, send};
-use super::{AdminClient, Client, ClientStream, Door, Fronts, LinkLimits, NodeKey, View};
+use super::{AdminClient, ClientStream, Door, Fronts, LinkLimits, NodeKey, RelayedClient, View};
 
 const POOL: PoolId = PoolId([7; 16]);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -216,7 +216,7 @@ fn bytes_are_carried_as_they_are_and_counted() {
         assert_eq!(answer, HelloReply::Accepted);
         let (mut near, far) = UnixStream::pair().unwrap();
         let carrying = tokio::spawn(async move {
-            let client = Client::new(ClientStream::Unix(far), None);
+            let client = RelayedClient::new(ClientStream::Unix(far), None);
             carry(&client, &[], link).await
         });
         let (front, address) = rig.admin.recv().await.unwrap();
@@ -434,7 +434,10 @@ async fn carried_client(
     client: ClientStream,
 ) -> (tokio::io::DuplexStream, tokio::task::JoinHandle<std::io::Result<()>>) {
     let (serving, link) = tokio::io::duplex(1 << 20);
-    (serving, tokio::spawn(async move { carry(&Client::new(client, None), b"", link).await }))
+    (
+        serving,
+        tokio::spawn(async move { carry(&RelayedClient::new(client, None), b"", link).await }),
+    )
 }
 
 #[test]

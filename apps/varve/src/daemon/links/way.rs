@@ -18,7 +18,7 @@ use varve_membership::link::{
 use varve_types::CellId;
 
 use super::carry::carry;
-use super::client::Client;
+use super::client::RelayedClient;
 use super::door::{Fronts, Lobby};
 use super::link::{FrameBuffer, connect, receive, senseless};
 
@@ -158,7 +158,7 @@ impl Ways {
     }
 
     /// Carries a client until either side ends it, or the way leads nowhere; `early` is what came of it before.
-    pub(crate) async fn carry(&self, line: Box<Line>, client: &Client, early: &[u8]) {
+    pub(crate) async fn carry(&self, line: Box<Line>, client: &RelayedClient, early: &[u8]) {
         let Line { to, cell, stream } = *line;
         let ended = tokio::select! {
             ended = carry(client, early, stream) => ended,
