@@ -26,7 +26,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use varve_access_nbd::{OpenBarrier, PendingOpen, RelayProgress};
 
-use super::deliver::Link;
+use super::deliver::IncomingLink;
 #[cfg(doc)]
 use super::deliver::TOLD_MAX;
 use super::door::Lobby;
@@ -67,7 +67,7 @@ impl OpenBarrier for Lobby {
 const SETTLE_MAX: Duration = Duration::from_secs(6);
 
 /// Waits until nothing that was sent before by this link can happen later.
-async fn settle(link: &Link, carried: &RelayProgress) {
+async fn settle(link: &IncomingLink, carried: &RelayProgress) {
     let settled = async {
         let bytes = link.ask().await.unwrap_or(u64::MAX); // All there will ever be.
         let _hold = carried.hold();

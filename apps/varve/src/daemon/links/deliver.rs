@@ -21,7 +21,7 @@ const LINGER: Duration = Duration::from_secs(60);
 pub(super) const TOLD_MAX: Duration = Duration::from_secs(3);
 
 /// A link by which another node carries a connection. What delivers its bytes has the other half.
-pub(super) struct Link {
+pub(super) struct IncomingLink {
     /// Who carries it.
     pub(super) node: NodeId,
     pub(super) front_end: FrontEnd,
@@ -55,13 +55,13 @@ struct Told {
 
 /// What delivers.
 pub(super) struct Delivery {
-    link: Arc<Link>,
+    link: Arc<IncomingLink>,
     asked: watch::Receiver<u64>,
     tells: watch::Sender<Told>,
     is_cut: watch::Receiver<bool>,
 }
 
-impl Link {
+impl IncomingLink {
     /// A link, and what delivers its bytes.
     pub(super) fn new(node: NodeId, front_end: FrontEnd, cell: CellId) -> (Arc<Self>, Delivery) {
         let ((asks, asked), (tells, told)) = (watch::channel(0), watch::channel(Told::default()));
@@ -155,7 +155,7 @@ impl Delivery {
 
 /// What the client sends.
 async fn up(
-    link: &Link,
+    link: &IncomingLink,
     mut from_node: impl AsyncRead + Unpin,
     mut to_front: impl AsyncWrite + Unpin,
     tells: watch::Sender<Told>,
@@ -183,7 +183,7 @@ async fn up(
 
 /// What the front-end answers, and the question.
 async fn down(
-    link: &Link,
+    link: &IncomingLink,
     mut from_front: impl AsyncRead + Unpin,
     mut to_node: impl AsyncWrite + Unpin,
     mut asked: watch::Receiver<u64>,

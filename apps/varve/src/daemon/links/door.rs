@@ -24,7 +24,7 @@ use varve_membership::link::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
 use varve_membership::{Error, NodeAddress};
 use varve_types::{CellId, PoolId};
 
-use super::deliver::{Delivery, Link};
+use super::deliver::{Delivery, IncomingLink};
 use super::export::converse;
 use super::figures::Figures;
 use super::link::{BEGIN_MAX, find_dead_peers, peer};
@@ -94,7 +94,7 @@ pub(super) struct Lobby {
     limits: LinkLimits,
     /// By a number that no other link of this node has (DOOR-3). The lock guards nothing else, and nobody waits while
     /// it is held.
-    links: Mutex<BTreeMap<u64, Arc<Link>>>,
+    links: Mutex<BTreeMap<u64, Arc<IncomingLink>>>,
     next: AtomicU64,
     /// Of the cells that this node serves. The same holds for these.
     fronts: Mutex<BTreeMap<CellId, Fronts>>,
@@ -197,7 +197,7 @@ impl Drop for Door {
 }
 
 impl Lobby {
-    pub(super) fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Link>>> {
+    pub(super) fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<IncomingLink>>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -252,7 +252,7 @@ impl Lobby {
                 FrontStream::Pipe(offer(&fronts.admin, hello, |stream| Box::new(stream) as _)?)
             }
         };
-        let (link, delivery) = Link::new(hello.from, hello.front_end, hello.cell);
+        let (link, delivery) = IncomingLink::new(hello.from, hello.front_end, hello.cell);
         links.insert(number, Arc::clone(&link));
         Ok(Guest { number, link, delivery, front })
     }
@@ -307,7 +307,7 @@ async fn accept(lobby: Arc<Lobby>, listener: TcpListener, acceptor: TlsAcceptor)
 /// A link that was let in.
 struct Guest {
     number: u64,
-    link: Arc<Link>,
+    link: Arc<IncomingLink>,
     delivery: Delivery,
     front: FrontStream,
 }
@@ -373,7 +373,7 @@ impl Guest {
 async fn serve(
     lobby: &Lobby,
     number: u64,
-    link: &Link,
+    link: &IncomingLink,
     mut delivery: Delivery,
     front: FrontStream,
     mut stream: TlsStream<TcpStream>,
@@ -392,7 +392,7 @@ async fn serve(
 }
 
 /// DOOR-3
-async fn forget(lobby: &Lobby, number: u64, link: &Link) {
+async fn forget(lobby: &Lobby, number: u64, link: &IncomingLink) {
     while link.carried.get().is_some_and(|carried| !carried.is_over()) {
         tokio::time::sleep(OVER_PAUSE).await;
     }

@@ -16,7 +16,7 @@ use varve_membership::link::{
 };
 use varve_types::{CellId, ErrorKind};
 
-use super::deliver::Link;
+use super::deliver::IncomingLink;
 use super::door::Lobby;
 use super::link::{FrameBuffer, receive, senseless};
 
@@ -47,7 +47,7 @@ pub(crate) fn decode_export(export: LinkExport) -> KnownExport {
 /// Answers questions until the client is to be served; this side's end of its connection, if it ever is.
 pub(super) async fn converse(
     lobby: &Lobby,
-    link: &Link,
+    link: &IncomingLink,
     number: u64,
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
 ) -> io::Result<Option<UnixStream>> {
@@ -102,7 +102,12 @@ async fn open(lobby: &Lobby, cell: CellId, request: OpenRequest) -> io::Result<E
 }
 
 /// Hands the client to a thread that serves NBD.
-fn begin(lobby: &Lobby, link: &Link, number: u64, begin: BeginExport) -> io::Result<UnixStream> {
+fn begin(
+    lobby: &Lobby,
+    link: &IncomingLink,
+    number: u64,
+    begin: BeginExport,
+) -> io::Result<UnixStream> {
     let (here, there) = std::os::unix::net::UnixStream::pair()?;
     here.set_nonblocking(true)?;
     let here = UnixStream::from_std(here)?;

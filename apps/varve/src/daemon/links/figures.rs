@@ -10,7 +10,7 @@ use varve_membership::NodeId;
 use varve_types::CellId;
 
 use super::View;
-use super::deliver::Link;
+use super::deliver::IncomingLink;
 use super::door::Lobby;
 
 /// Sums of links that have ended.
@@ -27,7 +27,7 @@ struct Carries {
 }
 
 impl Carries {
-    fn add(&mut self, link: &Link) {
+    fn add(&mut self, link: &IncomingLink) {
         self.connections += 1;
         self.received_bytes += link.counts.received.load(Ordering::Relaxed);
         self.sent_bytes += link.counts.sent.load(Ordering::Relaxed);
@@ -35,7 +35,7 @@ impl Carries {
 }
 
 impl Figures {
-    pub(super) fn ended(&mut self, link: &Link) {
+    pub(super) fn ended(&mut self, link: &IncomingLink) {
         self.0.entry(link.node).or_default().add(link);
     }
 
