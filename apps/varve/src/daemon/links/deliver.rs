@@ -29,7 +29,7 @@ pub(super) struct IncomingLink {
     pub(super) cell: CellId,
     /// How far its connection has come, where a volume is or was served by it.
     pub(super) carried: OnceLock<Arc<RelayProgress>>,
-    pub(super) counts: Counts,
+    pub(super) counts: LinkCounts,
     asks: watch::Sender<u64>,
     told: watch::Receiver<Told>,
     is_delivering: AtomicBool,
@@ -38,7 +38,7 @@ pub(super) struct IncomingLink {
 
 /// Bytes of a link.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct LinkCounts {
     /// From the client.
     pub(super) received: AtomicU64,
     /// To it.
@@ -71,7 +71,7 @@ impl IncomingLink {
             front_end,
             cell,
             carried: OnceLock::new(),
-            counts: Counts::default(),
+            counts: LinkCounts::default(),
             asks,
             told,
             is_delivering: AtomicBool::new(false),
