@@ -31,7 +31,7 @@ pub(super) struct IncomingLink {
     pub(super) carried: OnceLock<Arc<RelayProgress>>,
     pub(super) counts: LinkCounts,
     asks: watch::Sender<u64>,
-    told: watch::Receiver<Told>,
+    told: watch::Receiver<PeerReport>,
     is_delivering: AtomicBool,
     cut: watch::Sender<bool>,
 }
@@ -47,7 +47,7 @@ pub(super) struct LinkCounts {
 
 /// What the carrying node has told.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct PeerReport {
     number: u64,
     /// Bytes that had been delivered by then.
     bytes: u64,
@@ -57,14 +57,15 @@ struct Told {
 pub(super) struct Delivery {
     link: Arc<IncomingLink>,
     asked: watch::Receiver<u64>,
-    tells: watch::Sender<Told>,
+    tells: watch::Sender<PeerReport>,
     is_cut: watch::Receiver<bool>,
 }
 
 impl IncomingLink {
     /// A link, and what delivers its bytes.
     pub(super) fn new(node: NodeId, front_end: FrontEnd, cell: CellId) -> (Arc<Self>, Delivery) {
-        let ((asks, asked), (tells, told)) = (watch::channel(0), watch::channel(Told::default()));
+        let ((asks, asked), (tells, told)) =
+            (watch::channel(0), watch::channel(PeerReport::default()));
         let (cut, is_cut) = watch::channel(false);
         let link = Arc::new(Self {
             node,
@@ -158,7 +159,7 @@ async fn up(
     link: &IncomingLink,
     mut from_node: impl AsyncRead + Unpin,
     mut to_front: impl AsyncWrite + Unpin,
-    tells: watch::Sender<Told>,
+    tells: watch::Sender<PeerReport>,
 ) -> io::Result<()> {
     let (mut buffer, mut bytes) = (vec![0; DATA_BYTES_MAX], 0);
     loop {
@@ -173,7 +174,7 @@ async fn up(
             }
             LinkFrame::Told(number) => {
                 // It is told of no more once nobody asks.
-                let _ = tells.send(Told { number, bytes });
+                let _ = tells.send(PeerReport { number, bytes });
             }
             LinkFrame::End => return to_front.shutdown().await,
             LinkFrame::Ask(_) => return Err(senseless("a question by who carries")),
