@@ -26,7 +26,7 @@ use varve_types::{CellId, PoolId};
 
 use super::deliver::{Delivery, IncomingLink};
 use super::export::converse;
-use super::figures::Figures;
+use super::figures::LinkMetrics;
 use super::link::{BEGIN_MAX, find_dead_peers, peer};
 use super::{NodeKey, Views, Ways};
 use crate::failure::{self, Failure};
@@ -98,7 +98,7 @@ pub(super) struct Lobby {
     next: AtomicU64,
     /// Of the cells that this node serves. The same holds for these.
     fronts: Mutex<BTreeMap<CellId, Fronts>>,
-    figures: Mutex<Figures>,
+    figures: Mutex<LinkMetrics>,
 }
 
 impl Door {
@@ -210,7 +210,7 @@ impl Lobby {
         self.fronts().get(&cell).map(with)
     }
 
-    pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
+    pub(super) fn figures(&self) -> MutexGuard<'_, LinkMetrics> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

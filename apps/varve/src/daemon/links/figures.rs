@@ -15,7 +15,7 @@ use super::door::Lobby;
 
 /// Sums of links that have ended.
 #[derive(Default)]
-pub(super) struct Figures(BTreeMap<NodeId, Carries>);
+pub(super) struct LinkMetrics(BTreeMap<NodeId, Carries>);
 
 /// What a node carries, and has carried.
 #[derive(Clone, Copy, Default)]
@@ -34,7 +34,7 @@ impl Carries {
     }
 }
 
-impl Figures {
+impl LinkMetrics {
     pub(super) fn ended(&mut self, link: &IncomingLink) {
         self.0.entry(link.node).or_default().add(link);
     }
