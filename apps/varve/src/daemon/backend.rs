@@ -24,7 +24,7 @@ use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
 use crate::daemon::fill::SpaceNow;
-use crate::daemon::links::Watcher;
+use crate::daemon::links::RelayMetrics;
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::room::{free_bytes, used_bytes};
@@ -53,7 +53,7 @@ pub(crate) struct PoolFacts {
     pub(crate) drives: Vec<Drive>,
     pub(crate) journal: JournalStatus,
     /// The pool's nodes, if this is one.
-    pub(crate) nodes: Option<Watcher>,
+    pub(crate) nodes: Option<RelayMetrics>,
     pub(crate) memory_budget_bytes: u64,
     pub(crate) thresholds: Thresholds,
 }
@@ -160,8 +160,8 @@ impl<S: ShardStack> PoolBackend<S> {
             listeners: nbd.chain(s3).chain(admin).collect(),
             fill: self.fill(space_used_bytes, &reports),
             journal: Some(self.facts.journal.clone()),
-            standing_by: self.facts.nodes.as_ref().map(Watcher::standing_by),
-            nodes: self.facts.nodes.as_ref().map(Watcher::nodes),
+            standing_by: self.facts.nodes.as_ref().map(RelayMetrics::standing_by),
+            nodes: self.facts.nodes.as_ref().map(RelayMetrics::nodes),
             memory: MemoryStatus {
                 budget_bytes: self.facts.memory_budget_bytes,
                 used_bytes,
@@ -269,7 +269,7 @@ impl<S: ShardStack> PoolBackend<S> {
             self.threshold_metric(),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
-        metrics.extend(self.facts.nodes.iter().flat_map(Watcher::metrics));
+        metrics.extend(self.facts.nodes.iter().flat_map(RelayMetrics::metrics));
         // They would wait for a shard that does not serve, whose own metrics say so.
         if all_serve(&reports) {
             let figures = self.ask_datasets(|datasets| async move { figures::of(&datasets).await });

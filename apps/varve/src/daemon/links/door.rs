@@ -172,8 +172,8 @@ impl Door {
     }
 
     /// What others carry, as the owner of a cell tells it, for as long as anybody asks.
-    pub(crate) fn watcher(&self, cell: CellId) -> super::figures::Watcher {
-        super::figures::Watcher { lobby: Arc::clone(&self.lobby), cell }
+    pub(crate) fn watcher(&self, cell: CellId) -> super::figures::RelayMetrics {
+        super::figures::RelayMetrics { lobby: Arc::clone(&self.lobby), cell }
     }
 
     #[cfg(test)]

@@ -47,13 +47,13 @@ impl LinkMetrics {
 
 /// Looks at what is carried.
 #[derive(Clone, Debug)]
-pub(crate) struct Watcher {
+pub(crate) struct RelayMetrics {
     pub(super) lobby: Arc<Lobby>,
     /// By whose owner it is asked.
     pub(super) cell: CellId,
 }
 
-impl Watcher {
+impl RelayMetrics {
     /// The nodes of the pool.
     pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
         let view = self.view();

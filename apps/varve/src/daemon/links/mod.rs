@@ -28,7 +28,7 @@ mod way;
 pub(crate) use self::client::{ClientStream, RelayedClient};
 pub(crate) use self::door::{AdminClient, Door, Fronts, LinkLimits, S3Client};
 pub(crate) use self::export::{answer, decode_export, encode_export};
-pub(crate) use self::figures::Watcher;
+pub(crate) use self::figures::RelayMetrics;
 pub(crate) use self::key::NodeKey;
 pub(crate) use self::view::{View, Views};
 pub(crate) use self::way::{Line, NoWay, RETRY_PAUSE, Way, Ways};
