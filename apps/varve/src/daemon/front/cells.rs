@@ -17,7 +17,7 @@ use varve_types::CellId;
 use super::admin::{BoxedStream, PoolCells};
 use super::{HOLD_MAX, Reception};
 use crate::client::volume_path;
-use crate::daemon::links::{ClientStream, NoWay, RETRY_PAUSE, RelayedClient, Way};
+use crate::daemon::links::{CellRoute, ClientStream, NoWay, RETRY_PAUSE, RelayedClient};
 use crate::daemon::names::{Told, without_run};
 
 /// How long a cell may take to say whether it has a volume.
@@ -31,23 +31,23 @@ impl CellsOfAdmin {
     async fn try_connect(&self, cell: CellId) -> Result<io::Result<BoxedStream>, NoWay> {
         let way = self.0.ways.find(FrontEnd::Admin, cell, None).await?;
         let place = match &way {
-            Way::Here => Some(self.0.place(FrontEnd::Admin, cell).await?),
-            Way::There(_) => None,
+            CellRoute::Here => Some(self.0.place(FrontEnd::Admin, cell).await?),
+            CellRoute::There(_) => None,
         };
         let (here, there) = match UnixStream::pair() {
             Ok((here, there)) => (here, ClientStream::Unix(there)),
             Err(error) => return Ok(Err(error)),
         };
         match (way, place) {
-            (Way::There(line), _) => {
+            (CellRoute::There(line), _) => {
                 let reception = Arc::clone(&self.0);
                 let carried = async move {
                     reception.ways.carry(line, &RelayedClient::new(there, None), &[]).await
                 };
                 tokio::spawn(carried);
             }
-            (Way::Here, Some(place)) => place.serve(there),
-            (Way::Here, None) => unreachable!("a way here has a place"),
+            (CellRoute::Here, Some(place)) => place.serve(there),
+            (CellRoute::Here, None) => unreachable!("a way here has a place"),
         }
         Ok(Ok(Box::new(here)))
     }

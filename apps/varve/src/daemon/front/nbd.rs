@@ -16,7 +16,7 @@ use varve_types::{CellId, ErrorKind};
 
 use super::{CARRIED_MAX, HOLD_MAX, Reception};
 use crate::daemon::links::{
-    ClientStream, Line, NoWay, RETRY_PAUSE, RelayedClient, Way, answer, decode_export,
+    CellRoute, ClientStream, Line, NoWay, RETRY_PAUSE, RelayedClient, answer, decode_export,
     encode_export,
 };
 
@@ -69,8 +69,10 @@ impl Reception {
             }
         };
         let begun = match way {
-            Ok((Way::Here, cell)) => return self.serve_here(cell, stream, agreement.finish()),
-            Ok((Way::There(line), _)) => {
+            Ok((CellRoute::Here, cell)) => {
+                return self.serve_here(cell, stream, agreement.finish());
+            }
+            Ok((CellRoute::There(line), _)) => {
                 drop(place); // Others may shake hands meanwhile.
                 self.serve_there(line, stream, agreement.finish()).await
             }
@@ -243,7 +245,7 @@ impl ClientHandshake<'_> {
         let no_more = |_| NoWay::not_yet("it takes no more questions now");
         let cell = self.cell;
         match self.find().await? {
-            Way::Here => {
+            CellRoute::Here => {
                 let ways = &self.reception.ways;
                 match question {
                     ClientQuestion::List => {
@@ -258,7 +260,7 @@ impl ClientHandshake<'_> {
                     }
                 }
             }
-            Way::There(mut line) => {
+            CellRoute::There(mut line) => {
                 let asked = self.ask_there(&mut line, question).await;
                 let reply = match asked.map_err(|error| NoWay::NotYet(error.to_string()))? {
                     Reply::Names(names) => Reply::Names(served(names)?),
@@ -301,7 +303,7 @@ impl ClientHandshake<'_> {
     }
 
     /// The way to who is to serve the client.
-    async fn way(&mut self) -> io::Result<Way> {
+    async fn way(&mut self) -> io::Result<CellRoute> {
         let until = Instant::now() + HOLD_MAX;
         loop {
             let found = timeout_at(until, self.find()).await;
@@ -313,10 +315,10 @@ impl ClientHandshake<'_> {
     }
 
     /// The one that was there last, if it still leads to who serves.
-    async fn find(&mut self) -> Result<Way, NoWay> {
+    async fn find(&mut self) -> Result<CellRoute, NoWay> {
         let ways = &self.reception.ways;
         match self.line.take().filter(|line| line.cell() == self.cell && ways.leads(line)) {
-            Some(line) => Ok(Way::There(line)),
+            Some(line) => Ok(CellRoute::There(line)),
             None => ways.find(FrontEnd::Export, self.cell, self.stream.address()).await,
         }
     }

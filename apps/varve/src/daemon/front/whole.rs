@@ -7,7 +7,7 @@ use varve_types::CellId;
 
 use super::{HOLD_MAX, Reception};
 use crate::daemon::links::{
-    AdminClient, ClientStream, NoWay, RETRY_PAUSE, RelayedClient, S3Client, Way,
+    AdminClient, CellRoute, ClientStream, NoWay, RETRY_PAUSE, RelayedClient, S3Client,
 };
 
 /// What a client of the admin API is told that no node takes.
@@ -24,10 +24,10 @@ impl Reception {
         // Nothing is read of a client before it is served, so it may be tried anew, at whoever serves next.
         loop {
             let why = match self.ways.find(front_end, cell, client.address()).await {
-                Ok(Way::There(line)) => {
+                Ok(CellRoute::There(line)) => {
                     return self.ways.carry(line, &RelayedClient::new(client, None), &[]).await;
                 }
-                Ok(Way::Here) => match self.place(front_end, cell).await {
+                Ok(CellRoute::Here) => match self.place(front_end, cell).await {
                     Ok(place) => return place.serve(client),
                     Err(why) => why,
                 },

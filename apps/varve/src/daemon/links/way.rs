@@ -32,7 +32,7 @@ pub(crate) struct Ways {
 }
 
 /// Where a cell is served.
-pub(crate) enum Way {
+pub(crate) enum CellRoute {
     /// By this node.
     Here,
     /// By another one, to which there is a link.
@@ -87,14 +87,14 @@ impl Ways {
         front_end: FrontEnd,
         cell: CellId,
         client: Option<std::net::SocketAddr>,
-    ) -> Result<Way, NoWay> {
+    ) -> Result<CellRoute, NoWay> {
         let view = self.lobby.views.borrow().clone();
         let from =
             view.me.ok_or_else(|| NoWay::not_yet("this node has not joined the others yet"))?;
         if view.is_mine(cell) {
             let is_ready = self.here(cell, |_| ()).is_some();
             let not_ready = || NoWay::not_yet("this node has not opened the pool yet");
-            return if is_ready { Ok(Way::Here) } else { Err(not_ready()) };
+            return if is_ready { Ok(CellRoute::Here) } else { Err(not_ready()) };
         }
         let owner = view.owner(cell).and_then(|owner| view.node(owner)); // WAY-1
         let owner = owner.ok_or_else(|| NoWay::not_yet("nobody is to serve the pool"))?;
@@ -118,7 +118,7 @@ impl Ways {
         };
         match connected {
             Ok((HelloReply::Accepted, stream)) => {
-                Ok(Way::There(Box::new(Line { to: owner.id, cell, stream })))
+                Ok(CellRoute::There(Box::new(Line { to: owner.id, cell, stream })))
             }
             Ok((
                 answer @ (HelloReply::OtherVersion { .. }
