@@ -16,7 +16,7 @@ use varve_types::{CellId, ErrorKind};
 
 use super::{CARRIED_MAX, HOLD_MAX, Reception};
 use crate::daemon::links::{
-    CellRoute, ClientStream, Line, NoWay, RETRY_PAUSE, RelayedClient, answer, decode_export,
+    CellRoute, ClientStream, NoWay, OwnerLink, RETRY_PAUSE, RelayedClient, answer, decode_export,
     encode_export,
 };
 
@@ -44,7 +44,7 @@ struct ClientHandshake<'a> {
     /// The cell of the export that it asked for last.
     cell: CellId,
     /// To who answered last, if that was another node.
-    line: Option<Box<Line>>,
+    line: Option<Box<OwnerLink>>,
 }
 
 impl Reception {
@@ -102,7 +102,7 @@ impl Reception {
 
     async fn serve_there(
         &self,
-        mut line: Box<Line>,
+        mut line: Box<OwnerLink>,
         stream: ClientStream,
         agreed: AgreedTerms,
     ) -> io::Result<()> {
@@ -272,7 +272,11 @@ impl ClientHandshake<'_> {
         }
     }
 
-    async fn ask_there(&self, line: &mut Line, question: &ClientQuestion) -> io::Result<Reply> {
+    async fn ask_there(
+        &self,
+        line: &mut OwnerLink,
+        question: &ClientQuestion,
+    ) -> io::Result<Reply> {
         let asked = match question {
             ClientQuestion::List => ExportQuestion::List,
             ClientQuestion::Open(OpenRequest { name, since }) => {

@@ -36,11 +36,11 @@ pub(crate) enum CellRoute {
     /// By this node.
     Here,
     /// By another one, to which there is a link.
-    There(Box<Line>),
+    There(Box<OwnerLink>),
 }
 
 /// A link to the node that serves a cell.
-pub(crate) struct Line {
+pub(crate) struct OwnerLink {
     to: NodeId,
     /// Which that node is to serve.
     cell: CellId,
@@ -118,7 +118,7 @@ impl Ways {
         };
         match connected {
             Ok((HelloReply::Accepted, stream)) => {
-                Ok(CellRoute::There(Box::new(Line { to: owner.id, cell, stream })))
+                Ok(CellRoute::There(Box::new(OwnerLink { to: owner.id, cell, stream })))
             }
             Ok((
                 answer @ (HelloReply::OtherVersion { .. }
@@ -132,7 +132,7 @@ impl Ways {
     }
 
     /// Whether it leads to who serves (WAY-2).
-    pub(crate) fn leads(&self, line: &Line) -> bool {
+    pub(crate) fn leads(&self, line: &OwnerLink) -> bool {
         self.lobby.views.borrow().owner(line.cell) == Some(line.to)
     }
 
@@ -146,7 +146,7 @@ impl Ways {
     /// Asks for exports; what comes is handed to `reply` until that says that it was the last one.
     pub(crate) async fn ask(
         &self,
-        line: &mut Line,
+        line: &mut OwnerLink,
         question: &ExportQuestion,
         reply: impl FnMut(ExportReply) -> bool,
     ) -> io::Result<()> {
@@ -158,8 +158,8 @@ impl Ways {
     }
 
     /// Carries a client until either side ends it, or the way leads nowhere; `early` is what came of it before.
-    pub(crate) async fn carry(&self, line: Box<Line>, client: &RelayedClient, early: &[u8]) {
-        let Line { to, cell, stream } = *line;
+    pub(crate) async fn carry(&self, line: Box<OwnerLink>, client: &RelayedClient, early: &[u8]) {
+        let OwnerLink { to, cell, stream } = *line;
         let ended = tokio::select! {
             ended = carry(client, early, stream) => ended,
             () = self.leads_nowhere(to, cell) => Err(io::Error::other("another node is to serve the pool")),
@@ -170,7 +170,7 @@ impl Ways {
     }
 }
 
-impl Line {
+impl OwnerLink {
     /// The cell that it leads to.
     pub(crate) fn cell(&self) -> CellId {
         self.cell
