@@ -17,7 +17,7 @@ use varve_types::CellId;
 use super::admin::{BoxedStream, PoolCells};
 use super::{HOLD_MAX, Reception};
 use crate::client::volume_path;
-use crate::daemon::links::{CellRoute, ClientStream, NoWay, RETRY_PAUSE, RelayedClient};
+use crate::daemon::links::{CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError};
 use crate::daemon::names::{Told, without_run};
 
 /// How long a cell may take to say whether it has a volume.
@@ -28,7 +28,7 @@ pub(super) struct CellsOfAdmin(pub(super) Arc<Reception>);
 
 impl CellsOfAdmin {
     /// A connection, if there is a way.
-    async fn try_connect(&self, cell: CellId) -> Result<io::Result<BoxedStream>, NoWay> {
+    async fn try_connect(&self, cell: CellId) -> Result<io::Result<BoxedStream>, RouteError> {
         let way = self.0.ways.find(FrontEnd::Admin, cell, None).await?;
         let place = match &way {
             CellRoute::Here => Some(self.0.place(FrontEnd::Admin, cell).await?),
@@ -80,11 +80,11 @@ impl PoolCells for CellsOfAdmin {
         loop {
             match self.try_connect(cell).await {
                 Ok(connected) => return connected,
-                Err(NoWay::Never(answer)) => return Err(io::Error::other(answer.to_string())),
-                Err(NoWay::NotYet(why)) if Instant::now() >= until => {
+                Err(RouteError::Never(answer)) => return Err(io::Error::other(answer.to_string())),
+                Err(RouteError::NotYet(why)) if Instant::now() >= until => {
                     return Err(io::Error::other(why)); // FRONT-1
                 }
-                Err(NoWay::NotYet(_)) => tokio::time::sleep(RETRY_PAUSE).await,
+                Err(RouteError::NotYet(_)) => tokio::time::sleep(RETRY_PAUSE).await,
             }
         }
     }

@@ -16,8 +16,8 @@ use varve_types::{CellId, ErrorKind};
 
 use super::{CARRIED_MAX, HOLD_MAX, Reception};
 use crate::daemon::links::{
-    CellRoute, ClientStream, NoWay, OwnerLink, RETRY_PAUSE, RelayedClient, answer, decode_export,
-    encode_export,
+    CellRoute, ClientStream, OwnerLink, RETRY_PAUSE, RelayedClient, RouteError, answer,
+    decode_export, encode_export,
 };
 
 /// How long a client may take to be told of its end.
@@ -128,10 +128,10 @@ impl Reception {
 }
 
 /// An answer, unless it says that who gave it serves no more: then there is somebody else to be asked.
-fn served<T>(answer: Result<T, ErrorKind>) -> Result<Result<T, ErrorKind>, NoWay> {
+fn served<T>(answer: Result<T, ErrorKind>) -> Result<Result<T, ErrorKind>, RouteError> {
     match answer {
         Err(ErrorKind::Closed | ErrorKind::Fenced | ErrorKind::Unavailable) => {
-            Err(NoWay::not_yet("who is to serve it does not any more"))
+            Err(RouteError::not_yet("who is to serve it does not any more"))
         }
         answer => Ok(answer),
     }
@@ -219,7 +219,7 @@ impl ClientHandshake<'_> {
                     self.deadline += begin.elapsed();
                     return Ok(cell.unwrap_or(CellId::FIRST)); // Whoever does not have it refuses it.
                 }
-                Err(why) => self.hold(NoWay::NotYet(why), until).await?,
+                Err(why) => self.hold(RouteError::NotYet(why), until).await?,
             }
         }
     }
@@ -230,7 +230,7 @@ impl ClientHandshake<'_> {
         let until = begin + HOLD_MAX;
         loop {
             let asked = timeout_at(until, self.try_ask(question)).await;
-            let asked = asked.unwrap_or_else(|_| Err(NoWay::not_yet("it does not answer")));
+            let asked = asked.unwrap_or_else(|_| Err(RouteError::not_yet("it does not answer")));
             match asked {
                 Ok(reply) => {
                     self.deadline += begin.elapsed();
@@ -241,8 +241,8 @@ impl ClientHandshake<'_> {
         }
     }
 
-    async fn try_ask(&mut self, question: &ClientQuestion) -> Result<Reply, NoWay> {
-        let no_more = |_| NoWay::not_yet("it takes no more questions now");
+    async fn try_ask(&mut self, question: &ClientQuestion) -> Result<Reply, RouteError> {
+        let no_more = |_| RouteError::not_yet("it takes no more questions now");
         let cell = self.cell;
         match self.find().await? {
             CellRoute::Here => {
@@ -262,7 +262,7 @@ impl ClientHandshake<'_> {
             }
             CellRoute::There(mut line) => {
                 let asked = self.ask_there(&mut line, question).await;
-                let reply = match asked.map_err(|error| NoWay::NotYet(error.to_string()))? {
+                let reply = match asked.map_err(|error| RouteError::NotYet(error.to_string()))? {
                     Reply::Names(names) => Reply::Names(served(names)?),
                     Reply::Found(found) => Reply::Found(served(found)?),
                 };
@@ -311,7 +311,7 @@ impl ClientHandshake<'_> {
         let until = Instant::now() + HOLD_MAX;
         loop {
             let found = timeout_at(until, self.find()).await;
-            match found.unwrap_or_else(|_| Err(NoWay::not_yet("it does not answer"))) {
+            match found.unwrap_or_else(|_| Err(RouteError::not_yet("it does not answer"))) {
                 Ok(way) => return Ok(way),
                 Err(why) => self.hold(why, until).await?,
             }
@@ -319,7 +319,7 @@ impl ClientHandshake<'_> {
     }
 
     /// The one that was there last, if it still leads to who serves.
-    async fn find(&mut self) -> Result<CellRoute, NoWay> {
+    async fn find(&mut self) -> Result<CellRoute, RouteError> {
         let ways = &self.reception.ways;
         match self.line.take().filter(|line| line.cell() == self.cell && ways.leads(line)) {
             Some(line) => Ok(CellRoute::There(line)),
@@ -328,19 +328,19 @@ impl ClientHandshake<'_> {
     }
 
     /// Waits before another attempt, if there is to be one.
-    async fn hold(&self, why: NoWay, until: Instant) -> io::Result<()> {
+    async fn hold(&self, why: RouteError, until: Instant) -> io::Result<()> {
         match why {
-            NoWay::Never(answer) => {
+            RouteError::Never(answer) => {
                 tracing::warn!(
                     "a client of NBD is not carried: the node that serves the pool says that {answer}"
                 );
                 Err(io::Error::other(answer.to_string()))
             }
-            NoWay::NotYet(why) if Instant::now() >= until => {
+            RouteError::NotYet(why) if Instant::now() >= until => {
                 tracing::warn!(why, "a client of NBD was let go of: no node takes it"); // FRONT-1
                 Err(io::Error::other(why))
             }
-            NoWay::NotYet(_) => {
+            RouteError::NotYet(_) => {
                 tokio::time::sleep(RETRY_PAUSE).await;
                 Ok(())
             }

@@ -7,7 +7,7 @@ use varve_types::CellId;
 
 use super::{HOLD_MAX, Reception};
 use crate::daemon::links::{
-    AdminClient, CellRoute, ClientStream, NoWay, RETRY_PAUSE, RelayedClient, S3Client,
+    AdminClient, CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError, S3Client,
 };
 
 /// What a client of the admin API is told that no node takes.
@@ -34,21 +34,21 @@ impl Reception {
                 Err(why) => why,
             };
             match why {
-                NoWay::Never(answer) => {
+                RouteError::Never(answer) => {
                     tracing::warn!(
                         ?front_end,
                         "a client is not carried: the node that serves the pool says that {answer}"
                     );
                     return;
                 }
-                NoWay::NotYet(why) if Instant::now() >= until => {
+                RouteError::NotYet(why) if Instant::now() >= until => {
                     tracing::warn!(why, "a client was let go of: no node takes it"); // FRONT-1
                     if front_end == FrontEnd::Admin {
                         say_that_nobody_serves(&client).await;
                     }
                     return;
                 }
-                NoWay::NotYet(_) => tokio::time::sleep(RETRY_PAUSE).await,
+                RouteError::NotYet(_) => tokio::time::sleep(RETRY_PAUSE).await,
             }
         }
     }
@@ -58,11 +58,11 @@ impl Reception {
         &self,
         front_end: FrontEnd,
         cell: CellId,
-    ) -> Result<ClientPlace, NoWay> {
-        let closed = || NoWay::not_yet("this node serves no more");
+    ) -> Result<ClientPlace, RouteError> {
+        let closed = || RouteError::not_yet("this node serves no more");
         if front_end == FrontEnd::S3 {
             let s3 = self.ways.here(cell, |fronts| fronts.s3.clone()).ok_or_else(closed)?;
-            let s3 = s3.ok_or(NoWay::Never(HelloReply::NoFrontEnd))?;
+            let s3 = s3.ok_or(RouteError::Never(HelloReply::NoFrontEnd))?;
             s3.reserve_owned().await.map(ClientPlace::S3).map_err(|_| closed())
         } else {
             let admin = self.ways.here(cell, |fronts| fronts.admin.clone());

@@ -48,14 +48,14 @@ pub(crate) struct OwnerLink {
 }
 
 /// Why there is none.
-pub(crate) enum NoWay {
+pub(crate) enum RouteError {
     /// Nobody serves the cell, or who does is not ready.
     NotYet(String),
     /// It is of no use to try again.
     Never(HelloReply),
 }
 
-impl NoWay {
+impl RouteError {
     pub(crate) fn not_yet(why: &str) -> Self {
         Self::NotYet(why.to_owned())
     }
@@ -87,19 +87,21 @@ impl Ways {
         front_end: FrontEnd,
         cell: CellId,
         client: Option<std::net::SocketAddr>,
-    ) -> Result<CellRoute, NoWay> {
+    ) -> Result<CellRoute, RouteError> {
         let view = self.lobby.views.borrow().clone();
-        let from =
-            view.me.ok_or_else(|| NoWay::not_yet("this node has not joined the others yet"))?;
+        let from = view
+            .me
+            .ok_or_else(|| RouteError::not_yet("this node has not joined the others yet"))?;
         if view.is_mine(cell) {
             let is_ready = self.here(cell, |_| ()).is_some();
-            let not_ready = || NoWay::not_yet("this node has not opened the pool yet");
+            let not_ready = || RouteError::not_yet("this node has not opened the pool yet");
             return if is_ready { Ok(CellRoute::Here) } else { Err(not_ready()) };
         }
         let owner = view.owner(cell).and_then(|owner| view.node(owner)); // WAY-1
-        let owner = owner.ok_or_else(|| NoWay::not_yet("nobody is to serve the pool"))?;
-        let reach =
-            owner.reach.ok_or_else(|| NoWay::not_yet("a node of an earlier version serves it"))?;
+        let owner = owner.ok_or_else(|| RouteError::not_yet("nobody is to serve the pool"))?;
+        let reach = owner
+            .reach
+            .ok_or_else(|| RouteError::not_yet("a node of an earlier version serves it"))?;
         let hello = Hello {
             front_end,
             pool: self.lobby.pool,
@@ -113,7 +115,7 @@ impl Ways {
         let connected = tokio::select! {
             connected = connect(&self.lobby.key, reach, &hello) => connected,
             () = self.leads_nowhere(owner.id, cell) => {
-                return Err(NoWay::not_yet("another node is to serve the pool"));
+                return Err(RouteError::not_yet("another node is to serve the pool"));
             }
         };
         match connected {
@@ -125,9 +127,9 @@ impl Ways {
                 | HelloReply::OtherPool
                 | HelloReply::NoFrontEnd),
                 _,
-            )) => Err(NoWay::Never(answer)),
-            Ok((answer, _)) => Err(NoWay::NotYet(answer.to_string())),
-            Err(error) => Err(NoWay::NotYet(format!("connect to {}: {error}", reach.address))),
+            )) => Err(RouteError::Never(answer)),
+            Ok((answer, _)) => Err(RouteError::NotYet(answer.to_string())),
+            Err(error) => Err(RouteError::NotYet(format!("connect to {}: {error}", reach.address))),
         }
     }
 
