@@ -33,7 +33,7 @@ use self::admin::Guard;
 use self::cells::CellsOfAdmin;
 use self::sockets::ClientListener;
 pub(crate) use self::sockets::{FrontSockets, S3Socket};
-use super::links::{ClientStream, Door, Ways};
+use super::links::{ClientStream, Door, Router};
 use super::names::Names;
 use crate::failure::{Failure, Result};
 
@@ -71,7 +71,7 @@ pub(crate) struct FrontEnds {
 
 /// What clients share.
 struct Reception {
-    ways: Ways,
+    ways: Router,
     tls: FrontTls,
     /// Which cell has a volume; `None` in a pool of one cell.
     names: Option<Names>,

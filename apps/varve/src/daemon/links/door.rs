@@ -28,7 +28,7 @@ use super::deliver::{Delivery, IncomingLink};
 use super::export::converse;
 use super::figures::LinkMetrics;
 use super::link::{BEGIN_MAX, find_dead_peers, peer};
-use super::{NodeKey, Views, Ways};
+use super::{NodeKey, Router, Views};
 use crate::failure::{self, Failure};
 
 /// Bounds on what other nodes may hold.
@@ -182,8 +182,8 @@ impl Door {
     }
 
     /// The ways to who serves.
-    pub(crate) fn ways(&self) -> Ways {
-        Ways::new(Arc::clone(&self.lobby))
+    pub(crate) fn ways(&self) -> Router {
+        Router::new(Arc::clone(&self.lobby))
     }
 }
 

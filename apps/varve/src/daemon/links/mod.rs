@@ -31,4 +31,4 @@ pub(crate) use self::export::{answer, decode_export, encode_export};
 pub(crate) use self::figures::RelayMetrics;
 pub(crate) use self::key::NodeKey;
 pub(crate) use self::view::{View, Views};
-pub(crate) use self::way::{CellRoute, OwnerLink, RETRY_PAUSE, RouteError, Ways};
+pub(crate) use self::way::{CellRoute, OwnerLink, RETRY_PAUSE, RouteError, Router};

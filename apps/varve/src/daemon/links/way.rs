@@ -26,7 +26,7 @@ use super::link::{FrameBuffer, connect, receive, senseless};
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Finds ways.
-pub(crate) struct Ways {
+pub(crate) struct Router {
     lobby: Arc<Lobby>,
     numbers: AtomicU64,
 }
@@ -61,7 +61,7 @@ impl RouteError {
     }
 }
 
-impl Ways {
+impl Router {
     pub(super) fn new(lobby: Arc<Lobby>) -> Self {
         Self { lobby, numbers: AtomicU64::new(1) }
     }
