@@ -12,7 +12,7 @@ use crate::daemon::engine_stack::{EngineSource, EngineStack};
 use crate::daemon::files;
 use crate::daemon::front::S3Socket;
 use crate::daemon::home::Home;
-use crate::daemon::links::{Door, Fronts};
+use crate::daemon::links::{CellFrontEnds, Door};
 use crate::daemon::pool::{self, NbdPlan, Plan, Pool};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::s3::S3;
@@ -57,7 +57,7 @@ impl ServedCell {
         if let Some(door) = door {
             let (admin, taken) = mpsc::channel(TAKEN_WAITING_MAX);
             accepted = Some(taken);
-            door.serve(cell, Fronts { nbd: pool.nbd_dealer(), s3: s3.taker(), admin });
+            door.serve(cell, CellFrontEnds { nbd: pool.nbd_dealer(), s3: s3.taker(), admin });
         }
         Ok(Self { pool, s3, cell, accepted })
     }

@@ -67,7 +67,7 @@ pub(crate) type S3Client = (varve_access_s3::AcceptedClient, Option<SocketAddr>)
 pub(crate) type AdminClient = (Box<dyn varve_access_admin::AcceptedStream>, Option<SocketAddr>);
 
 /// Where clients go, those of this node and those of others.
-pub(crate) struct Fronts {
+pub(crate) struct CellFrontEnds {
     /// The threads that serve NBD.
     pub(crate) nbd: ConnectionBalancer,
     /// The S3 gateway, where it is served.
@@ -97,7 +97,7 @@ pub(super) struct Lobby {
     links: Mutex<BTreeMap<u64, Arc<IncomingLink>>>,
     next: AtomicU64,
     /// Of the cells that this node serves. The same holds for these.
-    fronts: Mutex<BTreeMap<CellId, Fronts>>,
+    fronts: Mutex<BTreeMap<CellId, CellFrontEnds>>,
     figures: Mutex<LinkMetrics>,
 }
 
@@ -152,7 +152,7 @@ impl Door {
     }
 
     /// Lets others in to a cell from now on, and serves clients of it.
-    pub(crate) fn serve(&self, cell: CellId, fronts: Fronts) {
+    pub(crate) fn serve(&self, cell: CellId, fronts: CellFrontEnds) {
         self.lobby.fronts().insert(cell, fronts);
     }
 
@@ -201,12 +201,16 @@ impl Lobby {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fronts(&self) -> MutexGuard<'_, BTreeMap<CellId, Fronts>> {
+    fn fronts(&self) -> MutexGuard<'_, BTreeMap<CellId, CellFrontEnds>> {
         self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where clients of a cell go, while this node serves it.
-    pub(super) fn here<T>(&self, cell: CellId, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
+    pub(super) fn here<T>(
+        &self,
+        cell: CellId,
+        with: impl FnOnce(&CellFrontEnds) -> T,
+    ) -> Option<T> {
         self.fronts().get(&cell).map(with)
     }
 

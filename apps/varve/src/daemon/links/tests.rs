@@ -24,7 +24,9 @@ use varve_types::{CellId, ErrorKind, PoolId};
 use super::carry::carry;
 use super::deliver::TOLD_MAX;
 use super::link::{FrameBuffer, connect, receive, send};
-use super::{AdminClient, ClientStream, Door, Fronts, LinkLimits, NodeKey, RelayedClient, View};
+use super::{
+    AdminClient, CellFrontEnds, ClientStream, Door, LinkLimits, NodeKey, RelayedClient, View,
+};
 
 const POOL: PoolId = PoolId([7; 16]);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -65,7 +67,7 @@ impl Rig {
         let owners = vec![Some(SERVING)];
         shows.send_replace(View { me: Some(SERVING), version: 3, owners, nodes });
         let (admin_to, admin) = mpsc::channel(8);
-        door.serve(CellId::FIRST, Fronts { nbd: nbd(&door), s3: None, admin: admin_to });
+        door.serve(CellId::FIRST, CellFrontEnds { nbd: nbd(&door), s3: None, admin: admin_to });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { door, shows, admin, keys, runtime }
     }

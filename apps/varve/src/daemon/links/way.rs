@@ -19,7 +19,7 @@ use varve_types::CellId;
 
 use super::carry::carry;
 use super::client::RelayedClient;
-use super::door::{Fronts, Lobby};
+use super::door::{CellFrontEnds, Lobby};
 use super::link::{FrameBuffer, connect, receive, senseless};
 
 /// Between two attempts to find one.
@@ -72,7 +72,11 @@ impl Router {
     }
 
     /// Where clients of a cell go that this node serves; `None` when it does not serve it now. Nobody waits in `with`.
-    pub(crate) fn here<T>(&self, cell: CellId, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
+    pub(crate) fn here<T>(
+        &self,
+        cell: CellId,
+        with: impl FnOnce(&CellFrontEnds) -> T,
+    ) -> Option<T> {
         self.lobby.here(cell, with)
     }
 
