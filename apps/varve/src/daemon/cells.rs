@@ -21,7 +21,7 @@ use varve_types::{ByteCount, CellId};
 use crate::config::Settings;
 use crate::daemon::front::S3Socket;
 use crate::daemon::home::Home;
-use crate::daemon::links::Door;
+use crate::daemon::links::RelayListener;
 use crate::daemon::node::{NodeSeat, Order};
 use crate::daemon::pool::NbdPlan;
 use crate::daemon::pool_media::PoolMedia;
@@ -39,7 +39,7 @@ pub(super) struct CellPlan {
     /// The first cell.
     pub(super) first: Arc<RadosMedia>,
     pub(super) nbd: NbdPlan,
-    pub(super) door: Arc<Door>,
+    pub(super) door: Arc<RelayListener>,
     /// Where callers of the admin API connect.
     pub(super) admin: Vec<ListenAddress>,
     /// As long as the node takes clients.

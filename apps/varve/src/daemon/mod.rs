@@ -70,7 +70,7 @@ pub(crate) use self::rados_pools::{
 use self::cells::CellPlan;
 use self::front::{FrontEnds, FrontSockets, FrontTls};
 use self::home::Home;
-use self::links::Door;
+use self::links::RelayListener;
 use self::lock::DataLock;
 use self::names::Names;
 use self::node::NodeSeat;
@@ -106,7 +106,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         && media.cells() > 1
     {
         let names = Names::start(first)?;
-        let receive = |door: &Door| FrontEnds::start(door, bind()?, tls.clone(), names);
+        let receive = |door: &RelayListener| FrontEnds::start(door, bind()?, tls.clone(), names);
         let seat = node::take_seat(settings, first, receive)?;
         let plan = CellPlan {
             nbd: nbd.of_node(&seat),
@@ -119,7 +119,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         };
         return cells::serve(plan, &runtime.0, seat);
     }
-    let receive = |door: &Door| FrontEnds::start(door, bind()?, tls.clone(), None);
+    let receive = |door: &RelayListener| FrontEnds::start(door, bind()?, tls.clone(), None);
     let seat = node::join(settings, &media, receive)?;
     let (nbd, listeners) = match &seat {
         Some(seat) => (nbd.of_node(seat), Vec::new()),

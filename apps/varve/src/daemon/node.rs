@@ -35,7 +35,7 @@ use crate::daemon::banner;
 use crate::daemon::files::random_id;
 use crate::daemon::front::FrontEnds;
 use crate::daemon::home::Home;
-use crate::daemon::links::{Door, LinkLimits, NodeKey, View};
+use crate::daemon::links::{LinkLimits, NodeKey, RelayListener, View};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
 use crate::daemon::s3::S3;
@@ -58,7 +58,7 @@ pub(super) struct NodeSeat {
     words: PortSender<Word>,
     given_up: oneshot::Receiver<()>,
     news: mpsc::UnboundedReceiver<News>,
-    door: Arc<Door>,
+    door: Arc<RelayListener>,
     joining: JoinRequest,
     /// News that came before there was a front.
     first: Option<News>,
@@ -109,7 +109,7 @@ pub(super) fn check(settings: &Settings, home: &Home) -> Result<()> {
 pub(super) fn join(
     settings: &Settings,
     media: &PoolMedia,
-    receive: impl FnOnce(&Door) -> Result<FrontEnds>,
+    receive: impl FnOnce(&RelayListener) -> Result<FrontEnds>,
 ) -> Result<Option<NodeSeat>> {
     let rados = match media {
         PoolMedia::Rados(rados) if settings.rados_join => rados,
@@ -124,7 +124,7 @@ pub(super) fn join(
 pub(super) fn take_seat(
     settings: &Settings,
     rados: &Arc<RadosMedia>,
-    receive: impl FnOnce(&Door) -> Result<FrontEnds>,
+    receive: impl FnOnce(&RelayListener) -> Result<FrontEnds>,
 ) -> Result<NodeSeat> {
     let rados = Arc::clone(rados);
     let (sender, news) = mpsc::unbounded_channel();
@@ -144,7 +144,15 @@ pub(super) fn take_seat(
         room: settings.rados_cells_max(cells),
         balances: settings.rados_balance,
     };
-    let door = Door::open(joining.pool, cells, key, listen, reached, views, LinkLimits::default())?;
+    let door = RelayListener::open(
+        joining.pool,
+        cells,
+        key,
+        listen,
+        reached,
+        views,
+        LinkLimits::default(),
+    )?;
     let me = Me { joining, reach: door.reach(), shows };
     let thread = thread::Builder::new()
         .name("node".to_owned())
@@ -213,7 +221,7 @@ impl NodeSeat {
     }
 
     /// Where other nodes come in.
-    pub(super) fn door(&self) -> &Arc<Door> {
+    pub(super) fn door(&self) -> &Arc<RelayListener> {
         &self.door
     }
 

@@ -12,7 +12,7 @@ use crate::daemon::engine_stack::{EngineSource, EngineStack};
 use crate::daemon::files;
 use crate::daemon::front::S3Socket;
 use crate::daemon::home::Home;
-use crate::daemon::links::{CellFrontEnds, Door};
+use crate::daemon::links::{CellFrontEnds, RelayListener};
 use crate::daemon::pool::{self, NbdPlan, Plan, Pool};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::s3::S3;
@@ -37,7 +37,7 @@ impl ServedCell {
         home: &Home,
         media: PoolMedia,
         nbd: NbdPlan,
-        door: Option<&Door>,
+        door: Option<&RelayListener>,
         s3: Option<&S3Socket>,
         opened: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
@@ -82,7 +82,7 @@ impl ServedCell {
     }
 
     /// Lets nobody in any more, answers what is under way, and leaves a clean cell. Blocks.
-    pub(super) fn close(self, door: Option<&Door>) -> Result<()> {
+    pub(super) fn close(self, door: Option<&RelayListener>) -> Result<()> {
         let Self { pool, s3, cell, accepted } = self;
         if let Some(door) = door {
             door.close(cell);

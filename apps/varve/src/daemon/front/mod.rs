@@ -33,7 +33,7 @@ use self::admin::Guard;
 use self::cells::CellsOfAdmin;
 use self::sockets::ClientListener;
 pub(crate) use self::sockets::{FrontSockets, S3Socket};
-use super::links::{ClientStream, Door, Router};
+use super::links::{ClientStream, RelayListener, Router};
 use super::names::Names;
 use crate::failure::{Failure, Result};
 
@@ -84,7 +84,7 @@ struct Reception {
 impl FrontEnds {
     /// Takes clients from these sockets, until it is dropped.
     pub(crate) fn start(
-        door: &Door,
+        door: &RelayListener,
         sockets: FrontSockets,
         tls: FrontTls,
         names: Option<Names>,

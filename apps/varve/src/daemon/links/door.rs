@@ -77,7 +77,7 @@ pub(crate) struct CellFrontEnds {
 }
 
 /// This node's door, and the threads behind it.
-pub(crate) struct Door {
+pub(crate) struct RelayListener {
     lobby: Arc<Lobby>,
     reach: NodeAddress,
     runtime: Option<Runtime>,
@@ -101,7 +101,7 @@ pub(super) struct Lobby {
     figures: Mutex<LinkMetrics>,
 }
 
-impl Door {
+impl RelayListener {
     /// Listens at `address`. Others are told to come to `reached`, where that names no machine.
     pub(crate) fn open(
         pool: PoolId,
@@ -187,7 +187,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for RelayListener {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             // The caller may be a task of another runtime; nobody needs what is left.

@@ -26,7 +26,7 @@ mod view;
 mod way;
 
 pub(crate) use self::client::{ClientStream, RelayedClient};
-pub(crate) use self::door::{AdminClient, CellFrontEnds, Door, LinkLimits, S3Client};
+pub(crate) use self::door::{AdminClient, CellFrontEnds, LinkLimits, RelayListener, S3Client};
 pub(crate) use self::export::{answer, decode_export, encode_export};
 pub(crate) use self::figures::RelayMetrics;
 pub(crate) use self::key::NodeKey;

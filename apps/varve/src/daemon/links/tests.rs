@@ -25,7 +25,8 @@ use super::carry::carry;
 use super::deliver::TOLD_MAX;
 use super::link::{FrameBuffer, connect, receive, send};
 use super::{
-    AdminClient, CellFrontEnds, ClientStream, Door, LinkLimits, NodeKey, RelayedClient, View,
+    AdminClient, CellFrontEnds, ClientStream, LinkLimits, NodeKey, RelayListener, RelayedClient,
+    View,
 };
 
 const POOL: PoolId = PoolId([7; 16]);
@@ -36,7 +37,7 @@ const OTHER: NodeId = NodeId(3);
 
 /// A node that serves, and the keys of two that carry.
 struct Rig {
-    door: Door,
+    door: RelayListener,
     shows: watch::Sender<View>,
     admin: mpsc::Receiver<AdminClient>,
     keys: [NodeKey; 2],
@@ -56,7 +57,7 @@ impl Rig {
         let (shows, views) = watch::channel(View::default());
         let any = SocketAddr::new(HERE, 0);
         let key = NodeKey::make().unwrap();
-        let door = Door::open(POOL, 1, key, any, HERE, views, limits()).unwrap();
+        let door = RelayListener::open(POOL, 1, key, any, HERE, views, limits()).unwrap();
         let keys = [NodeKey::make().unwrap(), NodeKey::make().unwrap()];
         let reach = |key: &NodeKey| NodeAddress::new(any, key.fingerprint());
         let nodes = vec![
@@ -93,7 +94,7 @@ impl Rig {
 }
 
 /// A thread that serves a disk in memory.
-fn nbd(door: &Door) -> ConnectionBalancer {
+fn nbd(door: &RelayListener) -> ConnectionBalancer {
     let (ready, made) = std::sync::mpsc::channel();
     let gate = Some(door.gate());
     std::thread::spawn(move || {
