@@ -29,18 +29,18 @@ use varve_access_nbd::{OpenBarrier, PendingOpen, RelayProgress};
 use super::deliver::IncomingLink;
 #[cfg(doc)]
 use super::deliver::TOLD_MAX;
-use super::door::Lobby;
+use super::door::RelayState;
 
 /// Between two looks how far a connection is.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
-impl std::fmt::Debug for Lobby {
+impl std::fmt::Debug for RelayState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Lobby({} links)", self.links().len())
+        write!(f, "RelayState({} links)", self.links().len())
     }
 }
 
-impl OpenBarrier for Lobby {
+impl OpenBarrier for RelayState {
     fn pass(&self, opening: PendingOpen) {
         let PendingOpen { export, by, passes } = opening;
         let links = self.links();

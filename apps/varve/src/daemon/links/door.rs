@@ -78,13 +78,13 @@ pub(crate) struct CellFrontEnds {
 
 /// This node's door, and the threads behind it.
 pub(crate) struct RelayListener {
-    lobby: Arc<Lobby>,
+    lobby: Arc<RelayState>,
     reach: NodeAddress,
     runtime: Option<Runtime>,
 }
 
 /// What everybody at the door knows.
-pub(super) struct Lobby {
+pub(super) struct RelayState {
     pub(super) pool: PoolId,
     /// How many the pool has.
     pub(super) cells: u16,
@@ -129,7 +129,7 @@ impl RelayListener {
         let ip = if bound.ip().is_unspecified() { reached } else { bound.ip() };
         let reach = NodeAddress::new(SocketAddr::new(ip, bound.port()), key.fingerprint());
         let acceptor = key.acceptor().map_err(|error| failed(&error))?;
-        let lobby = Arc::new(Lobby {
+        let lobby = Arc::new(RelayState {
             pool,
             cells,
             key,
@@ -177,7 +177,7 @@ impl RelayListener {
     }
 
     #[cfg(test)]
-    pub(super) fn lobby(&self) -> &Lobby {
+    pub(super) fn lobby(&self) -> &RelayState {
         &self.lobby
     }
 
@@ -196,7 +196,7 @@ impl Drop for RelayListener {
     }
 }
 
-impl Lobby {
+impl RelayState {
     pub(super) fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<IncomingLink>>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,7 +282,7 @@ fn offer<C>(
     }
 }
 
-async fn accept(lobby: Arc<Lobby>, listener: TcpListener, acceptor: TlsAcceptor) {
+async fn accept(lobby: Arc<RelayState>, listener: TcpListener, acceptor: TlsAcceptor) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
         let place = Arc::clone(&handshakes).acquire_owned().await;
@@ -318,7 +318,7 @@ struct Guest {
 
 /// Handshake and hello; the link, and what is answered if that is not `Accepted`.
 async fn begin(
-    lobby: &Lobby,
+    lobby: &RelayState,
     socket: TcpStream,
     acceptor: TlsAcceptor,
 ) -> io::Result<(TlsStream<TcpStream>, Result<Guest, HelloReply>)> {
@@ -339,7 +339,7 @@ async fn begin(
 
 /// What becomes of whoever has said hello.
 async fn stay(
-    lobby: &Lobby,
+    lobby: &RelayState,
     begun: io::Result<(TlsStream<TcpStream>, Result<Guest, HelloReply>)>,
 ) -> io::Result<()> {
     let (mut stream, admitted) = begun?;
@@ -364,7 +364,7 @@ async fn answer(stream: &mut TlsStream<TcpStream>, answer: HelloReply) -> io::Re
 }
 
 impl Guest {
-    async fn stay(self, lobby: &Lobby, stream: TlsStream<TcpStream>) {
+    async fn stay(self, lobby: &RelayState, stream: TlsStream<TcpStream>) {
         let Self { number, link, delivery, front } = self;
         let ended = serve(lobby, number, &link, delivery, front, stream).await;
         if let Err(error) = ended {
@@ -375,7 +375,7 @@ impl Guest {
 }
 
 async fn serve(
-    lobby: &Lobby,
+    lobby: &RelayState,
     number: u64,
     link: &IncomingLink,
     mut delivery: Delivery,
@@ -396,7 +396,7 @@ async fn serve(
 }
 
 /// DOOR-3
-async fn forget(lobby: &Lobby, number: u64, link: &IncomingLink) {
+async fn forget(lobby: &RelayState, number: u64, link: &IncomingLink) {
     while link.carried.get().is_some_and(|carried| !carried.is_over()) {
         tokio::time::sleep(OVER_PAUSE).await;
     }
@@ -405,7 +405,7 @@ async fn forget(lobby: &Lobby, number: u64, link: &IncomingLink) {
 }
 
 /// DOOR-4
-async fn cut_those_who_are_out(lobby: Arc<Lobby>) {
+async fn cut_those_who_are_out(lobby: Arc<RelayState>) {
     let mut views = lobby.views.clone();
     while views.changed().await.is_ok() {
         let view = views.borrow_and_update().clone();

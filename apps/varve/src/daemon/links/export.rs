@@ -17,7 +17,7 @@ use varve_membership::link::{
 use varve_types::{CellId, ErrorKind};
 
 use super::deliver::IncomingLink;
-use super::door::Lobby;
+use super::door::RelayState;
 use super::link::{FrameBuffer, receive, senseless};
 
 /// Longer than a client has for its handshake, with all that it may wait for meanwhile.
@@ -46,7 +46,7 @@ pub(crate) fn decode_export(export: LinkExport) -> KnownExport {
 
 /// Answers questions until the client is to be served; this side's end of its connection, if it ever is.
 pub(super) async fn converse(
-    lobby: &Lobby,
+    lobby: &RelayState,
     link: &IncomingLink,
     number: u64,
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
@@ -83,7 +83,7 @@ fn closed<T>(_: T) -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
 }
 
-async fn list(lobby: &Lobby, cell: CellId) -> io::Result<Vec<ExportReply>> {
+async fn list(lobby: &RelayState, cell: CellId) -> io::Result<Vec<ExportReply>> {
     let (answer, told) = answer();
     lobby.here(cell, |fronts| fronts.nbd.list(answer)).ok_or_else(|| closed(()))?;
     Ok(match told.await.map_err(closed)? {
@@ -92,7 +92,7 @@ async fn list(lobby: &Lobby, cell: CellId) -> io::Result<Vec<ExportReply>> {
     })
 }
 
-async fn open(lobby: &Lobby, cell: CellId, request: OpenRequest) -> io::Result<ExportReply> {
+async fn open(lobby: &RelayState, cell: CellId, request: OpenRequest) -> io::Result<ExportReply> {
     let (answer, told) = answer();
     lobby.here(cell, |fronts| fronts.nbd.look(request, answer)).ok_or_else(|| closed(()))?;
     Ok(match told.await.map_err(closed)? {
@@ -103,7 +103,7 @@ async fn open(lobby: &Lobby, cell: CellId, request: OpenRequest) -> io::Result<E
 
 /// Hands the client to a thread that serves NBD.
 fn begin(
-    lobby: &Lobby,
+    lobby: &RelayState,
     link: &IncomingLink,
     number: u64,
     begin: BeginExport,

@@ -11,7 +11,7 @@ use varve_types::CellId;
 
 use super::View;
 use super::deliver::IncomingLink;
-use super::door::Lobby;
+use super::door::RelayState;
 
 /// Sums of links that have ended.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl LinkMetrics {
 /// Looks at what is carried.
 #[derive(Clone, Debug)]
 pub(crate) struct RelayMetrics {
-    pub(super) lobby: Arc<Lobby>,
+    pub(super) lobby: Arc<RelayState>,
     /// By whose owner it is asked.
     pub(super) cell: CellId,
 }

@@ -19,7 +19,7 @@ use varve_types::CellId;
 
 use super::carry::carry;
 use super::client::RelayedClient;
-use super::door::{CellFrontEnds, Lobby};
+use super::door::{CellFrontEnds, RelayState};
 use super::link::{FrameBuffer, connect, receive, senseless};
 
 /// Between two attempts to find one.
@@ -27,7 +27,7 @@ pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Finds ways.
 pub(crate) struct Router {
-    lobby: Arc<Lobby>,
+    lobby: Arc<RelayState>,
     numbers: AtomicU64,
 }
 
@@ -62,7 +62,7 @@ impl RouteError {
 }
 
 impl Router {
-    pub(super) fn new(lobby: Arc<Lobby>) -> Self {
+    pub(super) fn new(lobby: Arc<RelayState>) -> Self {
         Self { lobby, numbers: AtomicU64::new(1) }
     }
 
