@@ -237,7 +237,7 @@ impl RelayState {
     }
 
     /// Gives it a place, and hands its connection to its front-end.
-    fn admit(&self, hello: &Hello) -> Result<Guest, HelloReply> {
+    fn admit(&self, hello: &Hello) -> Result<RelaySession, HelloReply> {
         let fronts = self.fronts();
         let Some(fronts) = fronts.get(&hello.cell) else { return Err(HelloReply::NotServing) };
         let mut links = self.links();
@@ -258,7 +258,7 @@ impl RelayState {
         };
         let (link, delivery) = IncomingLink::new(hello.from, hello.front_end, hello.cell);
         links.insert(number, Arc::clone(&link));
-        Ok(Guest { number, link, delivery, front })
+        Ok(RelaySession { number, link, delivery, front })
     }
 }
 
@@ -309,7 +309,7 @@ async fn accept(lobby: Arc<RelayState>, listener: TcpListener, acceptor: TlsAcce
 }
 
 /// A link that was let in.
-struct Guest {
+struct RelaySession {
     number: u64,
     link: Arc<IncomingLink>,
     delivery: Delivery,
@@ -321,7 +321,7 @@ async fn begin(
     lobby: &RelayState,
     socket: TcpStream,
     acceptor: TlsAcceptor,
-) -> io::Result<(TlsStream<TcpStream>, Result<Guest, HelloReply>)> {
+) -> io::Result<(TlsStream<TcpStream>, Result<RelaySession, HelloReply>)> {
     find_dead_peers(&socket)?;
     let mut stream = TlsStream::from(acceptor.accept(socket).await?);
     let mut bytes = [0; HELLO_BYTES];
@@ -340,7 +340,7 @@ async fn begin(
 /// What becomes of whoever has said hello.
 async fn stay(
     lobby: &RelayState,
-    begun: io::Result<(TlsStream<TcpStream>, Result<Guest, HelloReply>)>,
+    begun: io::Result<(TlsStream<TcpStream>, Result<RelaySession, HelloReply>)>,
 ) -> io::Result<()> {
     let (mut stream, admitted) = begun?;
     match admitted {
@@ -363,7 +363,7 @@ async fn answer(stream: &mut TlsStream<TcpStream>, answer: HelloReply) -> io::Re
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-impl Guest {
+impl RelaySession {
     async fn stay(self, lobby: &RelayState, stream: TlsStream<TcpStream>) {
         let Self { number, link, delivery, front } = self;
         let ended = serve(lobby, number, &link, delivery, front, stream).await;
