@@ -312,7 +312,7 @@ fn run(
     }
     let (news, rados) = (news.clone(), Arc::clone(rados));
     event_loop.run(async move {
-        let opened = rados.pool().await.and_then(|pool| Beats::new(reactor, pool.nodes(), me));
+        let opened = rados.pool().await.and_then(|pool| Heartbeat::new(reactor, pool.nodes(), me));
         let beats = match opened {
             Ok(beats) => beats,
             Err(failure) => {
@@ -329,7 +329,7 @@ fn run(
 }
 
 /// A node's beats.
-struct Beats {
+struct Heartbeat {
     reactor: Reactor,
     store: Rc<dyn TableStore>,
     member: Member,
@@ -345,7 +345,7 @@ struct Beats {
     is_failing: bool,
 }
 
-impl Beats {
+impl Heartbeat {
     fn new(reactor: Reactor, store: Rc<dyn TableStore>, me: Me) -> Result<Self> {
         Ok(Self {
             reactor,
@@ -523,7 +523,7 @@ mod tests {
             let fingerprint = Fingerprint([1; 32]);
             let reach = NodeAddress::new("127.0.0.1:1".parse().unwrap(), fingerprint);
             let me = Me { joining, reach, shows };
-            let beats = Beats::new(reactor.clone(), Rc::new(store.clone()), me).unwrap();
+            let beats = Heartbeat::new(reactor.clone(), Rc::new(store.clone()), me).unwrap();
             let ended = reactor.spawn_join(async move { beats.keep(said, &sender).await });
             reactor.sleep(SECOND_NS).await;
             Self { words, news, views, ended }
