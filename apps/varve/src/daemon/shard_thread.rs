@@ -17,7 +17,7 @@ use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::ShardId;
 
-use crate::daemon::stack::{Seat, ShardStack};
+use crate::daemon::stack::{ShardStack, ThreadContext};
 use crate::event_loop;
 use crate::failure::{Failure, Result};
 
@@ -181,7 +181,7 @@ fn run<S: ShardStack>(start: Start<S>, reports: Reports<S>, peers: &mpsc::Receiv
     let Start { shard, source, nbd, alive } = start;
     let ended = alive.ended.clone();
     event_loop.run(async move {
-        let seat = Seat { reactor: reactor.clone(), shard, source, peers, inbox };
+        let seat = ThreadContext { reactor: reactor.clone(), shard, source, peers, inbox };
         let stack = match S::open(seat).await {
             Ok(stack) => stack,
             Err(failure) => {

@@ -30,7 +30,7 @@ pub(crate) trait ShardStack: Sized + 'static {
     fn doors(reactor: &Reactor) -> (Self::Door, Self::Inbox);
 
     /// Opens the shard through recovery.
-    fn open(seat: Seat<Self>) -> impl Future<Output = Result<Self>>;
+    fn open(seat: ThreadContext<Self>) -> impl Future<Output = Result<Self>>;
 
     /// Every shard is open now: what a crash interrupted is completed, and what works in the background may start.
     fn begin(&self, reactor: &Reactor) -> impl Future<Output = Result<()>>;
@@ -101,7 +101,7 @@ pub(crate) trait ShardStack: Sized + 'static {
 }
 
 /// A thread's place among the pool's threads.
-pub(crate) struct Seat<S: ShardStack> {
+pub(crate) struct ThreadContext<S: ShardStack> {
     /// The thread's loop.
     pub(crate) reactor: Reactor,
     /// The shard that the thread owns.

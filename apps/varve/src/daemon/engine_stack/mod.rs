@@ -38,7 +38,7 @@ use varve_types::{ByteCount, ShardId};
 
 use crate::daemon::pool_media::ShardMedia;
 use crate::daemon::room::ShardRoom;
-use crate::daemon::stack::{PendingWork, Seat, ShardHealth, ShardReport, ShardStack};
+use crate::daemon::stack::{PendingWork, ShardHealth, ShardReport, ShardStack, ThreadContext};
 use crate::failure::{Failure, Result};
 
 use self::advice::{START_AGAIN, is_damage, open_failed};
@@ -87,8 +87,8 @@ impl ShardStack for EngineStack {
         JobSender::new(reactor)
     }
 
-    async fn open(seat: Seat<Self>) -> Result<Self> {
-        let Seat { reactor, shard, source, peers, inbox } = seat;
+    async fn open(seat: ThreadContext<Self>) -> Result<Self> {
+        let ThreadContext { reactor, shard, source, peers, inbox } = seat;
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format!("open shard {shard}: {error}"));
         let opened = source.media.media(&reactor, shard).await;

@@ -24,7 +24,7 @@ use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::objects::Objects;
 use crate::daemon::socket_access::SocketAccess;
-use crate::daemon::stack::{Seat, ShardHealth, ShardMetric, ShardReport, ShardStack};
+use crate::daemon::stack::{ShardHealth, ShardMetric, ShardReport, ShardStack, ThreadContext};
 use crate::failure::{Failure, Result};
 
 /// What the threads of a memory pool share: volumes by name, and what happened in which order.
@@ -84,12 +84,12 @@ impl ShardStack for MemoryStack {
         port::channel(reactor, 8)
     }
 
-    async fn open(seat: Seat<Self>) -> Result<Self> {
+    async fn open(seat: ThreadContext<Self>) -> Result<Self> {
         if seat.source.broken_shard == Some(seat.shard.0) {
             return Err(Failure::new(format!("shard {} does not open", seat.shard)));
         }
         assert!(seat.reactor.ring().is_some(), "shards run on the real loop");
-        let Seat { shard, source: shared, peers, inbox, .. } = seat;
+        let ThreadContext { shard, source: shared, peers, inbox, .. } = seat;
         assert_eq!(peers.len(), 2, "every thread has ways to both");
         Ok(Self { shard: shard.0, shared, _peers: peers, _inbox: inbox })
     }
