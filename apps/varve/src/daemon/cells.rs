@@ -22,7 +22,7 @@ use crate::config::Settings;
 use crate::daemon::front::S3Socket;
 use crate::daemon::home::Home;
 use crate::daemon::links::RelayListener;
-use crate::daemon::node::{NodeSeat, Order};
+use crate::daemon::node::{NodeHandle, Order};
 use crate::daemon::pool::NbdPlan;
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
@@ -86,7 +86,7 @@ struct CellThreads {
 }
 
 /// Serves until a signal; returns once all cells that this node has are clean.
-pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeSeat) -> Result<()> {
+pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeHandle) -> Result<()> {
     let (tell, ended) = mpsc::unbounded_channel();
     let mut cells = CellThreads { plan, closes: BTreeMap::new(), tell, ended };
     runtime.block_on(async {
@@ -114,7 +114,7 @@ pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeSeat) -> Re
 
 impl CellThreads {
     /// Opens and closes cells as they are ordered, until one fails, or the node is given up.
-    async fn keep(&mut self, seat: &mut NodeSeat) -> Result<()> {
+    async fn keep(&mut self, seat: &mut NodeHandle) -> Result<()> {
         loop {
             tokio::select! {
                 order = seat.next_order() => match order? {

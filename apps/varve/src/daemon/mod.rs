@@ -73,7 +73,7 @@ use self::home::Home;
 use self::links::RelayListener;
 use self::lock::DataLock;
 use self::names::Names;
-use self::node::NodeSeat;
+use self::node::NodeHandle;
 use self::pool::{NbdPlan, NbdSockets};
 use self::pool_media::PoolMedia;
 use self::served_cell::ServedCell;
@@ -227,7 +227,7 @@ impl NbdPlan {
     }
 
     /// The node has the sockets, and is the end of TLS; what it hands on passes its gate.
-    fn of_node(self, seat: &NodeSeat) -> Self {
+    fn of_node(self, seat: &NodeHandle) -> Self {
         let options = ServiceOptions { gate: Some(seat.door().gate()), ..self.options };
         let sockets = NbdSockets::OfNode(seat.front().nbd_addresses());
         Self { options, sockets, ..self }
@@ -241,7 +241,7 @@ fn control(
     mut signals: Signals,
     callers: Callers,
     mut cell: ServedCell,
-    mut seat: Option<NodeSeat>,
+    mut seat: Option<NodeHandle>,
 ) -> Result<()> {
     runtime.block_on(async {
         let admin = match &seat {
@@ -283,7 +283,7 @@ fn clean(settings: &Settings) {
 }
 
 /// Resolves when other nodes have given this one up, if it is one.
-async fn given_up(seat: Option<&mut NodeSeat>) -> Failure {
+async fn given_up(seat: Option<&mut NodeHandle>) -> Failure {
     match seat {
         Some(seat) => seat.given_up().await,
         None => std::future::pending().await,

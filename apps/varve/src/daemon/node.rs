@@ -54,7 +54,7 @@ const WORDS_WAITING_MAX: usize = CellId::COUNT_MAX as usize + 1;
 const LEAVE_PAUSE: Duration = Duration::from_millis(5);
 
 /// A node that has joined.
-pub(super) struct NodeSeat {
+pub(super) struct NodeHandle {
     words: PortSender<Word>,
     given_up: oneshot::Receiver<()>,
     news: mpsc::UnboundedReceiver<News>,
@@ -110,7 +110,7 @@ pub(super) fn join(
     settings: &Settings,
     media: &PoolMedia,
     receive: impl FnOnce(&RelayListener) -> Result<FrontEnds>,
-) -> Result<Option<NodeSeat>> {
+) -> Result<Option<NodeHandle>> {
     let rados = match media {
         PoolMedia::Rados(rados) if settings.rados_join => rados,
         PoolMedia::Rados(_) | PoolMedia::Files(_) => return Ok(None),
@@ -125,7 +125,7 @@ pub(super) fn take_seat(
     settings: &Settings,
     rados: &Arc<RadosMedia>,
     receive: impl FnOnce(&RelayListener) -> Result<FrontEnds>,
-) -> Result<NodeSeat> {
+) -> Result<NodeHandle> {
     let rados = Arc::clone(rados);
     let (sender, news) = mpsc::unbounded_channel();
     let (words, told) = std_mpsc::channel();
@@ -161,7 +161,7 @@ pub(super) fn take_seat(
     let words = told.recv().map_err(|_| died())??;
     let door = Arc::new(door);
     let mut seat =
-        NodeSeat { words, given_up, news, door, joining, first: None, front: None, thread };
+        NodeHandle { words, given_up, news, door, joining, first: None, front: None, thread };
     let first = seat.news.blocking_recv().ok_or_else(died)?;
     let stands_by = match &first {
         News::StandsBy(_) => true,
@@ -176,7 +176,7 @@ pub(super) fn take_seat(
     Ok(seat)
 }
 
-impl NodeSeat {
+impl NodeHandle {
     /// What is to become of a cell; tells people, too, where the pool is served meanwhile, if it has one cell only. Blocks.
     fn order(&mut self) -> Result<Order> {
         loop {
