@@ -30,7 +30,7 @@ use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::room::{free_bytes, used_bytes};
 use crate::daemon::shard_thread::ShardThread;
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
-use crate::daemon::threads::Threads;
+use crate::daemon::threads::ShardThreads;
 use crate::daemon::{
     clients, figures, fill, health, holdings, process_metrics, s3_figures, snapshots,
 };
@@ -60,7 +60,7 @@ pub(crate) struct PoolFacts {
 
 /// The daemon as the admin API sees it.
 pub(crate) struct PoolBackend<S: ShardStack> {
-    pub(crate) threads: Arc<Threads<S>>,
+    pub(crate) threads: Arc<ShardThreads<S>>,
     pub(crate) facts: PoolFacts,
     pub(crate) nbd_addresses: Vec<ListenAddress>,
     pub(crate) admin_addresses: Vec<ListenAddress>,

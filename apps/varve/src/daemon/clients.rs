@@ -9,7 +9,7 @@ use varve_dataset::volume_of;
 use varve_types::ErrorKind;
 
 use crate::daemon::stack::ShardStack;
-use crate::daemon::threads::Threads;
+use crate::daemon::threads::ShardThreads;
 
 /// How often it is looked whether clients that were asked to leave have left, and how many times.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -19,7 +19,10 @@ const LOOKS_MAX: u32 = 200;
 const NAMED_MAX: usize = 5;
 
 /// The connections that have a volume, or a snapshot of it, open.
-async fn of_volume<S: ShardStack>(threads: &Threads<S>, volume: &str) -> Result<Vec<NbdClient>> {
+async fn of_volume<S: ShardStack>(
+    threads: &ShardThreads<S>,
+    volume: &str,
+) -> Result<Vec<NbdClient>> {
     let ask = |shard| threads.ask(shard, |thread| async move { Ok(thread.nbd.clients()) });
     // All are asked before the first answer is awaited.
     let asked: Vec<_> = (0..threads.count()).map(ask).collect();
@@ -37,7 +40,7 @@ async fn of_volume<S: ShardStack>(threads: &Threads<S>, volume: &str) -> Result<
 
 /// What the API says of them.
 pub(crate) async fn list<S: ShardStack>(
-    threads: &Threads<S>,
+    threads: &ShardThreads<S>,
     volume: &str,
 ) -> Result<VolumeClients> {
     let clients = of_volume(threads, volume).await?;
@@ -56,7 +59,7 @@ pub(crate) async fn list<S: ShardStack>(
 
 /// Ends connections; returns once they have left, or do not within a while.
 pub(crate) async fn disconnect<S: ShardStack>(
-    threads: &Threads<S>,
+    threads: &ShardThreads<S>,
     volume: &str,
     which: &DisconnectClients,
 ) -> Result<DisconnectedClients> {
@@ -90,7 +93,10 @@ pub(crate) async fn disconnect<S: ShardStack>(
 }
 
 /// Refuses a change of a volume or snapshot that clients have open, with their names.
-pub(crate) async fn refuse_open<S: ShardStack>(threads: &Threads<S>, name: &str) -> Result<()> {
+pub(crate) async fn refuse_open<S: ShardStack>(
+    threads: &ShardThreads<S>,
+    name: &str,
+) -> Result<()> {
     // Clients may have said the default namespace, or not.
     let snapshot_of = |name: &str| name.split_once('@').map(|(_, snapshot)| snapshot.to_owned());
     let volume = name.split_once('@').map_or(name, |(volume, _)| volume);

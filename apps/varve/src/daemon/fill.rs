@@ -10,7 +10,7 @@ use varve_types::ByteCount;
 use crate::config::Thresholds;
 use crate::daemon::room::{free_bytes, used_bytes};
 use crate::daemon::stack::ShardStack;
-use crate::daemon::threads::Threads;
+use crate::daemon::threads::ShardThreads;
 
 /// How often it is looked at: a drive that writes 1 GiB/s fills a percent of 1 TiB in twice the time.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
@@ -107,7 +107,7 @@ fn advice(level: FillLevel) -> Option<&'static str> {
 
 /// Logs when the level changes, for as long as the pool is served.
 pub(super) async fn watch<S: ShardStack>(
-    threads: Arc<Threads<S>>,
+    threads: Arc<ShardThreads<S>>,
     capacity_bytes: u64,
     thresholds: Thresholds,
 ) -> Infallible {
@@ -125,7 +125,10 @@ pub(super) async fn watch<S: ShardStack>(
 }
 
 /// What live blocks and pages of all shards take, and more may; `None` when a shard takes no calls now.
-async fn space_now<S: ShardStack>(threads: &Threads<S>, capacity_bytes: u64) -> Option<SpaceNow> {
+async fn space_now<S: ShardStack>(
+    threads: &ShardThreads<S>,
+    capacity_bytes: u64,
+) -> Option<SpaceNow> {
     let mut reports = Vec::new();
     for shard in 0..threads.count() {
         let ask = |thread: std::rc::Rc<crate::daemon::shard_thread::ShardThread<S>>| async move {

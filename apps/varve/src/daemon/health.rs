@@ -12,7 +12,7 @@ use varve_access_admin::v1::{Drive, ShardState, ShardStatus};
 use varve_access_admin::{AdminFuture, Metric, MetricKind, Sample};
 
 use crate::daemon::stack::{PendingWork, ShardHealth, ShardReport, ShardStack};
-use crate::daemon::threads::Threads;
+use crate::daemon::threads::ShardThreads;
 
 /// Age from which on work counts as hung: a busy drive answers within a second, and Linux' SCSI layer gives up after 30 s.
 pub(super) const HUNG: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ struct ShardLog {
 }
 
 impl ShardLog {
-    async fn look<S: ShardStack>(&mut self, threads: &Threads<S>, shard: usize) {
+    async fn look<S: ShardStack>(&mut self, threads: &ShardThreads<S>, shard: usize) {
         let (wait, (called, mut call)) = match self.call.take() {
             Some(unanswered) => (Duration::ZERO, unanswered),
             None => {
@@ -94,7 +94,7 @@ impl ShardLog {
 }
 
 /// Logs what hangs for as long as the pool is served.
-pub(super) async fn watch<S: ShardStack>(threads: Arc<Threads<S>>) -> Infallible {
+pub(super) async fn watch<S: ShardStack>(threads: Arc<ShardThreads<S>>) -> Infallible {
     let mut logs: Vec<_> = (0..threads.count()).map(|_| ShardLog::default()).collect();
     loop {
         for (shard, log) in logs.iter_mut().enumerate() {

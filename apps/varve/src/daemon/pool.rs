@@ -32,7 +32,7 @@ use crate::daemon::online_check::OnlineCheck;
 use crate::daemon::shard_thread::{self, Alive, Ending, Running, ShardThread, Start};
 use crate::daemon::socket_access::SocketAccess;
 use crate::daemon::stack::ShardStack;
-use crate::daemon::threads::Threads;
+use crate::daemon::threads::ShardThreads;
 use crate::daemon::{fill, health};
 use crate::failure::{Failure, Result};
 
@@ -72,7 +72,7 @@ pub(crate) enum NbdSockets {
 
 /// A pool whose volumes are served.
 pub(crate) struct Pool<S: ShardStack> {
-    threads: Arc<Threads<S>>,
+    threads: Arc<ShardThreads<S>>,
     stacks: Vec<S::Door>,
     running: Vec<Running>,
     ended: mpsc::Receiver<Ending>,
@@ -103,7 +103,7 @@ pub(crate) fn open<S: ShardStack>(
     let stacks = doors.iter().map(|doors| doors.stack.clone()).collect();
     let (calls, connections): (Vec<_>, Vec<_>) =
         doors.into_iter().map(|doors| (doors.calls, doors.connections)).unzip();
-    let threads = Arc::new(Threads::new(calls));
+    let threads = Arc::new(ShardThreads::new(calls));
     let nbd_connections = nbd.connections.clone();
     let (limit, ports) = (nbd_connections.clone(), connections.clone());
     for (index, thread) in running.iter().enumerate() {

@@ -12,11 +12,11 @@ use crate::daemon::stack::ShardStack;
 use varve_reactor::port::PortSender;
 
 /// The ways to call the shard threads, by shard.
-pub(crate) struct Threads<S: ShardStack> {
+pub(crate) struct ShardThreads<S: ShardStack> {
     calls: Vec<PortSender<Call<S>>>,
 }
 
-impl<S: ShardStack> Threads<S> {
+impl<S: ShardStack> ShardThreads<S> {
     /// Threads that take calls here.
     pub(crate) fn new(calls: Vec<PortSender<Call<S>>>) -> Self {
         assert!(!calls.is_empty(), "a pool has a shard");
