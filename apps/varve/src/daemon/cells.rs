@@ -20,7 +20,7 @@ use varve_types::{ByteCount, CellId};
 
 use crate::config::Settings;
 use crate::daemon::front::S3Socket;
-use crate::daemon::home::Home;
+use crate::daemon::home::PoolLocation;
 use crate::daemon::links::RelayListener;
 use crate::daemon::node::{NodeHandle, Order};
 use crate::daemon::pool::NbdPlan;
@@ -35,7 +35,7 @@ use crate::failure::{Failure, Result};
 #[derive(Clone)]
 pub(super) struct CellPlan {
     pub(super) settings: Settings,
-    pub(super) home: Home,
+    pub(super) home: PoolLocation,
     /// The first cell.
     pub(super) first: Arc<RadosMedia>,
     pub(super) nbd: NbdPlan,

@@ -16,12 +16,12 @@ use crate::failure::{Failure, Result};
 
 /// See the module.
 #[derive(Clone)]
-pub(super) enum Home {
+pub(super) enum PoolLocation {
     Drives(Drives),
     Rados(RadosHome),
 }
 
-impl Home {
+impl PoolLocation {
     /// What the data directory remembers, or for a first start the drives of the settings.
     pub(super) fn choose(settings: &Settings) -> Result<Self> {
         match RadosHome::load(&settings.data)? {

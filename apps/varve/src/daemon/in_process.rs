@@ -14,7 +14,7 @@ use varve_reactor::Reactor;
 use crate::config::Settings;
 use crate::daemon::engine_stack::{EngineSource, EngineStack};
 use crate::daemon::files;
-use crate::daemon::home::Home;
+use crate::daemon::home::PoolLocation;
 use crate::daemon::lock::DataLock;
 use crate::daemon::pool::{self, NbdPlan, NbdSockets, Plan, Pool};
 use crate::daemon::socket_access::SocketAccess;
@@ -56,7 +56,7 @@ impl InProcess {
             return Err(nothing());
         }
         let lock = DataLock::take(&settings.data)?;
-        let home = Home::choose(settings)?;
+        let home = PoolLocation::choose(settings)?;
         if !home.is_remembered() {
             return Err(nothing());
         }

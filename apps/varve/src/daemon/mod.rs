@@ -69,7 +69,7 @@ pub(crate) use self::rados_pools::{
 
 use self::cells::CellPlan;
 use self::front::{FrontEnds, FrontSockets, FrontTls};
-use self::home::Home;
+use self::home::PoolLocation;
 use self::links::RelayListener;
 use self::lock::DataLock;
 use self::names::Names;
@@ -87,7 +87,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     notify::start()?;
     let _lock = DataLock::take(&settings.data)?;
     descriptors::raise();
-    let home = Home::choose(settings)?;
+    let home = PoolLocation::choose(settings)?;
     node::check(settings, &home)?;
     if !home.is_remembered() {
         check_ports(settings)?; // A pool that could not be served would be left behind.

@@ -34,7 +34,7 @@ use crate::config::Settings;
 use crate::daemon::banner;
 use crate::daemon::files::random_id;
 use crate::daemon::front::FrontEnds;
-use crate::daemon::home::Home;
+use crate::daemon::home::PoolLocation;
 use crate::daemon::links::{LinkLimits, NodeKey, RelayListener, View};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
@@ -95,7 +95,7 @@ enum Word {
 }
 
 /// Looks whether other machines can serve the pool, where the settings ask for nodes.
-pub(super) fn check(settings: &Settings, home: &Home) -> Result<()> {
+pub(super) fn check(settings: &Settings, home: &PoolLocation) -> Result<()> {
     if settings.rados_join && !home.is_reached_from_everywhere() {
         let what = "no other machine can serve this pool: it keeps data on drives of this one";
         return Err(Failure::misuse(what)

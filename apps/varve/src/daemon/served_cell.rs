@@ -11,7 +11,7 @@ use crate::daemon::backend::PoolFacts;
 use crate::daemon::engine_stack::{EngineSource, EngineStack};
 use crate::daemon::files;
 use crate::daemon::front::S3Socket;
-use crate::daemon::home::Home;
+use crate::daemon::home::PoolLocation;
 use crate::daemon::links::{CellFrontEnds, RelayListener};
 use crate::daemon::pool::{self, NbdPlan, Plan, Pool};
 use crate::daemon::pool_media::PoolMedia;
@@ -34,7 +34,7 @@ impl ServedCell {
     /// Opens it, and calls `opened` before it listens; clients of the node, if this is one, are let in then. Blocks.
     pub(super) fn open(
         settings: &Settings,
-        home: &Home,
+        home: &PoolLocation,
         media: PoolMedia,
         nbd: NbdPlan,
         door: Option<&RelayListener>,
