@@ -22,7 +22,7 @@ use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::cli::Global;
 use crate::config::{Settings, read_data};
-use crate::daemon::{LookedRados, RadosHome, RadosLook, drives};
+use crate::daemon::{LookedRados, RadosLocation, RadosLook, drives};
 use crate::event_loop;
 use crate::failure::{Failure, Result};
 
@@ -77,7 +77,7 @@ impl OfflinePool {
         }
         let settings = read_data(&global.data())?;
         let home = match source.drive.as_slice() {
-            [] => RadosHome::load(&settings.data)?,
+            [] => RadosLocation::load(&settings.data)?,
             _ => None,
         };
         let only = source.cell.map(CellId);

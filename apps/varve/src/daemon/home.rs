@@ -10,7 +10,7 @@ use crate::daemon::drives::{DriveEntry, Drives};
 use crate::daemon::engine_stack::make_roots;
 use crate::daemon::files;
 use crate::daemon::pool_media::PoolMedia;
-use crate::daemon::rados::{RadosHome, RadosMedia};
+use crate::daemon::rados::{RadosLocation, RadosMedia};
 use crate::daemon::rados_cache::RadosCache;
 use crate::failure::{Failure, Result};
 
@@ -18,13 +18,13 @@ use crate::failure::{Failure, Result};
 #[derive(Clone)]
 pub(super) enum PoolLocation {
     Drives(Drives),
-    Rados(RadosHome),
+    Rados(RadosLocation),
 }
 
 impl PoolLocation {
     /// What the data directory remembers, or for a first start the drives of the settings.
     pub(super) fn choose(settings: &Settings) -> Result<Self> {
-        match RadosHome::load(&settings.data)? {
+        match RadosLocation::load(&settings.data)? {
             None => Ok(Self::Drives(Drives::choose(settings)?)),
             Some(home) if settings.drives.is_empty() => Ok(Self::Rados(home)),
             Some(home) => Err(Failure::misuse(format!(

@@ -36,7 +36,7 @@ const JOURNAL_SEGMENT_BYTES: u32 = 4096;
 
 /// Where a pool on RADOS is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct RadosHome {
+pub(crate) struct RadosLocation {
     /// Path of Ceph's configuration, absolute.
     config: String,
     /// The user, such as `client.varve`.
@@ -52,7 +52,7 @@ pub(crate) struct RadosHome {
     journal: Option<PathBuf>,
 }
 
-impl RadosHome {
+impl RadosLocation {
     /// The home of a pool.
     pub(crate) fn new(
         options: ClusterOptions,
@@ -156,7 +156,7 @@ impl RadosHome {
 /// An open pool on RADOS. Shared by threads.
 pub(crate) struct RadosMedia {
     cluster: Cluster,
-    home: RadosHome,
+    home: RadosLocation,
     spec: RadosSpec,
     /// The drive with the lanes, where they are not in RADOS.
     journal: Option<PoolFiles>,
@@ -165,7 +165,7 @@ pub(crate) struct RadosMedia {
 
 impl RadosMedia {
     /// Looks whether both pools of RADOS can be reached. Blocks.
-    pub(crate) fn reach(home: &RadosHome) -> Result<()> {
+    pub(crate) fn reach(home: &RadosLocation) -> Result<()> {
         let cluster = home.connect()?;
         home.objects(&cluster).map(drop).map_err(|error| explain(&error))
     }
@@ -175,7 +175,7 @@ impl RadosMedia {
     ///
     /// `goes_on` says that a making was begun: a journal that was not made to its end is made anew.
     pub(crate) fn prepare(
-        home: &RadosHome,
+        home: &RadosLocation,
         goes_on: bool,
         spec: impl FnOnce(u64, u64) -> RadosSpec,
     ) -> Result<Option<RadosSpec>> {
@@ -204,7 +204,7 @@ impl RadosMedia {
     }
 
     /// Makes a pool that was prepared, or one cell of it, or goes on making it (RADOS-1). Blocks. Durable on return.
-    pub(crate) fn make(home: &RadosHome, spec: RadosSpec) -> Result<()> {
+    pub(crate) fn make(home: &RadosLocation, spec: RadosSpec) -> Result<()> {
         let (cluster, home) = (home.connect()?, home.clone());
         let made = on_loop(async move {
             let [data, meta] = home.objects(&cluster)?;
@@ -214,12 +214,12 @@ impl RadosMedia {
     }
 
     /// Opens a pool, of several cells the first one; shards stay with whom they are. Blocks.
-    pub(crate) fn open(home: RadosHome) -> Result<Self> {
+    pub(crate) fn open(home: RadosLocation) -> Result<Self> {
         Self::open_cell_of(home, CellId::FIRST)
     }
 
     /// Opens a cell of a pool; its shards stay with whom they are. Blocks.
-    pub(crate) fn open_cell_of(home: RadosHome, cell: CellId) -> Result<Self> {
+    pub(crate) fn open_cell_of(home: RadosLocation, cell: CellId) -> Result<Self> {
         let cluster = home.connect()?;
         Self::open_cell(cluster, home, cell)
     }
@@ -230,7 +230,7 @@ impl RadosMedia {
         Ok(opened.with_cache(self.cache.clone()))
     }
 
-    fn open_cell(cluster: Cluster, home: RadosHome, cell: CellId) -> Result<Self> {
+    fn open_cell(cluster: Cluster, home: RadosLocation, cell: CellId) -> Result<Self> {
         let spec = home.spec(&cluster, cell)?;
         let journal = open_journal(&home, &spec)?;
         Ok(Self { cluster, home, spec, journal, cache: None })
@@ -364,7 +364,10 @@ fn journal_drive(path: &Path) -> NewDrive {
 }
 
 /// The drive that a pool's journal is on, if it is on one.
-pub(super) fn journal_path<'a>(home: &'a RadosHome, spec: &RadosSpec) -> Result<Option<&'a Path>> {
+pub(super) fn journal_path<'a>(
+    home: &'a RadosLocation,
+    spec: &RadosSpec,
+) -> Result<Option<&'a Path>> {
     match (spec.journal, &home.journal) {
         (JournalPlace::Rados, None) => Ok(None),
         (JournalPlace::Local, Some(path)) => Ok(Some(path)),
@@ -387,7 +390,7 @@ pub(super) fn journal_path<'a>(home: &'a RadosHome, spec: &RadosSpec) -> Result<
 }
 
 /// Opens the journal where it is not in RADOS, and keeps others from it. Blocks.
-fn open_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolFiles>> {
+fn open_journal(home: &RadosLocation, spec: &RadosSpec) -> Result<Option<PoolFiles>> {
     let Some(path) = journal_path(home, spec)? else { return Ok(None) };
     let files = PoolFiles::open(&[path.to_owned()], DriveOptions::default())
         .map_err(|error| explain_journal(path, &error))?;

@@ -21,7 +21,7 @@ use varve_register::Name;
 use varve_types::{CellId, PoolId, SegmentNumber, ShardId};
 
 use crate::daemon::rados::{
-    RadosHome, check_journal, explain, explain_journal, journal_path, on_loop,
+    RadosLocation, check_journal, explain, explain_journal, journal_path, on_loop,
 };
 use crate::failure::{Failure, Result};
 
@@ -31,7 +31,7 @@ const LISTEN: Duration = Duration::from_millis(1500);
 /// See the module.
 pub(crate) struct RadosLook {
     cluster: Cluster,
-    home: RadosHome,
+    home: RadosLocation,
     spec: RadosSpec,
     /// The drive with the lanes, where they are not in RADOS.
     journal: Option<PoolInspection>,
@@ -42,7 +42,7 @@ impl RadosLook {
     /// Opens the cells of a pool that nobody serves, or the one that is named; `is_unserved` says that this is known
     /// (RADOS-LOOK-2). Blocks.
     pub(crate) fn open(
-        home: &RadosHome,
+        home: &RadosLocation,
         only: Option<CellId>,
         is_unserved: bool,
     ) -> Result<Vec<Self>> {
@@ -63,7 +63,7 @@ impl RadosLook {
         Ok(looks)
     }
 
-    fn open_cell(home: &RadosHome, cluster: &Cluster, cell: CellId) -> Result<Self> {
+    fn open_cell(home: &RadosLocation, cluster: &Cluster, cell: CellId) -> Result<Self> {
         let (home, cluster) = (home.clone(), cluster.clone());
         let spec = home.spec(&cluster, cell)?;
         let journal = inspect_journal(&home, &spec)?;
@@ -217,7 +217,7 @@ impl LookedRados {
 }
 
 async fn pool_of(
-    home: &RadosHome,
+    home: &RadosLocation,
     cluster: &Cluster,
     pool: PoolId,
 ) -> varve_media::Result<RadosPool> {
@@ -226,7 +226,7 @@ async fn pool_of(
 }
 
 /// Opens the journal for reading where it is on a drive, and keeps daemons from it (RADOS-LOOK-2). Blocks.
-fn inspect_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolInspection>> {
+fn inspect_journal(home: &RadosLocation, spec: &RadosSpec) -> Result<Option<PoolInspection>> {
     let Some(path) = journal_path(home, spec)? else { return Ok(None) };
     let opened = PoolInspection::open(&[path.to_owned()]).and_then(|inspection| {
         let figures = inspection.figures()?;

@@ -12,7 +12,7 @@ use crate::daemon::engine_stack::make_roots;
 use crate::daemon::files::{check_memory, random_id, shard_count};
 use crate::daemon::lock::DataLock;
 use crate::daemon::pool_media::PoolMedia;
-use crate::daemon::rados::{RadosHome, RadosMedia};
+use crate::daemon::rados::{RadosLocation, RadosMedia};
 use crate::failure::{Failure, Result};
 
 /// Bytes of a segment, as far as the stripes of the data pool go into them: Ceph's own size of objects.
@@ -63,7 +63,7 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpe
         }
     });
     if prepared.is_err() && !goes_on {
-        RadosHome::forget(&settings.data)?; // Nothing was made: another place may be named.
+        RadosLocation::forget(&settings.data)?; // Nothing was made: another place may be named.
     }
     let prepared = prepared?;
     let journal = home.journal();
@@ -87,12 +87,12 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpe
 }
 
 /// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached; and whether it is the former.
-fn home_of(settings: &Settings, new: &NewRadosPool) -> Result<(RadosHome, bool)> {
+fn home_of(settings: &Settings, new: &NewRadosPool) -> Result<(RadosLocation, bool)> {
     let home = |pool| {
         let (data, meta) = (&new.data_pool, &new.meta_pool);
-        RadosHome::new(new.options.clone(), data, meta, pool, new.journal.clone())
+        RadosLocation::new(new.options.clone(), data, meta, pool, new.journal.clone())
     };
-    match RadosHome::load(&settings.data)? {
+    match RadosLocation::load(&settings.data)? {
         Some(known) if home(known.pool()?) == known => Ok((known, true)),
         Some(_) => Err(taken(&settings.data)),
         None => {
@@ -107,9 +107,9 @@ fn home_of(settings: &Settings, new: &NewRadosPool) -> Result<(RadosHome, bool)>
 }
 
 /// Lets a data directory remember a pool. Blocks. Durable on return.
-pub(crate) fn attach(data: &Path, home: &RadosHome) -> Result<()> {
+pub(crate) fn attach(data: &Path, home: &RadosLocation) -> Result<()> {
     let _lock = DataLock::take(data)?;
-    match RadosHome::load(data)? {
+    match RadosLocation::load(data)? {
         Some(known) if known == *home => {}
         Some(_) => return Err(taken(data)),
         None => refuse_drives(data)?,

@@ -35,7 +35,7 @@ impl Attach {
             None => only(&daemon::RadosMedia::find(&options, meta_pool)?, meta_pool)?,
         };
         let home =
-            daemon::RadosHome::new(options, data_pool, meta_pool, pool, self.rados.journal.0);
+            daemon::RadosLocation::new(options, data_pool, meta_pool, pool, self.rados.journal.0);
         daemon::attach_rados_pool(&global.data(), &home)?;
         let data = global.data();
         Ok(format!("pool {pool} attached\nserve it with `varve serve --data {}`\n", data.display()))
