@@ -22,7 +22,7 @@ use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::cli::Global;
 use crate::config::{Settings, read_data};
-use crate::daemon::{LookedRados, RadosLocation, RadosLook, drives};
+use crate::daemon::{LookedRados, RadosLocation, RadosProbe, drives};
 use crate::event_loop;
 use crate::failure::{Failure, Result};
 
@@ -55,7 +55,7 @@ pub(crate) struct OfflinePool {
 pub(crate) enum OfflinePlace {
     Drives(PoolInspection),
     /// A pool, or a cell of one.
-    Rados(Box<RadosLook>),
+    Rados(Box<RadosProbe>),
 }
 
 impl OfflinePool {
@@ -83,7 +83,7 @@ impl OfflinePool {
         let only = source.cell.map(CellId);
         let places = match home {
             Some(home) => {
-                let looks = RadosLook::open(&home, only, source.unserved);
+                let looks = RadosProbe::open(&home, only, source.unserved);
                 let looks = looks.map_err(Failure::before_anything)?.into_iter();
                 looks.map(|look| OfflinePlace::Rados(Box::new(look))).collect()
             }

@@ -29,7 +29,7 @@ use crate::failure::{Failure, Result};
 const LISTEN: Duration = Duration::from_millis(1500);
 
 /// See the module.
-pub(crate) struct RadosLook {
+pub(crate) struct RadosProbe {
     cluster: Cluster,
     home: RadosLocation,
     spec: RadosSpec,
@@ -38,7 +38,7 @@ pub(crate) struct RadosLook {
     holdings: Vec<ShardHolder>,
 }
 
-impl RadosLook {
+impl RadosProbe {
     /// Opens the cells of a pool that nobody serves, or the one that is named; `is_unserved` says that this is known
     /// (RADOS-LOOK-2). Blocks.
     pub(crate) fn open(
