@@ -22,7 +22,7 @@ use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::cli::Global;
 use crate::config::{Settings, read_data};
-use crate::daemon::{LookedRados, RadosLocation, RadosProbe, drives};
+use crate::daemon::{ProbedRados, RadosLocation, RadosProbe, drives};
 use crate::event_loop;
 use crate::failure::{Failure, Result};
 
@@ -173,7 +173,7 @@ impl OfflinePool {
 #[derive(Clone)]
 pub(crate) enum ProbedPool {
     Drives(Drive),
-    Rados(Rc<LookedRados>),
+    Rados(Rc<ProbedRados>),
 }
 
 impl ProbedPool {

@@ -62,7 +62,7 @@ use crate::failure::{Failure, Result};
 
 pub(crate) use self::in_process::InProcess;
 pub(crate) use self::rados::{RadosLocation, RadosMedia};
-pub(crate) use self::rados_look::{LookedRados, RadosProbe};
+pub(crate) use self::rados_look::{ProbedRados, RadosProbe};
 pub(crate) use self::rados_pools::{
     NewRadosPool, attach as attach_rados_pool, create as create_rados_pool,
 };

@@ -160,13 +160,13 @@ impl RadosProbe {
         &self,
         reactor: &Reactor,
         memory: &Rc<OverlayMemory>,
-    ) -> impl Future<Output = varve_media::Result<LookedRados>> + use<> {
+    ) -> impl Future<Output = varve_media::Result<ProbedRados>> + use<> {
         let (home, cluster, pool) = (self.home.clone(), self.cluster.clone(), self.spec.pool);
         let journal = self.journal.as_ref().map(|journal| journal.drive(reactor, memory));
         let (reactor, memory) = (reactor.clone(), Rc::clone(memory));
         async move {
             let (pool, journal) = (pool_of(&home, &cluster, pool).await?, journal.transpose()?);
-            Ok(LookedRados { pool, journal, reactor, memory })
+            Ok(ProbedRados { pool, journal, reactor, memory })
         }
     }
 
@@ -182,14 +182,14 @@ impl RadosProbe {
 }
 
 /// A pool that is looked at, on one thread.
-pub(crate) struct LookedRados {
+pub(crate) struct ProbedRados {
     pool: RadosPool,
     journal: Option<Drive>,
     reactor: Reactor,
     memory: Rc<OverlayMemory>,
 }
 
-impl LookedRados {
+impl ProbedRados {
     /// What a shard is read with, over an overlay; each call makes one that knows nothing of others.
     pub(crate) fn media(&self, shard: ShardId) -> varve_media::Result<Media> {
         let lane = self.journal.as_ref().map(|drive| drive.media(shard)).transpose()?;
