@@ -57,18 +57,18 @@ const LEAVE_PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct NodeHandle {
     words: PortSender<Word>,
     given_up: oneshot::Receiver<()>,
-    news: mpsc::UnboundedReceiver<News>,
+    news: mpsc::UnboundedReceiver<NodeEvent>,
     door: Arc<RelayListener>,
     joining: JoinRequest,
     /// News that came before there was a front.
-    first: Option<News>,
+    first: Option<NodeEvent>,
     /// Until this node ends.
     front: Option<FrontEnds>,
     thread: thread::JoinHandle<()>,
 }
 
 /// What the thread of the beats tells.
-enum News {
+enum NodeEvent {
     /// Another node is to serve the first cell, there.
     StandsBy(String),
     /// What the daemon is to do.
@@ -164,9 +164,9 @@ pub(super) fn take_seat(
         NodeHandle { words, given_up, news, door, joining, first: None, front: None, thread };
     let first = seat.news.blocking_recv().ok_or_else(died)?;
     let stands_by = match &first {
-        News::StandsBy(_) => true,
-        News::Do(_) => false,
-        News::Failed(_) => return seat.handle(first).map(|_| seat),
+        NodeEvent::StandsBy(_) => true,
+        NodeEvent::Do(_) => false,
+        NodeEvent::Failed(_) => return seat.handle(first).map(|_| seat),
     };
     if stands_by {
         S3::check_key(settings)?;
@@ -207,16 +207,16 @@ impl NodeHandle {
         }
     }
 
-    fn handle(&self, news: News) -> Result<Option<Order>> {
+    fn handle(&self, news: NodeEvent) -> Result<Option<Order>> {
         match news {
-            News::StandsBy(owner) => {
+            NodeEvent::StandsBy(owner) => {
                 if self.joining.cells == 1 {
                     banner::print_standby(self.joining.pool, &owner);
                 }
                 Ok(None)
             }
-            News::Do(order) => Ok(Some(order)),
-            News::Failed(failure) => Err(failure),
+            NodeEvent::Do(order) => Ok(Some(order)),
+            NodeEvent::Failed(failure) => Err(failure),
         }
     }
 
@@ -293,7 +293,7 @@ struct Me {
 fn run(
     rados: &Arc<RadosMedia>,
     me: Me,
-    news: &mpsc::UnboundedSender<News>,
+    news: &mpsc::UnboundedSender<NodeEvent>,
     words: &std_mpsc::Sender<Result<PortSender<Word>>>,
     given_up: oneshot::Sender<()>,
 ) {
@@ -316,14 +316,14 @@ fn run(
         let beats = match opened {
             Ok(beats) => beats,
             Err(failure) => {
-                let _ = news.send(News::Failed(failure));
+                let _ = news.send(NodeEvent::Failed(failure));
                 return;
             }
         };
         match beats.keep(said, &news).await {
             Ok(MemberState::GivenUp) => drop(given_up.send(())), // The daemon ends for it, or ends already.
             Ok(_) => {}
-            Err(failure) => drop(news.send(News::Failed(failure))),
+            Err(failure) => drop(news.send(NodeEvent::Failed(failure))),
         }
     });
 }
@@ -385,7 +385,7 @@ impl Heartbeat {
     async fn keep(
         mut self,
         mut words: PortReceiver<Word>,
-        news: &mpsc::UnboundedSender<News>,
+        news: &mpsc::UnboundedSender<NodeEvent>,
     ) -> Result<MemberState> {
         loop {
             let was_stored = self.try_beat().await?;
@@ -424,23 +424,23 @@ impl Heartbeat {
     }
 
     /// Tells the daemon what is to become of cells, and who serves the first one. Nobody listens any more once the daemon ends.
-    fn tell(&mut self, news: &mpsc::UnboundedSender<News>) {
+    fn tell(&mut self, news: &mpsc::UnboundedSender<NodeEvent>) {
         let owner = self.member.owner(CellId::FIRST);
         if self.owner_told != Some(owner.map(|owner| owner.id)) {
             self.owner_told = Some(owner.map(|owner| owner.id));
             if owner.is_none_or(|owner| owner.id != self.member.id()) {
                 let place = owner.map(|owner| owner.place.clone());
-                let _ = news.send(News::StandsBy(place.unwrap_or_default()));
+                let _ = news.send(NodeEvent::StandsBy(place.unwrap_or_default()));
             }
         }
         for cell in self.member.serves() {
             if self.serving.insert(cell) {
-                let _ = news.send(News::Do(Order::Serve(cell)));
+                let _ = news.send(NodeEvent::Do(Order::Serve(cell)));
             }
         }
         for cell in self.member.moves() {
             if self.serving.contains(&cell) && self.closing.insert(cell) {
-                let _ = news.send(News::Do(Order::Close(cell)));
+                let _ = news.send(NodeEvent::Do(Order::Close(cell)));
             }
         }
     }
@@ -506,7 +506,7 @@ mod tests {
 
     struct Seat {
         words: PortSender<Word>,
-        news: mpsc::UnboundedReceiver<News>,
+        news: mpsc::UnboundedReceiver<NodeEvent>,
         views: Views,
         ended: JoinHandle<Result<MemberState>>,
     }
@@ -532,18 +532,18 @@ mod tests {
         /// Orders since the last look.
         fn orders(&mut self) -> Vec<Order> {
             let news = std::iter::from_fn(|| self.news.try_recv().ok());
-            let order = |news| if let News::Do(order) = news { Some(order) } else { None };
+            let order = |news| if let NodeEvent::Do(order) = news { Some(order) } else { None };
             news.filter_map(order).collect()
         }
 
         fn was_told(&mut self) -> &'static str {
             match std::iter::from_fn(|| self.news.try_recv().ok()).last() {
-                Some(News::StandsBy(_)) => "stands by",
-                Some(News::Do(order)) => {
+                Some(NodeEvent::StandsBy(_)) => "stands by",
+                Some(NodeEvent::Do(order)) => {
                     assert_eq!(order, Order::Serve(CellId::FIRST));
                     "owner"
                 }
-                Some(News::Failed(_)) => "failed",
+                Some(NodeEvent::Failed(_)) => "failed",
                 None => "nothing",
             }
         }
