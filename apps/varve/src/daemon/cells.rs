@@ -22,7 +22,7 @@ use crate::config::Settings;
 use crate::daemon::front::S3Socket;
 use crate::daemon::home::PoolLocation;
 use crate::daemon::links::RelayListener;
-use crate::daemon::node::{NodeHandle, Order};
+use crate::daemon::node::{CellCommand, NodeHandle};
 use crate::daemon::pool::NbdPlan;
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
@@ -118,8 +118,8 @@ impl CellThreads {
         loop {
             tokio::select! {
                 order = seat.next_order() => match order? {
-                    Order::Serve(cell) => self.open(cell)?,
-                    Order::Close(cell) => self.ask_to_close(cell),
+                    CellCommand::Serve(cell) => self.open(cell)?,
+                    CellCommand::Close(cell) => self.ask_to_close(cell),
                 },
                 Some(CellEnd { cell, how }) = self.ended.recv() => {
                     how?;

@@ -72,14 +72,14 @@ enum NodeEvent {
     /// Another node is to serve the first cell, there.
     StandsBy(String),
     /// What the daemon is to do.
-    Do(Order),
+    Do(CellCommand),
     /// It cannot take part.
     Failed(Failure),
 }
 
 /// What becomes of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Order {
+pub(super) enum CellCommand {
     /// This node is to open it, and to serve it.
     Serve(CellId),
     /// Another one is: it is to be closed, and then given.
@@ -116,7 +116,7 @@ pub(super) fn join(
         PoolMedia::Rados(_) | PoolMedia::Files(_) => return Ok(None),
     };
     let mut seat = take_seat(settings, rados, receive)?;
-    while seat.order()? != Order::Serve(CellId::FIRST) {} // It has no other one.
+    while seat.order()? != CellCommand::Serve(CellId::FIRST) {} // It has no other one.
     Ok(Some(seat))
 }
 
@@ -178,7 +178,7 @@ pub(super) fn take_seat(
 
 impl NodeHandle {
     /// What is to become of a cell; tells people, too, where the pool is served meanwhile, if it has one cell only. Blocks.
-    fn order(&mut self) -> Result<Order> {
+    fn order(&mut self) -> Result<CellCommand> {
         loop {
             let news = match self.first.take() {
                 Some(first) => first,
@@ -191,7 +191,7 @@ impl NodeHandle {
     }
 
     /// The same, without blocking anybody; an error once other nodes have given this one up.
-    pub(super) async fn next_order(&mut self) -> Result<Order> {
+    pub(super) async fn next_order(&mut self) -> Result<CellCommand> {
         loop {
             let news = match self.first.take() {
                 Some(first) => first,
@@ -207,7 +207,7 @@ impl NodeHandle {
         }
     }
 
-    fn handle(&self, news: NodeEvent) -> Result<Option<Order>> {
+    fn handle(&self, news: NodeEvent) -> Result<Option<CellCommand>> {
         match news {
             NodeEvent::StandsBy(owner) => {
                 if self.joining.cells == 1 {
@@ -435,12 +435,12 @@ impl Heartbeat {
         }
         for cell in self.member.serves() {
             if self.serving.insert(cell) {
-                let _ = news.send(NodeEvent::Do(Order::Serve(cell)));
+                let _ = news.send(NodeEvent::Do(CellCommand::Serve(cell)));
             }
         }
         for cell in self.member.moves() {
             if self.serving.contains(&cell) && self.closing.insert(cell) {
-                let _ = news.send(NodeEvent::Do(Order::Close(cell)));
+                let _ = news.send(NodeEvent::Do(CellCommand::Close(cell)));
             }
         }
     }
@@ -530,7 +530,7 @@ mod tests {
         }
 
         /// Orders since the last look.
-        fn orders(&mut self) -> Vec<Order> {
+        fn orders(&mut self) -> Vec<CellCommand> {
             let news = std::iter::from_fn(|| self.news.try_recv().ok());
             let order = |news| if let NodeEvent::Do(order) = news { Some(order) } else { None };
             news.filter_map(order).collect()
@@ -540,7 +540,7 @@ mod tests {
             match std::iter::from_fn(|| self.news.try_recv().ok()).last() {
                 Some(NodeEvent::StandsBy(_)) => "stands by",
                 Some(NodeEvent::Do(order)) => {
-                    assert_eq!(order, Order::Serve(CellId::FIRST));
+                    assert_eq!(order, CellCommand::Serve(CellId::FIRST));
                     "owner"
                 }
                 Some(NodeEvent::Failed(_)) => "failed",
@@ -626,19 +626,22 @@ mod tests {
             let store = MemoryTable::default();
             let joining = JoinRequest { pool: POOL, cells: 3, room: 3, balances: true };
             let mut one = Seat::join(&reactor, &store, joining).await;
-            let served = (0..3).map(|cell| Order::Serve(CellId(cell))).collect::<Vec<_>>();
+            let served = (0..3).map(|cell| CellCommand::Serve(CellId(cell))).collect::<Vec<_>>();
             assert_eq!(one.orders(), served);
             let mut two = Seat::join(&reactor, &store, joining).await;
             reactor.sleep(15 * SECOND_NS).await;
-            assert_eq!(one.orders(), [Order::Close(CellId(2))]);
+            assert_eq!(one.orders(), [CellCommand::Close(CellId(2))]);
             assert_eq!(two.orders(), [], "it is served yet");
             one.words.send(Word::Gave(CellId(2))).ok().unwrap();
             reactor.sleep(2 * SECOND_NS).await;
-            assert_eq!(two.orders(), [Order::Serve(CellId(2))]);
+            assert_eq!(two.orders(), [CellCommand::Serve(CellId(2))]);
             assert_eq!(one.orders(), [], "two and one are near enough");
             one.words.send(Word::Leave).ok().unwrap();
             reactor.sleep(2 * SECOND_NS).await;
-            assert_eq!(two.orders(), [Order::Serve(CellId(0)), Order::Serve(CellId(1))]);
+            assert_eq!(
+                two.orders(),
+                [CellCommand::Serve(CellId(0)), CellCommand::Serve(CellId(1))]
+            );
             assert_eq!(one.ended.await.unwrap(), MemberState::Left);
         });
     }
