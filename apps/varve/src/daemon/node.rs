@@ -55,7 +55,7 @@ const LEAVE_PAUSE: Duration = Duration::from_millis(5);
 
 /// A node that has joined.
 pub(super) struct NodeHandle {
-    words: PortSender<Word>,
+    words: PortSender<CellReport>,
     given_up: oneshot::Receiver<()>,
     news: mpsc::UnboundedReceiver<NodeEvent>,
     door: Arc<RelayListener>,
@@ -87,7 +87,7 @@ pub(super) enum CellCommand {
 }
 
 /// What the daemon tells.
-enum Word {
+enum CellReport {
     /// It has closed a cell.
     Gave(CellId),
     /// It has closed all of them, and ends.
@@ -227,7 +227,7 @@ impl NodeHandle {
 
     /// A cell was closed: the next node may open it.
     pub(super) fn release(&self, cell: CellId) {
-        let _ = self.words.send(Word::Gave(cell)); // One that was given up needs no words.
+        let _ = self.words.send(CellReport::Gave(cell)); // One that was given up needs no words.
     }
 
     /// What takes this node's clients.
@@ -256,7 +256,7 @@ impl NodeHandle {
     /// Lets other nodes have the cells, which are closed (NODE-1). Blocks, for [`LEAVE_MAX`] at most.
     pub(super) fn leave(self) {
         // One that was given up takes no message any more, and has left.
-        let _ = self.words.send(Word::Leave);
+        let _ = self.words.send(CellReport::Leave);
         let begin = Instant::now();
         while !self.thread.is_finished() {
             if begin.elapsed() > LEAVE_MAX {
@@ -294,7 +294,7 @@ fn run(
     rados: &Arc<RadosMedia>,
     me: Me,
     news: &mpsc::UnboundedSender<NodeEvent>,
-    words: &std_mpsc::Sender<Result<PortSender<Word>>>,
+    words: &std_mpsc::Sender<Result<PortSender<CellReport>>>,
     given_up: oneshot::Sender<()>,
 ) {
     let mut event_loop = match Loop::new(LoopConfig::default()) {
@@ -384,7 +384,7 @@ impl Heartbeat {
     /// Beats until the node has left, or was given up while it had a cell; says which.
     async fn keep(
         mut self,
-        mut words: PortReceiver<Word>,
+        mut words: PortReceiver<CellReport>,
         news: &mpsc::UnboundedSender<NodeEvent>,
     ) -> Result<MemberState> {
         loop {
@@ -412,8 +412,8 @@ impl Heartbeat {
             drop(select(saying, self.reactor.sleep(pause_ns)).await);
             for word in said {
                 match word {
-                    Word::Leave => self.member.leave(),
-                    Word::Gave(cell) => {
+                    CellReport::Leave => self.member.leave(),
+                    CellReport::Gave(cell) => {
                         self.member.release(cell);
                         self.serving.remove(&cell);
                         self.closing.remove(&cell);
@@ -505,7 +505,7 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     struct Seat {
-        words: PortSender<Word>,
+        words: PortSender<CellReport>,
         news: mpsc::UnboundedReceiver<NodeEvent>,
         views: Views,
         ended: JoinHandle<Result<MemberState>>,
@@ -570,7 +570,7 @@ mod tests {
             assert_eq!(last.was_told(), "stands by");
             reactor.sleep(SECOND_NS).await;
             assert_eq!(one.views.borrow().standing_by(CellId::FIRST).len(), 2);
-            one.words.send(Word::Leave).ok().unwrap();
+            one.words.send(CellReport::Leave).ok().unwrap();
             reactor.sleep(SECOND_NS).await;
             assert_eq!(one.ended.await.unwrap(), MemberState::Left);
             assert_eq!((next.was_told(), last.was_told()), ("owner", "stands by"));
@@ -632,11 +632,11 @@ mod tests {
             reactor.sleep(15 * SECOND_NS).await;
             assert_eq!(one.orders(), [CellCommand::Close(CellId(2))]);
             assert_eq!(two.orders(), [], "it is served yet");
-            one.words.send(Word::Gave(CellId(2))).ok().unwrap();
+            one.words.send(CellReport::Gave(CellId(2))).ok().unwrap();
             reactor.sleep(2 * SECOND_NS).await;
             assert_eq!(two.orders(), [CellCommand::Serve(CellId(2))]);
             assert_eq!(one.orders(), [], "two and one are near enough");
-            one.words.send(Word::Leave).ok().unwrap();
+            one.words.send(CellReport::Leave).ok().unwrap();
             reactor.sleep(2 * SECOND_NS).await;
             assert_eq!(
                 two.orders(),
