@@ -72,7 +72,7 @@ use self::front::{FrontEnds, FrontSockets, FrontTls};
 use self::home::PoolLocation;
 use self::links::RelayListener;
 use self::lock::DataLock;
-use self::names::Names;
+use self::names::NameLookup;
 use self::node::NodeHandle;
 use self::pool::{NbdPlan, NbdSockets};
 use self::pool_media::PoolMedia;
@@ -105,7 +105,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     if let PoolMedia::Rados(first) = &media
         && media.cells() > 1
     {
-        let names = Names::start(first)?;
+        let names = NameLookup::start(first)?;
         let receive = |door: &RelayListener| FrontEnds::start(door, bind()?, tls.clone(), names);
         let seat = node::take_seat(settings, first, receive)?;
         let plan = CellPlan {

@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 const WAITING_MAX: usize = 1024;
 
 /// See the module. The thread ends with it.
-pub(crate) struct Names(PortSender<Question>);
+pub(crate) struct NameLookup(PortSender<Question>);
 
 struct Question {
     name: Name,
@@ -40,7 +40,7 @@ pub(crate) enum Told {
     Not(String),
 }
 
-impl Names {
+impl NameLookup {
     /// Starts the thread; none for a pool of one cell, which needs no register. Blocks.
     pub(crate) fn start(rados: &Arc<RadosMedia>) -> Result<Option<Self>> {
         if rados.spec().cell.cells == 1 {

@@ -34,7 +34,7 @@ use self::cells::CellsOfAdmin;
 use self::sockets::ClientListener;
 pub(crate) use self::sockets::{FrontSockets, S3Socket};
 use super::links::{ClientStream, RelayListener, Router};
-use super::names::Names;
+use super::names::NameLookup;
 use crate::failure::{Failure, Result};
 
 /// Clients of one socket at a time that are not served by this node; others wait in its listen queue. So those of one front-end leave room to the others.
@@ -74,7 +74,7 @@ struct Reception {
     ways: Router,
     tls: FrontTls,
     /// Which cell has a volume; `None` in a pool of one cell.
-    names: Option<Names>,
+    names: Option<NameLookup>,
     /// Places for clients of NBD that are carried.
     carried: Semaphore,
     /// What callers of the admin API by TCP show.
@@ -87,7 +87,7 @@ impl FrontEnds {
         door: &RelayListener,
         sockets: FrontSockets,
         tls: FrontTls,
-        names: Option<Names>,
+        names: Option<NameLookup>,
     ) -> Result<Self> {
         let carried = Semaphore::new(CARRIED_MAX);
         let token = sockets.token.clone();
