@@ -21,9 +21,9 @@ use crate::failure::{Failure, Result};
 const WAITING_MAX: usize = 1024;
 
 /// See the module. The thread ends with it.
-pub(crate) struct NameLookup(PortSender<Question>);
+pub(crate) struct NameLookup(PortSender<NameQuestion>);
 
-struct Question {
+struct NameQuestion {
     name: Name,
     answer: oneshot::Sender<Told>,
 }
@@ -60,7 +60,7 @@ impl NameLookup {
     pub(crate) async fn look(&self, export: &str) -> Told {
         let Ok(full) = volume_of(without_run(export)) else { return Told::Nobody };
         let (answer, answered) = oneshot::channel();
-        let question = Question { name: Name { sort: NameKind::Volume, full }, answer };
+        let question = NameQuestion { name: Name { sort: NameKind::Volume, full }, answer };
         if self.0.send(question).is_err() {
             return Told::Not("too many names are looked for at a time".to_owned());
         }
@@ -74,7 +74,7 @@ pub(super) fn without_run(export: &str) -> &str {
     arriving.map_or(export, |(_, name)| name)
 }
 
-fn run(rados: &Arc<RadosMedia>, tell: &mpsc::Sender<Result<PortSender<Question>>>) {
+fn run(rados: &Arc<RadosMedia>, tell: &mpsc::Sender<Result<PortSender<NameQuestion>>>) {
     let mut event_loop = match Loop::new(LoopConfig::default()) {
         Ok(event_loop) => event_loop,
         Err(error) => {
@@ -101,11 +101,11 @@ fn run(rados: &Arc<RadosMedia>, tell: &mpsc::Sender<Result<PortSender<Question>>
 async fn answer_all(
     reactor: &Reactor,
     register: &Rc<dyn NameStore>,
-    mut questions: PortReceiver<Question>,
+    mut questions: PortReceiver<NameQuestion>,
 ) {
     let mut batch = Vec::new();
     while questions.recv_batch(&mut batch).await > 0 {
-        for Question { name, answer } in batch.drain(..) {
+        for NameQuestion { name, answer } in batch.drain(..) {
             let register = Rc::clone(register);
             reactor.spawn(async move {
                 let told = match register.read(&name).await {
