@@ -25,11 +25,11 @@ pub(crate) struct NameLookup(PortSender<NameQuestion>);
 
 struct NameQuestion {
     name: Name,
-    answer: oneshot::Sender<Told>,
+    answer: oneshot::Sender<NameAnswer>,
 }
 
 /// What the register says.
-pub(crate) enum Told {
+pub(crate) enum NameAnswer {
     /// That cell has the name, or may make it.
     Cell(CellId),
     /// Nobody does.
@@ -57,14 +57,14 @@ impl NameLookup {
     }
 
     /// The cell that has the volume of an export's name, as the register says now.
-    pub(crate) async fn look(&self, export: &str) -> Told {
-        let Ok(full) = volume_of(without_run(export)) else { return Told::Nobody };
+    pub(crate) async fn look(&self, export: &str) -> NameAnswer {
+        let Ok(full) = volume_of(without_run(export)) else { return NameAnswer::Nobody };
         let (answer, answered) = oneshot::channel();
         let question = NameQuestion { name: Name { sort: NameKind::Volume, full }, answer };
         if self.0.send(question).is_err() {
-            return Told::Not("too many names are looked for at a time".to_owned());
+            return NameAnswer::Not("too many names are looked for at a time".to_owned());
         }
-        answered.await.unwrap_or_else(|_| Told::Not("this node ends".to_owned()))
+        answered.await.unwrap_or_else(|_| NameAnswer::Not("this node ends".to_owned()))
     }
 }
 
@@ -109,10 +109,12 @@ async fn answer_all(
             let register = Rc::clone(register);
             reactor.spawn(async move {
                 let told = match register.read(&name).await {
-                    Ok(Some(entry)) if entry.cell.0 < register.cells() => Told::Cell(entry.cell),
-                    Ok(_) => Told::Nobody,
-                    Err(error) if error.kind() == ErrorKind::Corrupt => Told::Damaged,
-                    Err(error) => Told::Not(error.to_string()),
+                    Ok(Some(entry)) if entry.cell.0 < register.cells() => {
+                        NameAnswer::Cell(entry.cell)
+                    }
+                    Ok(_) => NameAnswer::Nobody,
+                    Err(error) if error.kind() == ErrorKind::Corrupt => NameAnswer::Damaged,
+                    Err(error) => NameAnswer::Not(error.to_string()),
                 };
                 let _ = answer.send(told); // Who asked may have gone.
             });

@@ -18,7 +18,7 @@ use super::admin::{BoxedStream, PoolCells};
 use super::{HOLD_MAX, Reception};
 use crate::client::volume_path;
 use crate::daemon::links::{CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError};
-use crate::daemon::names::{Told, without_run};
+use crate::daemon::names::{NameAnswer, without_run};
 
 /// How long a cell may take to say whether it has a volume.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -117,10 +117,10 @@ impl Reception {
     pub(super) async fn cell_of(self: &Arc<Self>, export: &str) -> Result<Option<CellId>, String> {
         let Some(names) = &self.names else { return Ok(None) };
         match names.look(export).await {
-            Told::Cell(cell) => Ok(Some(cell)),
-            Told::Nobody => Ok(None),
-            Told::Not(why) => Err(why),
-            Told::Damaged => {
+            NameAnswer::Cell(cell) => Ok(Some(cell)),
+            NameAnswer::Nobody => Ok(None),
+            NameAnswer::Not(why) => Err(why),
+            NameAnswer::Damaged => {
                 tracing::warn!(
                     export,
                     "the entry of a name is damaged: all cells are asked for it"
