@@ -53,13 +53,13 @@ fn is_alive(beat: Option<Instant>, pause: Duration) -> bool {
 
 /// Shows, as long as it is polled, that the control thread runs its tasks.
 pub(super) async fn beat() -> Infallible {
-    struct Beating;
-    impl Drop for Beating {
+    struct BeatGuard;
+    impl Drop for BeatGuard {
         fn drop(&mut self) {
             *last_beat() = None;
         }
     }
-    let _beating = Beating;
+    let _beating = BeatGuard;
     loop {
         *last_beat() = Some(Instant::now());
         tokio::time::sleep(BEAT_PAUSE).await;
