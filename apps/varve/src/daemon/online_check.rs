@@ -13,10 +13,10 @@ use crate::daemon::engine_stack::refused;
 
 /// The check that runs, or the last one.
 #[derive(Clone, Default)]
-pub(super) struct OnlineCheck(Arc<Inner>);
+pub(super) struct OnlineCheck(Arc<CheckInner>);
 
 #[derive(Default)]
-struct Inner {
+struct CheckInner {
     status: Mutex<CheckStatus>,
     progress: Mutex<Arc<CheckProgress>>,
 }
