@@ -16,7 +16,7 @@ use crate::daemon::engine_stack::{EngineSource, EngineStack};
 use crate::daemon::files;
 use crate::daemon::home::PoolLocation;
 use crate::daemon::lock::DataLock;
-use crate::daemon::pool::{self, NbdPlan, NbdSockets, Plan, Pool};
+use crate::daemon::pool::{self, NbdPlan, NbdSockets, Pool, PoolPlan};
 use crate::daemon::socket_access::SocketAccess;
 use crate::failure::{Failure, Result};
 
@@ -82,7 +82,7 @@ impl InProcess {
                 inherited_instead: false,
             },
         };
-        let pool = pool::open(Plan::<EngineStack> { source, facts, nbd }, || Ok(()))?;
+        let pool = pool::open(PoolPlan::<EngineStack> { source, facts, nbd }, || Ok(()))?;
         let links = pool.object_links()?;
         let (links, placement) = links.expect("the shipped stack has a way to the pool");
         Ok(Self { pool, way: VolumeRoute { links, placement, shared }, _lock: lock })

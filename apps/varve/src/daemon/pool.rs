@@ -40,7 +40,7 @@ use crate::failure::{Failure, Result};
 const DRAIN_LOOK_NANOS: u64 = 5_000_000;
 
 /// What to open and how to serve it.
-pub(crate) struct Plan<S: ShardStack> {
+pub(crate) struct PoolPlan<S: ShardStack> {
     pub(crate) source: S::Source,
     pub(crate) facts: PoolFacts,
     pub(crate) nbd: NbdPlan,
@@ -85,10 +85,10 @@ pub(crate) struct Pool<S: ShardStack> {
 
 /// Opens every shard, calls `opened`, and listens. Returns once clients can connect.
 pub(crate) fn open<S: ShardStack>(
-    plan: Plan<S>,
+    plan: PoolPlan<S>,
     opened: impl FnOnce() -> Result<()>,
 ) -> Result<Pool<S>> {
-    let Plan { source, facts, nbd } = plan;
+    let PoolPlan { source, facts, nbd } = plan;
     let (ended_sender, ended) = mpsc::channel(2 * usize::from(facts.shards));
     let mut starting = Vec::new();
     for shard in (0..facts.shards).map(ShardId) {

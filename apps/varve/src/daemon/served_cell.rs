@@ -13,7 +13,7 @@ use crate::daemon::files;
 use crate::daemon::front::S3Socket;
 use crate::daemon::home::PoolLocation;
 use crate::daemon::links::{CellFrontEnds, RelayListener};
-use crate::daemon::pool::{self, NbdPlan, Plan, Pool};
+use crate::daemon::pool::{self, NbdPlan, Pool, PoolPlan};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::s3::S3;
 use crate::failure::{Failure, Result};
@@ -45,7 +45,7 @@ impl ServedCell {
         let source = EngineSource::new(settings, media);
         let facts = files::facts(settings, &source, home.drives(), home.journal())?;
         let facts = PoolFacts { nodes: door.map(|door| door.watcher(cell)), ..facts };
-        let pool = pool::open(Plan::<EngineStack> { facts, source, nbd }, opened)?;
+        let pool = pool::open(PoolPlan::<EngineStack> { facts, source, nbd }, opened)?;
         let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(open_ms, pool = pool.summary(), "pool open");
         let s3 = if cell == CellId::FIRST {

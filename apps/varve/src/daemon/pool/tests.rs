@@ -19,7 +19,7 @@ use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_types::{Compression, Dedup, ErrorKind};
 
-use super::{NbdPlan, NbdSockets, Plan, Pool, open};
+use super::{NbdPlan, NbdSockets, Pool, PoolPlan, open};
 use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::objects::Objects;
@@ -190,7 +190,7 @@ impl ShardStack for MemoryStack {
     }
 }
 
-fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
+fn plan(shared: Shared, socket: &Path) -> PoolPlan<MemoryStack> {
     let facts = PoolFacts {
         id: "p".to_owned(),
         created_unix_ms: 0,
@@ -216,7 +216,7 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
             inherited_instead: false,
         },
     };
-    Plan { source: shared, facts, nbd }
+    PoolPlan { source: shared, facts, nbd }
 }
 
 fn answer<T>(future: impl Future<Output = T>) -> T {
