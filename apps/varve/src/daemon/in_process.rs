@@ -16,13 +16,13 @@ use crate::daemon::engine_stack::{EngineSource, EngineStack};
 use crate::daemon::files;
 use crate::daemon::home::PoolLocation;
 use crate::daemon::lock::DataLock;
-use crate::daemon::pool::{self, NbdPlan, NbdSockets, Pool, PoolPlan};
+use crate::daemon::pool::{self, NbdPlan, NbdSockets, PoolPlan, ServedPool};
 use crate::daemon::socket_access::SocketAccess;
 use crate::failure::{Failure, Result};
 
 /// See the module.
 pub(crate) struct InProcess {
-    pool: Pool<EngineStack>,
+    pool: ServedPool<EngineStack>,
     way: VolumeRoute,
     _lock: DataLock, // IN-PROCESS-1
 }

@@ -71,7 +71,7 @@ pub(crate) enum NbdSockets {
 }
 
 /// A pool whose volumes are served.
-pub(crate) struct Pool<S: ShardStack> {
+pub(crate) struct ServedPool<S: ShardStack> {
     threads: Arc<ShardThreads<S>>,
     stacks: Vec<S::Door>,
     running: Vec<Running>,
@@ -87,7 +87,7 @@ pub(crate) struct Pool<S: ShardStack> {
 pub(crate) fn open<S: ShardStack>(
     plan: PoolPlan<S>,
     opened: impl FnOnce() -> Result<()>,
-) -> Result<Pool<S>> {
+) -> Result<ServedPool<S>> {
     let PoolPlan { source, facts, nbd } = plan;
     let (ended_sender, ended) = mpsc::channel(2 * usize::from(facts.shards));
     let mut starting = Vec::new();
@@ -116,7 +116,7 @@ pub(crate) fn open<S: ShardStack>(
         threads.call(0, move |thread| async move { listen(&thread, nbd, limit, &ports) });
     let nbd_addresses = listening.blocking_recv().map_err(|_| shard_thread::died(ShardId(0)))??;
     let serving_since = Instant::now();
-    Ok(Pool {
+    Ok(ServedPool {
         threads,
         stacks,
         running,
@@ -208,7 +208,7 @@ pub(crate) fn admin_address(address: &Address) -> ListenAddress {
     }
 }
 
-impl<S: ShardStack> Pool<S> {
+impl<S: ShardStack> ServedPool<S> {
     /// What the admin API asks, which listens at `admin_addresses`.
     pub(crate) fn backend(
         &self,

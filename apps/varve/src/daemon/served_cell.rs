@@ -13,7 +13,7 @@ use crate::daemon::files;
 use crate::daemon::front::S3Socket;
 use crate::daemon::home::PoolLocation;
 use crate::daemon::links::{CellFrontEnds, RelayListener};
-use crate::daemon::pool::{self, NbdPlan, Pool, PoolPlan};
+use crate::daemon::pool::{self, NbdPlan, PoolPlan, ServedPool};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::s3::S3;
 use crate::failure::{Failure, Result};
@@ -23,7 +23,7 @@ const TAKEN_WAITING_MAX: usize = 64;
 
 /// See the module.
 pub(super) struct ServedCell {
-    pub(super) pool: Pool<EngineStack>,
+    pub(super) pool: ServedPool<EngineStack>,
     pub(super) s3: S3,
     cell: CellId,
     /// Callers of the admin API that the node has accepted.

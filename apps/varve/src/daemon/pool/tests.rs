@@ -19,7 +19,7 @@ use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_types::{Compression, Dedup, ErrorKind};
 
-use super::{NbdPlan, NbdSockets, Pool, PoolPlan, open};
+use super::{NbdPlan, NbdSockets, PoolPlan, ServedPool, open};
 use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::objects::Objects;
@@ -248,7 +248,8 @@ fn greets(mut stream: impl Read) -> bool {
 #[test]
 fn an_open_pool_answers_calls_and_greets_clients() {
     let dir = tempfile::tempdir().unwrap();
-    let pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path()), || Ok(())).unwrap();
+    let pool: ServedPool<MemoryStack> =
+        open(plan(Shared::default(), dir.path()), || Ok(())).unwrap();
     assert_eq!(pool.summary(), "pool p (2 shards, 1 GiB)");
     let admin = "127.0.0.1:9105".parse().unwrap();
     let backend = pool.backend(Objects::Off, vec![admin]);
@@ -290,7 +291,7 @@ fn an_open_pool_answers_calls_and_greets_clients() {
 fn closing_ends_connections_and_shards() {
     let dir = tempfile::tempdir().unwrap();
     let shared = Shared::default();
-    let pool: Pool<MemoryStack> = open(plan(shared.clone(), dir.path()), || Ok(())).unwrap();
+    let pool: ServedPool<MemoryStack> = open(plan(shared.clone(), dir.path()), || Ok(())).unwrap();
     let mut client = UnixStream::connect(dir.path().join("nbd.sock")).unwrap();
     assert!(greets(&client));
     pool.close().unwrap();
@@ -326,7 +327,8 @@ fn an_address_in_use_stops_the_start() {
 #[test]
 fn a_panicking_shard_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
-    let mut pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path()), || Ok(())).unwrap();
+    let mut pool: ServedPool<MemoryStack> =
+        open(plan(Shared::default(), dir.path()), || Ok(())).unwrap();
     let asked = answer(pool.backend(Objects::Off, Vec::new()).volume("panic".to_owned()));
     assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
     let failure = answer(pool.failed()).to_string();
