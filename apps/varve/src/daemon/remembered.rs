@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 const VERSION: u32 = 1;
 
 #[derive(Deserialize)]
-struct Version {
+struct FileVersion {
     version: u32,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn load<T: DeserializeOwned>(path: &Path, mend: &str) -> Result<Optio
     let damaged = |error: serde_json::Error| {
         Failure::new(format!("{} is damaged: {error}", path.display())).hint(mend)
     };
-    let Version { version } = serde_json::from_slice(&text).map_err(damaged)?;
+    let FileVersion { version } = serde_json::from_slice(&text).map_err(damaged)?;
     if version != VERSION {
         return Err(Failure::new(format!("{} has version {version}", path.display()))
             .hint("serve this data directory with the version of varve that wrote it"));
