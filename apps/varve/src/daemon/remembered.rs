@@ -18,7 +18,7 @@ struct FileVersion {
 }
 
 #[derive(Serialize)]
-struct Versioned<'a, T> {
+struct VersionedFile<'a, T> {
     version: u32,
     #[serde(flatten)]
     contents: &'a T,
@@ -44,7 +44,7 @@ pub(crate) fn load<T: DeserializeOwned>(path: &Path, mend: &str) -> Result<Optio
 
 /// Remembers something. Durable on return.
 pub(crate) fn remember(path: &Path, contents: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(&Versioned { version: VERSION, contents });
+    let text = serde_json::to_vec_pretty(&VersionedFile { version: VERSION, contents });
     replace_durably(path, &text.expect("paths and names are plain JSON"))
         .map_err(|error| Failure::new(format!("write {}: {error}", path.display())))
 }
