@@ -49,11 +49,11 @@ pub(crate) enum S3 {
     /// It could not be served (GATEWAY-2); what the default address is taken by is no trouble of the daemon.
     Failed { failure: Failure, is_trouble: bool },
     /// It is served.
-    On(Serving),
+    On(RunningGateway),
 }
 
 /// A gateway that serves.
-pub(crate) struct Serving {
+pub(crate) struct RunningGateway {
     runtime: Option<Runtime>,
     stop: watch::Sender<bool>,
     serving: Option<JoinHandle<()>>,
@@ -96,13 +96,17 @@ impl S3 {
                 return Self::Failed { failure: failure.clone(), is_trouble: *is_asked };
             }
             S3Socket::At(_, address) if node.is_some() => {
-                Serving::start(settings, Socket { address: *address, own: None }, links)
+                RunningGateway::start(settings, Socket { address: *address, own: None }, links)
             }
             S3Socket::At(listener, address) => listener
                 .try_clone()
                 .map_err(|error| Failure::new(format!("S3: {error}")))
                 .and_then(|own| {
-                    Serving::start(settings, Socket { address: *address, own: Some(own) }, links)
+                    RunningGateway::start(
+                        settings,
+                        Socket { address: *address, own: Some(own) },
+                        links,
+                    )
                 }),
         };
         match started {
@@ -186,7 +190,7 @@ pub(super) fn key_place(settings: &Settings) -> KeyPlace {
     KeyPlace { file: settings.data.join(KEY_FILE), in_pool: settings.s3.key_in_pool }
 }
 
-impl Serving {
+impl RunningGateway {
     /// Opens the store of objects.
     fn start(settings: &Settings, socket: Socket, links: (PoolLinks, Placement)) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("S3: {error}"));
@@ -267,7 +271,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningGateway {
     /// GATEWAY-1. Blocks, at most as long as requests may take to end.
     fn drop(&mut self) {
         let _ = self.stop.send(true);
