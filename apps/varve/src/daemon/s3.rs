@@ -66,7 +66,7 @@ pub(crate) struct RunningGateway {
 }
 
 /// Where clients connect.
-struct Socket {
+struct GatewaySocket {
     address: SocketAddr,
     /// That of the gateway; none: it is the node's, which hands its clients, and those of others, on.
     own: Option<std::net::TcpListener>,
@@ -95,16 +95,18 @@ impl S3 {
             S3Socket::Failed { failure, is_asked } => {
                 return Self::Failed { failure: failure.clone(), is_trouble: *is_asked };
             }
-            S3Socket::At(_, address) if node.is_some() => {
-                RunningGateway::start(settings, Socket { address: *address, own: None }, links)
-            }
+            S3Socket::At(_, address) if node.is_some() => RunningGateway::start(
+                settings,
+                GatewaySocket { address: *address, own: None },
+                links,
+            ),
             S3Socket::At(listener, address) => listener
                 .try_clone()
                 .map_err(|error| Failure::new(format!("S3: {error}")))
                 .and_then(|own| {
                     RunningGateway::start(
                         settings,
-                        Socket { address: *address, own: Some(own) },
+                        GatewaySocket { address: *address, own: Some(own) },
                         links,
                     )
                 }),
@@ -192,7 +194,11 @@ pub(super) fn key_place(settings: &Settings) -> KeyPlace {
 
 impl RunningGateway {
     /// Opens the store of objects.
-    fn start(settings: &Settings, socket: Socket, links: (PoolLinks, Placement)) -> Result<Self> {
+    fn start(
+        settings: &Settings,
+        socket: GatewaySocket,
+        links: (PoolLinks, Placement),
+    ) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("S3: {error}"));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -212,7 +218,7 @@ impl RunningGateway {
         let (taker, accepted) =
             socket.own.is_none().then(|| mpsc::channel(TAKEN_WAITING_MAX)).unzip();
         let encrypted = tls.is_some();
-        let Socket { address, own } = socket;
+        let GatewaySocket { address, own } = socket;
         let (opened, serving) = runtime.block_on(async {
             let listener =
                 own.map(|own| own.set_nonblocking(true).and_then(|()| TcpListener::from_std(own)));
