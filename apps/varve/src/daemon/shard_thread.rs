@@ -49,7 +49,7 @@ pub(crate) struct Doors<S: ShardStack> {
 }
 
 /// A thread that has made its ports and waits for those of the others (SHARD-THREAD-1).
-pub(crate) struct Starting<S: ShardStack> {
+pub(crate) struct StartingThread<S: ShardStack> {
     pub(crate) doors: Doors<S>,
     shard: ShardId,
     peers: mpsc::Sender<Vec<S::Door>>,
@@ -102,7 +102,7 @@ struct Reports<S: ShardStack> {
 }
 
 /// The first step (SHARD-THREAD-1).
-pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<Starting<S>> {
+pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<StartingThread<S>> {
     let shard = start.shard;
     let failed =
         |error| event_loop::failure(&error).within(&format!("start the thread of shard {shard}"));
@@ -115,13 +115,13 @@ pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<Starting<S>> {
         .spawn(move || run(start, reports, &peers_receiver))
         .map_err(failed)?;
     let doors = doors.recv().map_err(|_| died(shard))?.map_err(failed)?;
-    Ok(Starting { doors, shard, peers, opened, thread })
+    Ok(StartingThread { doors, shard, peers, opened, thread })
 }
 
 /// The second step (SHARD-THREAD-1), for all threads at once: their shards recover side by side. One that serves
 /// suffices.
 pub(crate) fn open<S: ShardStack>(
-    starting: Vec<Starting<S>>,
+    starting: Vec<StartingThread<S>>,
 ) -> Result<(Vec<Doors<S>>, Vec<Running>)> {
     let doors: Vec<_> = starting.iter().map(|thread| thread.doors.stack.clone()).collect();
     for thread in &starting {
