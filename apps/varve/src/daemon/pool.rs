@@ -29,7 +29,7 @@ use varve_types::{ByteCount, ShardId};
 use crate::daemon::backend::{PoolBackend, PoolFacts};
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::OnlineCheck;
-use crate::daemon::shard_thread::{self, Alive, Ending, Running, ShardThread, Start};
+use crate::daemon::shard_thread::{self, Alive, Ending, RunningThread, ShardThread, Start};
 use crate::daemon::socket_access::SocketAccess;
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::ShardThreads;
@@ -74,7 +74,7 @@ pub(crate) enum NbdSockets {
 pub(crate) struct ServedPool<S: ShardStack> {
     threads: Arc<ShardThreads<S>>,
     stacks: Vec<S::Door>,
-    running: Vec<Running>,
+    running: Vec<RunningThread>,
     ended: mpsc::Receiver<Ending>,
     facts: PoolFacts,
     nbd_addresses: Vec<ListenAddress>,
@@ -290,7 +290,7 @@ impl<S: ShardStack> ServedPool<S> {
         closed.into_iter().chain(given_back).collect::<Result<()>>()?;
         // The threads end with the last way to call them; a request of the admin API that was cut off may hold one yet.
         if Arc::into_inner(self.threads).is_some() {
-            for Running { shard, thread } in self.running {
+            for RunningThread { shard, thread } in self.running {
                 thread.join().map_err(|_| shard_thread::died(shard))?;
             }
         }

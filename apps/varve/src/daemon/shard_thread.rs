@@ -58,7 +58,7 @@ pub(crate) struct StartingThread<S: ShardStack> {
 }
 
 /// A thread whose shard is open.
-pub(crate) struct Running {
+pub(crate) struct RunningThread {
     pub(crate) shard: ShardId,
     pub(crate) thread: thread::JoinHandle<()>,
 }
@@ -122,7 +122,7 @@ pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<StartingThread<S>>
 /// suffices.
 pub(crate) fn open<S: ShardStack>(
     starting: Vec<StartingThread<S>>,
-) -> Result<(Vec<Doors<S>>, Vec<Running>)> {
+) -> Result<(Vec<Doors<S>>, Vec<RunningThread>)> {
     let doors: Vec<_> = starting.iter().map(|thread| thread.doors.stack.clone()).collect();
     for thread in &starting {
         thread.peers.send(doors.clone()).map_err(|_| died(thread.shard))?;
@@ -131,7 +131,7 @@ pub(crate) fn open<S: ShardStack>(
     for thread in starting {
         refusals.push(thread.opened.recv().map_err(|_| died(thread.shard))??);
         doors.push(thread.doors);
-        running.push(Running { shard: thread.shard, thread: thread.thread });
+        running.push(RunningThread { shard: thread.shard, thread: thread.thread });
     }
     if refusals.iter().all(Option::is_some)
         && let Some(refusal) = refusals.into_iter().flatten().next()
