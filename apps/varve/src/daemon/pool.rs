@@ -29,7 +29,7 @@ use varve_types::{ByteCount, ShardId};
 use crate::daemon::backend::{PoolBackend, PoolFacts};
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::OnlineCheck;
-use crate::daemon::shard_thread::{self, Alive, Ending, RunningThread, ShardThread, Start};
+use crate::daemon::shard_thread::{self, Alive, RunningThread, ShardThread, Start, ThreadEnd};
 use crate::daemon::socket_access::SocketAccess;
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::ShardThreads;
@@ -75,7 +75,7 @@ pub(crate) struct ServedPool<S: ShardStack> {
     threads: Arc<ShardThreads<S>>,
     stacks: Vec<S::Door>,
     running: Vec<RunningThread>,
-    ended: mpsc::Receiver<Ending>,
+    ended: mpsc::Receiver<ThreadEnd>,
     facts: PoolFacts,
     nbd_addresses: Vec<ListenAddress>,
     nbd_connections: ConnectionLimit,

@@ -74,7 +74,7 @@ pub(crate) struct Start<S: ShardStack> {
 
 /// Why a shard is not served any more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ending {
+pub(crate) enum ThreadEnd {
     /// Its thread ended by itself.
     Died(ShardId),
     /// Another process has it.
@@ -84,13 +84,13 @@ pub(crate) enum Ending {
 /// Tells when its thread has ended, or lost its shard.
 pub(crate) struct Alive {
     pub(crate) shard: ShardId,
-    pub(crate) ended: tokio::sync::mpsc::Sender<Ending>,
+    pub(crate) ended: tokio::sync::mpsc::Sender<ThreadEnd>,
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
         // There is room for every thread; a daemon that is gone need not be told.
-        let _ = self.ended.try_send(Ending::Died(self.shard));
+        let _ = self.ended.try_send(ThreadEnd::Died(self.shard));
     }
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn open<S: ShardStack>(
     Ok((doors, running))
 }
 
-impl Ending {
+impl ThreadEnd {
     /// The message for the daemon's end.
     pub(crate) fn failure(self) -> Failure {
         match self {
@@ -196,7 +196,7 @@ fn run<S: ShardStack>(start: Start<S>, reports: Reports<S>, peers: &mpsc::Receiv
         thread.reactor.spawn(async move {
             watched.stack.lost().await;
             // The daemon ends for it, or ends already.
-            let _ = ended.try_send(Ending::Lost(shard));
+            let _ = ended.try_send(ThreadEnd::Lost(shard));
         });
         if reports.opened.send(Ok(thread.stack.refusal())).is_ok() {
             answer(thread, called).await;
