@@ -26,7 +26,7 @@ impl Signals {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed)?;
         let entered = runtime.enter();
-        let caught = Caught {
+        let caught = StopSignals {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
         };
@@ -46,12 +46,12 @@ impl Signals {
     }
 }
 
-struct Caught {
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Caught {
+impl StopSignals {
     async fn wait(mut self, sender: &watch::Sender<bool>) {
         self.next().await;
         let first = Instant::now();
