@@ -9,13 +9,13 @@ use crate::table::{Align, columns};
 
 /// List the presets: workloads of published papers
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct BenchList {
     /// Print JSON; fields are added over time, never renamed
     #[arg(long)]
     json: bool,
 }
 
-impl List {
+impl BenchList {
     pub(crate) fn run(self) -> Result<String> {
         let presets = Preset::all();
         if self.json {

@@ -28,7 +28,7 @@ fn read_text(path: &Path) -> Result<String> {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
     #[command(visible_alias = "ls")]
-    List(list::List),
+    List(list::BenchList),
     Show(show::Show),
     Run(Box<run::Run>),
     Scale(scale::Scale),
