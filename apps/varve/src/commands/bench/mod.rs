@@ -30,7 +30,7 @@ pub(crate) enum Bench {
     #[command(visible_alias = "ls")]
     List(list::BenchList),
     Show(show::Show),
-    Run(Box<run::Run>),
+    Run(Box<run::BenchRun>),
     Scale(scale::Scale),
     Cosbench(cosbench::Cosbench),
     Import(import::Import),

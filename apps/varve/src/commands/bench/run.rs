@@ -44,7 +44,7 @@ const CONNECTIONS_MAX: u32 = 4096;
                   while no daemon serves it, and s3://BUCKET[/FOLDER], objects of a bucket that is there, in a folder of their own (varve-bench). Objects and volumes that a run made are removed at its end.\n\
                   Ctrl-C ends a run with what was measured until then."
 )]
-pub(crate) struct Run {
+pub(crate) struct BenchRun {
     /// Preset to run instead of a load of your own; `varve bench list` has them
     #[arg(conflicts_with_all = ["mix", "block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
@@ -162,7 +162,7 @@ pub(crate) struct Run {
     fio_line: Vec<String>,
 }
 
-impl Run {
+impl BenchRun {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         if let (Some(path), Some(engine)) = (&self.fio_job, &self.fio) {
             return self.run_by_fio(path, engine.as_deref());
