@@ -29,7 +29,7 @@ fn read_text(path: &Path) -> Result<String> {
 pub(crate) enum Bench {
     #[command(visible_alias = "ls")]
     List(list::BenchList),
-    Show(show::Show),
+    Show(show::BenchShow),
     Run(Box<run::BenchRun>),
     Scale(scale::Scale),
     Cosbench(cosbench::Cosbench),

@@ -7,7 +7,7 @@ use crate::failure::Result;
 
 /// Show the parameters of a preset, and what in them is assumed
 #[derive(Args, Debug)]
-pub(crate) struct Show {
+pub(crate) struct BenchShow {
     /// Name of the preset; `varve bench list` has them
     preset: String,
 
@@ -16,7 +16,7 @@ pub(crate) struct Show {
     json: bool,
 }
 
-impl Show {
+impl BenchShow {
     pub(crate) fn run(self) -> Result<String> {
         let preset = known(&self.preset)?;
         if self.json { json(&describe(&preset).0) } else { Ok(describe(&preset).1) }
