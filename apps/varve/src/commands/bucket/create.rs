@@ -11,7 +11,7 @@ use crate::failure::Result;
 
 /// Create a bucket
 #[derive(Args, Debug)]
-pub(crate) struct Create {
+pub(crate) struct BucketCreate {
     /// Name of the bucket: 3 to 63 lower-case letters, digits, dots and hyphens
     name: String,
 
@@ -47,7 +47,7 @@ pub(crate) struct Create {
     format: Format,
 }
 
-impl Create {
+impl BucketCreate {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let spec = CreateBucket {
             name: self.name,

@@ -16,7 +16,7 @@ use crate::failure::Result;
 /// Create, list, show, set, limit, log and delete S3 buckets
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bucket {
-    Create(create::Create),
+    Create(create::BucketCreate),
     #[command(visible_alias = "ls")]
     List(list::List),
     Show(show::Show),
