@@ -11,7 +11,7 @@ use crate::failure::Result;
 #[command(
     after_help = "S3 clients empty buckets: `aws s3 rm --recursive`, `rclone purge`. Uploads under way go with the bucket."
 )]
-pub(crate) struct Delete {
+pub(crate) struct BucketDelete {
     /// Name of the bucket
     name: String,
 
@@ -19,7 +19,7 @@ pub(crate) struct Delete {
     format: Format,
 }
 
-impl Delete {
+impl BucketDelete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         client.delete(&bucket_path(&self.name))?;
         Ok(self.format.deleted("bucket", &[self.name]))

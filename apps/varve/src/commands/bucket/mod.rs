@@ -24,7 +24,7 @@ pub(crate) enum Bucket {
     Quota(quota::Quota),
     Log(log::Log),
     #[command(visible_alias = "rm")]
-    Delete(delete::Delete),
+    Delete(delete::BucketDelete),
 }
 
 impl Bucket {
