@@ -13,12 +13,12 @@ use crate::table::{self, Align};
 
 /// List buckets, with their objects and sizes
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct BucketList {
     #[command(flatten)]
     format: Format,
 }
 
-impl List {
+impl BucketList {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let (mut buckets, mut incomplete) = (Vec::new(), None);
         let mut path = "/v1/buckets".to_owned();

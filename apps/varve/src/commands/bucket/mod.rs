@@ -18,7 +18,7 @@ use crate::failure::Result;
 pub(crate) enum Bucket {
     Create(create::BucketCreate),
     #[command(visible_alias = "ls")]
-    List(list::List),
+    List(list::BucketList),
     Show(show::Show),
     Set(set::Set),
     Quota(quota::Quota),
