@@ -65,7 +65,7 @@ enum Command {
     #[command(subcommand)]
     Volume(volume::Volume),
     #[command(subcommand)]
-    Bucket(bucket::Bucket),
+    Bucket(bucket::BucketCommand),
     #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]

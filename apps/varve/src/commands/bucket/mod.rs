@@ -15,7 +15,7 @@ use crate::failure::Result;
 
 /// Create, list, show, set, limit, log and delete S3 buckets
 #[derive(Subcommand, Debug)]
-pub(crate) enum Bucket {
+pub(crate) enum BucketCommand {
     Create(create::BucketCreate),
     #[command(visible_alias = "ls")]
     List(list::BucketList),
@@ -27,7 +27,7 @@ pub(crate) enum Bucket {
     Delete(delete::BucketDelete),
 }
 
-impl Bucket {
+impl BucketCommand {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         match self {
             Self::Create(command) => command.run(client),
