@@ -20,7 +20,7 @@ pub(crate) enum BucketCommand {
     #[command(visible_alias = "ls")]
     List(list::BucketList),
     Show(show::Show),
-    Set(set::Set),
+    Set(set::BucketSet),
     Quota(quota::Quota),
     Log(log::Log),
     #[command(visible_alias = "rm")]

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 #[command(
     after_help = "The change applies to new objects; stored data is not rewritten. Encrypted objects neither deduplicate nor compress."
 )]
-pub(crate) struct Set {
+pub(crate) struct BucketSet {
     /// Name of the bucket
     name: String,
 
@@ -24,7 +24,7 @@ pub(crate) struct Set {
     format: Format,
 }
 
-impl Set {
+impl BucketSet {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let Self { name, reduction: ReductionChange { dedup, compression }, format } = self;
         let change = ChangeBucket { dedup, compression, ..ChangeBucket::default() };
