@@ -19,7 +19,7 @@ pub(crate) enum BucketCommand {
     Create(create::BucketCreate),
     #[command(visible_alias = "ls")]
     List(list::BucketList),
-    Show(show::Show),
+    Show(show::BucketShow),
     Set(set::BucketSet),
     Quota(quota::Quota),
     Log(log::Log),

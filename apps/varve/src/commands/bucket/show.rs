@@ -13,7 +13,7 @@ use crate::table;
 
 /// Show a bucket, its objects and size
 #[derive(Args, Debug)]
-pub(crate) struct Show {
+pub(crate) struct BucketShow {
     /// Name of the bucket
     name: String,
 
@@ -21,7 +21,7 @@ pub(crate) struct Show {
     format: Format,
 }
 
-impl Show {
+impl BucketShow {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let answer = client.get::<v1::Bucket>(&bucket_path(&self.name))?;
         Ok(answer.print(self.format.json, |bucket| table::labelled(&properties(bucket))))
