@@ -38,7 +38,7 @@ enum What {
         #[command(flatten)]
         lane: LaneChoice,
         #[command(flatten)]
-        form: Form,
+        form: ListForm,
     },
     /// One frame with its records
     Frame {
@@ -50,7 +50,7 @@ enum What {
     /// The header of every segment that has one
     Segments {
         #[command(flatten)]
-        form: Form,
+        form: ListForm,
     },
     /// One segment: header and summary, each unit compared with its checksum
     Segment {
@@ -62,12 +62,12 @@ enum What {
         /// Name of the volume, or stream:ID
         volume: String,
         #[command(flatten)]
-        form: Form,
+        form: ListForm,
     },
     /// The key trees: volumes and streams
     Keys {
         #[command(flatten)]
-        form: Form,
+        form: ListForm,
     },
 }
 
@@ -81,7 +81,7 @@ struct LaneChoice {
 
 /// How a list is printed.
 #[derive(Args, Clone, Copy, Debug)]
-struct Form {
+struct ListForm {
     /// Print one JSON object a line: fields are added over time, never renamed or removed
     #[arg(long)]
     json: bool,
