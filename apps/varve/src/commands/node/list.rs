@@ -12,12 +12,12 @@ use crate::table::{self, Align};
 
 /// List the daemons of the pool, and the connections each forwards to the one that serves it
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct NodeList {
     #[command(flatten)]
     format: Format,
 }
 
-impl List {
+impl NodeList {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let status = client.get::<v1::Status>("/v1/status")?.value;
         let nodes = status.nodes.ok_or_else(|| {

@@ -11,7 +11,7 @@ use crate::failure::Result;
 #[derive(Subcommand, Debug)]
 pub(crate) enum Node {
     #[command(visible_alias = "ls")]
-    List(list::List),
+    List(list::NodeList),
 }
 
 impl Node {
