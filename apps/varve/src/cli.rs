@@ -69,7 +69,7 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]
-    Node(node::Node),
+    Node(node::NodeCommand),
     #[command(subcommand)]
     Pool(pool::Pool),
     Df(df::Df),

@@ -9,12 +9,12 @@ use crate::failure::Result;
 
 /// Show the daemons of a pool
 #[derive(Subcommand, Debug)]
-pub(crate) enum Node {
+pub(crate) enum NodeCommand {
     #[command(visible_alias = "ls")]
     List(list::NodeList),
 }
 
-impl Node {
+impl NodeCommand {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         match self {
             Self::List(command) => command.run(&global.client()),
