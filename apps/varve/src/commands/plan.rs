@@ -16,12 +16,12 @@ pub(crate) struct PlanCommand {
     #[command(flatten)]
     search: search::Search,
     #[command(subcommand)]
-    question: Option<Question>,
+    question: Option<PlanQuestion>,
 }
 
 /// Questions of their own.
 #[derive(Subcommand, Debug)]
-enum Question {
+enum PlanQuestion {
     Pg(question::Pg),
     Journal(question::Journal),
     Endurance(question::Endurance),
@@ -36,14 +36,14 @@ impl PlanCommand {
     pub(crate) fn run(self) -> Result<String> {
         match self.question {
             None => self.search.run(),
-            Some(Question::Pg(question)) => question.run(),
-            Some(Question::Journal(question)) => question.run(),
-            Some(Question::Endurance(question)) => question.run(),
-            Some(Question::Provision(question)) => question.run(),
-            Some(Question::Cost(question)) => question.run(),
-            Some(Question::Compare(question)) => question.run(),
-            Some(Question::Cluster(question)) => question.run(),
-            Some(Question::Catalogue(list)) => list.run(),
+            Some(PlanQuestion::Pg(question)) => question.run(),
+            Some(PlanQuestion::Journal(question)) => question.run(),
+            Some(PlanQuestion::Endurance(question)) => question.run(),
+            Some(PlanQuestion::Provision(question)) => question.run(),
+            Some(PlanQuestion::Cost(question)) => question.run(),
+            Some(PlanQuestion::Compare(question)) => question.run(),
+            Some(PlanQuestion::Cluster(question)) => question.run(),
+            Some(PlanQuestion::Catalogue(list)) => list.run(),
         }
     }
 }
