@@ -14,7 +14,7 @@ use crate::failure::Result;
 ///
 /// A pool on drives needs no such command: `varve serve` creates it at its first start. If it is interrupted, run it again to continue.
 #[derive(Args, Debug)]
-pub(crate) struct Create {
+pub(crate) struct PoolCreate {
     #[command(flatten)]
     rados: RadosArguments,
 
@@ -40,7 +40,7 @@ pub(crate) struct Create {
     format: Format,
 }
 
-impl Create {
+impl PoolCreate {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         global.refuse_addr()?;
         let settings = Settings {

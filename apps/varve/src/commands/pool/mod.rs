@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 /// Show the pool; create one on Ceph's RADOS; move volumes and buckets to another
 #[derive(Subcommand, Debug)]
 pub(crate) enum Pool {
-    Create(create::Create),
+    Create(create::PoolCreate),
     Attach(attach::Attach),
     RadosCaps(rados_caps::RadosCaps),
     Migrate(migrate::Migrate),
