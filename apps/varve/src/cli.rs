@@ -71,7 +71,7 @@ enum Command {
     #[command(subcommand)]
     Node(node::NodeCommand),
     #[command(subcommand)]
-    Pool(pool::Pool),
+    Pool(pool::PoolCommand),
     Df(df::Df),
     Status(status::Status),
     Wait(wait::Wait),

@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 
 /// Show the pool; create one on Ceph's RADOS; move volumes and buckets to another
 #[derive(Subcommand, Debug)]
-pub(crate) enum Pool {
+pub(crate) enum PoolCommand {
     Create(create::PoolCreate),
     Attach(attach::Attach),
     RadosCaps(rados_caps::RadosCaps),
@@ -27,7 +27,7 @@ pub(crate) enum Pool {
     Show(show::Show),
 }
 
-impl Pool {
+impl PoolCommand {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         match self {
             Self::Create(command) => command.run(global),
