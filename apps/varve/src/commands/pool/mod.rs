@@ -24,7 +24,7 @@ pub(crate) enum PoolCommand {
     Migrate(migrate::Migrate),
     #[command(subcommand)]
     Keys(keys::Keys),
-    Show(show::Show),
+    Show(show::PoolShow),
 }
 
 impl PoolCommand {

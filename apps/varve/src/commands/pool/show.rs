@@ -15,12 +15,12 @@ use crate::table::{self, Align};
 
 /// Show the pool, its drives and how full it is
 #[derive(Args, Debug)]
-pub(crate) struct Show {
+pub(crate) struct PoolShow {
     #[command(flatten)]
     format: Format,
 }
 
-impl Show {
+impl PoolShow {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let answer = client.get::<v1::Pool>("/v1/pool")?;
         Ok(answer.print(self.format.json, |pool| describe(&pool)))
