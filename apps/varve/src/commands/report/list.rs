@@ -9,7 +9,7 @@ use crate::failure::Result;
 
 /// List the results of a folder with their figures, the oldest first
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct ReportList {
     /// Folder that holds results: folders of `varve bench run --save`, files of its --json
     #[arg(default_value = ".")]
     dir: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct List {
     html: bool,
 }
 
-impl List {
+impl ReportList {
     pub(crate) fn run(self) -> Result<String> {
         let mut all = listed(&self.dir)?;
         if let Some(preset) = &self.preset {

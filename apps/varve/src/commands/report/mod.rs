@@ -14,7 +14,7 @@ use crate::failure::Result;
 #[derive(Subcommand, Debug)]
 pub(crate) enum ReportCommand {
     #[command(visible_alias = "ls")]
-    List(list::List),
+    List(list::ReportList),
     Compare(compare::Compare),
     Page(page::Page),
 }
