@@ -16,7 +16,7 @@ pub(crate) enum ReportCommand {
     #[command(visible_alias = "ls")]
     List(list::ReportList),
     Compare(compare::Compare),
-    Page(page::Page),
+    Page(page::ReportPage),
 }
 
 impl ReportCommand {

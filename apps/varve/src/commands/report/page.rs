@@ -12,7 +12,7 @@ const RESULTS_MAX: usize = 6;
 
 /// Create one self-contained page of up to six results; several are compared with the first one
 #[derive(Args, Debug)]
-pub(crate) struct Page {
+pub(crate) struct ReportPage {
     /// Results: folders of `varve bench run --save`, or files of its --json
     #[arg(required = true, num_args = 1..=RESULTS_MAX)]
     results: Vec<PathBuf>,
@@ -26,7 +26,7 @@ pub(crate) struct Page {
     markdown: bool,
 }
 
-impl Page {
+impl ReportPage {
     pub(crate) fn run(self) -> Result<String> {
         let document = page(&named(&self.results)?)?;
         if let Some(dir) = &self.pictures {
