@@ -18,7 +18,7 @@ use crate::failure::Result;
     after_help = "A user may do what it likes with buckets of its own, and nothing else unless their policies, lists, or a policy of \
     its own say so. A user with a policy has only what policies and lists give."
 )]
-pub(crate) struct Create {
+pub(crate) struct UserCreate {
     /// Name of the user in policies and access control lists
     name: String,
 
@@ -53,7 +53,7 @@ pub(crate) struct Create {
     format: Format,
 }
 
-impl Create {
+impl UserCreate {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let (access_key, secret_key) = self.key.read()?;
         let spec = CreateUser {

@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Create, list, show and delete S3 users, their keys, policies and quotas
 #[derive(Subcommand, Debug)]
 pub(crate) enum User {
-    Create(create::Create),
+    Create(create::UserCreate),
     #[command(visible_alias = "ls")]
     List(list::List),
     Show(show::Show),
