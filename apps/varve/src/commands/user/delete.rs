@@ -11,7 +11,7 @@ use crate::failure::Result;
 #[command(
     after_help = "Requests that are signed with its keys are refused from then on. The only administrator is not deleted."
 )]
-pub(crate) struct Delete {
+pub(crate) struct UserDelete {
     /// Name of the user
     name: String,
 
@@ -23,7 +23,7 @@ pub(crate) struct Delete {
     format: Format,
 }
 
-impl Delete {
+impl UserDelete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let query = if self.leave_buckets { "?leave_buckets=true" } else { "" };
         client.delete(&format!("{}{query}", user_path(&self.name)))?;

@@ -31,7 +31,7 @@ pub(crate) enum User {
     Show(show::Show),
     Quota(quota::Quota),
     #[command(visible_alias = "rm")]
-    Delete(delete::Delete),
+    Delete(delete::UserDelete),
     #[command(subcommand)]
     Key(key::Key),
     #[command(subcommand)]
