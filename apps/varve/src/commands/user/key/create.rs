@@ -11,7 +11,7 @@ use crate::failure::Result;
 
 /// Create another access key for a user, and print its secret once
 #[derive(Args, Debug)]
-pub(crate) struct Create {
+pub(crate) struct KeyCreate {
     /// Name of the user
     user: String,
 
@@ -22,7 +22,7 @@ pub(crate) struct Create {
     format: Format,
 }
 
-impl Create {
+impl KeyCreate {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let (access_key, secret_key) = self.key.read()?;
         let spec = CreateKey { access_key, secret_key };

@@ -12,7 +12,7 @@ use crate::failure::Result;
 /// Create, list and delete access keys of users
 #[derive(Subcommand, Debug)]
 pub(crate) enum Key {
-    Create(create::Create),
+    Create(create::KeyCreate),
     #[command(visible_alias = "ls")]
     List(list::List),
     #[command(visible_alias = "rm")]
