@@ -8,7 +8,7 @@ use crate::failure::Result;
 
 /// Delete an access key: requests signed with it are refused from then on
 #[derive(Args, Debug)]
-pub(crate) struct Delete {
+pub(crate) struct KeyDelete {
     /// Access key ID
     access_key: String,
 
@@ -16,7 +16,7 @@ pub(crate) struct Delete {
     format: Format,
 }
 
-impl Delete {
+impl KeyDelete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         client.delete(&format!("/v1/keys/{}", percent_encoded(&self.access_key)))?;
         Ok(self.format.deleted("access key", &[self.access_key]))

@@ -16,7 +16,7 @@ pub(crate) enum Key {
     #[command(visible_alias = "ls")]
     List(list::List),
     #[command(visible_alias = "rm")]
-    Delete(delete::Delete),
+    Delete(delete::KeyDelete),
 }
 
 impl Key {
