@@ -13,7 +13,7 @@ use crate::table::{self, Align};
 
 /// List the access keys of a user, without secrets
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct KeyList {
     /// Name of the user
     user: String,
 
@@ -21,7 +21,7 @@ pub(crate) struct List {
     format: Format,
 }
 
-impl List {
+impl KeyList {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let user = client.get::<v1::User>(&user_path(&self.user))?.value;
         if self.format.json {

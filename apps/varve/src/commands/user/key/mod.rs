@@ -14,7 +14,7 @@ use crate::failure::Result;
 pub(crate) enum Key {
     Create(create::KeyCreate),
     #[command(visible_alias = "ls")]
-    List(list::List),
+    List(list::KeyList),
     #[command(visible_alias = "rm")]
     Delete(delete::KeyDelete),
 }
