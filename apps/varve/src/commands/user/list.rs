@@ -12,12 +12,12 @@ use crate::table::{self, Align};
 
 /// List S3 users
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct UserList {
     #[command(flatten)]
     format: Format,
 }
 
-impl List {
+impl UserList {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let (mut users, mut incomplete) = (Vec::new(), None);
         let mut path = "/v1/users".to_owned();

@@ -27,7 +27,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 pub(crate) enum User {
     Create(create::UserCreate),
     #[command(visible_alias = "ls")]
-    List(list::List),
+    List(list::UserList),
     Show(show::Show),
     Quota(quota::Quota),
     #[command(visible_alias = "rm")]
