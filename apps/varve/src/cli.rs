@@ -67,7 +67,7 @@ enum Command {
     #[command(subcommand)]
     Bucket(bucket::BucketCommand),
     #[command(subcommand)]
-    User(user::User),
+    User(user::UserCommand),
     #[command(subcommand)]
     Node(node::NodeCommand),
     #[command(subcommand)]

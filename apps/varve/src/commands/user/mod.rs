@@ -24,7 +24,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Create, list, show and delete S3 users, their keys, policies and quotas
 #[derive(Subcommand, Debug)]
-pub(crate) enum User {
+pub(crate) enum UserCommand {
     Create(create::UserCreate),
     #[command(visible_alias = "ls")]
     List(list::UserList),
@@ -38,7 +38,7 @@ pub(crate) enum User {
     Policy(policy::Policy),
 }
 
-impl User {
+impl UserCommand {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         match self {
             Self::Create(command) => command.run(client),
