@@ -35,7 +35,7 @@ pub(crate) enum UserCommand {
     #[command(subcommand)]
     Key(key::Key),
     #[command(subcommand)]
-    Policy(policy::Policy),
+    Policy(policy::PolicyCommand),
 }
 
 impl UserCommand {

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 
 /// Show, set and clear the policy of a user
 #[derive(Subcommand, Debug)]
-pub(crate) enum Policy {
+pub(crate) enum PolicyCommand {
     Show(Show),
     Set(Set),
     Clear(Clear),
@@ -46,7 +46,7 @@ pub(crate) struct Clear {
     user: String,
 }
 
-impl Policy {
+impl PolicyCommand {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         match self {
             Self::Show(Show { user }) => show(client, &user),
