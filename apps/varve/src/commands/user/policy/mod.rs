@@ -13,14 +13,14 @@ use crate::failure::{Failure, Result};
 /// Show, set and clear the policy of a user
 #[derive(Subcommand, Debug)]
 pub(crate) enum PolicyCommand {
-    Show(Show),
+    Show(PolicyShow),
     Set(Set),
     Clear(Clear),
 }
 
 /// Print the policy of a user, JSON
 #[derive(Args, Debug)]
-pub(crate) struct Show {
+pub(crate) struct PolicyShow {
     /// Name of the user
     user: String,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Clear {
 impl PolicyCommand {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         match self {
-            Self::Show(Show { user }) => show(client, &user),
+            Self::Show(PolicyShow { user }) => show(client, &user),
             Self::Set(Set { user, file }) => {
                 let policy = read_file(&file)?;
                 if policy.trim().is_empty() {
