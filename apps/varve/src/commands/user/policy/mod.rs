@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 #[derive(Subcommand, Debug)]
 pub(crate) enum PolicyCommand {
     Show(PolicyShow),
-    Set(Set),
+    Set(PolicySet),
     Clear(Clear),
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct PolicyShow {
     after_help = "The policy is a JSON document as bucket policies are, without principals. A user with a policy has only what \
     policies and lists give: buckets of its own are no exception."
 )]
-pub(crate) struct Set {
+pub(crate) struct PolicySet {
     /// Name of the user
     user: String,
 
@@ -50,7 +50,7 @@ impl PolicyCommand {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         match self {
             Self::Show(PolicyShow { user }) => show(client, &user),
-            Self::Set(Set { user, file }) => {
+            Self::Set(PolicySet { user, file }) => {
                 let policy = read_file(&file)?;
                 if policy.trim().is_empty() {
                     return Err(Failure::misuse(format!("{} is empty", file.display()))
