@@ -28,7 +28,7 @@ pub(crate) enum UserCommand {
     Create(create::UserCreate),
     #[command(visible_alias = "ls")]
     List(list::UserList),
-    Show(show::Show),
+    Show(show::UserShow),
     Quota(quota::Quota),
     #[command(visible_alias = "rm")]
     Delete(delete::UserDelete),

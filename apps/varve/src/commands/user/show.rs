@@ -11,7 +11,7 @@ use crate::table;
 
 /// Show an S3 user and its access keys, without secrets
 #[derive(Args, Debug)]
-pub(crate) struct Show {
+pub(crate) struct UserShow {
     /// Name of the user
     name: String,
 
@@ -22,7 +22,7 @@ pub(crate) struct Show {
 /// Where some of a user's keys may be missing.
 pub(super) const MORE_KEYS: &str = "there may be some on a damaged shard";
 
-impl Show {
+impl UserShow {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let answer = client.get::<v1::User>(&user_path(&self.name))?;
         Ok(answer.print(self.format.json, |user| table::labelled(&properties(user))))
