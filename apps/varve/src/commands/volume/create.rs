@@ -20,7 +20,7 @@ const SIZE_NOTED: u64 = 100;
 #[command(
     after_help = "`varve volume set` changes dedup, compression, quota, reservation and exclusive later, the first two for what is written from then on."
 )]
-pub(crate) struct Create {
+pub(crate) struct VolumeCreate {
     /// Name of the volume and of its NBD export
     name: String,
 
@@ -63,7 +63,7 @@ pub(crate) struct Create {
     format: Format,
 }
 
-impl Create {
+impl VolumeCreate {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let spec = CreateVolume {
             name: self.name,

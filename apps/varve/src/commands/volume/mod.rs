@@ -27,7 +27,7 @@ use crate::failure::Result;
 /// Create, list, show, change, snapshot, clone, export and delete volumes
 #[derive(Subcommand, Debug)]
 pub(crate) enum Volume {
-    Create(create::Create),
+    Create(create::VolumeCreate),
     #[command(visible_alias = "ls")]
     List(list::List),
     Show(show::Show),
