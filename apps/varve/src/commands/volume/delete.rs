@@ -10,7 +10,7 @@ use crate::failure::Result;
 /// Delete volumes and their data; refused while open, or with snapshots
 #[derive(Args, Debug)]
 #[command(after_help = "Deletes one after another and ends at the first that is refused.")]
-pub(crate) struct Delete {
+pub(crate) struct VolumeDelete {
     /// Names of the volumes
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Delete {
     format: Format,
 }
 
-impl Delete {
+impl VolumeDelete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let query = if self.snapshots { "?snapshots=true" } else { "" };
         delete_each(client, &self.names, |name| format!("{}{query}", volume_path(name)))?;

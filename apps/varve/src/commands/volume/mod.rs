@@ -34,7 +34,7 @@ pub(crate) enum Volume {
     Resize(resize::Resize),
     Set(set::Set),
     #[command(visible_alias = "rm")]
-    Delete(delete::Delete),
+    Delete(delete::VolumeDelete),
     Clients(clients::Clients),
     Disconnect(disconnect::Disconnect),
     #[command(subcommand)]
