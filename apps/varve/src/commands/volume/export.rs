@@ -15,7 +15,7 @@ use crate::transfer::{ExportPlan, export};
     after_help = "FILE gets its name when it is whole; until then it is FILE.partial, which --resume goes on with if a snapshot is exported. \
     An export of a volume cannot be resumed."
 )]
-pub(crate) struct Export {
+pub(crate) struct VolumeExport {
     /// Snapshot such as vm1@monday, or a volume, which is snapshotted for the time of the export
     #[arg(value_name = "VOLUME[@SNAPSHOT]")]
     name: String,
@@ -61,7 +61,7 @@ struct Way {
     nbd: Option<ListenAddress>,
 }
 
-impl Export {
+impl VolumeExport {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let Self { name, file, way: Way { resume, nbd } } = self;
         export(client, ExportPlan { name, since: None, file, resume, nbd })

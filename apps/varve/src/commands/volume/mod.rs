@@ -42,7 +42,7 @@ pub(crate) enum Volume {
     Clone(clone::CloneCommand),
     Flatten(flatten::Flatten),
     Diff(diff::Diff),
-    Export(export::Export),
+    Export(export::VolumeExport),
     Import(import::Import),
     ExportDiff(export::ExportDiff),
     ImportDiff(import::ImportDiff),
