@@ -24,7 +24,7 @@ pub(crate) struct VolumeExport {
     file: PathBuf,
 
     #[command(flatten)]
-    way: Way,
+    way: ArchiveForm,
 }
 
 /// Export the changes between two snapshots of a volume to an archive
@@ -46,12 +46,12 @@ pub(crate) struct ExportDiff {
     file: PathBuf,
 
     #[command(flatten)]
-    way: Way,
+    way: ArchiveForm,
 }
 
 /// How an archive is written.
 #[derive(Args, Debug)]
-struct Way {
+struct ArchiveForm {
     /// Resume an interrupted run
     #[arg(long)]
     resume: bool,
@@ -63,14 +63,14 @@ struct Way {
 
 impl VolumeExport {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let Self { name, file, way: Way { resume, nbd } } = self;
+        let Self { name, file, way: ArchiveForm { resume, nbd } } = self;
         export(client, ExportPlan { name, since: None, file, resume, nbd })
     }
 }
 
 impl ExportDiff {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let Self { from, name, file, way: Way { resume, nbd } } = self;
+        let Self { from, name, file, way: ArchiveForm { resume, nbd } } = self;
         if !name.contains('@') {
             return Err(Failure::misuse(format!("`{name}` names no snapshot"))
                 .hint("changes are between two snapshots: write VOLUME@SNAPSHOT"));
