@@ -19,7 +19,7 @@ const NO_VOLUMES: &str = "no volumes; create one with `varve volume create NAME 
 
 /// List the volumes
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct VolumeList {
     /// Show how much each volume holds, and what deleting it frees; scans the whole pool
     #[arg(long)]
     space: bool,
@@ -28,7 +28,7 @@ pub(crate) struct List {
     format: Format,
 }
 
-impl List {
+impl VolumeList {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         if self.space {
             return self.list_space(client);

@@ -29,7 +29,7 @@ use crate::failure::Result;
 pub(crate) enum Volume {
     Create(create::VolumeCreate),
     #[command(visible_alias = "ls")]
-    List(list::List),
+    List(list::VolumeList),
     Show(show::Show),
     Resize(resize::Resize),
     Set(set::Set),
