@@ -63,7 +63,7 @@ pub(crate) struct Global {
 enum Command {
     Serve(serve::Serve),
     #[command(subcommand)]
-    Volume(volume::Volume),
+    Volume(volume::VolumeCommand),
     #[command(subcommand)]
     Bucket(bucket::BucketCommand),
     #[command(subcommand)]

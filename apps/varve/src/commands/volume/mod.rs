@@ -26,7 +26,7 @@ use crate::failure::Result;
 
 /// Create, list, show, change, snapshot, clone, export and delete volumes
 #[derive(Subcommand, Debug)]
-pub(crate) enum Volume {
+pub(crate) enum VolumeCommand {
     Create(create::VolumeCreate),
     #[command(visible_alias = "ls")]
     List(list::VolumeList),
@@ -48,7 +48,7 @@ pub(crate) enum Volume {
     ImportDiff(import::ImportDiff),
 }
 
-impl Volume {
+impl VolumeCommand {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         match self {
             Self::Create(command) => command.run(client),
