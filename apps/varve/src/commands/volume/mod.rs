@@ -32,7 +32,7 @@ pub(crate) enum VolumeCommand {
     List(list::VolumeList),
     Show(show::Show),
     Resize(resize::Resize),
-    Set(set::Set),
+    Set(set::VolumeSet),
     #[command(visible_alias = "rm")]
     Delete(delete::VolumeDelete),
     Clients(clients::Clients),

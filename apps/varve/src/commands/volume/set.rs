@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 /// Change a volume's dedup, compression, quota, reservation or exclusive access, even while clients use it
 #[derive(Args, Debug)]
 #[command(after_help = "The change applies to new writes; stored data is not rewritten.")]
-pub(crate) struct Set {
+pub(crate) struct VolumeSet {
     /// Name of the volume
     name: String,
 
@@ -37,7 +37,7 @@ pub(crate) struct Set {
     format: Format,
 }
 
-impl Set {
+impl VolumeSet {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let Self { name, reduction, quota, reservation, exclusive, format } = self;
         let ReductionChange { dedup, compression } = reduction;
