@@ -30,7 +30,7 @@ pub(crate) enum VolumeCommand {
     Create(create::VolumeCreate),
     #[command(visible_alias = "ls")]
     List(list::VolumeList),
-    Show(show::Show),
+    Show(show::VolumeShow),
     Resize(resize::Resize),
     Set(set::VolumeSet),
     #[command(visible_alias = "rm")]

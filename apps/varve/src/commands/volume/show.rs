@@ -12,7 +12,7 @@ use crate::table;
 
 /// Show a volume
 #[derive(Args, Debug)]
-pub(crate) struct Show {
+pub(crate) struct VolumeShow {
     /// Name of the volume
     name: String,
 
@@ -20,7 +20,7 @@ pub(crate) struct Show {
     format: Format,
 }
 
-impl Show {
+impl VolumeShow {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let path = volume_path(&self.name);
         let mut answer = client.get::<v1::Volume>(&path)?;
