@@ -16,7 +16,7 @@ use crate::failure::Result;
     after_help = "All are taken or none. They take space only for what is overwritten from then on. Clients may go on \
     writing; a file system that is mounted meanwhile is kept as after a power cut."
 )]
-pub(crate) struct Create {
+pub(crate) struct SnapshotCreate {
     /// Names of the snapshots, such as vm1@monday; one per volume
     #[arg(required = true, value_name = "VOLUME@SNAPSHOT")]
     names: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Create {
     format: Format,
 }
 
-impl Create {
+impl SnapshotCreate {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         self.names.iter().try_for_each(|name| parts(name).map(|_| ()))?;
         let spec = CreateSnapshots { names: self.names, expects: None };

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 /// Take, list, protect, delete and roll back to snapshots of volumes
 #[derive(Subcommand, Debug)]
 pub(crate) enum Snapshot {
-    Create(create::Create),
+    Create(create::SnapshotCreate),
     #[command(visible_alias = "ls")]
     List(list::List),
     #[command(visible_alias = "rm")]
