@@ -14,7 +14,7 @@ use crate::failure::Result;
     after_help = "Deletes one after another and ends at the first that is refused. Volumes, clones and other snapshots \
     stay as they are."
 )]
-pub(crate) struct Delete {
+pub(crate) struct SnapshotDelete {
     /// Names of the snapshots
     #[arg(required = true, value_name = "VOLUME@SNAPSHOT")]
     names: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Delete {
     format: Format,
 }
 
-impl Delete {
+impl SnapshotDelete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         self.names.iter().try_for_each(|name| parts(name).map(|_| ()))?;
         delete_each(client, &self.names, snapshot_path)?;

@@ -18,7 +18,7 @@ pub(crate) enum Snapshot {
     #[command(visible_alias = "ls")]
     List(list::List),
     #[command(visible_alias = "rm")]
-    Delete(delete::Delete),
+    Delete(delete::SnapshotDelete),
     Rollback(rollback::Rollback),
     Protect(protect::Protect),
     Unprotect(protect::Unprotect),
