@@ -19,7 +19,7 @@ const NO_SNAPSHOTS: &str =
 
 /// List snapshots, of one volume or of all
 #[derive(Args, Debug)]
-pub(crate) struct List {
+pub(crate) struct SnapshotList {
     /// Only snapshots of this volume
     volume: Option<String>,
 
@@ -31,7 +31,7 @@ pub(crate) struct List {
     format: Format,
 }
 
-impl List {
+impl SnapshotList {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         if let Some(volume) = self.volume.as_deref().filter(|_| self.space) {
             let path = format!("{}/space", volume_path(volume));

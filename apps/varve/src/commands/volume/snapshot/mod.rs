@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 pub(crate) enum Snapshot {
     Create(create::SnapshotCreate),
     #[command(visible_alias = "ls")]
-    List(list::List),
+    List(list::SnapshotList),
     #[command(visible_alias = "rm")]
     Delete(delete::SnapshotDelete),
     Rollback(rollback::Rollback),
