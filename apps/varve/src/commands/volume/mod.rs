@@ -38,7 +38,7 @@ pub(crate) enum VolumeCommand {
     Clients(clients::Clients),
     Disconnect(disconnect::Disconnect),
     #[command(subcommand)]
-    Snapshot(snapshot::Snapshot),
+    Snapshot(snapshot::SnapshotCommand),
     Clone(clone::CloneCommand),
     Flatten(flatten::Flatten),
     Diff(diff::Diff),

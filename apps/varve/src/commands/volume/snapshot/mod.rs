@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 
 /// Take, list, protect, delete and roll back to snapshots of volumes
 #[derive(Subcommand, Debug)]
-pub(crate) enum Snapshot {
+pub(crate) enum SnapshotCommand {
     Create(create::SnapshotCreate),
     #[command(visible_alias = "ls")]
     List(list::SnapshotList),
@@ -24,7 +24,7 @@ pub(crate) enum Snapshot {
     Unprotect(protect::Unprotect),
 }
 
-impl Snapshot {
+impl SnapshotCommand {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         match self {
             Self::Create(command) => command.run(client),
