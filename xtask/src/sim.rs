@@ -49,12 +49,12 @@ pub(crate) struct Sim {
 #[derive(Subcommand)]
 enum Measurement {
     /// Which planted bugs the seeds of one CI run find; fails for a bug that the median of several runs misses
-    Reach(Reach),
+    Reach(SimReach),
 }
 
 /// Plants each bug and runs the worlds of several CI runs.
 #[derive(Args)]
-struct Reach {
+struct SimReach {
     /// CI runs whose worlds are run with each bug
     #[arg(long, default_value_t = 5)]
     runs: u64,
@@ -87,7 +87,7 @@ impl Sim {
     }
 }
 
-impl Reach {
+impl SimReach {
     /// Runs the measurement; whether the median run finds every bug. Its output is the measurement's alone.
     fn run(&self) -> Result<bool> {
         let seed = self.seed.map_or_else(fresh_seed, Ok)?;
