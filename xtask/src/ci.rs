@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::step::{self, Counts};
+use crate::step::{self, TestCounts};
 use crate::{fuzz, sim, tidy};
 
 fn cargo(arguments: &[&str]) -> Command {
@@ -18,14 +18,14 @@ fn cargo(arguments: &[&str]) -> Command {
 const FUZZ_SECONDS: usize = 120;
 
 /// Format, lints, tidy, tests, fresh seeds of the simulator, fuzzing, the figures of the README, and documentation.
-pub(crate) fn ci() -> Result<Counts> {
-    let mut counts = Counts::default();
+pub(crate) fn ci() -> Result<TestCounts> {
+    let mut counts = TestCounts::default();
     counts.add(step::run("format", &mut cargo(&["fmt", "--all", "--", "--check"]))?);
     let lints =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     counts.add(step::run("lints", &mut cargo(&lints))?);
     println!("== tidy");
-    counts.add(Counts::one("tidy", tidy::tidy(&tidy::TidyOptions::default())?));
+    counts.add(TestCounts::one("tidy", tidy::tidy(&tidy::TidyOptions::default())?));
     let tests = ["test", "--workspace", "--no-fail-fast"];
     counts.add(step::run_counting("tests", &mut cargo(&tests))?);
     counts.add(sim::fresh_seeds()?);
@@ -40,7 +40,7 @@ pub(crate) fn ci() -> Result<Counts> {
 
 /// Installs what the tests need, then `ci`, then the tests that run whole processes, on a release build.
 pub(crate) fn test() -> Result<bool> {
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     counts.add(step::run("packages", Command::new("tests/run").arg("--install-only"))?);
     counts.add(ci()?);
     let build = ["build", "--release", "--bin", "varve"];

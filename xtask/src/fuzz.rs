@@ -10,7 +10,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::step::{self, Counts};
+use crate::step::{self, TestCounts};
 
 /// What makes LLVM insert the counters that libFuzzer looks at.
 const COVERAGE: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -41,7 +41,7 @@ impl Fuzz {
 }
 
 /// Builds all targets, then runs each for its share of `seconds`, as many at a time as there are processors.
-pub(crate) fn fuzz(seconds: usize, only: &[String]) -> Result<Counts> {
+pub(crate) fn fuzz(seconds: usize, only: &[String]) -> Result<TestCounts> {
     let directory = step::root().join("fuzz");
     let targets = targets(&directory)?;
     if let Some(unknown) = only.iter().find(|name| !targets.contains(name)) {
@@ -74,7 +74,7 @@ pub(crate) fn fuzz(seconds: usize, only: &[String]) -> Result<Counts> {
         }
     });
     for (target, result) in results.into_inner().expect("no thread panicked") {
-        counts.add(Counts::one(&format!("fuzz {target}"), result?));
+        counts.add(TestCounts::one(&format!("fuzz {target}"), result?));
     }
     Ok(counts)
 }

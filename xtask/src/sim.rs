@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use crate::ci::target_directory;
-use crate::step::{self, Counts};
+use crate::step::{self, TestCounts};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
 const KINDS: [(&str, u64); 11] = [
@@ -121,9 +121,9 @@ fn threads() -> String {
 }
 
 /// Runs fresh seeds and prints them: what one finds, `cargo xtask sim --seed` replays.
-pub(crate) fn fresh_seeds() -> Result<Counts> {
+pub(crate) fn fresh_seeds() -> Result<TestCounts> {
     let first = fresh_seed()?;
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     for (kind, seeds) in KINDS {
         println!("seeds {first} to {} {kind}", first + seeds - 1);
         // As the tests built it: by itself it has other features, and everything below it is compiled again.

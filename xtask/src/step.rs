@@ -15,7 +15,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// How many tests ran, and how they ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct TestCounts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Counts {
     pub(crate) failures: Vec<String>,
 }
 
-impl Counts {
+impl TestCounts {
     /// One check that is no test of its own, such as a lint run.
     pub(crate) fn one(title: &str, ok: bool) -> Self {
         let failures = if ok { vec![] } else { vec![title.to_owned()] };
@@ -65,7 +65,7 @@ impl Counts {
 }
 
 /// Runs a command with its output shown: one check, that passed if the command succeeded.
-pub(crate) fn run(title: &str, command: &mut Command) -> Result<Counts> {
+pub(crate) fn run(title: &str, command: &mut Command) -> Result<TestCounts> {
     let begin = Instant::now();
     println!("== {title}");
     let status = command
@@ -74,12 +74,12 @@ pub(crate) fn run(title: &str, command: &mut Command) -> Result<Counts> {
         .with_context(|| format!("start {:?}", command.get_program()))?;
     let seconds = begin.elapsed().as_secs();
     println!("== {title}: {} in {seconds} s", if status.success() { "ok" } else { "FAILED" });
-    Ok(Counts::one(title, status.success()))
+    Ok(TestCounts::one(title, status.success()))
 }
 
 /// Runs a command, shows its standard output, and adds up the test results in it. A command that fails without a failed test
 /// counts as one.
-pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<Counts> {
+pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<TestCounts> {
     println!("== {title}");
     let begin = Instant::now();
     let mut child = command
@@ -88,13 +88,13 @@ pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<Counts>
         .spawn()
         .with_context(|| format!("start {:?}", command.get_program()))?;
     let stdout = child.stdout.take().expect("the output is piped");
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.context("read test output")?;
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
         if is_result(&line) {
-            counts.add(Counts::of_line(&line).unwrap_or_default());
+            counts.add(TestCounts::of_line(&line).unwrap_or_default());
         } else if is_failure(&line) {
             counts.failures.push(line.into_owned());
         }
@@ -102,7 +102,7 @@ pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<Counts>
     std::io::stdout().flush()?;
     let status = child.wait().context("wait for the tests")?;
     if !status.success() && counts.failed == 0 {
-        counts.add(Counts::one(title, false));
+        counts.add(TestCounts::one(title, false));
     }
     println!(
         "== {title}: {} in {} s",
@@ -131,23 +131,23 @@ mod tests {
     fn results_are_read_from_both_forms() {
         let cargo = "test result: ok. 5 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out";
         assert!(is_result(cargo));
-        let counts = Counts { passed: 5, failed: 1, skipped: 2, ..Counts::default() };
-        assert_eq!(Counts::of_line(cargo), Some(counts.clone()));
+        let counts = TestCounts { passed: 5, failed: 1, skipped: 2, ..TestCounts::default() };
+        assert_eq!(TestCounts::of_line(cargo), Some(counts.clone()));
         assert!(is_result("5 passed, 1 failed, 2 skipped"));
-        assert_eq!(Counts::of_line("5 passed, 1 failed, 2 skipped"), Some(counts));
+        assert_eq!(TestCounts::of_line("5 passed, 1 failed, 2 skipped"), Some(counts));
         assert_eq!(
-            Counts::of_line("12 passed, 0 failed"),
-            Some(Counts { passed: 12, ..Counts::default() })
+            TestCounts::of_line("12 passed, 0 failed"),
+            Some(TestCounts { passed: 12, ..TestCounts::default() })
         );
         assert!(!is_result("test that_5 passed, or so ... ok"));
-        assert_eq!(Counts::of_line("nothing"), None);
+        assert_eq!(TestCounts::of_line("nothing"), None);
     }
 
     #[test]
     fn a_command_that_dies_without_a_result_counts_as_failed() {
         let mut command = Command::new("sh");
         let counts = run_counting("dies", command.args(["-c", "echo hello; exit 3"])).unwrap();
-        assert_eq!(counts, Counts::one("dies", false));
+        assert_eq!(counts, TestCounts::one("dies", false));
     }
 
     #[test]
@@ -156,6 +156,6 @@ mod tests {
         let mut command = Command::new("sh");
         let counts = run_counting("adds", command.args(["-c", script])).unwrap();
         let failures = vec!["test that ... FAILED".to_owned()];
-        assert_eq!(counts, Counts { passed: 5, failed: 1, skipped: 0, failures });
+        assert_eq!(counts, TestCounts { passed: 5, failed: 1, skipped: 0, failures });
     }
 }
