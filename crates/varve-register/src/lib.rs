@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  NameStore (RADOS, memory) ──read──▶ Register::see ──▶ EntrySnapshot ── enter, before a name is made ──▶ NameStore
-//!                                                          └──── leave, after it was deleted ───▶
+//!                                                                   └──── leave, after it was deleted ───▶
 //! ```
 //!
 //! Any node reads it to find a name. Owners of cells change it, each the entries that say its cell, and what a cell's catalogue says is the truth: an entry without its name is
