@@ -1,4 +1,5 @@
-//! Gives `varve --version` of a release build the commit, where git or `VARVE_COMMIT` tells it. Other builds have none: each commit would have them built anew.
+//! Gives `varve --version` of a release build the commit, where git or `VARVE_COMMIT` tells it. Other builds have none:
+//! each commit would have them built anew.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Keys and values of the catalogue: volumes, snapshots, intents, owners of buckets. The first byte is the length of the key.
+//! Keys and values of the catalogue: volumes, snapshots, intents, owners of buckets. The first byte is the length of
+//! the key.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! NBD connections, from the first byte to the last: what a client sends never panics, and is answered alike whatever pieces it comes in.
+//! NBD connections, from the first byte to the last: what a client sends never panics, and is answered alike whatever
+//! pieces it comes in.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! NBD handshakes: what a client says never panics, is answered within bounds, and is understood alike whether it comes at
-//! once or byte by byte.
+//! NBD handshakes: what a client says never panics, is answered within bounds, and is understood alike whether it comes
+//! at once or byte by byte.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

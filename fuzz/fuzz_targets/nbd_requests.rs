@@ -1,4 +1,5 @@
-//! NBD requests behind the handshake: each has one reply, and reads return what was written, whatever pieces the requests come in.
+//! NBD requests behind the handshake: each has one reply, and reads return what was written, whatever pieces the
+//! requests come in.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

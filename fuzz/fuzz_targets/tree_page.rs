@@ -1,4 +1,5 @@
-//! Pages of maps, key trees and chunk tables, as the trees ask for them: what decodes is a page that encodes to one that is equal.
+//! Pages of maps, key trees and chunk tables, as the trees ask for them: what decodes is a page that encodes to one
+//! that is equal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,8 @@
-//! What the fuzz targets share. Each target decodes bytes nobody vouches for and requires that whatever decodes prints, and
-//! encodes to the very bytes it came from: no two encodings of one value, no bit that counts for nothing.
+//! What the fuzz targets share. Each target decodes bytes nobody vouches for and requires that whatever decodes prints,
+//! and encodes to the very bytes it came from: no two encodings of one value, no bit that counts for nothing.
 //!
-//! Structures under a checksum are tried twice: as they are, and with the checksum put right, so that the fuzzer gets past it.
+//! Structures under a checksum are tried twice: as they are, and with the checksum put right, so that the fuzzer gets
+//! past it.
 
 use varve_stdx::{checksum64, checksum64_seeded};
 
@@ -25,8 +26,8 @@ pub fn with_length(bytes: &[u8]) -> Vec<u8> {
     root
 }
 
-/// Calls `check` with `bytes`, and with the eight bytes before `header_len` set to the checksum of what follows `header_len`,
-/// seeded with the checksum of what precedes them.
+/// Calls `check` with `bytes`, and with the eight bytes before `header_len` set to the checksum of what follows
+/// `header_len`, seeded with the checksum of what precedes them.
 pub fn with_header_checksum(
     bytes: &[u8],
     header_len: usize,

@@ -1,5 +1,5 @@
-//! Runs the fuzz targets on the pinned compiler: libFuzzer needs the compiler's coverage counters, which are options of code
-//! generation, and no sanitizer, as the code under test has no unsafe blocks of its own.
+//! Runs the fuzz targets on the pinned compiler: libFuzzer needs the compiler's coverage counters, which are options of
+//! code generation, and no sanitizer, as the code under test has no unsafe blocks of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,8 +95,8 @@ fn targets(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Fuzzes one target; prints the end of its output when it fails. What it learns stays in `fuzz/corpus`, an input that fails in
-/// `fuzz/artifacts`.
+/// Fuzzes one target; prints the end of its output when it fails. What it learns stays in `fuzz/corpus`, an input that
+/// fails in `fuzz/artifacts`.
 fn run_target(directory: &Path, binaries: &Path, target: &str, seconds: usize) -> Result<bool> {
     let [corpus, artifacts] = ["corpus", "artifacts"].map(|kind| directory.join(kind).join(target));
     for folder in [&corpus, &artifacts] {

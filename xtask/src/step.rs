@@ -77,8 +77,8 @@ pub(crate) fn run(title: &str, command: &mut Command) -> Result<TestCounts> {
     Ok(TestCounts::one(title, status.success()))
 }
 
-/// Runs a command, shows its standard output, and adds up the test results in it. A command that fails without a failed test
-/// counts as one.
+/// Runs a command, shows its standard output, and adds up the test results in it. A command that fails without a failed
+/// test counts as one.
 pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<TestCounts> {
     println!("== {title}");
     let begin = Instant::now();

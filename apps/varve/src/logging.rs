@@ -18,11 +18,13 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // The S3 library's lines hold requests as they came: keys of clients, authorizations, presigned addresses. The gateway has a line of its own.
+    // The S3 library's lines hold requests as they came: keys of clients, authorizations, presigned addresses. The
+    // gateway has a line of its own.
     let targets = Targets::new().with_default(filter).with_target("s3s", LevelFilter::OFF);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
-        // A log that cannot be written, on a full disk say, is no reason to panic; saying so on standard error would be one.
+        // A log that cannot be written, on a full disk say, is no reason to panic; saying so on standard error would be
+        // one.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
     let registry = tracing_subscriber::registry().with(targets);

@@ -1,5 +1,5 @@
-//! Command lines that the parser refuses: where other tools would take them, the command that people look for is named, and programs get
-//! JSON where they ask for it.
+//! Command lines that the parser refuses: where other tools would take them, the command that people look for is named,
+//! and programs get JSON where they ask for it.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -24,7 +24,8 @@ const POINTERS: &[(&str, &[&str], &str)] = &[
 /// Options without which nobody creates a pool on RADOS.
 const RADOS_OPTIONS: [&str; 3] = ["--rados", "--data-pool", "--meta-pool"];
 
-/// Whether errors are for a program: the command line has `--json`. A client that `bench run` starts has it too, yet reports to a terminal.
+/// Whether errors are for a program: the command line has `--json`. A client that `bench run` starts has it too, yet
+/// reports to a terminal.
 pub(crate) fn asks_for_json(arguments: &[String]) -> bool {
     let mut options = arguments.iter().take_while(|argument| *argument != "--");
     let has = |name: &str| arguments.iter().any(|argument| argument == name);

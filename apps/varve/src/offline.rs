@@ -1,8 +1,9 @@
 //! A pool that no daemon serves, opened for reading: what `varve check` and `varve dump` share.
 //!
-//! OFFLINE-1. Nothing is written to what the pool lies on: shards are opened, and recover, over an overlay in memory. Pages are not mended
-//!     there: what that writes would fill the memory, and be gone with it.
-//! OFFLINE-2. Shards are opened with the memory that the daemon's settings give them, so that what the daemon can open opens here.
+//! OFFLINE-1. Nothing is written to what the pool lies on: shards are opened, and recover, over an overlay in memory.
+//!     Pages are not mended there: what that writes would fill the memory, and be gone with it.
+//! OFFLINE-2. Shards are opened with the memory that the daemon's settings give them, so that what the daemon can open
+//!     opens here.
 
 use std::cell::Cell;
 use std::fs;
@@ -36,7 +37,8 @@ pub(crate) struct PoolSource {
     #[arg(long, value_name = "PATH")]
     pub(crate) drive: Vec<PathBuf>,
 
-    /// RADOS pools only: assert that no daemon serves the pool, although the last one did not release it (after a crash)
+    /// RADOS pools only: assert that no daemon serves the pool, although the last one did not release it (after a
+    /// crash)
     #[arg(long, conflicts_with = "drive")]
     pub(crate) unserved: bool,
 
@@ -237,7 +239,8 @@ fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {
         .hint("name the pool by its data directory with --data, or by --drive"))
 }
 
-/// Opens a shard over the overlay: recovers it as the daemon would. What it names of other shards can be read if it has a way to them.
+/// Opens a shard over the overlay: recovers it as the daemon would. What it names of other shards can be read if it has
+/// a way to them.
 pub(crate) async fn open_shard(
     reactor: &Reactor,
     media: Media,
@@ -256,7 +259,8 @@ pub(crate) async fn open_shard(
     opened
 }
 
-/// Zones that never seem to run short once the shard is open, so that reclaim moves nothing while somebody looks. Recovery may need it.
+/// Zones that never seem to run short once the shard is open, so that reclaim moves nothing while somebody looks.
+/// Recovery may need it.
 struct QuietZones {
     zones: PoolZones,
     quiet: Rc<Cell<bool>>,

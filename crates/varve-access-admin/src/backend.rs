@@ -39,18 +39,19 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Makes a volume. `Exists` when the name is taken, `Invalid` for a name or size that no volume may have.
     fn create_volume(&self, spec: CreateVolume) -> AdminFuture<'_, Volume>;
 
-    /// Changes size, reduction, quota, reservation and exclusive access of a volume, also while clients have it open. `NotFound`, `Invalid`;
-    /// `Conflict` when it is to be exclusive and has several connections.
+    /// Changes size, reduction, quota, reservation and exclusive access of a volume, also while clients have it open.
+    /// `NotFound`, `Invalid`; `Conflict` when it is to be exclusive and has several connections.
     fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume>;
 
-    /// Deletes a volume and what it holds, with its snapshots if asked to. `NotFound`; `Conflict` while a client has it open, and for
-    /// its snapshots.
+    /// Deletes a volume and what it holds, with its snapshots if asked to. `NotFound`; `Conflict` while a client has it
+    /// open, and for its snapshots.
     fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()>;
 
     /// The connections that have a volume, or a snapshot of it, open. `NotFound`.
     fn clients(&self, volume: String) -> AdminFuture<'_, VolumeClients>;
 
-    /// Ends connections to a volume or its snapshots: what is under way is answered. `NotFound`, also when it has no client of that number.
+    /// Ends connections to a volume or its snapshots: what is under way is answered. `NotFound`, also when it has no
+    /// client of that number.
     fn disconnect(
         &self,
         volume: String,
@@ -60,7 +61,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Takes snapshots at one instant, all or none. `NotFound`, `Exists`, `Invalid`.
     fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>>;
 
-    /// Up to `limit` snapshots behind `after`, of one volume or of all, in order. `NotFound` when there is no such volume.
+    /// Up to `limit` snapshots behind `after`, of one volume or of all, in order. `NotFound` when there is no such
+    /// volume.
     fn snapshots(
         &self,
         volume: Option<String>,
@@ -83,18 +85,19 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Makes a volume of what a snapshot or volume holds. `NotFound`, `Exists`, `Invalid`.
     fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume>;
 
-    /// Parts of a volume or snapshot. `NotFound`, `Invalid`; `Conflict` when a snapshot has another identity than it has to, or the volume
-    /// moves otherwise.
+    /// Parts of a volume or snapshot. `NotFound`, `Invalid`; `Conflict` when a snapshot has another identity than it
+    /// has to, or the volume moves otherwise.
     fn extents(&self, name: String, wanted: ExtentsWanted) -> AdminFuture<'_, ExtentPage>;
 
-    /// Prepares a volume to receive a snapshot. `Exists`, `NotFound`; `Conflict` when it is not what the changes count from.
+    /// Prepares a volume to receive a snapshot. `Exists`, `NotFound`; `Conflict` when it is not what the changes count
+    /// from.
     fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume>;
 
     /// Makes a snapshot of what was received. `NotFound`, `Exists`; `Conflict` when it does not receive that.
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot>;
 
-    /// Takes a volume a step further on its way between two pools. `NotFound`, `Invalid`; `Conflict` when it is elsewhere on its way, or
-    /// open while it arrives; `Unavailable` when writes to it do not end.
+    /// Takes a volume a step further on its way between two pools. `NotFound`, `Invalid`; `Conflict` when it is
+    /// elsewhere on its way, or open while it arrives; `Unavailable` when writes to it do not end.
     fn move_volume(&self, name: String, step: MoveVolume) -> AdminFuture<'_, Volume>;
 
     /// The check that runs, or the last one.

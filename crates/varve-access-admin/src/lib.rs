@@ -1,4 +1,5 @@
-//! The admin API: versioned REST over a unix socket or loopback TCP, Prometheus metrics, and the types its clients share.
+//! The admin API: versioned REST over a unix socket or loopback TCP, Prometheus metrics, and the types its clients
+//! share.
 //!
 //! The command line, the dashboard and scripts are its callers; an [`AdminBackend`] stands behind it.
 

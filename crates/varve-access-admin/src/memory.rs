@@ -93,7 +93,8 @@ impl MemoryBackend {
         self.check.lock().expect("no holder of the lock panics")
     }
 
-    /// A check that finds one block of a volume named `damaged` missing, cannot look up one of a volume named `unserved`, and nothing else.
+    /// A check that finds one block of a volume named `damaged` missing, cannot look up one of a volume named
+    /// `unserved`, and nothing else.
     fn checked(&self) -> CheckStatus {
         let dangling = u64::from(self.lock().contains_key("damaged"));
         let finding = || "damaged: block 7 names 12, which is not there".to_owned();
@@ -210,8 +211,8 @@ impl MemoryBackend {
         }
     }
 
-    /// What a volume holds: half of its size, half of that is shared with others, and all compresses to three quarters. A snapshot
-    /// holds an eighth of the volume that it does not hold any more.
+    /// What a volume holds: half of its size, half of that is shared with others, and all compresses to three quarters.
+    /// A snapshot holds an eighth of the volume that it does not hold any more.
     fn volume_space_of(&self, volume: &Volume) -> VolumeSpace {
         let snapshots = self.count_snapshots(&volume.name);
         let (logical_bytes, old_bytes) = (volume.size_bytes / 2, volume.size_bytes / 8 * 3 / 4);

@@ -1,5 +1,5 @@
-//! Metrics in Prometheus's text format and base units. Values are whole numbers in the unit that ends the name; those of durations are in µs, and
-//! printed in seconds.
+//! Metrics in Prometheus's text format and base units. Values are whole numbers in the unit that ends the name; those
+//! of durations are in µs, and printed in seconds.
 //!
 //! METRICS-1: a name is `varve_<layer>_<noun>_<unit>`, or one of those that Prometheus client libraries use for the
 //!     process; that of a counter ends in `_total`.
@@ -69,7 +69,8 @@ impl Metric {
     }
 }
 
-/// Names from when durations were in µs, for dashboards that still use them: new name, old name, help. To be removed after the next release.
+/// Names from when durations were in µs, for dashboards that still use them: new name, old name, help. To be removed
+/// after the next release.
 const OLD_NAMES: &[(&str, &str, &str)] = &[
     (
         "varve_media_read_seconds_total",

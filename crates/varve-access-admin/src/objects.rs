@@ -51,8 +51,8 @@ pub trait ObjectBackend: Send + Sync {
     /// Deletes a bucket. `NotFound`; `Conflict` when something is in it.
     fn delete_bucket(&self, name: String) -> AdminFuture<'_, ()>;
 
-    /// Takes a bucket a step further on its way between two pools. `NotFound`, `Invalid`; `Conflict` when it is elsewhere on its way, or is
-    /// another one; `Unavailable` when changes of it do not end.
+    /// Takes a bucket a step further on its way between two pools. `NotFound`, `Invalid`; `Conflict` when it is
+    /// elsewhere on its way, or is another one; `Unavailable` when changes of it do not end.
     fn move_bucket(&self, name: String, step: MoveBucket) -> AdminFuture<'_, Bucket>;
 
     /// What a bucket is beside what is in it. `NotFound`.
@@ -67,18 +67,20 @@ pub trait ObjectBackend: Send + Sync {
     /// Parts of stored bodies, each with the length of the whole one. `NotFound` when a version is gone.
     fn read_parts(&self, name: String, wanted: ReadParts) -> AdminFuture<'_, Vec<(u64, Bytes)>>;
 
-    /// Changes a bucket that arrives; `bodies` are those of the versions that come with theirs, in order. `NotFound`, `Invalid`; `Conflict`
-    /// when the bucket is elsewhere on its way, a version is there already or not the newest, or no body was staged.
+    /// Changes a bucket that arrives; `bodies` are those of the versions that come with theirs, in order. `NotFound`,
+    /// `Invalid`; `Conflict` when the bucket is elsewhere on its way, a version is there already or not the newest, or
+    /// no body was staged.
     fn receive(&self, name: String, receive: Receive, bodies: Vec<Bytes>) -> AdminFuture<'_, ()>;
 
-    /// Takes a piece of a long body for a bucket that arrives. `NotFound`; `Conflict` when the bucket is elsewhere on its way, or the piece
-    /// is not the next one; `Unavailable` when too many are under way.
+    /// Takes a piece of a long body for a bucket that arrives. `NotFound`; `Conflict` when the bucket is elsewhere on
+    /// its way, or the piece is not the next one; `Unavailable` when too many are under way.
     fn stage(&self, name: String, stage: Stage, piece: Bytes) -> AdminFuture<'_, StagedPiece>;
 
     /// What changed in a bucket since a token was given; notes what changes from then on. `NotFound`.
     fn changes(&self, name: String, since: Option<String>) -> AdminFuture<'_, BucketChanges>;
 
-    /// Deletes some of a bucket that left, and the bucket with the last of it. `NotFound`; `Conflict` when it is elsewhere on its way.
+    /// Deletes some of a bucket that left, and the bucket with the last of it. `NotFound`; `Conflict` when it is
+    /// elsewhere on its way.
     fn delete_left(&self, name: String, expects: VolumeMove) -> AdminFuture<'_, BucketDeletion>;
 
     /// A page of users and access keys as they are stored, of about 1 MiB.

@@ -288,8 +288,8 @@ async fn serve_connection(
     }
 }
 
-/// Refuses requests of a network that do not name this machine's loopback address as their host: a web page that a browser here shows could
-/// resolve its own name to 127.0.0.1 and call the API.
+/// Refuses requests of a network that do not name this machine's loopback address as their host: a web page that a
+/// browser here shows could resolve its own name to 127.0.0.1 and call the API.
 pub(crate) fn check_host(headers: &HeaderMap) -> Result<()> {
     let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
     let host = host.unwrap_or_default();

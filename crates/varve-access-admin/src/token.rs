@@ -1,7 +1,7 @@
 //! The token of the admin API: whoever calls it by TCP shows it as `authorization: Bearer TOKEN`.
 //!
-//! The unix socket needs none: its mode lets in its owner alone. TCP, of loopback too, lets in every user of the machine, its containers and,
-//! by way of a browser, web pages.
+//! The unix socket needs none: its mode lets in its owner alone. TCP, of loopback too, lets in every user of the
+//! machine, its containers and, by way of a browser, web pages.
 
 use axum::http::{HeaderMap, header};
 
@@ -64,8 +64,8 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Refuses a request for a path that came by TCP: one that does not name this machine's loopback address as its host, or does not show the
-/// token. Where there is no token, nobody can show it. Health endpoints need neither.
+/// Refuses a request for a path that came by TCP: one that does not name this machine's loopback address as its host,
+/// or does not show the token. Where there is no token, nobody can show it. Health endpoints need neither.
 ///
 /// # Errors
 /// `Host` and `Token`.

@@ -1,8 +1,8 @@
 //! Serves volumes in memory: to try clients, and to measure the server without a disk.
 //!
 //! `memory_server ADDRESS [SIZE] [THREADS] [memory|null]`, such as `memory_server unix:/tmp/nbd.sock 1GiB 1`; with
-//! `LISTEN_FDS` the address is ignored. `null` forgets what is written, which leaves the cost of the protocol. Runs until
-//! it is killed.
+//! `LISTEN_FDS` the address is ignored. `null` forgets what is written, which leaves the cost of the protocol. Runs
+//! until it is killed.
 
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{

@@ -1,4 +1,5 @@
-//! Coming to an agreement with a client: the handshake, and TLS beneath it where the client begins that. Bytes of the stream in, bytes and questions out; no I/O.
+//! Coming to an agreement with a client: the handshake, and TLS beneath it where the client begins that. Bytes of the
+//! stream in, bytes and questions out; no I/O.
 //!
 //! ```text
 //!  stream ──received()──▶ TLS ──▶ Handshake ──advance()──▶ AgreementStep: a question, an agreement, or the end

@@ -1,8 +1,8 @@
 //! A connection that another node carries for its client, and what openings of exports wait for.
 //!
-//! A client whose connection breaks may connect anew through another node while requests of the old connection are still under way there. So whoever opens an
-//! export for writing passes a [`OpenBarrier`] first, which waits until what had been sent before on other connections
-//! has happened, or never will.
+//! A client whose connection breaks may connect anew through another node while requests of the old connection are
+//! still under way there. So whoever opens an export for writing passes a [`OpenBarrier`] first, which waits until what
+//! had been sent before on other connections has happened, or never will.
 //!
 //! CARRIED-1. Bytes count as received in the order of the stream, and [`RelayProgress::has_settled`] speaks of all
 //! requests

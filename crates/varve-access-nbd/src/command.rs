@@ -93,8 +93,8 @@ impl Contexts {
 }
 
 impl CheckedCommand {
-    /// Bytes of payload that the request holds in memory until its reply is sent; of a block status, those of the extents that its reply
-    /// may have.
+    /// Bytes of payload that the request holds in memory until its reply is sent; of a block status, those of the
+    /// extents that its reply may have.
     pub(crate) fn payload_bytes(self) -> usize {
         match self {
             Self::Read { len, .. } | Self::Write { len, .. } => to_usize(len),

@@ -115,7 +115,8 @@ pub trait Export {
         extents_max: usize,
     ) -> impl Future<Output = Result<Vec<Extent>, ErrorKind>>;
 
-    /// Snapshots since which this handle tells changes, in the order of their numbers; of those it was opened with, the ones there are.
+    /// Snapshots since which this handle tells changes, in the order of their numbers; of those it was opened with, the
+    /// ones there are.
     fn since(&self) -> &[String] {
         &[]
     }
@@ -125,7 +126,8 @@ pub trait Export {
         std::future::ready(Ok(Vec::new()))
     }
 
-    /// Which bytes of a range may differ from the snapshot of this number in [`Self::since`]; bounds as [`Self::block_status`].
+    /// Which bytes of a range may differ from the snapshot of this number in [`Self::since`]; bounds as
+    /// [`Self::block_status`].
     fn changes(
         &self,
         _since: usize,

@@ -73,9 +73,11 @@ pub fn play(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Plays the requests that a client sends behind a good handshake, without structured replies. The first byte chooses how they are cut.
+/// Plays the requests that a client sends behind a good handshake, without structured replies. The first byte chooses
+/// how they are cut.
 ///
-/// Each whole request has one reply, in a form that clients can take apart; reads return what was written; how the bytes are cut does not matter.
+/// Each whole request has one reply, in a form that clients can take apart; reads return what was written; how the
+/// bytes are cut does not matter.
 ///
 /// # Panics
 /// When that does not hold.

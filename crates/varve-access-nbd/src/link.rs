@@ -321,7 +321,8 @@ impl<E: Export> Link<E> {
         self.ended
     }
 
-    /// Looks, once in a while, whether the peer holds up others or its own end; `sent` bytes have left since the last look.
+    /// Looks, once in a while, whether the peer holds up others or its own end; `sent` bytes have left since the last
+    /// look.
     pub(crate) fn peer_stalled(&mut self, send_under_way: bool, sent: u64) -> bool {
         let moved = std::mem::take(&mut self.moved) + sent;
         let held_up = self.share.held_up();

@@ -184,8 +184,9 @@ enum ListenerSocket {
 }
 
 impl Listener {
-    /// Listens on `address`. The file of a unix socket that no process listens on any more is replaced. Blocks the thread, up to six seconds,
-    /// while a TCP port is taken, or a socket by an unknown process: of a server that was killed the system closes sockets some time after it has ended.
+    /// Listens on `address`. The file of a unix socket that no process listens on any more is replaced. Blocks the
+    /// thread, up to six seconds, while a TCP port is taken, or a socket by an unknown process: of a server that was
+    /// killed the system closes sockets some time after it has ended.
     ///
     /// # Errors
     /// `Conflict` when somebody listens there, and the system's.
@@ -193,7 +194,8 @@ impl Listener {
         Self::from_std(reactor, StdListener::bind(address)?)
     }
 
-    /// Accepts on this thread from a socket that listens already. The file of a unix socket is removed when this is dropped.
+    /// Accepts on this thread from a socket that listens already. The file of a unix socket is removed when this is
+    /// dropped.
     ///
     /// # Errors
     /// The system's.
@@ -267,7 +269,8 @@ enum AcceptedWork {
 pub type Answer<T> = Box<dyn FnOnce(std::result::Result<T, ErrorKind>) + Send>;
 
 impl WorkHandoff {
-    /// The connection, and the permit to keep as long as it is open; `None` if it is anything but a connection of which nothing has been read.
+    /// The connection, and the permit to keep as long as it is open; `None` if it is anything but a connection of which
+    /// nothing has been read.
     #[must_use]
     pub fn into_parts(self) -> Option<(OwnedFd, Permit)> {
         match self.0 {
@@ -304,8 +307,8 @@ impl ConnectionBalancer {
         Self { limit, refusals, threads, turn, question_turn }
     }
 
-    /// Hands a connected stream socket in blocking mode, which another node may carry, to the next thread; false when it was closed instead, as too many are
-    /// open or the thread takes no more.
+    /// Hands a connected stream socket in blocking mode, which another node may carry, to the next thread; false when
+    /// it was closed instead, as too many are open or the thread takes no more.
     #[must_use]
     pub fn deal(&self, fd: OwnedFd, carried: Option<Arc<RelayProgress>>) -> bool {
         match self.permit(&fd) {

@@ -12,7 +12,8 @@ use crate::export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, Rea
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
 
-/// Most blocks that one request makes zeros that stay allocated, some 100 MiB of memory; those of a longer range become holes.
+/// Most blocks that one request makes zeros that stay allocated, some 100 MiB of memory; those of a longer range become
+/// holes.
 const ZERO_BLOCKS_MAX: u64 = 1 << 20;
 
 #[derive(Clone)]
@@ -101,7 +102,8 @@ impl State {
         self.blocks.insert(piece.block, Block::Data(block.freeze()));
     }
 
-    /// Makes a range read as zeros, by `whole` where blocks are covered whole. Without it, and for a long range, costs what is there.
+    /// Makes a range read as zeros, by `whole` where blocks are covered whole. Without it, and for a long range, costs
+    /// what is there.
     fn clear(&mut self, offset: u64, len: u64, whole: Option<&Block>) {
         let range_end = offset + len;
         let (first, end) = (offset.div_ceil(BLOCK), range_end / BLOCK);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use varve_stdx::SocketPeer;
 
-/// A connection without traffic is probed after so long, so often, so many times: a peer whose machine or network is gone is noticed
-/// within a minute.
+/// A connection without traffic is probed after so long, so often, so many times: a peer whose machine or network is
+/// gone is noticed within a minute.
 const PROBED_AFTER: Duration = Duration::from_secs(30);
 const PROBED_EVERY: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
@@ -75,7 +75,8 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Has peers that are gone noticed within about a minute, on a TCP connection, or on all that a listening socket accepts.
+/// Has peers that are gone noticed within about a minute, on a TCP connection, or on all that a listening socket
+/// accepts.
 ///
 /// # Errors
 /// The system's.

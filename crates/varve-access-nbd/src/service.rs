@@ -97,7 +97,8 @@ impl<X: Exports> Service<X> {
         closed
     }
 
-    /// Serves a connection whose client has been agreed with elsewhere, and which another node may carry. The client is told that its export is open once that is so.
+    /// Serves a connection whose client has been agreed with elsewhere, and which another node may carry. The client is
+    /// told that its export is open once that is so.
     ///
     /// # Panics
     /// When another node carries it, and this one is the end of TLS.
@@ -151,8 +152,8 @@ impl<X: Exports> Service<X> {
         self.0.clients.borrow().values().map(|client| client.describe(now_ns)).collect()
     }
 
-    /// Has the clients of these numbers leave, as far as they are this thread's: what is under way is answered, nothing more is read,
-    /// and the connection is closed. They may come back.
+    /// Has the clients of these numbers leave, as far as they are this thread's: what is under way is answered, nothing
+    /// more is read, and the connection is closed. They may come back.
     pub fn disconnect(&self, ids: &[u64]) {
         let clients = self.0.clients.borrow();
         ids.iter().filter_map(|id| clients.get(id)).for_each(|client| client.leave());

@@ -154,7 +154,8 @@ impl TlsSession {
         }
     }
 
-    /// Plain text of what `receive` yields, which is handed room for cipher text and returns `None` when nothing is there now. 0 after the peer's end of session.
+    /// Plain text of what `receive` yields, which is handed room for cipher text and returns `None` when nothing is
+    /// there now. 0 after the peer's end of session.
     ///
     /// # Errors
     /// Those of `receive`; `UnexpectedEof` for a stream that ends within the session; `InvalidData` for what is no TLS.

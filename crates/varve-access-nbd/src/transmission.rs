@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A round takes in all that arrived and finished, starts all requests that are whole, and sends all replies that are
-//! ready in one call. While a send is under way the next batch gathers. What reads ask of the drive is handed to the kernel a few
-//! reads at a time, so that the drive works while the rest of a batch is taken in. Writes need none of it: they share a write of the journal.
+//! ready in one call. While a send is under way the next batch gathers. What reads ask of the drive is handed to the
+//! kernel a few reads at a time, so that the drive works while the rest of a batch is taken in. Writes need none of it:
+//! they share a write of the journal.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -261,7 +262,8 @@ fn note_settled<T: Transport>(
     }
 }
 
-/// The end of a connection whose client holds up others or does not leave, or the shutdown. What is under way still finishes but at the shutdown: openings may wait for it.
+/// The end of a connection whose client holds up others or does not leave, or the shutdown. What is under way still
+/// finishes but at the shutdown: openings may wait for it.
 async fn end<F: Future>(
     cause: ConnectionEnd,
     usage: ClientUsage,

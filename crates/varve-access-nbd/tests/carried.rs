@@ -1,5 +1,6 @@
-//! Goal: who carries a connection can tell when everything that a client had sent has happened, and whoever opens an export for writing passes the gate first. Method:
-//! an export whose requests take as many ms as their offset has MiB, in the simulated loop.
+//! Goal: who carries a connection can tell when everything that a client had sent has happened, and whoever opens an
+//! export for writing passes the gate first. Method: an export whose requests take as many ms as their offset has MiB,
+//! in the simulated loop.
 
 #[cfg(test)]
 #[expect(dead_code, reason = "this file uses part of it")]

@@ -1,5 +1,5 @@
-//! The drive works while the rest of a batch of reads is taken in. Method: the first of many reads that arrive together asks something
-//! of the kernel, through the ring of a real loop, and those behind it look whether it was done.
+//! The drive works while the rest of a batch of reads is taken in. Method: the first of many reads that arrive together
+//! asks something of the kernel, through the ring of a real loop, and those behind it look whether it was done.
 
 #[cfg(test)]
 #[expect(dead_code, reason = "this file uses part of it")]

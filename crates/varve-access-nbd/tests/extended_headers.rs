@@ -1,5 +1,5 @@
-//! Extended headers: lengths of 64 bits, one form for all replies, and payload where the flag says so. Method: a scripted client in the
-//! simulated loop, on exports of 64 PiB that hold little.
+//! Extended headers: lengths of 64 bits, one form for all replies, and payload where the flag says so. Method: a
+//! scripted client in the simulated loop, on exports of 64 PiB that hold little.
 
 #[cfg(test)]
 #[expect(dead_code, reason = "this file uses part of it")]

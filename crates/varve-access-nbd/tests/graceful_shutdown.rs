@@ -1,5 +1,5 @@
-//! A server that shuts down answers what is under way, leaves the rest unanswered, so that clients repeat it, and closes. Method: clients in
-//! various states in the simulated loop.
+//! A server that shuts down answers what is under way, leaves the rest unanswered, so that clients repeat it, and
+//! closes. Method: clients in various states in the simulated loop.
 
 #[cfg(test)]
 #[expect(dead_code, reason = "this file uses part of it")]

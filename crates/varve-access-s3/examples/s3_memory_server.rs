@@ -1,7 +1,7 @@
 //! Serves S3 from memory, for conformance suites: `s3_memory_server USERS [ADDRESS] [DAY_SECONDS]`.
 //!
-//! `USERS` is a JSON list of `{"id", "name", "email", "access_key", "secret_key", "admin"}`. Prints the address it listens on, and ends with
-//! its standard input.
+//! `USERS` is a JSON list of `{"id", "name", "email", "access_key", "secret_key", "admin"}`. Prints the address it
+//! listens on, and ends with its standard input.
 
 use std::sync::Arc;
 use std::time::Duration;

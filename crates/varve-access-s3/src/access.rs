@@ -1,7 +1,8 @@
-//! Who a request comes from and whether it may do what it asks: policies of users and buckets, ownership, access control lists.
+//! Who a request comes from and whether it may do what it asks: policies of users and buckets, ownership, access
+//! control lists.
 //!
-//! Order: a denial of any policy refuses; the administrator, an allowance of any policy, and ownership of the bucket (unless the owner has a
-//! policy of its own) permit; else the lists decide.
+//! Order: a denial of any policy refuses; the administrator, an allowance of any policy, and ownership of the bucket
+//! (unless the owner has a policy of its own) permit; else the lists decide.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -228,8 +229,8 @@ impl Access {
     }
 }
 
-/// What a request to put an object does beside that: who may only write must not make objects that nobody can delete. Its tags and lists
-/// come with the right to write, as in Ceph; policies can make conditions of their headers.
+/// What a request to put an object does beside that: who may only write must not make objects that nobody can delete.
+/// Its tags and lists come with the right to write, as in Ceph; policies can make conditions of their headers.
 pub(crate) fn extra_actions(headers: &HeaderMap) -> impl Iterator<Item = &'static str> {
     let actions = [
         ("x-amz-bypass-governance-retention", "s3:BypassGovernanceRetention"),

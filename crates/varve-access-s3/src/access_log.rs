@@ -1,7 +1,8 @@
 //! Access logs: a file for each bucket that has one, lines as Amazon's server access logs have them.
 //!
-//! Lines go to a thread, which writes what has come together and flushes it when nothing more waits; a file that is full is set aside, and the
-//! oldest of those goes. A line that finds no room in the queue, or cannot be written, is dropped and counted: requests never wait for a log.
+//! Lines go to a thread, which writes what has come together and flushes it when nothing more waits; a file that is
+//! full is set aside, and the oldest of those goes. A line that finds no room in the queue, or cannot be written, is
+//! dropped and counted: requests never wait for a log.
 
 mod entry;
 

@@ -1,4 +1,5 @@
-//! Memory for the bodies of requests, before the store takes them. Each request with a body reserves what it may hold at a time (`front`).
+//! Memory for the bodies of requests, before the store takes them. Each request with a body reserves what it may hold
+//! at a time (`front`).
 //!
 //! BODY-MEMORY-1: all that requests hold together is within the bound. Who finds no room waits, in order, and not for
 //!     ever.

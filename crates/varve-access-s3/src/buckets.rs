@@ -116,8 +116,8 @@ impl Gateway {
         self.info(self.inner.store.bucket(name).await?).await
     }
 
-    /// Buckets by name, those after `after`, at most `limit`, without those that could not be read ([`Self::unread`]). Costs a question to
-    /// all shards for each.
+    /// Buckets by name, those after `after`, at most `limit`, without those that could not be read ([`Self::unread`]).
+    /// Costs a question to all shards for each.
     ///
     /// # Errors
     /// Those of the store.

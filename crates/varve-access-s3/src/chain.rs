@@ -1,4 +1,5 @@
-//! The chain of signatures of a body in signed chunks: each covers its chunk and the signature before it. Called by `frames`, piece by piece.
+//! The chain of signatures of a body in signed chunks: each covers its chunk and the signature before it. Called by
+//! `frames`, piece by piece.
 //!
 //! CHAIN-1: a chunk's bytes go on before its signature is known to be good, so that no chunk is kept in memory. The
 //!     body then ends in an error, and nothing of it becomes an object: operations change something only behind the end
@@ -38,8 +39,8 @@ impl std::fmt::Debug for Chain {
 pub(crate) struct Mismatch;
 
 impl Chain {
-    /// Begins with the signature of the head of a request, which must have been checked before bytes of the body are used. None where
-    /// the head names no key of a user, or is not well written.
+    /// Begins with the signature of the head of a request, which must have been checked before bytes of the body are
+    /// used. None where the head names no key of a user, or is not well written.
     pub(crate) fn of(headers: &HeaderMap, users: &Users) -> Option<Self> {
         let text = |value: Option<&HeaderValue>| value?.to_str().ok().map(str::to_owned);
         let authorization = text(headers.get(AUTHORIZATION))?;

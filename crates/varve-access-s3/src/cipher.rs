@@ -1,4 +1,5 @@
-//! Encryption of bodies: each has a key of its own. Parts of an upload share the key, and each begins with a salt of its own.
+//! Encryption of bodies: each has a key of its own. Parts of an upload share the key, and each begins with a salt of
+//! its own.
 //!
 //! ```text
 //! part = salt (8 random bytes), chunks

@@ -41,7 +41,8 @@ pub enum Error {
         /// Whether it holds another key.
         is_other: bool,
     },
-    /// The sealing key may be where the store could not read, and no access key that it could read shows that the file holds it.
+    /// The sealing key may be where the store could not read, and no access key that it could read shows that the file
+    /// holds it.
     #[error("the sealing key is not known, as no access key shows that {} holds it: {unread}", path.display())]
     KeyUnread {
         /// The file.

@@ -75,8 +75,8 @@ pub struct OperationFigures {
     pub received_bytes: u64,
     /// Bytes of answers' bodies.
     pub sent_bytes: u64,
-    /// Requests up to each of [`LATENCY_BOUNDS_US`] and not up to the one before; the last are above all. The time is from the head of the
-    /// request to that of its answer.
+    /// Requests up to each of [`LATENCY_BOUNDS_US`] and not up to the one before; the last are above all. The time is
+    /// from the head of the request to that of its answer.
     pub latency: [u64; LATENCY_BOUNDS_US.len() + 1],
     /// Sum of the times, in microseconds.
     pub latency_us: u64,

@@ -204,7 +204,8 @@ fn signed(
             }
             known
         }
-        // The older way, which forms of the web still use: the policy has an end, so what is signed cannot be used for ever.
+        // The older way, which forms of the web still use: the policy has an end, so what is signed cannot be used for
+        // ever.
         false => {
             let signature = fields.get("signature").ok_or_else(missing)?;
             let access_key = fields.get("awsaccesskeyid").ok_or_else(missing)?;

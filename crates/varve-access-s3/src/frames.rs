@@ -1,5 +1,5 @@
-//! Bodies in chunks of the protocol's own (`aws-chunked`), on their way to the protocol library, which keeps each chunk in memory until it
-//! is whole, or past it.
+//! Bodies in chunks of the protocol's own (`aws-chunked`), on their way to the protocol library, which keeps each chunk
+//! in memory until it is whole, or past it.
 //!
 //! BODY-FRAMES-1. A chunk without a signature passes as several of at most [`PIECE_BYTES`]: some clients send 5 GiB as
 //!     one.

@@ -1,4 +1,5 @@
-//! What stands around the protocol library: request ids, cross-origin answers, complete error documents, the rate limit.
+//! What stands around the protocol library: request ids, cross-origin answers, complete error documents, the rate
+//! limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,8 +59,8 @@ pub(crate) const XML_BYTES_MAX: usize = 4 << 20;
 
 /// What a connection reads ahead of a body, in bytes.
 const HEAD_OF_BODY_BYTES: u64 = 16 << 10;
-/// Most of an object's body that is on its way to the store outside what the store counts, in bytes: read ahead, small bodies, and what is
-/// being hashed.
+/// Most of an object's body that is on its way to the store outside what the store counts, in bytes: read ahead, small
+/// bodies, and what is being hashed.
 const OBJECT_BYTES: u64 = 128 << 10;
 /// The same of a form, with its fields.
 const FORM_BYTES: u64 = 512 << 10;
@@ -215,8 +216,8 @@ impl Front {
             headers.insert(ID_2, value);
         }
         headers.insert(SERVER, HeaderValue::from_static("Varve"));
-        // The request got no `100 Continue`: its body was not wanted, or is empty. botocore then takes the status of this answer
-        // for the status of the next one on the connection, and loses the headers of that.
+        // The request got no `100 Continue`: its body was not wanted, or is empty. botocore then takes the status of
+        // this answer for the status of the next one on the connection, and loses the headers of that.
         if asks_to_continue && account.received.load(Ordering::Relaxed) == 0 {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -569,8 +570,8 @@ fn unquote_tag(response: &mut Response<Body>) {
     response.headers_mut().remove(CONTENT_LENGTH);
 }
 
-/// Escapes carriage returns in a document: its reader would take them for ends of lines, and have the name of another key. The protocol library writes
-/// none of its own.
+/// Escapes carriage returns in a document: its reader would take them for ends of lines, and have the name of another
+/// key. The protocol library writes none of its own.
 fn escape_returns(response: &mut Response<Body>) {
     let is_xml = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/xml");
     // Objects are no such documents: they pass as streams.

@@ -1,5 +1,5 @@
-//! Entries over everything that reads a client's bytes, for fuzzing: no socket, no store. Each asserts what holds for any bytes, and panics where it does
-//! not.
+//! Entries over everything that reads a client's bytes, for fuzzing: no socket, no store. Each asserts what holds for
+//! any bytes, and panics where it does not.
 
 mod head;
 
@@ -27,8 +27,8 @@ use crate::policy::{self, Policy, PolicyQuestion, Verdict};
 use crate::query::tags_of_set;
 use crate::{lifecycle, xml};
 
-/// What can be a policy, and a question: texts between zero bytes. Its verdict is that of its statements together, stays when the document is written in
-/// another way, and no document is a policy of both a bucket and a user.
+/// What can be a policy, and a question: texts between zero bytes. Its verdict is that of its statements together,
+/// stays when the document is written in another way, and no document is a policy of both a bucket and a user.
 ///
 /// # Panics
 /// When that does not hold.
@@ -120,7 +120,8 @@ fn fits_plainly(pattern: &[u8], text: &[u8]) -> bool {
     fits.last() == Some(&true)
 }
 
-/// A body in chunks that anybody wrote: cut alike whatever pieces it comes in, of bounded length, and nothing that is not exactly in chunks passes.
+/// A body in chunks that anybody wrote: cut alike whatever pieces it comes in, of bounded length, and nothing that is
+/// not exactly in chunks passes.
 ///
 /// # Panics
 /// When that does not hold.
@@ -203,7 +204,8 @@ fn unframed(mut body: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A form: read alike whatever pieces it comes in, with no field twice and none of unbounded length; what was read, written again, is read as the same.
+/// A form: read alike whatever pieces it comes in, with no field twice and none of unbounded length; what was read,
+/// written again, is read as the same.
 ///
 /// # Panics
 /// When that does not hold.
@@ -243,7 +245,8 @@ pub fn post_form(bytes: &[u8]) {
     }
 }
 
-/// The policy of a form, and fields between zero bytes, name and value in turn: what it lets pass meets every condition as it is written.
+/// The policy of a form, and fields between zero bytes, name and value in turn: what it lets pass meets every condition
+/// as it is written.
 ///
 /// # Panics
 /// When that does not hold.
@@ -331,8 +334,8 @@ fn read_form(body: &[u8], step: usize) -> ReadForm {
     read.now_or_never().expect("memory never waits")
 }
 
-/// An XML document: at most one kind of configuration, read from what is stored as the one that came, and without elements that were skipped where
-/// that matters.
+/// An XML document: at most one kind of configuration, read from what is stored as the one that came, and without
+/// elements that were skipped where that matters.
 ///
 /// # Panics
 /// When that does not hold.

@@ -41,7 +41,8 @@ pub struct Options {
     pub connections_per_address: usize,
     /// Most memory for bodies that come in, before the store takes them, in bytes.
     pub body_memory: u64,
-    /// Time for a client to send the head of a request, to send more of a body or take more of an answer, and for a connection to be idle.
+    /// Time for a client to send the head of a request, to send more of a body or take more of an answer, and for a
+    /// connection to be idle.
     pub idle: Duration,
     /// Most requests a second of one connection; 0: no limit.
     pub requests_per_second: u32,

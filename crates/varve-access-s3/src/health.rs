@@ -1,5 +1,5 @@
-//! What answers at the address of S3 without being S3: whether the gateway lives and is ready, for load balancers, and a page for a browser.
-//! Called for each request without a signature (`front`).
+//! What answers at the address of S3 without being S3: whether the gateway lives and is ready, for load balancers, and
+//! a page for a browser. Called for each request without a signature (`front`).
 //!
 //! HEALTH-CHECK-1: a bucket of the same name comes first: nothing that is stored is hidden.
 

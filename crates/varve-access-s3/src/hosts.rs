@@ -1,5 +1,5 @@
-//! Buckets that the host of a request names: `BUCKET.DOMAIN`, with the domains of `Options::domains`. Called for each request (`front`), and
-//! by the protocol library.
+//! Buckets that the host of a request names: `BUCKET.DOMAIN`, with the domains of `Options::domains`. Called for each
+//! request (`front`), and by the protocol library.
 
 use hyper::HeaderMap;
 use hyper::header::HOST;

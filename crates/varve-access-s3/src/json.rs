@@ -1,4 +1,5 @@
-//! JSON documents of clients: no member of an object may come twice, since readers differ in which of the two they take.
+//! JSON documents of clients: no member of an object may come twice, since readers differ in which of the two they
+//! take.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The S3 front-end: HTTP and the protocol, users and their rights, over any [`ObjectStore`](varve_object::ObjectStore).
+//! The S3 front-end: HTTP and the protocol, users and their rights, over any
+//! [`ObjectStore`](varve_object::ObjectStore).
 //!
 //! ```text
 //!   server     sockets, TLS, limits

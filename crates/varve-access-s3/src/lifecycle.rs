@@ -214,7 +214,8 @@ pub(crate) fn expiration(
 }
 
 impl Gateway {
-    /// Ends what is due, again and again, until dropped. One pass follows another after a sixth of a day, at most 10 minutes.
+    /// Ends what is due, again and again, until dropped. One pass follows another after a sixth of a day, at most 10
+    /// minutes.
     pub async fn run_lifecycle(&self) {
         let pause = (self.inner.options.day / 6)
             .clamp(Duration::from_millis(100), Duration::from_secs(600));

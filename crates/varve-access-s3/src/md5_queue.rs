@@ -1,13 +1,17 @@
-//! MD5 of the bodies of all requests. Hashed together, up to eight bodies cost little more than one ([`varve_stdx::Md5`]), so a body
-//! puts its bytes off until it has [`PUT_OFF_BYTES_MAX`] or ends; then it hashes them, and takes along what others have put off.
+//! MD5 of the bodies of all requests. Hashed together, up to eight bodies cost little more than one
+//! ([`varve_stdx::Md5`]), so a body puts its bytes off until it has [`PUT_OFF_BYTES_MAX`] or ends; then it hashes them,
+//! and takes along what others have put off.
 //!
-//! Before it hashes it steps back once, so that tasks that are ready put off theirs first; no task goes through a whole body while others
-//! have none. Nothing waits for others to come: a lone body hashes as much as without others, when it has to.
+//! Before it hashes it steps back once, so that tasks that are ready put off theirs first; no task goes through a whole
+//! body while others have none. Nothing waits for others to come: a lone body hashes as much as without others, when it
+//! has to.
 //!
-//! 1. What a body has put off stays in the queue until it is hashed, also while a task hashes it: if that task panics, nothing is lost.
-//! 2. Only one task at a time hashes a body: it is `taken`. Tasks hash without awaiting, so one that goes away leaves nothing taken.
-//! 3. A body has at most [`PUT_OFF_BYTES_MAX`] and one piece in the queue, all together have [`QUEUE_BYTES_MAX`] and one piece each, and
-//!    what is gathered, up to two of [`GATHERED_BYTES`]. They go with the body.
+//! 1. What a body has put off stays in the queue until it is hashed, also while a task hashes it: if that task panics,
+//!    nothing is lost.
+//! 2. Only one task at a time hashes a body: it is `taken`. Tasks hash without awaiting, so one that goes away leaves
+//!    nothing taken.
+//! 3. A body has at most [`PUT_OFF_BYTES_MAX`] and one piece in the queue, all together have [`QUEUE_BYTES_MAX`] and
+//!    one piece each, and what is gathered, up to two of [`GATHERED_BYTES`]. They go with the body.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -17,8 +21,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::sync::Notify;
 use varve_stdx::Md5;
 
-/// Bytes of a body that are put off at most. Half of them are hashed in one go, so that others that began at other times have some too;
-/// alone they take a processor 0.15 ms.
+/// Bytes of a body that are put off at most. Half of them are hashed in one go, so that others that began at other
+/// times have some too; alone they take a processor 0.15 ms.
 const PUT_OFF_BYTES_MAX: usize = 128 << 10;
 /// Bytes of all bodies that are put off at most.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
@@ -167,7 +171,8 @@ impl Md5Queue {
 }
 
 impl QueuedBodies {
-    /// Puts off a piece of a body, which is new if it has no id yet. Returns the id and how many bytes it may leave put off.
+    /// Puts off a piece of a body, which is new if it has no id yet. Returns the id and how many bytes it may leave put
+    /// off.
     fn put(&mut self, id: Option<u64>, data: Bytes) -> (u64, usize) {
         let id = id.unwrap_or_else(|| {
             self.ids += 1;

@@ -1,4 +1,5 @@
-//! Buckets on their way between two pools, as who moves them asks for it: steps, what is stored, and how far a deletion is.
+//! Buckets on their way between two pools, as who moves them asks for it: steps, what is stored, and how far a deletion
+//! is.
 //!
 //! BUCKET-MOVING-1. Clients neither read nor change a bucket that arrives or left, and only read one that leaves; the
 //!     store keeps the changes out.
@@ -30,7 +31,8 @@ pub(crate) use staged::StagedBodies;
 pub use staged::{NextPiece, StagedSoFar};
 pub use users::{AddedUsers, StoredUsers};
 
-/// What stands in the peer of a bucket that arrived behind what stood there before, and before the number that it has at its source.
+/// What stands in the peer of a bucket that arrived behind what stood there before, and before the number that it has
+/// at its source.
 pub const WITH_BUCKET: &str = ", with bucket ";
 
 /// How long changes that are under way are waited for.
@@ -88,7 +90,8 @@ impl Gateway {
         self.info(made.await?).await
     }
 
-    /// Takes a bucket a step further on its way. Durable on return, and what was let through before has ended where that matters.
+    /// Takes a bucket a step further on its way. Durable on return, and what was let through before has ended where
+    /// that matters.
     ///
     /// # Errors
     /// Those of the store.
@@ -146,7 +149,8 @@ impl Gateway {
         self.info(changed).await
     }
 
-    /// Deletes some of a bucket that left, and the bucket with the last of it. Returns how many versions are left. Takes some seconds at most.
+    /// Deletes some of a bucket that left, and the bucket with the last of it. Returns how many versions are left.
+    /// Takes some seconds at most.
     ///
     /// # Errors
     /// Those of the store.

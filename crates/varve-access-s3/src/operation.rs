@@ -1,7 +1,8 @@
-//! Which operation a request asks for, and whether it is served. Called for each request (`front`) before anything else looks at it.
+//! Which operation a request asks for, and whether it is served. Called for each request (`front`) before anything else
+//! looks at it.
 //!
-//! The protocol library chooses an operation by the parameters that it knows, and takes a request whose parameters it does not know for the
-//! operation on the whole object or bucket: `DELETE /b/k?annotation` would delete `k`.
+//! The protocol library chooses an operation by the parameters that it knows, and takes a request whose parameters it
+//! does not know for the operation on the whole object or bucket: `DELETE /b/k?annotation` would delete `k`.
 //!
 //! OPERATION-1: a request does what it asks for or nothing. Each parameter of the query, each header `x-amz-…` of a
 //!     request that changes something, and each condition of one, is among those that its operation obeys; else it is
@@ -34,7 +35,8 @@ use RequestSubject::{Bucket, Object, Service};
 /// Methods, place, sub-resource (none: the place itself), and further parameters of the query.
 type Operation = (&'static str, RequestSubject, &'static str, &'static [&'static str]);
 
-/// Everything that is served. `allow-unordered` of Ceph and `metadata` of MinIO are permissions to do more, which listings need not use.
+/// Everything that is served. `allow-unordered` of Ceph and `metadata` of MinIO are permissions to do more, which
+/// listings need not use.
 const SERVED: &[Operation] = &[
     ("GET", Service, "", &["max-buckets", "continuation-token", "prefix", "bucket-region"]),
     ("HEAD PUT POST DELETE", Bucket, "", &[]),

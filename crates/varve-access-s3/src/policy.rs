@@ -137,8 +137,8 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Refuses a new policy of a bucket that cannot mean what its author thinks: unknown versions, actions, keys of conditions and
-    /// addresses, and users that `is_user` does not know. What is stored already passes without.
+    /// Refuses a new policy of a bucket that cannot mean what its author thinks: unknown versions, actions, keys of
+    /// conditions and addresses, and users that `is_user` does not know. What is stored already passes without.
     pub(crate) fn check(&self, is_user: impl Fn(&str) -> bool) -> Result<(), String> {
         self.check_members()?;
         if self.version.as_deref().is_some_and(|version| !VERSIONS.contains(&version)) {
@@ -150,8 +150,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Refuses a new policy with members that are not known: a condition whose name is misspelled would restrict nothing. What is stored
-    /// already passes without.
+    /// Refuses a new policy with members that are not known: a condition whose name is misspelled would restrict
+    /// nothing. What is stored already passes without.
     pub(crate) fn check_members(&self) -> Result<(), String> {
         self.doubt.clone().map_or(Ok(()), Err)
     }
@@ -353,7 +353,8 @@ impl Statement {
                 .all(|condition| condition.holds(question, variables, self.deny))
     }
 
-    /// Whether the resource is meant. Where a variable has no value, a statement allows nothing, and denies all but what it excepts.
+    /// Whether the resource is meant. Where a variable has no value, a statement allows nothing, and denies all but
+    /// what it excepts.
     fn includes(&self, question: &PolicyQuestion<'_>, variables: bool) -> bool {
         let fits = |pattern: &String| {
             let pattern = question.expand(pattern, variables);

@@ -1,11 +1,12 @@
-//! What HTTP has servers ignore where it makes no sense, and what the protocol library does not know: it refuses both. It is asked again
-//! without them, after it has found the signature good: the signature covers them. Called by the library (`front`).
+//! What HTTP has servers ignore where it makes no sense, and what the protocol library does not know: it refuses both.
+//! It is asked again without them, after it has found the signature good: the signature covers them. Called by the
+//! library (`front`).
 //!
 //! REPAIR-1: the body of the first pass is the one that the signature covers: read to its end, with its hash compared,
 //!     before the second begins.
 //!
-//! A range of no known form, and more than one range, is none. A time that is none is no condition. A tag without quotes is one with
-//! quotes, as Amazon has it.
+//! A range of no known form, and more than one range, is none. A time that is none is no condition. A tag without
+//! quotes is one with quotes, as Amazon has it.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The sealing key, and what is sealed with it: secrets of access keys and the keys that objects are encrypted with.
 //!
-//! Sealed bytes are a nonce of 12 random bytes, then AES-256-GCM of the contents; the context in which they were sealed is authenticated
-//! with them, so that what was sealed for one purpose does not open for another.
+//! Sealed bytes are a nonce of 12 random bytes, then AES-256-GCM of the contents; the context in which they were sealed
+//! is authenticated with them, so that what was sealed for one purpose does not open for another.
 
 use std::io::Write;
 use std::path::Path;

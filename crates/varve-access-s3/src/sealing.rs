@@ -9,8 +9,9 @@
 //!  –      –      –         none   a new one
 //! ```
 //!
-//! What it protects: secrets of access keys, and objects encrypted with SSE-S3 and SSE-KMS, from whoever sees records without the key. A key in the pool does
-//! not protect them from whoever has the drives; one in the file alone does, and everything is lost with the file.
+//! What it protects: secrets of access keys, and objects encrypted with SSE-S3 and SSE-KMS, from whoever sees records
+//! without the key. A key in the pool does not protect them from whoever has the drives; one in the file alone does,
+//! and everything is lost with the file.
 //!
 //! SEALING-1. A key is never made anew where users exist, and is durable where it is kept before anything is sealed
 //!     with it.

@@ -31,7 +31,8 @@ use crate::error::{Error, Result};
 use crate::front::{Front, Rate};
 use crate::gateway::{Gateway, GatewayInner};
 
-/// Longest head of a request, in bytes: the protocol allows 8 KiB of headers, policies of forms and presigned URLs need more.
+/// Longest head of a request, in bytes: the protocol allows 8 KiB of headers, policies of forms and presigned URLs need
+/// more.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Most headers of a request.
 const HEADERS_MAX: usize = 256;
@@ -129,7 +130,8 @@ impl Clients {
         tokio::select! {
             connected = connected => {
                 let (stream, address) = connected?;
-                // Head and body of an answer go out in two sends: the second must not wait for the first one's acknowledgement.
+                // Head and body of an answer go out in two sends: the second must not wait for the first one's
+                // acknowledgement.
                 let _ = stream.set_nodelay(true);
                 Ok((Box::new(stream), Some(address.ip())))
             }
@@ -145,7 +147,8 @@ impl Clients {
 }
 
 impl Gateway {
-    /// Serves clients until `stop` is true or its sender is gone; then waits until requests under way have been answered.
+    /// Serves clients until `stop` is true or its sender is gone; then waits until requests under way have been
+    /// answered.
     pub async fn serve(
         &self,
         mut clients: Clients,

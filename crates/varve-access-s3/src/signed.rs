@@ -1,5 +1,5 @@
-//! What can be said of a signature before it is computed: how it is written, and what it covers. Called for each request (`front`);
-//! the signature itself is the protocol library's.
+//! What can be said of a signature before it is computed: how it is written, and what it covers. Called for each
+//! request (`front`); the signature itself is the protocol library's.
 //!
 //! SIGNED-1: a signature covers the host and every `x-amz-` header. The library takes those that it does not cover as
 //! they are: whoever holds a signed URL to put an object could make it a copy of another one, or readable by everybody.
@@ -17,7 +17,8 @@ pub(crate) const REGION_HEADER: HeaderName = HeaderName::from_static("x-amz-buck
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const TERMINAL: &str = "aws4_request";
 const SERVICE: &str = "s3";
-/// They are part of what is signed without being named: the string to sign begins with the one, the canonical request ends in the other.
+/// They are part of what is signed without being named: the string to sign begins with the one, the canonical request
+/// ends in the other.
 const ALWAYS_COVERED: [&str; 2] = ["x-amz-date", "x-amz-content-sha256"];
 /// Of several the first would count here, and none for the protocol library.
 const ONCE: [&str; 6] = [
@@ -82,8 +83,8 @@ pub(crate) fn check_v2(query: &str) -> S3Result<()> {
     Ok(())
 }
 
-/// Refuses a signature of the fourth version that is not well written, or does not cover what it must. No signature is none of its
-/// business. Any well written region will do; instead of another one `region` is proposed.
+/// Refuses a signature of the fourth version that is not well written, or does not cover what it must. No signature is
+/// none of its business. Any well written region will do; instead of another one `region` is proposed.
 pub(crate) fn check<B>(request: &Request<B>, region: &str) -> S3Result<()> {
     let headers = request.headers();
     let query = request.uri().query().unwrap_or_default();
@@ -116,7 +117,8 @@ pub(crate) fn check<B>(request: &Request<B>, region: &str) -> S3Result<()> {
     Ok(())
 }
 
-/// The form of `Authorization: AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; the names of the signed headers.
+/// The form of `Authorization: AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; the names of the signed
+/// headers.
 fn check_header(header: &str, region: &str, date: Option<&str>) -> S3Result<String> {
     let Some((scheme, rest)) = header.split_once(' ') else {
         let text = "Authorization header is invalid -- one and only one ' ' (space) required.";
@@ -225,7 +227,8 @@ pub(crate) fn check_credential(credential: &str) -> Result<&str, String> {
     Ok(day)
 }
 
-/// The protocol library wants small letters; clients that begin with another name, such as s3cmd with `US`, take the one they are told.
+/// The protocol library wants small letters; clients that begin with another name, such as s3cmd with `US`, take the
+/// one they are told.
 fn check_region(credential: &str, region: &str) -> S3Result<()> {
     let asked = credential.split('/').nth(2).unwrap_or_default();
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

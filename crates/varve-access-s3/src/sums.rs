@@ -174,7 +174,8 @@ fn several() -> S3Error {
     s3_error!(InvalidRequest, "{text}")
 }
 
-/// The kind of checksum that the headers announce in a trailer; it fails where there are several, it is unknown, or no trailer can come.
+/// The kind of checksum that the headers announce in a trailer; it fails where there are several, it is unknown, or no
+/// trailer can come.
 fn announced(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>> {
     let names = headers.get(TRAILER).map(|names| names.to_str().unwrap_or_default());
     let names = names.unwrap_or_default().to_ascii_lowercase();

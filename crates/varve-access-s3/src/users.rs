@@ -1,4 +1,5 @@
-//! Users and their access keys: in memory as a whole, replaced as a whole by each change, durable in the store before that.
+//! Users and their access keys: in memory as a whole, replaced as a whole by each change, durable in the store before
+//! that.
 //!
 //! USERS-1. Who is not known, and may be where the store could not read, is neither said not to exist nor created.
 //! USERS-2. A change counts from when it is durable, whatever else cannot be read then: a key that was deleted signs
@@ -96,7 +97,8 @@ impl std::fmt::Debug for Users {
 }
 
 impl Users {
-    /// Loads all users. Secrets that do not open with `master` are an error, so that a wrong key file is noticed at the start.
+    /// Loads all users. Secrets that do not open with `master` are an error, so that a wrong key file is noticed at the
+    /// start.
     pub(crate) async fn load(store: Arc<dyn ObjectStore>, master: Arc<MasterKey>) -> Result<Self> {
         let users =
             Self { store, master, now: RwLock::default(), changes: tokio::sync::Mutex::default() };

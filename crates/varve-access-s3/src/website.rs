@@ -1,5 +1,5 @@
-//! Buckets served as websites: what is asked of the host `BUCKET.DOMAIN`, with `DOMAIN` as in `Options::website_domain`. Called for
-//! each request (`front`).
+//! Buckets served as websites: what is asked of the host `BUCKET.DOMAIN`, with `DOMAIN` as in
+//! `Options::website_domain`. Called for each request (`front`).
 //!
 //! ```text
 //!   redirect of all requests · rules by prefix · page (the key, or the index document of what ends in `/`)

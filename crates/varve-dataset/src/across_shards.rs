@@ -151,7 +151,8 @@ fn a_foreign_chunk_that_is_overwritten_makes_a_mark_pass_due() {
     });
 }
 
-/// A shard that another process took over grants nothing and holds nobody up; what lies there is unavailable, and nothing else.
+/// A shard that another process took over grants nothing and holds nobody up; what lies there is unavailable, and
+/// nothing else.
 #[test]
 fn a_shard_that_is_lost_answers_at_once() {
     Rig::new().live(async |life: Life| {

@@ -1,5 +1,5 @@
-//! Archives: a snapshot, or what changed between two, as one sequence of bytes. Types, encoders and decoders, no I/O. `docs/archive.md`
-//! describes them.
+//! Archives: a snapshot, or what changed between two, as one sequence of bytes. Types, encoders and decoders, no I/O.
+//! `docs/archive.md` describes them.
 //!
 //! ```text
 //!  header | record, payload | record, payload | … | end

@@ -1,5 +1,5 @@
-//! Owners of buckets' streams: a key a bucket on the first shard, `b` and the stream. What is in a bucket, and what is said of it, stands in
-//! keys of the layer above, whose letters are kept here.
+//! Owners of buckets' streams: a key a bucket on the first shard, `b` and the stream. What is in a bucket, and what is
+//! said of it, stands in keys of the layer above, whose letters are kept here.
 //!
 //! BUCKET-1. A bucket's stream has an owner from before its first block is written until everything of it is gone but
 //!     its blocks.

@@ -1,5 +1,6 @@
-//! Records as keys on the shard that a volume's name picks: `v` + namespace + `/` + name for a volume, `s` + the same + `@` + snapshot for
-//! its snapshots, which so have their volume's home. `i` begins intents (see `intent.rs`), `b` owners of buckets (`bucket.rs`).
+//! Records as keys on the shard that a volume's name picks: `v` + namespace + `/` + name for a volume, `s` + the same +
+//! `@` + snapshot for its snapshots, which so have their volume's home. `i` begins intents (see `intent.rs`), `b`
+//! owners of buckets (`bucket.rs`).
 //!
 //! CATALOG-1. Changes of names with the same home run one after another: each holds its homes' gates
 //!     (`Dispatch::hold_names`).
@@ -396,7 +397,8 @@ pub(crate) async fn names_of_streams(
     Ok((names, unreadable))
 }
 
-/// Removes the record whose stored name is these bytes, if it cannot be read. Durable on return; its stream, if it had one, is found by mark.
+/// Removes the record whose stored name is these bytes, if it cannot be read. Durable on return; its stream, if it had
+/// one, is found by mark.
 pub(crate) async fn remove_unreadable(
     dispatch: &Dispatch,
     kind: RecordKind,

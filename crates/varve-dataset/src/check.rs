@@ -51,8 +51,8 @@ impl OnlineReport {
 }
 
 impl Datasets {
-    /// Checks the pool while it serves. Costs a walk over all maps with a look-up for each block, and a mark pass. Ends early when
-    /// `progress` says so.
+    /// Checks the pool while it serves. Costs a walk over all maps with a look-up for each block, and a mark pass. Ends
+    /// early when `progress` says so.
     ///
     /// # Errors
     /// `Unavailable` when a shard does not serve, or was reopened meanwhile.

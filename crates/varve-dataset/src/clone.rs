@@ -17,9 +17,8 @@ use crate::snapshot_record::SnapshotRecord;
 use crate::{Datasets, Error, Result};
 
 impl Datasets {
-    /// Makes a volume that holds what a snapshot holds, or what a volume holds now. Durable on return; takes no space until one of the
-    /// two is written. It is reduced as its origin was, and has
-    /// neither quota nor reservation.
+    /// Makes a volume that holds what a snapshot holds, or what a volume holds now. Durable on return; takes no space
+    /// until one of the two is written. It is reduced as its origin was, and has neither quota nor reservation.
     ///
     /// # Errors
     /// `NotFound` for the source, `Exists` for the name.
@@ -119,11 +118,12 @@ impl Datasets {
         Ok(record)
     }
 
-    /// Makes a volume hold what its snapshot holds, and have its size; what was written since is lost, unless another snapshot has it.
-    /// Snapshots stay as they are. The volume gets another id. Durable on return.
+    /// Makes a volume hold what its snapshot holds, and have its size; what was written since is lost, unless another
+    /// snapshot has it. Snapshots stay as they are. The volume gets another id. Durable on return.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` while the volume is open; `NoSpace` when space is reserved for it, and there is not so much once more.
+    /// `NotFound`; `Conflict` while the volume is open; `NoSpace` when space is reserved for it, and there is not so
+    /// much once more.
     pub async fn rollback(&self, snapshot: &str) -> Result<VolumeInfo> {
         let (datasets, snapshot) = (self.clone(), snapshot.to_owned());
         self.run_detached(async move { datasets.rollback_held(&snapshot).await }).await

@@ -14,7 +14,8 @@ use crate::open::OpenVolume;
 pub(crate) struct Connections {
     /// Changed under the lock.
     is_exclusive: AtomicBool,
-    /// Clients by the order of their admission, as people know them. The lock guards nothing else, and nobody waits while it is held.
+    /// Clients by the order of their admission, as people know them. The lock guards nothing else, and nobody waits
+    /// while it is held.
     peers: Mutex<BTreeMap<u64, String>>,
 }
 

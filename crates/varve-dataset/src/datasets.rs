@@ -52,7 +52,8 @@ pub struct Datasets {
 }
 
 impl Datasets {
-    /// The datasets of a pool, through this thread's dispatcher. Names of a pool of several cells are entered in its `register`; one of one cell has none.
+    /// The datasets of a pool, through this thread's dispatcher. Names of a pool of several cells are entered in its
+    /// `register`; one of one cell has none.
     #[must_use]
     pub fn new(
         dispatch: Dispatch,
@@ -62,15 +63,16 @@ impl Datasets {
         Self { dispatch, shared, register, expects: None }
     }
 
-    /// The same for who moves a volume: whatever is changed through it has to be at this point of its way, and is refused with `Conflict`
-    /// otherwise. Without one, a volume that moves is refused to be changed.
+    /// The same for who moves a volume: whatever is changed through it has to be at this point of its way, and is
+    /// refused with `Conflict` otherwise. Without one, a volume that moves is refused to be changed.
     #[must_use]
     pub fn expecting(&self, moves: Option<Move>) -> Self {
         Self { expects: moves, ..self.clone() }
     }
 
-    /// Runs `work` to its end, whether or not somebody waits for it: names stay held, and streams in flight registered, until what was sent
-    /// to other threads has happened. Every change of a record runs so: one that lands after its name was let go could bring back what was deleted meanwhile.
+    /// Runs `work` to its end, whether or not somebody waits for it: names stay held, and streams in flight registered,
+    /// until what was sent to other threads has happened. Every change of a record runs so: one that lands after its
+    /// name was let go could bring back what was deleted meanwhile.
     pub(crate) async fn run_detached<T: 'static>(
         &self,
         work: impl Future<Output = T> + 'static,
@@ -189,8 +191,9 @@ impl Datasets {
         Ok(try_join(self.fresh_streams(count), serving).await?.0)
     }
 
-    /// Runs `work` on the thread of the shard that keeps a name, to its end: there the name's records and gate are at hand. In a pool of several cells it runs here, where the register is,
-    /// whose answers take longer than messages between threads.
+    /// Runs `work` on the thread of the shard that keeps a name, to its end: there the name's records and gate are at
+    /// hand. In a pool of several cells it runs here, where the register is, whose answers take longer than messages
+    /// between threads.
     pub(crate) async fn at_home<T: Send + 'static>(
         &self,
         name: &DatasetName,
@@ -275,8 +278,8 @@ impl Datasets {
         outcome.map(|()| resized)
     }
 
-    /// Changes how a volume's blocks are reduced, also while it is open; `None` leaves a part as it is. Counts for what is written from
-    /// then on: what is stored stays as it is. Durable on return.
+    /// Changes how a volume's blocks are reduced, also while it is open; `None` leaves a part as it is. Counts for what
+    /// is written from then on: what is stored stays as it is. Durable on return.
     ///
     /// # Errors
     /// `NotFound`.
@@ -300,8 +303,8 @@ impl Datasets {
         .await
     }
 
-    /// Bounds how much data a volume may hold, in bytes, also while it is open; `None` takes the bound away. What it holds already
-    /// stays, and may be changed. Durable on return.
+    /// Bounds how much data a volume may hold, in bytes, also while it is open; `None` takes the bound away. What it
+    /// holds already stays, and may be changed. Durable on return.
     ///
     /// # Errors
     /// `NotFound`, `Invalid`.
@@ -319,7 +322,8 @@ impl Datasets {
         .await
     }
 
-    /// Has a volume served to one connection of a client at a time, or no longer, also while it is open. Durable on return.
+    /// Has a volume served to one connection of a client at a time, or no longer, also while it is open. Durable on
+    /// return.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` while it has several connections.
@@ -344,13 +348,13 @@ impl Datasets {
         .await
     }
 
-    /// Deletes a volume and what it holds, and with `snapshots` its snapshots too, these first. Durable on return; its space comes back
-    /// with the mark pass that follows. After an error some snapshots may be gone. A record that cannot be read is deleted too, by its name or,
-    /// where that is none, by the escaped name that a check reports.
+    /// Deletes a volume and what it holds, and with `snapshots` its snapshots too, these first. Durable on return; its
+    /// space comes back with the mark pass that follows. After an error some snapshots may be gone. A record that
+    /// cannot be read is deleted too, by its name or, where that is none, by the escaped name that a check reports.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, when there are snapshots that are not to
-    /// be deleted, and while the pool from which it arrived has it still.
+    /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, when there are
+    /// snapshots that are not to be deleted, and while the pool from which it arrived has it still.
     pub async fn delete_volume(&self, name: &str, snapshots: bool) -> Result<()> {
         if let Some(stored) = unescaped(name) {
             return self.delete_unreadable(RecordKind::Volume, stored).await;
@@ -416,8 +420,8 @@ impl Datasets {
         }
     }
 
-    /// An open volume of a record that was read under the hold of its name. What its gate is follows from that also for those who have it open:
-    /// after a step that failed and became durable later it may be another.
+    /// An open volume of a record that was read under the hold of its name. What its gate is follows from that also for
+    /// those who have it open: after a step that failed and became durable later it may be another.
     pub(crate) fn opened(&self, name: &DatasetName, record: &VolumeRecord) -> Volume {
         let VolumeRecord { route, size_bytes, reduction, quota_bytes, is_exclusive, .. } = *record;
         let gate = Move::gate(record.moves.as_ref());

@@ -36,11 +36,12 @@ pub struct ExtentSpec {
 }
 
 impl Datasets {
-    /// A page of extents of a volume or snapshot. It may have none and still not be the last. A volume that is on its way is told of to who
-    /// moves it ([`Self::expecting`]), one that arrives to nobody else.
+    /// A page of extents of a volume or snapshot. It may have none and still not be the last. A volume that is on its
+    /// way is told of to who moves it ([`Self::expecting`]), one that arrives to nobody else.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when a snapshot does not have the identity, or the volume moves otherwise than is expected.
+    /// `NotFound`; `Conflict` when a snapshot does not have the identity, or the volume moves otherwise than is
+    /// expected.
     pub async fn extents(&self, spec: &ExtentSpec) -> Result<ExtentPage> {
         let volume = match spec.name.contains(SNAPSHOT_MARK) {
             true => self.open_identified(&spec.name, spec.identity).await?,

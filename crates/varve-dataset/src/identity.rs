@@ -1,4 +1,5 @@
-//! What a snapshot is wherever it was received: 128 random bits, drawn when it was taken and kept when it is sent to another pool.
+//! What a snapshot is wherever it was received: 128 random bits, drawn when it was taken and kept when it is sent to
+//! another pool.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! Groups of snapshots whose records appear all or not at all: an intent with the whole list on one home, then the records, then the
-//! intent is removed. Described in `docs/format.md`.
+//! Groups of snapshots whose records appear all or not at all: an intent with the whole list on one home, then the
+//! records, then the intent is removed. Described in `docs/format.md`.
 //!
 //! ```text
 //!  key    "i" + id (8 B) + number of the part (4 B)      value   length of the name (2 B), whole name, snapshot record
@@ -157,7 +157,8 @@ impl Intent {
     }
 }
 
-/// Stores a record unless another snapshot took the name, when the group waited to be settled for longer than names were held.
+/// Stores a record unless another snapshot took the name, when the group waited to be settled for longer than names
+/// were held.
 async fn store_part(
     dispatch: &Dispatch,
     name: &SnapshotName,

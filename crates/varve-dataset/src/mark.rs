@@ -1,4 +1,5 @@
-//! Runs mark passes: after deletions and large trims, when much that was shared was overwritten, and once after the start.
+//! Runs mark passes: after deletions and large trims, when much that was shared was overwritten, and once after the
+//! start.
 //!
 //! DATASET-MARK-1. One pass is under way at a time: a second one would end the first, as each begins anew on all
 //!     shards.
@@ -23,7 +24,8 @@ const TURN_PAUSE_NS: u64 = 5_000_000;
 /// Pause after a pass that failed, in ns: a shard may be reopening.
 const FAILED_PAUSE_NS: u64 = 5_000_000_000;
 
-/// A pass pauses for as long as it took before the next one, unless writes wait for it: passes take half of the time at most.
+/// A pass pauses for as long as it took before the next one, unless writes wait for it: passes take half of the time at
+/// most.
 const PAUSE_PER_PASS: u64 = 1;
 
 /// What a mark pass did, over all shards.

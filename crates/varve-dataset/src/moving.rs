@@ -1,5 +1,5 @@
-//! Volumes that move from one pool to another. Each side's record says so, and changes as one step of a comparison: who moves a volume says what
-//! it takes its state to be, so that of two that try, one is refused.
+//! Volumes that move from one pool to another. Each side's record says so, and changes as one step of a comparison: who
+//! moves a volume says what it takes its state to be, so that of two that try, one is refused.
 //!
 //! ```text
 //!  at the source    none ──▶ leaving ──▶ left             at the target    (made) ──▶ arriving ──▶ arrived ──▶ none
@@ -40,7 +40,8 @@ use crate::{Datasets, Error, Result};
 /// Longest name of the other side, in bytes.
 pub const PEER_BYTES_MAX: usize = 512;
 
-/// What stands in the peer of a volume that arrived behind what stood there before, and before the snapshot with which it did.
+/// What stands in the peer of a volume that arrived behind what stood there before, and before the snapshot with which
+/// it did.
 pub const WITH_SNAPSHOT: &str = ", with snapshot ";
 
 /// First and longest pause between looks at whether writes are still under way, in ns: each is twice the one before.
@@ -68,7 +69,8 @@ pub enum MoveState {
 pub struct Move {
     /// How far it is.
     pub state: MoveState,
-    /// Where it comes from or goes to, in words, and who moves it; the last word is the run that does, until it arrived.
+    /// Where it comes from or goes to, in words, and who moves it; the last word is the run that does, until it
+    /// arrived.
     pub peer: String,
 }
 
@@ -150,7 +152,8 @@ impl Move {
     }
 }
 
-/// Whether what moves may go from one state to another; to arrived it goes by another way, on which what came is compared.
+/// Whether what moves may go from one state to another; to arrived it goes by another way, on which what came is
+/// compared.
 #[must_use]
 pub fn is_step(before: Option<MoveState>, after: Option<MoveState>) -> bool {
     use MoveState::{Arrived, Arriving, Leaving, Left};
@@ -209,8 +212,8 @@ impl Datasets {
     /// return; MOVING-1 holds for a volume that is leaving from then on.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` for a step that there is not, and for that to arrived, which is [`Self::arrive`]; `Conflict` when it is
-    /// in another state; `Unavailable` when writes do not end.
+    /// `NotFound`; `Invalid` for a step that there is not, and for that to arrived, which is [`Self::arrive`];
+    /// `Conflict` when it is in another state; `Unavailable` when writes do not end.
     pub async fn move_volume(
         &self,
         name: &str,
@@ -220,8 +223,8 @@ impl Datasets {
         self.step(name, MoveTransition { before, after, seen: None }).await
     }
 
-    /// Takes a volume that does not move to leaving, if it is still what was seen of it: who moves it knows what is left to be sent then.
-    /// Durable on return, and MOVING-1 holds.
+    /// Takes a volume that does not move to leaving, if it is still what was seen of it: who moves it knows what is
+    /// left to be sent then. Durable on return, and MOVING-1 holds.
     ///
     /// # Errors
     /// As [`Self::move_volume`]; `Conflict` also when it is another volume, or has a newer snapshot.
@@ -254,12 +257,13 @@ impl Datasets {
         stored.map(|()| record.info(name))
     }
 
-    /// Takes a volume that arrives to where clients use it, if it is at `before` and has received all up to the snapshot `last`, and nothing
-    /// since (MOVING-6). It says so from then on (MOVING-7). Durable on return.
+    /// Takes a volume that arrives to where clients use it, if it is at `before` and has received all up to the
+    /// snapshot `last`, and nothing since (MOVING-6). It says so from then on (MOVING-7). Durable on return.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` when it does not arrive at `before`, or that is too long to be said with the snapshot; `Conflict` when it is
-    /// elsewhere on its way, receives something, or is not what its newest snapshot is; `Unavailable` when writes do not end.
+    /// `NotFound`; `Invalid` when it does not arrive at `before`, or that is too long to be said with the snapshot;
+    /// `Conflict` when it is elsewhere on its way, receives something, or is not what its newest snapshot is;
+    /// `Unavailable` when writes do not end.
     pub async fn arrive(
         &self,
         name: &str,
@@ -334,9 +338,10 @@ impl Datasets {
         self.newest(name, seen.newest).await.map(drop)
     }
 
-    /// Closes the gate of a volume that is where a step begins, also for who opens it later, and waits until what was let through before has
-    /// ended. Its name is held then, and not while it is waited for. When that takes too long, or the volume is elsewhere by then, the gate is what its record says; when that cannot be read, it stays
-    /// closed until somebody opens the volume.
+    /// Closes the gate of a volume that is where a step begins, also for who opens it later, and waits until what was
+    /// let through before has ended. Its name is held then, and not while it is waited for. When that takes too long,
+    /// or the volume is elsewhere by then, the gate is what its record says; when that cannot be read, it stays closed
+    /// until somebody opens the volume.
     async fn closed(
         &self,
         name: &DatasetName,

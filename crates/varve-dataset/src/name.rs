@@ -1,4 +1,5 @@
-//! Names: `dataset` or `namespace/dataset`, and `dataset@snapshot`; characters with a meaning, now or later, are refused.
+//! Names: `dataset` or `namespace/dataset`, and `dataset@snapshot`; characters with a meaning, now or later, are
+//! refused.
 //!
 //! NAME-1. A new name is measured in full, with its namespace, as it is stored. A lookup takes whatever may be stored:
 //!     earlier versions measured names as they were typed, without the default namespace.
@@ -52,7 +53,8 @@ impl DatasetName {
     }
 }
 
-/// The whole name, with its namespace, of the volume that the name of an export means: of the volume itself, or of one of its snapshots.
+/// The whole name, with its namespace, of the volume that the name of an export means: of the volume itself, or of one
+/// of its snapshots.
 ///
 /// # Errors
 /// [`Error::BadName`].
@@ -125,8 +127,8 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
-/// The name by which a record is deleted whose stored name is none: `%` and two hexadecimal digits for every byte that names do not have, and
-/// for the first one where there is no other. No name of a volume has a `%`.
+/// The name by which a record is deleted whose stored name is none: `%` and two hexadecimal digits for every byte that
+/// names do not have, and for the first one where there is no other. No name of a volume has a `%`.
 pub(crate) fn escaped(stored: &[u8]) -> String {
     let plain = |byte: u8| is_plain(char::from(byte)) || matches!(byte, b'/' | b'@');
     let first_too = stored.iter().all(|byte| plain(*byte));

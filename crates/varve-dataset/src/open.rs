@@ -1,7 +1,8 @@
-//! Which volumes are open, over all threads: how often, how large they are now, and how what is written to them now is reduced.
+//! Which volumes are open, over all threads: how often, how large they are now, and how what is written to them now is
+//! reduced.
 //!
-//! The registry's lock guards only the table and is taken when a volume is opened, closed, changed or deleted, never for a read
-//! or write. It is never held together with the crate's other lock, in `in_flight.rs`.
+//! The registry's lock guards only the table and is taken when a volume is opened, closed, changed or deleted, never
+//! for a read or write. It is never held together with the crate's other lock, in `in_flight.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -58,8 +59,8 @@ impl OpenVolume {
         }
     }
 
-    /// Admits a change, or says what forbids it. It is counted before the gate is looked at: who closes the gate and then sees none under
-    /// way knows that none is to come.
+    /// Admits a change, or says what forbids it. It is counted before the gate is looked at: who closes the gate and
+    /// then sees none under way knows that none is to come.
     pub(crate) fn begin_change(&self) -> Result<ChangeGuard<'_>, AccessMode> {
         self.changes.fetch_add(1, Ordering::SeqCst);
         let changing = ChangeGuard(self);
@@ -103,7 +104,8 @@ pub(crate) struct OpenVolumes {
     closers: Mutex<Vec<(StreamId, AccessMode)>>,
 }
 
-/// Somebody waits behind a closed gate for changes to end: until this is dropped, nobody who opens the volume opens the gate.
+/// Somebody waits behind a closed gate for changes to end: until this is dropped, nobody who opens the volume opens the
+/// gate.
 pub(crate) struct Closer<'a> {
     volumes: &'a OpenVolumes,
     stream: StreamId,
@@ -143,7 +145,8 @@ impl OpenVolumes {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more opener; what it is opened with matters for the first, but for the gate, which is what it is for all from then on.
+    /// Counts one more opener; what it is opened with matters for the first, but for the gate, which is what it is for
+    /// all from then on.
     pub(crate) fn open(&self, stream: StreamId, first: InitialState) -> Arc<OpenVolume> {
         let InitialState { size_bytes, reduction, quota_bytes, is_exclusive, gate } = first;
         let mut table = self.table();
@@ -174,8 +177,8 @@ impl OpenVolumes {
         }
     }
 
-    /// Forgets those who have a volume open, for whom its gate is shut and who have nothing under way: it stays shut for them, and is open
-    /// to whoever opens it next.
+    /// Forgets those who have a volume open, for whom its gate is shut and who have nothing under way: it stays shut
+    /// for them, and is open to whoever opens it next.
     pub(crate) fn shut_out(&self, stream: StreamId) {
         if let Some(volume) = self.table().remove(&stream) {
             assert_eq!(volume.gate(), AccessMode::Shut, "they must not go on");

@@ -1,4 +1,5 @@
-//! Quotas: how much data a volume may hold. What is held is counted in blocks with data, before reduction; snapshots do not count.
+//! Quotas: how much data a volume may hold. What is held is counted in blocks with data, before reduction; snapshots do
+//! not count.
 //!
 //! ```text
 //!  write ──charge──▶ within the room ──▶ admitted

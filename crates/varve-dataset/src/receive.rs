@@ -37,13 +37,15 @@ pub struct ReceiveSpec {
 }
 
 impl Datasets {
-    /// Prepares a volume to receive a snapshot: makes it, or sees that it is what the changes count from; one that has a part of the same
-    /// snapshot is left as it is. It is made arriving, out of sight until it is there, if that is what the caller expects
-    /// ([`Self::expecting`]). Durable on return. What follows are writes to it, then [`Self::end_receive`] (RECEIVE-1).
+    /// Prepares a volume to receive a snapshot: makes it, or sees that it is what the changes count from; one that has
+    /// a part of the same snapshot is left as it is. It is made arriving, out of sight until it is there, if that is
+    /// what the caller expects ([`Self::expecting`]). Durable on return. What follows are writes to it, then
+    /// [`Self::end_receive`] (RECEIVE-1).
     ///
     /// # Errors
-    /// `Exists` when a whole snapshot is to be received and the volume is there; `NotFound` when the changes' beginning is not;
-    /// `Conflict` when the volume was changed since, is open, receives something else, or moves otherwise than is expected.
+    /// `Exists` when a whole snapshot is to be received and the volume is there; `NotFound` when the changes' beginning
+    /// is not; `Conflict` when the volume was changed since, is open, receives something else, or moves otherwise than
+    /// is expected.
     pub async fn begin_receive(&self, spec: ReceiveSpec) -> Result<VolumeInfo> {
         let name = DatasetName::parse(&spec.name)?;
         let held = self.hold(&name).await?; // Nobody opens it while it is compared.
@@ -151,8 +153,8 @@ impl Datasets {
         Ok(true)
     }
 
-    /// Ends what [`Self::begin_receive`] began: all that was to be received was written, and becomes the volume's snapshot `snapshot`.
-    /// Durable on return. May be repeated.
+    /// Ends what [`Self::begin_receive`] began: all that was to be received was written, and becomes the volume's
+    /// snapshot `snapshot`. Durable on return. May be repeated.
     ///
     /// # Errors
     /// `NotFound`; `Exists` when another snapshot has the name; `Conflict` when the volume does not receive that.

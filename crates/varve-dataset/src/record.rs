@@ -5,8 +5,8 @@
 //! | version | state | placement | block bytes | stream | size bytes | seed   | created   | reduction    | flags  |
 //! ```
 //!
-//! Behind it, as the flags say: the quota, the identity of what it is receiving, the length and name of what it was cloned from, and how far
-//! its move is, with the length and name of the other side.
+//! Behind it, as the flags say: the quota, the identity of what it is receiving, the length and name of what it was
+//! cloned from, and how far its move is, with the length and name of the other side.
 
 use serde::{Serialize, Serializer};
 use varve_dispatch::{Route, StreamPlacement};

@@ -1,4 +1,5 @@
-//! How a volume's reduction is written: in its record, and in the word that its openers share. Described in `docs/format.md`.
+//! How a volume's reduction is written: in its record, and in the word that its openers share. Described in
+//! `docs/format.md`.
 //!
 //! ```text
 //! 0       1             2       3            8

@@ -1,4 +1,5 @@
-//! Names in a pool of several cells: entered in its register before a record is stored, and left after it was removed. In a pool of one cell nothing happens here.
+//! Names in a pool of several cells: entered in its register before a record is stored, and left after it was removed.
+//! In a pool of one cell nothing happens here.
 //!
 //! The rules REGISTER-1 to REGISTER-4 are those of `varve-register`: the entry is seen with the name's gate held,
 //! before the catalogue is looked at; and the gate is held until the record is durable, whether or not somebody waits

@@ -1,5 +1,5 @@
-//! Reservations: volumes of which every block can always be written, whatever others write. The shards keep the promise; here it is made,
-//! moved and taken back with what happens to the volume.
+//! Reservations: volumes of which every block can always be written, whatever others write. The shards keep the
+//! promise; here it is made, moved and taken back with what happens to the volume.
 //!
 //! VOLUME-RESERVATION-1. A record says that space is reserved only while all shards promise it: they do so before the
 //!     record is stored, and until after a record that says otherwise is.
@@ -17,9 +17,9 @@ use crate::record::{VolumeInfo, VolumeRecord};
 use crate::{Datasets, Error, Result};
 
 impl Datasets {
-    /// Reserves space for all of a volume, also while it is open, or no longer. Blocks that it holds already do not count: there has to be
-    /// room for all of it beside them, which comes back as they are overwritten. While it is reserved, what is written is neither
-    /// deduplicated nor compressed. Durable on return.
+    /// Reserves space for all of a volume, also while it is open, or no longer. Blocks that it holds already do not
+    /// count: there has to be room for all of it beside them, which comes back as they are overwritten. While it is
+    /// reserved, what is written is neither deduplicated nor compressed. Durable on return.
     ///
     /// # Errors
     /// `NotFound`; `NoSpace` when the pool cannot promise so much: then nothing is changed.

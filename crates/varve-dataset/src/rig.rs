@@ -1,5 +1,5 @@
-//! For tests: a pool of two shards on a memory disk, each shard behind a dispatcher of its own as if it had a thread, in the simulated loop.
-//! Dropping the loop is a crash; the disk stays.
+//! For tests: a pool of two shards on a memory disk, each shard behind a dispatcher of its own as if it had a thread,
+//! in the simulated loop. Dropping the loop is a crash; the disk stays.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -74,7 +74,8 @@ impl Takeover {
         }
     }
 
-    /// Lets so many requests pass, and the next one wait for a second; `None` lets all pass. Those behind it do not wait.
+    /// Lets so many requests pass, and the next one wait for a second; `None` lets all pass. Those behind it do not
+    /// wait.
     pub(crate) fn be_late_in(&self, requests: Option<u32>) {
         self.late_in.set(requests);
     }

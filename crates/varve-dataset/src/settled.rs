@@ -1,4 +1,5 @@
-//! Completes what was left incomplete, before names change: by an earlier life, or by a group of snapshots that a closed shard stopped.
+//! Completes what was left incomplete, before names change: by an earlier life, or by a group of snapshots that a
+//! closed shard stopped.
 //!
 //! SETTLED-1. Names change only while nothing is left: an intent that waits for a closed shard could otherwise bring
 //!     back, once that shard serves, what was deleted meanwhile (INTENT-3). A group says that it leaves something
@@ -79,8 +80,9 @@ impl Datasets {
         self.shared.unsettled.left().reason.clone()
     }
 
-    /// Completes the groups of snapshots that an earlier life was storing when it ended, clears what it had not begun to, and takes back what
-    /// it had promised and no record says. To be called after a start, before names are served; while it fails, names do not change.
+    /// Completes the groups of snapshots that an earlier life was storing when it ended, clears what it had not begun
+    /// to, and takes back what it had promised and no record says. To be called after a start, before names are served;
+    /// while it fails, names do not change.
     ///
     /// # Errors
     /// `Unavailable` when a shard does not serve, `Corrupt` when names cannot be read.
@@ -130,8 +132,9 @@ impl Datasets {
         }
     }
 
-    /// Completes a group of snapshots that was begun here, or clears it; tells whether it exists. When damage, or a shard that does not
-    /// open for long, keeps it from that, names do not change from then on until it is done (SETTLED-1).
+    /// Completes a group of snapshots that was begun here, or clears it; tells whether it exists. When damage, or a
+    /// shard that does not open for long, keeps it from that, names do not change from then on until it is done
+    /// (SETTLED-1).
     ///
     /// # Errors
     /// [`Error::Unsettled`]: whether it exists is known when it is done.

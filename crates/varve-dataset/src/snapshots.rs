@@ -46,13 +46,14 @@ pub(crate) struct SnapshotRequest {
 }
 
 impl Datasets {
-    /// Takes snapshots, `volume@snapshot` each, all at one instant: of two writes to any of the volumes, of which one was sent after the
-    /// other was answered, no snapshot has the later one while another lacks the earlier. All exist or none does. Durable on return;
-    /// writes meanwhile are answered a few milliseconds later.
+    /// Takes snapshots, `volume@snapshot` each, all at one instant: of two writes to any of the volumes, of which one
+    /// was sent after the other was answered, no snapshot has the later one while another lacks the earlier. All exist
+    /// or none does. Durable on return; writes meanwhile are answered a few milliseconds later.
     ///
     /// # Errors
-    /// `NotFound`, `Exists`; `Invalid` for a name, for none, for more than 1024, and for two of one volume. After `Unavailable` they may
-    /// exist, later perhaps: where a shard stays closed, they are stored when it serves again. `NoSpace` when a volume with a reservation could not be overwritten in full after it.
+    /// `NotFound`, `Exists`; `Invalid` for a name, for none, for more than 1024, and for two of one volume. After
+    /// `Unavailable` they may exist, later perhaps: where a shard stays closed, they are stored when it serves again.
+    /// `NoSpace` when a volume with a reservation could not be overwritten in full after it.
     pub async fn create_snapshots(&self, names: &[String]) -> Result<Vec<SnapshotInfo>> {
         let names = parse_group(names)?;
         let (begin_us, count) = (self.now_us(), names.len() as u64);
@@ -93,7 +94,8 @@ impl Datasets {
         SnapshotIdentity((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
     }
 
-    /// Takes snapshots of volumes whose names are held, and which do not have them yet; their streams are `first` and those behind it.
+    /// Takes snapshots of volumes whose names are held, and which do not have them yet; their streams are `first` and
+    /// those behind it.
     pub(crate) async fn take(
         &self,
         held: HeldNames,
@@ -156,7 +158,8 @@ impl Datasets {
         if exists { Ok(()) } else { written }
     }
 
-    /// Up to `max` snapshots behind `after`, of one volume or of all, in the order of namespace, volume and name, by bytes.
+    /// Up to `max` snapshots behind `after`, of one volume or of all, in the order of namespace, volume and name, by
+    /// bytes.
     ///
     /// # Errors
     /// `NotFound` when there is no such volume, `Unavailable` when a shard does not serve.

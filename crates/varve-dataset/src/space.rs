@@ -1,5 +1,5 @@
-//! What is stored, and for whom: what each volume and snapshot holds and alone names, against the chunks that hold it. The admin API's
-//! `GET /v1/space` calls it.
+//! What is stored, and for whom: what each volume and snapshot holds and alone names, against the chunks that hold it.
+//! The admin API's `GET /v1/space` calls it.
 //!
 //! DATASET-SPACE-1. Volumes are counted one after another and the shards' amounts are taken last, so on a pool that is
 //!     written to the numbers are of moments close to each other, not of one.
@@ -61,7 +61,8 @@ pub struct BucketSpace {
     pub name: String,
     /// What it holds.
     pub held: HeldSpace,
-    /// Chunks that hold its blocks, each once, as long as blocks. Blocks that were stored already on another shard count there.
+    /// Chunks that hold its blocks, each once, as long as blocks. Blocks that were stored already on another shard
+    /// count there.
     pub distinct_bytes: u64,
 }
 
@@ -137,8 +138,9 @@ fn held(census: &StreamUsage) -> HeldSpace {
 }
 
 impl Datasets {
-    /// What is stored, by volume and snapshot and in sum. Costs two walks over all maps, whose shared parts are walked once or twice,
-    /// and two look-ups for each block that is stored; what was just acknowledged may be missing (DATASET-SPACE-1).
+    /// What is stored, by volume and snapshot and in sum. Costs two walks over all maps, whose shared parts are walked
+    /// once or twice, and two look-ups for each block that is stored; what was just acknowledged may be missing
+    /// (DATASET-SPACE-1).
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when a shard does not serve.

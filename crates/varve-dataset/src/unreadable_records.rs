@@ -1,5 +1,6 @@
-//! Goal: a record that cannot be read stops nobody who goes through all of them, costs nothing that others hold, and can be deleted.
-//! Method: such records are stored past the checks of names, on real shards; then everything that visits all records is run.
+//! Goal: a record that cannot be read stops nobody who goes through all of them, costs nothing that others hold, and
+//! can be deleted. Method: such records are stored past the checks of names, on real shards; then everything that
+//! visits all records is run.
 
 use std::sync::Arc;
 

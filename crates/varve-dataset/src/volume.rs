@@ -138,7 +138,8 @@ impl Volume {
         self.0.open.connections().holder()
     }
 
-    /// Admits a connection of a client, by the name that people know the client by; it lasts until what is returned is dropped.
+    /// Admits a connection of a client, by the name that people know the client by; it lasts until what is returned is
+    /// dropped.
     ///
     /// # Errors
     /// The client that has the volume, where it is exclusive.
@@ -181,8 +182,8 @@ impl Volume {
     /// Writes `data` at `offset`, of any alignment, reduced as the volume wants it now. Durable on return (VOLUME-1).
     ///
     /// # Errors
-    /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a snapshot; `Fenced` when
-    /// the volume moves to another pool.
+    /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a
+    /// snapshot; `Fenced` when the volume moves to another pool.
     pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
         let (range, _changing) = self.check_change(offset, data.len() as u64)?;
         let VolumeInner { dispatch, shared, route, info, open, .. } = &*self.0;
@@ -203,7 +204,8 @@ impl Volume {
         Ok(self.0.dispatch.trim(self.0.route, range).await?)
     }
 
-    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on return.
+    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on
+    /// return.
     ///
     /// # Errors
     /// `Invalid` beyond the end.
@@ -234,8 +236,9 @@ impl Volume {
         Ok(self.0.dispatch.block_status(self.0.route, range, max).await?)
     }
 
-    /// Which bytes of a range are stored; with `since`, which may differ from what that volume or snapshot of the same family holds. Stops after
-    /// about `max` extents, or a second, and tells where to go on. Costs what is stored, or differs.
+    /// Which bytes of a range are stored; with `since`, which may differ from what that volume or snapshot of the same
+    /// family holds. Stops after about `max` extents, or a second, and tells where to go on. Costs what is stored, or
+    /// differs.
     ///
     /// # Errors
     /// `Invalid` beyond the end, or when the two have nothing in common.
@@ -259,8 +262,8 @@ impl Volume {
         Ok(other.0.route)
     }
 
-    /// Which bytes may differ from what another volume or snapshot of the same family holds, in at most `max` runs; may stop before the
-    /// end of the range. Costs what differs.
+    /// Which bytes may differ from what another volume or snapshot of the same family holds, in at most `max` runs; may
+    /// stop before the end of the range. Costs what differs.
     ///
     /// # Errors
     /// `Invalid` beyond the end, or when the two have nothing in common.

@@ -1,5 +1,6 @@
-//! Goal: who gives up waiting for a change leaves none behind that lands after others have changed the same name: what was deleted meanwhile does not come back, and what was made anew
-//! is not changed or deleted. Method: each change of a record with each of its requests late in turn; it is given up, and the volume deleted, and made anew or not.
+//! Goal: who gives up waiting for a change leaves none behind that lands after others have changed the same name: what
+//! was deleted meanwhile does not come back, and what was made anew is not changed or deleted. Method: each change of a
+//! record with each of its requests late in turn; it is given up, and the volume deleted, and made anew or not.
 
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, select};

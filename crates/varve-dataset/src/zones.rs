@@ -5,7 +5,8 @@ use crate::Datasets;
 /// Pause between looks at whether writes wait for zones, in ns. A look costs no message.
 const LOOK_PAUSE_NS: u64 = 50_000_000;
 
-/// So many looks after the last round there is one in any case: shards that rest give back what they have beyond their share.
+/// So many looks after the last round there is one in any case: shards that rest give back what they have beyond their
+/// share.
 const LOOKS_PER_ROUND: u32 = 40;
 
 impl Datasets {

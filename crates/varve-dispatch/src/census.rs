@@ -1,4 +1,5 @@
-//! Looks at all shards at once: what streams, and families of them, hold and alone name; and whether what they name is there.
+//! Looks at all shards at once: what streams, and families of them, hold and alone name; and whether what they name is
+//! there.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use varve_types::StreamId;
 use crate::{Dispatch, Result};
 
 impl Dispatch {
-    /// Counts what the streams of families hold, over all shards, which count at the same time. Costs two walks over all their maps; what
-    /// was just acknowledged may be missing.
+    /// Counts what the streams of families hold, over all shards, which count at the same time. Costs two walks over
+    /// all their maps; what was just acknowledged may be missing.
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when a shard does not serve.

@@ -1,4 +1,5 @@
-//! Cuts over shards: each source's shards are cut at the same time, and their answers held until all have cut and the caller lets them go.
+//! Cuts over shards: each source's shards are cut at the same time, and their answers held until all have cut and the
+//! caller lets them go.
 //!
 //! ```text
 //!  cut on all shards → all have answered → (caller drops the cut) → release on all
@@ -69,8 +70,9 @@ impl Dispatch {
         try_join_all(self.placement().shards().map(serves)).await.map(|_| ())
     }
 
-    /// Cuts streams at one instant over all their shards. Durable on return; later writes to the sources are answered once the value
-    /// that is returned is dropped, so it should be dropped soon. [`Self::wait_serving`] comes first (DISPATCH-CUT-1).
+    /// Cuts streams at one instant over all their shards. Durable on return; later writes to the sources are answered
+    /// once the value that is returned is dropped, so it should be dropped soon. [`Self::wait_serving`] comes first
+    /// (DISPATCH-CUT-1).
     ///
     /// # Errors
     /// `Unavailable` when a shard does not serve; copies may then hold something on other shards, and belong to nobody.

@@ -23,8 +23,8 @@ pub struct Extents {
 type Runs = Vec<(u64, bool)>;
 
 impl Dispatch {
-    /// Which bytes of a range are stored; with `from`, which may differ from that stream, of the same placement. Stops after about `max` extents, or
-    /// a second. Costs what is stored, or differs.
+    /// Which bytes of a range are stored; with `from`, which may differ from that stream, of the same placement. Stops
+    /// after about `max` extents, or a second. Costs what is stored, or differs.
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read.

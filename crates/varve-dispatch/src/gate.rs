@@ -43,7 +43,8 @@ impl NameLock {
     }
 }
 
-/// Nobody else changes names of these homes while this lives: who is inside each gate waits for its sender to be dropped.
+/// Nobody else changes names of these homes while this lives: who is inside each gate waits for its sender to be
+/// dropped.
 #[must_use = "dropping it lets others change names"]
 pub struct HeldNames(Vec<oneshot::Sender<()>>);
 

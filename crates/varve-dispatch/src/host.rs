@@ -76,8 +76,9 @@ pub struct ShardHost {
 }
 
 impl ShardHost {
-    /// Opens the shard and keeps it open from then on. It reaches other shards as the `dispatch` of its thread does. A shard of several
-    /// that is damaged, or cannot be read, does not keep the others from serving: [`Self::failure`] tells of it.
+    /// Opens the shard and keeps it open from then on. It reaches other shards as the `dispatch` of its thread does. A
+    /// shard of several that is damaged, or cannot be read, does not keep the others from serving: [`Self::failure`]
+    /// tells of it.
     ///
     /// # Errors
     /// When it does not open the first time.
@@ -274,7 +275,8 @@ impl ShardHost {
     /// The shard, once it serves (HOST-2, HOST-3).
     ///
     /// # Errors
-    /// [`Error::ShardClosed`] when it does not open for long or another process has it, [`Error::ShuttingDown`]; what media fail with.
+    /// [`Error::ShardClosed`] when it does not open for long or another process has it, [`Error::ShuttingDown`]; what
+    /// media fail with.
     pub async fn shard(&self) -> Result<Rc<Shard>> {
         match self.confirmed() {
             Some(shard) => Ok(shard),

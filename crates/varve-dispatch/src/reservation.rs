@@ -121,7 +121,8 @@ impl Dispatch {
         all_ended(releases).await
     }
 
-    /// Makes room for what has to be promised anew once streams are cut. To be done before a cut of streams with reservations.
+    /// Makes room for what has to be promised anew once streams are cut. To be done before a cut of streams with
+    /// reservations.
     ///
     /// # Errors
     /// `NoSpace` when a shard could not keep its promises after the cut.

@@ -114,8 +114,8 @@ impl Dispatch {
         Rc::clone(self.0.names.borrow_mut().entry(home).or_default())
     }
 
-    /// What a layer above keeps on this thread: one value of each type, empty when it is first asked for. What it holds of this
-    /// dispatcher keeps both alive.
+    /// What a layer above keeps on this thread: one value of each type, empty when it is first asked for. What it holds
+    /// of this dispatcher keeps both alive.
     #[must_use]
     pub fn local<T: Default + 'static>(&self) -> Rc<T> {
         let mut locals = self.0.locals.borrow_mut();
@@ -276,7 +276,8 @@ impl Dispatch {
         .await
     }
 
-    /// Makes bytes read as zeros and gives their space back. Durable on return; costs a message a shard, whatever the length.
+    /// Makes bytes read as zeros and gives their space back. Durable on return; costs a message a shard, whatever the
+    /// length.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -284,7 +285,8 @@ impl Dispatch {
         self.clear(route, range, None).await
     }
 
-    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on return.
+    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on
+    /// return.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -305,7 +307,8 @@ impl Dispatch {
             let shard = self.0.placement.shard_of(route.placement, range.start);
             return self.clear_on(shard, route.stream, range, zero).await;
         }
-        // Parts of blocks go to the shard that has the block; whole blocks to all shards at once, as each knows only its own.
+        // Parts of blocks go to the shard that has the block; whole blocks to all shards at once, as each knows only
+        // its own.
         let block = BLOCK_BYTES as u64;
         let whole = ByteRange {
             start: range.start.next_multiple_of(block),
@@ -380,7 +383,8 @@ impl Dispatch {
         all_ended(drops).await
     }
 
-    /// Blocks of a stream that hold data, over all shards. Costs a walk over its map; what was just acknowledged may be missing.
+    /// Blocks of a stream that hold data, over all shards. Costs a walk over its map; what was just acknowledged may be
+    /// missing.
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when a shard does not serve.
@@ -416,7 +420,8 @@ impl Dispatch {
         Ok(try_join_all(wants).await?.into_iter().max().unwrap_or(MarkWish::None))
     }
 
-    /// Lets writes go on, to be refused, that wait for the room of a mark pass while a shard is damaged, or closed for long: no pass can end.
+    /// Lets writes go on, to be refused, that wait for the room of a mark pass while a shard is damaged, or closed for
+    /// long: no pass can end.
     ///
     /// # Errors
     /// `Unavailable` when a thread is gone.
@@ -443,7 +448,8 @@ impl Dispatch {
         Ok(())
     }
 
-    /// One mark pass over all shards: begin on all, then walk on all, then sweep on all with what all walks found named on other shards. `owned` is asked for once all began.
+    /// One mark pass over all shards: begin on all, then walk on all, then sweep on all with what all walks found named
+    /// on other shards. `owned` is asked for once all began.
     ///
     /// # Errors
     /// When a shard failed or was reopened meanwhile: the pass is void and may be run again.
@@ -489,8 +495,8 @@ impl Dispatch {
     }
 }
 
-/// Waits until all parts of a change have ended, also after one has failed: what is answered must not happen any more, as it could come behind
-/// what the client does next (ROUTE-2).
+/// Waits until all parts of a change have ended, also after one has failed: what is answered must not happen any more,
+/// as it could come behind what the client does next (ROUTE-2).
 pub(crate) async fn all_ended(
     parts: impl IntoIterator<Item = impl Future<Output = Result<()>>>,
 ) -> Result<()> {

@@ -23,17 +23,20 @@ use crate::{Dispatch, Result};
 /// A part has so many times the regions of the part before (RUNS-2): eleven parts cover the largest volume.
 const GROWTH: u64 = 8;
 
-/// Most regions of all shards for which runs are asked for beside those wanted, as other shards' regions lie between a shard's own.
+/// Most regions of all shards for which runs are asked for beside those wanted, as other shards' regions lie between a
+/// shard's own.
 const GAPS_MAX: u64 = 8192;
 
-/// A shard is asked for so many times its share of the runs wanted: data lie unevenly. What has more of them ends the answer early.
+/// A shard is asked for so many times its share of the runs wanted: data lie unevenly. What has more of them ends the
+/// answer early.
 const UNEVENNESS: usize = 4;
 
 /// Runs of bytes one after the other, each with its value.
 type Runs<T> = Vec<(u64, T)>;
 
 impl Dispatch {
-    /// What bytes hold, in at most `max` runs; may stop before the end of the range. Costs what is stored, not the length.
+    /// What bytes hold, in at most `max` runs; may stop before the end of the range. Costs what is stored, not the
+    /// length.
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read.
@@ -54,8 +57,8 @@ impl Dispatch {
         Ok(runs.into_iter().map(|(len, mapped)| BlockStatus { len, mapped }).collect())
     }
 
-    /// Which bytes of a range may differ between two streams of the same placement, in at most `max` runs; may stop before the end of the
-    /// range. Costs what differs, not what is there.
+    /// Which bytes of a range may differ between two streams of the same placement, in at most `max` runs; may stop
+    /// before the end of the range. Costs what differs, not what is there.
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read.
@@ -153,7 +156,8 @@ impl<T: Copy> ShardRuns<T> {
         Self { shard, rest: runs.into_iter(), value: None, end: start }
     }
 
-    /// The run that holds the byte at `at`, which never goes back: where it ends, and its value. `None` behind the last one.
+    /// The run that holds the byte at `at`, which never goes back: where it ends, and its value. `None` behind the last
+    /// one.
     fn run_at(&mut self, at: u64) -> Option<(u64, T)> {
         while self.end <= at {
             let (len, value) = self.rest.next()?;

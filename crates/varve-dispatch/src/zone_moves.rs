@@ -1,5 +1,5 @@
-//! Rounds in which shards with zones to spare give some to those whose writes wait for one. The invariants stand in the engine's
-//! `zone_moves.rs`.
+//! Rounds in which shards with zones to spare give some to those whose writes wait for one. The invariants stand in the
+//! engine's `zone_moves.rs`.
 
 use futures_util::future::{join_all, try_join_all};
 use varve_engine::{ZoneState, plan_zone_moves};
@@ -8,14 +8,15 @@ use varve_types::ShardId;
 use crate::{Dispatch, Result};
 
 impl Dispatch {
-    /// Whether a shard's writes waited for a zone since the last call. Always false but on the thread that owns the pool's root.
+    /// Whether a shard's writes waited for a zone since the last call. Always false but on the thread that owns the
+    /// pool's root.
     #[must_use]
     pub fn zones_are_wanted(&self) -> bool {
         self.pool().is_some_and(|pool| pool.zone_counts().take_wanted())
     }
 
-    /// Goes round the shards that serve once: those with zones to spare give what others wait for, and what they have beyond their share while
-    /// they rest. Returns how many zones went back to the pool, durably.
+    /// Goes round the shards that serve once: those with zones to spare give what others wait for, and what they have
+    /// beyond their share while they rest. Returns how many zones went back to the pool, durably.
     ///
     /// # Errors
     /// `Unavailable` when a thread is gone. A shard that does not serve, or fails meanwhile, gives and gets nothing.

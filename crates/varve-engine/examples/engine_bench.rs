@@ -2,13 +2,15 @@
 //!
 //! `cargo run --release -p varve-engine --example engine_bench -- [seconds] [volume MiB] [--json] [--reduced ROW | --streams] [--dedup auto|on|off]`
 //!
-//! `--reduced` measures one of the rows of reduced writes alone, for a profile: 0, 1 or 2. `--streams` writes generations of a backup
-//! and a fleet of clones, and counts the duplicates that are found. `--dedup` is how these are deduplicated: `on` unless it is given.
+//! `--reduced` measures one of the rows of reduced writes alone, for a profile: 0, 1 or 2. `--streams` writes
+//! generations of a backup and a fleet of clones, and counts the duplicates that are found. `--dedup` is how these are
+//! deduplicated: `on` unless it is given.
 //!
-//! CPU is the engine's alone: what the memory disk copies stands beside it, and what a client does to make a request is taken off, both as they were
-//! measured while the engine ran.
+//! CPU is the engine's alone: what the memory disk copies stands beside it, and what a client does to make a request is
+//! taken off, both as they were measured while the engine ran.
 //!
-//! Every write is durable as far as the memory disk goes when it is counted; draining, checkpoints and reclaim run beside it.
+//! Every write is durable as far as the memory disk goes when it is counted; draining, checkpoints and reclaim run
+//! beside it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -101,7 +103,8 @@ impl Disk for FlatDisk {
     }
 }
 
-/// Operations a second as they passed, and the CPU time of one without the memory disk's: on a busy machine only that means something.
+/// Operations a second as they passed, and the CPU time of one without the memory disk's: on a busy machine only that
+/// means something.
 #[derive(Clone, Copy)]
 struct Rate {
     per_s: f64,
@@ -258,7 +261,8 @@ fn read_cached(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     read(bench, block % 4096)
 }
 
-/// Large writes over a volume whose blocks were written in no order, and over one that was written in order, without reclaim.
+/// Large writes over a volume whose blocks were written in no order, and over one that was written in order, without
+/// reclaim.
 async fn large_writes(reactor: &Reactor, volume_mib: u64) -> [Rate; 2] {
     let pool_mib = volume_mib * 7 / 2 + 640;
     let bench = Rc::new(Bench::open_in(reactor.clone(), pool_mib, volume_mib, PLAIN).await);
@@ -392,7 +396,8 @@ async fn fleet(bench: &Bench) -> HashSet<u64> {
     let runs = bench.blocks / RUN_BLOCKS / 4;
     for turn in 0..runs {
         for clone in 1..=CLONES {
-            // A prime that is no factor of the number of runs, and another beginning for each clone: an order of its own.
+            // A prime that is no factor of the number of runs, and another beginning for each clone: an order of its
+            // own.
             let run = (turn * STRIDE + clone * 7_919) % runs;
             let is_common = Rng::new(run).below(100) < COMMON_PERCENT;
             let writer = if is_common { 0 } else { clone };

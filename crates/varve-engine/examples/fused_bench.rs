@@ -1,5 +1,6 @@
-//! What it is worth to reduce a block in one pass: test for zeros, fingerprint, entropy test, LZ4 and the copy into the open segment while it is
-//! in the processor's cache, as the drain does for a batch at a time, against each step over all data before the next.
+//! What it is worth to reduce a block in one pass: test for zeros, fingerprint, entropy test, LZ4 and the copy into the
+//! open segment while it is in the processor's cache, as the drain does for a batch at a time, against each step over
+//! all data before the next.
 //!
 //! `cargo run --release -p varve-engine --example fused_bench -- [MiB of data] [rounds]`
 //!

@@ -1,13 +1,14 @@
-//! What random overwrites of a volume write to media, of which kind, and what they read: the engine alone, on media that keep only what
-//! is not zero. So volumes may be larger than memory: a block takes 16 bytes of it.
+//! What random overwrites of a volume write to media, of which kind, and what they read: the engine alone, on media
+//! that keep only what is not zero. So volumes may be larger than memory: a block takes 16 bytes of it.
 //!
-//! `cargo run --release -p varve-engine --example overwrite_bench -- [volume MiB] [page cache KiB] [percent of the pool] [laps of the volume]
-//! [deaths KiB] [updates KiB] [blocks of a write that fills]`
+//! `cargo run --release -p varve-engine --example overwrite_bench -- [volume MiB] [page cache KiB] [percent of the
+//! pool] [laps of the volume] [deaths KiB] [updates KiB] [blocks of a write that fills]`
 //!
-//! A volume and its caches divided by the same number behave alike: 64 GiB with 16 MiB of cached pages like 1 TiB with 256 MiB. Without more
-//! arguments the sets of overwritten chunks and of map updates that wait take a quarter of the page cache each; with 0 no updates wait. The
-//! volume is filled in no order, or in order with writes of several blocks. The last rows tell what an opening costs after the process ended at
-//! once, and how much memory the process had at most beside that of the disk and of the caches that were asked for.
+//! A volume and its caches divided by the same number behave alike: 64 GiB with 16 MiB of cached pages like 1 TiB with
+//! 256 MiB. Without more arguments the sets of overwritten chunks and of map updates that wait take a quarter of the
+//! page cache each; with 0 no updates wait. The volume is filled in no order, or in order with writes of several
+//! blocks. The last rows tell what an opening costs after the process ended at once, and how much memory the process
+//! had at most beside that of the disk and of the caches that were asked for.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,8 +1,9 @@
-//! How small writes become large ones: when what waits goes into the open segment, and when that is sealed. Decisions alone: what holds is
-//! handed in, nothing is remembered.
+//! How small writes become large ones: when what waits goes into the open segment, and when that is sealed. Decisions
+//! alone: what holds is handed in, nothing is remembered.
 //!
-//! Two queues fill a segment. *Write-through* is what bypasses the lane: its clients wait until the segment is durable. *Write-back* is
-//! what the lane holds: it was answered, and the longer it stays the more of it is overwritten before it is stored.
+//! Two queues fill a segment. *Write-through* is what bypasses the lane: its clients wait until the segment is
+//! durable. *Write-back* is what the lane holds: it was answered, and the longer it stays the more of it is overwritten
+//! before it is stored.
 //!
 //! AGGREGATION-1. Write-through goes first: it is appended as soon as it is there, between two frames of write-back.
 //! AGGREGATION-2. Write-through waits for company for a bounded time, and alone if nobody comes: while a put is under
@@ -85,8 +86,8 @@ pub(crate) struct PartFilled {
 pub(crate) struct SegmentWaiters {
     /// A writer waits for credits.
     pub(crate) for_credits: bool,
-    /// Other shards' grants wait for credits, and are refused meanwhile. Where shards ask each other about all that is drained, there may
-    /// always be more to append.
+    /// Other shards' grants wait for credits, and are refused meanwhile. Where shards ask each other about all that is
+    /// drained, there may always be more to append.
     pub(crate) for_grants: bool,
     /// Data were refused for want of space.
     pub(crate) for_space: bool,

@@ -41,7 +41,8 @@ pub trait ZoneSource {
     /// Segments that could be lent to this shard now; may be out of date.
     fn lendable_segments(&self) -> u64;
 
-    /// Segments in whole zones that a shard may have while others have fewer: beyond them it takes what its data need, no more.
+    /// Segments in whole zones that a shard may have while others have fewer: beyond them it takes what its data need,
+    /// no more.
     fn share_segments(&self) -> u64;
 
     /// What any thread may know of the pool's zones.
@@ -88,7 +89,8 @@ impl Shard {
         self.segments_for(self.checkpoint_bytes() + waiting + bytes)
     }
 
-    /// Segments that a checkpoint takes which has so many bytes to write, those of the pages that it changes itself included.
+    /// Segments that a checkpoint takes which has so many bytes to write, those of the pages that it changes itself
+    /// included.
     pub(crate) fn segments_for(&self, bytes: usize) -> usize {
         bytes * 5 / 4 / self.media.segments.geometry().segment_bytes as usize + 2
     }
@@ -107,13 +109,14 @@ impl Shard {
         }
     }
 
-    /// Bytes that a checkpoint takes for what the open data segment dirties, reckoned as the reserve of data reckons them.
+    /// Bytes that a checkpoint takes for what the open data segment dirties, reckoned as the reserve of data reckons
+    /// them.
     fn entries_may_dirty(&self) -> usize {
         self.drain.writer.borrow().entry_count() * PAGES_OF_ENTRY * PAGE_BYTES
     }
 
-    /// Whether the open data segment should take no more entries as garbage fills the shard: it would have to leave more free segments
-    /// than there may be (ALLOCATION-3).
+    /// Whether the open data segment should take no more entries as garbage fills the shard: it would have to leave
+    /// more free segments than there may be (ALLOCATION-3).
     pub(crate) fn is_enough_while_starved(&self) -> bool {
         let segment = self.media.segments.geometry().segment_bytes as usize;
         self.reclaim.is_starved.get() && self.entries_may_dirty() >= STUCK_SEGMENTS * segment
@@ -173,7 +176,8 @@ impl Shard {
         self.space_changed.notify_all();
     }
 
-    /// Deletes what crashes left on media that keep slots apart: puts that nothing names, and what had no time to be deleted.
+    /// Deletes what crashes left on media that keep slots apart: puts that nothing names, and what had no time to be
+    /// deleted.
     pub(crate) async fn delete_leftovers(self: Rc<Self>) -> Result<()> {
         let present = match self.media.segments.present().await {
             Ok(present) => present,

@@ -36,8 +36,8 @@ const SLOTS_PER_STEP: usize = 512;
 /// A trim of more blocks than this drops whole pages and leaves their chunks to mark.
 const PRECISE_TRIM_BLOCKS: u64 = 1 << 18;
 
-/// A mark pass is wanted once so many stored bytes of shared chunks were overwritten, and one part in so many of what is live, or of the
-/// room that is left.
+/// A mark pass is wanted once so many stored bytes of shared chunks were overwritten, and one part in so many of what
+/// is live, or of the room that is left.
 const KEPT_BYTES_MIN: u64 = 64 << 20;
 const KEPT_PART: u64 = 8;
 const KEPT_PART_OF_ROOM: u64 = 2;
@@ -113,8 +113,8 @@ impl Shard {
             self.data_chain.get().seq + 1,
             "segments are applied in order"
         ); // APPLY-1
-        // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones costs
-        // as much as applying.
+        // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones
+        // costs as much as applying.
         let reads = self.counters.page_reads.get();
         let waiting = self.trees.borrow().waiting(segment.entries);
         if self.prefetch_wanted.get() {
@@ -250,8 +250,8 @@ impl Shard {
         Ok(dead)
     }
 
-    /// A block holds `new` now, if that is new, and no longer what is in `dead`: what it held before, and what others held for which updates
-    /// waited.
+    /// A block holds `new` now, if that is new, and no longer what is in `dead`: what it held before, and what others
+    /// held for which updates waited.
     fn replaced(
         &self,
         stream: StreamId,
@@ -316,7 +316,8 @@ impl Shard {
         Ok(read.pop().expect("one unit was asked for"))
     }
 
-    /// Makes blocks holes, or zeros that stay allocated; what they held dies, or waits for mark when there is much of it.
+    /// Makes blocks holes, or zeros that stay allocated; what they held dies, or waits for mark when there is much of
+    /// it.
     async fn clear_blocks(
         &self,
         stream: StreamId,
@@ -400,7 +401,8 @@ impl Shard {
         self.dedup.borrow_mut().trust(chunk);
     }
 
-    /// Something shared was overwritten: when that is much, or the shard is full, mark is to find what nobody names any more.
+    /// Something shared was overwritten: when that is much, or the shard is full, mark is to find what nobody names any
+    /// more.
     pub(crate) fn note_kept(&self, bytes: u64) {
         let kept = self.dedup.borrow_mut().keep(bytes);
         let live = self.space.borrow().stats().live_bytes;

@@ -59,8 +59,8 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Compares what shards name of each other with what they have: what another one names is not unreachable, and has to be there and shared,
-    /// and on one of the pool's `shard_count` shards.
+    /// Compares what shards name of each other with what they have: what another one names is not unreachable, and has
+    /// to be there and shared, and on one of the pool's `shard_count` shards.
     pub fn compare(reports: &mut [(ShardId, Self)], shard_count: u16) {
         let mut all = ForeignNames::default();
         let mut hidden = ForeignNames::default();
@@ -123,7 +123,8 @@ impl AuditReport {
 struct Audit {
     report: AuditReport,
     named: RoaringTreemap,
-    /// Chunks of data that several blocks name although one of their streams says that no copy holds them: only shared ones may be.
+    /// Chunks of data that several blocks name although one of their streams says that no copy holds them: only shared
+    /// ones may be.
     named_again: RoaringTreemap,
     /// Chunks of data that a stream names and no copy of it.
     own: RoaringTreemap,
@@ -264,7 +265,8 @@ impl Shard {
         }
     }
 
-    /// Lets items of a walk show what waits, and notes what is hidden under that: it is in the table, and nothing else says that it is dead.
+    /// Lets items of a walk show what waits, and notes what is hidden under that: it is in the table, and nothing else
+    /// says that it is dead.
     fn audit_hidden(
         &self,
         stream: StreamId,

@@ -1,7 +1,8 @@
 //! Recently read or written data by chunk id: clean, bounded, evicted by a clock with one bit a run.
 //!
-//! A **run** is what came together and may share a buffer: one block, or those of a large read or write. It goes as a whole, so that what
-//! is counted is what is in memory (CHECKPOINT-1), and a large read finds all of it or nothing, mostly.
+//! A **run** is what came together and may share a buffer: one block, or those of a large read or write. It goes as a
+//! whole, so that what is counted is what is in memory (CHECKPOINT-1), and a large read finds all of it or nothing,
+//! mostly.
 
 use varve_stdx::BufSlice;
 use varve_types::ChunkId;
@@ -12,10 +13,12 @@ use crate::hash::HashMap;
 /// Reads of up to so many bytes are always kept.
 pub(crate) const SMALL_READ_BYTES: usize = 64 << 10;
 
-/// Larger ones only where they are at most one part in so many of the cache: elsewhere a scan would empty it. Writes, where such reads are.
+/// Larger ones only where they are at most one part in so many of the cache: elsewhere a scan would empty it. Writes,
+/// where such reads are.
 const LARGE_PART: usize = 512;
 
-/// Memory of a block beside its data, and of a run beside its blocks, about: the index while it doubles, the list of runs, reference counts.
+/// Memory of a block beside its data, and of a run beside its blocks, about: the index while it doubles, the list of
+/// runs, reference counts.
 const BLOCK_OVERHEAD: usize = 96;
 const RUN_OVERHEAD: usize = 128;
 
@@ -87,7 +90,8 @@ impl BlockCache {
         self.insert_run(vec![(chunk, data)]);
     }
 
-    /// Keeps blocks that may share buffers, in the order in which they lie there, evicting what was not used since the hand last passed.
+    /// Keeps blocks that may share buffers, in the order in which they lie there, evicting what was not used since the
+    /// hand last passed.
     pub(crate) fn insert_run(&mut self, mut blocks: Vec<(ChunkId, BufSlice)>) {
         if blocks.is_empty() {
             return;

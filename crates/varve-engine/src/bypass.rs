@@ -1,5 +1,5 @@
-//! Large writes past the lane: appended to the open data segment at once, and answered when it is durable with all before it. Their
-//! bytes are written once instead of twice.
+//! Large writes past the lane: appended to the open data segment at once, and answered when it is durable with all
+//! before it. Their bytes are written once instead of twice.
 //!
 //! ```text
 //!  admitted ──gate──▶ in the open data segment ──seal, put──▶ durable with all before it, answered ──apply──▶ in the map
@@ -32,11 +32,13 @@ use crate::peers::DedupLookup;
 use crate::sampling::FingerprintScope;
 use crate::{Result, Shard};
 
-/// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take many of them, and
-/// what is overwritten while it is in the lane is never written again; at this size a frame's header costs 2 % and the copy counts.
+/// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take
+/// many of them, and what is overwritten while it is in the lane is never written again; at this size a frame's header
+/// costs 2 % and the copy counts.
 const LARGE_BYTES_MIN: u64 = 64 << 10;
 
-/// Bytes of a write that are appended in one hold of the gate: stored raw they lie side by side, and are read back by one media read.
+/// Bytes of a write that are appended in one hold of the gate: stored raw they lie side by side, and are read back by
+/// one media read.
 pub(crate) const BYPASS_BYTES_MAX: usize = 1 << 20;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;

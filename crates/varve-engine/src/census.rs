@@ -1,5 +1,5 @@
-//! Census: what each stream of a shard names, what it alone names, and what a volume with its snapshots alone names; so what comes back when
-//! they go. Nothing here changes anything.
+//! Census: what each stream of a shard names, what it alone names, and what a volume with its snapshots alone names; so
+//! what comes back when they go. Nothing here changes anything.
 //!
 //! ```text
 //!  survey: every stream once → what several streams, and several families, name       tally: every stream once more → what one alone names
@@ -59,8 +59,8 @@ impl StoredAmount {
 pub struct StreamUsage {
     /// Blocks with data.
     pub blocks: u64,
-    /// Chunks of the shards that its blocks are on, each once; below pages that it shares with earlier streams none. A chunk of another
-    /// shard was stored there for another block, and counts with that.
+    /// Chunks of the shards that its blocks are on, each once; below pages that it shares with earlier streams none. A
+    /// chunk of another shard was stored there for another block, and counts with that.
     pub chunks: u64,
     /// Bytes that what these blocks name takes, once for every block.
     pub referenced_bytes: u64,
@@ -202,9 +202,9 @@ fn id_of(page: PagePtr) -> Option<u64> {
 }
 
 impl Shard {
-    /// Counts what streams hold, which come in families: a volume's and its snapshots'. Costs two walks over all their pages, and two
-    /// look-ups for each block of data; what is acknowledged and not applied yet may be missing. What other shards name counts as named by
-    /// several families (CENSUS-3).
+    /// Counts what streams hold, which come in families: a volume's and its snapshots'. Costs two walks over all their
+    /// pages, and two look-ups for each block of data; what is acknowledged and not applied yet may be missing. What
+    /// other shards name counts as named by several families (CENSUS-3).
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when the shard closed.
@@ -283,7 +283,8 @@ impl Shard {
         Ok((total, chunks_of_stream))
     }
 
-    /// Leaves the pages up to a level that the walk is inside: each adds its total to the page above, the last one to `whole`.
+    /// Leaves the pages up to a level that the walk is inside: each adds its total to the page above, the last one to
+    /// `whole`.
     async fn leave(
         &self,
         survey: &mut Survey,
@@ -477,7 +478,8 @@ impl Shard {
         }
     }
 
-    /// What chunks and pages take, once for each time they are there. Pages that no checkpoint has written yet take nothing.
+    /// What chunks and pages take, once for each time they are there. Pages that no checkpoint has written yet take
+    /// nothing.
     async fn look_up(&self, ids: &[u64]) -> Result<StoredAmount> {
         let (mut holding, mut next) = (StoredAmount::default(), 0);
         let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {

@@ -164,7 +164,8 @@ impl Shard {
         }
     }
 
-    /// Asks for a checkpoint when it would free segments, let reclaim look at newer ones, or fold what somebody waits for.
+    /// Asks for a checkpoint when it would free segments, let reclaim look at newer ones, or fold what somebody waits
+    /// for.
     pub(crate) fn wake_checkpoint_for_space(&self) {
         let stats = self.space.borrow().stats();
         let emptied_by_it = !self.reclaim.waiting.borrow().is_empty();
@@ -552,7 +553,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Starts writing a segment. Media without room are no failure: the put is tried again, and data are refused meanwhile.
+    /// Starts writing a segment. Media without room are no failure: the put is tried again, and data are refused
+    /// meanwhile.
     pub(crate) fn spawn_put(
         &self,
         id: SegmentId,

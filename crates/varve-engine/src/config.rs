@@ -14,7 +14,8 @@ pub struct ShardConfig {
     pub shard: ShardId,
     /// Undrained bytes at most; the lane bounds them too.
     pub buffer_bytes: u64,
-    /// Bytes of cached map, key and table pages, of which the two sets below take theirs as they grow, half of them at most.
+    /// Bytes of cached map, key and table pages, of which the two sets below take theirs as they grow, half of them at
+    /// most.
     pub page_cache_bytes: usize,
     /// Bytes of the set of overwritten chunks that are still in the chunk table.
     pub deaths_bytes: usize,
@@ -41,8 +42,8 @@ pub struct ShardConfig {
 
 /// What becomes of a shard's memory.
 ///
-/// Open segments, frames in flight and the process itself take [`Self::FIXED_BYTES`], however large the caches are. Of the rest, 1/16
-/// is left to the allocator: pages come and go in no order, so a part of what it holds is never in use.
+/// Open segments, frames in flight and the process itself take [`Self::FIXED_BYTES`], however large the caches are. Of
+/// the rest, 1/16 is left to the allocator: pages come and go in no order, so a part of what it holds is never in use.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryShares {
     /// For writes that are not drained yet, in bytes.
@@ -64,8 +65,8 @@ pub struct MemoryShares {
 }
 
 impl MemoryShares {
-    /// Memory that is not divided: 3 open segments of 2 MiB, 7 in flight and a victim of reclaim, 4 frames of 1 MiB, the program and
-    /// the allocator's own.
+    /// Memory that is not divided: 3 open segments of 2 MiB, 7 in flight and a victim of reclaim, 4 frames of 1 MiB,
+    /// the program and the allocator's own.
     const FIXED_BYTES: u64 = 96 << 20;
 
     /// Spare memory for four segments: a new one costs a page fault every 4 KiB.

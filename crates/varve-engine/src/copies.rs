@@ -1,4 +1,5 @@
-//! Second copies of segments with metadata pages: written beside them, read when they are damaged, and what they are repaired from.
+//! Second copies of segments with metadata pages: written beside them, read when they are damaged, and what they are
+//! repaired from.
 //!
 //! ```text
 //!  a segment with pages is sealed ──▶ put in its place, and as it is in a free segment ──▶ the root names both
@@ -122,8 +123,8 @@ impl Shard {
         self.metadata.copies.damaged.borrow().get(&number) == Some(&generation)
     }
 
-    /// A damaged segment that can be emptied now, if there is one; it is asked for once. Wakes a checkpoint when one has
-    /// to be made before.
+    /// A damaged segment that can be emptied now, if there is one; it is asked for once. Wakes a checkpoint when one
+    /// has to be made before.
     pub(crate) fn next_repair(&self) -> Option<SegmentNumber> {
         let mut damaged = self.metadata.copies.damaged.borrow_mut();
         let space = self.space.borrow();
@@ -159,7 +160,8 @@ impl Shard {
         }
     }
 
-    /// Header, summary and bytes of a segment, from its copy if the segment itself is damaged. Units are still to be compared.
+    /// Header, summary and bytes of a segment, from its copy if the segment itself is damaged. Units are still to be
+    /// compared.
     pub(crate) async fn read_segment_to_move(&self, id: SegmentId) -> Result<StoredSegment> {
         let error = match self.read_stored(id, id).await {
             Ok(segment) => return Ok(segment),
@@ -237,7 +239,8 @@ impl Shard {
         }))
     }
 
-    /// Whether a copy may be written now. Until it is, others have a segment less; a shard that may grow gets others in time.
+    /// Whether a copy may be written now. Until it is, others have a segment less; a shard that may grow gets others in
+    /// time.
     fn has_room_for_copy(&self) -> bool {
         let kept = if self.is_grown() { self.reserves().data } else { self.reclaim_floor() };
         let space = self.space.borrow();

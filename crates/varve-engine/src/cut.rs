@@ -1,5 +1,5 @@
-//! Cuts: from one moment on a stream of its own, the copy, holds what another one, the source, holds at it. Snapshots, clones and
-//! rollbacks are made of them.
+//! Cuts: from one moment on a stream of its own, the copy, holds what another one, the source, holds at it. Snapshots,
+//! clones and rollbacks are made of them.
 //!
 //! ```text
 //!  journaled ──drained, behind all older records──▶ in a data segment ──applied──▶ the copy has the source's map
@@ -132,19 +132,21 @@ impl Cuts {
 }
 
 impl Shard {
-    /// Cuts streams: each `copy` holds what its `source` holds now. Durable on return. Writes to the sources that are admitted from now on
-    /// are carried out, but answered only after [`Self::release_cut`], which is due whatever this returns: so a cut of several shards is one
-    /// instant.
+    /// Cuts streams: each `copy` holds what its `source` holds now. Durable on return. Writes to the sources that are
+    /// admitted from now on are carried out, but answered only after [`Self::release_cut`], which is due whatever this
+    /// returns: so a cut of several shards is one instant.
     ///
     /// # Errors
-    /// `Unavailable` when the shard closed before the cut was durable: then it may or may not have happened; `NoSpace` when what is
-    /// promised to a source could not be kept after it: [`Self::prepare_cut`] finds that out before anything is done.
+    /// `Unavailable` when the shard closed before the cut was durable: then it may or may not have happened; `NoSpace`
+    /// when what is promised to a source could not be kept after it: [`Self::prepare_cut`] finds that out before
+    /// anything is done.
     pub async fn cut(&self, id: CutId, pairs: &[CutPair]) -> Result<()> {
         self.check_open()?;
         let mut last = None;
         for pair in pairs {
-            // One by one, as there may be more of them than credits: the first ones give theirs back when they are applied. From the first
-            // on answers are held back, so the cuts are one instant for whoever waits for answers.
+            // One by one, as there may be more of them than credits: the first ones give theirs back when they are
+            // applied. From the first on answers are held back, so the cuts are one instant for whoever waits for
+            // answers.
             let credits = self.admit_record().await?;
             self.reservations_bear_cut(&[pair.source])?;
             credits.keep();
@@ -184,8 +186,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Which bytes of a range are stored apart in two streams, in at most `max` runs; may stop before the end of the range. Pages that both
-    /// have are not looked into, and what is not in the maps yet counts as stored apart. What is written meanwhile is told or not.
+    /// Which bytes of a range are stored apart in two streams, in at most `max` runs; may stop before the end of the
+    /// range. Pages that both have are not looked into, and what is not in the maps yet counts as stored apart. What is
+    /// written meanwhile is told or not.
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read.

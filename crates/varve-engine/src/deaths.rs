@@ -1,8 +1,8 @@
 //! Deaths that wait: chunks that were overwritten and are still in the chunk table.
 //!
-//! Overwritten blocks held chunks from all over the table, and taking each out at once costs a visit to a leaf a block. Applying only
-//! notes them here; a **fold** takes many of them out in the order of their ids, those of one leaf in one visit. A checkpoint saves
-//! those that wait on, so that they may wait for many checkpoints.
+//! Overwritten blocks held chunks from all over the table, and taking each out at once costs a visit to a leaf a block.
+//! Applying only notes them here; a **fold** takes many of them out in the order of their ids, those of one leaf in one
+//! visit. A checkpoint saves those that wait on, so that they may wait for many checkpoints.
 //!
 //! ```text
 //!  block overwritten ──note──▶ fresh ──checkpoint──▶ saved
@@ -54,7 +54,8 @@ const WINDOW_BYTES: usize = 24;
 /// Fresh deaths that make a window dense: one visit to a leaf or two for as many.
 const DENSE: u32 = 32;
 
-/// Reclaim has deaths folded that are one chunk of data in so many, as each misleads it: about eight die in one visit to a leaf then.
+/// Reclaim has deaths folded that are one chunk of data in so many, as each misleads it: about eight die in one visit
+/// to a leaf then.
 const MISLEADING_PART: u64 = 16;
 
 /// So few mislead nobody.
@@ -364,7 +365,8 @@ impl Shard {
         self.tell_ranges(told).await
     }
 
-    /// Folds what is in a range of ids, as far as there is room and the extent demands; returns the end of what was folded.
+    /// Folds what is in a range of ids, as far as there is room and the extent demands; returns the end of what was
+    /// folded.
     async fn fold_in(
         &self,
         range: Range<u64>,
@@ -421,8 +423,9 @@ impl Shard {
         self.fold_again(&ids).await
     }
 
-    /// What a checkpoint folds, whose pages of maps and keys are written: what reclaim left to it, what is cheap, and what is too much or
-    /// was asked for, as far as the cache and free segments allow. Returns the rounds that it serves.
+    /// What a checkpoint folds, whose pages of maps and keys are written: what reclaim left to it, what is cheap, and
+    /// what is too much or was asked for, as far as the cache and free segments allow. Returns the rounds that it
+    /// serves.
     pub(crate) async fn fold_at_checkpoint(&self) -> Result<u64> {
         let asked = self.reclaim.purge_rounds.asked.get();
         let all = asked > self.reclaim.purge_rounds.served.get();
@@ -458,7 +461,8 @@ impl Shard {
         self.reclaim.purge_rounds.changed.notify_all();
     }
 
-    /// Folds these, in the order of their ids, one leaf at least and then as many as there is room for; returns how many chunks.
+    /// Folds these, in the order of their ids, one leaf at least and then as many as there is room for; returns how
+    /// many chunks.
     async fn fold_some(&self, ids: &[ChunkId], folding: ReuseRule) -> Result<usize> {
         let mut count = 0;
         while count < ids.len() && (count == 0 || self.has_room_to_fold()) {
@@ -476,7 +480,8 @@ impl Shard {
         dirty < dirty_max && free > self.segments_for(self.checkpoint_bytes()) + RECLAIM_RESERVE
     }
 
-    /// Takes these chunks, in the order of their ids, out of the table, as recovery would. The caller holds the tree gate, or is recovery.
+    /// Takes these chunks, in the order of their ids, out of the table, as recovery would. The caller holds the tree
+    /// gate, or is recovery.
     async fn fold_again(&self, ids: &[ChunkId]) -> Result<()> {
         let replay_freed_more = self.trees.borrow().deltas.replay_freed_more();
         let folding = if replay_freed_more { ReuseRule::Checkpoint } else { ReuseRule::Again };

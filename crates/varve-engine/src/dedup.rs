@@ -1,16 +1,18 @@
-//! Deduplication: which stored chunk of the shard holds the bytes of a new block, and what keeps that chunk alive until the block's
-//! reference to it is applied.
+//! Deduplication: which stored chunk of the shard holds the bytes of a new block, and what keeps that chunk alive until
+//! the block's reference to it is applied.
 //!
 //! ```text
 //!  block drained ──fingerprint──▶ index ──grant──▶ reference in the open data segment ──put, apply──▶ map; chunk is `shared`
 //! ```
 //!
-//! The index is small beside the data: it holds the blocks that were stored or met lately. One of 32 fingerprints is also a **hook**, which
-//! names the segment of its block. Where hooks lead to a segment its summary is read, which tells what else lies there, and its
-//! successor's when it is met itself: data that were written together are mostly met together.
+//! The index is small beside the data: it holds the blocks that were stored or met lately. One of 32 fingerprints is
+//! also a **hook**, which names the segment of its block. Where hooks lead to a segment its summary is read, which
+//! tells what else lies there, and its successor's when it is met itself: data that were written together are mostly
+//! met together.
 //!
-//! Of streams that are deduplicated where it pays, a segment may have the fingerprints of a sample only (`sampling.rs`). Those are hooks, all
-//! of them. Where they lead to such a segment, and the others were not learnt lately, it is read as a whole and its blocks are fingerprinted.
+//! Of streams that are deduplicated where it pays, a segment may have the fingerprints of a sample only
+//! (`sampling.rs`). Those are hooks, all of them. Where they lead to such a segment, and the others were not learnt
+//! lately, it is read as a whole and its blocks are fingerprinted.
 //!
 //! DEDUP-1. The index is advice: a chunk it names is used only while the chunk table holds it, or its own data segment
 //!     is still to be applied. Ids are never reused, so a forgotten entry never names other bytes.
@@ -64,13 +66,15 @@ const BARREN_MAX: u32 = 32;
 /// Pause between two of them, in ns: requests go first.
 const WARM_PAUSE_NS: u64 = 500_000;
 
-/// Segments whose summaries were read lately that are remembered: they are not read again, unless they are met much later.
+/// Segments whose summaries were read lately that are remembered: they are not read again, unless they are met much
+/// later.
 const READ_MAX: usize = 16;
 
 /// Segments that were fingerprinted lately that are remembered.
 const COMPLETED_MAX: usize = 1 << 16;
 
-/// Batches of fingerprints taken before other tasks get a turn: some 50 µs of work, with what it takes to restore the blocks.
+/// Batches of fingerprints taken before other tasks get a turn: some 50 µs of work, with what it takes to restore the
+/// blocks.
 const BATCHES_PER_TURN: usize = 2;
 
 /// Segments with signals that are remembered.
@@ -260,8 +264,8 @@ impl Dedup {
         }
     }
 
-    /// The segment whose summary is worth reading, or waiting for, now that a block with this fingerprint comes: the one that several hooks
-    /// led to, or the successor of one that was read and is being met.
+    /// The segment whose summary is worth reading, or waiting for, now that a block with this fingerprint comes: the
+    /// one that several hooks led to, or the successor of one that was read and is being met.
     fn signal(&mut self, fingerprint: Fingerprint) -> Option<SegmentNumber> {
         let (hook, is_multiple) = hook_of(fingerprint);
         if !is_multiple && self.sampled.is_empty() {
@@ -319,9 +323,10 @@ struct StoredBlock {
 }
 
 impl StoredBlock {
-    /// Those of a summary, in their order. A summary does not say which of them are the sample, and the checksum of a compressed block is
-    /// not that of its plain bytes: those beside a block that was left out are taken for it. While all blocks of a stream were fingerprinted
-    /// none was left out, and were those hooks too, a few segments would take the place of all others.
+    /// Those of a summary, in their order. A summary does not say which of them are the sample, and the checksum of a
+    /// compressed block is not that of its plain bytes: those beside a block that was left out are taken for it. While
+    /// all blocks of a stream were fingerprinted none was left out, and were those hooks too, a few segments would take
+    /// the place of all others.
     fn of_summary(entries: &[SummaryEntry]) -> Vec<Self> {
         let block = |entry: &SummaryEntry| match *entry {
             SummaryEntry::Data { chunk, fingerprint, .. }
@@ -360,8 +365,8 @@ impl Drop for SummaryRead<'_> {
 }
 
 impl Shard {
-    /// Reads the summaries that hooks among `fingerprints` lead to, and what the table says of chunks that are known by then, before blocks
-    /// with these fingerprints are looked up.
+    /// Reads the summaries that hooks among `fingerprints` lead to, and what the table says of chunks that are known by
+    /// then, before blocks with these fingerprints are looked up.
     pub(crate) async fn follow_hooks(&self, fingerprints: &[Option<Fingerprint>]) {
         for fingerprint in fingerprints.iter().flatten() {
             let segment = self.dedup.borrow_mut().signal(*fingerprint);
@@ -423,7 +428,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Learns the fingerprints in a segment's summary; false when there are none. What cannot be read is left to those who need it.
+    /// Learns the fingerprints in a segment's summary; false when there are none. What cannot be read is left to those
+    /// who need it.
     async fn learn_segment(&self, id: SegmentId, wanted: bool) -> bool {
         let Some(_pin) = self.pin(id) else { return false };
         let segments = &self.media.segments;
@@ -455,9 +461,9 @@ impl Shard {
         true
     }
 
-    /// Chunks that have no fingerprint because they were not in a sample, and their stored bytes. A shard that was opened may not know yet
-    /// that a stream is deduplicated: then it is one of which the segment has a sample. What is promised is offered to
-    /// nobody (RESERVATIONS-2).
+    /// Chunks that have no fingerprint because they were not in a sample, and their stored bytes. A shard that was
+    /// opened may not know yet that a stream is deduplicated: then it is one of which the segment has a sample. What is
+    /// promised is offered to nobody (RESERVATIONS-2).
     fn unsampled(&self, entries: &[SummaryEntry]) -> Vec<(ChunkId, Unit)> {
         let sampled: HashSet<StreamId> = entries
             .iter()
@@ -515,8 +521,8 @@ impl Shard {
         self.dedup.borrow_mut().note_completed(id.number);
     }
 
-    /// Takes a grant of the chunk that holds the bytes with this fingerprint. `None` when there is none that is alive, or when that is not
-    /// known without reading: then the bytes are stored once more.
+    /// Takes a grant of the chunk that holds the bytes with this fingerprint. `None` when there is none that is alive,
+    /// or when that is not known without reading: then the bytes are stored once more.
     pub(crate) fn take_grant(&self, fingerprint: Fingerprint) -> Option<ChunkId> {
         let mut dedup = self.dedup.borrow_mut();
         let chunk = dedup.find(fingerprint)?;

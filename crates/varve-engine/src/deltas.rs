@@ -1,8 +1,9 @@
 //! Map updates that wait: blocks that hold other chunks than the pages of their maps say.
 //!
-//! Random overwrites of a volume whose map is much larger than the page cache would read and write a page of the map a block. So they
-//! are only noted here, and a **sweep** puts those of one page into it together, when there are many. Checkpoints sweep, and save what
-//! waits on. What is in a page under a waiting update is dead, and known only when the page is read.
+//! Random overwrites of a volume whose map is much larger than the page cache would read and write a page of the map a
+//! block. So they are only noted here, and a **sweep** puts those of one page into it together, when there are many.
+//! Checkpoints sweep, and save what waits on. What is in a page under a waiting update is dead, and known only when the
+//! page is read.
 //!
 //! ```text
 //!  block overwritten ──wait──▶ delta ──sweep of a checkpoint──▶ page of the map, and what was there dies
@@ -40,8 +41,8 @@ use crate::tree::{BlockMapping, MAP_SLOTS, MapSlot, PAGE_BYTES, PageCache, Statu
 use crate::trees::{Stop, Trees, data_slot};
 use crate::{Result, Shard};
 
-/// Entries of a segment for one page of a map that are worth reading the page: then a part of it at least is overwritten in order. Replay
-/// goes by it (DELTAS-2).
+/// Entries of a segment for one page of a map that are worth reading the page: then a part of it at least is
+/// overwritten in order. Replay goes by it (DELTAS-2).
 const DIRECT: u32 = 16;
 
 /// Memory of a delta, with its share of what vectors leave empty.
@@ -71,12 +72,13 @@ const SWEEP_PAGES: usize = PageCache::CLEAN_PAGES_MIN / 2;
 /// So few pages say nothing.
 const TELLING_PAGES: u64 = 16;
 
-/// Cuts and promises of one segment put so many into maps at most, and at most pages of this part of the cache. They have more swept before.
+/// Cuts and promises of one segment put so many into maps at most, and at most pages of this part of the cache. They
+/// have more swept before.
 const SETTLED_AT_ONCE_MAX: usize = 4096;
 const SETTLED_PART: usize = 8;
 
-/// Blocks after which a look at what runs of them hold ends where updates wait among them, so that other tasks get a turn: the map is
-/// asked for what lies between two, and looks at as many each time.
+/// Blocks after which a look at what runs of them hold ends where updates wait among them, so that other tasks get a
+/// turn: the map is asked for what lies between two, and looks at as many each time.
 const STATUS_BLOCKS: u64 = 1 << 14;
 
 /// Bits of a packed delta that are its chunk's.
@@ -249,7 +251,8 @@ impl MapBuffer {
         }
     }
 
-    /// None wait from here on, as long as the shard is open: so replay sees more dead than the shard did, but may never see less.
+    /// None wait from here on, as long as the shard is open: so replay sees more dead than the shard did, but may never
+    /// see less.
     pub(crate) fn forbid(&mut self) {
         (self.limit, self.is_forbidden, self.replay_freed_more) = (0, true, true);
     }
@@ -443,7 +446,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Makes a block hold a chunk: at once, or as a delta if it `may_wait`. Appends what dies to `dead`, unless it faults.
+    /// Makes a block hold a chunk: at once, or as a delta if it `may_wait`. Appends what dies to `dead`, unless it
+    /// faults.
     pub(crate) fn set_slot(
         &mut self,
         stream: StreamId,
@@ -526,8 +530,8 @@ impl Trees {
 }
 
 impl Trees {
-    /// What runs of blocks from `block` on hold, up to `end` or a little less: those of the map, and data where something waits. As
-    /// [`Map::status`](crate::tree::Map::status).
+    /// What runs of blocks from `block` on hold, up to `end` or a little less: those of the map, and data where
+    /// something waits. As [`Map::status`](crate::tree::Map::status).
     pub(crate) fn status(
         &self,
         stream: StreamId,
@@ -585,9 +589,10 @@ impl Shard {
         }
     }
 
-    /// Has what waits for a stream swept before a cut of it or a promise to it is drained, if that is much, so that applying a segment does
-    /// not change more pages than fit into the cache and the reserve of checkpoints. The caller holds the data gate: what is applied
-    /// meanwhile is little. Returns how many are left, of which the segment hears once it has what asks for it.
+    /// Has what waits for a stream swept before a cut of it or a promise to it is drained, if that is much, so that
+    /// applying a segment does not change more pages than fit into the cache and the reserve of checkpoints. The caller
+    /// holds the data gate: what is applied meanwhile is little. Returns how many are left, of which the segment hears
+    /// once it has what asks for it.
     pub(crate) async fn sweep_for(&self, stream: StreamId) -> Result<usize> {
         let max = self.config.page_cache_bytes / PAGE_BYTES / SETTLED_PART;
         let max = max.clamp(1, SETTLED_AT_ONCE_MAX);

@@ -46,8 +46,8 @@ pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
 /// verification.
 const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
 
-/// Blocks of frames that are drained as one batch where they are deduplicated: hashes of many side by side take less time each. So few are
-/// still in the cache when they are compressed.
+/// Blocks of frames that are drained as one batch where they are deduplicated: hashes of many side by side take less
+/// time each. So few are still in the cache when they are compressed.
 const BATCH_BLOCKS_MAX: usize = 64;
 
 /// The same where other shards are asked: a message carries as many.
@@ -180,8 +180,8 @@ impl Shard {
         Ok(())
     }
 
-    /// A durable frame, and those behind it that are due now where its blocks are deduplicated: they are hashed side by side, and other
-    /// shards are asked once for all.
+    /// A durable frame, and those behind it that are due now where its blocks are deduplicated: they are hashed side by
+    /// side, and other shards are asked once for all.
     fn batch_from(&self, first: Rc<JournalFrame>) -> Vec<Rc<JournalFrame>> {
         let blocks = |frame: &JournalFrame| -> usize {
             frame.records().iter().map(|record| record.payload.len() / BLOCK_BYTES).sum()
@@ -287,8 +287,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Seals a part-filled segment when writers wait for buffer credits that only it can give back, or were refused although it frees
-    /// space.
+    /// Seals a part-filled segment when writers wait for buffer credits that only it can give back, or were refused
+    /// although it frees space.
     pub(crate) async fn run_pressure(self: Rc<Self>) -> Result<()> {
         loop {
             self.pressure.notified().await;
@@ -467,8 +467,8 @@ impl Shard {
         self.buffer.borrow().newest(header.stream, block).is_some_and(newer)
     }
 
-    /// Appends a block to the open data segment, as little of it as has to be stored. The caller made sure that it fits as it is.
-    /// Returns its chunk if it is a new one.
+    /// Appends a block to the open data segment, as little of it as has to be stored. The caller made sure that it fits
+    /// as it is. Returns its chunk if it is a new one.
     pub(crate) fn store_block(
         &self,
         source: &BlockSource,

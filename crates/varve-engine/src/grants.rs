@@ -24,7 +24,8 @@ use crate::reclaim::runs;
 use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
 use crate::{Result, Shard};
 
-/// How long who asks for grants waits for credits, in ns: a segment is put and applied meanwhile, and the answer is no late one.
+/// How long who asks for grants waits for credits, in ns: a segment is put and applied meanwhile, and the answer is no
+/// late one.
 const CREDITS_NS_MAX: u64 = 50_000_000;
 
 /// What a round of grants has so far.
@@ -36,8 +37,9 @@ struct Round {
 }
 
 impl Shard {
-    /// Lets another shard name chunks with these fingerprints; none for one that is not here, or not to be had at once. What is granted
-    /// is durable on return (PEERS-2). Costs a frame of the lane when a chunk is granted for the first time.
+    /// Lets another shard name chunks with these fingerprints; none for one that is not here, or not to be had at once.
+    /// What is granted is durable on return (PEERS-2). Costs a frame of the lane when a chunk is granted for the first
+    /// time.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed: nothing is granted then.
@@ -67,8 +69,9 @@ impl Shard {
         Ok(granted)
     }
 
-    /// Credits for a record of grants; none, and so no grant, when they do not come back in time: the drain may wait for the shard that asks
-    /// (PEERS-10). Who comes after one that waited in vain does not wait until there are some again.
+    /// Credits for a record of grants; none, and so no grant, when they do not come back in time: the drain may wait
+    /// for the shard that asks (PEERS-10). Who comes after one that waited in vain does not wait until there are some
+    /// again.
     async fn take_grant_credits(&self) -> Option<Permit> {
         let credits = &self.credits.grants;
         let at_once = credits.try_take(charge(0));

@@ -1,7 +1,8 @@
 //! How a shard grows: by zones of the pool, as far as the media have room for their segments.
 //!
-//! Media may have more slots than room: a drive file is sparse, and others fill its file system too. A shard whose media are full is a
-//! full shard: what it has it keeps, so that reclaim, checkpoints and recovery never depend on room that somebody else may take.
+//! Media may have more slots than room: a drive file is sparse, and others fill its file system too. A shard whose
+//! media are full is a full shard: what it has it keeps, so that reclaim, checkpoints and recovery never depend on room
+//! that somebody else may take.
 //!
 //! GROWTH-1. A free segment has room on the media, so writing it takes none. Only media that cannot promise room may
 //!     break that, and then the put is tried again (`spawn_put`).

@@ -1,5 +1,5 @@
-//! Hash tables whose order is the same in every run, so that a seed of the simulator always gives the same one. Their keys are
-//! the shard's own numbers, which no client chooses, and hashes of what clients write.
+//! Hash tables whose order is the same in every run, so that a seed of the simulator always gives the same one. Their
+//! keys are the shard's own numbers, which no client chooses, and hashes of what clients write.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

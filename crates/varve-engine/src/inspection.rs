@@ -46,7 +46,8 @@ pub enum MapItem {
 }
 
 impl Shard {
-    /// Walks the map of a stream from block `from` on and shows `visit` everything that is not a hole; stops when it breaks.
+    /// Walks the map of a stream from block `from` on and shows `visit` everything that is not a hole; stops when it
+    /// breaks.
     ///
     /// # Errors
     /// When the stream's record cannot be read. Damaged pages of the map are shown to `visit` (INSPECTION-1).
@@ -120,7 +121,8 @@ impl Shard {
         self.with_pages(|trees| trees.chunk(chunk)).await
     }
 
-    /// Up to 1024 entries of the key tree as stored, the engine's own ones included, from key `from` on; and where to go on.
+    /// Up to 1024 entries of the key tree as stored, the engine's own ones included, from key `from` on; and where to
+    /// go on.
     ///
     /// # Errors
     /// `Corrupt` when the tree cannot be read there.

@@ -47,8 +47,9 @@ impl Shard {
         self.key_range(&from, key_behind(prefix).as_deref(), max).await
     }
 
-    /// The first `max` keys from `from` on and before `end`, in order, with their values. Newer versions than the request may be among
-    /// them; what is told is durable. It is made of pages ([`Self::key_page`]), and between two of them keys may change.
+    /// The first `max` keys from `from` on and before `end`, in order, with their values. Newer versions than the
+    /// request may be among them; what is told is durable. It is made of pages ([`Self::key_page`]), and between two of
+    /// them keys may change.
     ///
     /// # Errors
     /// `Corrupt` when the tree cannot be read.
@@ -69,8 +70,8 @@ impl Shard {
         Ok(live)
     }
 
-    /// Some of the first keys of a range as they are at one moment, at most about `max`, and from where on there may be more. There may be
-    /// more also when none is found.
+    /// Some of the first keys of a range as they are at one moment, at most about `max`, and from where on there may be
+    /// more. There may be more also when none is found.
     ///
     /// # Errors
     /// As [`Self::key_range`].
@@ -105,8 +106,8 @@ impl Shard {
         Ok((live, next))
     }
 
-    /// Some of the first keys of the tree and from where on there may be more, and the first ones that wait for it. Both as they are at one
-    /// moment: a transaction that is applied in part is whole with what of it waits.
+    /// Some of the first keys of the tree and from where on there may be more, and the first ones that wait for it.
+    /// Both as they are at one moment: a transaction that is applied in part is whole with what of it waits.
     async fn keys_now(
         &self,
         from: &[u8],

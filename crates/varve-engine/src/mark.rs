@@ -68,7 +68,8 @@ pub(crate) struct MarkState {
 pub enum MarkWish {
     /// There is nothing to free that it knows of.
     None,
-    /// There may be something: a dropped stream, a large trim, shared blocks that were overwritten, a pass that was begun and not ended.
+    /// There may be something: a dropped stream, a large trim, shared blocks that were overwritten, a pass that was
+    /// begun and not ended.
     Wanted,
     /// Writes wait for the room.
     Urgent,
@@ -195,8 +196,8 @@ impl Shard {
         Ok(ticket)
     }
 
-    /// Marks what `owned` streams and the key tree name; streams that existed at the beginning and nobody owns are dropped. Tells also which
-    /// chunks of other shards are named: all shards' sweeps need those of all.
+    /// Marks what `owned` streams and the key tree name; streams that existed at the beginning and nobody owns are
+    /// dropped. Tells also which chunks of other shards are named: all shards' sweeps need those of all.
     ///
     /// # Errors
     /// `Conflict` kinds never; `Unavailable` when no pass was begun or the shard closed.
@@ -289,8 +290,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Marks what waits for a stream, before its pages: what a sweep puts into a page meanwhile is found there. What is in pages under
-    /// updates that began to wait during the pass is marked as well, and left to the next one.
+    /// Marks what waits for a stream, before its pages: what a sweep puts into a page meanwhile is found there. What is
+    /// in pages under updates that began to wait during the pass is marked as well, and left to the next one.
     async fn mark_waiting(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
         let mut from = 0;
         while !planted(Bug::MarkForgetsDeltas) {
@@ -308,7 +309,8 @@ impl Shard {
         Ok(())
     }
 
-    /// The root of a stream's map when the whole map belongs to a copy as well, so that any change gives it another one.
+    /// The root of a stream's map when the whole map belongs to a copy as well, so that any change gives it another
+    /// one.
     async fn frozen_root(&self, stream: StreamId) -> Result<Option<PagePtr>> {
         self.with_pages(|trees| {
             let exists = trees.open_stream(stream)?;
@@ -344,7 +346,8 @@ impl Shard {
         }
     }
 
-    /// Frees what is not marked, nor among the names of all shards' walks, and ends the pass. Durable on return, and the space is on its way back.
+    /// Frees what is not marked, nor among the names of all shards' walks, and ends the pass. Durable on return, and
+    /// the space is on its way back.
     ///
     /// # Errors
     /// `Unavailable` when no pass was begun or the shard closed.

@@ -46,8 +46,8 @@ impl Shard {
         loads.try_buffer_unordered(LOADS_MAX).try_collect().await
     }
 
-    /// Loads the pages that `missing` asks for, many at once, until it asks for none. What cannot be loaded is left to the operation
-    /// that needs it, which reports it if it still does.
+    /// Loads the pages that `missing` asks for, many at once, until it asks for none. What cannot be loaded is left to
+    /// the operation that needs it, which reports it if it still does.
     pub(crate) async fn prefetch(&self, mut missing: impl FnMut(&mut Trees) -> HashSet<Fault>) {
         // Every round loads one level; a warm cache needs none.
         for _ in 0..PREFETCH_ROUNDS_MAX {
@@ -153,8 +153,8 @@ pub(crate) fn fault_of<T>(outcome: std::result::Result<T, Stop>) -> Option<Fault
     }
 }
 
-/// Page faults of one operation. A page that cannot be found may have been changed, and so renamed, since the operation asked
-/// for it: only if it asks for the same page again is something wrong.
+/// Page faults of one operation. A page that cannot be found may have been changed, and so renamed, since the operation
+/// asked for it: only if it asks for the same page again is something wrong.
 #[derive(Default)]
 pub(crate) struct Faults {
     missing: Option<PagePtr>,

@@ -1,12 +1,13 @@
-//! Chunks of other shards, as the shard that names them sees it: who is asked for them, and what was granted until it is in the map.
+//! Chunks of other shards, as the shard that names them sees it: who is asked for them, and what was granted until it
+//! is in the map.
 //!
 //! ```text
 //!  batch of blocks ──not in the own index──▶ owners ──at a home──▶ homes
 //!        └──────────── granted ◀──────────────┴─────────────────────┘ ──▶ foreign reference in the open data segment ──apply──▶ map
 //! ```
 //!
-//! The **home** of a chunk is the shard whose chunk table has it. To others it is **foreign**. The **owner** of a fingerprint is the shard that
-//! the fingerprint picks; it remembers at which shard a block with it was stored last.
+//! The **home** of a chunk is the shard whose chunk table has it. To others it is **foreign**. The **owner** of a
+//! fingerprint is the shard that the fingerprint picks; it remembers at which shard a block with it was stored last.
 //!
 //! PEERS-1. A home grants only what lies in a durable segment and in its table, and is neither dead, nor dying, nor
 //!     damaged (`grants.rs`).
@@ -42,14 +43,16 @@ use crate::dedup::Generations;
 use crate::hash::{HashMap, HashSet};
 use crate::{Error, Result, Shard};
 
-/// How long a batch waits for grants, in ns: as long as threads of a busy machine wait for their turns on the way there and back.
+/// How long a batch waits for grants, in ns: as long as threads of a busy machine wait for their turns on the way there
+/// and back.
 const ASK_NS_MAX: u64 = 200_000_000;
 
-/// How long nobody is asked at most after somebody did not answer in time, in ns, unless the answer comes: a shard that reopens does not
-/// slow others down.
+/// How long nobody is asked at most after somebody did not answer in time, in ns, unless the answer comes: a shard that
+/// reopens does not slow others down.
 const REST_NS: u64 = 1_000_000_000;
 
-/// Memory of an entry of the index of homes, in bytes: key, shard, a byte of the table's, and what that leaves empty at worst.
+/// Memory of an entry of the index of homes, in bytes: key, shard, a byte of the table's, and what that leaves empty at
+/// worst.
 const HOME_BYTES: usize = 39;
 
 /// Blocks of a batch that a home has before it is asked for the others as well: one may be chance.
@@ -128,7 +131,8 @@ fn halves(fingerprint: Fingerprint) -> [u64; 2] {
     [half(value), half(value >> 64)]
 }
 
-/// The index of homes of an owner: at which shards blocks were stored last. Advice, and bounded; it outlives a shard that is reopened.
+/// The index of homes of an owner: at which shards blocks were stored last. Advice, and bounded; it outlives a shard
+/// that is reopened.
 pub struct Homes(RefCell<Generations<u64, ShardId>>);
 
 impl Homes {
@@ -362,7 +366,8 @@ impl Shard {
         peers.ok_or_else(|| Error::HomeUnavailable { home, cause: cause() })
     }
 
-    /// What is known of blocks: their fingerprints, and of those that the shard itself does not know, what other shards grant.
+    /// What is known of blocks: their fingerprints, and of those that the shard itself does not know, what other shards
+    /// grant.
     pub(crate) async fn know(
         &self,
         fingerprints: Vec<Option<Fingerprint>>,
@@ -538,8 +543,8 @@ fn most(met: &BTreeMap<ShardId, usize>) -> Option<ShardId> {
     (*count >= SIGNALS_MIN).then_some(*home)
 }
 
-/// Asks several shards at the same time, and yields what each of them answers as it comes: a slow one holds up none of the others. Who
-/// does not answer knows nothing.
+/// Asks several shards at the same time, and yields what each of them answers as it comes: a slow one holds up none of
+/// the others. Who does not answer knows nothing.
 fn ask_all(
     peers: &dyn Peers,
     asks: BTreeMap<ShardId, Vec<Fingerprint>>,

@@ -32,7 +32,8 @@ use crate::{Error, Result, Shard};
 const ZONE_SEGMENTS_MAX: u32 = 128;
 const ZONES_WANTED: u32 = 128;
 
-/// Of a pool, one part in so many is each shard's from the beginning: with this it can always start, delete and trim, however full the media get.
+/// Of a pool, one part in so many is each shard's from the beginning: with this it can always start, delete and trim,
+/// however full the media get.
 const FIRST_PART: u32 = 32;
 
 /// Segments of a zone at least: both chains of a shard begin in its first zone.
@@ -41,10 +42,12 @@ const ZONE_SEGMENTS_MIN: u32 = 4;
 /// Segments' worth of data that a shard takes with its standing minimum of zones, at least (POOL-4).
 const STANDING_SEGMENTS: u64 = 8;
 
-/// Memory of a shard for which the standing minimum is computed: with more, no shard of so few segments keeps more of them back.
+/// Memory of a shard for which the standing minimum is computed: with more, no shard of so few segments keeps more of
+/// them back.
 const STANDING_MEMORY_BYTES: u64 = 1 << 30;
 
-/// Ids of streams reserved at once: writing the root costs two durable writes, which one snapshot in so many then waits for.
+/// Ids of streams reserved at once: writing the root costs two durable writes, which one snapshot in so many then waits
+/// for.
 const STREAMS_RESERVED: u64 = 1024;
 
 /// What a new pool is made of.
@@ -345,8 +348,8 @@ impl OpenPool {
         self.replace(root).await
     }
 
-    /// `count` ids of streams that nobody ever had, one after another; returns the first. They are never given again, also after a
-    /// crash (POOL-3). Writes the root once for some hundred calls.
+    /// `count` ids of streams that nobody ever had, one after another; returns the first. They are never given again,
+    /// also after a crash (POOL-3). Writes the root once for some hundred calls.
     ///
     /// # Errors
     /// When the root cannot be replaced.

@@ -38,8 +38,8 @@ pub(crate) const CHUNKS_AT_ONCE: usize = 256;
 /// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
 pub(crate) const ATTEMPTS_MAX: usize = 16;
 
-/// Turns that one look at what a range holds takes: a second at most, in which some ten million blocks that are stored are looked at, or some
-/// thousand pages read. What holds nothing costs next to none.
+/// Turns that one look at what a range holds takes: a second at most, in which some ten million blocks that are stored
+/// are looked at, or some thousand pages read. What holds nothing costs next to none.
 pub(crate) const STATUS_TURNS_MAX: usize = 4096;
 
 /// A part of what was read.
@@ -230,7 +230,8 @@ impl Shard {
         Ok(found)
     }
 
-    /// Reads chunks of this shard that another one names, part of a read of so many bytes; none for one that is not here.
+    /// Reads chunks of this shard that another one names, part of a read of so many bytes; none for one that is not
+    /// here.
     pub(crate) async fn read_some_chunks(
         &self,
         chunks: &[ChunkId],
@@ -485,8 +486,8 @@ impl Shard {
         }
     }
 
-    /// What the bytes of a range hold, in runs, at most `max` of them; may stop before the end of the range. Costs what is stored in it, not its
-    /// length. What other shards store of the stream is a hole or zeros here.
+    /// What the bytes of a range hold, in runs, at most `max` of them; may stop before the end of the range. Costs what
+    /// is stored in it, not its length. What other shards store of the stream is a hole or zeros here.
     ///
     /// # Errors
     /// `Corrupt` when the map cannot be read.

@@ -1,17 +1,18 @@
 //! Gives space back: moves what is live out of sparse segments, so that they can be written again.
 //!
 //! RECLAIM-1. Victims are durable, applied, and older than the last durable checkpoint.
-//! RECLAIM-2. A move counts only if the chunk still lies at its full old place when the survivors' segment is durable: a chunk that died or moved
-//!     meanwhile is left alone, so reclaim never overwrites a newer write.
+//! RECLAIM-2. A move counts only if the chunk still lies at its full old place when the survivors' segment is durable:
+//!     a chunk that died or moved meanwhile is left alone, so reclaim never overwrites a newer write.
 //! RECLAIM-3. A victim is reused only after its survivors are durable and the table names them there.
-//! RECLAIM-4. A unit that is whole neither in its segment nor in the segment's copy (`copies.rs`) is lost. It stays where it
-//!     is and counts as live, so its segment is not reused, and reads and scrub go on reporting it. Segments with
-//!     pages are emptied of the rest all the same, as the rest may have one whole place left; others stay as they
-//!     are, as moving the rest would take room and give none back. Either is tried again after a pause, twice as
-//!     long each time, as media may have failed only for a time.
-//! RECLAIM-5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
-//! RECLAIM-6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when that is durable; without
-//!     survivors the next checkpoint folds it, and the victim waits for that.
+//! RECLAIM-4. A unit that is whole neither in its segment nor in the segment's copy (`copies.rs`) is lost. It stays
+//!     where it is and counts as live, so its segment is not reused, and reads and scrub go on reporting it. Segments
+//!     with pages are emptied of the rest all the same, as the rest may have one whole place left; others stay as they
+//!     are, as moving the rest would take room and give none back. Either is tried again after a pause, twice as long
+//!     each time, as media may have failed only for a time.
+//! RECLAIM-5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not
+//!     copied round and round.
+//! RECLAIM-6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when
+//!     that is durable; without survivors the next checkpoint folds it, and the victim waits for that.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -48,11 +49,12 @@ const UNITS_PER_TURN: usize = 32;
 /// Victims whose survivors may wait in one open segment.
 const VICTIMS_OPEN_MAX: usize = 64;
 
-/// As [`LIVE_PERCENT_MAX`], for segments with pages: those are small, so that their entries take more of a full segment.
+/// As [`LIVE_PERCENT_MAX`], for segments with pages: those are small, so that their entries take more of a full
+/// segment.
 const PAGES_PERCENT_MAX: u64 = 90;
 
-/// Segments that emptying some with pages has to give: their pages take a part-filled segment of survivors and of the next checkpoint
-/// each, so that with fewer nothing might be gained.
+/// Segments that emptying some with pages has to give: their pages take a part-filled segment of survivors and of the
+/// next checkpoint each, so that with fewer nothing might be gained.
 const PAGES_GAIN: u64 = 3;
 
 /// How long a segment that could not be emptied is left alone at first (RECLAIM-4).
@@ -308,8 +310,8 @@ impl Shard {
         self.seal_reclaimed().await
     }
 
-    /// The segment to empty next: a wholly dead one; else one of data, then one with pages, while the emptiest of either can be packed
-    /// into fewer (RECLAIM-5).
+    /// The segment to empty next: a wholly dead one; else one of data, then one with pages, while the emptiest of
+    /// either can be packed into fewer (RECLAIM-5).
     fn pick_victim(&self) -> Option<SegmentNumber> {
         let space = self.space.borrow();
         if let Some(number) = self.next_of_batch(&space) {
@@ -321,7 +323,8 @@ impl Shard {
             return Some(dead.number);
         }
         // What pages leave behind is emptier than any data: a few checkpoints scatter it over as many segments.
-        // Pages of the table become dirty when they are moved: as few as give something, or a part of what makes a checkpoint due.
+        // Pages of the table become dirty when they are moved: as few as give something, or a part of what makes a
+        // checkpoint due.
         let limit = self.dirty_limit();
         let dirty = self.dirty_bytes();
         let frees_some =
@@ -329,7 +332,8 @@ impl Shard {
         let checkpoint_first = dirty > limit && frees_some;
         let packable = self.packable(&with_pages, PAGES_GAIN, limit as u64 / 4);
         let live_of = |pages: &[Candidate]| pages.iter().map(|page| page.live).sum::<u64>();
-        // The checkpoint that is to empty them has to have room for what is live in them, and survivors for a segment before it.
+        // The checkpoint that is to empty them has to have room for what is live in them, and survivors for a segment
+        // before it.
         let dirtied = usize::try_from(live_of(&with_pages[..packable])).expect("of a few segments");
         let has_room = self.reclaim_floor_with(dirtied) < space.free_count();
         let pays = if checkpoint_first || !has_room { 0 } else { packable };
@@ -403,8 +407,8 @@ impl Shard {
         emptiest
     }
 
-    /// How many of the emptiest segments fit into `gain` fewer, at most as many as hold `live_max` bytes if that are enough; 0 when
-    /// none do.
+    /// How many of the emptiest segments fit into `gain` fewer, at most as many as hold `live_max` bytes if that are
+    /// enough; 0 when none do.
     fn packable(&self, emptiest: &[Candidate], gain: u64, live_max: u64) -> usize {
         // What units of different alignment leave free at worst.
         let packed = self.segment_payload() - u64::from(unit_space(BLOCK_ALIGN));
@@ -471,7 +475,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Copies live units of a segment to the open reclaimed segment. Returns why one was left behind, if any was (RECLAIM-4).
+    /// Copies live units of a segment to the open reclaimed segment. Returns why one was left behind, if any was
+    /// (RECLAIM-4).
     async fn move_survivors(&self, id: SegmentId) -> Result<Option<Error>> {
         let goes_on = self.space.borrow().get(id.number).is_some_and(|usage| usage.has_pages);
         let mut lost = None;
@@ -609,8 +614,8 @@ impl Shard {
         .await
     }
 
-    /// Seals the open reclaimed segment, and lets the victims it emptied go; a single victim waits for company, as sealing would take
-    /// as many segments as it gives.
+    /// Seals the open reclaimed segment, and lets the victims it emptied go; a single victim waits for company, as
+    /// sealing would take as many segments as it gives.
     pub(crate) async fn finish_reclaim(&self) -> Result<()> {
         if self.reclaim.writer.borrow().is_empty() {
             let emptied = self.reclaim.emptied.take();

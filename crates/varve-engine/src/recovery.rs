@@ -92,7 +92,8 @@ pub struct ShardParts {
     pub zones: Rc<dyn ZoneSource>,
     /// Zones it has.
     pub owned: Vec<Zone>,
-    /// The other shards of the pool; none for a shard that is opened alone, which then finds no equal blocks elsewhere, and cannot read what others hold.
+    /// The other shards of the pool; none for a shard that is opened alone, which then finds no equal blocks elsewhere,
+    /// and cannot read what others hold.
     pub peers: Option<Rc<dyn Peers>>,
 }
 

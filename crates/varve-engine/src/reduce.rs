@@ -25,10 +25,12 @@ use crate::sampling::{FingerprintScope, SamplingState};
 /// Stored bytes of a compressed block at most (REDUCE-1): stored in units of 512 B, it saves one of eight.
 const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
 
-/// Tries in vain in a row, and how many blocks it takes after so many for one to be tried: a try costs as much as the rest of a write.
+/// Tries in vain in a row, and how many blocks it takes after so many for one to be tried: a try costs as much as the
+/// rest of a write.
 const TRY_INTERVALS: [(u32, u32); 2] = [(24, 64), (8, 8)];
 
-/// What makes the fingerprints of different uses of one key different. Changing it forgets which blocks are equal to stored ones.
+/// What makes the fingerprints of different uses of one key different. Changing it forgets which blocks are equal to
+/// stored ones.
 const FINGERPRINT_CONTEXT: &str = "varve 2026-11 fingerprint of a block";
 
 /// What a shard reduces blocks with.
@@ -64,8 +66,8 @@ impl Reduce {
 }
 
 impl Shard {
-    /// How blocks of a stream are reduced that are drained from now on. Not durable: until it is said again, a shard that was reopened
-    /// takes its default.
+    /// How blocks of a stream are reduced that are drained from now on. Not durable: until it is said again, a shard
+    /// that was reopened takes its default.
     pub fn set_reduction(&self, stream: StreamId, reduction: Reduction) {
         if self.reduction(stream) != reduction {
             self.reduce.wishes.borrow_mut().insert(stream, reduction);

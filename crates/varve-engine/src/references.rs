@@ -1,4 +1,5 @@
-//! Follows every reference of a shard while it serves: what check does without stopping anything. Nothing here changes anything.
+//! Follows every reference of a shard while it serves: what check does without stopping anything. Nothing here changes
+//! anything.
 //!
 //! REFERENCES-1. Each step holds the tree gate: maps, keys and chunk table belong together, and a name without an entry
 //!     dangles.
@@ -97,7 +98,8 @@ struct NamePlace {
 }
 
 impl Shard {
-    /// Follows what the maps of streams and the key tree name. Costs a look-up for each page and block; ends early when it is told to.
+    /// Follows what the maps of streams and the key tree name. Costs a look-up for each page and block; ends early when
+    /// it is told to.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed. Damage is told in the result.
@@ -244,8 +246,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Looks names up, under the gate that they were read under; returns those of other shards' chunks, with their blocks. Pages that were
-    /// changed since the last checkpoint are in memory only.
+    /// Looks names up, under the gate that they were read under; returns those of other shards' chunks, with their
+    /// blocks. Pages that were changed since the last checkpoint are in memory only.
     async fn follow(
         &self,
         stream: Option<StreamId>,

@@ -1,4 +1,5 @@
-//! Reservations: space that a shard promises to a stream, whatever others write. `docs/rfcs/0019-reservations.md` has the arithmetic.
+//! Reservations: space that a shard promises to a stream, whatever others write. `docs/rfcs/0019-reservations.md` has
+//! the arithmetic.
 //!
 //! ```text
 //!  room found ──▶ promised, from here on stored as it is ──▶ key durable ──▶ applied ──▶ floor taken ──▶ key durable: it counts
@@ -55,7 +56,8 @@ const BLOCK_SPACE: u64 = unit_space(BLOCK_ALIGN) as u64 + TABLE_ENTRY_SPACE;
 const PAGE_SPACE: u64 =
     unit_space((PageHeader::LEN + PAGE_BYTES) as u32) as u64 + TABLE_ENTRY_SPACE;
 
-/// What is kept for writes to streams with promises that overwrite: what they overwrite is free only afterwards. Two of the largest.
+/// What is kept for writes to streams with promises that overwrite: what they overwrite is free only afterwards. Two of
+/// the largest.
 const OVERWRITE_SPACE: u64 = 2 * with_pages(BYPASS_BYTES_MAX as u64);
 
 /// Pages or slots looked at before other tasks get a turn: some 50 µs of work.
@@ -330,7 +332,8 @@ impl Shard {
             }
             return Ok(false);
         }
-        // What is under way may do. Only then is it worth a checkpoint, and a mark pass, which costs a walk over all maps.
+        // What is under way may do. Only then is it worth a checkpoint, and a mark pass, which costs a walk over all
+        // maps.
         let is_quiet = self.credits.data.taken() == 0;
         let may_mark = self.mark_wish() != MarkWish::None || self.dedup.borrow().kept_bytes() > 0;
         let _awaiting = (is_promised && is_quiet && may_mark).then(|| self.mark.await_pass());
@@ -342,12 +345,13 @@ impl Shard {
         Ok(true)
     }
 
-    /// Promises a stream space for all of its blocks on this shard, more or less than before if something is promised already; `is_fresh`
-    /// says that it was never written. What a stream holds that was written before its first promise does not count
-    /// (RESERVATIONS-1). Durable on return, and counts from then on.
+    /// Promises a stream space for all of its blocks on this shard, more or less than before if something is promised
+    /// already; `is_fresh` says that it was never written. What a stream holds that was written before its first
+    /// promise does not count (RESERVATIONS-1). Durable on return, and counts from then on.
     ///
     /// # Errors
-    /// `NoSpace` when so much could not be promised: nothing is changed then. `Unavailable` when the shard closed: it may be promised.
+    /// `NoSpace` when so much could not be promised: nothing is changed then. `Unavailable` when the shard closed: it
+    /// may be promised.
     pub async fn reserve(
         &self,
         stream: StreamId,
@@ -519,8 +523,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Lets nothing wait for streams to which something was promised when the root was stored: replay must not see less than the shard
-    /// did (DELTAS-2, DELTAS-6).
+    /// Lets nothing wait for streams to which something was promised when the root was stored: replay must not see less
+    /// than the shard did (DELTAS-2, DELTAS-6).
     pub(crate) async fn load_exact_streams(&self) -> Result<()> {
         let (records, damaged) = self.stored_promises().await?;
         let forbid = || self.trees.borrow_mut().deltas.forbid();

@@ -1,4 +1,5 @@
-//! Reading a shard that does not open, or whose parts are damaged, as far as anything is left: what `varve salvage` copies out.
+//! Reading a shard that does not open, or whose parts are damaged, as far as anything is left: what `varve salvage`
+//! copies out.
 //!
 //! ENGINE-SALVAGE-1. Nothing is replayed, and no task runs: what is read is what the last checkpoint says
 //!     (`Shard::open_checkpoint`). Nothing is written.

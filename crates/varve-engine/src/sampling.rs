@@ -7,8 +7,9 @@
 //!   some of a sample were found, or it is time to look again
 //! ```
 //!
-//! The sample is chosen by contents, so equal blocks of all streams are in it or none is. What else lies beside a block of the sample
-//! in its segment is fingerprinted when such blocks come again (`dedup.rs`), so that a first copy costs little and is found nevertheless.
+//! The sample is chosen by contents, so equal blocks of all streams are in it or none is. What else lies beside a block
+//! of the sample in its segment is fingerprinted when such blocks come again (`dedup.rs`), so that a first copy costs
+//! little and is found nevertheless.
 //!
 //! Nothing of this is stored: a stream begins with all of its blocks.
 
@@ -27,8 +28,8 @@ const SAMPLE_BLOCKS: u32 = 32;
 /// See [`SAMPLE_BLOCKS`].
 const SAMPLE_FOUND_MIN: u32 = 2;
 
-/// Samples in vain after which all blocks of a window are looked at once more, as blocks that are met often may all be outside of the
-/// sample: after some 256 MiB.
+/// Samples in vain after which all blocks of a window are looked at once more, as blocks that are met often may all be
+/// outside of the sample: after some 256 MiB.
 const SAMPLES_IN_VAIN_MAX: u32 = 64;
 
 /// Whether a block with this checksum is in the sample.

@@ -45,7 +45,8 @@ pub struct TransactionRoom {
     pub data_bytes: usize,
     /// Changes, each run of blocks being one.
     pub changes: usize,
-    /// Whether it takes space: data and keys, as long as there is room for them. If not it is let in although the shard is full.
+    /// Whether it takes space: data and keys, as long as there is room for them. If not it is let in although the shard
+    /// is full.
     pub takes_space: bool,
 }
 
@@ -119,7 +120,8 @@ impl Shard {
         most / BLOCK_BYTES * BLOCK_BYTES
     }
 
-    /// Changes that a transaction may make at most, whatever data it writes: as many as keys fit beside them; 8 in the shortest lanes.
+    /// Changes that a transaction may make at most, whatever data it writes: as many as keys fit beside them; 8 in the
+    /// shortest lanes.
     #[must_use]
     pub fn transaction_changes_max(&self) -> usize {
         let keys_bytes = self.lane().payload_max() - self.transaction_bytes_max();
@@ -129,7 +131,8 @@ impl Shard {
     /// Takes credits and space for a transaction.
     ///
     /// # Errors
-    /// `NoSpace` when it takes space and there is none, `Invalid` when it is too large, `Unavailable` when the shard closed.
+    /// `NoSpace` when it takes space and there is none, `Invalid` when it is too large, `Unavailable` when the shard
+    /// closed.
     pub async fn admit_transaction(&self, room: TransactionRoom) -> Result<AdmittedTransaction> {
         self.check_open()?;
         let most = self.transaction_bytes_max();

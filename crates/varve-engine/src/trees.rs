@@ -103,8 +103,8 @@ pub(crate) struct Trees {
     pub(crate) data: DataUsage,
     /// Chunks of the table that were overwritten.
     pub(crate) deaths: DeadChunks,
-    /// Whether maps may name chunks of other shards: the pool has some, or a root said so once. It stands in every root from the first
-    /// checkpoint on, which comes before the first segment or record with such a name or with a grant.
+    /// Whether maps may name chunks of other shards: the pool has some, or a root said so once. It stands in every root
+    /// from the first checkpoint on, which comes before the first segment or record with such a name or with a grant.
     pub(crate) names_foreign: bool,
     /// Map updates that wait.
     pub(crate) deltas: MapBuffer,
@@ -251,7 +251,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Moves a chunk if it still lies at `from`, segment, generation and offset (the full place); returns whether it did.
+    /// Moves a chunk if it still lies at `from`, segment, generation and offset (the full place); returns whether it
+    /// did.
     pub(crate) fn move_chunk(
         &mut self,
         space: &mut Space,
@@ -338,8 +339,8 @@ impl Trees {
         }
     }
 
-    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block is known to hold it. Appends what
-    /// it held to `dead`, which the caller kills. The update waits if it may (DELTAS-2).
+    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block is known to hold
+    /// it. Appends what it held to `dead`, which the caller kills. The update waits if it may (DELTAS-2).
     pub(crate) fn share_block(
         &mut self,
         stream: StreamId,
@@ -394,7 +395,8 @@ impl Trees {
         self.change_slot(stream, block, MapSlot::data(name.home, name.chunk), dead)
     }
 
-    /// Makes blocks of a range holes or zeros, about `budget` of them; appends what they held to `dead`. Returns where to go on.
+    /// Makes blocks of a range holes or zeros, about `budget` of them; appends what they held to `dead`. Returns where
+    /// to go on.
     pub(crate) fn fill_blocks(
         &mut self,
         stream: StreamId,

@@ -192,9 +192,9 @@ impl Shard {
         ids
     }
 
-    /// Reads every segment that holds something live and compares headers, summaries and units with their checksums. `observe` is told of
-    /// progress and damage, and may stop it. It holds the tree gate (VERIFY-4), so writes wait once their credits are
-    /// used up.
+    /// Reads every segment that holds something live and compares headers, summaries and units with their checksums.
+    /// `observe` is told of progress and damage, and may stop it. It holds the tree gate (VERIFY-4), so writes wait
+    /// once their credits are used up.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed. Damage is no error.

@@ -1,5 +1,5 @@
-//! The way of a write from the front-end to the lane: admitted, numbered, and answered when its frame is durable. Large writes may
-//! pass the lane by (`bypass.rs`).
+//! The way of a write from the front-end to the lane: admitted, numbered, and answered when its frame is durable. Large
+//! writes may pass the lane by (`bypass.rs`).
 //!
 //! WRITE-1. Numbers are given and records appended in one step without a pause between, so lane order is number order.
 //! WRITE-2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers
@@ -40,8 +40,8 @@ impl Shard {
     /// Writes `data` at byte `offset` of a stream; any alignment. Durable on return.
     ///
     /// # Errors
-    /// `NoSpace` when the shard is full, `Unavailable` when it closed before the write was durable: then it may or may not
-    /// have happened.
+    /// `NoSpace` when the shard is full, `Unavailable` when it closed before the write was durable: then it may or may
+    /// not have happened.
     pub async fn write(&self, stream: StreamId, offset: u64, data: BufSlice) -> Result<()> {
         self.check_open()?;
         let end = checked_end(offset, data.len() as u64)?;
@@ -143,8 +143,8 @@ impl Shard {
         Ok(read.flatten().map(|data| (name, data)))
     }
 
-    /// The newest version of a block, admitted or in the map; `ahead` is what the map holds, if that was read. The caller holds its claim:
-    /// as long as nothing is buffered, the map does not change.
+    /// The newest version of a block, admitted or in the map; `ahead` is what the map holds, if that was read. The
+    /// caller holds its claim: as long as nothing is buffered, the map does not change.
     async fn newest_block(
         &self,
         stream: StreamId,
@@ -279,9 +279,9 @@ impl Shard {
         }
     }
 
-    /// Makes whole blocks read as zeros and gives their space back. Parts of blocks at the ends of the range read as zeros as well if there is
-    /// space for that, and else stay as they are: a trim is advice, and has to work on a full pool. Durable on return, whatever the
-    /// length; costs O(1) before the answer.
+    /// Makes whole blocks read as zeros and gives their space back. Parts of blocks at the ends of the range read as
+    /// zeros as well if there is space for that, and else stay as they are: a trim is advice, and has to work on a full
+    /// pool. Durable on return, whatever the length; costs O(1) before the answer.
     ///
     /// # Errors
     /// As [`Self::write`], but never for want of space.
@@ -308,7 +308,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on return.
+    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on
+    /// return.
     ///
     /// # Errors
     /// As [`Self::write`], but only parts of blocks at the ends need space.

@@ -1,5 +1,5 @@
-//! Zones that go from one shard to another, by way of the pool: how a shard that is refused space gets some, and how one gives back
-//! what it does not need.
+//! Zones that go from one shard to another, by way of the pool: how a shard that is refused space gets some, and how
+//! one gives back what it does not need.
 //!
 //! ```text
 //!  owned ──leave──▶ withheld from writers ──all empty──▶ checkpoint ──durable──▶ pool told ──▶ nobody's ──lease──▶ another shard's
@@ -7,8 +7,8 @@
 //!    └───────── stay ───────┘ a writer needs it, or it does not become empty
 //! ```
 //!
-//! A coordinator (`varve-dispatch`) goes round when a shard wants a zone: it asks all shards what they can spare, has some give zones, and
-//! tells those that wait that the round has ended.
+//! A coordinator (`varve-dispatch`) goes round when a shard wants a zone: it asks all shards what they can spare, has
+//! some give zones, and tells those that wait that the round has ended.
 //!
 //! ZONE-MOVES-1. A zone is given back only after a checkpoint that began when all its segments were empty and withheld:
 //!     neither the shard's root nor what recovery reads behind it (chains, their next slots, moves, what was
@@ -106,7 +106,8 @@ pub(crate) struct ZoneMoves {
     pub(crate) others_may_mark: Cell<bool>,
     /// When others may be asked again.
     ask_at: Cell<Nanos>,
-    /// Write records admitted, and live bytes, when it was last looked whether the shard rests; and when there was no empty zone.
+    /// Write records admitted, and live bytes, when it was last looked whether the shard rests; and when there was no
+    /// empty zone.
     seen: Cell<(u64, u64)>,
     seen_empty: Cell<(u64, u64)>,
     pub(crate) changed: Notify,
@@ -163,7 +164,8 @@ pub struct ZoneState {
     pub wanted_zones: u64,
     /// Zones that it can give.
     pub spare_zones: u64,
-    /// Of these, zones beyond the shard's share that are empty, while nothing is written: better given back before anybody asks.
+    /// Of these, zones beyond the shard's share that are empty, while nothing is written: better given back before
+    /// anybody asks.
     pub idle_zones: u64,
     /// A mark pass may free something.
     pub may_mark: bool,
@@ -233,7 +235,8 @@ impl Shard {
         }
     }
 
-    /// Ends a round: who waits looks again, and goes on without, or for a mark pass if one may free something on any shard.
+    /// Ends a round: who waits looks again, and goes on without, or for a mark pass if one may free something on any
+    /// shard.
     pub fn end_zone_round(&self, any_may_mark: bool) {
         let moves = &self.zone_moves;
         moves.ended.set(moves.begun.get());
@@ -329,8 +332,8 @@ impl Shard {
         low
     }
 
-    /// The shard's zones that could leave, the best first: with least that is live, and then the last of the pool's, as writers take the first
-    /// free segments.
+    /// The shard's zones that could leave, the best first: with least that is live, and then the last of the pool's, as
+    /// writers take the first free segments.
     fn leavable_zones(&self) -> Vec<(u64, Zone)> {
         let zone_segments = self.zones.counts().zone_segments();
         let mut live: HashMap<u64, u64> = HashMap::default();
@@ -352,7 +355,8 @@ impl Shard {
         self.leavable_zones().iter().filter(|(live, _)| *live == 0).count() as u64
     }
 
-    /// Bytes that more data may take: in the segments the shard has, once it has all that could be lent to it, and what it could give others.
+    /// Bytes that more data may take: in the segments the shard has, once it has all that could be lent to it, and what
+    /// it could give others.
     pub(crate) fn figures_of_room(&self) -> (u64, u64, u64) {
         let stats = self.space.borrow().stats();
         let segment_bytes = self.media.segments.geometry().segment_bytes;
@@ -369,8 +373,8 @@ impl Shard {
         (room, reach, spare * u64::from(segment_bytes))
     }
 
-    /// Gives up to so many zones back to the pool; returns how many. They are empty then, and durably the pool's. Moves what is live in
-    /// one zone at most.
+    /// Gives up to so many zones back to the pool; returns how many. They are empty then, and durably the pool's. Moves
+    /// what is live in one zone at most.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed: then the zones are either still the shard's or the pool's.

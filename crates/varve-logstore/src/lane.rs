@@ -1,7 +1,8 @@
 //! One shard's journal lane: records become durable here before anything else happens to them.
 //!
-//! The engine appends records; they join the frame that is forming. A frame leaves when no other is under way, or when it
-//! is full enough to be worth a second one, so there is no timer: what arrives while frames are in flight forms the next.
+//! The engine appends records; they join the frame that is forming. A frame leaves when no other is under way, or when
+//! it is full enough to be worth a second one, so there is no timer: what arrives while frames are in flight forms the
+//! next.
 //!
 //! ```text
 //!  forming --submit--> submitted --complete--> durable --drain--> attached to a data segment --release--> gone
@@ -35,7 +36,8 @@ use crate::format::record::RecordHeader;
 use crate::planted::{Bug, planted};
 use crate::{Error, Result};
 
-/// A frame alone in flight may be joined by another once that many records wait: then a frame's header costs 1/8 of its blocks.
+/// A frame alone in flight may be joined by another once that many records wait: then a frame's header costs 1/8 of its
+/// blocks.
 const RECORDS_WORTH_A_FRAME: usize = 8;
 
 /// Frames in flight at most; more would only split the same records over more headers.
@@ -47,7 +49,8 @@ const FRAME_PAYLOAD_MAX: usize = 1 << 20;
 /// A frame's payload is at most that part of the ring, so that what is lost at the end of a lap stays small.
 const FRAMES_PER_LAP_MIN: u64 = 8;
 
-/// Frames before a replay point that are there: were it one, a single block that decays would look like a lane that was lost.
+/// Frames before a replay point that are there: were it one, a single block that decays would look like a lane that was
+/// lost.
 pub const FRAMES_KEPT: usize = 2;
 
 const _: () = assert!(
@@ -275,8 +278,8 @@ impl Journal {
         Ok(LogPosition { position, frame_seq: head.frame_seq + 1, chain })
     }
 
-    /// A lane whose next frame goes to `head`; everything before the frames that end there may be overwritten, and those are
-    /// taken for frames of [`Self::begin`]. The caller runs [`Self::run`].
+    /// A lane whose next frame goes to `head`; everything before the frames that end there may be overwritten, and
+    /// those are taken for frames of [`Self::begin`]. The caller runs [`Self::run`].
     #[must_use]
     pub fn new(
         reactor: Reactor,

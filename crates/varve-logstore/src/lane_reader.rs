@@ -25,7 +25,8 @@ use crate::{Error, Result};
 /// Bytes read at a time.
 const WINDOW_BYTES: u32 = 2 << 20;
 
-/// Frames of the largest size that may lie between the stop and a frame of the lap before: those in flight, one that they cut, and one more.
+/// Frames of the largest size that may lie between the stop and a frame of the lap before: those in flight, one that
+/// they cut, and one more.
 const TORN_FRAMES_MAX: u64 = FRAMES_IN_FLIGHT_MAX as u64 + 2;
 
 /// Reads frames of one mount.
@@ -88,7 +89,8 @@ impl JournalReader {
         Ok(census)
     }
 
-    /// The header of a frame of this shard, of a mount that `is_wanted`, at ring position `position`, on whatever lap it was written.
+    /// The header of a frame of this shard, of a mount that `is_wanted`, at ring position `position`, on whatever lap
+    /// it was written.
     async fn any_header(
         &mut self,
         position: u64,

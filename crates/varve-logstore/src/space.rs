@@ -317,8 +317,8 @@ impl Space {
         true
     }
 
-    /// Ends replay: frees what it emptied. Returns a slot whose old contents are still live although it was reused: then
-    /// the log contradicts itself.
+    /// Ends replay: frees what it emptied. Returns a slot whose old contents are still live although it was reused:
+    /// then the log contradicts itself.
     pub fn finish_replay(&mut self) -> Option<SegmentId> {
         let stale_contents = std::mem::take(&mut self.stale_contents);
         stale_contents.into_iter().find(|(_, live)| *live > 0).map(|(id, _)| id)
@@ -574,7 +574,8 @@ impl Space {
         self.free.contains(&number) || self.copies.is_in(number)
     }
 
-    /// Whether nobody needs what a slot holds, nor is about to put something there; also where the slot is not this shard's.
+    /// Whether nobody needs what a slot holds, nor is about to put something there; also where the slot is not this
+    /// shard's.
     #[must_use]
     pub fn is_unused(&self, number: SegmentNumber) -> bool {
         !self.used.contains_key(&number)

@@ -1,4 +1,5 @@
-//! Runs the conformance suite of media, and a takeover, on a real cluster: `rados_conforms CEPH_CONF USER DATA_POOL META_POOL`.
+//! Runs the conformance suite of media, and a takeover, on a real cluster:
+//! `rados_conforms CEPH_CONF USER DATA_POOL META_POOL`.
 //!
 //! Makes a pool of Varve with an identity of its own; prints what it did, and how long appends and puts took.
 #![expect(clippy::unwrap_used, reason = "a test")]

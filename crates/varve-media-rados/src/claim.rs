@@ -1,8 +1,8 @@
 //! The right of one process to write a shard, and how another one takes it.
 //!
-//! The root of a shard and all parts of its lane carry an epoch, if the lane is in RADOS. Who claims the shard raises it on the root, then on
-//! every part, before it reads anything; every append and every replacement of the root demands the epoch of its claim. Who claims shard 0 has the pool's root
-//! as well.
+//! The root of a shard and all parts of its lane carry an epoch, if the lane is in RADOS. Who claims the shard raises
+//! it on the root, then on every part, before it reads anything; every append and every replacement of the root demands
+//! the epoch of its claim. Who claims shard 0 has the pool's root as well.
 //!
 //! RADOS-CLAIM-1. After a claim returned, nothing that an earlier claim still has under way lands on the lane or the
 //!     root.
@@ -126,7 +126,8 @@ impl ShardClaim {
         Ok(claim)
     }
 
-    /// Keeps the claim confirmed, also of an idle shard, so that its owner learns of a takeover and its next request need not wait.
+    /// Keeps the claim confirmed, also of an idle shard, so that its owner learns of a takeover and its next request
+    /// need not wait.
     async fn watch(claim: Weak<Self>) {
         while let Some(claim) = claim.upgrade()
             && claim.check().is_ok()

@@ -58,8 +58,8 @@ impl JournalStore for RadosJournal {
         self.capacity
     }
 
-    /// One: the OSD takes an object for itself while an operation that compares commits, and small appends cost it more than one that
-    /// gathers them.
+    /// One: the OSD takes an object for itself while an operation that compares commits, and small appends cost it more
+    /// than one that gathers them.
     fn appends_at_once(&self) -> usize {
         1
     }

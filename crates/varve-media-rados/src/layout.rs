@@ -8,11 +8,12 @@
 //!                  varve.POOL.name.v.NAMESPACE/VOLUME, .name.b.BUCKET    which cell has a name, where there are several: an entry of `varve-register`
 //!                  varve.POOL.lane.SHARD.PART                    4 MiB of a lane's ring
 //! ```
-//! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal. A pool of several cells has all but the last two for each of them, by the
-//! identity that the cell goes by.
+//! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal. A pool of several
+//! cells has all but the last two for each of them, by the identity that the cell goes by.
 //!
-//! The record: magic 8 B | version u16, 3 of a cell of several, 2 where lanes are not in RADOS, else 1 | lane count u16 | root bytes max u32 | segment bytes u32 | segment count u32 | lane bytes u64 |
-//! made, in ms since 1970 u64 | identity 16 B | in version 3: cell u16, cells u16, zeros u32 | checksum u64 of all before. Little-endian.
+//! The record: magic 8 B | version u16, 3 of a cell of several, 2 where lanes are not in RADOS, else 1 | lane count
+//! u16 | root bytes max u32 | segment bytes u32 | segment count u32 | lane bytes u64 | made, in ms since 1970 u64 |
+//! identity 16 B | in version 3: cell u16, cells u16, zeros u32 | checksum u64 of all before. Little-endian.
 
 use varve_media::{Error, Result, RootKey};
 use varve_register::{Name, NameKind};

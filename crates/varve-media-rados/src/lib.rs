@@ -1,5 +1,5 @@
-//! Media on Ceph's RADOS: segments are objects of a data pool, erasure-coded or replicated, written whole; lanes and roots are
-//! objects of a replicated pool.
+//! Media on Ceph's RADOS: segments are objects of a data pool, erasure-coded or replicated, written whole; lanes and
+//! roots are objects of a replicated pool.
 //!
 //! ```text
 //!  RadosPool ── Segments, RadosJournal, Roots, ShardClaim, NodeTable, NameTable ──▶ Objects ─┬─ librados (loaded at run time)

@@ -1,7 +1,7 @@
 //! The lane of a shard on a drive of one machine, tied to the claims of the shard.
 //!
-//! The shard's root in RADOS names the claim that has the shard or had it last. The drive names two: the last one that it knew of when a claim
-//! was begun with it, and that claim.
+//! The shard's root in RADOS names the claim that has the shard or had it last. The drive names two: the last one that
+//! it knew of when a claim was begun with it, and that claim.
 //!
 //! LOCAL-LANE-1. A claim is on the drive before it is in RADOS: whatever was cut off, the drive names the claim that
 //!     RADOS names. A drive that the last claim was not made with does not, such as an older copy or a new one: its

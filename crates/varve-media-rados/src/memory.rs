@@ -1,7 +1,9 @@
-//! A cluster in memory that enforces the rules of RADOS: for fast tests, and for schedules that no real cluster can be made to run.
+//! A cluster in memory that enforces the rules of RADOS: for fast tests, and for schedules that no real cluster can be
+//! made to run.
 //!
-//! Operations take effect when they are called. Those of a client that is held take effect when it is let go, in their order: so lands
-//! what a paused process, or a slow network, still has under way. Or they take effect, and their answers come when it is let go.
+//! Operations take effect when they are called. Those of a client that is held take effect when it is let go, in their
+//! order: so lands what a paused process, or a slow network, still has under way. Or they take effect, and their
+//! answers come when it is let go.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -69,8 +69,8 @@ impl NameTable {
         }
     }
 
-    /// Tells an entry whose attribute is not the stamp that it says: nobody could ever change it. The attribute is read first, and a stamp never comes back, so nobody changed the entry
-    /// in between where it still says that one.
+    /// Tells an entry whose attribute is not the stamp that it says: nobody could ever change it. The attribute is read
+    /// first, and a stamp never comes back, so nobody changed the entry in between where it still says that one.
     async fn check_attribute(&self, name: Name, stamp: Stamp) -> Result<()> {
         let object = self.names.name(&name);
         let attribute = match self.objects.attribute(&object, STAMP).await {

@@ -1,4 +1,5 @@
-//! The table of nodes: an object of the metadata pool, replaced whole together with the attribute that carries its version.
+//! The table of nodes: an object of the metadata pool, replaced whole together with the attribute that carries its
+//! version.
 
 use std::rc::Rc;
 

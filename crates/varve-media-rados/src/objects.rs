@@ -58,7 +58,8 @@ pub enum Write {
 /// attributes.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectChange {
-    /// Attributes that must have these values, else nothing happens: `UNEXPECTED`, or `NOT_FOUND` where there is no object.
+    /// Attributes that must have these values, else nothing happens: `UNEXPECTED`, or `NOT_FOUND` where there is no
+    /// object.
     pub expects: Vec<(&'static str, Vec<u8>)>,
     /// An attribute that must not be above this, in the order of bytes, else nothing happens: as above.
     pub at_most: Option<(&'static str, Vec<u8>)>,
@@ -87,6 +88,7 @@ pub trait Objects {
     /// An attribute of an object, of at most 4 KiB; none if the object has no such one.
     fn attribute(&self, object: &str, name: &str) -> RadosFuture<Option<Vec<u8>>>;
 
-    /// Names of all objects, in no order. Takes long for large pools, on a thread of its own; what changes meanwhile may be in it or not.
+    /// Names of all objects, in no order. Takes long for large pools, on a thread of its own; what changes meanwhile
+    /// may be in it or not.
     fn list(&self) -> RadosFuture<Vec<String>>;
 }

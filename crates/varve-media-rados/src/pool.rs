@@ -129,12 +129,12 @@ pub struct RadosPool {
 }
 
 impl RadosPool {
-    /// Makes a pool: empty roots and lanes first, then the records. Durable on return; cut off, there is no pool, and making it again goes on, with
-    /// size and time of the record that is there.
+    /// Makes a pool: empty roots and lanes first, then the records. Durable on return; cut off, there is no pool, and
+    /// making it again goes on, with size and time of the record that is there.
     ///
     /// # Errors
-    /// [`Error::Spec`], also where segments would leave stripes of the data pool half full; [`Error::Open`] for one that was begun with other figures;
-    /// [`Error::PoolExists`]; what RADOS refuses.
+    /// [`Error::Spec`], also where segments would leave stripes of the data pool half full; [`Error::Open`] for one
+    /// that was begun with other figures; [`Error::PoolExists`]; what RADOS refuses.
     pub async fn make(
         data: &Rc<dyn Objects>,
         meta: &Rc<dyn Objects>,
@@ -188,7 +188,8 @@ impl RadosPool {
             let whole = spec.pool.whole(spec.cell.cell);
             cells.extend((1..spec.cell.cells).map(|cell| whole.of_cell(CellId(cell)).to_string()));
         }
-        // A cell is found by the first one of its pool. What cannot be read is a pool all the same, unless it is a cell of one.
+        // A cell is found by the first one of its pool. What cannot be read is a pool all the same, unless it is a cell
+        // of one.
         pools.extend(unread.into_iter().filter(|pool| !cells.contains(pool)));
         pools.sort();
         Ok(pools)
@@ -251,12 +252,14 @@ impl RadosPool {
         (cells > 1).then(|| Rc::new(NameTable { pool, cells, objects, names }) as Rc<dyn NameStore>)
     }
 
-    /// Takes over a shard from whoever has it, and gives what its thread works with. Takes [`LEASE_NS`](crate::LEASE_NS) and some longer where
-    /// nobody gave it back. Where lanes are not in RADOS, `local` is the shard's, which nobody else has open: its appends do not demand the claim.
+    /// Takes over a shard from whoever has it, and gives what its thread works with. Takes
+    /// [`LEASE_NS`](crate::LEASE_NS) and some longer where nobody gave it back. Where lanes are not in RADOS, `local`
+    /// is the shard's, which nobody else has open: its appends do not demand the claim.
     ///
     /// # Errors
-    /// [`Error::NoLane`]; [`Error::Open`] when a lane is missing, was given to a pool whose lanes are in RADOS, or lacks what the last claim
-    /// acknowledged; [`Error::Fenced`] when another claim came right behind; what RADOS refuses.
+    /// [`Error::NoLane`]; [`Error::Open`] when a lane is missing, was given to a pool whose lanes are in RADOS, or
+    /// lacks what the last claim acknowledged; [`Error::Fenced`] when another claim came right behind; what RADOS
+    /// refuses.
     pub async fn claim(
         &self,
         reactor: &Reactor,
@@ -307,7 +310,8 @@ impl RadosPool {
         }
     }
 
-    /// Refuses a lane that does not exist, one where there is to be none, none where there is to be one, and one of another size.
+    /// Refuses a lane that does not exist, one where there is to be none, none where there is to be one, and one of
+    /// another size.
     pub(crate) fn check_lane(
         &self,
         shard: ShardId,

@@ -1,5 +1,6 @@
-//! Goal: a pool of several cells is one pool: found once, with one table of nodes and one register of names, while each cell is claimed by itself; and what cannot be is refused.
-//! Method: pools made as a program makes them, over the cluster in memory.
+//! Goal: a pool of several cells is one pool: found once, with one table of nodes and one register of names, while each
+//! cell is claimed by itself; and what cannot be is refused. Method: pools made as a program makes them, over the
+//! cluster in memory.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::future::Future;

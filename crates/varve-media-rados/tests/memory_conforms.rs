@@ -1,5 +1,6 @@
-//! Goal: pools on RADOS fulfil the contracts of media, and a shard that was taken over is out of reach of who had it before.
-//! Method: the conformance suite, and claims against each other, over the cluster in memory with an erasure-coded data pool.
+//! Goal: pools on RADOS fulfil the contracts of media, and a shard that was taken over is out of reach of who had it
+//! before. Method: the conformance suite, and claims against each other, over the cluster in memory with an
+//! erasure-coded data pool.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::future::Future;

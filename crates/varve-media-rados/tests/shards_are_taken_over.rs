@@ -1,6 +1,6 @@
-//! Goal: nodes that take a shard from each other, while others are slow, cut off, paused or killed, lose nothing that was acknowledged,
-//! answer nothing that was not true, and bring nothing back. Method: whole shards over the cluster in memory, in simulated time, by seeds;
-//! a model of every block. `TAKEOVER_SEEDS=FIRST..LAST` chooses seeds.
+//! Goal: nodes that take a shard from each other, while others are slow, cut off, paused or killed, lose nothing that
+//! was acknowledged, answer nothing that was not true, and bring nothing back. Method: whole shards over the cluster in
+//! memory, in simulated time, by seeds; a model of every block. `TAKEOVER_SEEDS=FIRST..LAST` chooses seeds.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::cell::{Cell, RefCell};

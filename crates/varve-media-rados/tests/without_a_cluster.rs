@@ -1,4 +1,5 @@
-//! Goal: where librados, its configuration or the cluster is missing, a connection fails with words that help; nothing panics.
+//! Goal: where librados, its configuration or the cluster is missing, a connection fails with words that help; nothing
+//! panics.
 
 use varve_media_rados::{Cluster, ClusterOptions};
 use varve_types::ErrorKind;

@@ -43,9 +43,11 @@ pub trait SegmentStore {
     /// Sizes. Constant while the store is open.
     fn geometry(&self) -> SegmentGeometry;
 
-    /// Takes room for `count` slots from `first` on, so that writing them later takes none. Durable after the next [`Self::settle`].
+    /// Takes room for `count` slots from `first` on, so that writing them later takes none. Durable after the next
+    /// [`Self::settle`].
     ///
-    /// `NoSpace` when the medium has not enough for all of them; it may have taken some. Media that cannot promise room say yes.
+    /// `NoSpace` when the medium has not enough for all of them; it may have taken some. Media that cannot promise room
+    /// say yes.
     fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()>;
 
     /// Writes the first `bytes.len()` bytes of a slot (a multiple of 4 KiB) in one go. Durable on return (MEDIA-1).
@@ -57,16 +59,18 @@ pub trait SegmentStore {
     /// Makes durable what reads see now: a put that was cut off or failed may have landed without being durable.
     fn settle(&self) -> IoFuture<'_, ()>;
 
-    /// Says that nobody needs the contents any more; the store may discard them, now or later or never. It is under way when this returns.
+    /// Says that nobody needs the contents any more; the store may discard them, now or later or never. It is under way
+    /// when this returns.
     fn delete(&self, id: SegmentId) -> IoFuture<'_, ()>;
 
-    /// What fails together with a slot: slots of other domains outlive it. Each domain is one range of slots. `None` where a second copy in
-    /// another slot helps nobody, as the store keeps several itself, or nothing at all.
+    /// What fails together with a slot: slots of other domains outlive it. Each domain is one range of slots. `None`
+    /// where a second copy in another slot helps nobody, as the store keeps several itself, or nothing at all.
     fn domain(&self, _number: SegmentNumber) -> Option<u32> {
         None
     }
 
-    /// Slots that take room by being there, whoever knows of them: what a crash left is found so. None where slots have their places.
+    /// Slots that take room by being there, whoever knows of them: what a crash left is found so. None where slots have
+    /// their places.
     fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
         Box::pin(ready(Ok(Vec::new())))
     }
@@ -140,7 +144,8 @@ pub trait Fence {
     /// Fails with `Fenced` once this process knows that it is no longer the only writer.
     fn check(&self) -> Result<()>;
 
-    /// Whether nobody else can have written by now, as far as clocks of one machine tell; if not, [`Self::confirm`] asks.
+    /// Whether nobody else can have written by now, as far as clocks of one machine tell; if not, [`Self::confirm`]
+    /// asks.
     fn is_confirmed(&self) -> bool {
         true
     }

@@ -71,7 +71,8 @@ pub trait Disk {
     /// Makes every write durable that returned before this call.
     fn flush(&self) -> IoFuture<'_, ()>;
 
-    /// Takes room for a range, so that writing it later takes none; `NoSpace` when there is not enough. Fixed media have it.
+    /// Takes room for a range, so that writing it later takes none; `NoSpace` when there is not enough. Fixed media
+    /// have it.
     fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
         let _ = (offset, len);
         Box::pin(std::future::ready(Ok(())))

@@ -52,7 +52,8 @@ impl DriveInner {
 /// Choices of one opening; they leave no trace on the drives.
 #[derive(Clone, Debug, Default)]
 pub struct DriveOptions {
-    /// Hand the space of deleted segments back to the medium. Off by default: taking it again costs more than keeping it.
+    /// Hand the space of deleted segments back to the medium. Off by default: taking it again costs more than keeping
+    /// it.
     pub discard: bool,
 }
 
@@ -64,13 +65,14 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Makes a pool on `drives`: marks first, then empty roots, superblocks last. Durable on return; cut off, there is no pool, and it can be
-    /// made again (MAKING-1, MAKING-2).
+    /// Makes a pool on `drives`: marks first, then empty roots, superblocks last. Durable on return; cut off, there is
+    /// no pool, and it can be made again (MAKING-1, MAKING-2).
     ///
     /// Lanes must read as zeros or hold another pool's frames.
     ///
     /// # Errors
-    /// [`Error::PoolExists`] when a drive carries a superblock, [`Error::Spec`], [`Error::TooSmall`], or a disk's error.
+    /// [`Error::PoolExists`] when a drive carries a superblock, [`Error::Spec`], [`Error::TooSmall`], or a disk's
+    /// error.
     ///
     /// # Panics
     /// When `drives` is empty.

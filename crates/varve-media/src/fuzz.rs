@@ -1,5 +1,5 @@
-//! The drive's own decoders for the fuzzer: bytes nobody vouches for decode into a value that encodes to the same bytes, or into
-//! an error.
+//! The drive's own decoders for the fuzzer: bytes nobody vouches for decode into a value that encodes to the same
+//! bytes, or into an error.
 
 use varve_types::PoolId;
 

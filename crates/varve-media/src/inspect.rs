@@ -1,4 +1,5 @@
-//! A pool as somebody finds it who only looks: nothing is healed, nothing is written, and what redundancy hides is shown.
+//! A pool as somebody finds it who only looks: nothing is healed, nothing is written, and what redundancy hides is
+//! shown.
 //!
 //! INSPECT-1. Files are opened for reading only; whoever needs to write gets an overlay ([`OverlayDisk`]).
 //! INSPECT-2. A pool that is served is refused; while it is looked at, it cannot be served. Several may look at once.
@@ -139,8 +140,8 @@ impl PoolInspection {
         self.drives.iter().flat_map(of_drive).collect()
     }
 
-    /// The pool for the loop of this thread, over an overlay of its own: what is written to it is gone when it is dropped, and the
-    /// drives never see it.
+    /// The pool for the loop of this thread, over an overlay of its own: what is written to it is gone when it is
+    /// dropped, and the drives never see it.
     ///
     /// # Errors
     /// Those of [`Self::figures`], [`Error::DriveSet`], [`Error::Open`], or [`Error::TooSmall`].

@@ -90,7 +90,8 @@ pub(crate) async fn mark(meta: &dyn Disk, pool: PoolId) -> Result<()> {
     Ok(())
 }
 
-/// Looks at all drives of a pool that is to be made: what each holds, in their order. Refuses the drives of a whole pool, and of another one.
+/// Looks at all drives of a pool that is to be made: what each holds, in their order. Refuses the drives of a whole
+/// pool, and of another one.
 ///
 /// # Errors
 /// [`Error::PoolExists`], or the disks'.

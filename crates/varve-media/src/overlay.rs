@@ -1,5 +1,5 @@
-//! A disk whose writes stay in memory: what is below is read and never changed. For looking at a pool with the code that
-//! serves it, which writes while it recovers.
+//! A disk whose writes stay in memory: what is below is read and never changed. For looking at a pool with the code
+//! that serves it, which writes while it recovers.
 //!
 //! OVERLAY-1. No write, flush or discard reaches the disk below.
 //! OVERLAY-2. A page that was written reads as written; every other page reads as the disk below has it.

@@ -1,5 +1,5 @@
-//! Bugs planted on purpose, one at a time, to show that the simulator finds them. Compiled in with the feature `planted-bugs` only;
-//! without it [`planted`] is false and costs nothing.
+//! Bugs planted on purpose, one at a time, to show that the simulator finds them. Compiled in with the feature
+//! `planted-bugs` only; without it [`planted`] is false and costs nothing.
 
 /// A bug that somebody might have made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

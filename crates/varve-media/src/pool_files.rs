@@ -98,8 +98,8 @@ impl PoolFiles {
     /// Makes a pool on new drives. Blocks; takes as long as writing the lanes does. Durable on return.
     ///
     /// # Errors
-    /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], [`Error::Spec`], [`Error::TooSmall`], or the system's. What was made
-    /// until then stays and can be overwritten.
+    /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], [`Error::Spec`], [`Error::TooSmall`], or the
+    /// system's. What was made until then stays and can be overwritten.
     pub fn create(drives: &[NewDrive], spec: &DriveSpec) -> Result<()> {
         spec.validate()?;
         if drives.is_empty() {
@@ -165,7 +165,8 @@ impl PoolFiles {
     /// Opens and locks a pool by all of its drives, in any order. Blocks for a few reads.
     ///
     /// # Errors
-    /// [`Error::NoPool`], [`Error::InUse`], [`Error::Corrupt`], [`Error::DriveSet`], [`Error::Unsupported`] or the system's.
+    /// [`Error::NoPool`], [`Error::InUse`], [`Error::Corrupt`], [`Error::DriveSet`], [`Error::Unsupported`] or the
+    /// system's.
     pub fn open(paths: &[PathBuf], options: DriveOptions) -> Result<Self> {
         let mut drives = Vec::new();
         for path in paths {
@@ -408,8 +409,8 @@ pub(crate) fn lock(path: &Path, device: bool, owner: Owner) -> Result<File> {
     }
 }
 
-/// Looks at all places before anything is written to one, and takes away what superblocks there are where a pool may be made: that for
-/// which marks elsewhere vouch before these.
+/// Looks at all places before anything is written to one, and takes away what superblocks there are where a pool may be
+/// made: that for which marks elsewhere vouch before these.
 fn clear_places(drives: &[NewDrive], places: &[(DriveKind, PathBuf)], lanes: u16) -> Result<()> {
     let new = drives.iter().zip(places).filter(|(drive, _)| !drive.replace_pool);
     let new: Vec<_> = new.collect();
@@ -435,8 +436,8 @@ fn clear_places(drives: &[NewDrive], places: &[(DriveKind, PathBuf)], lanes: u16
     Ok(())
 }
 
-/// Refuses a place where something else is: a pool's files may be there, as far as nothing was written to them, or what was left of
-/// a pool whose making was cut off.
+/// Refuses a place where something else is: a pool's files may be there, as far as nothing was written to them, or what
+/// was left of a pool whose making was cut off.
 fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16, found: SuperblockArea) -> Result<()> {
     if kind != DriveKind::Directory {
         return match found {
@@ -467,8 +468,8 @@ fn check_empty(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a file or device where the making of a pool was cut off and which somebody has used since: marks are left where other software writes
-/// nothing at first.
+/// Refuses a file or device where the making of a pool was cut off and which somebody has used since: marks are left
+/// where other software writes nothing at first.
 fn check_unfinished(path: &Path) -> Result<()> {
     let begin = read_begin(path)?;
     let rest = begin.get(SUPERBLOCK_BYTES..).unwrap_or_default();

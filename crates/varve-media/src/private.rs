@@ -1,4 +1,5 @@
-//! Modes of a pool's files: their owner alone may open them, wherever they are and whatever the umask is. They hold everything that is stored.
+//! Modes of a pool's files: their owner alone may open them, wherever they are and whatever the umask is. They hold
+//! everything that is stored.
 //!
 //! Devices keep the modes that the system gives them.
 
@@ -25,7 +26,8 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes from group and others what they may do with a file. A file that is not there, or is another user's, is left to whoever opens it.
+/// Takes from group and others what they may do with a file. A file that is not there, or is another user's, is left to
+/// whoever opens it.
 pub(crate) fn tighten(path: &Path) {
     let Ok(metadata) = fs::metadata(path) else { return };
     let mode = metadata.permissions().mode();

@@ -117,7 +117,8 @@ impl Drop for LineUser {
 }
 
 impl CachedSegments {
-    /// `inner`, with what is read of it kept on `disk`, all of which is overwritten. Takes some 90 bytes of memory for each 32 KiB of it in use.
+    /// `inner`, with what is read of it kept on `disk`, all of which is overwritten. Takes some 90 bytes of memory for
+    /// each 32 KiB of it in use.
     #[must_use]
     pub fn new(inner: Rc<dyn SegmentStore>, reactor: &Reactor, disk: Rc<dyn Disk>) -> Self {
         let count_max = u32::try_from(disk.size() / LINE_BYTES as u64).unwrap_or(u32::MAX) as usize;

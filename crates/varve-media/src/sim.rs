@@ -242,8 +242,8 @@ impl SimMedium {
         flip_bit(&mut self.state.borrow_mut().durable, offset, bit);
     }
 
-    /// What a range holds durably, whose start is a multiple of 4 KiB; none while a write to the medium is under way or cached, which a
-    /// power cut may keep or not.
+    /// What a range holds durably, whose start is a multiple of 4 KiB; none while a write to the medium is under way or
+    /// cached, which a power cut may keep or not.
     #[must_use]
     pub fn durable(&self, range: Range<u64>) -> Option<Vec<u8>> {
         let state = self.state.borrow();
@@ -267,8 +267,8 @@ impl SimMedium {
         Self { name: Rc::clone(&self.name), size: self.size, state }
     }
 
-    /// Puts what `other` holds durably at `from` in the place of `to`, durably, as a write does that went astray, or an older one whose
-    /// successor was lost. Positions are multiples of 4 KiB.
+    /// Puts what `other` holds durably at `from` in the place of `to`, durably, as a write does that went astray, or an
+    /// older one whose successor was lost. Positions are multiples of 4 KiB.
     pub fn transplant(&self, to: Range<u64>, other: &Self, from: u64) {
         let mut bytes = vec![0; len_of(&to)];
         other.state.borrow().durable.read(from, &mut bytes);
@@ -294,7 +294,8 @@ impl SimMedium {
         self.state.borrow_mut().writes_fail = fail;
     }
 
-    /// Makes the next write or flush that comes to its end fail, or no longer does. A failed write may have landed in part.
+    /// Makes the next write or flush that comes to its end fail, or no longer does. A failed write may have landed in
+    /// part.
     pub fn fail_next_write(&self, fail: bool) {
         self.state.borrow_mut().write_fails_once = fail;
     }

@@ -74,7 +74,8 @@ pub(crate) struct FileRoom {
     host: SimHost,
     /// Whether each page has room.
     pages: Vec<bool>,
-    /// Pages whose room a power cut may take away, and the number before which a flush has to begin that does not keep it.
+    /// Pages whose room a power cut may take away, and the number before which a flush has to begin that does not keep
+    /// it.
     unsettled: Vec<(u64, Vec<usize>)>,
 }
 

@@ -3,8 +3,9 @@
 //! Every thread opens its own: a descriptor is registered with one ring.
 //!
 //! Buffers are not registered. Fixed buffers saved 0.3 of 10.7 µs of CPU on a 4 KiB read and 4 of 22 µs on a 128 KiB
-//! write; at 4 MiB they saved 85 of 121 µs, but so do the huge pages that [`AlignedBuf`] takes from 2 MiB on (13 to 55 µs;
-//! ext4 on a virtual disk, depth 2, medians of three). A registered arena would tie buffers to a thread for the rest.
+//! write; at 4 MiB they saved 85 of 121 µs, but so do the huge pages that [`AlignedBuf`] takes from 2 MiB on (13 to 55
+//! µs; ext4 on a virtual disk, depth 2, medians of three). A registered arena would tie buffers to a thread for the
+//! rest.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -31,7 +32,8 @@ struct OpenFile {
     path: String,
     ring: Ring,
     file: RingFile,
-    /// Whether it is a regular file, which grows as its file system has room; other things have the size that they have.
+    /// Whether it is a regular file, which grows as its file system has room; other things have the size that they
+    /// have.
     is_regular: bool,
 }
 
@@ -83,8 +85,8 @@ impl OpenFile {
     }
 }
 
-/// Whether a device has lost these bytes: it says of a write beyond its end that no space is left, as one does that takes its space from a
-/// pool that is full.
+/// Whether a device has lost these bytes: it says of a write beyond its end that no space is left, as one does that
+/// takes its space from a pool that is full.
 fn ends_before(path: &Path, end: u64) -> bool {
     let opened = File::open(path).map_err(|error| open_error(path, &error));
     !opened.and_then(|file| size_of_file(&file, path)).is_ok_and(|size| size >= end)
@@ -183,8 +185,8 @@ impl Disk for UringDisk {
         Box::pin(async move { started.await.map_err(|e| target.error("flush", 0, 0, &e)) })
     }
 
-    /// Allocating 256 MiB took 0.4 ms, and a write of 4 MiB took 1.1 to 1.6 ms into allocated space and 1.1 to 1.8 ms into a
-    /// hole (ext4 on a virtual disk, three runs).
+    /// Allocating 256 MiB took 0.4 ms, and a write of 4 MiB took 1.1 to 1.6 ms into allocated space and 1.1 to 1.8 ms
+    /// into a hole (ext4 on a virtual disk, three runs).
     fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
         assert_range(self.size, offset, len);
         let target = &self.target;

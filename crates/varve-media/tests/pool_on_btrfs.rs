@@ -1,5 +1,6 @@
-//! Goal: on a file system that copies on write, a pool's files are overwritten in place, so that a full host takes nothing away. Method: a pool on btrfs on a
-//! loop device, which is then filled: roots and lanes are written on. Where the machine lets us mount none, the test says so and checks nothing.
+//! Goal: on a file system that copies on write, a pool's files are overwritten in place, so that a full host takes
+//! nothing away. Method: a pool on btrfs on a loop device, which is then filled: roots and lanes are written on. Where
+//! the machine lets us mount none, the test says so and checks nothing.
 
 use std::fs::{self, File};
 use std::io::Write;

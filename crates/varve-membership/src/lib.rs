@@ -1,14 +1,16 @@
-//! Which nodes can serve a pool, and which of them serves which of its cells: a table that is replaced as a whole, at the version it was read at.
+//! Which nodes can serve a pool, and which of them serves which of its cells: a table that is replaced as a whole, at
+//! the version it was read at.
 //!
 //! ```text
 //!  TableStore (RADOS, memory) ──read──▶ Member ──standing──▶ who opens a cell, or closes it
 //!             ◀──replace at a version── proposal
 //! ```
 //!
-//! Nobody decides which cell goes where: every replacement makes the same of the table before, whoever makes it. A pool of one cell has one owner.
+//! Nobody decides which cell goes where: every replacement makes the same of the table before, whoever makes it. A pool
+//! of one cell has one owner.
 //!
-//! What the table says is advice: the claims of a pool's shards are what keeps others from writing them. No I/O, no clock: both are handed in.
-//! What nodes say to each other on a link is in [`link`].
+//! What the table says is advice: the claims of a pool's shards are what keeps others from writing them. No I/O, no
+//! clock: both are handed in. What nodes say to each other on a link is in [`link`].
 
 mod error;
 mod format;

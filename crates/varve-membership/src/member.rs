@@ -32,7 +32,8 @@ use crate::{Error, MemberTable, Node, NodeEntry, NodeId, Result};
 /// Pause between two beats of a node, in ns.
 pub const BEAT_NS: u64 = 500_000_000;
 
-/// A node whose beat stands still for so long is given up, in ns: as many beats as a busy cluster may swallow. It loses the pool, but no data.
+/// A node whose beat stands still for so long is given up, in ns: as many beats as a busy cluster may swallow. It loses
+/// the pool, but no data.
 pub const SILENCE_NS: u64 = 3_000_000_000;
 
 /// Reads that lie further apart than this, in ns, are not regular (MEMBER-2): some beats.
@@ -178,7 +179,8 @@ impl Member {
         self.given.insert(cell);
     }
 
-    /// From now on it wants to be out, and serves nothing. It has closed all of its cells: others open them once the table shows it.
+    /// From now on it wants to be out, and serves nothing. It has closed all of its cells: others open them once the
+    /// table shows it.
     pub fn leave(&mut self) {
         self.wants_to_leave = true;
         if self.standing == MemberState::Outside && self.join.is_none() {

@@ -45,7 +45,8 @@ pub struct NodeAddress {
 }
 
 impl NodeAddress {
-    /// A node's reach. An address of the fourth version that is written as one of the sixth is the same; scopes are not kept.
+    /// A node's reach. An address of the fourth version that is written as one of the sixth is the same; scopes are not
+    /// kept.
     #[must_use]
     pub fn new(address: SocketAddr, fingerprint: Fingerprint) -> Self {
         Self { address: SocketAddr::new(address.ip().to_canonical(), address.port()), fingerprint }

@@ -15,8 +15,8 @@ pub trait TableStore {
     /// The table; `None` before the first.
     fn read(&self) -> StoreFuture<'_, Option<MemberTable>>;
 
-    /// Puts the table in the place of the one that has the version before; the first one where there is none. Says whether it did; durable then.
-    /// An error leaves it open.
+    /// Puts the table in the place of the one that has the version before; the first one where there is none. Says
+    /// whether it did; durable then. An error leaves it open.
     fn replace(&self, table: MemberTable) -> StoreFuture<'_, bool>;
 }
 

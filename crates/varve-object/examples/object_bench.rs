@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p varve-object --example object_bench -- [objects] [bytes of each]`
 //!
-//! Every put is durable as far as the memory disk goes when it is counted; draining, checkpoints and reclaim run beside it.
+//! Every put is durable as far as the memory disk goes when it is counted; draining, checkpoints and reclaim run beside
+//! it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

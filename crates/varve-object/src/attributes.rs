@@ -6,7 +6,8 @@ use crate::acl::Acl;
 use crate::error::Result;
 use crate::fields::{Reader, Writer};
 
-/// Checksums of parts are kept as long as they take no more than this, in bytes: 1,280 parts by SHA-512, 10,000 by CRC64.
+/// Checksums of parts are kept as long as they take no more than this, in bytes: 1,280 parts by SHA-512, 10,000 by
+/// CRC64.
 const PART_SUMS_MAX: usize = 80 << 10;
 
 /// Attributes of an object, a delete marker, an upload or a part. Those that do not apply are empty.

@@ -4,7 +4,8 @@
 //!  any executor ──job──▶ thread of the key's home shard: shelf ──▶ shard
 //! ```
 //!
-//! Buckets, and the records of the gateway, are objects of a bucket of its own, which has no name; all of them are in memory.
+//! Buckets, and the records of the gateway, are objects of a bucket of its own, which has no name; all of them are in
+//! memory.
 //!
 //! OBJECT-ENGINE-1. A bucket exists from the moment its object in the gateway's bucket is durable until that is gone. A
 //!     stream of a bucket that has no such object is cleared by the next opening, unless it holds versions
@@ -52,14 +53,16 @@ pub struct EngineStore {
 pub struct EngineOptions {
     /// How objects of a bucket are reduced, by the bucket's record; those of private buckets share no chunks.
     pub reduction: fn(&[u8]) -> Reduction,
-    /// Most bytes of large pieces of bodies in memory on their way to and from shards. Who finds no room goes on in small pieces, 64 KiB
-    /// each: nobody waits for it, so a client that is slow, or that writes what it reads, stops no other.
+    /// Most bytes of large pieces of bodies in memory on their way to and from shards. Who finds no room goes on in
+    /// small pieces, 64 KiB each: nobody waits for it, so a client that is slow, or that writes what it reads, stops no
+    /// other.
     pub bodies_bytes_max: usize,
 }
 
 impl EngineStore {
-    /// The store on the pool that these links lead to, whose shards are open or will be. Finishes what a crash left undone. Where a shard
-    /// cannot be read, what it keeps is unread ([`ObjectStore::check_all_read`](crate::ObjectStore::check_all_read)), and the rest is served.
+    /// The store on the pool that these links lead to, whose shards are open or will be. Finishes what a crash left
+    /// undone. Where a shard cannot be read, what it keeps is unread
+    /// ([`ObjectStore::check_all_read`](crate::ObjectStore::check_all_read)), and the rest is served.
     ///
     /// # Errors
     /// `Unread` when the shards that can be read do not know whether there are users or buckets; `NoSpace`, `Internal`.

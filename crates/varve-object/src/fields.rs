@@ -1,7 +1,8 @@
-//! How records of this crate become bytes: a version, then fields of a tag, a length and a value, in the order of their tags.
+//! How records of this crate become bytes: a version, then fields of a tag, a length and a value, in the order of their
+//! tags.
 //!
-//! `[version u8] ([tag u8][length u32 little-endian][value])*`. A tag may repeat: a list. Unknown tags are refused, so that an older release
-//! does not drop what a newer one wrote.
+//! `[version u8] ([tag u8][length u32 little-endian][value])*`. A tag may repeat: a list. Unknown tags are refused, so
+//! that an older release does not drop what a newer one wrote.
 
 use bytes::Bytes;
 

@@ -1,5 +1,5 @@
-//! Buckets and objects: what a store of them promises ([`ObjectStore`]), and the rules of versions, conditions and locks, which stand above
-//! every store and are written once.
+//! Buckets and objects: what a store of them promises ([`ObjectStore`]), and the rules of versions, conditions and
+//! locks, which stand above every store and are written once.
 //!
 //! ```text
 //!   access-s3

@@ -1,7 +1,8 @@
 //! Listings of keys and versions: one page at a time, over any ordered cursor, on any number of shards.
 //!
-//! A store walks its versions in the order of keys, those of a key from the newest on, and hands each to a [`Lister`], which says where to
-//! go on; a group of keys with a common prefix is so passed in one jump. Pages of several shards become one by [`ListPage::merge`].
+//! A store walks its versions in the order of keys, those of a key from the newest on, and hands each to a [`Lister`],
+//! which says where to go on; a group of keys with a common prefix is so passed in one jump. Pages of several shards
+//! become one by [`ListPage::merge`].
 //!
 //! LISTING-1. Items are ordered by key or group, versions of a key from the newest on; a page holds what comes next
 //!     after its marker, without gaps.

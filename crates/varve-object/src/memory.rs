@@ -84,7 +84,8 @@ struct MemoryStaging {
 }
 
 impl MemoryStore {
-    /// From now on buckets and records whose names `is_unread` accepts are like those on a shard that could not be read.
+    /// From now on buckets and records whose names `is_unread` accepts are like those on a shard that could not be
+    /// read.
     pub fn lose(&self, is_unread: fn(&str) -> bool) {
         self.state().unread = Some(is_unread);
     }

@@ -156,7 +156,8 @@ impl Settings {
         }
     }
 
-    /// The same, of a record; the default where the record cannot be read, which is reported where the record itself is used.
+    /// The same, of a record; the default where the record cannot be read, which is reported where the record itself is
+    /// used.
     #[must_use]
     pub fn reduction_in(record: &[u8]) -> Reduction {
         Self::decode(record).map(|settings| settings.reduction()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The part of a bucket that one shard holds: versions, uploads and parts as keys of the shard's key tree, bodies as blocks of the bucket's
-//! stream. One value a bucket, shard and opening of the shard, on the shard's thread.
+//! The part of a bucket that one shard holds: versions, uploads and parts as keys of the shard's key tree, bodies as
+//! blocks of the bucket's stream. One value a bucket, shard and opening of the shard, on the shard's thread.
 //!
 //! ```text
 //!  small body   ──────────────────────────────▶ transaction: blocks, key, account
@@ -7,8 +7,8 @@
 //!  overwritten, removed ──▶ transaction: key, blocks trimmed, account     or, while they are read or are many, an orphan ──▶ sweep
 //! ```
 //!
-//! An **orphan** is a key that names blocks, or parts, that belong to nothing: not yet, or not any more. What it names is freed unless a
-//! transaction takes the orphan away.
+//! An **orphan** is a key that names blocks, or parts, that belong to nothing: not yet, or not any more. What it names
+//! is freed unless a transaction takes the orphan away.
 //!
 //! SHELF-1. Blocks belong to one record, or to an orphan, or hold nothing: in every durable state. Who writes blocks
 //!     outside of the transaction that names them has put an orphan before, durably.
@@ -67,7 +67,8 @@ use record::{BodyExtent, BucketCounts};
 /// Keys fetched at once.
 const BATCH: usize = 256;
 
-/// Blocks that are trimmed in the transaction that frees them: larger runs cost the shard milliseconds, and go to the sweep.
+/// Blocks that are trimmed in the transaction that frees them: larger runs cost the shard milliseconds, and go to the
+/// sweep.
 const TRIMMED_AT_ONCE_MAX: u64 = 1 << 14;
 
 /// A body, as it comes to a shelf.
@@ -158,7 +159,8 @@ impl Drop for BucketShard {
 }
 
 impl BucketShard {
-    /// Opens a bucket on a shard. What orphans name is freed from now on; `give_back` gives references back to other shelves of the bucket.
+    /// Opens a bucket on a shard. What orphans name is freed from now on; `give_back` gives references back to other
+    /// shelves of the bucket.
     ///
     /// # Errors
     /// `Corrupt` when keys cannot be read, `Unavailable` when the shard closed.

@@ -1,8 +1,9 @@
-//! What a store of objects promises. Front-ends call it from tasks of their own runtime; the in-memory twin and the engine implement it.
+//! What a store of objects promises. Front-ends call it from tasks of their own runtime; the in-memory twin and the
+//! engine implement it.
 //!
-//! A store has no opinions: it keeps buckets, versions of keys, uploads and records, and changes each of them atomically. What a PUT
-//! does to a versioned bucket, which conditions hold and what a lock forbids is decided above, in closures that the store runs while
-//! nobody else changes the key ([`ObjectStore::change_key`]).
+//! A store has no opinions: it keeps buckets, versions of keys, uploads and records, and changes each of them
+//! atomically. What a PUT does to a versioned bucket, which conditions hold and what a lock forbids is decided above,
+//! in closures that the store runs while nobody else changes the key ([`ObjectStore::change_key`]).
 //!
 //! STORE-1. What a method that changes something has answered is durable; a crash leaves all of a change or nothing of
 //!     it.
@@ -32,7 +33,8 @@ use varve_dataset::Move;
 use crate::error::Result;
 use crate::listing::{ListPage, ListQuery};
 
-/// The longest body handed over as one piece, in bytes: up to here a body and its key become durable together, with one write of the journal.
+/// The longest body handed over as one piece, in bytes: up to here a body and its key become durable together, with one
+/// write of the journal.
 pub const SMALL_BODY_MAX: usize = 64 << 10;
 
 /// Identity of a bucket, never reused (STORE-5).
@@ -83,8 +85,8 @@ pub struct MoveStep {
 /// Ends when nobody waits any longer.
 pub type Patience = BoxFuture<'static, ()>;
 
-/// Told of a key whose versions may have changed, or of the bucket's record (none): once that can be seen, and before whoever changed it is
-/// answered. Must be quick, on any thread.
+/// Told of a key whose versions may have changed, or of the bucket's record (none): once that can be seen, and before
+/// whoever changed it is answered. Must be quick, on any thread.
 pub type Watch = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// A version of a key: an object or a delete marker.
@@ -134,20 +136,22 @@ pub struct KeyView {
 pub struct KeyChange {
     /// The version of this order goes, with its body.
     pub remove: Option<u64>,
-    /// This version comes, with the body handed in (a delete marker has none). Its order exceeds that of every version there is, unless it
-    /// has the order of the one in `remove`.
+    /// This version comes, with the body handed in (a delete marker has none). Its order exceeds that of every version
+    /// there is, unless it has the order of the one in `remove`.
     pub put: Option<NewVersion>,
     /// The version of this order gets these attributes; body, size and time stay.
     pub replace: Option<(u64, Bytes)>,
 }
 
-/// Decides a change. Runs at most once, without pause, on any thread; must be quick. An error is passed on, and changes nothing.
+/// Decides a change. Runs at most once, without pause, on any thread; must be quick. An error is passed on, and changes
+/// nothing.
 pub type ChangeKey = Box<dyn FnOnce(&KeyView) -> Result<KeyChange> + Send>;
 
 /// Decides what becomes of a record, by what it is: the new value, or none to delete it.
 pub type ChangeRecord = Box<dyn FnOnce(Option<&Bytes>) -> Result<Option<Bytes>> + Send>;
 
-/// A stored body. While it is held it can be read, whatever happens to its version meanwhile, or reading fails; other bytes never come.
+/// A stored body. While it is held it can be read, whatever happens to its version meanwhile, or reading fails; other
+/// bytes never come.
 pub trait Body: Send + Sync + std::fmt::Debug {
     /// Length in bytes.
     fn len(&self) -> u64;
@@ -155,7 +159,8 @@ pub trait Body: Send + Sync + std::fmt::Debug {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The bytes of `range`, in order, in pieces of at most 1 MiB. What does not lie within the body is an error, or does not come.
+    /// The bytes of `range`, in order, in pieces of at most 1 MiB. What does not lie within the body is an error, or
+    /// does not come.
     fn read(&self, range: Range<u64>) -> BodyReader;
     /// For the store that made it.
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync);
@@ -187,8 +192,8 @@ pub enum NewBody {
     Small(Bytes),
     /// What was staged before.
     Staged(StagedBody),
-    /// The named parts of an upload of this key, one after another. The change takes the upload away with all its parts; it fails with
-    /// `NoUpload` or `NoPart` when it is gone, or a part is not the one named.
+    /// The named parts of an upload of this key, one after another. The change takes the upload away with all its
+    /// parts; it fails with `NoUpload` or `NoPart` when it is gone, or a part is not the one named.
     Parts {
         /// The upload.
         upload: UploadId,
@@ -265,10 +270,10 @@ pub enum RecordTable {
     Gateway,
 }
 
-/// A store of buckets and objects. Keys of objects are 1 to 1,024 bytes of UTF-8 and ordered by their bytes; names of buckets are 3 to 63 bytes.
-/// Every method may fail with `Unavailable`, `Unread`, `Corrupt` or `Internal`, those that add something with `NoSpace`, and those that take a
-/// bucket with `NoBucket` when it is gone. Those that change something in a bucket fail with `Moves` while it is not
-/// here (STORE-7).
+/// A store of buckets and objects. Keys of objects are 1 to 1,024 bytes of UTF-8 and ordered by their bytes; names of
+/// buckets are 3 to 63 bytes. Every method may fail with `Unavailable`, `Unread`, `Corrupt` or `Internal`, those that
+/// add something with `NoSpace`, and those that take a bucket with `NoBucket` when it is gone. Those that change
+/// something in a bucket fail with `Moves` while it is not here (STORE-7).
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
     /// Fails with `Unread` when buckets or records could not be read when the store was opened: lists may lack some
@@ -312,14 +317,15 @@ pub trait ObjectStore: Send + Sync {
         expects: &Move,
         record: Bytes,
     ) -> Result<Arc<Bucket>>;
-    /// Deletes about `versions_max` versions a shard of a bucket that left, as `expects` says, and the bucket when none is left. Returns how
-    /// many are left. Fails with `MovesOtherwise`.
+    /// Deletes about `versions_max` versions a shard of a bucket that left, as `expects` says, and the bucket when none
+    /// is left. Returns how many are left. Fails with `MovesOtherwise`.
     async fn delete_left(&self, name: &str, expects: &Move, versions_max: usize) -> Result<u64>;
     /// Tells `watch` what changes in a bucket from now on, instead of whom it told before; none: nobody.
     async fn watch(&self, bucket: BucketId, watch: Option<Watch>) -> Result<()>;
     /// Replaces a bucket's record by what `change` makes of it; none is an error of the caller.
     async fn change_bucket(&self, name: &str, change: ChangeRecord) -> Result<Arc<Bucket>>;
-    /// Deletes an empty bucket; its uploads go with it. Fails with `BucketNotEmpty`, and with `Arrived` and `Moves` while it moves.
+    /// Deletes an empty bucket; its uploads go with it. Fails with `BucketNotEmpty`, and with `Arrived` and `Moves`
+    /// while it moves.
     async fn delete_bucket(&self, name: &str) -> Result<()>;
     /// Buckets by name, those after `after`, at most `limit`, without those that could not be read (STORE-8).
     async fn list_buckets(&self, after: &str, limit: usize) -> Result<Vec<Arc<Bucket>>>;
@@ -356,8 +362,8 @@ pub trait ObjectStore: Send + Sync {
     /// One page of keys or versions. [`Lister`](crate::Lister) does the work over any ordered cursor.
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage>;
 
-    /// Begins a body for this key, a version of it or a part of an upload, that is longer than [`SMALL_BODY_MAX`] or may be. It takes at
-    /// most `room` bytes; what is left of them costs no space, only addresses.
+    /// Begins a body for this key, a version of it or a part of an upload, that is longer than [`SMALL_BODY_MAX`] or
+    /// may be. It takes at most `room` bytes; what is left of them costs no space, only addresses.
     async fn stage(&self, bucket: BucketId, key: &str, room: u64) -> Result<Box<dyn BodyWriter>>;
     /// The same for a bucket that arrives, as `expects` says. Fails with `MovesOtherwise`.
     async fn stage_arriving(
@@ -367,7 +373,8 @@ pub trait ObjectStore: Send + Sync {
         key: &str,
         room: u64,
     ) -> Result<Box<dyn BodyWriter>>;
-    /// Copies part of a body of this store for this key. Within a bucket no data are moved: both bodies share the bytes, until the last of them goes.
+    /// Copies part of a body of this store for this key. Within a bucket no data are moved: both bodies share the
+    /// bytes, until the last of them goes.
     async fn stage_copy(
         &self,
         bucket: BucketId,
@@ -386,7 +393,8 @@ pub trait ObjectStore: Send + Sync {
     ) -> Result<Upload>;
     /// An upload under way. Fails with `NoUpload`.
     async fn upload(&self, bucket: BucketId, key: &str, upload: UploadId) -> Result<Upload>;
-    /// Writes a part, instead of one of that number if there is one. `part.generation` is ignored. Fails with `NoUpload`.
+    /// Writes a part, instead of one of that number if there is one. `part.generation` is ignored. Fails with
+    /// `NoUpload`.
     async fn put_part(
         &self,
         bucket: BucketId,
@@ -406,8 +414,8 @@ pub trait ObjectStore: Send + Sync {
     ) -> Result<Vec<UploadPart>>;
     /// Ends an upload and drops its parts. Fails with `NoUpload`.
     async fn abort_upload(&self, bucket: BucketId, key: &str, upload: UploadId) -> Result<()>;
-    /// Uploads by key and id whose key begins with `prefix`, those after `after` (of one key: those with higher ids; without an id: none of
-    /// that key), at most `limit`.
+    /// Uploads by key and id whose key begins with `prefix`, those after `after` (of one key: those with higher ids;
+    /// without an id: none of that key), at most `limit`.
     async fn list_uploads(
         &self,
         bucket: BucketId,

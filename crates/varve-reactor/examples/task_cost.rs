@@ -1,5 +1,5 @@
-//! Prints what a spawn with its poll, a wake with its poll, a message between threads and an operation of the ring cost.
-//! Run: `cargo run --release -p varve-reactor --example task_cost`.
+//! Prints what a spawn with its poll, a wake with its poll, a message between threads and an operation of the ring
+//! cost. Run: `cargo run --release -p varve-reactor --example task_cost`.
 #![expect(clippy::unwrap_used, reason = "an example")]
 
 use std::fs::File;

@@ -134,8 +134,8 @@ impl Reactor {
         YieldNow { reactor: self.clone(), yielded: false }
     }
 
-    /// Awaits an answer from another loop. A loop with nothing else to do looks out for a single one for a moment instead of
-    /// falling asleep at once: waking it would cost more than the other needs for its work.
+    /// Awaits an answer from another loop. A loop with nothing else to do looks out for a single one for a moment
+    /// instead of falling asleep at once: waking it would cost more than the other needs for its work.
     pub async fn answer<T>(&self, answer: impl Future<Output = T>) -> T {
         let _due = AnswerDue::new(&self.core.answers_due);
         answer.await

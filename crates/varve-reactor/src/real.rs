@@ -22,8 +22,9 @@ use crate::task::{LoopWaker, Tasks};
 /// Most polls between two visits to the kernel, so that completions wait a bounded time.
 const POLLS_A_TURN_MAX: usize = 256;
 
-/// How long a loop with nothing else to do looks out for a single answer from another before it falls asleep: what a durable write takes
-/// on a fast drive. To be woken costs 10 to 30 us in a virtual machine, which is most of what a lone request waits for beside the drive.
+/// How long a loop with nothing else to do looks out for a single answer from another before it falls asleep: what a
+/// durable write takes on a fast drive. To be woken costs 10 to 30 us in a virtual machine, which is most of what a
+/// lone request waits for beside the drive.
 const BUSY_POLL_NS: u64 = 150_000;
 
 /// Look-outs that are left out after one in which nothing came: a slow drive costs no processor.

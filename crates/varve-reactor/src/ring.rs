@@ -268,8 +268,9 @@ impl Ring {
         self.push(&poll.build().user_data(WAKE_UP));
     }
 
-    /// Hands queued operations to the kernel and lets it post completions, without waiting. The loop does so by itself once nobody is ready:
-    /// this is for who would rather pay a system call an operation than have one wait for others. Nothing happens when none is queued.
+    /// Hands queued operations to the kernel and lets it post completions, without waiting. The loop does so by itself
+    /// once nobody is ready: this is for who would rather pay a system call an operation than have one wait for others.
+    /// Nothing happens when none is queued.
     pub fn submit(&self) {
         let mut uring = self.core.uring.borrow_mut();
         let queue = uring.submission();

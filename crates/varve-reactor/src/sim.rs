@@ -99,7 +99,8 @@ impl SimLoop {
         result.expect("nothing is left to run, and the awaited future has not completed")
     }
 
-    /// Runs until `main` completes, nothing is left to run, or `steps_max` more polls were done; `None` in the last two cases.
+    /// Runs until `main` completes, nothing is left to run, or `steps_max` more polls were done; `None` in the last two
+    /// cases.
     pub fn try_run_until<T: 'static>(
         &mut self,
         main: impl Future<Output = T> + 'static,

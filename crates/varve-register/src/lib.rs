@@ -5,8 +5,9 @@
 //!                                                                   └──── leave, after it was deleted ───▶
 //! ```
 //!
-//! Any node reads it to find a name. Owners of cells change it, each the entries that say its cell, and what a cell's catalogue says is the truth: an entry without its name is
-//! *empty*, and only keeps the name for that cell until it is made there, or deleted.
+//! Any node reads it to find a name. Owners of cells change it, each the entries that say its cell, and what a cell's
+//! catalogue says is the truth: an entry without its name is *empty*, and only keeps the name for that cell until it is
+//! made there, or deleted.
 
 mod entry;
 mod error;

@@ -17,7 +17,8 @@
 //!  delete   see ─▶ catalogue: deleted, durable, or not there ─▶ leave
 //! ```
 //!
-//! - Between the steps the cell's claim may be lost. Then the catalogue refuses what is left of a create: its entry is empty, or was the successor's to take over.
+//! - Between the steps the cell's claim may be lost. Then the catalogue refuses what is left of a create: its entry is
+//!   empty, or was the successor's to take over.
 //! - A `leave` that comes late finds its stamp, and so an entry that nobody entered since the catalogue had no such
 //!   name (REGISTER-4): it is empty. Or it does not find it.
 
@@ -54,7 +55,8 @@ impl Register {
     /// (REGISTER-2).
     ///
     /// # Errors
-    /// What the store refuses; an entry of another version. One that makes no sense is told by who needs it: what has such a name can be deleted.
+    /// What the store refuses; an entry of another version. One that makes no sense is told by who needs it: what has
+    /// such a name can be deleted.
     pub async fn see(&self, name: Name) -> Result<EntrySnapshot> {
         let entry = match self.store.read(&name).await {
             Err(error) if error.kind() != ErrorKind::Corrupt => return Err(error),
@@ -83,7 +85,8 @@ impl EntrySnapshot {
     /// Enters the name for this cell, whose catalogue does not have it. It may be made there once this returned.
     ///
     /// # Errors
-    /// [`Error::Elsewhere`], [`Error::Changed`]; an entry that makes no sense; what the store refuses, and then the entry may be there, empty.
+    /// [`Error::Elsewhere`], [`Error::Changed`]; an entry that makes no sense; what the store refuses, and then the
+    /// entry may be there, empty.
     pub async fn enter(self, stamp: Stamp) -> Result<()> {
         let Self { register, name, entry } = self;
         let Register { store, cell } = &register;
@@ -98,7 +101,8 @@ impl EntrySnapshot {
         if is_entered { Ok(()) } else { Err(Error::Changed { name }) }
     }
 
-    /// Gives the name up, which this cell's catalogue does not have, or not any more: durably. An entry that says another cell, or was entered since, stays.
+    /// Gives the name up, which this cell's catalogue does not have, or not any more: durably. An entry that says
+    /// another cell, or was entered since, stays.
     ///
     /// # Errors
     /// An entry that makes no sense, which stays; what the store refuses: then the entry may be there still, empty.

@@ -13,7 +13,8 @@ use crate::{Entry, Name, Result, Stamp};
 /// An operation under way.
 pub type NameFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
-/// Keeps the entries of a pool, each by itself. What it answered is durable; an error leaves it open whether a change happened, or will.
+/// Keeps the entries of a pool, each by itself. What it answered is durable; an error leaves it open whether a change
+/// happened, or will.
 pub trait NameStore {
     /// The pool.
     fn pool(&self) -> PoolId;

@@ -1,5 +1,6 @@
-//! Measures which planted bugs the simulator finds in the worlds of one CI run: plants each bug, runs the worlds of several CI runs, and
-//! tells in how many runs one failed, and at which world the median run failed. `cargo xtask sim reach` runs it with CI's kinds of worlds.
+//! Measures which planted bugs the simulator finds in the worlds of one CI run: plants each bug, runs the worlds of
+//! several CI runs, and tells in how many runs one failed, and at which world the median run failed.
+//! `cargo xtask sim reach` runs it with CI's kinds of worlds.
 //!
 //! An example, as the planted bugs are compiled into what is built for tests, and examples are.
 

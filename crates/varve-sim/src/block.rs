@@ -71,7 +71,8 @@ impl BlockModel {
         }
     }
 
-    /// A writer asks for `data` at `part`. Only whole sectors of a block by sectors may be covered while the contents are not settled.
+    /// A writer asks for `data` at `part`. Only whole sectors of a block by sectors may be covered while the contents
+    /// are not settled.
     pub(crate) fn issue_part(
         &mut self,
         operation: u64,

@@ -12,7 +12,8 @@ const LARGE_BLOCK_CACHE: usize = 64 << 20;
 /// Most bytes of a root: what fits one page beside its header.
 const ROOT_BYTES_MAX: u32 = 4096;
 
-/// Segments of a pool for more than which no host of a simulated machine has room, and those of them that each shard has from the beginning.
+/// Segments of a pool for more than which no host of a simulated machine has room, and those of them that each shard
+/// has from the beginning.
 const SEGMENTS_BEYOND_HOST: u32 = 4096;
 const FIRST_SEGMENTS: u32 = SEGMENTS_BEYOND_HOST / 32;
 
@@ -71,8 +72,8 @@ pub struct WorldConfig {
     pub promise_per_mille: u64,
     /// Of a hundred requests that give much back, those that are left out, so that shards are full.
     pub keeps_percent: u64,
-    /// Of a hundred operations on blocks, those that cover parts of a few blocks which others cover in part too. Above zero, most blocks
-    /// are modelled by sectors.
+    /// Of a hundred operations on blocks, those that cover parts of a few blocks which others cover in part too. Above
+    /// zero, most blocks are modelled by sectors.
     pub parts_percent: u64,
     /// Whether one shard after the other is filled while the others lose data, and power is cut soon after zones move.
     pub has_floods: bool,
@@ -96,9 +97,11 @@ pub struct WorldConfig {
     pub loses_messages: bool,
     /// Drives of the pool.
     pub drives: u16,
-    /// Whether each drive is one disk; if not, it is a directory with a file for each lane, for segments, and for the rest.
+    /// Whether each drive is one disk; if not, it is a directory with a file for each lane, for segments, and for the
+    /// rest.
     pub one_disk: bool,
-    /// What the host's file system does, on which segments lie in sparse files and which others fill now and then; none: it always has room.
+    /// What the host's file system does, on which segments lie in sparse files and which others fill now and then;
+    /// none: it always has room.
     pub host_policy: Option<RoomPolicy>,
     /// Segments for which it has room while others take nothing.
     pub host_segments: u32,
@@ -264,7 +267,8 @@ impl WorldConfig {
         let seeded = Self::from_seed(seed);
         let shards = if seed.is_multiple_of(4) { 2 } else { 1 };
         let segment_bytes = 64 << 10;
-        // A copy of what is promised to one has to fit beside it, and to be more than what is kept for writes that overwrite.
+        // A copy of what is promised to one has to fit beside it, and to be more than what is kept for writes that
+        // overwrite.
         let fits_copy = seed.is_multiple_of(3);
         let more = if fits_copy { 140 } else { 0 };
         let per_shard = 140 + more + u32::try_from(seed % 100).expect("below 100");
@@ -302,7 +306,8 @@ impl WorldConfig {
         if self.parts_percent > 0 { 4 } else { 0 }
     }
 
-    /// A world of several shards of which one after the other is filled while the others lose data, so that zones move; from the same seed.
+    /// A world of several shards of which one after the other is filled while the others lose data, so that zones move;
+    /// from the same seed.
     #[must_use]
     pub fn moving(seed: u64) -> Self {
         let seeded = Self::from_seed(seed);
@@ -336,7 +341,8 @@ impl WorldConfig {
         }
     }
 
-    /// A world that loses its lanes after the last cut, from the same seed. Some lanes are so large that it shows when only a part is lost.
+    /// A world that loses its lanes after the last cut, from the same seed. Some lanes are so large that it shows when
+    /// only a part is lost.
     #[must_use]
     pub fn losing_lanes(seed: u64) -> Self {
         let seeded = Self::from_seed(seed);
@@ -355,7 +361,8 @@ impl WorldConfig {
         Self { faults: Faults::Pages, lives: 2 + seeded.lives % 20, ..seeded }
     }
 
-    /// A world on two or three drives, or on one that is one disk, from the same seed; half of them have several shards.
+    /// A world on two or three drives, or on one that is one disk, from the same seed; half of them have several
+    /// shards.
     #[must_use]
     pub fn on_drives(seed: u64) -> Self {
         let seeded =

@@ -125,7 +125,8 @@ pub(crate) fn fill_blocks(
     }
 }
 
-/// Fills `bytes` with what operation `stamp` writes at `offset`: every block of every operation differs, but for duplicates.
+/// Fills `bytes` with what operation `stamp` writes at `offset`: every block of every operation differs, but for
+/// duplicates.
 fn fill_like(bytes: &mut [u8], stamp: u64, offset: u64, likeness: Likeness) {
     if likeness.is_duplicate {
         fill(bytes, 1 + (stamp ^ (offset / 4096)) % KINDS, 0);

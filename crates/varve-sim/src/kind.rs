@@ -1,4 +1,5 @@
-//! Kinds of worlds: what a world has beside what its seed draws. `varve-sim --kind` names them, and CI looks at some of each.
+//! Kinds of worlds: what a world has beside what its seed draws. `varve-sim --kind` names them, and CI looks at some of
+//! each.
 
 use std::fmt;
 

@@ -45,8 +45,8 @@ const MARK_LOOK_NANOS: u64 = 50_000_000;
 /// Pause between two rounds of zones, in ns.
 const ZONE_LOOK_NANOS: u64 = 20_000_000;
 
-/// Shortest time in which a stuck medium does not answer, and how much longer it may be, in ns. Three times that is less than what
-/// counts as a stall.
+/// Shortest time in which a stuck medium does not answer, and how much longer it may be, in ns. Three times that is
+/// less than what counts as a stall.
 const STUCK_NANOS_MIN: u64 = 1_500_000_000;
 const STUCK_NANOS_MORE: u64 = 8_000_000_000;
 
@@ -242,7 +242,8 @@ impl Machine {
         }
     }
 
-    /// Starts the workers of all shards: random requests or, in a world of floods, one shard that fills up while the others lose data.
+    /// Starts the workers of all shards: random requests or, in a world of floods, one shard that fills up while the
+    /// others lose data.
     fn spawn_work(
         &self,
         clients: &[SimClient],

@@ -1,4 +1,5 @@
-//! The media of the machine: drives, which are the files of a directory or one disk each, and where parts of the pool lie on them.
+//! The media of the machine: drives, which are the files of a directory or one disk each, and where parts of the pool
+//! lie on them.
 
 use std::ops::Range;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Plain models of what a shard holds: blocks of streams and keys, each a [`Register`] or several, and who is at work on them.
+//! Plain models of what a shard holds: blocks of streams and keys, each a [`Register`] or several, and who is at work
+//! on them.
 //!
 //! SIM-MODEL-1. A request that covers a part of a block has the block for itself, unless the block is modelled by
 //!     sectors and the part consists of whole ones (SIM-BLOCK-1).
@@ -74,7 +75,8 @@ impl Coverage {
 }
 
 impl StreamModel {
-    /// A stream of zeros. Of `whole_each` blocks one is modelled as a whole and the others by sectors; 0: all as a whole.
+    /// A stream of zeros. Of `whole_each` blocks one is modelled as a whole and the others by sectors; 0: all as a
+    /// whole.
     pub(crate) fn new(whole_each: u64) -> Self {
         Self { whole_each, ..Self::default() }
     }
@@ -152,8 +154,8 @@ impl StreamModel {
         self.blocks.iter().map(|(block, model)| (*block, model.is_settled()))
     }
 
-    /// Blocks that the request has for itself as it covers a part of them, and whose contents are not settled: read them before
-    /// [`Self::issue_write`].
+    /// Blocks that the request has for itself as it covers a part of them, and whose contents are not settled: read
+    /// them before [`Self::issue_write`].
     #[must_use]
     pub(crate) fn unsettled(&self, coverage: &Coverage) -> Vec<u64> {
         let unsettled = |(block, part): &&(u64, Range<usize>)| {

@@ -1,8 +1,8 @@
-//! Random requests to a bucket on the shards, each entered in the model before it is sent and after it is answered. Each shard has objects of
-//! its own; copies go from any to any.
+//! Random requests to a bucket on the shards, each entered in the model before it is sent and after it is answered.
+//! Each shard has objects of its own; copies go from any to any.
 //!
-//! An object is known by the operation that put it: its attributes name it, and its body is what follows from it. So a body of another
-//! object, or of none, shows.
+//! An object is known by the operation that put it: its attributes name it, and its body is what follows from it. So a
+//! body of another object, or of none, shows.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -87,8 +87,8 @@ fn replacing(put: Option<PutRecord>) -> ChangeKey {
     })
 }
 
-/// Nothing of the bucket contradicts anything, on any shard. Nobody changes it meanwhile, but for sweeps: what gives references back is
-/// looked at before what keeps them.
+/// Nothing of the bucket contradicts anything, on any shard. Nobody changes it meanwhile, but for sweeps: what gives
+/// references back is looked at before what keeps them.
 pub(crate) async fn audit_objects(clients: &[SimClient]) {
     let (mut takers, mut homes) = (Vec::new(), Vec::new());
     for client in clients.iter().filter(|client| !client.shard.has_failed()) {
@@ -330,7 +330,8 @@ impl SimClient {
         Ok((upload, parts))
     }
 
-    /// Copies an object in whole to another key of any shard, or to the part of an upload; now and then nobody takes the copy.
+    /// Copies an object in whole to another key of any shard, or to the part of an upload; now and then nobody takes
+    /// the copy.
     async fn copy_object(&self, rng: &mut Rng, key: &str) {
         let found = match self.shelf().find(key, Select::Newest).await {
             Ok(found) => found,

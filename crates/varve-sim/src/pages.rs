@@ -1,7 +1,7 @@
 //! Damages segments with metadata pages, or their copies.
 //!
-//! Only what has a copy is damaged: a segment of metadata that the root of its shard names, while the copy that the root names is equal to it. What
-//! recovery replays, and data, have none.
+//! Only what has a copy is damaged: a segment of metadata that the root of its shard names, while the copy that the
+//! root names is equal to it. What recovery replays, and data, have none.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Space promised to streams: what was promised is there after every cut, and whoever was promised something is not refused for a full shard.
+//! Space promised to streams: what was promised is there after every cut, and whoever was promised something is not
+//! refused for a full shard.
 
 use std::rc::Rc;
 
@@ -122,7 +123,8 @@ impl SimClient {
         }
     }
 
-    /// Writes all that was promised, or, where nothing was, is now; copies of it hold the same blocks in half of the cases.
+    /// Writes all that was promised, or, where nothing was, is now; copies of it hold the same blocks in half of the
+    /// cases.
     pub(crate) async fn fill_promised(&self, rng: &mut Rng) {
         if self.model().streams.borrow().is_empty() {
             let fresh = self.world.fresh_stream();
@@ -142,8 +144,8 @@ impl SimClient {
         }
     }
 
-    /// Whoever was promised something gets it once others have taken all that they can have: blocks of any contents, whatever its own
-    /// blocks and copies of them hold.
+    /// Whoever was promised something gets it once others have taken all that they can have: blocks of any contents,
+    /// whatever its own blocks and copies of them hold.
     pub(crate) async fn keep_promises(&self) {
         let other = self.world.fresh_stream();
         self.model().streams.borrow_mut().push(Rc::clone(&other));

@@ -1,6 +1,7 @@
 //! What a reader may see of one thing (a block, a key) that several writers change at once, across power cuts.
 //!
-//! Every version has the time it was issued and the time it was acknowledged. Times are steps of a counter that never goes back.
+//! Every version has the time it was issued and the time it was acknowledged. Times are steps of a counter that never
+//! goes back.
 //!
 //! SIM-REGISTER-1. A version is over once another that was issued after its acknowledgement has been acknowledged.
 //! SIM-REGISTER-2. A read may return any version that was not over when the read was issued.
@@ -23,7 +24,8 @@ struct EntryVersion<T> {
     acknowledged: u64,
 }
 
-/// Versions that are over and may still be returned by reads that were issued before: more than a slow read of a hot block outlives.
+/// Versions that are over and may still be returned by reads that were issued before: more than a slow read of a hot
+/// block outlives.
 const FORMER_MAX: usize = 4096;
 
 /// All versions that a reader may see now.
@@ -41,7 +43,8 @@ impl<T: Clone + PartialEq> Register<T> {
         Self { versions: vec![first], former: VecDeque::new() }
     }
 
-    /// A copy that was made between `since` and `now`: it holds one of the values that a reader could have seen in that time.
+    /// A copy that was made between `since` and `now`: it holds one of the values that a reader could have seen in that
+    /// time.
     pub(crate) fn copied(&self, since: u64, now: u64) -> Self {
         let version = |value: &T| EntryVersion {
             operation: 0,

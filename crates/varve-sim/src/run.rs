@@ -18,7 +18,8 @@ use crate::media::MediaPart;
 use crate::pages::{damage_pages, loses_both};
 use crate::world::World;
 
-/// Simulated time in which something has to be answered: a write waits 60 s for a mark pass, and none ends while a shard has failed.
+/// Simulated time in which something has to be answered: a write waits 60 s for a mark pass, and none ends while a
+/// shard has failed.
 const STALL_NANOS: u64 = 100_000_000_000;
 
 /// Steps in which something has to be answered.
@@ -143,8 +144,8 @@ fn spend_last_life(
     outcome: &mut SeedOutcome,
 ) {
     if world.config.faults == Faults::Bits {
-        // What bypassed the lane is as bare in the newest segments as records are in the newest frames: damage there looks like a torn
-        // write. An opening puts it behind a checkpoint.
+        // What bypassed the lane is as bare in the newest segments as records are in the newest frames: damage there
+        // looks like a torn write. An opening puts it behind a checkpoint.
         if outcome.bypassed_bytes > 0 && !run_life(world, rng, LifePlan::Open, u64::MAX, outcome) {
             return;
         }
@@ -366,9 +367,9 @@ fn lose_lanes(world: &World, copy: Option<&[MediaPart]>) {
     }
 }
 
-/// Inverts bits of what there is several times, on one side of roots and in two copies of the superblock at most: none of it shows, and
-/// the next opening mends it. Only what is whole everywhere decays, and only while nothing is cached: after a kill a whole side may be in
-/// the cache alone, and the next power cut takes it.
+/// Inverts bits of what there is several times, on one side of roots and in two copies of the superblock at most: none
+/// of it shows, and the next opening mends it. Only what is whole everywhere decays, and only while nothing is cached:
+/// after a kill a whole side may be in the cache alone, and the next power cut takes it.
 fn decay(world: &World, rng: &mut Rng) {
     let pool = world.config.pool();
     if let Some(meta) = world.media.metas().next() {

@@ -138,7 +138,8 @@ impl SimClient {
         self.write_at(rng, stream, offset, len).await;
     }
 
-    /// A place for a write that may bypass the lane, where the stream is that long; now and then with parts of blocks at its ends.
+    /// A place for a write that may bypass the lane, where the stream is that long; now and then with parts of blocks
+    /// at its ends.
     fn large_place(&self, rng: &mut Rng) -> (u64, u64) {
         let blocks = self.world.config.stream_blocks;
         let len = (LARGE_BLOCKS_MIN + rng.below(3 * LARGE_BLOCKS_MIN)).min(blocks);

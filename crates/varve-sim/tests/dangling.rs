@@ -1,4 +1,5 @@
-//! The check of a serving shard bites: a chunk that dies while a copy names it is found, and nothing is found where none does.
+//! The check of a serving shard bites: a chunk that dies while a copy names it is found, and nothing is found where
+//! none does.
 
 use std::rc::Rc;
 

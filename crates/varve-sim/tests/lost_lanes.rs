@@ -1,8 +1,9 @@
-//! A journal lane that was lost, in whole or in half, or is an older copy of itself, is found when its shard opens, and never taken for an
-//! empty one; and a shard that is told to accept the loss opens, and goes on to open without being told.
+//! A journal lane that was lost, in whole or in half, or is an older copy of itself, is found when its shard opens, and
+//! never taken for an empty one; and a shard that is told to accept the loss opens, and goes on to open without being
+//! told.
 //!
-//! Method: takes a lane away after the last power cut of a world. Either the opening is refused because of it, or nothing that was
-//! acknowledged is gone.
+//! Method: takes a lane away after the last power cut of a world. Either the opening is refused because of it, or
+//! nothing that was acknowledged is gone.
 
 use varve_sim::{WorldConfig, catch_panics, run_world};
 

@@ -1,8 +1,8 @@
-//! Metadata pages are stored twice: a segment of them that is damaged, or whose copy is, costs nothing; and where both are damaged, nothing else
-//! is read instead.
+//! Metadata pages are stored twice: a segment of them that is damaged, or whose copy is, costs nothing; and where both
+//! are damaged, nothing else is read instead.
 //!
-//! Method: inverts bits in segments with pages after the last power cut of a world, wherever the copy that a root names is whole, or the other way
-//! round. In a fourth of the worlds both are damaged.
+//! Method: inverts bits in segments with pages after the last power cut of a world, wherever the copy that a root names
+//! is whole, or the other way round. In a fourth of the worlds both are damaged.
 
 use varve_sim::{WorldConfig, catch_panics, run_world};
 

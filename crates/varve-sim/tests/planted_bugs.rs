@@ -1,10 +1,10 @@
-//! The checkers bite: each bug that is planted in the journal, the checkpoint, recovery, reclaim or the mark pass fails a seed within
-//! a bounded number of them, and the same seed is clean without it.
+//! The checkers bite: each bug that is planted in the journal, the checkpoint, recovery, reclaim or the mark pass fails
+//! a seed within a bounded number of them, and the same seed is clean without it.
 //!
-//! Method: plants one bug at a time on this thread and runs seeds until one fails; prints the seed and its failure. The world
-//! that `planted_worlds.txt` lists comes first, as others would take minutes. A change of the engine changes what happens in
-//! a world: a line that is out of date only costs time. `cargo test -p varve-sim --test planted_bugs -- --nocapture` prints
-//! those of today.
+//! Method: plants one bug at a time on this thread and runs seeds until one fails; prints the seed and its failure. The
+//! world that `planted_worlds.txt` lists comes first, as others would take minutes. A change of the engine changes what
+//! happens in a world: a line that is out of date only costs time.
+//! `cargo test -p varve-sim --test planted_bugs -- --nocapture` prints those of today.
 
 use varve_logstore::planted::{Bug, plant};
 use varve_sim::{Faults, SeedOutcome, WorldConfig, catch_panics, run_world};
@@ -62,7 +62,8 @@ fn run_overlapping(world: u64) -> SeedOutcome {
     run_world(WorldConfig { faults: Faults::None, ..WorldConfig::overlapping(world) })
 }
 
-/// As [`run_peers`], with long messages, and one mark pass after the other among large writes: answers are on their way while shards are walked.
+/// As [`run_peers`], with long messages, and one mark pass after the other among large writes: answers are on their way
+/// while shards are walked.
 fn run_marked_peers(world: u64) -> SeedOutcome {
     let seeded = peers(world);
     run_world(WorldConfig {
@@ -86,8 +87,8 @@ fn run_dense_peers(world: u64) -> SeedOutcome {
     })
 }
 
-/// A world that is so full of small writes to many maps that reclaim never rests; what one segment has for a page is not much, so that
-/// updates may wait. `deltas` says in how many bytes, and from which reads on.
+/// A world that is so full of small writes to many maps that reclaim never rests; what one segment has for a page is
+/// not much, so that updates may wait. `deltas` says in how many bytes, and from which reads on.
 fn full_of_maps(world: u64, deltas: (usize, u64)) -> SeedOutcome {
     let seeded = WorldConfig::from_seed(world);
     let streams = 12;
@@ -172,7 +173,8 @@ fn run_objects(world: u64) -> SeedOutcome {
     })
 }
 
-/// A world of several shards with a bucket on them, of which one often writes more slowly than another, and which often stops.
+/// A world of several shards with a bucket on them, of which one often writes more slowly than another, and which often
+/// stops.
 fn run_objects_on_shards(world: u64) -> SeedOutcome {
     let mut config = WorldConfig {
         faults: Faults::None,
@@ -186,7 +188,8 @@ fn run_objects_on_shards(world: u64) -> SeedOutcome {
     run_world(config)
 }
 
-/// A world in which transactions go through several segments, and the machine often stops while what they wrote is drained.
+/// A world in which transactions go through several segments, and the machine often stops while what they wrote is
+/// drained.
 fn run_short_lives(world: u64) -> SeedOutcome {
     let seeded = WorldConfig::from_seed(world);
     let mut config = WorldConfig {
@@ -204,8 +207,8 @@ fn run_short_lives(world: u64) -> SeedOutcome {
     run_world(config)
 }
 
-/// Many short writes side by side on a disk that changes their order, and many lives: a frame is lost whose successor is there, and
-/// the frame that takes its place ends where it ended.
+/// Many short writes side by side on a disk that changes their order, and many lives: a frame is lost whose successor
+/// is there, and the frame that takes its place ends where it ended.
 fn run_torn_lanes(world: u64) -> SeedOutcome {
     let mut config = WorldConfig {
         faults: Faults::None,
@@ -225,10 +228,10 @@ fn run_torn_lanes(world: u64) -> SeedOutcome {
     run_world(config)
 }
 
-/// A fifth of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
-/// under way at a cut: what goes wrong in the lane shows there. The next has many large writes, so that
-/// several segments are under way: what goes wrong past the lane shows there. Then many cuts, and many
-/// cuts among large writes.
+/// A fifth of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames
+/// of one size are under way at a cut: what goes wrong in the lane shows there. The next has many large writes, so that
+/// several segments are under way: what goes wrong past the lane shows there. Then many cuts, and many cuts among large
+/// writes.
 fn run(world: u64) -> SeedOutcome {
     let seeded =
         WorldConfig { faults: Faults::None, ..WorldConfig::from_seed(world / WORLD_SHAPES) };
@@ -424,7 +427,8 @@ fn worlds_of_moving_zones_are_clean() {
     assert!(given > 200, "only {given} zones moved in 60 worlds");
 }
 
-/// Pools on several drives, and on disks instead of directories, lose nothing, whatever fails and in whatever order the drives are named.
+/// Pools on several drives, and on disks instead of directories, lose nothing, whatever fails and in whatever order the
+/// drives are named.
 #[test]
 fn worlds_on_drives_are_clean() {
     catch_panics();
@@ -442,7 +446,8 @@ fn worlds_on_a_full_host_are_clean() {
     }
 }
 
-/// Disks that do not answer for seconds make requests wait, and nothing else; one write that fails then closes its shard, which opens again.
+/// Disks that do not answer for seconds make requests wait, and nothing else; one write that fails then closes its
+/// shard, which opens again.
 #[test]
 fn worlds_of_stuck_disks_are_clean() {
     catch_panics();

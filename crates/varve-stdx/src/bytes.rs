@@ -1,4 +1,5 @@
-//! Byte cursors for fixed-width little-endian structures: [`Writer`] into memory the caller owns, [`Reader`] over bytes nobody vouches for.
+//! Byte cursors for fixed-width little-endian structures: [`Writer`] into memory the caller owns, [`Reader`] over bytes
+//! nobody vouches for.
 //!
 //! Used by every `format` and `wire` module.
 //!

@@ -1,4 +1,5 @@
-//! XXH3, the checksum of every stored structure: 20 to 40 GB/s a core with AVX2, 13 to 20 without; good dispersion in 64 bits.
+//! XXH3, the checksum of every stored structure: 20 to 40 GB/s a core with AVX2, 13 to 20 without; good dispersion in
+//! 64 bits.
 
 use twox_hash::XxHash3_64;
 

@@ -10,11 +10,12 @@ const TABLES: usize = 4;
 const _: () = assert!(BYTES_AT_PLACE.is_multiple_of(TABLES));
 
 /// Pairs of equal bytes among those sampled, counted in both orders and each byte with itself: random bytes have
-/// 512 + 512 × 511 / 256 = 1534, with a standard deviation of 45. Below this bound, five deviations above, bytes count as random.
+/// 512 + 512 × 511 / 256 = 1534, with a standard deviation of 45. Below this bound, five deviations above, bytes count
+/// as random.
 const PAIRS_RANDOM_MAX: u32 = 1760;
 
-/// Whether a sample of `bytes` looks random. May be wrong about bytes that repeat far from where they stood before; short ones never
-/// look random.
+/// Whether a sample of `bytes` looks random. May be wrong about bytes that repeat far from where they stood before;
+/// short ones never look random.
 #[must_use]
 pub fn looks_random(bytes: &[u8]) -> bool {
     if bytes.len() < SAMPLED {

@@ -1,5 +1,5 @@
-//! Fingerprints of blocks, many at once: the keyed hash that `blake3::keyed_hash` gives, with as many blocks side by side in vector
-//! registers as fit, in place of the four chunks of one.
+//! Fingerprints of blocks, many at once: the keyed hash that `blake3::keyed_hash` gives, with as many blocks side by
+//! side in vector registers as fit, in place of the four chunks of one.
 
 use blake3::IncrementCounter;
 use blake3::platform::Platform;

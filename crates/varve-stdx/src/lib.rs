@@ -1,4 +1,5 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for zeros, fingerprints, MD5, sockets at paths and their peers, work under way, a process' end.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for
+//! zeros, fingerprints, MD5, sockets at paths and their peers, work under way, a process' end.
 
 mod buffer;
 mod bytes;

@@ -1,9 +1,12 @@
-//! MD5, of one message or of several at a time. Entity tags of S3 are MD5s, and most of what a large upload costs is theirs.
+//! MD5, of one message or of several at a time. Entity tags of S3 are MD5s, and most of what a large upload costs is
+//! theirs.
 //!
-//! Each step of MD5 waits for the one before it, so one message goes at 0.5 GB/s a core and no vector instruction helps. Eight
-//! messages go through the same steps side by side, one in each 32-bit element of an AVX2 register, at 3 GB/s in all.
+//! Each step of MD5 waits for the one before it, so one message goes at 0.5 GB/s a core and no vector instruction
+//! helps. Eight messages go through the same steps side by side, one in each 32-bit element of an AVX2 register, at 3
+//! GB/s in all.
 //!
-//! 1. What a message comes to does not depend on what it was hashed together with: `update_together` and `update` agree.
+//! 1. What a message comes to does not depend on what it was hashed together with: `update_together` and `update`
+//!    agree.
 //! 2. Processors without AVX2 use the md-5 crate alone; the tests compare the kernel with it.
 
 #[cfg(target_arch = "x86_64")]
@@ -52,7 +55,8 @@ impl Md5 {
         compress(run.state, run.blocks);
     }
 
-    /// Takes in the next bytes of several messages. The more of them and the more alike in length, up to eight, the less each costs.
+    /// Takes in the next bytes of several messages. The more of them and the more alike in length, up to eight, the
+    /// less each costs.
     pub fn update_together(messages: &mut [(&mut Self, &[u8])]) {
         let mut runs: Vec<_> =
             messages.iter_mut().map(|(message, data)| message.begin(data)).collect();

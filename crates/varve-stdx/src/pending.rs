@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Entries for as long as their guards live. As many as are under way at a time, which the layer that begins them bounds.
+/// Entries for as long as their guards live. As many as are under way at a time, which the layer that begins them
+/// bounds.
 pub struct PendingEntries<T> {
     /// By number, so the oldest comes first.
     entries: RefCell<BTreeMap<u64, T>>,

@@ -1,8 +1,8 @@
 //! Sockets that are bound to a path of the file system.
 //!
-//! A socket that a killed server left behind may take connections for a while: what its ring holds is closed some time after its end. It is
-//! dead when the process that began to listen has ended, and no other holds the socket. Where the system does not show whether one does, it
-//! may be alive.
+//! A socket that a killed server left behind may take connections for a while: what its ring holds is closed some time
+//! after its end. It is dead when the process that began to listen has ended, and no other holds the socket. Where the
+//! system does not show whether one does, it may be alive.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,13 +28,14 @@ const IS_LISTENING: &str = "00010000";
 /// In the flags of a thread: it is being taken down.
 const IS_EXITING: u64 = 4;
 
-/// Listens at `path`, on a socket that is its owner's from the first moment on: its file gets the mode that the socket has. One inode is
-/// all it takes, so that a daemon starts on a full file system too. A socket that a killed server left behind is replaced.
+/// Listens at `path`, on a socket that is its owner's from the first moment on: its file gets the mode that the socket
+/// has. One inode is all it takes, so that a daemon starts on a full file system too. A socket that a killed server
+/// left behind is replaced.
 ///
 /// # Errors
-/// `AddrInUse` when a process listens there, `ResourceBusy` when nothing is known of the process, as it runs, or ran a moment ago, outside of
-/// this container, as another user or on the socket by another path, or the socket's queue is full; `AlreadyExists` when something that is
-/// not a socket is there, and the system's.
+/// `AddrInUse` when a process listens there, `ResourceBusy` when nothing is known of the process, as it runs, or ran a
+/// moment ago, outside of this container, as another user or on the socket by another path, or the socket's queue is
+/// full; `AlreadyExists` when something that is not a socket is there, and the system's.
 pub fn bind_private(path: &Path) -> io::Result<UnixListener> {
     remove_stale(path)?;
     let socket =
@@ -45,7 +46,8 @@ pub fn bind_private(path: &Path) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// Removes a socket that no process listens on, as a killed server leaves it. Whatever else is at the path stays, and is in the way.
+/// Removes a socket that no process listens on, as a killed server leaves it. Whatever else is at the path stays, and
+/// is in the way.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -106,9 +108,9 @@ impl Holder {
         }
     }
 
-    /// The process, of those that this one may look into, that has the listener at a path though another one began to listen: a server that forks
-    /// has. `None` when the system lists no listener by this path: it was bound by another one, such as a relative one or one through a link, or
-    /// in another container.
+    /// The process, of those that this one may look into, that has the listener at a path though another one began to
+    /// listen: a server that forks has. `None` when the system lists no listener by this path: it was bound by another
+    /// one, such as a relative one or one through a link, or in another container.
     fn heir(path: &Path) -> Option<Self> {
         let path = std::path::absolute(path).ok()?;
         let table = fs::read("/proc/net/unix").ok()?;
@@ -149,7 +151,8 @@ fn is_alive(pid: Pid) -> bool {
     }
 }
 
-/// Whether a thread is a zombie, or about to be one. Its name stands before this and may hold anything; a parenthesis ends it.
+/// Whether a thread is a zombie, or about to be one. Its name stands before this and may hold anything; a parenthesis
+/// ends it.
 fn is_ending(stat: &[u8]) -> bool {
     let behind_name = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default();
     let text = String::from_utf8_lossy(behind_name);
@@ -188,7 +191,8 @@ mod tests {
     /// Makes a process that runs a test listen at this path, and end.
     const LISTEN_AT: &str = "VARVE_TEST_LISTEN_AT";
 
-    /// Runs a test in a process of its own, which listens at the path and ends; the listener lives as long as what this returns.
+    /// Runs a test in a process of its own, which listens at the path and ends; the listener lives as long as what this
+    /// returns.
     fn listen_elsewhere(test: &str, path: &Path) -> UnixStream {
         let (here, there) = UnixStream::pair().unwrap();
         let test = format!("socket_path::tests::{test}");

@@ -17,15 +17,16 @@ use crate::buffer::ALIGN;
 /// Size of a huge page of common processors.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// What a thread and its share of the common store keep unless told otherwise: several segments, and blocks of the write buffer,
-/// which come back a segment at a time.
+/// What a thread and its share of the common store keep unless told otherwise: several segments, and blocks of the
+/// write buffer, which come back a segment at a time.
 const BYTES_MAX_DEFAULT: usize = 32 << 20;
 
-/// Bytes of one class that a thread keeps to itself. Beyond, half of them move to the common store at once, and as many come back.
+/// Bytes of one class that a thread keeps to itself. Beyond, half of them move to the common store at once, and as many
+/// come back.
 const CLASS_BYTES_MAX: usize = 256 << 10;
 
-/// Bounds the memory of dropped buffers that is kept for the calling thread's next ones, in bytes: half of it by the thread itself,
-/// half in the common store.
+/// Bounds the memory of dropped buffers that is kept for the calling thread's next ones, in bytes: half of it by the
+/// thread itself, half in the common store.
 pub fn limit_spare_memory(bytes_max: usize) {
     SPARES.with(|spares| spares.borrow_mut().limit(bytes_max));
 }
@@ -119,7 +120,8 @@ impl Store {
     }
 }
 
-/// What no thread keeps to itself: buffers are often filled by the thread of a connection and dropped by the one of a shard.
+/// What no thread keeps to itself: buffers are often filled by the thread of a connection and dropped by the one of a
+/// shard.
 static COMMON: Mutex<Store> = Mutex::new(Store::new(0));
 
 fn common() -> MutexGuard<'static, Store> {

@@ -1,4 +1,5 @@
-//! Writes the blocks of a specification to standard output; what they hold and how fast they were made goes to standard error.
+//! Writes the blocks of a specification to standard output; what they hold and how fast they were made goes to standard
+//! error.
 //!
 //! `cargo run --release -p varve-tool-bench --example generate -- --blocks 262144 --duplicates 50 --ratio 2 > data`
 

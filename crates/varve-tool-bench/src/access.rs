@@ -16,8 +16,8 @@ pub struct AccessSpec {
     pub blocks: u64,
     /// How they are chosen.
     pub pattern: AccessPattern,
-    /// Whether frequent blocks of [`AccessPattern::Zipf`] and [`AccessPattern::HotCold`] are spread over all blocks by a bijection;
-    /// otherwise they are the first ones. Which ones they are follows from the seed.
+    /// Whether frequent blocks of [`AccessPattern::Zipf`] and [`AccessPattern::HotCold`] are spread over all blocks by
+    /// a bijection; otherwise they are the first ones. Which ones they are follows from the seed.
     pub scatter: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Counts of latencies as results keep them: the upper end of each cell, and what it counts. Cells of several results are added, so that percentiles
-//! of all are those of all operations.
+//! Counts of latencies as results keep them: the upper end of each cell, and what it counts. Cells of several results
+//! are added, so that percentiles of all are those of all operations.
 
 use std::collections::BTreeMap;
 

@@ -42,8 +42,9 @@ pub struct Comparison {
 }
 
 impl ComparedFigure {
-    /// Compares them: a change counts above `accept_percent` of the first, when it is so much that chance does it in one of forty cases at
-    /// most (Welch's test, to one side). With a single repeat of either nobody knows what chance does, and any change above what is accepted counts.
+    /// Compares them: a change counts above `accept_percent` of the first, when it is so much that chance does it in
+    /// one of forty cases at most (Welch's test, to one side). With a single repeat of either nobody knows what chance
+    /// does, and any change above what is accepted counts.
     ///
     /// # Panics
     /// When there is no repeat of either.
@@ -132,7 +133,8 @@ mod tests {
         assert_eq!(rate(&[0.0; 3], &[0.0; 3]).verdict, Verdict::Same);
     }
 
-    /// Trials of `TRIALS` in which one figure of two is called worse: a rate with 3 % of noise, and a p99 with 6 %, of five repeats each.
+    /// Trials of `TRIALS` in which one figure of two is called worse: a rate with 3 % of noise, and a p99 with 6 %, of
+    /// five repeats each.
     fn called_worse(factor: f64, seed: u64, accept_percent: f64) -> u32 {
         let mut rng = Rng::new(seed);
         let mut normal =

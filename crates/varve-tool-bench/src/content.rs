@@ -1,12 +1,13 @@
-//! What a block holds, told without its bytes: equal contents are equal bytes, and different contents are different bytes.
+//! What a block holds, told without its bytes: equal contents are equal bytes, and different contents are different
+//! bytes.
 
 use crate::mix::mix;
 
 /// Bytes at the start of a block that no other content has there.
 pub(crate) const STAMP_BYTES: usize = 24;
 
-/// The contents of a block under one [`DataSpec`](crate::DataSpec); its seed, its size of a block and its compression ratio say the
-/// rest.
+/// The contents of a block under one [`DataSpec`](crate::DataSpec); its seed, its size of a block and its compression
+/// ratio say the rest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DataContent {
     /// Zeros.

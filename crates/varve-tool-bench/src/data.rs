@@ -22,8 +22,8 @@ const ENTRY: u64 = 2;
 
 /// What the blocks of a volume hold. A block is a pure function of this, its index and its version.
 ///
-/// Shares are exact for every hundred blocks of one version from a multiple of 100 on. Two specifications of the same seed that differ
-/// in `volume` have the same stock, so that they share duplicates, and no unique block.
+/// Shares are exact for every hundred blocks of one version from a multiple of 100 on. Two specifications of the same
+/// seed that differ in `volume` have the same stock, so that they share duplicates, and no unique block.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DataSpec {
     /// Everything follows from it.
@@ -40,7 +40,8 @@ pub struct DataSpec {
     pub stock_blocks: u64,
     /// How they are drawn.
     pub stock_pick: StockPick,
-    /// Bytes of a block that is not zero ÷ bytes that LZ4 makes of it. 1.0 is incompressible; the highest is 1/128 of a block's bytes.
+    /// Bytes of a block that is not zero ÷ bytes that LZ4 makes of it. 1.0 is incompressible; the highest is 1/128 of a
+    /// block's bytes.
     pub compression_ratio: f64,
 }
 
@@ -157,7 +158,8 @@ impl DataSpec {
         }
     }
 
-    /// What exact deduplication makes of `blocks`, each of version `version`. Costs about 0.2 µs and 40 bytes of memory a block.
+    /// What exact deduplication makes of `blocks`, each of version `version`. Costs about 0.2 µs and 40 bytes of memory
+    /// a block.
     ///
     /// # Panics
     /// When [`Self::check`] fails.

@@ -16,8 +16,8 @@ pub struct ExpectedReduction {
 }
 
 impl ExpectedReduction {
-    /// Counts `contents` of one [`DataSpec`](crate::DataSpec), or of several that differ in their volume only. Memory and time grow
-    /// with them.
+    /// Counts `contents` of one [`DataSpec`](crate::DataSpec), or of several that differ in their volume only. Memory
+    /// and time grow with them.
     #[must_use]
     pub fn of(contents: impl IntoIterator<Item = DataContent>) -> Self {
         let mut distinct = BTreeSet::new();

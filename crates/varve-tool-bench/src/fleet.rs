@@ -1,4 +1,5 @@
-//! Many clones of one golden volume that drift apart, as desktops do: updates that all of them get, and data of their own.
+//! Many clones of one golden volume that drift apart, as desktops do: updates that all of them get, and data of their
+//! own.
 
 use crate::content::DataContent;
 use crate::data::DataSpec;
@@ -23,7 +24,8 @@ pub struct FleetSpec {
     pub clones: u32,
     /// Share of its blocks that each clone overwrites.
     pub overwrite_percent: u8,
-    /// Share of what a clone overwrites that every clone overwrites, with the same data at the same place; the rest is private.
+    /// Share of what a clone overwrites that every clone overwrites, with the same data at the same place; the rest is
+    /// private.
     pub common_percent: u8,
     /// Overwrites come in runs of this many blocks, as files do.
     pub run_blocks: u64,
@@ -140,8 +142,8 @@ impl CloneFleet {
         })
     }
 
-    /// What exact deduplication makes of the golden volume and all clones together, once they have written everything. Time grows
-    /// with the blocks of all of them.
+    /// What exact deduplication makes of the golden volume and all clones together, once they have written everything.
+    /// Time grows with the blocks of all of them.
     #[must_use]
     pub fn expected(&self) -> ExpectedReduction {
         let golden = self.golden().map(|(_, content)| content);

@@ -6,9 +6,10 @@
 //!  └─────────┴──────────┴────────┴─────────────┴────────────
 //! ```
 //!
-//! A repeated piece is a copy of an earlier cell's beginning, or zeros, as names, headers and padding are in real blocks. How much of a
-//! cell is repeated follows from what LZ4 needs for all cells so far, so that what one cell misses the next one makes up for.
-//! Zstandard, which codes LZ4's few bytes a piece shorter, gets some 6 % more out of it.
+//! A repeated piece is a copy of an earlier cell's beginning, or zeros, as names, headers and padding are in real
+//! blocks. How much of a cell is repeated follows from what LZ4 needs for all cells so far, so that what one cell
+//! misses the next one makes up for. Zstandard, which codes LZ4's few bytes a piece shorter, gets some 6 % more out of
+//! it.
 
 use varve_stdx::Rng;
 
@@ -18,8 +19,8 @@ use crate::powers::whole;
 /// LZ4 must be left this many bytes of a block at least, for the stamp and a few pieces.
 const STORED_BYTES_MIN: usize = 128;
 
-/// Bytes of a cell, on average. LZ4 looks at every place for the first 32 places without a match, and at fewer behind them: cells are
-/// short enough to be found. With high ratios they are longer, or nothing random would be left of them.
+/// Bytes of a cell, on average. LZ4 looks at every place for the first 32 places without a match, and at fewer behind
+/// them: cells are short enough to be found. With high ratios they are longer, or nothing random would be left of them.
 const CELL_BYTES_MIN: f64 = 64.0;
 const CELL_STORED_BYTES: f64 = 16.0;
 
@@ -36,12 +37,12 @@ const PIECE_COST: usize = 3;
 const LONG_RANDOM_BYTES: usize = 15;
 const LONG_REPEATED_BYTES: usize = 19;
 
-/// Bytes that a piece of zeros takes more on average: LZ4 repeats the zeros before, and goes on with a second piece when they were
-/// fewer.
+/// Bytes that a piece of zeros takes more on average: LZ4 repeats the zeros before, and goes on with a second piece
+/// when they were fewer.
 const ZEROS_COST: usize = 2;
 
-/// Beginnings of cells that were not repeated yet. Each is repeated at most once: LZ4 finds the latest copy, and when that is a
-/// shorter one it needs two pieces for what we count as one.
+/// Beginnings of cells that were not repeated yet. Each is repeated at most once: LZ4 finds the latest copy, and when
+/// that is a shorter one it needs two pieces for what we count as one.
 const BEGINNINGS: usize = 16;
 
 /// The highest ratio that blocks of `block_bytes` can have.

@@ -1,5 +1,6 @@
-//! Logarithm and power from additions, products and quotients alone. Those are the same on every machine; the functions of the
-//! standard library are those of the platform, and a draw that hangs on their last bit would give other data elsewhere.
+//! Logarithm and power from additions, products and quotients alone. Those are the same on every machine; the functions
+//! of the standard library are those of the platform, and a draw that hangs on their last bit would give other data
+//! elsewhere.
 
 use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 

@@ -6,8 +6,9 @@ const ROUNDS: usize = 4;
 
 /// Maps `0 .. count` onto itself, each number to one of its own, in an order that looks random and follows from a seed.
 ///
-/// Each round is an odd factor, a shift by an offset and an exclusive or of the upper half onto the lower one, all of them bijections
-/// of a power of two; a number that lands beyond `count` goes on until it lands within, on average less than twice.
+/// Each round is an odd factor, a shift by an offset and an exclusive or of the upper half onto the lower one, all of
+/// them bijections of a power of two; a number that lands beyond `count` goes on until it lands within, on average less
+/// than twice.
 #[derive(Clone, Debug)]
 pub struct Scatter {
     count: u64,

@@ -1,4 +1,5 @@
-//! Scores: what the loads of a preset came to, in the terms of its metric. Points that were not measured are never guessed.
+//! Scores: what the loads of a preset came to, in the terms of its metric. Points that were not measured are never
+//! guessed.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +77,8 @@ impl Score {
         Self::of("wall", seconds, "s", text)
     }
 
-    /// Those of the loads of a preset, of each setting for itself; `nic_gbit` is what the server's network carries, in Gbit/s.
+    /// Those of the loads of a preset, of each setting for itself; `nic_gbit` is what the server's network carries, in
+    /// Gbit/s.
     #[must_use]
     pub fn all(metric: &Metric, points: &[Point], nic_gbit: Option<f64>) -> Vec<Self> {
         let of_setting = |points: &[Point]| {
@@ -285,8 +287,8 @@ fn network(point: &Point, nic_gbit: Option<f64>) -> Score {
 /// Volumes that the search tries at most: histograms of each take a MiB.
 const VOLUMES_MAX: u32 = 640;
 
-/// The next number of volumes to try, a multiple of `unit`, given those that were tried, until the largest one that is fast enough is known to a
-/// tenth.
+/// The next number of volumes to try, a multiple of `unit`, given those that were tried, until the largest one that is
+/// fast enough is known to a tenth.
 #[must_use]
 pub fn next_volumes(tried: &[Point], p99_ms: u32, unit: u32) -> Option<u32> {
     let jobs = |is: bool| {

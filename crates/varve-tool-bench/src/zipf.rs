@@ -1,8 +1,9 @@
 //! Draws by a Zipf law without a table: rank k of n is drawn with a probability proportional to 1 ÷ (k + 1)^theta.
 //!
-//! The method is rejection-inversion: W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
-//! distributions", ACM Transactions on Modeling and Computer Simulation 6(3), 1996. The integral of the law's density over x is
-//! inverted, and the whole number nearest to the point is taken unless the point lies outside that number's bar.
+//! The method is rejection-inversion: W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from
+//! monotone discrete distributions", ACM Transactions on Modeling and Computer Simulation 6(3), 1996. The integral of
+//! the law's density over x is inverted, and the whole number nearest to the point is taken unless the point lies
+//! outside that number's bar.
 
 use varve_stdx::Rng;
 
@@ -33,7 +34,8 @@ impl Zipf {
     /// The law over `0 .. count` with exponent `theta`; 0 is the most frequent number, 1 the second.
     ///
     /// # Errors
-    /// `Blocks` when `count` is 0 or above [`Self::COUNT_MAX`]; `Theta` when `theta` is not above 0 and at most [`Self::THETA_MAX`].
+    /// `Blocks` when `count` is 0 or above [`Self::COUNT_MAX`]; `Theta` when `theta` is not above 0 and at most
+    /// [`Self::THETA_MAX`].
     pub fn new(count: u64, theta: f64) -> Result<Self> {
         Self::check(count, theta)?;
         Ok(Self {
@@ -137,8 +139,8 @@ mod tests {
         counts
     }
 
-    /// Chi-square over all ranks against its mean, the degrees of freedom, by its standard deviation; ranks of less than 20 expected
-    /// draws are taken together.
+    /// Chi-square over all ranks against its mean, the degrees of freedom, by its standard deviation; ranks of less
+    /// than 20 expected draws are taken together.
     fn deviations(counts: &[u64], law: &[f64]) -> f64 {
         let (mut sum, mut cells) = (0.0, 0.0);
         let (mut seen, mut expected) = (0.0, 0.0);
@@ -168,7 +170,8 @@ mod tests {
 
     #[test]
     fn top_ranks_of_a_large_range_follow_the_law() {
-        // Of 2^40 numbers: the sum of k^-0.99 is the integral, half of both ends, and the first term of Euler and Maclaurin.
+        // Of 2^40 numbers: the sum of k^-0.99 is the integral, half of both ends, and the first term of Euler and
+        // Maclaurin.
         let (count, theta) = (1u64 << 40, 0.99);
         let end = count as f64;
         let sum = (end.powf(1.0 - theta) - 1.0) / (1.0 - theta) + 0.5 + theta / 12.0;

@@ -1,5 +1,5 @@
-//! Goal: job files that nobody here wrote run, or are refused for an engine that no target stands for. Method: fio's own examples, of Debian's
-//! package `fio-examples`; fio's licence keeps copies out of this repository.
+//! Goal: job files that nobody here wrote run, or are refused for an engine that no target stands for. Method: fio's
+//! own examples, of Debian's package `fio-examples`; fio's licence keeps copies out of this repository.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,8 @@ use varve_tool_bench::fio::FioFile;
 /// Where Debian installs them.
 const EXAMPLES: &str = "/usr/share/doc/fio/examples";
 
-/// Examples that run or are refused for their engine at least, in percent: others ask for what this generator does not do, and are told so.
+/// Examples that run or are refused for their engine at least, in percent: others ask for what this generator does not
+/// do, and are told so.
 const UNDERSTOOD_PERCENT_MIN: usize = 60;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Goal: a load on an NBD export does to it what it does to a disk, and a server's refusals and end are told. Method: the server of this
-//! project over exports in memory, on a unix socket.
+//! Goal: a load on an NBD export does to it what it does to a disk, and a server's refusals and end are told. Method:
+//! the server of this project over exports in memory, on a unix socket.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Two clusters beside each other, as measured and as if the first had the nodes and protection of the second. F3, F4, F6, F7.
+//! Two clusters beside each other, as measured and as if the first had the nodes and protection of the second.
+//! Formulas F3, F4, F6 and F7.
 
 use serde::Serialize;
 
@@ -76,7 +77,8 @@ struct ComparedSide<'a> {
     writes: &'a MeasuredCluster,
 }
 
-/// Measurements of two clusters with one share of reads: those of the largest block that both have, else the largest block of each.
+/// Measurements of two clusters with one share of reads: those of the largest block that both have, else the largest
+/// block of each.
 fn pair<'a>(
     catalogue: &'a Catalogue,
     clusters: [&str; 2],

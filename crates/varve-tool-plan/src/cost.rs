@@ -1,4 +1,5 @@
-//! What nodes and clusters cost. F7, from Micron's comparison; the total over years is ours, with each part on a line of its own.
+//! What nodes and clusters cost. F7, from Micron's comparison; the total over years is ours, with each part on a line
+//! of its own.
 
 use serde::Serialize;
 
@@ -50,7 +51,8 @@ pub fn per_operation(price: Money, rate: OpRate) -> f64 {
     price.base() / rate.base()
 }
 
-/// The price of one of `drives` drives at which a node, whose other parts cost `rest`, costs `per_tb` for each usable TB.
+/// The price of one of `drives` drives at which a node, whose other parts cost `rest`, costs `per_tb` for each usable
+/// TB.
 ///
 /// # Errors
 /// [`crate::Error::Range`] when there are no drives.

@@ -232,7 +232,8 @@ impl DemandPolicy {
         }
     }
 
-    /// What is usual for a class: copies where speed counts, a wide erasure code where capacity does (Intel's guide, table 1).
+    /// What is usual for a class: copies where speed counts, a wide erasure code where capacity does (Intel's guide,
+    /// table 1).
     #[must_use]
     pub fn of_class(class: Class) -> Self {
         let protection = match class {

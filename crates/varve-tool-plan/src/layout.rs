@@ -1,4 +1,5 @@
-//! One way to meet a demand: so many nodes of a kind with so many drives, and all that follows. F5 and what it is made of.
+//! One way to meet a demand: so many nodes of a kind with so many drives, and all that follows. F5 and what it is made
+//! of.
 
 use serde::Serialize;
 
@@ -252,7 +253,8 @@ impl<'a> Parts<'a> {
     /// The layout of these parts.
     ///
     /// # Errors
-    /// [`Error::NoSupply`] or [`Error::Range`] when no number of such nodes meets the demand, or a figure that it needs is not known.
+    /// [`Error::NoSupply`] or [`Error::Range`] when no number of such nodes meets the demand, or a figure that it needs
+    /// is not known.
     pub(crate) fn layout(self) -> Result<Layout> {
         let supply = Supply::of(self.catalogue, self.equipped, self.demand, self.policy);
         self.check_known(&supply)?;
@@ -371,8 +373,8 @@ impl<'a> Parts<'a> {
         operations::nodes(self.demand.operations(), self.cost(supply), node_operations(supply))
     }
 
-    /// What all nodes together send and receive on each network, as if they were one, while clients read and write so much: to clients, and
-    /// to each other.
+    /// What all nodes together send and receive on each network, as if they were one, while clients read and write so
+    /// much: to clients, and to each other.
     fn flows(self, reads: ByteRate, writes: ByteRate) -> [(ByteRate, ByteRate, u64); 2] {
         // What one node sends another receives.
         let protection = self.protection();

@@ -1,6 +1,8 @@
-//! Sizing of storage clusters: the formulas, each with its source, over amounts that carry their unit. Pure functions: no I/O, no clock.
+//! Sizing of storage clusters: the formulas, each with its source, over amounts that carry their unit. Pure functions:
+//! no I/O, no clock.
 //!
-//! Formulas are numbered F1 to F19, faults of the sources X01 to X28 ([`errata`]); `docs/plan.md` lists both. Called by `varve plan`.
+//! Formulas are numbered F1 to F19, faults of the sources X01 to X28 ([`errata`]); `docs/plan.md` lists both. Called by
+//! `varve plan`.
 //!
 //! UNITS-1. An amount never meets another of a different unit, except where a product of units has a meaning.
 //! UNITS-2. Counts are rounded up once, at the end, and the fraction is kept beside them ([`Need`]).

@@ -82,8 +82,8 @@ pub fn in_flight(rate: OpRate, latency: Seconds) -> f64 {
     rate * latency
 }
 
-/// How far a run's figures are from Little's law: in flight by rate and latency ÷ in flight as configured. A run beyond 1 ± 0.2 measured
-/// something else than it says.
+/// How far a run's figures are from Little's law: in flight by rate and latency ÷ in flight as configured. A run beyond
+/// 1 ± 0.2 measured something else than it says.
 ///
 /// # Errors
 /// [`Error::Range`] when nothing was to be in flight.

@@ -1,5 +1,5 @@
-//! Placement groups of a Ceph pool. F9, from Intel's guide, appendix B; CeTune and VSM use the same. The power of two is chosen as Ceph's own
-//! calculator chooses it.
+//! Placement groups of a Ceph pool. F9, from Intel's guide, appendix B; CeTune and VSM use the same. The power of two
+//! is chosen as Ceph's own calculator chooses it.
 
 use serde::Serialize;
 
@@ -19,7 +19,8 @@ const ENOUGH: f64 = 0.75;
 pub struct PlacementGroups {
     /// OSDs × 100 ÷ size, rounded to a whole number.
     pub formula: u64,
-    /// A power of two, which Ceph asks for: the nearest below, unless that is more than a quarter less; then the next above.
+    /// A power of two, which Ceph asks for: the nearest below, unless that is more than a quarter less; then the next
+    /// above.
     pub count: u64,
     /// What an OSD then holds: copies or strips of so many groups.
     pub per_osd: f64,

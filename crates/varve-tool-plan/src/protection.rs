@@ -77,7 +77,8 @@ impl Protection {
         }
     }
 
-    /// Bytes that the node which answers a read gets from others, for each byte: none of copies, of a code all strips but its own.
+    /// Bytes that the node which answers a read gets from others, for each byte: none of copies, of a code all strips
+    /// but its own.
     #[must_use]
     pub fn gathered_per_read(self) -> f64 {
         match self {

@@ -1,7 +1,9 @@
-//! How long redundancy is reduced after the loss of a drive or a node, and whether it comes back by itself. The estimate is ours.
+//! How long redundancy is reduced after the loss of a drive or a node, and whether it comes back by itself. The
+//! estimate is ours.
 //!
-//! One model for both: every drive that may take a part of the lost data takes an equal share, as CRUSH places it. Where no drive may, the data
-//! are rebuilt once a replacement is there; where nothing is left to rebuild from, they are lost.
+//! One model for both: every drive that may take a part of the lost data takes an equal share, as CRUSH places it.
+//! Where no drive may, the data are rebuilt once a replacement is there; where nothing is left to rebuild from, they
+//! are lost.
 
 use serde::Serialize;
 
@@ -110,7 +112,8 @@ impl Rebuilder {
         Rebuild { recovery: Recovery::Never, seconds: None, receivers: 0 }
     }
 
-    /// Data of lost drives with this capacity onto so many drives of so many nodes; onto `replaced` drives of one where there are none.
+    /// Data of lost drives with this capacity onto so many drives of so many nodes; onto `replaced` drives of one where
+    /// there are none.
     fn onto(self, capacity: Bytes, receivers: (u64, u64), replaced: u64) -> Rebuild {
         let (recovery, (receivers, nodes)) = match receivers {
             (0, _) => (Recovery::Replacement, (replaced, 1)),

@@ -143,7 +143,8 @@ fn of_journals(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     }
 }
 
-/// Whether a node has room for the cache that metadata of spinning disks want: its cache, else what journals leave of their drives.
+/// Whether a node has room for the cache that metadata of spinning disks want: its cache, else what journals leave of
+/// their drives.
 fn of_cache(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     let Some(need) = layout.metadata_cache_bytes else { return };
     let left = parts.journal.map(|journal| {

@@ -24,7 +24,8 @@ impl Point {
     }
 }
 
-/// The knee of a curve whose workers grow: the last point before a step that gives less than 5 % more. Nothing of no points.
+/// The knee of a curve whose workers grow: the last point before a step that gives less than 5 % more. Nothing of no
+/// points.
 #[must_use]
 pub fn knee(points: &[Point]) -> Option<Point> {
     let flat = |step: &[Point]| step[1].rate / step[0].rate < GAIN_MIN;

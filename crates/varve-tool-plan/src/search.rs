@@ -1,4 +1,5 @@
-//! The search for a layout: every kind of node, number of drives and protection is tried, what meets the demand is ranked.
+//! The search for a layout: every kind of node, number of drives and protection is tried, what meets the demand is
+//! ranked.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +61,8 @@ impl Rank {
         }
     }
 
-    /// Best first: those whose latency is shown to hold, then those where it is not known, then those that are late; among them by figure.
+    /// Best first: those whose latency is shown to hold, then those where it is not known, then those that are late;
+    /// among them by figure.
     fn order(self, one: &Layout, other: &Layout) -> std::cmp::Ordering {
         let place = |layout: &Layout| match layout.supply.latency_shown {
             Some(true) => 0,
@@ -150,8 +152,8 @@ pub struct DemandPlan {
     pub warnings: Vec<String>,
     /// Alternatives, best first; one for each kind of node and protection.
     pub layouts: Vec<Layout>,
-    /// The best by each figure that any has, also with other numbers of drives than those of `layouts`: of those that are not late, where there
-    /// are such.
+    /// The best by each figure that any has, also with other numbers of drives than those of `layouts`: of those that
+    /// are not late, where there are such.
     pub best_by_each: Vec<Best>,
     /// What does not meet it.
     pub rejected: Vec<RejectedNode>,

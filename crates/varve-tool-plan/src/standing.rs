@@ -134,8 +134,8 @@ impl<'a> BuiltCluster<'a> {
         Links { nodes: self.cluster.nodes, ports: self.node.ports, speed: self.node.speed }
     }
 
-    /// Bytes that nodes send on their ports for each that clients read: to clients, and of a code to each other too, where they have no network
-    /// of their own.
+    /// Bytes that nodes send on their ports for each that clients read: to clients, and of a code to each other too,
+    /// where they have no network of their own.
     fn sent_per_read(self) -> f64 {
         let gathered = self.cluster.protection.gathered_per_read();
         if self.node.cluster_ports == 0 { 1.0 + gathered } else { 1.0 }

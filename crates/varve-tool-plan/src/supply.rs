@@ -39,8 +39,8 @@ pub struct Supply {
     pub basis: Vec<String>,
     /// Faults of the sources that matter.
     pub errata: Vec<String>,
-    /// Whether all that is asked for was measured within the bound on latency. It is not where a part was measured later, or a spinning
-    /// disk has to seek for longer; not known where the latency of a part was not measured.
+    /// Whether all that is asked for was measured within the bound on latency. It is not where a part was measured
+    /// later, or a spinning disk has to seek for longer; not known where the latency of a part was not measured.
     pub latency_shown: Option<bool>,
 }
 
@@ -188,8 +188,8 @@ fn demand_of_kind(demand: &Demand, reads: bool) -> (OpRate, ByteRate) {
     }
 }
 
-/// What is known of a latency that was not measured: a spinning disk keeps no bound below a seek. Writes may be answered from a journal
-/// drive before.
+/// What is known of a latency that was not measured: a spinning disk keeps no bound below a seek. Writes may be
+/// answered from a journal drive before.
 fn known_of_seeks(node: EquippedNode<'_>, demand: &Demand, reads: bool) -> Option<bool> {
     let seeks = reads || node.node.journal_drives == 0;
     (seeks && seek_is_late(node.drive, demand)).then_some(false)
@@ -302,7 +302,8 @@ pub(crate) fn writes_factor(measured: Protection, wanted: Protection) -> f64 {
     }
 }
 
-/// Write rate of an erasure code ÷ that of copies: the source's 1.27 for EC 4+2 and three copies, by the bytes for others.
+/// Write rate of an erasure code ÷ that of copies: the source's 1.27 for EC 4+2 and three copies, by the bytes for
+/// others.
 fn writes_of_code(copies: Protection, code: Protection) -> f64 {
     WRITES_OF_EC_4_2 * (copies.overhead() / 3.0) * (1.5 / code.overhead())
 }

@@ -1,5 +1,6 @@
-//! Goal: figures of a plan hold for the cluster as a whole: no more than its network carries, for the data that were asked for, the same
-//! whatever is ranked, with all that costs are counted with. Method: a catalogue of fast nodes behind slow links, and of large ones.
+//! Goal: figures of a plan hold for the cluster as a whole: no more than its network carries, for the data that were
+//! asked for, the same whatever is ranked, with all that costs are counted with. Method: a catalogue of fast nodes
+//! behind slow links, and of large ones.
 
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::{

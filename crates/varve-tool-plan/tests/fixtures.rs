@@ -1,5 +1,5 @@
-//! Goal: the formulas give what the sources' figures give when they are computed right. Method: the 38 fixtures, within 0.5 % of the exact
-//! value unless a test says exact; where a source prints something else, the erratum is named.
+//! Goal: the formulas give what the sources' figures give when they are computed right. Method: the 38 fixtures, within
+//! 0.5 % of the exact value unless a test says exact; where a source prints something else, the erratum is named.
 
 use varve_tool_plan::cost::{self, NodePrice};
 use varve_tool_plan::endurance::{Warranty, Wear};

@@ -1,5 +1,5 @@
-//! Goal: plans follow from demand, policy and catalogue, and name what bounds them. Method: the sources' own clusters, demands that each bind
-//! in another way, and random demands that grow.
+//! Goal: plans follow from demand, policy and catalogue, and name what bounds them. Method: the sources' own clusters,
+//! demands that each bind in another way, and random demands that grow.
 
 use proptest::prelude::*;
 use varve_tool_plan::catalogue::{Catalogue, Class};
@@ -260,7 +260,8 @@ fn latency_is_held_against_what_was_measured() {
     let shown =
         |ms| layout("sql-uc3", bound(ms), under(Protection::Copies(2))).supply.latency_shown;
     assert_eq!((shown(1.0), shown(0.5)), (Some(true), Some(false)));
-    // Blocks of 128 KiB have no latency, and say nothing of 4 KiB: the reads measured at 3.5 ms are used, and told to be late.
+    // Blocks of 128 KiB have no latency, and say nothing of 4 KiB: the reads measured at 3.5 ms are used, and told to
+    // be late.
     assert_eq!(
         layout("idf16", bound(3.0), under(Protection::Copies(2))).supply.latency_shown,
         Some(false)
@@ -451,7 +452,8 @@ fn costs_add_up() {
     let power = plan.power.unwrap();
     near(power.joules_per_gb_written.unwrap(), 14.79);
     near(power.job_joules.unwrap(), 14.79 * 1000.0);
-    // All drives take a part: 60 TB-drives filled as far as is allowed, since no data are asked for; at half of 1.2 GB/s each they would outrun the network.
+    // All drives take a part: 60 TB-drives filled as far as is allowed, since no data are asked for; at half of 1.2
+    // GB/s each they would outrun the network.
     let (drive, node) = (plan.rebuild.drive, plan.rebuild.node);
     assert_eq!((drive.recovery, drive.receivers), (Recovery::Spread, 59));
     assert_eq!((node.recovery, node.receivers), (Recovery::Replacement, 6));

@@ -1,4 +1,5 @@
-//! Goal: more demand never takes fewer nodes, better parts never more, and no unit passes for another. Method: random inputs.
+//! Goal: more demand never takes fewer nodes, better parts never more, and no unit passes for another. Method: random
+//! inputs.
 
 use proptest::prelude::*;
 use varve_tool_plan::endurance::{Warranty, Wear};

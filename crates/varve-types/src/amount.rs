@@ -80,7 +80,8 @@ impl ByteCount {
     }
 }
 
-/// Reads a size such as `20GiB`, `20G`, `1.5TiB`, `4 KiB`, `512` or `512B`. `G`, `Gi` and `GiB` are 2^30 bytes, `GB` is 10^9; so for K, M, T, P and E.
+/// Reads a size such as `20GiB`, `20G`, `1.5TiB`, `4 KiB`, `512` or `512B`. `G`, `Gi` and `GiB` are 2^30 bytes, `GB` is
+/// 10^9; so for K, M, T, P and E.
 ///
 /// # Errors
 /// A sentence fragment that says what is wrong.

@@ -1,7 +1,8 @@
-//! Files of at most 800 and functions of at most 70 lines of production code. What is longer stands in a list that only shrinks.
+//! Files of at most 800 and functions of at most 70 lines of production code. What is longer stands in a list that only
+//! shrinks.
 //!
-//! A line of the list is `PATH LINES` or `PATH::FUNCTION LINES`. Growth beyond the listed number fails, and so does a number that
-//! is higher than need be.
+//! A line of the list is `PATH LINES` or `PATH::FUNCTION LINES`. Growth beyond the listed number fails, and so does a
+//! number that is higher than need be.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +71,8 @@ fn measure(file: &SourceFile) -> Vec<(String, usize, usize)> {
     subjects
 }
 
-/// Functions and their lines from `fn` to the closing brace. Relies on rustfmt: the brace stands at the indentation of the `fn`.
+/// Functions and their lines from `fn` to the closing brace. Relies on rustfmt: the brace stands at the indentation of
+/// the `fn`.
 fn functions(code: &str) -> Vec<(String, usize)> {
     let lines: Vec<&str> = code.lines().collect();
     let mut found = Vec::new();

@@ -1,6 +1,7 @@
 //! Names of loads by what tells them apart: long descriptions of which most parts are the same.
 
-/// The parts of each description that not all have, and what they have in common. Of descriptions that are all the same the first is empty.
+/// The parts of each description that not all have, and what they have in common. Of descriptions that are all the same
+/// the first is empty.
 pub(super) fn told_apart(descriptions: &[&str]) -> (Vec<String>, String) {
     let parts: Vec<Vec<&str>> =
         descriptions.iter().map(|description| description.split(", ").collect()).collect();

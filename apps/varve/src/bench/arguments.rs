@@ -33,12 +33,13 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_parser = percent, default_value = "100", value_name = "PERCENT")]
     reads: u8,
 
-    /// Which blocks: random, sequential, zipf(:THETA), or hot:PERCENT/PERCENT for accesses to hot blocks and how many those are
+    /// Which blocks: random, sequential, zipf(:THETA), or hot:PERCENT/PERCENT for accesses to hot blocks and how many
+    /// those are
     #[arg(long, value_parser = pattern, default_value = "random", value_name = "PATTERN")]
     pattern: AccessPattern,
 
-    /// Operations of several sorts instead, SHARE:KIND:SIZE:PATTERN of each, whose shares are 100 % together; behind it :durable or
-    /// :compression=RATIO: 50%:read:16KiB:random,50%:write:128KiB:sequential
+    /// Operations of several sorts instead, SHARE:KIND:SIZE:PATTERN of each, whose shares are 100 % together; behind it
+    /// :durable or :compression=RATIO: 50%:read:16KiB:random,50%:write:128KiB:sequential
     #[arg(long, value_parser = mixture, conflicts_with_all = ["block", "reads", "pattern", "durable", "compression"], value_name = "SORTS")]
     mix: Option<Mixture>,
 
@@ -50,8 +51,8 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value_t = 32, value_name = "COUNT")]
     depth: u32,
 
-    /// Operations a second of all jobs together, due at even times whatever the target does; latency counts from then. Without it each
-    /// answer is followed by the next operation
+    /// Operations a second of all jobs together, due at even times whatever the target does; latency counts from then.
+    /// Without it each answer is followed by the next operation
     #[arg(long, value_name = "OPS")]
     rate: Option<f64>,
 
@@ -184,7 +185,8 @@ pub(crate) struct ObjectsArgs {
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000), value_name = "COUNT")]
     objects: u64,
 
-    /// Sizes of these objects, as COSBench says them: c(128)KB, u(4,64)KB or h(MIN|MAX|WEIGHT,…)KB, of B, KB, MB, GB, which are powers of ten
+    /// Sizes of these objects, as COSBench says them: c(128)KB, u(4,64)KB or h(MIN|MAX|WEIGHT,…)KB, of B, KB, MB, GB,
+    /// which are powers of ten
     #[arg(long, default_value = "c(128)KB", value_name = "SELECTOR")]
     object_sizes: String,
 

@@ -1,4 +1,5 @@
-//! A bucket that loads are put on: the folder in it that is theirs, what they know of its objects, and their removal at the end.
+//! A bucket that loads are put on: the folder in it that is theirs, what they know of its objects, and their removal at
+//! the end.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -85,7 +86,8 @@ impl BenchBucket {
         listing(&format!("{}/{container}/", self.name.folder), 1000)
     }
 
-    /// That the server answers, knows the key and has the bucket, and that nothing lies in the folder unless `may_hold`.
+    /// That the server answers, knows the key and has the bucket, and that nothing lies in the folder unless
+    /// `may_hold`.
     pub(super) fn check(&self, may_hold: bool) -> Result<()> {
         let (mut client, mut said) = (S3Client::new(&self.server), Vec::new());
         let query = listing(&format!("{}/", self.name.folder), 1);

@@ -197,7 +197,8 @@ fn lines_of(name: &str) -> Vec<String> {
     lines
 }
 
-/// Places of ticks between two ends: decades, with their halves and fifths, or all of their tenths, where these are few.
+/// Places of ticks between two ends: decades, with their halves and fifths, or all of their tenths, where these are
+/// few.
 fn log_ticks(left: f64, right: f64) -> Vec<f64> {
     let of = |steps: &[f64]| -> Vec<f64> {
         let mut ticks = Vec::new();

@@ -1,4 +1,5 @@
-//! Several client processes of one load: this program started again for each, phases that all begin together, and their results as one.
+//! Several client processes of one load: this program started again for each, phases that all begin together, and their
+//! results as one.
 //!
 //! ```text
 //!  parent ── spawns ──▶ client 1 … client N     each with its part of jobs, target and rate
@@ -99,7 +100,8 @@ pub(super) fn give_up() -> Result<()> {
     }
 }
 
-/// In a client: says what a load of a search measured, and hears with how many jobs of its own it goes on; none when it does not.
+/// In a client: says what a load of a search measured, and hears with how many jobs of its own it goes on; none when it
+/// does not.
 pub(super) fn next_jobs(report: &BenchReport) -> Result<Option<u32>> {
     let answer = exchange(&format!("{TRIED}{}", json(report)?.trim_end()))?;
     match answer.strip_prefix(JOBS).map(str::parse) {
@@ -124,7 +126,8 @@ fn exchange(said: &str) -> Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-/// Starts `count` clients with the arguments of this process, and merges what they measure of `plans`, with what the machine did meanwhile.
+/// Starts `count` clients with the arguments of this process, and merges what they measure of `plans`, with what the
+/// machine did meanwhile.
 pub(crate) fn run_clients(
     count: u32,
     plans: &[RunPlan],

@@ -1,7 +1,7 @@
 //! Puts a load on a bucket: a thread with a connection for each worker, and phases that all of them begin together.
 //!
-//! As with loads of blocks, an operation counts in the window in which it was due, everything that was begun is waited for, and with a rate
-//! latency counts from when the operation was due.
+//! As with loads of blocks, an operation counts in the window in which it was due, everything that was begun is waited
+//! for, and with a rate latency counts from when the operation was due.
 
 use std::cell::RefCell;
 use std::io;
@@ -48,7 +48,8 @@ pub(crate) struct ObjectsPlan {
     pub(crate) prepared: (u64, u64),
     /// The load, whose time and number of workers the plan has.
     pub(crate) main: Arc<WorkSpec>,
-    /// What each worker reads a stream of, where it is a reader of such: with a rate its operations are not due at even times then.
+    /// What each worker reads a stream of, where it is a reader of such: with a rate its operations are not due at even
+    /// times then.
     pub(crate) segments: Option<Segments>,
 }
 

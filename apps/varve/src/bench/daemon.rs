@@ -17,7 +17,8 @@ use crate::client::Client;
 /// Where a daemon says how it is.
 pub(super) const STATUS: &str = "/v1/status";
 
-/// The daemon of `--data` or `--addr`, and what it says of itself, if the load goes to it. None of other targets, and none when it does not answer.
+/// The daemon of `--data` or `--addr`, and what it says of itself, if the load goes to it. None of other targets, and
+/// none when it does not answer.
 pub(super) fn serving(goal: &LoadTarget, global: &Global) -> Option<(Client, v1::Status)> {
     let place = LoadPlace::of(goal)?;
     let client = global.client();

@@ -1,7 +1,9 @@
-//! The engine in this process as a target: a volume of a pool that no daemon serves meanwhile, with no protocol between.
+//! The engine in this process as a target: a volume of a pool that no daemon serves meanwhile, with no protocol
+//! between.
 //!
-//! Each job has its own thread, as for any target, and sends its requests to the threads of the shards, as the daemon's S3 gateway does: one message
-//! there and one back. What that costs less than an export of the same volume is the protocol's.
+//! Each job has its own thread, as for any target, and sends its requests to the threads of the shards, as the daemon's
+//! S3 gateway does: one message there and one back. What that costs less than an export of the same volume is the
+//! protocol's.
 
 use std::fmt;
 use std::rc::Rc;

@@ -260,7 +260,8 @@ impl Window {
         Some(merged)
     }
 
-    /// Adds what the machine of all clients of `load` did, where none of them has looked; what bounds them together takes the place of what bounds each.
+    /// Adds what the machine of all clients of `load` did, where none of them has looked; what bounds them together
+    /// takes the place of what bounds each.
     pub(crate) fn observe(&mut self, load: &Load, usage: Option<MachineUsage>) {
         let served = self.served();
         let (depth, has_rate) = (load.depth(), load.rate_per_second.is_some());
@@ -287,7 +288,8 @@ impl Window {
 }
 
 impl RepeatFigures {
-    /// Those of several hosts as one; none when one has no histogram. The rate's interval is that of `windows`, where they tell it.
+    /// Those of several hosts as one; none when one has no histogram. The rate's interval is that of `windows`, where
+    /// they tell it.
     pub(crate) fn merged(parts: &[&Self], windows: &[Window]) -> Option<Self> {
         let cells = merged_cells(
             parts.iter().map(|figures| (&figures.histogram_ns[..], figures.operations > 0)),

@@ -1,5 +1,5 @@
-//! Whether the measured system is well while it is measured. A daemon of Varve says so itself; of any other system a command of the user's does, by
-//! its exit code.
+//! Whether the measured system is well while it is measured. A daemon of Varve says so itself; of any other system a
+//! command of the user's does, by its exit code.
 
 use std::fmt;
 use std::process::Stdio;

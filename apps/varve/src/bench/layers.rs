@@ -1,4 +1,5 @@
-//! Where the time of an operation goes, layer by layer, and what storage does for each operation and byte of the client.
+//! Where the time of an operation goes, layer by layer, and what storage does for each operation and byte of the
+//! client.
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::{CephUsage, MachineUsage, ProcessUsage, ServedRates};

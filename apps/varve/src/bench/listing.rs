@@ -121,7 +121,8 @@ impl ListedLoad {
     }
 }
 
-/// Every load of every result of a folder, the oldest first. What is no result is passed over, and so is what is in folders below.
+/// Every load of every result of a folder, the oldest first. What is no result is passed over, and so is what is in
+/// folders below.
 pub(crate) fn listed(dir: &Path) -> Result<Vec<ListedLoad>> {
     let failed = |error| Failure::new(format!("list {}: {error}", dir.display()));
     let mut results: Vec<(PathBuf, SavedResult)> = Vec::new();

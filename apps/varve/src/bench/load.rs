@@ -258,7 +258,8 @@ impl Load {
         (self.jobs * self.depth, self.rate_per_second.unwrap_or(0.0))
     }
 
-    /// Bytes of an operation and whether all of them read; none of mixes, of objects and of loads with a rate, which is no limit.
+    /// Bytes of an operation and whether all of them read; none of mixes, of objects and of loads with a rate, which is
+    /// no limit.
     pub(crate) fn baseline(&self) -> Option<(usize, bool)> {
         let is_pure = matches!(self.read_percent, 0 | 100);
         let is_whole = self.objects.is_none() && self.mixture.is_empty();

@@ -1,4 +1,5 @@
-//! What `varve bench` runs and prints: threads for jobs, and reports of what they measured (loads are `varve-tool-bench`'s).
+//! What `varve bench` runs and prints: threads for jobs, and reports of what they measured (loads are
+//! `varve-tool-bench`'s).
 
 mod apart;
 mod arguments;

@@ -1,4 +1,5 @@
-//! Runs a workload of COSBench on S3 servers: stages one after another, in each its works side by side, in each a thread for every worker.
+//! Runs a workload of COSBench on S3 servers: stages one after another, in each its works side by side, in each a
+//! thread for every worker.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -17,8 +17,8 @@ const SCALE: f32 = 2.0;
 /// Families that a label may be written in, the one of the SVG first.
 const FAMILIES: [&str; 5] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica"];
 
-/// Writes the pictures of a page into a folder that is there, as `latency.svg`, `latency.png` and so on. Whether there are PNGs: a
-/// machine without fonts has none.
+/// Writes the pictures of a page into a folder that is there, as `latency.svg`, `latency.png` and so on. Whether there
+/// are PNGs: a machine without fonts has none.
 pub(crate) fn write_pictures(document: &Document, dir: &Path) -> Result<bool> {
     let fonts = fonts();
     let pictures = document.parts.iter().filter_map(|part| match part {

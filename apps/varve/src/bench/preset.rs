@@ -25,7 +25,8 @@ pub(crate) fn known(id: &str) -> Result<Preset> {
     })
 }
 
-/// Refuses a preset that needs what is not there yet, and says what: whatever else is said beside it would change nothing.
+/// Refuses a preset that needs what is not there yet, and says what: whatever else is said beside it would change
+/// nothing.
 pub(crate) fn can_run(preset: &Preset) -> Result<()> {
     match preset.work {
         PresetWork::Needs { what, .. } => Err(needs(&preset.id, what)),
@@ -81,8 +82,8 @@ pub(crate) fn objects_work(preset: Preset) -> Result<String> {
     }
 }
 
-/// The loads of a workload on a bucket: each work of it that is a load, and before them what it prepares. `size_bytes` makes it smaller;
-/// `may_hold` says whether the bucket may hold objects already.
+/// The loads of a workload on a bucket: each work of it that is a load, and before them what it prepares. `size_bytes`
+/// makes it smaller; `may_hold` says whether the bucket may hold objects already.
 pub(crate) fn objects_plans(
     mut workload: Workload,
     size_bytes: Option<u64>,

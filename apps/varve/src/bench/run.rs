@@ -65,7 +65,8 @@ pub(crate) struct RunPlan {
     pub(crate) in_step: bool,
     /// Longest time to wait before the first one until the rate has settled.
     pub(crate) settle_ms: Option<u64>,
-    /// Command whose exit code says whether the measured system is well; without it a daemon says so of its own targets.
+    /// Command whose exit code says whether the measured system is well; without it a daemon says so of its own
+    /// targets.
     pub(crate) healthy: Option<String>,
     /// Processes that are looked at, beside this one.
     pub(crate) processes: Vec<u32>,
@@ -169,8 +170,8 @@ impl From<Failure> for MeasureError {
 
 type Measuring = std::result::Result<RunOutcome, MeasureError>;
 
-/// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
-/// what was measured until then: what was run, and what came of it, of one at least.
+/// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes.
+/// Ctrl-C ends them early, with what was measured until then: what was run, and what came of it, of one at least.
 pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, RunOutcome)>> {
     let watch = Progress::open_ended();
     let ballast = PoolFill::new(global);

@@ -49,8 +49,8 @@ impl S3Settings {
         Ok(Self { endpoint, access_key, secret_key })
     }
 
-    /// The server: what is said here, else what `other` says of `endpoint`, `accesskey` and `secretkey`, else the environment. A key and its
-    /// secret come from one place.
+    /// The server: what is said here, else what `other` says of `endpoint`, `accesskey` and `secretkey`, else the
+    /// environment. A key and its secret come from one place.
     pub(crate) fn server(
         &self,
         who: &str,
@@ -257,7 +257,8 @@ impl S3Client {
         self.call(S3Request { method, path, query, length: 0 }, |_, _| {}, take)
     }
 
-    /// Sends a request whose body `make` makes piece by piece; the answer's body goes to `take`, unless it is a refusal.
+    /// Sends a request whose body `make` makes piece by piece; the answer's body goes to `take`, unless it is a
+    /// refusal.
     pub(super) fn call(
         &mut self,
         request: S3Request<'_>,

@@ -1,4 +1,5 @@
-//! Which flags of `varve bench run` were said: a preset that takes none of them refuses them instead of doing nothing with them.
+//! Which flags of `varve bench run` were said: a preset that takes none of them refuses them instead of doing nothing
+//! with them.
 
 use std::ffi::OsString;
 

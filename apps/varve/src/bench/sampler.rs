@@ -36,7 +36,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to look at what `plan` names, and at the processes that make its load; nothing begins when the daemon or one of Ceph's does not answer.
+    /// Begins to look at what `plan` names, and at the processes that make its load; nothing begins when the daemon or
+    /// one of Ceph's does not answer.
     pub(crate) fn start(plan: &RunPlan, clients: Vec<u32>, global: &Global) -> Result<Self> {
         let server = plan.asks_server.then(|| Server::find(global.client())).transpose()?;
         check_ceph(&plan.ceph)?;

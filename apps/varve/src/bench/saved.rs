@@ -1,5 +1,5 @@
-//! Results as a folder: `report.json` with histograms and the machine's facts, `usage.json` with what the machine did from moment to moment,
-//! and `index.html` for people.
+//! Results as a folder: `report.json` with histograms and the machine's facts, `usage.json` with what the machine did
+//! from moment to moment, and `index.html` for people.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Many short lives of volumes at a time: create, connect, first answer, write and read, disconnect, delete; and whether anything is left.
+//! Many short lives of volumes at a time: create, connect, first answer, write and read, disconnect, delete; and
+//! whether anything is left.
 
 use std::collections::BTreeMap;
 use std::fs;

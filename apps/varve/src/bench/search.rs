@@ -1,4 +1,5 @@
-//! The search for the largest number of volumes that are all fast enough: a load with a rate, again and again with other numbers of jobs.
+//! The search for the largest number of volumes that are all fast enough: a load with a rate, again and again with
+//! other numbers of jobs.
 
 use varve_tool_bench::{LoadSpec, Point, next_volumes};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// How often it is seen whether a command has ended.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Runs a command until it has ended, or `is_given_up` says so: then it is killed. Says whether it ended by itself, and well; else what it did
-/// instead of ending well.
+/// Runs a command until it has ended, or `is_given_up` says so: then it is killed. Says whether it ended by itself, and
+/// well; else what it did instead of ending well.
 pub(super) fn ends_well(
     command: &str,
     stderr: Stdio,

@@ -24,8 +24,8 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_delimiter = ',', value_name = "OPS", conflicts_with_all = ["rate", "preset", "fio_job", "depths"])]
     rates: Vec<f64>,
 
-    /// The load, or each of a preset, under each of these settings of the measured system, one after another: NAME=COMMAND, whose command of a shell makes
-    /// the setting before the load; may be given more than once
+    /// The load, or each of a preset, under each of these settings of the measured system, one after another:
+    /// NAME=COMMAND, whose command of a shell makes the setting before the load; may be given more than once
     #[arg(long, value_parser = ShellSetting::read, value_name = "NAME=COMMAND", conflicts_with_all = ["clients", "client", "at"])]
     setting: Vec<ShellSetting>,
 

@@ -1,4 +1,5 @@
-//! What a machine did from moment to moment within the windows of a result: `usage.json` beside its report, and curves of it.
+//! What a machine did from moment to moment within the windows of a result: `usage.json` beside its report, and curves
+//! of it.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +16,8 @@ use super::saved::{REPORT, SavedResult};
 /// Name of the file.
 pub(super) const USAGE: &str = "usage.json";
 
-/// Of each run, and of each of its repeats, what was used from moment to moment. Fields are added over time, never renamed.
+/// Of each run, and of each of its repeats, what was used from moment to moment. Fields are added over time, never
+/// renamed.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct Timelines {
     runs: Vec<Vec<Vec<Moment>>>,
@@ -51,7 +53,8 @@ impl Timelines {
         Self { runs: runs.into_iter().map(windows).collect() }
     }
 
-    /// Reads those of a result. They are there for pictures alone: a file of JSON has none, and what cannot be read is none.
+    /// Reads those of a result. They are there for pictures alone: a file of JSON has none, and what cannot be read is
+    /// none.
     pub(crate) fn read(path: &Path) -> Self {
         let is_report = path.file_name().is_some_and(|name| name == REPORT);
         let folder = if path.is_dir() { Some(path) } else { path.parent().filter(|_| is_report) };

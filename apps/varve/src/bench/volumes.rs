@@ -1,4 +1,5 @@
-//! Volumes of a daemon that a run makes for itself, one for each job, and removes; with clones that drift apart and snapshots while it runs.
+//! Volumes of a daemon that a run makes for itself, one for each job, and removes; with clones that drift apart and
+//! snapshots while it runs.
 
 use std::time::Duration;
 use varve_types::Dedup;

@@ -1,4 +1,5 @@
-//! The check of a pool, cell by cell: what its drives have in common, its shards one by one, and what only all of them together tell.
+//! The check of a pool, cell by cell: what its drives have in common, its shards one by one, and what only all of them
+//! together tell.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
-//! The register of names against the catalogues of all cells: a volume can be reached only where the register says that it is.
+//! The register of names against the catalogues of all cells: a volume can be reached only where the register says that
+//! it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 

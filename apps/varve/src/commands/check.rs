@@ -13,8 +13,9 @@ use crate::print;
 
 /// Verify a pool and report problems; the daemon must be stopped unless --online is given
 ///
-/// Read-only. Compares every checksum, follows every reference and recounts all space, with the code that serves the pool:
-/// shards recover over an overlay in memory. Prints one line per finding and a summary. Ctrl-C ends it with the findings so far.
+/// Read-only. Compares every checksum, follows every reference and recounts all space, with the code that serves the
+/// pool: shards recover over an overlay in memory. Prints one line per finding and a summary. Ctrl-C ends it with the
+/// findings so far.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 no errors (there may be warnings), 1 errors, 2 not checked: misused, or the pool is in use."

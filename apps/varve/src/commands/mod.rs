@@ -1,4 +1,5 @@
-//! The subcommands, one file each. A file here has a test of its name under `tests/cli/` and a page under `docs/operating/`.
+//! The subcommands, one file each. A file here has a test of its name under `tests/cli/` and a page under
+//! `docs/operating/`.
 
 pub(crate) mod bench;
 pub(crate) mod bucket;

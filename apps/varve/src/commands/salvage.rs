@@ -12,9 +12,9 @@ use crate::salvage::{self, Selection};
 
 /// Copy what can still be read of a damaged pool out of it: volumes as raw images, buckets as tar files
 ///
-/// Reads the pool only. Each volume and snapshot becomes a sparse file NAME.raw in the directory, with zeros where nothing can be read; NAME.unreadable lists
-/// these ranges. The newest versions of a bucket's objects become NAME.tar, with NAME.tar.unreadable beside it. A shard that does not open is read as its last
-/// checkpoint has it.
+/// Reads the pool only. Each volume and snapshot becomes a sparse file NAME.raw in the directory, with zeros where
+/// nothing can be read; NAME.unreadable lists these ranges. The newest versions of a bucket's objects become NAME.tar,
+/// with NAME.tar.unreadable beside it. A shard that does not open is read as its last checkpoint has it.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 everything was copied, 1 something could not be read, 2 nothing was copied: misused, or the pool is in use."

@@ -14,9 +14,10 @@ use crate::logging;
 
 /// Serve a pool's volumes over NBD and its buckets over S3, in the foreground
 ///
-/// Without options: creates ./varve-data with a drive in it at the first start, and serves NBD on the unix socket ./varve-data/nbd.sock and S3 on
-/// 127.0.0.1:9000. NBD over TCP has to be asked for (--nbd 127.0.0.1:10809), as it has no passwords. SIGTERM or SIGINT shuts the daemon down cleanly; a
-/// second one ends it at once, which loses nothing that was acknowledged.
+/// Without options: creates ./varve-data with a drive in it at the first start, and serves NBD on the unix socket
+/// ./varve-data/nbd.sock and S3 on 127.0.0.1:9000. NBD over TCP has to be asked for (--nbd 127.0.0.1:10809), as it has
+/// no passwords. SIGTERM or SIGINT shuts the daemon down cleanly; a second one ends it at once, which loses nothing
+/// that was acknowledged.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Configuration file [default: varve.toml in the data directory, if there is one]
@@ -51,8 +52,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 
-    /// Open shards although their journal, or part of it, was lost. What only the journal held is gone, on other shards too, and what is left
-    /// is of no single moment: see docs/durability.md. Leave it out of later starts
+    /// Open shards although their journal, or part of it, was lost. What only the journal held is gone, on other shards
+    /// too, and what is left is of no single moment: see docs/durability.md. Leave it out of later starts
     #[arg(long)]
     accept_lost_journal: bool,
 

@@ -29,7 +29,8 @@ pub(crate) struct Settings {
     pub(crate) rados_read_cache_path: Option<PathBuf>,
     /// Whether a pool on RADOS is served by one of several daemons, while the others stand by.
     pub(crate) rados_join: bool,
-    /// Where a node listens for others; none means a port that the system chooses, at the address by which the machine reaches the cluster.
+    /// Where a node listens for others; none means a port that the system chooses, at the address by which the machine
+    /// reaches the cluster.
     pub(crate) rados_listen: Option<SocketAddr>,
     /// Cells of a pool on RADOS that this node serves at most; 0 for all.
     pub(crate) rados_cells_max: u16,
@@ -316,8 +317,8 @@ impl Settings {
         self.memory.0 / 8
     }
 
-    /// The NBD listeners: those that were set, or a socket in the data directory. NBD has no passwords, so TCP, which every user of the
-    /// machine reaches, has to be asked for.
+    /// The NBD listeners: those that were set, or a socket in the data directory. NBD has no passwords, so TCP, which
+    /// every user of the machine reaches, has to be asked for.
     pub(crate) fn nbd_addresses(&self) -> Vec<ListenAddress> {
         if self.nbd_listen.is_empty() {
             return vec![ListenAddress::Unix(self.data.join("nbd.sock"))];

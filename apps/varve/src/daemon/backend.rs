@@ -76,7 +76,8 @@ pub(crate) struct PoolBackend<S: ShardStack> {
 }
 
 impl<S: ShardStack> PoolBackend<S> {
-    /// A report of every shard, by number. Of a shard whose thread does not answer it is the one before, with that as its trouble.
+    /// A report of every shard, by number. Of a shard whose thread does not answer it is the one before, with that as
+    /// its trouble.
     async fn reports(&self) -> Result<Vec<ShardReport>> {
         let ask =
             |shard| self.threads.ask(shard, |thread| async move { Ok(thread.stack.report()) });

@@ -1,12 +1,14 @@
-//! The cells of a pool that this node serves, each by an engine of its own, opened and closed as the table of nodes says.
+//! The cells of a pool that this node serves, each by an engine of its own, opened and closed as the table of nodes
+//! says.
 //!
 //! ```text
 //!  Serve(cell) ──▶ a thread opens it, serves it ◀── Close(cell) ──▶ closes it ──▶ gave(cell)
 //!                                              └── the daemon ends ──▶ closes it ──▶ leave(), with all of them closed
 //! ```
 //!
-//! One that cannot be opened is tried again, while the others are served: what is wrong with it would be so at any other node. One that cannot be served any more, as another node has taken it, or a thread panicked, ends the daemon with
-//! all its cells: other nodes take them over.
+//! One that cannot be opened is tried again, while the others are served: what is wrong with it would be so at any
+//! other node. One that cannot be served any more, as another node has taken it, or a thread panicked, ends the daemon
+//! with all its cells: other nodes take them over.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

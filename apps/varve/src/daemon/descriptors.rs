@@ -1,5 +1,5 @@
-//! Descriptors of files: how many the process may have, and how many each front-end's connections may take, so that those of one
-//! leave room to the others.
+//! Descriptors of files: how many the process may have, and how many each front-end's connections may take, so that
+//! those of one leave room to the others.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use varve_access_nbd::ConnectionLimit;

@@ -1,4 +1,5 @@
-//! Finds the drives of a pool by their superblocks, wherever they are now: names of devices change at reboots, and people rename files.
+//! Finds the drives of a pool by their superblocks, wherever they are now: names of devices change at reboots, and
+//! people rename files.
 //!
 //! SEARCH-1. A path is a hint, the superblock decides. Nothing is locked or written while drives are looked for.
 
@@ -35,7 +36,8 @@ impl FoundPool {
     }
 }
 
-/// The pool whose drives are at these paths, all of them; `None` where none of them holds a drive of a pool, or not all do yet.
+/// The pool whose drives are at these paths, all of them; `None` where none of them holds a drive of a pool, or not all
+/// do yet.
 ///
 /// # Errors
 /// When some hold drives of a pool and others do not, or not all of its drives are there.
@@ -78,8 +80,8 @@ pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
     Ok(Some(FoundPool { pool, drives: drives.into_values().collect() }))
 }
 
-/// Where the drives of a pool are now that were at `paths`; `None` where each is where it was, or cannot be read for another reason than that it is
-/// not there.
+/// Where the drives of a pool are now that were at `paths`; `None` where each is where it was, or cannot be read for
+/// another reason than that it is not there.
 ///
 /// # Errors
 /// When one is not found.

@@ -102,7 +102,8 @@ impl Drives {
         Ok(Self { entries, remembered: true, has_pool: true, is_list_new })
     }
 
-    /// The drives for a directory that remembers none: a pool may be on them, whose directory was lost or whose first start was cut off.
+    /// The drives for a directory that remembers none: a pool may be on them, whose directory was lost or whose first
+    /// start was cut off.
     fn first(settings: &Settings, mut paths: Vec<PathBuf>) -> Result<Self> {
         if paths.is_empty() {
             paths.push(absolute(&settings.data.join(EMBEDDED_DRIVE))?);
@@ -154,7 +155,8 @@ fn new_drive(settings: &Settings, path: PathBuf, size: Option<ByteCount>) -> Res
     Ok(DriveEntry { path, size_bytes })
 }
 
-/// Warns of a file that its file system cannot hold now. Drives are sparse, so that is allowed; writes wait for room once it is full.
+/// Warns of a file that its file system cannot hold now. Drives are sparse, so that is allowed; writes wait for room
+/// once it is full.
 fn warn_of_host(path: &Path, size: ByteCount) {
     let there = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(path);
     let Ok(stat) = rustix::fs::statvfs(there) else { return };
@@ -203,8 +205,8 @@ fn load_list(data: &Path) -> Result<Option<ListFile>> {
     remembered::load::<ListFile>(&data.join(LIST_FILE), mend)
 }
 
-/// Whether a pool that was found is the one that the directory remembers. One that was remembered without its identity is whatever is not at its place
-/// any more.
+/// Whether a pool that was found is the one that the directory remembers. One that was remembered without its identity
+/// is whatever is not at its place any more.
 fn is_same(list: &ListFile, found: &FoundPool) -> bool {
     match list.pool() {
         Some(pool) => pool == found.pool,

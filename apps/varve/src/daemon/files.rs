@@ -114,8 +114,8 @@ pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     }
 }
 
-/// Shards of a new pool: as set, or one for two cores, as clients on the machine take about as much CPU as their server, as far as the
-/// memory suffices.
+/// Shards of a new pool: as set, or one for two cores, as clients on the machine take about as much CPU as their
+/// server, as far as the memory suffices.
 pub(crate) fn shard_count(settings: &Settings) -> u16 {
     if settings.shards > 0 {
         return settings.shards;

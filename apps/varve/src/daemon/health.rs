@@ -14,7 +14,8 @@ use varve_access_admin::{AdminFuture, Metric, MetricKind, Sample};
 use crate::daemon::stack::{PendingWork, ShardHealth, ShardReport, ShardStack};
 use crate::daemon::threads::ShardThreads;
 
-/// Age from which on work counts as hung: a busy drive answers within a second, and Linux' SCSI layer gives up after 30 s.
+/// Age from which on work counts as hung: a busy drive answers within a second, and Linux' SCSI layer gives up after 30
+/// s.
 pub(super) const HUNG: Duration = Duration::from_secs(5);
 
 /// The trouble of a shard whose thread does not answer.

@@ -1,4 +1,5 @@
-//! A pool that this process opens for itself, without front-ends: callers on other threads reach its volumes with no protocol between.
+//! A pool that this process opens for itself, without front-ends: callers on other threads reach its volumes with no
+//! protocol between.
 //!
 //! IN-PROCESS-1. It has the lock of the data directory, as a daemon has: neither runs beside the other.
 //! IN-PROCESS-2. It is closed when no caller has a request under way.

@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
 
-/// The kernel releases the locks of a process that was killed once it has taken it apart, which takes seconds on a busy machine.
+/// The kernel releases the locks of a process that was killed once it has taken it apart, which takes seconds on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Takes a lock with `attempt`, which fails at once; while another process holds it (`is_held`), again for up to 3 s. Blocks the thread.
+/// Takes a lock with `attempt`, which fails at once; while another process holds it (`is_held`), again for up to 3 s.
+/// Blocks the thread.
 ///
 /// # Errors
 /// The last one of `attempt`.
@@ -39,7 +41,8 @@ pub(crate) struct DataLock {
 }
 
 impl DataLock {
-    /// Makes the data directory where it is absent and takes its lock. Refused while another process holds it, but not at once: one that was killed holds it a moment longer.
+    /// Makes the data directory where it is absent and takes its lock. Refused while another process holds it, but not
+    /// at once: one that was killed holds it a moment longer.
     pub(crate) fn take(data: &Path) -> Result<Self> {
         let failed = |what: &str, error: std::io::Error| {
             Failure::new(format!("{what} {}: {error}", data.display()))

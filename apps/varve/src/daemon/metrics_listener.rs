@@ -1,7 +1,7 @@
 //! The listener for scrapers and probes: `/metrics` and the health of the daemon, and nothing else, without a token.
 //!
-//! It has a thread of its own and forwards to the admin API's socket, so that it answers before the pool is open, and also on a node that stands
-//! by. `/health/live` is answered here: the process runs.
+//! It has a thread of its own and forwards to the admin API's socket, so that it answers before the pool is open, and
+//! also on a node that stands by. `/health/live` is answered here: the process runs.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Which cell of a pool has a volume, for the threads that take clients: the register of names, read by a thread of its own.
+//! Which cell of a pool has a volume, for the threads that take clients: the register of names, read by a thread of its
+//! own.
 //!
 //! No cell has a name that nobody has entered, that makes no sense, or whose entry says a cell that there is not.
 

@@ -1,4 +1,5 @@
-//! This daemon as one of the nodes that can serve a pool on RADOS: it stands by until the table of nodes names it for a cell, and keeps its beat while it serves.
+//! This daemon as one of the nodes that can serve a pool on RADOS: it stands by until the table of nodes names it for a
+//! cell, and keeps its beat while it serves.
 //!
 //! ```text
 //!  join() ──stands by──▶ Serve(cell): the daemon opens the cell, serves it ──Close(cell)──▶ closes it ──gave(cell)──▶ the next node opens it
@@ -104,8 +105,9 @@ pub(super) fn check(settings: &Settings, home: &PoolLocation) -> Result<()> {
     Ok(())
 }
 
-/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. Clients are taken by what `receive` makes, as soon as
-/// this node is one: while others serve the pool, they are carried there. Blocks.
+/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. Clients
+/// are taken by what `receive` makes, as soon as this node is one: while others serve the pool, they are carried there.
+/// Blocks.
 pub(super) fn join(
     settings: &Settings,
     media: &PoolMedia,
@@ -177,7 +179,8 @@ pub(super) fn take_seat(
 }
 
 impl NodeHandle {
-    /// What is to become of a cell; tells people, too, where the pool is served meanwhile, if it has one cell only. Blocks.
+    /// What is to become of a cell; tells people, too, where the pool is served meanwhile, if it has one cell only.
+    /// Blocks.
     fn order(&mut self) -> Result<CellCommand> {
         loop {
             let news = match self.first.take() {
@@ -423,7 +426,8 @@ impl Heartbeat {
         }
     }
 
-    /// Tells the daemon what is to become of cells, and who serves the first one. Nobody listens any more once the daemon ends.
+    /// Tells the daemon what is to become of cells, and who serves the first one. Nobody listens any more once the
+    /// daemon ends.
     fn tell(&mut self, news: &mpsc::UnboundedSender<NodeEvent>) {
         let owner = self.member.owner(CellId::FIRST);
         if self.owner_told != Some(owner.map(|owner| owner.id)) {
@@ -445,7 +449,8 @@ impl Heartbeat {
         }
     }
 
-    /// Reads the table and replaces it; says whether it did. What others may mend is tried again, also what is wrong with a table while this node serves.
+    /// Reads the table and replaces it; says whether it did. What others may mend is tried again, also what is wrong
+    /// with a table while this node serves.
     async fn try_beat(&mut self) -> Result<bool> {
         match self.beat().await {
             Ok(was_stored) => {

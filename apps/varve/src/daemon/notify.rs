@@ -26,8 +26,9 @@ pub(super) fn stopping() {
     send("STOPPING=1\nSTATUS=writing everything out");
 }
 
-/// Sends keep-alives, two within the time after which the service manager kills the daemon; none unless it asks for them. They have a thread of
-/// their own, as the control thread blocks while it opens the pool or stands by, and they cease while the control thread is stuck.
+/// Sends keep-alives, two within the time after which the service manager kills the daemon; none unless it asks for
+/// them. They have a thread of their own, as the control thread blocks while it opens the pool or stands by, and they
+/// cease while the control thread is stuck.
 pub(super) fn start() -> Result<()> {
     let Some(pause) = watchdog(env::var("WATCHDOG_USEC").ok().as_deref()) else { return Ok(()) };
     let keep_alive = move || loop {

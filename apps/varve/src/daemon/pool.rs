@@ -264,7 +264,8 @@ impl<S: ShardStack> ServedPool<S> {
         &self.nbd_addresses
     }
 
-    /// Resolves when the pool cannot be served any more: a shard thread ended by itself, or another process has a shard.
+    /// Resolves when the pool cannot be served any more: a shard thread ended by itself, or another process has a
+    /// shard.
     pub(crate) async fn failed(&mut self) -> Failure {
         match self.ended.recv().await {
             Some(ending) => ending.failure(),

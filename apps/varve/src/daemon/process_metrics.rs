@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_access_admin::{Metric, MetricKind, Sample};
 
-/// A tick of the kernel's CPU accounting in µs: Linux reports 100 a second to programs on every architecture we support.
+/// A tick of the kernel's CPU accounting in µs: Linux reports 100 a second to programs on every architecture we
+/// support.
 const TICK_US: u64 = 10_000;
 
 static STARTED: OnceLock<SystemTime> = OnceLock::new();
@@ -70,7 +71,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// CPU time in µs: fields 14 and 15. Fields are counted from the end of the name in parentheses, which may contain spaces.
+/// CPU time in µs: fields 14 and 15. Fields are counted from the end of the name in parentheses, which may contain
+/// spaces.
 fn cpu_us(stat: &str) -> Option<u64> {
     let (_, behind) = stat.rsplit_once(')')?;
     let mut fields = behind.split_whitespace().skip(11);

@@ -170,8 +170,8 @@ impl RadosMedia {
         home.objects(&cluster).map(drop).map_err(|error| explain(&error))
     }
 
-    /// What a pool is to be, of what `spec` makes of the data pool's stripe and free bytes, and its journal made where that is on a drive; `None` when
-    /// the pool is there. Nothing is in RADOS before. Blocks. Durable on return.
+    /// What a pool is to be, of what `spec` makes of the data pool's stripe and free bytes, and its journal made where
+    /// that is on a drive; `None` when the pool is there. Nothing is in RADOS before. Blocks. Durable on return.
     ///
     /// `goes_on` says that a making was begun: a journal that was not made to its end is made anew.
     pub(crate) fn prepare(
@@ -334,8 +334,9 @@ fn claim_id() -> varve_media::Result<u128> {
     }
 }
 
-/// Makes a drive for the journal, unless it is there already: a making that was cut off behind it. One that was cut off within is made anew when
-/// this goes on: then nothing was in RADOS, and the place was looked at before. Blocks. Durable on return.
+/// Makes a drive for the journal, unless it is there already: a making that was cut off behind it. One that was cut off
+/// within is made anew when this goes on: then nothing was in RADOS, and the place was looked at before. Blocks.
+/// Durable on return.
 fn make_journal(path: &Path, spec: &RadosSpec, goes_on: bool) -> Result<()> {
     let is_there = match PoolFiles::open(&[path.to_owned()], DriveOptions::default()) {
         Ok(_) => true,

@@ -34,7 +34,8 @@ pub(crate) struct NewRadosPool {
     pub(crate) journal: Option<PathBuf>,
 }
 
-/// Makes a pool, or goes on making it, and lets the data directory remember it; tells where its journal is, too. Blocks. Durable on return.
+/// Makes a pool, or goes on making it, and lets the data directory remember it; tells where its journal is, too.
+/// Blocks. Durable on return.
 pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpec, String)> {
     let _lock = DataLock::take(&settings.data)?;
     // Cells are spread over threads as shards are.
@@ -86,7 +87,8 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpe
     Ok((RadosMedia::open(home)?.spec().clone(), journal))
 }
 
-/// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached; and whether it is the former.
+/// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached; and
+/// whether it is the former.
 fn home_of(settings: &Settings, new: &NewRadosPool) -> Result<(RadosLocation, bool)> {
     let home = |pool| {
         let (data, meta) = (&new.data_pool, &new.meta_pool);

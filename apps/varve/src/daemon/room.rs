@@ -1,4 +1,5 @@
-//! How much a pool holds, and how much more it takes: as much as its fullest shard lets it, with the space that can go from shard to shard.
+//! How much a pool holds, and how much more it takes: as much as its fullest shard lets it, with the space that can go
+//! from shard to shard.
 
 use crate::daemon::stack::ShardReport;
 
@@ -13,13 +14,15 @@ pub(crate) struct ShardRoom {
     pub(crate) is_confined: bool,
 }
 
-/// Of a shard that gets space of others, the part that holds data: the rest is for headers, reserves and what lies between.
+/// Of a shard that gets space of others, the part that holds data: the rest is for headers, reserves and what lies
+/// between.
 const HELD_OF_16: u64 = 14;
 
 /// What fewer whole zones than the media have segments for may cost a shard's reach without being worth telling.
 const NOISE_PART: u64 = 16;
 
-/// Bytes that a pool holds. A shard that has not served since the start counts as much as the others do on average: clients write to all alike.
+/// Bytes that a pool holds. A shard that has not served since the start counts as much as the others do on average:
+/// clients write to all alike.
 pub(crate) fn used_bytes(reports: &[ShardReport]) -> u64 {
     let known = reports.iter().filter_map(|report| report.space_used_bytes);
     let (count, sum) = known.fold((0_u64, 0_u64), |(count, sum), used| (count + 1, sum + used));
@@ -27,8 +30,8 @@ pub(crate) fn used_bytes(reports: &[ShardReport]) -> u64 {
     sum.saturating_add((sum / count.max(1)).saturating_mul(unknown))
 }
 
-/// Bytes that can be written to a pool of that capacity, by clients that write to all shards alike. What shards do not tell, as they do not
-/// serve, does not count.
+/// Bytes that can be written to a pool of that capacity, by clients that write to all shards alike. What shards do not
+/// tell, as they do not serve, does not count.
 pub(crate) fn free_bytes(capacity_bytes: u64, used_bytes: u64, reports: &[ShardReport]) -> u64 {
     let left = capacity_bytes.saturating_sub(used_bytes);
     let rooms: Vec<ShardRoom> = reports.iter().filter_map(|report| report.room).collect();

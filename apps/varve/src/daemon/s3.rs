@@ -31,7 +31,8 @@ pub(super) const KEY_FILE: &str = "s3.key";
 const KEY_LOST: &str = "stop the daemon, bring the key back with `varve pool keys import FILE`, or give up all access keys and encrypted objects with `varve pool keys renew`";
 /// Bytes of dropped buffers kept for a thread that moves bodies.
 const SPARE_BYTES: usize = 4 << 20;
-/// File of the data directory that the first user's access key is handed over in: never standard output, which a service manager keeps.
+/// File of the data directory that the first user's access key is handed over in: never standard output, which a
+/// service manager keeps.
 const OWNER_KEY_FILE: &str = "owner.key";
 /// Directory of the data directory with the access logs of buckets.
 const ACCESS_LOG_DIR: &str = "s3-log";
@@ -121,8 +122,8 @@ impl S3 {
         }
     }
 
-    /// Looks whether a node that stands by could serve the objects of the pool once it is its turn: without the key that their users' secrets
-    /// are sealed with it could not.
+    /// Looks whether a node that stands by could serve the objects of the pool once it is its turn: without the key
+    /// that their users' secrets are sealed with it could not.
     pub(crate) fn check_key(settings: &Settings) -> Result<()> {
         let is_wanted = settings.s3.effective_listen() != S3Listen::Off;
         if !is_wanted || settings.s3.key_in_pool || settings.data.join(KEY_FILE).exists() {

@@ -1,6 +1,7 @@
 //! Signals: the first SIGTERM or SIGINT ends the daemon in order, the second at once; SIGHUP ends nothing.
 //!
-//! They have a thread of their own, so that the second one ends the daemon whatever the other threads wait for, such as a drive that hangs.
+//! They have a thread of their own, so that the second one ends the daemon whatever the other threads wait for, such as
+//! a drive that hangs.
 
 use std::io::Write;
 use std::thread;
@@ -80,7 +81,8 @@ fn end_at_once() -> ! {
     varve_stdx::end_process(failure.exit_code())
 }
 
-/// Catches SIGHUP for the life of the process: neither a terminal that closes nor a request to reload settings may end it.
+/// Catches SIGHUP for the life of the process: neither a terminal that closes nor a request to reload settings may end
+/// it.
 pub(crate) fn outlive_hangups() -> Result<()> {
     let failed = |error| Failure::new(format!("catch SIGHUP: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,4 +1,5 @@
-//! The seam between the daemon's threads and what they serve: one stack of layers, from media to datasets, a shard thread.
+//! The seam between the daemon's threads and what they serve: one stack of layers, from media to datasets, a shard
+//! thread.
 
 use std::future::Future;
 use std::time::Duration;
@@ -121,7 +122,8 @@ pub(crate) struct ShardReport {
     pub(crate) status: ShardStatus,
     /// Bytes that caches and buffers of the thread hold.
     pub(crate) memory_used_bytes: u64,
-    /// Bytes of the segments that the shard uses, or used when it served last; nothing when it has not served since the start.
+    /// Bytes of the segments that the shard uses, or used when it served last; nothing when it has not served since the
+    /// start.
     pub(crate) space_used_bytes: Option<u64>,
     /// What it could still take; nothing while it does not serve.
     pub(crate) room: Option<ShardRoom>,

@@ -28,7 +28,8 @@ impl<S: ShardStack> ShardThreads<S> {
         self.calls.len()
     }
 
-    /// Runs `work` on a thread. The receiver ends with an error when the thread does not take the call or ends meanwhile.
+    /// Runs `work` on a thread. The receiver ends with an error when the thread does not take the call or ends
+    /// meanwhile.
     pub(crate) fn call<T, W, F>(&self, shard: usize, work: W) -> oneshot::Receiver<T>
     where
         T: Send + 'static,

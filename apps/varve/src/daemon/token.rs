@@ -1,4 +1,5 @@
-//! The daemon's token for callers of the admin API by TCP: read from its file, which is created, for its owner only, where it is absent.
+//! The daemon's token for callers of the admin API by TCP: read from its file, which is created, for its owner only,
+//! where it is absent.
 
 use std::fs;
 use std::io;

@@ -19,7 +19,8 @@ pub(super) struct ShapeOptions {
     pub(super) reads: Option<Share>,
 }
 
-/// Adds the preset called `name` to the workloads of a catalogue, unless that has one of this name or there is no such preset.
+/// Adds the preset called `name` to the workloads of a catalogue, unless that has one of this name or there is no such
+/// preset.
 pub(super) fn add_preset(catalogue: &mut Catalogue, name: &str, asked: ShapeOptions) -> Result<()> {
     if catalogue.workloads.contains_key(name) {
         return Ok(());

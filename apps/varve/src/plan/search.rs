@@ -21,7 +21,8 @@ pub(crate) struct Search {
     #[command(flatten)]
     catalogues: Catalogues,
 
-    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of sources and drives; may be repeated
+    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of sources and
+    /// drives; may be repeated
     #[arg(long, value_name = "CLUSTER=RESULT")]
     measured: Vec<String>,
 
@@ -132,7 +133,8 @@ struct DemandArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Policy")]
 struct PolicyArgs {
-    /// Copies, such as 3, or data and parity strips, such as 4+2; several are compared [default: that of workload or class]
+    /// Copies, such as 3, or data and parity strips, such as 4+2; several are compared [default: that of workload or
+    /// class]
     #[arg(long, value_name = "PROTECTION", value_delimiter = ',')]
     protect: Vec<Protection>,
 

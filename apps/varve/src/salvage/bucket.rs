@@ -1,4 +1,5 @@
-//! The archive of one bucket: the newest versions of its objects as a tar file, and the list of what of them cannot be read.
+//! The archive of one bucket: the newest versions of its objects as a tar file, and the list of what of them cannot be
+//! read.
 
 use std::collections::BTreeMap;
 use std::fs::File;

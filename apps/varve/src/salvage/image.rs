@@ -35,7 +35,8 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// An image of zeros, which takes no room yet. Where it would be longer than files may be, it ends with the last data that fit.
+    /// An image of zeros, which takes no room yet. Where it would be longer than files may be, it ends with the last
+    /// data that fit.
     pub(super) fn create(to: &Path, target: &SalvageTarget) -> Result<Self> {
         let SalvageTarget { name, size_bytes, .. } = target;
         let path = to.join(format!("{}.raw", file_name(target)));

@@ -1,4 +1,5 @@
-//! The list of what cannot be read of one copy: a file beside it with a line a range, which exists only if there is something to list.
+//! The list of what cannot be read of one copy: a file beside it with a line a range, which exists only if there is
+//! something to list.
 
 use std::fmt;
 use std::fs::File;

@@ -163,7 +163,8 @@ pub(super) fn stored_bytes(mut extents: impl Iterator<Item = Result<Extent>>) ->
     extents.try_fold(0, |bytes: u64, extent| Ok(bytes.saturating_add(extent?.len)))
 }
 
-/// Reads extent after extent from `begin` on, several reads at a time, and hands them on in order, until `stop` says why not to go on.
+/// Reads extent after extent from `begin` on, several reads at a time, and hands them on in order, until `stop` says
+/// why not to go on.
 pub(super) fn read_extents(
     extents: impl Iterator<Item = Result<Extent>>,
     begin: u64,

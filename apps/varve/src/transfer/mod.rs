@@ -1,5 +1,5 @@
-//! Snapshots as archives: written from a daemon to a file, and read from one into a daemon. `docs/archive.md` describes the bytes.
-//! And images of Ceph's RBD, which become volumes, or are made of them.
+//! Snapshots as archives: written from a daemon to a file, and read from one into a daemon. `docs/archive.md` describes
+//! the bytes. And images of Ceph's RBD, which become volumes, or are made of them.
 //!
 //! Data travel over NBD; names, extents and what is complete over the admin API.
 

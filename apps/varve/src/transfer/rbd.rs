@@ -1,5 +1,5 @@
-//! Images of Ceph's RBD into volumes and back, by Ceph's own command `rbd`. It finds the cluster as it always does: by ceph.conf, `CEPH_CONF`
-//! and `CEPH_ARGS`.
+//! Images of Ceph's RBD into volumes and back, by Ceph's own command `rbd`. It finds the cluster as it always does: by
+//! ceph.conf, `CEPH_CONF` and `CEPH_ARGS`.
 //!
 //! RBD-1. An import makes its volume, and deletes it when it fails or is interrupted. Killed, it leaves a part of it.
 //!     One that was there is never touched.

@@ -1,4 +1,5 @@
-//! Where an archive is read from: standard input or a file, in order. Its bytes are nobody's: each length is checked before it is used.
+//! Where an archive is read from: standard input or a file, in order. Its bytes are nobody's: each length is checked
+//! before it is used.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};

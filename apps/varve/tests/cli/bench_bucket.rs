@@ -1,5 +1,5 @@
-//! Goal: `varve bench run` loads a bucket of an S3 server, tells damage, leaves nothing, and says what is wrong with server, key or bucket.
-//! Method: a daemon with S3; for damage a server that forgets what it is given.
+//! Goal: `varve bench run` loads a bucket of an S3 server, tells damage, leaves nothing, and says what is wrong with
+//! server, key or bucket. Method: a daemon with S3; for damage a server that forgets what it is given.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -66,7 +66,8 @@ fn a_mix_on_a_bucket_is_measured_verified_and_removed() {
     let all = operations(run, "both");
     for (side, share) in [("reads", 0.5), ("writes", 0.25), ("lists", 0.1), ("deletes", 0.15)] {
         let found = operations(run, side) as f64 / all as f64;
-        // Dealt by a hundred; those under way at the ends may be missing, which is much of the few that a busy machine does.
+        // Dealt by a hundred; those under way at the ends may be missing, which is much of the few that a busy machine
+        // does.
         let most = 0.05 + 10.0 / all as f64;
         assert!((found - share).abs() < most, "{found} of {side}, {all}");
     }

@@ -1,4 +1,5 @@
-//! Goal: `varve bench cosbench` runs a workload as COSBench's XML says, and tells it in COSBench's words. Method: a daemon with S3.
+//! Goal: `varve bench cosbench` runs a workload as COSBench's XML says, and tells it in COSBench's words. Method: a
+//! daemon with S3.
 
 use std::fs;
 

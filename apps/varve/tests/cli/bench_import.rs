@@ -1,4 +1,5 @@
-//! Goal: job files of fio run as loads, and what fio prints is shown and compared. Method: the binary; results as fio 3.33 prints them.
+//! Goal: job files of fio run as loads, and what fio prints is shown and compared. Method: the binary; results as fio
+//! 3.33 prints them.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Goal: results of several hosts that measured together are one, with the percentiles of all operations. Method: processes in place of hosts.
+//! Goal: results of several hosts that measured together are one, with the percentiles of all operations. Method:
+//! processes in place of hosts.
 
 use std::collections::BTreeMap;
 use std::fs;

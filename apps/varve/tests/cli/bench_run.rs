@@ -1,5 +1,5 @@
-//! Goal: `varve bench run` measures what it is told to, destroys nothing unasked, and tells damage. Method: the binary on memory, files, and
-//! the export of a daemon.
+//! Goal: `varve bench run` measures what it is told to, destroys nothing unasked, and tells damage. Method: the binary
+//! on memory, files, and the export of a daemon.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -351,7 +351,8 @@ fn a_preset_runs_with_its_parameters() {
     );
 }
 
-/// Looks whether loads went on with more volumes, each with its rate, until they were too slow or had no room, and whether the score says that.
+/// Looks whether loads went on with more volumes, each with its rate, until they were too slow or had no room, and
+/// whether the score says that.
 fn check_search(json: &serde_json::Value, count: u64, volumes_max: u64) {
     let runs = json["runs"].as_array().unwrap();
     for (share, score) in [100, 0].into_iter().zip(json["scores"].as_array().unwrap()) {
@@ -491,7 +492,8 @@ fn a_run_on_a_system_that_is_not_well_is_invalid() {
     assert!(invalid(&text).starts_with("the system was not well: `rm well` ended with"), "{text}");
 }
 
-/// An admin API that answers each question with the next of these states and times since the daemon's start, and the last one from then on.
+/// An admin API that answers each question with the next of these states and times since the daemon's start, and the
+/// last one from then on.
 fn answers(socket: PathBuf, listener: &str, said: &'static [(&'static str, u64)]) {
     let server = UnixListener::bind(&socket).unwrap();
     let listener = listener.to_owned();

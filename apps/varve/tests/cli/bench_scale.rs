@@ -2,7 +2,8 @@
 
 use crate::daemon::Home;
 
-/// As many as a busy machine does in seconds, and with room in a small pool for all of them: what is deleted waits for a mark pass.
+/// As many as a busy machine does in seconds, and with room in a small pool for all of them: what is deleted waits for
+/// a mark pass.
 const SMALL: [&str; 8] =
     ["--volumes", "100", "--at-once", "10", "--size", "64MiB", "--io", "256KiB"];
 

@@ -1,4 +1,5 @@
-//! Goal: `varve bench show` tells the parameters of a preset, tells KB from KiB and what is assumed. Method: the binary.
+//! Goal: `varve bench show` tells the parameters of a preset, tells KB from KiB and what is assumed. Method: the
+//! binary.
 
 use crate::rig::varve;
 

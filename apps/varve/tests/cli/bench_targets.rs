@@ -1,5 +1,5 @@
-//! Goal: `varve bench run` makes and removes volumes of its own, lets fio make a load, and says what Ceph's targets need. Method: a daemon, and a
-//! program in fio's place that notes what it is told and prints what fio prints.
+//! Goal: `varve bench run` makes and removes volumes of its own, lets fio make a load, and says what Ceph's targets
+//! need. Method: a daemon, and a program in fio's place that notes what it is told and prints what fio prints.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

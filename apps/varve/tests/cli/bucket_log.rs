@@ -1,5 +1,5 @@
-//! Goal: `varve bucket log` switches a bucket's access log, and requests are in it while it is on. Method: a memory backend behind the real
-//! API; and a daemon that requests without a signature are sent to.
+//! Goal: `varve bucket log` switches a bucket's access log, and requests are in it while it is on. Method: a memory
+//! backend behind the real API; and a daemon that requests without a signature are sent to.
 
 use std::fs;
 use std::io::{Read, Write};

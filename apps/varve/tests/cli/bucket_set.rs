@@ -1,5 +1,5 @@
-//! Goal: `varve bucket set` changes how new objects are reduced, part by part, and it stays. Method: a memory backend behind the real API; and a
-//! daemon that is killed after the change.
+//! Goal: `varve bucket set` changes how new objects are reduced, part by part, and it stays. Method: a memory backend
+//! behind the real API; and a daemon that is killed after the change.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Goal: `varve check` finds every damaged byte that counts, says whose it is, and writes nothing. Method: single bytes of each stored
-//! structure of small pools are turned over and back; what each byte is, the format's own decoders say.
+//! Goal: `varve check` finds every damaged byte that counts, says whose it is, and writes nothing. Method: single bytes
+//! of each stored structure of small pools are turned over and back; what each byte is, the format's own decoders say.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -359,7 +359,8 @@ fn a_lane_counts_only_until_it_is_drained() {
 
 #[test]
 fn damage_to_acknowledged_frames_is_told() {
-    // One write a frame, and more frames than can have been under way. The first ones may be drained: a mark pass begins with the daemon.
+    // One write a frame, and more frames than can have been under way. The first ones may be drained: a mark pass
+    // begins with the daemon.
     let pool = Stored::new("KILL", |client| {
         for block in 0..200 {
             client.write(block * BLOCK as u64, &contents(block, 1));

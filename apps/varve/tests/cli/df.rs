@@ -1,5 +1,6 @@
-//! Goal: `varve df` says what is stored and what reduction gave. Method: a memory backend behind the real API; and daemons whose volumes hold
-//! known data, looked at while they serve, after a kill, after deletions and after a restart.
+//! Goal: `varve df` says what is stored and what reduction gave. Method: a memory backend behind the real API; and
+//! daemons whose volumes hold known data, looked at while they serve, after a kill, after deletions and after a
+//! restart.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
-//! Goal: `varve dump` prints what is stored, the same text for the same bytes, and survives any bytes. Method: a pool of known contents,
-//! its text without what differs from pool to pool compared with a file; then the same pool with noise written over it.
+//! Goal: `varve dump` prints what is stored, the same text for the same bytes, and survives any bytes. Method: a pool
+//! of known contents, its text without what differs from pool to pool compared with a file; then the same pool with
+//! noise written over it.
 
 use std::fs;
 use std::path::Path;
@@ -123,7 +124,8 @@ fn no_bytes_make_a_dump_or_a_check_panic() {
     let pool = Stored::clean();
     let mut seed = 1u64;
     for round in 0..12 {
-        // Noise over the beginnings of structures; the superblocks are left alone in most rounds, or nothing else would be reached.
+        // Noise over the beginnings of structures; the superblocks are left alone in most rounds, or nothing else would
+        // be reached.
         let mut spots = Vec::new();
         for (name, from, step, count) in [
             ("meta", 4u64 << 20, 135_168, 6u64),

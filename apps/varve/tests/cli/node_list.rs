@@ -1,5 +1,5 @@
-//! Goal: `varve node list` says which daemon serves the pool and what the others carry. Method: a memory backend behind the real API, and a daemon that is
-//! alone.
+//! Goal: `varve node list` says which daemon serves the pool and what the others carry. Method: a memory backend behind
+//! the real API, and a daemon that is alone.
 
 use crate::daemon::Home;
 use crate::rig::Api;

@@ -1,5 +1,5 @@
-//! Goal: `varve plan` answers without a daemon, in every form, and refuses with what, where and what to do. Method: the binary, with the
-//! built-in catalogue and with files of users.
+//! Goal: `varve plan` answers without a daemon, in every form, and refuses with what, where and what to do. Method: the
+//! binary, with the built-in catalogue and with files of users.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! Goal: `varve pool create` refuses what cannot become a pool on RADOS before it leaves anything behind. Method: places without a cluster;
-//! what it makes on one is looked at by `tests/rados`.
+//! Goal: `varve pool create` refuses what cannot become a pool on RADOS before it leaves anything behind. Method:
+//! places without a cluster; what it makes on one is looked at by `tests/rados`.
 
 use std::fs;
 use std::path::Path;

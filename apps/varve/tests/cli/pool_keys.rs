@@ -1,5 +1,5 @@
-//! Goal: the sealing key of S3 can be saved, brought back and, once it is lost, replaced; and without it volumes are served all the same.
-//! Method: daemons on a small drive whose key is kept in the file alone, or in the pool.
+//! Goal: the sealing key of S3 can be saved, brought back and, once it is lost, replaced; and without it volumes are
+//! served all the same. Method: daemons on a small drive whose key is kept in the file alone, or in the pool.
 
 use std::fs;
 

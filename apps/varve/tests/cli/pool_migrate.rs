@@ -1,5 +1,6 @@
-//! Goal: `varve pool migrate` moves volumes between two daemons, says what it would do, and gives up what it began. Method: two daemons on
-//! pools of their own; a move that was begun is left as a killed command leaves it, by the steps of the API.
+//! Goal: `varve pool migrate` moves volumes between two daemons, says what it would do, and gives up what it began.
+//! Method: two daemons on pools of their own; a move that was begun is left as a killed command leaves it, by the steps
+//! of the API.
 
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
-//! Goal: `varve pool migrate` moves buckets with everything that clients see of them, whatever is lost or done meanwhile; a bucket takes
-//! changes in one pool at a time, and what was acknowledged is there. Method: two daemons with one `s3.key`, a client of S3, and somebody in
-//! between who loses a request or an answer, or changes the bucket right before one.
+//! Goal: `varve pool migrate` moves buckets with everything that clients see of them, whatever is lost or done
+//! meanwhile; a bucket takes changes in one pool at a time, and what was acknowledged is there. Method: two daemons
+//! with one `s3.key`, a client of S3, and somebody in between who loses a request or an answer, or changes the bucket
+//! right before one.
 
 use std::sync::{Arc, Mutex};
 
@@ -332,8 +333,8 @@ fn a_last_step_that_comes_late_does_nothing_once_the_source_is_given_back() {
     pools.assert_there();
 }
 
-/// A run ends behind the fence with nobody to ask; the source's is read and not changed, also after a restart, until a second run gives
-/// it back to its clients and sends what they change then, or somebody gives it up.
+/// A run ends behind the fence with nobody to ask; the source's is read and not changed, also after a restart, until a
+/// second run gives it back to its clients and sends what they change then, or somebody gives it up.
 #[test]
 fn a_fence_that_a_run_left_is_given_back_before_the_rest_is_sent() {
     for more in [&[][..], &["--cancel"]] {
@@ -371,7 +372,8 @@ fn a_fence_that_a_run_left_is_given_back_before_the_rest_is_sent() {
     }
 }
 
-/// The command dies between the target's last step and the source's: whatever runs next ends it, and nothing gives it up.
+/// The command dies between the target's last step and the source's: whatever runs next ends it, and nothing gives it
+/// up.
 #[test]
 fn what_arrived_and_was_not_told_is_ended_by_the_next_run() {
     let pools = Pools::new();
@@ -427,8 +429,8 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
     pools.assert_there();
 }
 
-/// Another run takes the bucket's part over and refuses its changes, while this one has seen no fence: this one gives the bucket back
-/// before it sends everything, and what arrives is what the source has.
+/// Another run takes the bucket's part over and refuses its changes, while this one has seen no fence: this one gives
+/// the bucket back before it sends everything, and what arrives is what the source has.
 #[test]
 fn a_fence_of_another_run_that_came_meanwhile_is_taken_back() {
     let pools = Pools::new();
@@ -462,7 +464,8 @@ fn a_fence_of_another_run_that_came_meanwhile_is_taken_back() {
     pools.assert_there();
 }
 
-/// The part that was filled is deleted, and another one made, before changes are refused: nothing arrives that was not sent.
+/// The part that was filled is deleted, and another one made, before changes are refused: nothing arrives that was not
+/// sent.
 #[test]
 fn a_part_that_another_run_made_anew_before_the_fence_does_not_arrive() {
     let pools = Pools::new();

@@ -1,6 +1,6 @@
-//! Goal: whatever a daemon does not get or does not answer, and whatever another command does meanwhile, a volume takes writes in one pool
-//! at a time, and what was acknowledged is there. Method: two daemons, and somebody in between who loses a request or an answer of one step
-//! of `varve pool migrate`, or acts as another command right before it.
+//! Goal: whatever a daemon does not get or does not answer, and whatever another command does meanwhile, a volume takes
+//! writes in one pool at a time, and what was acknowledged is there. Method: two daemons, and somebody in between who
+//! loses a request or an answer of one step of `varve pool migrate`, or acts as another command right before it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -43,8 +43,8 @@ fn a_last_step_that_comes_late_does_nothing_once_the_source_is_given_back() {
     sides.assert_there([1, 2]);
 }
 
-/// Before its own last step, which it never sent, a run could know that the target's does not get there; another that looks at the two
-/// pools could not. So it asks the target in any case.
+/// Before its own last step, which it never sent, a run could know that the target's does not get there; another that
+/// looks at the two pools could not. So it asks the target in any case.
 #[test]
 fn the_source_stays_fenced_while_the_target_cannot_be_asked() {
     let sides = Sides::new();
@@ -98,8 +98,8 @@ fn a_fence_that_is_not_answered_is_taken_back() {
     }
 }
 
-/// The first run's volume is fenced and whole at the target. While a second one takes it over, and before it has the fence, a third lets
-/// clients use the target's.
+/// The first run's volume is fenced and whole at the target. While a second one takes it over, and before it has the
+/// fence, a third lets clients use the target's.
 #[test]
 fn what_arrived_before_the_fence_was_taken_over_stays_in_use() {
     let sides = Sides::new();
@@ -208,7 +208,8 @@ fn a_part_of_a_volume_that_the_source_lost_is_given_up() {
     assert_eq!(Sides::moves(&sides.target), "no volume");
 }
 
-/// Between the look at the volume and the fence, somebody begins to move it to a third pool, whose daemon is not asked here.
+/// Between the look at the volume and the fence, somebody begins to move it to a third pool, whose daemon is not asked
+/// here.
 #[test]
 fn a_fence_of_a_move_to_another_pool_is_not_taken_over() {
     let sides = Sides::new();

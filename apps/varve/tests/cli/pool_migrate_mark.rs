@@ -1,5 +1,6 @@
-//! Goal: what a volume says at the target once it has arrived decides what becomes of the source's, whatever else bears its name, and is gone
-//! once the move is over. Method: two daemons, and somebody in between who loses what ends the move, or acts as somebody else meanwhile.
+//! Goal: what a volume says at the target once it has arrived decides what becomes of the source's, whatever else bears
+//! its name, and is gone once the move is over. Method: two daemons, and somebody in between who loses what ends the
+//! move, or acts as somebody else meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! Goal: `varve report compare` calls a planted regression worse and nothing else, and compares only what can be. Method: a result of the binary, and
-//! copies of it with other figures.
+//! Goal: `varve report compare` calls a planted regression worse and nothing else, and compares only what can be.
+//! Method: a result of the binary, and copies of it with other figures.
 
 use std::fs;
 use std::path::Path;

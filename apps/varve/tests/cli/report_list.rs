@@ -1,4 +1,5 @@
-//! Goal: `varve report list` tells the history of a folder, and passes over what is no result. Method: results of the binary.
+//! Goal: `varve report list` tells the history of a folder, and passes over what is no result. Method: results of the
+//! binary.
 
 use std::fs;
 

@@ -179,7 +179,8 @@ impl S3 {
         id
     }
 
-    /// Everything that clients see of a bucket: its settings, and each version with its headers, a hash of its bytes, tags and locks.
+    /// Everything that clients see of a bucket: its settings, and each version with its headers, a hash of its bytes,
+    /// tags and locks.
     pub(crate) fn seen(&self, bucket: &str) -> String {
         let mut text = String::new();
         let path = format!("/{bucket}");

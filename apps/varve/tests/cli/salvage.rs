@@ -1,5 +1,6 @@
-//! Goal: `varve salvage` copies everything out of a pool that can be read, says exactly what cannot, and changes nothing of the pool. Method: pools
-//! with known contents, whole, with a damaged unit, a lost journal, and a shard that does not open.
+//! Goal: `varve salvage` copies everything out of a pool that can be read, says exactly what cannot, and changes
+//! nothing of the pool. Method: pools with known contents, whole, with a damaged unit, a lost journal, and a shard that
+//! does not open.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Goal: `varve serve` serves a pool from its first start to its clean end, and refuses what it cannot serve before it touches
-//! anything. Method: daemons on small drives; wrong files, flags and directories.
+//! Goal: `varve serve` serves a pool from its first start to its clean end, and refuses what it cannot serve before it
+//! touches anything. Method: daemons on small drives; wrong files, flags and directories.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -77,7 +77,8 @@ impl Sides {
         assert_eq!(self.target.connect("v").read(4096, 8192), expected);
     }
 
-    /// Leaves the volume fenced and all of it sent: the last step, which is returned, did not get to the target, nor did anything later.
+    /// Leaves the volume fenced and all of it sent: the last step, which is returned, did not get to the target, nor
+    /// did anything later.
     pub(crate) fn leave_before_the_last_step(&self) -> Value {
         let last = Arc::new(Mutex::new(Value::Null));
         let (seen, gone) = (Arc::clone(&last), AtomicBool::new(false));

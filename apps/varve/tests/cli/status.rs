@@ -1,5 +1,5 @@
-//! Goal: `varve status` says whether the daemon serves, how busy it is and how full its pool. Method: a memory backend behind the real API,
-//! and a daemon with low thresholds.
+//! Goal: `varve status` says whether the daemon serves, how busy it is and how full its pool. Method: a memory backend
+//! behind the real API, and a daemon with low thresholds.
 
 use crate::daemon::Home;
 use crate::rig::{Api, varve};

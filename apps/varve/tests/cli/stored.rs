@@ -146,7 +146,8 @@ pub(crate) fn flip(path: &Path, offset: u64) {
 /// Bytes of a segment of a small pool.
 pub(crate) const SEGMENT_BYTES: u64 = 2 << 20;
 
-/// Where a byte of a segment is in the file of segments: there, and in the segment's second copy, which begins with the same header.
+/// Where a byte of a segment is in the file of segments: there, and in the segment's second copy, which begins with the
+/// same header.
 pub(crate) fn places_of(file: &Path, offset: u64) -> Vec<u64> {
     let (start, within) = (offset / SEGMENT_BYTES * SEGMENT_BYTES, offset % SEGMENT_BYTES);
     let header = bytes_at(file, start, BLOCK);

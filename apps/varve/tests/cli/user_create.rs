@@ -1,5 +1,5 @@
-//! Goal: `varve user create` makes a user with a key whose secret is told once. Method: a memory backend behind the real API; and a daemon
-//! with S3 that is killed.
+//! Goal: `varve user create` makes a user with a key whose secret is told once. Method: a memory backend behind the
+//! real API; and a daemon with S3 that is killed.
 
 use varve_access_admin::MemoryBackend;
 

@@ -1,5 +1,5 @@
-//! Goal: `varve volume clone` makes a volume that depends on nothing. Method: a memory backend behind the real API, and a daemon whose
-//! origin is written and deleted.
+//! Goal: `varve volume clone` makes a volume that depends on nothing. Method: a memory backend behind the real API, and
+//! a daemon whose origin is written and deleted.
 
 use crate::daemon::Home;
 use crate::rig::Api;

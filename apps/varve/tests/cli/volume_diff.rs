@@ -1,5 +1,5 @@
-//! Goal: `varve volume diff` shows what changed since a snapshot. Method: a memory backend behind the real API, with more parts than a page
-//! has; and a daemon whose volume is written, compared with bytes.
+//! Goal: `varve volume diff` shows what changed since a snapshot. Method: a memory backend behind the real API, with
+//! more parts than a page has; and a daemon whose volume is written, compared with bytes.
 
 use serde_json::json;
 use varve_access_admin::MemoryBackend;

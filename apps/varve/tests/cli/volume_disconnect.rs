@@ -1,4 +1,5 @@
-//! Goal: `varve volume disconnect` ends connections, after which the volume can be deleted. Method: a memory backend behind the real API.
+//! Goal: `varve volume disconnect` ends connections, after which the volume can be deleted. Method: a memory backend
+//! behind the real API.
 
 use crate::rig::Api;
 

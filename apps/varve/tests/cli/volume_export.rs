@@ -1,5 +1,5 @@
-//! Goal: `varve volume export` and `export-diff` write archives that are whole under their names, and go on where they ended. Method: a
-//! daemon with a volume of known data, and files that are cut short.
+//! Goal: `varve volume export` and `export-diff` write archives that are whole under their names, and go on where they
+//! ended. Method: a daemon with a volume of known data, and files that are cut short.
 
 use std::fs;
 

@@ -1,5 +1,6 @@
-//! Goal: `varve volume import` and `import-diff` make of an archive what was exported, go on where they ended, and refuse what does not fit
-//! or is damaged. Method: two daemons, archives between them, and bytes that are cut off and flipped.
+//! Goal: `varve volume import` and `import-diff` make of an archive what was exported, go on where they ended, and
+//! refuse what does not fit or is damaged. Method: two daemons, archives between them, and bytes that are cut off and
+//! flipped.
 
 use std::fs;
 

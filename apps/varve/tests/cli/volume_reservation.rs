@@ -1,5 +1,5 @@
-//! Goal: a volume with a reservation can be written in full, whatever others write. Method: the real daemon on a small pool, which another
-//! volume fills until it is refused; with a snapshot and kills in between.
+//! Goal: a volume with a reservation can be written in full, whatever others write. Method: the real daemon on a small
+//! pool, which another volume fills until it is refused; with a snapshot and kills in between.
 
 use serde_json::Value;
 

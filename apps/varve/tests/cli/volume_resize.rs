@@ -1,4 +1,5 @@
-//! Goal: `varve volume resize` grows freely and shrinks only when told to. Method: a memory backend behind the real API.
+//! Goal: `varve volume resize` grows freely and shrinks only when told to. Method: a memory backend behind the real
+//! API.
 
 use crate::rig::Api;
 

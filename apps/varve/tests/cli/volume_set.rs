@@ -1,5 +1,6 @@
-//! Goal: `varve volume set` changes how new data are reduced, and nothing that is stored. Method: a memory backend behind the real API; and
-//! a daemon with a client whose writes before and after a change are looked up in the stopped pool. An exclusive volume has one client at a time.
+//! Goal: `varve volume set` changes how new data are reduced, and nothing that is stored. Method: a memory backend
+//! behind the real API; and a daemon with a client whose writes before and after a change are looked up in the stopped
+//! pool. An exclusive volume has one client at a time.
 
 use serde_json::Value;
 
@@ -11,7 +12,8 @@ use crate::stored::{BLOCK, contents};
 /// What NBD clients are told when there is no space.
 const ENOSPC: u32 = 28;
 
-/// Blocks of a write that fills segments by itself and so bypasses the lane: what it holds is stored when it is answered.
+/// Blocks of a write that fills segments by itself and so bypasses the lane: what it holds is stored when it is
+/// answered.
 const LARGE: usize = 1024;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Goal: `varve volume snapshot` takes, lists, protects and deletes snapshots, and goes back to one. Method: a memory backend behind the
-//! real API, and a daemon whose volume is written, snapshot, written again and rolled back.
+//! Goal: `varve volume snapshot` takes, lists, protects and deletes snapshots, and goes back to one. Method: a memory
+//! backend behind the real API, and a daemon whose volume is written, snapshot, written again and rolled back.
 
 use varve_access_admin::MemoryBackend;
 

@@ -1,5 +1,5 @@
-//! Goal: `varve wait` returns once the daemon serves, or fails with the reason. Method: a memory backend behind the real API, a daemon that
-//! starts, and no daemon.
+//! Goal: `varve wait` returns once the daemon serves, or fails with the reason. Method: a memory backend behind the
+//! real API, a daemon that starts, and no daemon.
 
 use std::process::Command;
 

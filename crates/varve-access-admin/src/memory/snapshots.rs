@@ -12,7 +12,8 @@ use crate::v1::{
     ExtentPage, ExtentsWanted, MoveState, MoveVolume, RollBack, Snapshot, Volume, VolumeMove,
 };
 
-/// Every snapshot differs from every other, and from its volume, in as many bytes, and volumes hold as many, at every so many.
+/// Every snapshot differs from every other, and from its volume, in as many bytes, and volumes hold as many, at every
+/// so many.
 const EXTENT_BYTES: u64 = 64 << 10;
 const EXTENT_EVERY_BYTES: u64 = 64 << 20;
 

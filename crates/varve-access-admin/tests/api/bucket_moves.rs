@@ -1,5 +1,5 @@
-//! Goal: buckets move between two pools by this API, and requests with bodies of objects that are damaged, too long, or not what they say are
-//! refused before anything of them is stored. Method: requests of bytes against a memory backend.
+//! Goal: buckets move between two pools by this API, and requests with bodies of objects that are damaged, too long, or
+//! not what they say are refused before anything of them is stored. Method: requests of bytes against a memory backend.
 
 use crate::peer::Server;
 use serde_json::{Value, json};

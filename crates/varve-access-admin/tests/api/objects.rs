@@ -1,5 +1,5 @@
-//! Goal: users, their keys and buckets are made, listed in pages, changed and deleted as asked; secrets are told once; and what a request
-//! leaves out or gets wrong is refused. Method: plain HTTP against a memory backend.
+//! Goal: users, their keys and buckets are made, listed in pages, changed and deleted as asked; secrets are told once;
+//! and what a request leaves out or gets wrong is refused. Method: plain HTTP against a memory backend.
 
 use crate::peer::Server;
 use serde_json::{Value, json};

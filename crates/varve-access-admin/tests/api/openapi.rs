@@ -1,5 +1,5 @@
-//! Goal: the published description is the API. Method: it equals `docs/api/admin-v1.json` (VARVE_UPDATE_SNAPSHOTS=1 writes
-//! the file), every endpoint in it exists, and every answer has exactly the fields that it names.
+//! Goal: the published description is the API. Method: it equals `docs/api/admin-v1.json` (VARVE_UPDATE_SNAPSHOTS=1
+//! writes the file), every endpoint in it exists, and every answer has exactly the fields that it names.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Goal: the amounts of `GET /v1/space` belong together, whatever volumes there are. Method: plain HTTP against a memory backend.
+//! Goal: the amounts of `GET /v1/space` belong together, whatever volumes there are. Method: plain HTTP against a
+//! memory backend.
 
 use crate::peer::Server;
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! Bytes of the NBD protocol: constants, decoders, encoders. No I/O. Everything is big-endian.
 //!
-//! Reference: `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>; of extended headers, that of its branch `extension-ext-header`.
+//! Reference: `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>; of extended headers, that of its branch
+//! `extension-ext-header`.
 
 pub mod constant;
 mod cursor;

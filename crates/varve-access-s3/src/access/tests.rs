@@ -1,5 +1,5 @@
-//! Goal: requests without a signature get what they may, and learn no more. Method: requests to the front over a store in memory, whose
-//! bucket lets everybody read what begins with `pub/`, and list what begins with `pub/open/`.
+//! Goal: requests without a signature get what they may, and learn no more. Method: requests to the front over a store
+//! in memory, whose bucket lets everybody read what begins with `pub/`, and list what begins with `pub/open/`.
 
 use std::sync::Arc;
 

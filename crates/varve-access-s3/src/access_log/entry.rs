@@ -1,4 +1,5 @@
-//! A line of an access log: the fields of Amazon's server access logs, in their order, `-` for what is not known or does not exist here.
+//! A line of an access log: the fields of Amazon's server access logs, in their order, `-` for what is not known or
+//! does not exist here.
 
 use hyper::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HOST, HeaderName, HeaderValue, REFERER,

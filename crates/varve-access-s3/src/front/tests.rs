@@ -1,5 +1,5 @@
-//! Goal: requests are answered as Amazon answers them, in head and document. Method: they go to the front over a store in memory, most of them sent by
-//! the administrator.
+//! Goal: requests are answered as Amazon answers them, in head and document. Method: they go to the front over a store
+//! in memory, most of them sent by the administrator.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

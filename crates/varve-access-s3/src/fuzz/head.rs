@@ -11,7 +11,8 @@ use crate::signed;
 const METHODS: [Method; 6] =
     [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::DELETE, Method::PATCH];
 
-/// The query of a URL that may be signed: checked alike however it is escaped; what passes covers what it must; nothing secret gets into the log.
+/// The query of a URL that may be signed: checked alike however it is escaped; what passes covers what it must; nothing
+/// secret gets into the log.
 ///
 /// # Panics
 /// When that does not hold.
@@ -63,8 +64,9 @@ pub fn signed_query(bytes: &[u8]) {
     }
 }
 
-/// The target of a request behind a byte that chooses its method, and a header, name and value, behind zero bytes: whether it is served does not
-/// depend on how it is escaped, nothing that its operation does not have passes, and what became headers is all of the query that is to.
+/// The target of a request behind a byte that chooses its method, and a header, name and value, behind zero bytes:
+/// whether it is served does not depend on how it is escaped, nothing that its operation does not have passes, and what
+/// became headers is all of the query that is to.
 ///
 /// # Panics
 /// When that does not hold.
@@ -123,7 +125,8 @@ pub fn request_target(bytes: &[u8]) {
     }
 }
 
-/// Headers of a request before and after its query was looked at: those that came are there, and others only by what the query says.
+/// Headers of a request before and after its query was looked at: those that came are there, and others only by what
+/// the query says.
 fn check_headers(query: &str, came: &HeaderMap, after: &HeaderMap) {
     for (name, value) in came {
         assert_eq!(after.get(name), Some(value), "{name}");
@@ -151,8 +154,8 @@ fn escaped(pairs: &[(String, String)]) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// The header of a signature, and behind a zero byte the time of the request: what passes has all parts, covers what it must, and passes in another order
-/// of its parts.
+/// The header of a signature, and behind a zero byte the time of the request: what passes has all parts, covers what it
+/// must, and passes in another order of its parts.
 ///
 /// # Panics
 /// When that does not hold.

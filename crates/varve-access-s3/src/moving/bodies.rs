@@ -113,8 +113,8 @@ fn wrong(key: &str, why: &str) -> Error {
     Error::Invalid { what: format!("version of `{key}`: {why}") }
 }
 
-/// Refuses a version that says more of its body than there is: who reads it goes by what it says. Encrypted bodies are compared as they are
-/// read.
+/// Refuses a version that says more of its body than there is: who reads it goes by what it says. Encrypted bodies are
+/// compared as they are read.
 fn check_len(key: &str, version: &Version, attributes: &Attributes, len: u64) -> Result<()> {
     let of_parts = attributes.parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.size));
     if !attributes.parts.is_empty() && of_parts != Some(version.size) {
@@ -183,10 +183,12 @@ impl Gateway {
         stream::iter(parts).map(read).buffered(READS_AT_ONCE).try_collect().await
     }
 
-    /// Changes a bucket that arrives, as `expects` says. Each change is durable on return, and after an error each is either made or not.
+    /// Changes a bucket that arrives, as `expects` says. Each change is durable on return, and after an error each is
+    /// either made or not.
     ///
     /// # Errors
-    /// `Invalid`; `Conflict` for a version that is there or is not the newest, and a body that was not staged; those of the store.
+    /// `Invalid`; `Conflict` for a version that is there or is not the newest, and a body that was not staged; those of
+    /// the store.
     pub async fn receive(
         &self,
         name: &str,

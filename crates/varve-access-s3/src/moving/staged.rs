@@ -149,7 +149,8 @@ impl StagedBodies {
         Ok(slot.clone())
     }
 
-    /// Enters a body that is begun. Where there are too many, the one that nobody asked for the longest goes: its batch was given up.
+    /// Enters a body that is begun. Where there are too many, the one that nobody asked for the longest goes: its batch
+    /// was given up.
     fn enter(&self, slot: StagingSlot) -> u64 {
         let mut all = self.all();
         let of_bucket = || all.iter().filter(|(_, other)| other.bucket == slot.bucket);
@@ -233,7 +234,8 @@ impl Gateway {
     /// Takes the next piece of a body for a bucket that arrives. Not durable before a version has taken the whole body.
     ///
     /// # Errors
-    /// `Invalid` for a body that is too long; `Conflict` when the piece is not the next one, or the body is not known; those of the store.
+    /// `Invalid` for a body that is too long; `Conflict` when the piece is not the next one, or the body is not known;
+    /// those of the store.
     pub async fn stage(&self, name: &str, piece: NextPiece) -> Result<StagedSoFar> {
         if piece.total_bytes > BYTES_MAX {
             let what = format!("a body of {} bytes is too long", piece.total_bytes);

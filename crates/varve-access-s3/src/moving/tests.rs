@@ -1,5 +1,6 @@
-//! Goal: a bucket comes whole from one pool to another while its clients change it, and clients of a bucket that is not here are told to try
-//! again. Method: two gateways over stores in memory; requests of anybody to the front of one, whose bucket lets everybody do everything.
+//! Goal: a bucket comes whole from one pool to another while its clients change it, and clients of a bucket that is not
+//! here are told to try again. Method: two gateways over stores in memory; requests of anybody to the front of one,
+//! whose bucket lets everybody do everything.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! Goal: nothing is done that was not asked for. Method: every operation of the S3 API's current model, and parameters, headers and conditions
-//! that operations do not have, go to the front over a store in memory, sent by the administrator.
+//! Goal: nothing is done that was not asked for. Method: every operation of the S3 API's current model, and parameters,
+//! headers and conditions that operations do not have, go to the front over a store in memory, sent by the
+//! administrator.
 
 use super::*;
 use crate::front::tests::World;

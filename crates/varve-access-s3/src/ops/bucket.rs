@@ -93,8 +93,8 @@ pub(crate) async fn create(
     Ok(response)
 }
 
-/// Whether the bucket is to lie in a region other than the default one. There is one place, and it takes every region's name; where
-/// a region is named, making a bucket again is an error.
+/// Whether the bucket is to lie in a region other than the default one. There is one place, and it takes every region's
+/// name; where a region is named, making a bucket again is an error.
 fn elsewhere(inner: &GatewayInner, input: &CreateBucketInput) -> S3Result<bool> {
     let asked = input
         .create_bucket_configuration

@@ -206,7 +206,8 @@ pub(crate) async fn put_lifecycle(
         let text = "This size is not known";
         invalid_argument(text, "x-amz-transition-default-minimum-object-size", asked)
     })?;
-    // Nothing is ever moved to another storage class, so it is kept for the client alone: behind the document, where none of its readers looks.
+    // Nothing is ever moved to another storage class, so it is kept for the client alone: behind the document, where
+    // none of its readers looks.
     let mut document = to_xml(&configuration)?.to_vec();
     document.extend_from_slice(format!("<!--{least}-->").as_bytes());
     put(inner, &request.input.bucket, Document::Lifecycle, Bytes::from(document)).await?;

@@ -332,7 +332,8 @@ fn output(
     output
 }
 
-/// The answer to a client that completes an upload again, because the first answer was lost: the object is what came of it.
+/// The answer to a client that completes an upload again, because the first answer was lost: the object is what came of
+/// it.
 async fn completed(
     inner: &GatewayInner,
     view: &BucketView,

@@ -173,7 +173,8 @@ pub(crate) async fn check_quota(
             return Err(refused(&view.bucket.name));
         }
     }
-    // That of an owner who cannot be read bounds nothing meanwhile: clients of a bucket that is whole are not refused for it.
+    // That of an owner who cannot be read bounds nothing meanwhile: clients of a bucket that is whole are not refused
+    // for it.
     let quota = inner.users.user(view.owner()).map_or(0, |known| known.user.quota_bytes);
     if quota > 0
         && super::bucket::bytes_of_owner(inner, view.owner()).await?.saturating_add(more) > quota

@@ -1,5 +1,5 @@
-//! Settings of a bucket that cannot be made here, read as S3 reads them where nobody has made them: clients that look at all settings of a
-//! bucket go on. Making one answers `NotImplemented` (`operation`).
+//! Settings of a bucket that cannot be made here, read as S3 reads them where nobody has made them: clients that look
+//! at all settings of a bucket go on. Making one answers `NotImplemented` (`operation`).
 
 use hyper::StatusCode;
 use s3s::dto::*;

@@ -1,5 +1,6 @@
-//! Patterns of policies: `*` stands for anything, `?` for one byte, and in documents of version 2012-10-17 `${NAME}` for what a request has
-//! under the name of a condition's key, `${NAME, 'TEXT'}` for that or a text where it has nothing, and `${*}`, `${?}`, `${$}` for the sign.
+//! Patterns of policies: `*` stands for anything, `?` for one byte, and in documents of version 2012-10-17 `${NAME}`
+//! for what a request has under the name of a condition's key, `${NAME, 'TEXT'}` for that or a text where it has
+//! nothing, and `${*}`, `${?}`, `${$}` for the sign.
 
 /// A part of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

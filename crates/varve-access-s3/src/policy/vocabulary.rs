@@ -21,7 +21,8 @@ pub(super) fn is_condition_key(key: &str) -> bool {
         || begins("aws:resourcetag/")
 }
 
-/// Whether a request for an action, or for one that the pattern in lower case fits, can have a value for a condition's key.
+/// Whether a request for an action, or for one that the pattern in lower case fits, can have a value for a condition's
+/// key.
 pub(super) fn applies(key: &str, action: &str) -> bool {
     let among = |names: &str| {
         names.split_whitespace().any(|name| super::matches(action, &format!("s3:{name}")))

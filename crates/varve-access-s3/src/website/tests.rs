@@ -1,5 +1,5 @@
-//! Goal: a bucket with a website's configuration is served as one, and shows no more than a visitor may read. Method: requests to the front
-//! over a store in memory, whose bucket lets everybody read what does not begin with `private/`.
+//! Goal: a bucket with a website's configuration is served as one, and shows no more than a visitor may read. Method:
+//! requests to the front over a store in memory, whose bucket lets everybody read what does not begin with `private/`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Volumes that leave and arrive, over real shards: what is refused, what outlives a crash, and that no write slips through.
+//! Volumes that leave and arrive, over real shards: what is refused, what outlives a crash, and that no write slips
+//! through.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -126,8 +127,8 @@ fn a_volume_that_left_is_not_even_read_but_its_snapshots_are() {
     });
 }
 
-/// Writes as fast as they are answered while the volume is asked to leave. What was acknowledged is in the snapshot that is taken
-/// afterwards, and nothing that is younger was acknowledged.
+/// Writes as fast as they are answered while the volume is asked to leave. What was acknowledged is in the snapshot
+/// that is taken afterwards, and nothing that is younger was acknowledged.
 #[test]
 fn no_write_is_acknowledged_that_the_last_snapshot_lacks() {
     for pause_us in [0, 7, 20, 51, 102, 233, 1404] {
@@ -521,7 +522,8 @@ fn a_fence_that_waits_is_refused_for_what_changed_meanwhile() {
     });
 }
 
-/// A group of snapshots was left incomplete when the fence looks again: names do not change, and the volume stays in use.
+/// A group of snapshots was left incomplete when the fence looks again: names do not change, and the volume stays in
+/// use.
 #[test]
 fn a_fence_that_waits_while_names_cannot_be_changed_leaves_the_volume_open() {
     while_a_fence_waits(None, async |life, volume, under_way, fence| {

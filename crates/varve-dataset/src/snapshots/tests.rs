@@ -615,7 +615,8 @@ fn a_shard_that_fails_takes_nothing_from_what_is_known_before_it() {
     });
 }
 
-/// The whole of a volume of the largest size is looked at, zeroed and trimmed by one request each, whatever of it holds something.
+/// The whole of a volume of the largest size is looked at, zeroed and trimmed by one request each, whatever of it holds
+/// something.
 #[test]
 fn one_request_covers_the_largest_volume() {
     Rig::new().live(async |life: Life| {

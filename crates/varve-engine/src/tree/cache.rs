@@ -1,7 +1,8 @@
 //! The bounded page cache of a shard: name → page, O(1), one hash look-up a hit.
 //!
-//! Clean pages are evicted by a CLOCK with two bits of heat; changed pages and pages being written are pinned. The look-up for which a
-//! page was loaded does not warm it: pages that are used once leave within one round, and those that are used again stay longer.
+//! Clean pages are evicted by a CLOCK with two bits of heat; changed pages and pages being written are pinned. The
+//! look-up for which a page was loaded does not warm it: pages that are used once leave within one round, and those
+//! that are used again stay longer.
 //!
 //! ```text
 //!   insert ──▶ Clean ──make_dirty──▶ Dirty ──mark_writing──▶ Writing ──mark_clean──▶ Clean
@@ -182,8 +183,8 @@ impl PageCache {
         self.set_state(frame, PageState::Writing);
     }
 
-    /// A page being written is durable. Does nothing if it has been changed (and so renamed) or dropped meanwhile. Evicts what exceeds the
-    /// bound: pages that are born in the cache are evicted even if none is ever loaded.
+    /// A page being written is durable. Does nothing if it has been changed (and so renamed) or dropped meanwhile.
+    /// Evicts what exceeds the bound: pages that are born in the cache are evicted even if none is ever loaded.
     ///
     /// # Panics
     /// When the page is dirty.
@@ -259,8 +260,8 @@ impl PageCache {
         self.frames[frame.index()].name
     }
 
-    /// Gives a page that others hold as well its new name before its first change. They find it under the old one: from media when it is
-    /// clean, else in a frame of its own, which is written in its turn.
+    /// Gives a page that others hold as well its new name before its first change. They find it under the old one: from
+    /// media when it is clean, else in a frame of its own, which is written in its turn.
     pub(crate) fn make_own(&mut self, frame: FrameId, name: PagePtr) {
         let state = self.frames[frame.index()].state;
         if state == PageState::Clean {

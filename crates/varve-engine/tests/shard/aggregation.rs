@@ -1,4 +1,5 @@
-//! A backlog of small writes of any kind fills whole segments, and what bypasses the lane does not wait for company for long.
+//! A backlog of small writes of any kind fills whole segments, and what bypasses the lane does not wait for company for
+//! long.
 
 use std::rc::Rc;
 

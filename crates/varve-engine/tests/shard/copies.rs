@@ -1,7 +1,8 @@
-//! Segments with metadata pages are stored twice: what is damaged is read from the copy and written anew, and copies cost no room.
+//! Segments with metadata pages are stored twice: what is damaged is read from the copy and written anew, and copies
+//! cost no room.
 //!
-//! Method: a volume on a memory disk in the simulated loop. Between two lives, segments that the root names are overwritten. Every block is
-//! read and compared, and the audit recounts, after each opening.
+//! Method: a volume on a memory disk in the simulated loop. Between two lives, segments that the root names are
+//! overwritten. Every block is read and compared, and the audit recounts, after each opening.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;

@@ -1,8 +1,9 @@
-//! Chunks that were overwritten wait to be taken out of the chunk table together: whenever the shard is cut off, none of them comes back
-//! or is missing, and what waits is neither lost nor given to others.
+//! Chunks that were overwritten wait to be taken out of the chunk table together: whenever the shard is cut off, none
+//! of them comes back or is missing, and what waits is neither lost nor given to others.
 //!
-//! Method: clients that overwrite blocks of their own at random, on a memory disk in the simulated loop; dropping the loop is the crash.
-//! Then the shard is opened by another loop, audited, and every block read and compared with what was acknowledged.
+//! Method: clients that overwrite blocks of their own at random, on a memory disk in the simulated loop; dropping the
+//! loop is the crash. Then the shard is opened by another loop, audited, and every block read and compared with what
+//! was acknowledged.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,8 +1,8 @@
-//! Map updates that wait: what is overwritten at random reads as what was written last, wherever it is, costs a page now and then, and is
-//! held by cuts and found again after a crash.
+//! Map updates that wait: what is overwritten at random reads as what was written last, wherever it is, costs a page
+//! now and then, and is held by cuts and found again after a crash.
 //!
-//! Method: a volume of 40 pages of its map on a memory disk in the simulated loop, with updates that always wait; dropping the loop is the
-//! crash. Every block is read and compared, and the audit recounts, after each opening.
+//! Method: a volume of 40 pages of its map on a memory disk in the simulated loop, with updates that always wait;
+//! dropping the loop is the crash. Every block is read and compared, and the audit recounts, after each opening.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -241,7 +241,8 @@ fn cuts_that_put_much_into_maps_come_in_segments_of_their_own() {
         }
         shard.apply_acknowledged().await.expect("apply");
         shard.checkpoint().await.expect("checkpoint");
-        // One segment may put updates into maps for an eighth of the 960 pages that the cache has: those of one source, not of two.
+        // One segment may put updates into maps for an eighth of the 960 pages that the cache has: those of one source,
+        // not of two.
         for source in (0..SOURCES).map(|at| StreamId::new(10 + at)) {
             for step in 0..80 {
                 shard.write(source, step * 7919 % blocks * BLOCK, data(1)).await.expect("write");
@@ -263,7 +264,8 @@ fn cuts_that_put_much_into_maps_come_in_segments_of_their_own() {
     });
 }
 
-/// What replay lets wait is what the shard let wait, whatever it is told since: what that found dead it may have acted upon.
+/// What replay lets wait is what the shard let wait, whatever it is told since: what that found dead it may have acted
+/// upon.
 #[test]
 fn replay_goes_by_the_root() {
     let (media, model) = made();
@@ -327,8 +329,8 @@ async fn place_of_promise(drive: &Drive, shard: &Shard) -> u64 {
     panic!("no page of keys has the promise")
 }
 
-/// Promises that one opening could not read let it see more dead than the shard did, and than the next opening does: it must not have
-/// reused anything for that.
+/// Promises that one opening could not read let it see more dead than the shard did, and than the next opening does: it
+/// must not have reused anything for that.
 #[test]
 fn promises_that_cannot_be_read_once_change_nothing() {
     for roots in 1..=3 {

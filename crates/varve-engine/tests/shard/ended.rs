@@ -1,8 +1,8 @@
-//! A shard that failed writes nothing once its last writes have ended: another is open in its place then, whose segments it would
-//! overwrite.
+//! A shard that failed writes nothing once its last writes have ended: another is open in its place then, whose
+//! segments it would overwrite.
 //!
-//! Method: a disk on which some operations are slow and some writes fail; whatever the shard's tasks and callers were doing goes on
-//! beside nobody, and the disk counts.
+//! Method: a disk on which some operations are slow and some writes fail; whatever the shard's tasks and callers were
+//! doing goes on beside nobody, and the disk counts.
 
 use std::rc::Rc;
 

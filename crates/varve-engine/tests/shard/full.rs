@@ -1,8 +1,8 @@
-//! A shard that is filled to the brim with random overwrites goes on: it refuses or accepts, and never waits for ever. One that
-//! overwrites little leaves the pool's space to the others.
+//! A shard that is filled to the brim with random overwrites goes on: it refuses or accepts, and never waits for ever.
+//! One that overwrites little leaves the pool's space to the others.
 //!
-//! Method: shards on a memory disk in the simulated loop, which ends a run in which nothing can happen any more. Segments are as
-//! large as on real drives beside the shard, so that every part-filled one counts.
+//! Method: shards on a memory disk in the simulated loop, which ends a run in which nothing can happen any more.
+//! Segments are as large as on real drives beside the shard, so that every part-filled one counts.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,7 +25,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes at random below `volume` until `bytes` were accepted or `refusals` writes refused; returns the accepted bytes.
+    /// Writes at random below `volume` until `bytes` were accepted or `refusals` writes refused; returns the accepted
+    /// bytes.
     async fn write(&self, volume: u64, bytes: u64, refusals: u64) -> u64 {
         let (accepted, refused) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         let blocks_max = self.shape.write_blocks_max;
@@ -188,8 +189,8 @@ fn shards_without_room_for_data_are_refused() {
     enough.expect("40 segments a shard are enough");
 }
 
-/// Of much that is overwritten often and the rest that is overwritten seldom, the former's segments are emptied: they are the newest, and
-/// nothing else would ask for a checkpoint before the others had been moved for little.
+/// Of much that is overwritten often and the rest that is overwritten seldom, the former's segments are emptied: they
+/// are the newest, and nothing else would ask for a checkpoint before the others had been moved for little.
 #[test]
 fn reclaim_does_not_wait_long_for_new_segments() {
     const SHAPE: Shape = Shape {
@@ -237,7 +238,8 @@ fn reclaim_does_not_wait_long_for_new_segments() {
     });
 }
 
-/// A trim is advice: on a full shard it clears the blocks that it covers wholly, and leaves those of which it covers a part.
+/// A trim is advice: on a full shard it clears the blocks that it covers wholly, and leaves those of which it covers a
+/// part.
 #[test]
 fn a_trim_with_ends_inside_blocks_works_on_a_full_shard() {
     let mut sim = SimLoop::new(4);

@@ -37,7 +37,8 @@ async fn share(pool: &Pool) -> u64 {
     blocks
 }
 
-/// Overwrites blocks of both streams with what is nowhere else, and then what comes behind them, up to the first refusal.
+/// Overwrites blocks of both streams with what is nowhere else, and then what comes behind them, up to the first
+/// refusal.
 async fn overwrite(pool: &Pool, blocks: u64, behind: u64) -> Result<(), Error> {
     let mut rng = Rng::new(2);
     for block in 0..blocks + behind {

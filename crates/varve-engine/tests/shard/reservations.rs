@@ -1,7 +1,7 @@
 //! What is promised to a stream can be written, whatever others write, and what it holds is counted as it is.
 //!
-//! Method: shards on a memory disk in the simulated loop, which ends a run in which nothing can happen any more. A crash is the end of
-//! the loop: the disk stays as it is, and another loop opens it.
+//! Method: shards on a memory disk in the simulated loop, which ends a run in which nothing can happen any more. A
+//! crash is the end of the loop: the disk stays as it is, and another loop opens it.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -407,7 +407,8 @@ async fn change_at_random(life: &Life, seed: u64, mut model: BTreeSet<u64>) -> B
     model
 }
 
-/// Updates of other maps wait; what the promised blocks held is known at once, with a page cache that holds next to nothing.
+/// Updates of other maps wait; what the promised blocks held is known at once, with a page cache that holds next to
+/// nothing.
 #[test]
 fn nothing_waits_for_what_is_promised() {
     const BLOCKS: u64 = 12 * 512;

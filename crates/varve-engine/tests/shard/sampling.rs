@@ -1,5 +1,5 @@
-//! Automatic deduplication finds nearly what is found when every block is fingerprinted, although of a first copy it fingerprints a sample
-//! only. The same streams are written with `auto` and `on`, and what was found is compared.
+//! Automatic deduplication finds nearly what is found when every block is fingerprinted, although of a first copy it
+//! fingerprints a sample only. The same streams are written with `auto` and `on`, and what was found is compared.
 
 use crate::pool::Shape;
 use crate::reduction::{BLOCK, Pool, random_blocks, shape, with_shape};
@@ -38,8 +38,8 @@ async fn found(pool: &Pool) -> Found {
     Found { found: stats.deduplicated_blocks, stored: stats.stored_blocks }
 }
 
-/// Runs `write` with `on` and with `auto`, and checks what each found of `duplicates`. As in a daemon, a shard learns how a stream is reduced
-/// when it is written.
+/// Runs `write` with `on` and with `auto`, and checks what each found of `duplicates`. As in a daemon, a shard learns
+/// how a stream is reduced when it is written.
 fn compare(
     compression: Compression,
     duplicates: u64,
@@ -137,7 +137,8 @@ fn what_was_stored_before_a_restart_is_found() {
     });
 }
 
-/// Unique blocks, and among each 1300 of them 40 that repeat earlier ones: streams change between samples and all blocks.
+/// Unique blocks, and among each 1300 of them 40 that repeat earlier ones: streams change between samples and all
+/// blocks.
 fn mixed() -> Vec<u8> {
     let mut data = random_blocks(5, 2 * BACKUP_BLOCKS);
     for end in (1300..2 * BACKUP_BLOCKS).step_by(1300) {

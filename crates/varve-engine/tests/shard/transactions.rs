@@ -1,8 +1,9 @@
-//! What a transaction changes is there as a whole, whenever the shard is cut off, and is found in order while some of it waits for the
-//! trees.
+//! What a transaction changes is there as a whole, whenever the shard is cut off, and is found in order while some of
+//! it waits for the trees.
 //!
-//! Method: clients that replace things at random, each a key, some blocks that it names and a counter that all things share, on a memory
-//! disk in the simulated loop; dropping the loop is the crash. Then another loop opens the shard and compares all three.
+//! Method: clients that replace things at random, each a key, some blocks that it names and a counter that all things
+//! share, on a memory disk in the simulated loop; dropping the loop is the crash. Then another loop opens the shard and
+//! compares all three.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! A shard that is verified while reclaim and checkpoints are at work: nothing that is sound is called damaged.
 //!
-//! Method: a shard that is short of free segments, clients that overwrite, and a drive that is slow enough for much to happen meanwhile.
+//! Method: a shard that is short of free segments, clients that overwrite, and a drive that is slow enough for much to
+//! happen meanwhile.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;

@@ -1,6 +1,7 @@
 //! Space that one shard gave back is room for every other one: zones go from shard to shard, by way of the pool.
 //!
-//! Method: fills a pool until a write is refused, deletes, and fills it again, with somebody who goes round as the dispatcher does.
+//! Method: fills a pool until a write is refused, deletes, and fills it again, with somebody who goes round as the
+//! dispatcher does.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -191,7 +192,8 @@ fn space_goes_from_a_shard_that_had_it_all_to_another() {
     });
 }
 
-/// The zones of all shards and those that nobody has are the pool's, each once, whatever was moved; also after an opening.
+/// The zones of all shards and those that nobody has are the pool's, each once, whatever was moved; also after an
+/// opening.
 #[test]
 fn zones_are_neither_lost_nor_doubled() {
     let mut sim = SimLoop::new(6);

@@ -1,4 +1,5 @@
-//! What the map holds ([`MapSlot`]: which chunk) and what the chunk table holds ([`ChunkEntry`]: where it is). Used by the engine's trees.
+//! What the map holds ([`MapSlot`]: which chunk) and what the chunk table holds ([`ChunkEntry`]: where it is). Used by
+//! the engine's trees.
 //!
 //! CHUNK-1. A map slot names a chunk by id only, so moving a chunk changes its table entry and nothing else.
 //! CHUNK-2. Id 0 names no chunk.
@@ -181,7 +182,8 @@ impl MapSlot {
     /// Reads what [`Self::to_bits`] made.
     ///
     /// # Errors
-    /// [`Error::UnknownKind`], [`Error::ReservedNotZero`] for a hole or zero with bits, [`Error::BadField`] for chunk 0.
+    /// [`Error::UnknownKind`], [`Error::ReservedNotZero`] for a hole or zero with bits, [`Error::BadField`] for
+    /// chunk 0.
     #[inline]
     pub fn from_bits(bits: u64) -> Result<Self> {
         const WHAT: &str = "map slot";

@@ -1,7 +1,8 @@
-//! Chunks that were overwritten and still stand in the chunk table, as a checkpoint keeps them: the payload of death blobs.
+//! Chunks that were overwritten and still stand in the chunk table, as a checkpoint keeps them: the payload of death
+//! blobs.
 //!
-//! Ids ascend, within a blob and from one to the next: the first id of a blob, then distances. Each number takes as few bytes as it can,
-//! seven bits a byte, the lowest first; all but the last of them have the highest bit set.
+//! Ids ascend, within a blob and from one to the next: the first id of a blob, then distances. Each number takes as few
+//! bytes as it can, seven bits a byte, the lowest first; all but the last of them have the highest bit set.
 
 use std::iter::Peekable;
 
@@ -15,7 +16,8 @@ const WHAT: &str = "death blob";
 /// Bytes of a number at most: an id has 48 bits.
 pub const DEATH_BYTES_MAX: usize = 7;
 
-/// Appends ids to `out`, which was empty, as long as no more than `bytes_max` are in it for sure; takes what it appended.
+/// Appends ids to `out`, which was empty, as long as no more than `bytes_max` are in it for sure; takes what it
+/// appended.
 ///
 /// # Panics
 /// When the ids do not ascend.
@@ -37,7 +39,8 @@ pub fn encode(
 /// Reads the ids of a blob. Costs one pass; what is not an id of this version is refused.
 ///
 /// # Errors
-/// [`Error::Truncated`](crate::Error::Truncated), and [`Error::BadField`](crate::Error::BadField) for ids that do not ascend, have more than 48 bits or take more bytes than they need.
+/// [`Error::Truncated`](crate::Error::Truncated), and [`Error::BadField`](crate::Error::BadField) for ids that do not
+/// ascend, have more than 48 bits or take more bytes than they need.
 pub fn decode(payload: &[u8], mut each: impl FnMut(ChunkId)) -> Result<()> {
     let mut fields = Fields::new(WHAT, payload);
     let mut last = 0;

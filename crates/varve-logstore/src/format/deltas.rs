@@ -1,8 +1,9 @@
 //! Map updates that wait, as a checkpoint keeps them: the payload of delta blobs.
 //!
-//! A blob begins with its base, a chunk that none of its chunks lies below. Then come the pages of maps, in the order of streams and
-//! blocks: stream, number of the page among the stream's, how many updates; and each of these as the distance of its block from the one before
-//! and that of its chunk from the base. Numbers are those of death blobs, so all of them are stored one larger where they may be 0.
+//! A blob begins with its base, a chunk that none of its chunks lies below. Then come the pages of maps, in the order
+//! of streams and blocks: stream, number of the page among the stream's, how many updates; and each of these as the
+//! distance of its block from the one before and that of its chunk from the base. Numbers are those of death blobs, so
+//! all of them are stored one larger where they may be 0.
 
 use std::iter::Peekable;
 
@@ -39,8 +40,8 @@ impl Delta {
     }
 }
 
-/// Appends updates to `out` as long as no more than `bytes_max` are added for sure; takes what it appended. Looks at some of those behind
-/// as well, for the base.
+/// Appends updates to `out` as long as no more than `bytes_max` are added for sure; takes what it appended. Looks at
+/// some of those behind as well, for the base.
 ///
 /// # Panics
 /// When the updates do not ascend.
@@ -85,8 +86,8 @@ pub fn encode(
 /// Reads the updates of a blob. Costs one pass; what is not an update of this version is refused.
 ///
 /// # Errors
-/// [`Error::Truncated`](crate::Error::Truncated), and [`Error::BadField`](crate::Error::BadField) for updates that do not ascend, numbers
-/// that are too large or take more bytes than they need.
+/// [`Error::Truncated`](crate::Error::Truncated), and [`Error::BadField`](crate::Error::BadField) for updates that do
+/// not ascend, numbers that are too large or take more bytes than they need.
 pub fn decode(payload: &[u8], mut each: impl FnMut(Delta)) -> Result<()> {
     let mut fields = Fields::new(WHAT, payload);
     let base = read_number(&mut fields)? - 1;

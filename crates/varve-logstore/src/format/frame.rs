@@ -114,7 +114,8 @@ pub struct FrameHeader {
     pub shard: ShardId,
     /// Open counter of the shard.
     pub mount: u64,
-    /// Position of this frame in the lane, in bytes; grows for ever, but for an accepted loss: the lane begins at 0 again.
+    /// Position of this frame in the lane, in bytes; grows for ever, but for an accepted loss: the lane begins at 0
+    /// again.
     pub position: u64,
     /// Number of this frame; grows by one for ever.
     pub frame_seq: u64,
@@ -145,8 +146,8 @@ impl FrameHeader {
         header_bytes(self.record_count)
     }
 
-    /// Writes the header in front of the descriptors, which are in place at [`descriptor_offset`], zeroes the padding behind
-    /// them and returns the chain value of the frame. Costs a checksum of the header bytes.
+    /// Writes the header in front of the descriptors, which are in place at [`descriptor_offset`], zeroes the padding
+    /// behind them and returns the chain value of the frame. Costs a checksum of the header bytes.
     ///
     /// # Panics
     /// When `frame` is shorter than the header, or a size breaks FRAME-3.
@@ -189,8 +190,8 @@ impl FrameHeader {
         chain
     }
 
-    /// Reads the fixed part of a header. Its chain value is not verified: for that, [`Frame::decode`] needs the whole frame,
-    /// whose size this header names.
+    /// Reads the fixed part of a header. Its chain value is not verified: for that, [`Frame::decode`] needs the whole
+    /// frame, whose size this header names.
     ///
     /// # Errors
     /// Whatever keeps `bytes` from being the start of a frame of this version.
@@ -308,7 +309,8 @@ impl<'a> Frame<'a> {
     /// Verifies the header and every descriptor against the stored chain value, and that the sizes add up (FRAME-1,
     /// FRAME-3).
     ///
-    /// Whether `previous_chain` is that of the frame before, and [`FrameHeader::check_place`], is for the caller to compare.
+    /// Whether `previous_chain` is that of the frame before, and [`FrameHeader::check_place`], is for the caller to
+    /// compare.
     ///
     /// # Errors
     /// Whatever keeps `bytes` from starting with a whole frame of this version.

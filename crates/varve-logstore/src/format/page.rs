@@ -1,5 +1,5 @@
-//! Page units: how pages of the map, the key tree and the chunk table, usage blobs and death blobs stand in a segment. Written by
-//! checkpoints, read by the page cache and recovery.
+//! Page units: how pages of the map, the key tree and the chunk table, usage blobs and death blobs stand in a segment.
+//! Written by checkpoints, read by the page cache and recovery.
 //!
 //! A header of 48 bytes in front of a payload whose encoding is the tree's own. The unit begins on a 512-byte boundary.
 
@@ -57,8 +57,8 @@ impl PageHeader {
 
     const COVERED_LEN: usize = Self::LEN - 8;
 
-    /// Writes the header in front of the payload, which is in place at [`Self::LEN`]: `unit` is exactly the stored bytes.
-    /// Costs one pass over them.
+    /// Writes the header in front of the payload, which is in place at [`Self::LEN`]: `unit` is exactly the stored
+    /// bytes. Costs one pass over them.
     ///
     /// # Panics
     /// When `unit` is shorter than a header or longer than a segment.

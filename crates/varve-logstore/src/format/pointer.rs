@@ -1,4 +1,5 @@
-//! Where stored things are: by place ([`Location`]), or by what names them ([`PagePtr`]). Used by roots, trees and the chunk table.
+//! Where stored things are: by place ([`Location`]), or by what names them ([`PagePtr`]). Used by roots, trees and the
+//! chunk table.
 //!
 //! POINTER-1. A location names slot, generation and checksum, so a reused slot or other bytes in it show when it is
 //!     read.
@@ -51,7 +52,8 @@ impl Location {
     /// Reads a location. Its bytes have no checksum of their own.
     ///
     /// # Errors
-    /// [`Error::Truncated`](crate::Error::Truncated), or [`Error::BadField`](crate::Error::BadField) when nothing is stored there.
+    /// [`Error::Truncated`](crate::Error::Truncated), or [`Error::BadField`](crate::Error::BadField) when nothing is
+    /// stored there.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "location";

@@ -1,4 +1,5 @@
-//! The root of a pool: what all shards share and what rarely changes. Replaced by the pool allocator when a zone or id range is leased.
+//! The root of a pool: what all shards share and what rarely changes. Replaced by the pool allocator when a zone or id
+//! range is leased.
 
 use varve_stdx::{Writer, checksum64};
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};

@@ -1,4 +1,5 @@
-//! Records: one acknowledged change each, described by 64 bytes in a frame's header. Written by the lane, read by replay.
+//! Records: one acknowledged change each, described by 64 bytes in a frame's header. Written by the lane, read by
+//! replay.
 //!
 //! RECORD-1. `wseq` orders records, whatever their order in frames: per block, the highest wins.
 //! RECORD-2. A payload checksum is made of the checksums of its 4096-byte pieces, so that each piece is read once
@@ -244,8 +245,8 @@ pub fn payload_checksum(payload: &[u8]) -> u64 {
     checksum_of_pieces(payload.chunks(PIECE_BYTES).map(checksum64))
 }
 
-/// [`payload_checksum`] of a payload whose pieces' checksums ([`checksum64`] of each [`PIECE_BYTES`], the last may be shorter)
-/// are known already: the first, then each next one's bytes hashed under the value so far. Allocates nothing.
+/// [`payload_checksum`] of a payload whose pieces' checksums ([`checksum64`] of each [`PIECE_BYTES`], the last may be
+/// shorter) are known already: the first, then each next one's bytes hashed under the value so far. Allocates nothing.
 #[must_use]
 pub fn checksum_of_pieces(pieces: impl IntoIterator<Item = u64>) -> u64 {
     let mut pieces = pieces.into_iter();

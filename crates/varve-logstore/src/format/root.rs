@@ -1,4 +1,5 @@
-//! The root of a shard: where its last checkpoint is and where replay begins. Replaced whole at each checkpoint and open.
+//! The root of a shard: where its last checkpoint is and where replay begins. Replaced whole at each checkpoint and
+//! open.
 //!
 //! FORMAT-ROOT-1. What a root names is durable before the root is.
 //! FORMAT-ROOT-2. `next_chunk`, `next_generation` and `next_wseq` are reservations: nothing at or above them was ever
@@ -102,10 +103,11 @@ pub struct ShardRoot {
     pub data_bytes: u64,
     /// Map updates that wait, in the order of streams and blocks.
     pub deltas: Vec<Location>,
-    /// As many may wait until the next root; 0 while none do that come now. Replay goes by it, whatever the configuration says.
+    /// As many may wait until the next root; 0 while none do that come now. Replay goes by it, whatever the
+    /// configuration says.
     pub delta_limit: u64,
-    /// Segments with pages, and where their second copies lie. A unit there is whole if its checksum says so; the segment may hold something
-    /// else by now.
+    /// Segments with pages, and where their second copies lie. A unit there is whole if its checksum says so; the
+    /// segment may hold something else by now.
     pub copies: Vec<(SegmentNumber, SegmentNumber)>,
 }
 

@@ -1,4 +1,5 @@
-//! The header of a strip: the first 4096 bytes of a segment slot. Written with the segment, read by recovery, reclaim and scrub.
+//! The header of a strip: the first 4096 bytes of a segment slot. Written with the segment, read by recovery, reclaim
+//! and scrub.
 //!
 //! ```text
 //! 0               4096                         summary_offset            used_bytes        segment size
@@ -93,7 +94,8 @@ pub struct StripHeader {
     pub wseq_first: WriteSeq,
     /// Highest `wseq` of the records in it; 0 when there are none.
     pub wseq_last: WriteSeq,
-    /// Where the lane continues: every record before it is in this segment, an earlier one of the chain, or a checkpoint.
+    /// Where the lane continues: every record before it is in this segment, an earlier one of the chain, or a
+    /// checkpoint.
     pub lane: LogPosition,
     /// Mount whose frames stand at that point.
     pub lane_mount: u64,

@@ -1,5 +1,5 @@
-//! The summary of a segment: one fixed-width entry for each unit or fact in it. Written when a segment is closed, read by
-//! recovery and reclaim.
+//! The summary of a segment: one fixed-width entry for each unit or fact in it. Written when a segment is closed, read
+//! by recovery and reclaim.
 //!
 //! ```text
 //! 0     1      2      3      4        10        16        22      28   32           34          36          40        44      48
@@ -53,8 +53,8 @@ impl Codec {
     }
 }
 
-/// First half of the keyed hash (BLAKE3) of a block's plain bytes: equal for equal blocks, and for no others that anybody has found; 2^64
-/// tries by somebody who knows the key would find two.
+/// First half of the keyed hash (BLAKE3) of a block's plain bytes: equal for equal blocks, and for no others that
+/// anybody has found; 2^64 tries by somebody who knows the key would find two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fingerprint([u8; 16]);
 
@@ -602,7 +602,8 @@ impl SummaryEntry {
         Ok(entry)
     }
 
-    /// The entry that these fields spell, if the kind and its unit go together. Fields that the kind does not use are dropped.
+    /// The entry that these fields spell, if the kind and its unit go together. Fields that the kind does not use are
+    /// dropped.
     fn from_raw(raw: Raw) -> Option<Self> {
         let chunk = ChunkId::from_untrusted(raw.chunk)?;
         let stream = StreamId::from_untrusted(raw.stream)?;

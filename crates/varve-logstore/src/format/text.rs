@@ -1,5 +1,5 @@
-//! Stored structures as text, for `varve dump` and the worked examples of `docs/format.md`. Stable: one fact a line, fields
-//! in stored order, checksums and chain values in hexadecimal.
+//! Stored structures as text, for `varve dump` and the worked examples of `docs/format.md`. Stable: one fact a line,
+//! fields in stored order, checksums and chain values in hexadecimal.
 //!
 //! Small structures print on one line, others as a title and indented fields.
 

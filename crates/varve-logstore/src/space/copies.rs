@@ -96,8 +96,9 @@ impl Space {
         }
     }
 
-    /// Takes a free segment for a copy of a segment, one of another domain if there is any; end it with [`Self::copied`]. `None` when
-    /// it has a copy, or nothing but copies is free. `domain_of` is as of [`varve_media::SegmentStore::domain`].
+    /// Takes a free segment for a copy of a segment, one of another domain if there is any; end it with
+    /// [`Self::copied`]. `None` when it has a copy, or nothing but copies is free. `domain_of` is as of
+    /// [`varve_media::SegmentStore::domain`].
     pub fn reserve_copy(
         &mut self,
         of: SegmentId,
@@ -192,8 +193,8 @@ impl Space {
         in_use.map(|(of, copy)| (*of, copy.slot)).collect()
     }
 
-    /// Segments with pages that have no copy, or one that nobody looked at since the shard was opened: the next `count` of them from
-    /// `from` on.
+    /// Segments with pages that have no copy, or one that nobody looked at since the shard was opened: the next `count`
+    /// of them from `from` on.
     #[must_use]
     pub fn to_copy(&self, from: SegmentNumber, count: usize) -> Vec<SegmentId> {
         let is_checked = |of| self.copies.of.get(of).is_some_and(|copy| copy.is_checked);

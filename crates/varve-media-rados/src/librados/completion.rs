@@ -1,7 +1,8 @@
-//! Operations under way in librados, as futures. librados calls back on a thread of its own; the future's task is woken from there.
+//! Operations under way in librados, as futures. librados calls back on a thread of its own; the future's task is woken
+//! from there.
 //!
-//! 1. The state of an operation, and the memory it reads into, live until librados has called back, whoever drops the future; for ever
-//!    if the connection ends before.
+//! 1. The state of an operation, and the memory it reads into, live until librados has called back, whoever drops the
+//!    future; for ever if the connection ends before.
 //! 2. librados calls back exactly once for each operation that it accepted, and never for one that it refused.
 
 use std::ffi::c_void;
@@ -60,8 +61,8 @@ pub(super) struct RadosOperation {
 }
 
 impl RadosOperation {
-    /// Begins an operation that reads into `bytes`. `start` hands it to librados with its completion and the address of the bytes, and
-    /// returns librados' answer.
+    /// Begins an operation that reads into `bytes`. `start` hands it to librados with its completion and the address of
+    /// the bytes, and returns librados' answer.
     pub(super) fn begin(
         connection: &Arc<ClusterConnection>,
         read: Option<Arc<()>>,

@@ -40,7 +40,8 @@ impl Drop for Context {
             std::mem::forget(Arc::clone(&self.connection));
             return;
         }
-        // SAFETY: the handle came from `rados_ioctx_create`; no read is under way, and changes hold the context themselves.
+        // SAFETY: the handle came from `rados_ioctx_create`; no read is under way, and changes hold the context
+        // themselves.
         #[expect(unsafe_code, reason = "calls librados")]
         unsafe {
             (self.connection.api.ioctx_destroy)(self.handle);
@@ -85,7 +86,8 @@ impl Context {
         }
         let operate = self.connection.api.aio_write_op_operate;
         RadosOperation::begin(&self.connection, None, Vec::new(), |completion, _| {
-            // SAFETY: context and operation are alive; librados takes what it needs of the operation and the name before it returns.
+            // SAFETY: context and operation are alive; librados takes what it needs of the operation and the name
+            // before it returns.
             #[expect(unsafe_code, reason = "calls librados")]
             unsafe {
                 operate(

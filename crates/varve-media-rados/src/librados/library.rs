@@ -1,4 +1,5 @@
-//! The functions of librados that are used, found in the library when it is loaded. Their declarations are those of `librados.h`.
+//! The functions of librados that are used, found in the library when it is loaded. Their declarations are those of
+//! `librados.h`.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -17,8 +17,8 @@ use crate::objects::{Objects, Refusal};
 use context::Context;
 use library::{Api, Handle};
 
-/// What is set whatever the configuration says: an operation has no end but its answer, as one that was given up could land later; and
-/// callers, which are loops of shards, are not made to wait for room.
+/// What is set whatever the configuration says: an operation has no end but its answer, as one that was given up could
+/// land later; and callers, which are loops of shards, are not made to wait for room.
 const OPTIONS: [(&CStr, &CStr); 4] = [
     (c"rados_osd_op_timeout", c"0"),
     (c"rados_mon_op_timeout", c"0"),
@@ -49,8 +49,8 @@ struct ClusterConnection {
 }
 
 impl Drop for ClusterConnection {
-    /// Never on a thread of librados, which could not wait for its own end: operations under way do not hold the connection, only those
-    /// who wait for them do.
+    /// Never on a thread of librados, which could not wait for its own end: operations under way do not hold the
+    /// connection, only those who wait for them do.
     fn drop(&mut self) {
         // SAFETY: the handle came from `rados_create2`, and no context of it is left: each holds this.
         #[expect(unsafe_code, reason = "calls librados")]
@@ -64,7 +64,8 @@ impl Cluster {
     /// Connects. Blocks until the cluster answers, at most as long as its own `client mount timeout`.
     ///
     /// # Errors
-    /// `Open` when librados is not installed or too old, when the configuration cannot be read, or the cluster cannot be reached.
+    /// `Open` when librados is not installed or too old, when the configuration cannot be read, or the cluster cannot
+    /// be reached.
     pub fn connect(options: &ClusterOptions) -> Result<Self> {
         let failed = |reason: String| Error::Open { path: options.config.clone(), reason };
         let text = |text: &str| CString::new(text).map_err(|error| failed(error.to_string()));
@@ -154,7 +155,8 @@ impl Cluster {
     }
 }
 
-/// The first address of a list as librados writes them: `10.0.0.1:0/42`, `[v2:10.0.0.1:0/42,v1:10.0.0.1:0/42]`, `v1:[2001:db8::1]:0/42`.
+/// The first address of a list as librados writes them: `10.0.0.1:0/42`, `[v2:10.0.0.1:0/42,v1:10.0.0.1:0/42]`,
+/// `v1:[2001:db8::1]:0/42`.
 fn first_address(text: &str) -> Option<IpAddr> {
     text.trim_start_matches('[').split([',', '/']).find_map(|part| {
         let bare = part.trim_start_matches("v1:").trim_start_matches("v2:");

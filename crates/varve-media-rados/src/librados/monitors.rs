@@ -1,5 +1,5 @@
-//! What only the monitors know of a pool: how long its stripes are, as librados tells it only of pools that cannot be overwritten, and how
-//! much room it has.
+//! What only the monitors know of a pool: how long its stripes are, as librados tells it only of pools that cannot be
+//! overwritten, and how much room it has.
 
 use std::ffi::{CStr, CString};
 use std::ptr;

@@ -1,4 +1,5 @@
-//! The mark of a drive on which a pool is being made. It stands where copies of the superblock will, until these replace it.
+//! The mark of a drive on which a pool is being made. It stands where copies of the superblock will, until these
+//! replace it.
 //!
 //! ```text
 //!   0 magic "VARVENEW"   8 version u16   10 reserved 6 bytes   16 pool 16 bytes   32 checksum u64 of bytes 0 .. 32   40 zeros to 4096

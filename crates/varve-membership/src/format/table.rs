@@ -5,10 +5,12 @@
 //!  each node   identity 16 B | beat u64 | address 16 B | port u16 | fingerprint 32 B | place length u8 | place
 //!  checksum u64 of all before
 //! ```
-//! The owner is a position among the nodes, FFFF where there are none. Addresses are of IPv6; those of IPv4 are mapped to it.
+//! The owner is a position among the nodes, FFFF where there are none. Addresses are of IPv6; those of IPv4 are mapped
+//! to it.
 //!
-//! A pool of several cells has format 3: the number of cells stands in the place of the owner, a node's room u16 before the length of its place, and behind the nodes, for each cell, its
-//! owner u16 and who is next u16. Programs that do not know it do not open such pools, so formats 2 and 3 never meet.
+//! A pool of several cells has format 3: the number of cells stands in the place of the owner, a node's room u16 before
+//! the length of its place, and behind the nodes, for each cell, its owner u16 and who is next u16. Programs that do
+//! not know it do not open such pools, so formats 2 and 3 never meet.
 //!
 //! Format 1 lacks address, port and fingerprint. It is read, and never written: who finds its nodes there waits until
 //! they are gone (MEMBER-6).

@@ -1,4 +1,5 @@
-//! What is asked and answered on a link of the front-end [`Export`](super::FrontEnd::Export) before a client's bytes go over it. Each message is the data of one frame.
+//! What is asked and answered on a link of the front-end [`Export`](super::FrontEnd::Export) before a client's bytes go
+//! over it. Each message is the data of one frame.
 //!
 //! ```text
 //!  question  1 list | 2 open: name, since | 3 begin: export, flags u8, changes u8, words u32 + bytes
@@ -6,9 +7,10 @@
 //!  export    name, size u64, block u32, flags u8, names of snapshots, name of the client that has it if flag 4 is set
 //!  since     0 listed | 1 named: names
 //! ```
-//! A name is u16 + bytes of UTF-8, names are u16 + so many of them. Of the flags of a beginning, 1 stands for structured replies, 2 for `base:allocation`
-//! and 4 for extended headers, which come with 1; of an export's, 1 for read-only and 2 for exclusive. Versions before exclusive volumes refuse an export with
-//! flag 2 or 4, those before extended headers a beginning with flag 4.
+//! A name is u16 + bytes of UTF-8, names are u16 + so many of them. Of the flags of a beginning, 1 stands for
+//! structured replies, 2 for `base:allocation` and 4 for extended headers, which come with 1; of an export's, 1 for
+//! read-only and 2 for exclusive. Versions before exclusive volumes refuse an export with flag 2 or 4, those before
+//! extended headers a beginning with flag 4.
 //!
 //! LINK-EXPORT-1. After [`ExportQuestion::Begin`] there is no reply: what comes is the client's.
 
@@ -389,7 +391,8 @@ mod tests {
         [names].into_iter().chain(found).chain(refusals).collect()
     }
 
-    /// Every message comes back; cut or longer it is refused; and what is decoded of a flipped one is encoded to the same bytes.
+    /// Every message comes back; cut or longer it is refused; and what is decoded of a flipped one is encoded to the
+    /// same bytes.
     fn check<T: PartialEq + std::fmt::Debug>(
         messages: Vec<T>,
         encode: fn(&T) -> Option<Vec<u8>>,

@@ -121,7 +121,8 @@ impl Body for EngineBody {
     }
 }
 
-/// Bytes of a body. What it shares is read where it is; that it was there all the while is what the shelf that holds the body says afterwards.
+/// Bytes of a body. What it shares is read where it is; that it was there all the while is what the shelf that holds
+/// the body says afterwards.
 async fn read_pieces(
     caller: &ShardClient,
     at: Address,

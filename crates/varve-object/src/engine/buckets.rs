@@ -1,4 +1,5 @@
-//! Buckets: an owner of a stream each, and an object in the gateway's bucket, whose attributes are its [`BucketRecord`].
+//! Buckets: an owner of a stream each, and an object in the gateway's bucket, whose attributes are its
+//! [`BucketRecord`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -74,7 +75,8 @@ impl BucketTable {
         reduction
     }
 
-    /// How blocks of a bucket are reduced from now on. What belongs to no bucket, or to one that is gone, shares no chunks.
+    /// How blocks of a bucket are reduced from now on. What belongs to no bucket, or to one that is gone, shares no
+    /// chunks.
     pub(super) fn reduction(&self, bucket: BucketId) -> Reduction {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let known = tables.by_id.get(&bucket).map(|entry| entry.reduction);
@@ -157,7 +159,8 @@ pub(super) fn replaced(view: &KeyView, attributes: Option<Bytes>) -> KeyChange {
     KeyChange { remove: before, put, replace: None }
 }
 
-/// The gateway's bucket, and the shards that could not be asked for it. It is made when there is none, which all of them have to say.
+/// The gateway's bucket, and the shards that could not be asked for it. It is made when there is none, which all of
+/// them have to say.
 pub(super) async fn gateway(caller: &ShardClient) -> Result<(BucketId, UnreadShards)> {
     let asked = caller.shards().map(|shard| async move {
         let nameless = caller.on_thread(shard, move |dispatch| {
@@ -283,8 +286,8 @@ impl EngineStore {
         self.caller.shards().filter(|shard| !self.unread.contains(*shard)).collect()
     }
 
-    /// Reads what a shard keeps in the gateway's bucket, records of users too, so that it can be read; enters the buckets. How many have
-    /// records that make no sense.
+    /// Reads what a shard keeps in the gateway's bucket, records of users too, so that it can be read; enters the
+    /// buckets. How many have records that make no sense.
     async fn load_from(&self, shard: ShardId) -> Result<usize> {
         let mut query = ListQuery { limit: PAGE, ..ListQuery::default() };
         let mut unreadable = 0;

@@ -22,7 +22,8 @@ use crate::{BucketId, Error, Result};
 #[derive(Default)]
 struct Requests(PendingEntries<Nanos>);
 
-/// The request of the object store that has been under way on this thread for longest: its number, and its age in nanoseconds.
+/// The request of the object store that has been under way on this thread for longest: its number, and its age in
+/// nanoseconds.
 #[must_use]
 pub fn oldest_request(dispatch: &Dispatch) -> Option<(u64, u64)> {
     let (number, start) = dispatch.local::<Requests>().0.oldest()?;

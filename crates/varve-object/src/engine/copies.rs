@@ -14,9 +14,9 @@ use crate::shelf::SharedBytes;
 use crate::{Body, BucketId, ChangeKey, Error, Result, StagedBody};
 
 impl EngineStore {
-    /// A body for `key` that shares the bytes of part of another; none where they have to be copied: those of another bucket or store, of a small
-    /// body, where they are less than half of what would be kept for them (SHELF-REFERENCE-6), and where bodies would
-    /// lie too deep in each other.
+    /// A body for `key` that shares the bytes of part of another; none where they have to be copied: those of another
+    /// bucket or store, of a small body, where they are less than half of what would be kept for them
+    /// (SHELF-REFERENCE-6), and where bodies would lie too deep in each other.
     pub(super) async fn share(
         &self,
         bucket: BucketId,
@@ -51,7 +51,8 @@ impl EngineStore {
         }))
     }
 
-    /// Adds the reference where the bytes are. The job keeps what it is for: what was given up is not given back before it.
+    /// Adds the reference where the bytes are. The job keeps what it is for: what was given up is not given back before
+    /// it.
     async fn refer(
         &self,
         body: &EngineBody,
@@ -67,8 +68,8 @@ impl EngineStore {
         refer.await
     }
 
-    /// Sees to it that the record of a bucket says that bodies in it share bytes, before the first does: versions that do not know of it would free
-    /// what copies name.
+    /// Sees to it that the record of a bucket says that bodies in it share bytes, before the first does: versions that
+    /// do not know of it would free what copies name.
     async fn mark_sharing(&self, bucket: BucketId) -> Result<()> {
         let BucketEntry { bucket, .. } = self.buckets.get(bucket)?;
         if bucket.shares_bodies {

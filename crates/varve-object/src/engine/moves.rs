@@ -49,7 +49,8 @@ impl EngineStore {
         if is_known && checked.is_err() {
             return checked.map(|()| stored);
         }
-        // What the record says and the gate does not know was lost with an answer: the gate is closed before it is taken for true.
+        // What the record says and the gate does not know was lost with an answer: the gate is closed before it is
+        // taken for true.
         let _closed = match step.waits() || !is_known {
             true => Some(gate.close(name, &mut patience).await?),
             false => None,
@@ -61,7 +62,8 @@ impl EngineStore {
         let stepped = self.step_held(name, step).await;
         let now = match &stepped {
             Ok(bucket) => Some(Arc::clone(bucket)),
-            // It may have been taken all the same. When that cannot be told, the gate stays as it was, and the next step tells.
+            // It may have been taken all the same. When that cannot be told, the gate stays as it was, and the next
+            // step tells.
             Err(_) => self.stored(name).await.ok(),
         };
         if let Some(now) = now {

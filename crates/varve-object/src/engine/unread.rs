@@ -1,4 +1,5 @@
-//! Shards that could not be read when the store was opened, mostly as they are damaged: what buckets and records are there is not known.
+//! Shards that could not be read when the store was opened, mostly as they are damaged: what buckets and records are
+//! there is not known.
 //!
 //! UNREAD-1. They stay unread until the store is opened again, also when they serve meanwhile: what is in memory was
 //!     loaded without them.

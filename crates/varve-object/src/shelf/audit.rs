@@ -1,4 +1,5 @@
-//! Compares the keys of a bucket on a shard with each other, with its account, and with the map of its stream. Nothing here changes anything.
+//! Compares the keys of a bucket on a shard with each other, with its account, and with the map of its stream. Nothing
+//! here changes anything.
 //!
 //! It is for a shard on which nobody changes the bucket: what is under way shows as a difference. Sweeps may go on.
 
@@ -45,8 +46,8 @@ pub struct BucketAudit {
     pub referenced: Vec<(ShardId, Reference)>,
 }
 
-/// Compares what the shelves of a bucket found of references: the key of each that a record names is at its home, and each key is named by
-/// its taker. Returns the differences.
+/// Compares what the shelves of a bucket found of references: the key of each that a record names is at its home, and
+/// each key is named by its taker. Returns the differences.
 #[must_use]
 pub fn compare_references(audits: &[(ShardId, BucketAudit)]) -> Vec<String> {
     let (mut named, mut known) = (HashSet::new(), HashSet::new());

@@ -95,7 +95,8 @@ impl BucketShard {
     /// Changes a key as `change` decides, once nobody else does. Durable on return.
     ///
     /// # Errors
-    /// What `change` yields; `NoUpload` and `NoPart` for parts that are not there; `NoSpace`, `NoBucket`, `Unavailable`, `Corrupt`.
+    /// What `change` yields; `NoUpload` and `NoPart` for parts that are not there; `NoSpace`, `NoBucket`,
+    /// `Unavailable`, `Corrupt`.
     pub async fn change_key(
         &self,
         key: &str,
@@ -170,8 +171,9 @@ impl BucketShard {
             plan.puts.push((keys::version(self.bucket, key, new.order), record.encode()));
             if let Some(taken) = parts {
                 plan.free(&taken.record);
-                // The record takes the place of the upload's, and its checksums are those that the parts hold: a full shard has room for that, but
-                // not for attributes in blocks. What is refused for want of it leaves the upload as it is.
+                // The record takes the place of the upload's, and its checksums are those that the parts hold: a full
+                // shard has room for that, but not for attributes in blocks. What is refused for want of it leaves the
+                // upload as it is.
                 plan.takes_space = !plan.writes.is_empty();
                 if plan.takes_space {
                     drop(self.shard.admit_transaction(plan.room()).await?);
@@ -230,7 +232,8 @@ impl BucketShard {
         Ok(ObjectRecord { is_null, is_marker, size, modified_ms, link, body, attributes })
     }
 
-    /// Finds a place for a body: in the record, in blocks that the transaction writes, or in those that were written before.
+    /// Finds a place for a body: in the record, in blocks that the transaction writes, or in those that were written
+    /// before.
     pub(super) async fn store_body(
         &self,
         body: IncomingBody,

@@ -75,7 +75,8 @@ impl StoredBodyRef {
 pub enum BodyPiece {
     /// Its bytes.
     Here(Bytes),
-    /// On another shelf: that of the reference's home reads it. It stays there as long as the body that it belongs to is held.
+    /// On another shelf: that of the reference's home reads it. It stays there as long as the body that it belongs to
+    /// is held.
     Elsewhere {
         /// The shard whose record names it.
         taker: ShardId,

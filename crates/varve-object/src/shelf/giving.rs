@@ -1,4 +1,5 @@
-//! Gives references back to shelves on other shards: a task for each of these, so that a shard that does not answer delays nothing else.
+//! Gives references back to shelves on other shards: a task for each of these, so that a shard that does not answer
+//! delays nothing else.
 
 use std::rc::{Rc, Weak};
 

@@ -1,5 +1,5 @@
-//! What somebody holds: a body that is read, or was staged and belongs to nothing yet. Holds go to other threads; when one is dropped the
-//! shelf learns of it.
+//! What somebody holds: a body that is read, or was staged and belongs to nothing yet. Holds go to other threads; when
+//! one is dropped the shelf learns of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

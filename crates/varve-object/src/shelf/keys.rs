@@ -9,8 +9,8 @@
 //!  h | bucket 8                                             what the shelf holds
 //! ```
 //!
-//! Numbers are big-endian. In keys of objects 0 becomes 1 1 and 1 becomes 1 2, so that the order of keys is that of their bytes, and every
-//! version of a key stands before the next key.
+//! Numbers are big-endian. In keys of objects 0 becomes 1 1 and 1 becomes 1 2, so that the order of keys is that of
+//! their bytes, and every version of a key stands before the next key.
 
 use std::ops::Range;
 

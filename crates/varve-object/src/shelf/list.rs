@@ -48,15 +48,17 @@ impl BucketShard {
                 }
             }
             let Some(next) = next else { break };
-            // Where the page ends among the versions of a key, a newer one may come before that place and the older one behind it go, and
-            // the key would be in neither page. Once for each key, so that one of many dead versions is passed.
+            // Where the page ends among the versions of a key, a newer one may come before that place and the older one
+            // behind it go, and the key would be in neither page. Once for each key, so that one of many dead versions
+            // is passed.
             let whole = keys::begin_of_versions(&next).filter(|whole| *whole > begin.as_slice());
             from = from.max(whole.map_or_else(|| next.clone(), <[u8]>::to_vec));
         }
         Ok(lister.finish())
     }
 
-    /// The first version of a key that is not before `from`, as it is by now: another one may have come in the place of that which was met.
+    /// The first version of a key that is not before `from`, as it is by now: another one may have come in the place of
+    /// that which was met.
     async fn version_from(&self, key: &str, from: &[u8]) -> Result<Option<Version>> {
         let _lock = self.locks.lock(key).await; // SHELF-3: nobody frees its attributes.
         let versions = keys::versions(self.bucket, key);

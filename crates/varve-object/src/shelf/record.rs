@@ -71,7 +71,8 @@ pub(crate) enum StoredBody {
     Extent(BodyExtent),
     /// In the parts of an upload, one after another.
     Parts { upload: UploadId, len: u64 },
-    /// In what a reference names, from an offset on. `depth`: how many references lie in each other there, this one included.
+    /// In what a reference names, from an offset on. `depth`: how many references lie in each other there, this one
+    /// included.
     Reference { reference: Reference, offset: u64, len: u64, depth: u8 },
 }
 
@@ -135,7 +136,8 @@ pub(crate) struct ObjectRecord {
     pub(crate) size: u64,
     /// When it was made, in ms since 1970.
     pub(crate) modified_ms: u64,
-    /// Of a version: the order of the older version that had no id when it was made, 0 if there was none. Of a part: its generation.
+    /// Of a version: the order of the older version that had no id when it was made, 0 if there was none. Of a part:
+    /// its generation.
     pub(crate) link: u64,
     /// Its body.
     pub(crate) body: StoredBody,

@@ -1,4 +1,5 @@
-//! Bodies that share bytes: a copy names the place where the bytes are, on the shelf that wrote them, and a key there says so (RFC 0024).
+//! Bodies that share bytes: a copy names the place where the bytes are, on the shelf that wrote them, and a key there
+//! says so (RFC 0024).
 //!
 //! ```text
 //!  shelf of the copy (taker)                                   shelf of the bytes (home)
@@ -39,7 +40,8 @@ use super::record::{
 use super::{BucketShard, TransactionPlan, keys};
 use crate::{Error, Result, UploadId};
 
-/// Bodies in parts may have parts that are copies of such bodies, and so on, this deep. What would be deeper is copied byte by byte.
+/// Bodies in parts may have parts that are copies of such bodies, and so on, this deep. What would be deeper is copied
+/// byte by byte.
 pub(crate) const DEPTH_MAX: u8 = 8;
 
 /// References that were given back before they came, remembered (SHELF-REFERENCE-5): each was left by a request that
@@ -122,7 +124,8 @@ pub struct StagedReference {
 }
 
 impl BucketShard {
-    /// Finds out where the bytes of a range of a body are, for a copy that shares them; none where they are in a record.
+    /// Finds out where the bytes of a range of a body are, for a copy that shares them; none where they are in a
+    /// record.
     ///
     /// # Errors
     /// `Corrupt`; `Unavailable`, also when the shard was reopened since.
@@ -197,8 +200,8 @@ impl BucketShard {
         Ok(StagedReference { hold, reference })
     }
 
-    /// Adds the reference of a taker, on the shelf of the bytes, for which `body` is held. Durable on return. Returns how deep bodies lie in
-    /// each other then; none, and nothing is added, where that would be too deep.
+    /// Adds the reference of a taker, on the shelf of the bytes, for which `body` is held. Durable on return. Returns
+    /// how deep bodies lie in each other then; none, and nothing is added, where that would be too deep.
     ///
     /// # Errors
     /// `Corrupt`, `NoSpace`; `Unavailable`, also when shards were reopened meanwhile.
@@ -288,7 +291,8 @@ impl BucketShard {
         Ok(!self.shard.key_range(&range.start, Some(&range.end), 1).await?.is_empty())
     }
 
-    /// Learns whether there are references, and which orphans wait for them: those of both that stand in the same order are walked together.
+    /// Learns whether there are references, and which orphans wait for them: those of both that stand in the same order
+    /// are walked together.
     pub(super) async fn find_references(&self) -> Result<()> {
         let Range { start: mut from, end } = keys::references(self.bucket);
         loop {
@@ -328,7 +332,8 @@ impl BucketShard {
         Ok(pieces)
     }
 
-    /// Refuses a reference without its key: what it names may be freed, and would be read as zeros or as something else.
+    /// Refuses a reference without its key: what it names may be freed, and would be read as zeros or as something
+    /// else.
     pub(super) async fn check_referenced(
         &self,
         taker: ShardId,

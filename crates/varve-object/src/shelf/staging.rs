@@ -12,7 +12,8 @@ use super::reference::{SharedBytes, StagedReference};
 use super::{BucketShard, TransactionPlan, keys, record};
 use crate::{Error, Result};
 
-/// A body that is being written. Dropped everywhere, its space comes back: who writes to it keeps it until that has ended.
+/// A body that is being written. Dropped everywhere, its space comes back: who writes to it keeps it until that has
+/// ended.
 #[derive(Debug)]
 pub struct BodyStaging {
     hold: Hold,

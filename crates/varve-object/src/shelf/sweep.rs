@@ -1,4 +1,5 @@
-//! Frees what orphans name, once nobody holds it and no reference names it. References go back to their homes ([`super::giving`]).
+//! Frees what orphans name, once nobody holds it and no reference names it. References go back to their homes
+//! ([`super::giving`]).
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;

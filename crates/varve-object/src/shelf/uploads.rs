@@ -156,7 +156,8 @@ impl BucketShard {
         Ok(self.shard.settle_transaction(committed).await?)
     }
 
-    /// Up to `limit` uploads on this shelf whose keys begin with `prefix`, behind `after`, in the order of keys and ids.
+    /// Up to `limit` uploads on this shelf whose keys begin with `prefix`, behind `after`, in the order of keys and
+    /// ids.
     ///
     /// # Errors
     /// `Corrupt`, `Unavailable`.

@@ -1,4 +1,5 @@
-//! Copies within a bucket share bytes with what they were copied from, on whatever shards both are, for as long as one of them is there.
+//! Copies within a bucket share bytes with what they were copied from, on whatever shards both are, for as long as one
+//! of them is there.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -294,7 +295,8 @@ fn what_is_copied_pins_no_more_than_twice_its_length() {
     });
 }
 
-/// Two shards have two journals: the removal of a copy on one is undone by a crash while what the other did meanwhile is not.
+/// Two shards have two journals: the removal of a copy on one is undone by a crash while what the other did meanwhile
+/// is not.
 #[test]
 fn a_copy_whose_removal_is_undone_keeps_its_bytes() {
     let mut rig = Rig::new(LANE);

@@ -1,5 +1,5 @@
-//! A full shard completes and aborts uploads whose parts it holds. Method: it is filled until it refuses an upload, before each of several that
-//! end; what came of them is read, audited, and read again after a crash.
+//! A full shard completes and aborts uploads whose parts it holds. Method: it is filled until it refuses an upload,
+//! before each of several that end; what came of them is read, audited, and read again after a crash.
 
 use bytes::Bytes;
 use varve_object::{

@@ -1,4 +1,5 @@
-//! The store on the engine: pools of two shards on a memory disk, in the simulated loop. Dropping the loop is a crash; the disk stays.
+//! The store on the engine: pools of two shards on a memory disk, in the simulated loop. Dropping the loop is a crash;
+//! the disk stays.
 
 mod bodies;
 mod changes;

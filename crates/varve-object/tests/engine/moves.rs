@@ -1,7 +1,8 @@
-//! Buckets on their way between two pools: what is refused, from when on, and for how long; and what is told of changes meanwhile.
+//! Buckets on their way between two pools: what is refused, from when on, and for how long; and what is told of changes
+//! meanwhile.
 //!
-//! Method: all changes there are, at each state and after a crash; clients that change keys until they are refused, beside the step that
-//! refuses them, by the seeds of the loop.
+//! Method: all changes there are, at each state and after a crash; clients that change keys until they are refused,
+//! beside the step that refuses them, by the seeds of the loop.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -267,7 +268,8 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
     });
 }
 
-/// Clients of one bucket, which change the same few keys, one after another, until they are refused. What was acknowledged: the last order by key.
+/// Clients of one bucket, which change the same few keys, one after another, until they are refused. What was
+/// acknowledged: the last order by key.
 struct Clients {
     life: Life,
     bucket: BucketId,

@@ -1,5 +1,5 @@
-//! What buckets are set to counts for the objects written from then on, on all shards. Method: equal bodies under keys of both shards, and
-//! what the pool stores of them.
+//! What buckets are set to counts for the objects written from then on, on all shards. Method: equal bodies under keys
+//! of both shards, and what the pool stores of them.
 
 use bytes::Bytes;
 use varve_object::{BucketId, BucketOptions, NewBody, ObjectStore, Select, Settings};

@@ -239,7 +239,8 @@ async fn open(reactor: Reactor, disks: &Disks, failing: Option<Failing>) -> Life
 }
 
 impl Life {
-    /// Blocks of a bucket's stream that hold something, once everything that is acknowledged is applied, and keys of the bucket.
+    /// Blocks of a bucket's stream that hold something, once everything that is acknowledged is applied, and keys of
+    /// the bucket.
     pub(crate) async fn left(&self, bucket: u64) -> (u64, usize) {
         let (mut blocks, mut keys, mut audits) = (0, 0, Vec::new());
         for shard in self.dispatch.placement().shards() {

@@ -1,6 +1,8 @@
-//! The store on the engine does what the one in memory does, and still knows it after a crash; what goes leaves nothing.
+//! The store on the engine does what the one in memory does, and still knows it after a crash; what goes leaves
+//! nothing.
 //!
-//! Method: random calls to both, answers and listings compared; the loop is dropped between any two calls, and the store opened anew.
+//! Method: random calls to both, answers and listings compared; the loop is dropped between any two calls, and the
+//! store opened anew.
 
 use std::collections::BTreeMap;
 

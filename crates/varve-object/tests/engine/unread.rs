@@ -1,5 +1,6 @@
-//! Goal: a shard that is damaged when the store is opened takes nothing else with it, and what it may have is neither missing nor made again.
-//! Method: buckets and records whose homes are on both shards, and lives in which the root of one of them, or all that it wrote, cannot be read.
+//! Goal: a shard that is damaged when the store is opened takes nothing else with it, and what it may have is neither
+//! missing nor made again. Method: buckets and records whose homes are on both shards, and lives in which the root of
+//! one of them, or all that it wrote, cannot be read.
 
 use bytes::Bytes;
 use varve_object::{

@@ -103,8 +103,8 @@ fn step<const LEFT: i32, const RIGHT: i32>(
     _mm256_add_epi32(turned, b)
 }
 
-/// A step with F of the RFC, or with G and its arguments turned: where a bit of the first is set that of the second, else of the third.
-/// They never overlap, so they are added one by one: of G, only the second is not known long before.
+/// A step with F of the RFC, or with G and its arguments turned: where a bit of the first is set that of the second,
+/// else of the third. They never overlap, so they are added one by one: of G, only the second is not known long before.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn choose<const LEFT: i32, const RIGHT: i32>(

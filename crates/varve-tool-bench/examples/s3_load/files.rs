@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use varve_stdx::checksum64;
 
-/// Files below a directory, in an order by chance that is the same each time, until they have so many bytes together. Links are left out.
+/// Files below a directory, in an order by chance that is the same each time, until they have so many bytes together.
+/// Links are left out.
 pub(crate) fn pick(directory: &Path, bytes: u64) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut directories = vec![directory.to_owned()];

@@ -1,11 +1,14 @@
-//! Makes a bucket, or puts or gets objects of one size over S3 by many connections for some seconds, and prints rate and latencies as JSON.
+//! Makes a bucket, or puts or gets objects of one size over S3 by many connections for some seconds, and prints rate
+//! and latencies as JSON.
 //!
-//! `AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=… cargo run --release -p varve-tool-bench --example s3_load -- put --address 127.0.0.1:9000
-//! --bucket b --size 4096`; what `put` prints as `counts` is what `get` is to be told, so that it knows the keys.
+//! `AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=… cargo run --release -p varve-tool-bench --example s3_load --
+//! put --address 127.0.0.1:9000 --bucket b --size 4096`; what `put` prints as `counts` is what `get` is to be told, so
+//! that it knows the keys.
 //!
-//! Each connection is a thread that sends the next request when the answer has come. A put makes a new key; every 4 KiB of its body
-//! are stamped, so no two blocks are equal, and do not compress. `files` puts files of this machine instead, each
-//! once. The body's SHA-256 is signed, and so checked by the server, unless `--unsigned`. A get takes an object at random, uniformly, and looks at each stamp.
+//! Each connection is a thread that sends the next request when the answer has come. A put makes a new key; every 4 KiB
+//! of its body are stamped, so no two blocks are equal, and do not compress. `files` puts files of this machine
+//! instead, each once. The body's SHA-256 is signed, and so checked by the server, unless `--unsigned`. A get takes an
+//! object at random, uniformly, and looks at each stamp.
 
 mod files;
 

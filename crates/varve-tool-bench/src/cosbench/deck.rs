@@ -1,5 +1,5 @@
-//! A shuffled deck: each card as often as its weight says, dealt without putting back, and a new deck after the last card. So shares are exact after
-//! each whole deck, and near it in between; drawn one by one they would stray.
+//! A shuffled deck: each card as often as its weight says, dealt without putting back, and a new deck after the last
+//! card. So shares are exact after each whole deck, and near it in between; drawn one by one they would stray.
 
 use std::sync::{Mutex, PoisonError};
 

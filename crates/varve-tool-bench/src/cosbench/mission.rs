@@ -1,8 +1,9 @@
 //! What a worker of a work does next.
 //!
-//! Works that do everything once (init, prepare, cleanup, dispose) divide containers and objects among the workers, in order. In a normal work
-//! operations are dealt by their shares. Objects and containers that both count do so together, objects first: COSBench counts them side by side,
-//! and touches a part of them only unless their numbers have no common divisor.
+//! Works that do everything once (init, prepare, cleanup, dispose) divide containers and objects among the workers, in
+//! order. In a normal work operations are dealt by their shares. Objects and containers that both count do so together,
+//! objects first: COSBench counts them side by side, and touches a part of them only unless their numbers have no
+//! common divisor.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Selectors: how COSBench writes which container, which object and which size comes next.
 //!
-//! `c(5)` is always 5; `u(1,100)` draws; `r(1,100)`, or `1-100`, counts, each worker in a part of its own; `s(1,100)` counts, all workers together;
-//! `h(1|64|10,64|512|20)` deals a bucket by its weight, and then draws a number in it. COSBench gives the first bucket of a histogram one more than
-//! its weight and the last one less; here weights are what is written.
+//! `c(5)` is always 5; `u(1,100)` draws; `r(1,100)`, or `1-100`, counts, each worker in a part of its own; `s(1,100)`
+//! counts, all workers together; `h(1|64|10,64|512|20)` deals a bucket by its weight, and then draws a number in it.
+//! COSBench gives the first bucket of a histogram one more than its weight and the last one less; here weights are what
+//! is written.
 
 use std::fmt;
 use std::str::FromStr;
@@ -282,7 +283,8 @@ impl Chooser {
     }
 }
 
-/// The part of the numbers from `min` to `max` that worker `worker` of `workers` has; none when there are fewer numbers than workers.
+/// The part of the numbers from `min` to `max` that worker `worker` of `workers` has; none when there are fewer numbers
+/// than workers.
 pub(crate) fn part(min: u64, max: u64, worker: u64, workers: u64) -> Option<(u64, u64)> {
     let count = max - min + 1;
     let at =

@@ -1,4 +1,5 @@
-//! A workload as COSBench's XML says it: stages one after another, in each works side by side, in each workers that do operations.
+//! A workload as COSBench's XML says it: stages one after another, in each works side by side, in each workers that do
+//! operations.
 
 use std::collections::BTreeMap;
 
@@ -255,8 +256,8 @@ impl Workload {
         (all.0, all.1 as u64)
     }
 
-    /// The same with fewer objects, at least one of each range, so that about `size_bytes` are written before the load: first fewer in each
-    /// container, then fewer containers.
+    /// The same with fewer objects, at least one of each range, so that about `size_bytes` are written before the load:
+    /// first fewer in each container, then fewer containers.
     pub fn shrink(&mut self, size_bytes: u64) {
         let (_, bytes) = self.prepared();
         let share = size_bytes as f64 / bytes.max(1) as f64;

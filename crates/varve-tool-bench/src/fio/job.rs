@@ -1,4 +1,5 @@
-//! Options of fio as loads of this generator. What fio does and this generator does not is an error that names line and option.
+//! Options of fio as loads of this generator. What fio does and this generator does not is an error that names line and
+//! option.
 
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -168,7 +169,8 @@ pub struct FioJob {
 }
 
 impl FioFile {
-    /// Its jobs as loads, one after another, also those that fio would run beside each other; `needs_runtime` where nobody else says how long.
+    /// Its jobs as loads, one after another, also those that fio would run beside each other; `needs_runtime` where
+    /// nobody else says how long.
     ///
     /// # Errors
     /// `Fio`: an engine, option or value that is not understood, or no runtime.
@@ -238,7 +240,8 @@ fn fio_load(name: &str, line: usize, options: &[FioOption]) -> Result<(FioJob, V
     Ok((job, unknown))
 }
 
-/// What options of a run that was made say of its load, and those that are not understood: such a load need not be one of this generator.
+/// What options of a run that was made say of its load, and those that are not understood: such a load need not be one
+/// of this generator.
 pub(crate) fn fio_told(name: &str, options: &[FioOption]) -> (FioJob, Vec<FioOption>) {
     let mut reading = JobReader::new(name, 0);
     let mut unknown = Vec::new();
@@ -498,7 +501,8 @@ fn block_bytes(text: &str) -> std::result::Result<usize, String> {
     }
 }
 
-/// Sizes of `bssplit`: `4k/60:64k/40`, and behind a comma those of writes where they differ. Sizes without a share have equal parts of the rest.
+/// Sizes of `bssplit`: `4k/60:64k/40`, and behind a comma those of writes where they differ. Sizes without a share have
+/// equal parts of the rest.
 fn sizes(text: &str) -> std::result::Result<Sizes, String> {
     let mut lists =
         text.split(',').map(sizes_of_kind).collect::<std::result::Result<Vec<_>, _>>()?;

@@ -30,7 +30,8 @@ pub struct KindTotals {
     pub operations: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Their latencies in ns; also, as far as they had waited, those of operations that were due and not begun when time was up.
+    /// Their latencies in ns; also, as far as they had waited, those of operations that were due and not begun when
+    /// time was up.
     pub latency_ns: Histogram<u64>,
 }
 

@@ -9,8 +9,8 @@ use crate::load::job::JobPart;
 use crate::load::mixture::{Mixture, MixturePart};
 use crate::mix::key;
 
-/// A load on a target. Each job works on its own equal part of the target with a queue of its own, and repeats itself exactly given the same
-/// seed, apart from the order in which answers come.
+/// A load on a target. Each job works on its own equal part of the target with a queue of its own, and repeats itself
+/// exactly given the same seed, apart from the order in which answers come.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoadSpec {
     /// Everything follows from it.
@@ -33,8 +33,8 @@ pub struct LoadSpec {
     pub verify: bool,
     /// What is written, in blocks of 4 KiB: shares of zeros and duplicates, compressibility.
     pub data: DataSpec,
-    /// Operations of several sorts, instead of what block, reads, pattern, durability and compressibility say; [`LoadSpec::mixed`] makes
-    /// such a load.
+    /// Operations of several sorts, instead of what block, reads, pattern, durability and compressibility say;
+    /// [`LoadSpec::mixed`] makes such a load.
     pub mixture: Option<Mixture>,
 }
 

@@ -20,8 +20,8 @@ pub(crate) fn student_t(freedom: usize) -> f64 {
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Half of the interval that holds the true mean with a probability of 95 %, if measurements are independent and spread
-    /// normally; none of a single one.
+    /// Half of the interval that holds the true mean with a probability of 95 %, if measurements are independent and
+    /// spread normally; none of a single one.
     pub half_width: Option<f64>,
 }
 

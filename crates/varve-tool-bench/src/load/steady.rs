@@ -9,8 +9,8 @@ const RANGE_MAX: f64 = 0.2;
 /// The same of the straight line that fits them best: what is left when noise is taken away.
 const DRIFT_MAX: f64 = 0.1;
 
-/// Whether the last five of `rates`, of rounds of equal length in order, lie within 20 % of their mean, and the line that fits them best
-/// within 10 % of it. False when there are fewer, or none of them is above 0.
+/// Whether the last five of `rates`, of rounds of equal length in order, lie within 20 % of their mean, and the line
+/// that fits them best within 10 % of it. False when there are fewer, or none of them is above 0.
 #[must_use]
 pub fn has_settled(rates: &[f64]) -> bool {
     let Some((_, last)) = rates.split_last_chunk::<ROUNDS>() else { return false };

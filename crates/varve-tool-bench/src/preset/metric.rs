@@ -12,7 +12,8 @@ pub enum Metric {
         /// Operations a second of a volume.
         rate: f64,
     },
-    /// The largest number of volumes, each with its rate, that are all fast enough: loads with other numbers are run until it is found.
+    /// The largest number of volumes, each with its rate, that are all fast enough: loads with other numbers are run
+    /// until it is found.
     Capped {
         /// Bound of p99, in ms.
         p99_ms: u32,

@@ -18,7 +18,8 @@ pub struct Preset {
     pub id: String,
     /// One line on what it is.
     pub what: String,
-    /// Where it comes from: S0 to S4 are the papers of `docs/plan.md`, "Sources", from the first to the last; others are tools.
+    /// Where it comes from: S0 to S4 are the papers of `docs/plan.md`, "Sources", from the first to the last; others
+    /// are tools.
     pub source: &'static str,
     /// Protection and fill of the system under test, which the load cannot bring about.
     pub setting: &'static str,

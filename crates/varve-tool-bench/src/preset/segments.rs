@@ -10,8 +10,8 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Operations a second of so many readers, each of which reads a segment in the time that one plays, where reads are so many percent of the
-    /// operations.
+    /// Operations a second of so many readers, each of which reads a segment in the time that one plays, where reads
+    /// are so many percent of the operations.
     ///
     /// # Panics
     /// Without reads.
@@ -21,8 +21,8 @@ impl Segments {
         f64::from(readers) / self.mean_s() * 100.0 / f64::from(read_percent)
     }
 
-    /// How far operations lie from even times, as a share of the time between them, so that these are as long as segments are
-    /// ([`crate::Pace::spread`]).
+    /// How far operations lie from even times, as a share of the time between them, so that these are as long as
+    /// segments are ([`crate::Pace::spread`]).
     #[must_use]
     pub fn spread(self) -> f64 {
         f64::from(self.most_s - self.least_s) / 4.0 / self.mean_s()

@@ -1,5 +1,5 @@
-//! Bodies of objects, which follow from the number of their write, so that what is read can be compared. Their bytes do not compress, and no 4 KiB of
-//! them are written twice, unless a specification of data says otherwise.
+//! Bodies of objects, which follow from the number of their write, so that what is read can be compared. Their bytes do
+//! not compress, and no 4 KiB of them are written twice, unless a specification of data says otherwise.
 
 use varve_stdx::Rng;
 
@@ -20,8 +20,8 @@ pub struct Bodies {
 }
 
 impl Bodies {
-    /// Those that follow from the seed of `data`, with its shares of zeros and duplicates and its compressibility. Shares are met by all bodies
-    /// together: a body of few blocks has none or many of a sort.
+    /// Those that follow from the seed of `data`, with its shares of zeros and duplicates and its compressibility.
+    /// Shares are met by all bodies together: a body of few blocks has none or many of a sort.
     ///
     /// # Panics
     /// When blocks of `data` have another size than 4 KiB.

@@ -100,7 +100,8 @@ impl S3Connection {
         self.is_spent
     }
 
-    /// The answer to a request, also to one that could not be sent to its end: a server that refuses it may answer and close before it has the body.
+    /// The answer to a request, also to one that could not be sent to its end: a server that refuses it may answer and
+    /// close before it has the body.
     fn answer_to(&mut self, sent: io::Result<()>) -> io::Result<ResponseHead> {
         match sent {
             Ok(()) => self.answer(),

@@ -1,6 +1,8 @@
-//! What a daemon of Ceph says of itself on its admin socket: counters and times (`perf dump`), and what they come to between two moments.
+//! What a daemon of Ceph says of itself on its admin socket: counters and times (`perf dump`), and what they come to
+//! between two moments.
 //!
-//! The protocol: a request as JSON that ends with a zero byte; the answer as its length, 4 bytes from the highest, and JSON.
+//! The protocol: a request as JSON that ends with a zero byte; the answer as its length, 4 bytes from the highest, and
+//! JSON.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -79,7 +81,8 @@ impl CephCounters {
 }
 
 impl CephUsage {
-    /// What the daemon at `name` did from `first` to `last`, `seconds` later. What fell is a gauge or began anew, and is left out.
+    /// What the daemon at `name` did from `first` to `last`, `seconds` later. What fell is a gauge or began anew, and
+    /// is left out.
     pub(crate) fn between(
         name: &str,
         first: &CephCounters,

@@ -1,7 +1,8 @@
 //! What bounds a load, and whether its figures can be true.
 //!
-//! Little's law holds for any system: operations under way = operations a second × mean latency. In a closed loop that is the depth of all jobs,
-//! less what they spend beside operations. More than that cannot be: then latencies or counts are wrong.
+//! Little's law holds for any system: operations under way = operations a second × mean latency. In a closed loop that
+//! is the depth of all jobs, less what they spend beside operations. More than that cannot be: then latencies or counts
+//! are wrong.
 
 use std::fmt;
 
@@ -54,8 +55,8 @@ impl ClosedLoop {
         self.operations_per_second * self.mean_us / 1e6
     }
 
-    /// That there were more than can have been. Whatever was begun within the window counts as a whole: each of those under way may reach out of it by
-    /// the longest latency.
+    /// That there were more than can have been. Whatever was begun within the window counts as a whole: each of those
+    /// under way may reach out of it by the longest latency.
     #[must_use]
     pub fn inconsistent(&self) -> Option<FigureFinding> {
         let reach = self.max_us / 1e6 / self.seconds;

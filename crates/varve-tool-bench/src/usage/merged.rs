@@ -44,8 +44,8 @@ impl<'a> Machine<'a> {
 }
 
 impl MachineUsage {
-    /// What all machines did together; none of nothing. Disks and networks of several machines stand beside each other, with the host's name. Of
-    /// daemons there is the one that all have asked, and none when they asked different ones.
+    /// What all machines did together; none of nothing. Disks and networks of several machines stand beside each other,
+    /// with the host's name. Of daemons there is the one that all have asked, and none when they asked different ones.
     #[must_use]
     pub fn merged(parts: &[UsagePart<'_>]) -> Option<Self> {
         let first = parts.first()?.usage;

@@ -1,4 +1,5 @@
-//! What the machine did meanwhile: processors, disks, networks and the processes involved, and which of them had no more to give.
+//! What the machine did meanwhile: processors, disks, networks and the processes involved, and which of them had no
+//! more to give.
 
 mod between;
 mod ceph;

@@ -2,7 +2,8 @@
 
 use crate::load::Measurement;
 
-/// Rates and latencies of a window, of all clients together. Findings and layers follow from it and from what machines did.
+/// Rates and latencies of a window, of all clients together. Findings and layers follow from it and from what machines
+/// did.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct ServedRates {
     /// Operations of every kind a second.

@@ -36,8 +36,8 @@ pub struct ServerUsage {
     pub media_writes_per_second: f64,
     /// Mean time of one, in µs; 0 without any.
     pub media_write_us: f64,
-    /// What a write to the server waits for them, in µs: for the one that is under way when it comes, as often as there is one, and for
-    /// the one that carries it.
+    /// What a write to the server waits for them, in µs: for the one that is under way when it comes, as often as there
+    /// is one, and for the one that carries it.
     pub media_write_wait_us: f64,
     /// Reads that its engine answered, a second.
     #[serde(default)]
@@ -149,8 +149,8 @@ impl ServerUsage {
         (us > 0.0).then_some(us)
     }
 
-    /// What media add to the mean time of an operation, in µs. A read waits for a read of the drives as often as there are such; a write
-    /// waits for the durable write that carries it, with others, and often for the one before.
+    /// What media add to the mean time of an operation, in µs. A read waits for a read of the drives as often as there
+    /// are such; a write waits for the durable write that carries it, with others, and often for the one before.
     #[must_use]
     pub fn media_us(&self, does_read: bool, operations_per_second: f64) -> f64 {
         if !does_read {

@@ -1,4 +1,5 @@
-//! What a catalogue consists of, as its files spell it. Fields that are missing are not known, and are never taken to be 0.
+//! What a catalogue consists of, as its files spell it. Fields that are missing are not known, and are never taken to
+//! be 0.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;

@@ -50,8 +50,8 @@ impl Catalogue {
     /// Adds what stands in `text`, a TOML file that complaints call `name`. Nothing is added when something is wrong.
     ///
     /// # Errors
-    /// [`crate::Error::Catalogue`] with line and column: no TOML, an unknown field, an amount without its unit, a name that is not there,
-    /// a number out of range.
+    /// [`crate::Error::Catalogue`] with line and column: no TOML, an unknown field, an amount without its unit, a name
+    /// that is not there, a number out of range.
     pub fn add(&mut self, name: &str, text: &str) -> Result<()> {
         file::add(self, file::Source { name, text })
     }

@@ -1,4 +1,5 @@
-//! CSV as RFC 4180 has it: one header, and a line of six fields for each value, so that every program reads it without knowing the report.
+//! CSV as RFC 4180 has it: one header, and a line of six fields for each value, so that every program reads it without
+//! knowing the report.
 //!
 //! CSV-1. A field that a spreadsheet would take for a formula begins with an apostrophe; one that is a number has no
 //!     commas between its digits.
@@ -9,7 +10,8 @@
 use super::document::{Document, ReportPart, ReportTable};
 use crate::units::{Amount, BitRate, ByteRate, Bytes, Joules, Seconds, Watts};
 
-/// The header. `part` is the heading that a value stands under, `row` counts from 1, `column` is a title or label. Facts are a row together.
+/// The header. `part` is the heading that a value stands under, `row` counts from 1, `column` is a title or label.
+/// Facts are a row together.
 const HEADER: [&str; 6] = ["part", "row", "column", "value", "number", "unit"];
 
 impl Document {

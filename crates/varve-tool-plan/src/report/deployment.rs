@@ -11,8 +11,8 @@ use crate::units::Amount;
 #[must_use]
 pub fn ceph(layout: &Layout) -> String {
     let groups = layout.placement_groups.count;
-    // What stands in the file is for every pool, also those that Ceph and its gateways create for themselves: the planned pool's own settings are
-    // in the commands.
+    // What stands in the file is for every pool, also those that Ceph and its gateways create for themselves: the
+    // planned pool's own settings are in the commands.
     let mut text = format!(
         "# ceph.conf: {} nodes {}, {} OSDs, {}\n[global]\nosd_pool_default_size = 3\nosd_pool_default_min_size = 2\n",
         layout.nodes, layout.node, layout.osds, layout.protection
@@ -59,8 +59,8 @@ fn journals_on_drives(layout: &Layout) -> Option<String> {
     (!counts.is_empty()).then(|| counts.join(" + "))
 }
 
-/// `varve.toml` of what is planned: of one node, with its drives by paths that are still to be filled in, where there is one copy; else of a
-/// machine in front of Ceph, which keeps the copies, with the commands that create the pool.
+/// `varve.toml` of what is planned: of one node, with its drives by paths that are still to be filled in, where there
+/// is one copy; else of a machine in front of Ceph, which keeps the copies, with the commands that create the pool.
 #[must_use]
 pub fn varve(layout: &Layout) -> String {
     match layout.protection {

@@ -1,4 +1,5 @@
-//! One type for each unit. Each holds its base unit as a number of 64 bits with a fraction, since shares of drives and of bytes occur.
+//! One type for each unit. Each holds its base unit as a number of 64 bits with a fraction, since shares of drives and
+//! of bytes occur.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
@@ -7,7 +8,8 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 pub trait Amount: Copy + PartialOrd + Sized {
     /// What it is called in messages.
     const KIND: &'static str;
-    /// Spellings of units, each with its size in base units, smallest first. Decimal and binary ones have names of their own.
+    /// Spellings of units, each with its size in base units, smallest first. Decimal and binary ones have names of
+    /// their own.
     const UNITS: &'static [(&'static str, f64)];
 
     /// An amount of base units.

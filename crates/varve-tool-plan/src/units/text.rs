@@ -1,4 +1,5 @@
-//! Amounts as people write and read them. Units are never guessed: `KB` is 1000 bytes, `KiB` 1024, `Gbit/s` bits, `GB/s` bytes.
+//! Amounts as people write and read them. Units are never guessed: `KB` is 1000 bytes, `KiB` 1024, `Gbit/s` bits,
+//! `GB/s` bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +12,8 @@ use crate::error::{Error, Result};
 /// Reads a number and its unit, such as `1.6TB` or `10 Gbit/s`.
 ///
 /// # Errors
-/// [`Error::Amount`] when the text is not a number of 0 or more, finite in base units, followed by one of `T`'s units, as they are spelled there; it tells
-/// which these are, or of what else the unit is.
+/// [`Error::Amount`] when the text is not a number of 0 or more, finite in base units, followed by one of `T`'s units,
+/// as they are spelled there; it tells which these are, or of what else the unit is.
 pub fn parse<T: Amount>(text: &str) -> Result<T> {
     let refuse = |advice: String| Error::Amount { text: text.to_owned(), kind: T::KIND, advice };
     let (number, unit) = split(text.trim());
@@ -100,7 +101,8 @@ fn grouped(text: &str) -> String {
     if text.starts_with('-') { format!("-{out}") } else { out }
 }
 
-/// A ratio with one digit after the point: `11.5×`. Below 1 with two, and its inverse, which tells more: `0.37× (1 ÷ 2.70)`.
+/// A ratio with one digit after the point: `11.5×`. Below 1 with two, and its inverse, which tells more:
+/// `0.37× (1 ÷ 2.70)`.
 #[must_use]
 pub fn times(ratio: f64) -> String {
     match ratio {

@@ -40,7 +40,8 @@ pub(crate) struct Cosbench {
     #[arg(long, value_name = "FILE", requires = "access_key")]
     secret_file: Option<PathBuf>,
 
-    /// What names of buckets begin with, instead of the workload's cprefix: COSBench's own, mycontainers_, is not a valid S3 bucket name
+    /// What names of buckets begin with, instead of the workload's cprefix: COSBench's own, mycontainers_, is not a
+    /// valid S3 bucket name
     #[arg(long, value_name = "PREFIX")]
     cprefix: Option<String>,
 
@@ -96,7 +97,8 @@ impl Cosbench {
 const WORDS: [&str; 3] = ["STAGE", "WORK", "OPERATION"];
 const AMOUNTS: [&str; 8] = ["COUNT", "FAILED", "OPS/S", "MB/S", "MEAN ms", "p90", "p99", "MAX"];
 
-/// COSBench's CSV, and behind it a line for each thing that the workload asks for and that was not done: its figures are of something else.
+/// COSBench's CSV, and behind it a line for each thing that the workload asks for and that was not done: its figures
+/// are of something else.
 fn noted_csv(workload: &Workload, lines: &[TallyLine]) -> String {
     let notes =
         workload.notes.iter().map(|note| format!("# not done: {}\n", note.replace('\n', " ")));

@@ -49,8 +49,8 @@ pub(crate) struct BenchRun {
     #[arg(conflicts_with_all = ["mix", "block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
 
-    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says.
-    /// With --fio, fio itself runs it as it is
+    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of
+    /// ioengine and files, --target says. With --fio, fio itself runs it as it is
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "mix", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
     fio_job: Option<PathBuf>,
 
@@ -58,7 +58,8 @@ pub(crate) struct BenchRun {
     #[arg(long, value_parser = aim, value_name = "TARGET")]
     target: Option<TargetArg>,
 
-    /// Run the load in fio, with this I/O engine [default: io_uring for files, nbd for exports; rbd: targets always run in fio, with rbd]
+    /// Run the load in fio, with this I/O engine [default: io_uring for files, nbd for exports; rbd: targets always run
+    /// in fio, with rbd]
     #[arg(long, value_name = "ENGINE", conflicts_with = "from")]
     fio: Option<Option<String>>,
 
@@ -66,7 +67,8 @@ pub(crate) struct BenchRun {
     #[arg(long, value_parser = size, value_name = "SIZE")]
     from: Option<ByteCount>,
 
-    /// Bytes of the target to use, from there or from its beginning; of objects fewer, so that they are about as many bytes [default: the preset's, or all]
+    /// Bytes of the target to use, from there or from its beginning; of objects fewer, so that they are about as many
+    /// bytes [default: the preset's, or all]
     #[arg(long, value_parser = size, value_name = "SIZE")]
     size: Option<ByteCount>,
 
@@ -78,7 +80,8 @@ pub(crate) struct BenchRun {
     #[arg(long)]
     fill: bool,
 
-    /// Fill the pool of the daemon of --data or --addr to this share of its capacity before anything is measured, with volumes that are removed at the end
+    /// Fill the pool of the daemon of --data or --addr to this share of its capacity before anything is measured, with
+    /// volumes that are removed at the end
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=95), conflicts_with = "clients", value_name = "PERCENT")]
     fill_pool: Option<u8>,
 
@@ -98,8 +101,8 @@ pub(crate) struct BenchRun {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "COUNT")]
     repeat: u32,
 
-    /// Client processes on a file, a device or an export, among which jobs and rate are divided, each with an equal part of the target; their results
-    /// are merged [default: as many as the source of a preset had, or 1]
+    /// Client processes on a file, a device or an export, among which jobs and rate are divided, each with an equal
+    /// part of the target; their results are merged [default: as many as the source of a preset had, or 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
     clients: Option<u32>,
 
@@ -107,7 +110,8 @@ pub(crate) struct BenchRun {
     #[arg(long, hide = true, requires_all = ["json", "target"])]
     client: Option<ClientPart>,
 
-    /// Begin the first ramp at this time, in s since 1970, so that several hosts measure together: `varve bench merge` merges their results
+    /// Begin the first ramp at this time, in s since 1970, so that several hosts measure together: `varve bench merge`
+    /// merges their results
     #[arg(long, value_name = "UNIX_S", conflicts_with = "settle")]
     at: Option<u64>,
 
@@ -115,8 +119,8 @@ pub(crate) struct BenchRun {
     #[arg(long, value_parser = milliseconds, value_name = "TIME")]
     settle: Option<u64>,
 
-    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as invalid [default: what the
-    /// daemon of --data or --addr says of itself, of its own exports and buckets]
+    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as
+    /// invalid [default: what the daemon of --data or --addr says of itself, of its own exports and buckets]
     #[arg(long, value_name = "COMMAND")]
     healthy: Option<String>,
 
@@ -252,8 +256,8 @@ impl BenchRun {
         Ok(saved)
     }
 
-    /// Client processes: as many as are asked for, else those of the source, where they can share the target and nothing is said that one process
-    /// does alone.
+    /// Client processes: as many as are asked for, else those of the source, where they can share the target and
+    /// nothing is said that one process does alone.
     fn clients(&self, preset: Option<&Preset>, plans: &[RunPlan]) -> u32 {
         let is_shared = |plan: &RunPlan| {
             let can_part = matches!(plan.goal, LoadTarget::Disk(Target::File(_) | Target::Nbd(_)));

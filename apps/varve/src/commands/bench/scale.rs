@@ -90,7 +90,8 @@ pub(super) fn spec(lives: &Lives) -> ScaleSpec {
     }
 }
 
-/// Lives them and prints what became of them, beside a source that took so many s, in a folder too if one is named; errors and leaks are a failure.
+/// Lives them and prints what became of them, beside a source that took so many s, in a folder too if one is named;
+/// errors and leaks are a failure.
 pub(super) fn lives(
     global: &Global,
     spec: &ScaleSpec,

@@ -39,7 +39,8 @@ pub(crate) struct BucketCreate {
     #[arg(long, value_parser = cli::dedup())]
     dedup: Option<Dedup>,
 
-    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not given [default: lz4]
+    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not given
+    /// [default: lz4]
     #[arg(long, value_parser = cli::compression(), hide_possible_values = true)]
     compression: Option<Compression>,
 

@@ -12,23 +12,28 @@ use crate::failure::Result;
 
 /// Create a pool on Ceph's RADOS, for the data directory to serve
 ///
-/// A pool on drives needs no such command: `varve serve` creates it at its first start. If it is interrupted, run it again to continue.
+/// A pool on drives needs no such command: `varve serve` creates it at its first start. If it is interrupted, run it
+/// again to continue.
 #[derive(Args, Debug)]
 pub(crate) struct PoolCreate {
     #[command(flatten)]
     rados: RadosArguments,
 
-    /// Maximum size of the pool; space is taken from RADOS as data are written [default: the free space of the data pool]
+    /// Maximum size of the pool; space is taken from RADOS as data are written [default: the free space of the data
+    /// pool]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<ByteCount>,
 
-    /// Shards, of each cell, 0 to 256; 0 is one for two cores as far as memory.budget suffices, and one for each of several cells
+    /// Shards, of each cell, 0 to 256; 0 is one for two cores as far as memory.budget suffices, and one for each of
+    /// several cells
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=256))]
     shards: u16,
 
-    /// Parts of the pool that different nodes may serve at the same time, 1 to 256; a volume is in one of them, with its snapshots and clones
+    /// Parts of the pool that different nodes may serve at the same time, 1 to 256; a volume is in one of them, with
+    /// its snapshots and clones
     ///
-    /// Blocks are deduplicated within a cell, and each has its part of the pool's size: one cell unless several nodes are to serve the pool, then some four for each node. Their number is fixed.
+    /// Blocks are deduplicated within a cell, and each has its part of the pool's size: one cell unless several nodes
+    /// are to serve the pool, then some four for each node. Their number is fixed.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     cells: u16,
 

@@ -23,8 +23,9 @@ pub(crate) enum Keys {
     },
     /// Replace a key that is lost for good; the daemon must be stopped
     ///
-    /// Its next start deletes the access keys that were sealed with the lost key: users, their policies and their buckets stay, and get new access keys by
-    /// `varve user key create`. Objects that were encrypted with SSE-S3 or SSE-KMS stay unreadable. A key that is not lost is kept.
+    /// Its next start deletes the access keys that were sealed with the lost key: users, their policies and their
+    /// buckets stay, and get new access keys by `varve user key create`. Objects that were encrypted with SSE-S3 or
+    /// SSE-KMS stay unreadable. A key that is not lost is kept.
     Renew,
 }
 

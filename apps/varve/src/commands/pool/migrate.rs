@@ -9,9 +9,9 @@ use crate::transfer::migrate::{self, MigratePlan};
 
 /// Move volumes and buckets to the pool of another daemon while clients use them
 ///
-/// Both daemons run. A volume goes over with its snapshots and settings, a bucket with its versions and settings, and with users and access
-/// keys; writes are refused only while the last difference is sent, and from then on it is in use at the target. A run that ended early,
-/// for any reason, is resumed by running it again.
+/// Both daemons run. A volume goes over with its snapshots and settings, a bucket with its versions and settings, and
+/// with users and access keys; writes are refused only while the last difference is sent, and from then on it is in use
+/// at the target. A run that ended early, for any reason, is resumed by running it again.
 #[derive(Args, Debug)]
 #[command(
     after_help = "The daemon that --data or --addr name is the source. Clients connect anew, to the target, when the source refuses them."
@@ -45,7 +45,8 @@ pub(crate) struct Migrate {
     #[arg(long, conflicts_with = "cancel")]
     status: bool,
 
-    /// Cancel moves in progress: volumes and buckets of the source accept writes again, and their copies at the target are deleted
+    /// Cancel moves in progress: volumes and buckets of the source accept writes again, and their copies at the target
+    /// are deleted
     #[arg(long)]
     cancel: bool,
 

@@ -66,10 +66,12 @@ struct RadosArguments {
     #[command(flatten)]
     pools: RadosPools,
 
-    /// Where the journal is: `rados`, in the metadata pool, or `local:PATH`, on a device, file or directory of this machine
+    /// Where the journal is: `rados`, in the metadata pool, or `local:PATH`, on a device, file or directory of this
+    /// machine
     ///
-    /// A local one makes writes several times as fast. It keeps what was acknowledged until segments hold it, in one copy: with its drive those
-    /// writes are lost, and only a machine that has the drive can serve the pool. It stays for the pool's life.
+    /// A local one makes writes several times as fast. It keeps what was acknowledged until segments hold it, in one
+    /// copy: with its drive those writes are lost, and only a machine that has the drive can serve the pool. It stays
+    /// for the pool's life.
     #[arg(long, value_name = "PLACE", default_value = "rados", value_parser = journal)]
     journal: Journal,
 }

@@ -43,7 +43,8 @@ impl ReportPage {
     }
 }
 
-/// What a result is called: its folder, or its file without `.json`; `report.json`, which all folders have, by its folder.
+/// What a result is called: its folder, or its file without `.json`; `report.json`, which all folders have, by its
+/// folder.
 pub(crate) fn name(path: &Path) -> String {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_in_folder = whole.file_name().is_some_and(|last| last == REPORT) && !whole.is_dir();

@@ -11,8 +11,8 @@ use crate::cli::{self, Format};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 
-/// How many times the capacity of its pool a volume is larger than when that is worth a note. Some times the capacity is what thin
-/// provisioning is for.
+/// How many times the capacity of its pool a volume is larger than when that is worth a note. Some times the capacity
+/// is what thin provisioning is for.
 const SIZE_NOTED: u64 = 100;
 
 /// Create a volume; it takes space only as it is written
@@ -54,8 +54,8 @@ pub(crate) struct VolumeCreate {
     #[arg(long, value_parser = cli::switch())]
     exclusive: Option<bool>,
 
-    /// Create it in the cell of that volume, in a pool of several cells: only volumes of one cell share blocks and can be
-    /// snapshotted at the same instant [default: the cell with the fewest used bytes]
+    /// Create it in the cell of that volume, in a pool of several cells: only volumes of one cell share blocks and can
+    /// be snapshotted at the same instant [default: the cell with the fewest used bytes]
     #[arg(long, value_name = "VOLUME")]
     beside: Option<String>,
 

@@ -1,5 +1,5 @@
-//! `varve volume set`: changes how a volume's new data are reduced, how much it may hold, whether space is reserved for it, and whether it is exclusive, also
-//! while clients have it open.
+//! `varve volume set`: changes how a volume's new data are reduced, how much it may hold, whether space is reserved for
+//! it, and whether it is exclusive, also while clients have it open.
 
 use clap::Args;
 use hyper::Method;
@@ -24,8 +24,8 @@ pub(crate) struct VolumeSet {
     #[arg(long, value_parser = cli::quota, value_name = "SIZE|none")]
     quota: Option<ByteCount>,
 
-    /// Guarantee space for the whole volume (full), or not (none); a volume with reserved space is stored without deduplication and
-    /// compression then
+    /// Guarantee space for the whole volume (full), or not (none); a volume with reserved space is stored without
+    /// deduplication and compression then
     #[arg(long, value_parser = cli::reservation(), hide_possible_values = true, value_name = "full|none")]
     reservation: Option<Reservation>,
 

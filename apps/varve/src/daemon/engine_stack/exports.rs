@@ -13,8 +13,8 @@ use varve_types::ErrorKind;
 
 use super::request_times::RequestTimes;
 
-/// What stands before the run that moves a volume that arrives from another pool, a colon and the volume's name: the export for who fills
-/// it. No name of a volume has a colon.
+/// What stands before the run that moves a volume that arrives from another pool, a colon and the volume's name: the
+/// export for who fills it. No name of a volume has a colon.
 pub(crate) const ARRIVING: &str = "arriving:";
 
 /// Every volume of the pool.
@@ -23,7 +23,8 @@ pub(crate) struct VolumeExports {
     times: Rc<RequestTimes>,
 }
 
-/// One open volume or snapshot, with the snapshots since which it tells changes; none of them can be deleted while this lives.
+/// One open volume or snapshot, with the snapshots since which it tells changes; none of them can be deleted while this
+/// lives.
 pub(crate) struct VolumeExport {
     datasets: Datasets,
     volume: Volume,
@@ -119,7 +120,8 @@ fn extent(run: &BlockStatus) -> Extent {
     Extent { len: run.len, kind }
 }
 
-/// The kind of a failed look at names. Whoever is told `Unavailable` may ask another node in vain while a shard is damaged.
+/// The kind of a failed look at names. Whoever is told `Unavailable` may ask another node in vain while a shard is
+/// damaged.
 fn lasting(error: &varve_dataset::Error) -> ErrorKind {
     match error {
         varve_dataset::Error::Dispatch(varve_dispatch::Error::ShardClosed {

@@ -1,4 +1,5 @@
-//! How many requests the engine answered for front-ends on this thread, and how long it took: what a latency seen by a client is divided by.
+//! How many requests the engine answered for front-ends on this thread, and how long it took: what a latency seen by a
+//! client is divided by.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! What is stored, counted once for all who ask at the same time. The admin API's `GET /v1/space` calls it on the catalogue's thread.
+//! What is stored, counted once for all who ask at the same time. The admin API's `GET /v1/space` calls it on the
+//! catalogue's thread.
 //!
 //! STACK-SPACE-1. One count runs at a time, however often it is asked for: who asks during one is told what it finds.
 //!     So many askers cost no more than one.

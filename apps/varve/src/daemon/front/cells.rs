@@ -113,7 +113,8 @@ impl Reception {
         silent.map_or(Ok(None), Err)
     }
 
-    /// The cell that has the volume of an export's name; `None` where there is none, or only one. Which one has it whose entry is damaged, they say themselves.
+    /// The cell that has the volume of an export's name; `None` where there is none, or only one. Which one has it
+    /// whose entry is damaged, they say themselves.
     pub(super) async fn cell_of(self: &Arc<Self>, export: &str) -> Result<Option<CellId>, String> {
         let Some(names) = &self.names else { return Ok(None) };
         match names.look(export).await {

@@ -6,7 +6,8 @@
 //!                          `admin` stands before the admin APIs of several cells
 //! ```
 //!
-//! A client of NBD goes to the cell of its volume (`names`), of S3 to the first one, which has all buckets; a caller of the admin API to the first one, unless it is asked of several (`admin`).
+//! A client of NBD goes to the cell of its volume (`names`), of S3 to the first one, which has all buckets; a caller of
+//! the admin API to the first one, unless it is asked of several (`admin`).
 //!
 //! FRONT-1. A client that no node takes within [`HOLD_MAX`] is let go of, and so is one whose node serves no more: once
 //!     it is served nothing is sent twice (LINKS-1).
@@ -37,7 +38,8 @@ use super::links::{ClientStream, RelayListener, Router};
 use super::names::NameLookup;
 use crate::failure::{Failure, Result};
 
-/// Clients of one socket at a time that are not served by this node; others wait in its listen queue. So those of one front-end leave room to the others.
+/// Clients of one socket at a time that are not served by this node; others wait in its listen queue. So those of one
+/// front-end leave room to the others.
 const fn clients_max(front_end: FrontEnd) -> usize {
     match front_end {
         FrontEnd::Export => 256,

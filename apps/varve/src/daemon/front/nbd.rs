@@ -1,6 +1,7 @@
 //! A client of NBD: the front is the end of its TLS, and agrees with it on an export that whoever serves tells of.
 //!
-//! The client's own time for the handshake does not count what it waits for others: a node that serves may be missing for a while.
+//! The client's own time for the handshake does not count what it waits for others: a node that serves may be missing
+//! for a while.
 
 use std::io;
 use std::sync::Arc;

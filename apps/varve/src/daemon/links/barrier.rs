@@ -11,14 +11,18 @@
 //!
 //! For each link on which the same volume is open for writing, all at the same time:
 //!
-//! 1. The carrying node is asked how far its client has come (`Ask`). It answers (`Told`) behind everything that the client had sent before, once it has looked at the
-//!    client's socket (CARRY-1 to CARRY-3); where that is at its end, the link ends instead.
-//! 2. A node that says nothing for [`TOLD_MAX`], while this one takes what it sends, has the link cut: what has not been read of it never will be.
-//! 3. Of a link that has told, every request that was whole among the bytes before `Told` is waited for. Of one that has ended, or was cut, the connection is
-//!    waited for until it is over, and so everything that was begun from it. A link that takes longer than [`SETTLE_MAX`] is cut, too.
+//! 1. The carrying node is asked how far its client has come (`Ask`). It answers (`Told`) behind everything that the
+//!    client had sent before, once it has looked at the client's socket (CARRY-1 to CARRY-3); where that is at its end,
+//!    the link ends instead.
+//! 2. A node that says nothing for [`TOLD_MAX`], while this one takes what it sends, has the link cut: what has not
+//!    been read of it never will be.
+//! 3. Of a link that has told, every request that was whole among the bytes before `Told` is waited for. Of one that
+//!    has ended, or was cut, the connection is waited for until it is over, and so everything that was begun from it. A
+//!    link that takes longer than [`SETTLE_MAX`] is cut, too.
 //!
-//! Links on which the volume is being opened now have told their clients nothing, so they have sent no writes: nobody waits for them, and two openings do not wait for
-//! each other. A client that knows of an open connection is waited for at the next one (CARRIED-2).
+//! Links on which the volume is being opened now have told their clients nothing, so they have sent no writes: nobody
+//! waits for them, and two openings do not wait for each other. A client that knows of an open connection is waited for
+//! at the next one (CARRIED-2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +67,8 @@ impl OpenBarrier for RelayState {
     }
 }
 
-/// How long a link may take to settle before it is cut: a client that takes no answers would hold up all others. Less than a handshake may take.
+/// How long a link may take to settle before it is cut: a client that takes no answers would hold up all others. Less
+/// than a handshake may take.
 const SETTLE_MAX: Duration = Duration::from_secs(6);
 
 /// Waits until nothing that was sent before by this link can happen later.

@@ -86,7 +86,8 @@ impl IncomingLink {
         self.cut.send_replace(true);
     }
 
-    /// Bytes delivered once everything is that the client had sent when this is called; `None` when the link has ended, or is cut for its silence.
+    /// Bytes delivered once everything is that the client had sent when this is called; `None` when the link has ended,
+    /// or is cut for its silence.
     pub(super) async fn ask(&self) -> Option<u64> {
         let mut number = 0;
         self.asks.send_modify(|latest| {

@@ -1,4 +1,5 @@
-//! The serving side of a link to exports, until its client is served: which exports there are, asked by who agrees with the client, and with which one to begin.
+//! The serving side of a link to exports, until its client is served: which exports there are, asked by who agrees with
+//! the client, and with which one to begin.
 
 use std::io;
 use std::sync::Arc;

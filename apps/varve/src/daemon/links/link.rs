@@ -18,7 +18,8 @@ use super::key::{NodeKey, fingerprint_of};
 /// How long a connection to another node, the handshake, and hello and answer take at most.
 pub(super) const BEGIN_MAX: Duration = Duration::from_secs(5);
 
-/// A machine that acknowledges nothing for so long is gone. What is owed to it is tried until then; one that is owed nothing is asked.
+/// A machine that acknowledges nothing for so long is gone. What is owed to it is tried until then; one that is owed
+/// nothing is asked.
 const GONE_AFTER: Duration = Duration::from_secs(10);
 const ASKED_AFTER: Duration = Duration::from_secs(4);
 const ASKED_EVERY: Duration = Duration::from_secs(2);

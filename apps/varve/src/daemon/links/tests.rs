@@ -1,5 +1,6 @@
-//! Goal: links carry bytes as they are, to whom they are meant for and by whom the table knows, within their bounds; and a write that waits at a node does not happen
-//! after a later one by another node. Method: doors on loopback, with NBD in memory behind them; the tests are the carrying nodes, so they hold back what they like.
+//! Goal: links carry bytes as they are, to whom they are meant for and by whom the table knows, within their bounds;
+//! and a write that waits at a node does not happen after a later one by another node. Method: doors on loopback, with
+//! NBD in memory behind them; the tests are the carrying nodes, so they hold back what they like.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -410,7 +411,8 @@ fn two_openings_do_not_wait_for_each_other() {
         let (mut old, mut one, mut two) = (rig.raw(0).await, rig.raw(1).await, rig.raw(1).await);
         old.open().await;
         let answering = async {
-            // Both wait for the same link, and neither is open: so each would see the other one, if it looked at what is being opened.
+            // Both wait for the same link, and neither is open: so each would see the other one, if it looked at what
+            // is being opened.
             while old.question().await < 2 {}
             send(LinkFrame::Told(2), &mut old.link).await.unwrap();
         };

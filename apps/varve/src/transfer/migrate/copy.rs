@@ -34,7 +34,8 @@ fn attach(side: &MigrationSide, export: &str) -> Result<Nbd> {
     soon_at_all(|| Nbd::attach(&side.client, side.nbd.as_ref(), export))
 }
 
-/// Connects to a snapshot, which is not deleted while it is open: it is this one from then on, or another took its name before.
+/// Connects to a snapshot, which is not deleted while it is open: it is this one from then on, or another took its name
+/// before.
 fn attach_to(side: &MigrationSide, snapshot: &Snapshot) -> Result<Nbd> {
     let nbd = attach(side, &snapshot.name)?;
     side.check_identity(snapshot)?;

@@ -127,8 +127,8 @@ impl<'a> Differences<'a> {
         }
     }
 
-    /// Takes a snapshot and sends whatever the target lacks; how many bytes the last difference had, and what the source's volume is of which
-    /// the target has all but what is written from then on.
+    /// Takes a snapshot and sends whatever the target lacks; how many bytes the last difference had, and what the
+    /// source's volume is of which the target has all but what is written from then on.
     fn round(&mut self, moved: &mut MoveReport) -> Result<(u64, (u64, Snapshot))> {
         let there = self.run.source.volume(self.name)?;
         let id = there.ok_or_else(|| self.went_away())?.id;
@@ -141,8 +141,8 @@ impl<'a> Differences<'a> {
         Failure::new(format!("volume {} went away", self.name))
     }
 
-    /// Undoes what the target holds of a snapshot that is being received, if it has others: it may be a part of a difference, and to which it
-    /// belongs is not known any more once that is deleted.
+    /// Undoes what the target holds of a snapshot that is being received, if it has others: it may be a part of a
+    /// difference, and to which it belongs is not known any more once that is deleted.
     fn undo_part(&self) -> Result<()> {
         let MigrationRun { target, .. } = self.run;
         let Some(here) = target.volume(self.name)? else { return Ok(()) };
@@ -192,8 +192,8 @@ impl<'a> Differences<'a> {
         extents.map(|extent| Ok(extent?.len)).sum()
     }
 
-    /// Deletes snapshots of the migration that are older than the one from which the next difference counts. Younger ones may be what another
-    /// command counts from.
+    /// Deletes snapshots of the migration that are older than the one from which the next difference counts. Younger
+    /// ones may be what another command counts from.
     fn tidy(&self) -> Result<()> {
         let MigrationRun { source, target, .. } = self.run;
         let (all, here) = (source.snapshots(self.name)?, target.snapshots(self.name)?);
@@ -208,8 +208,8 @@ impl<'a> Differences<'a> {
         Ok(())
     }
 
-    /// Refuses to let the target's be used while it lacks a snapshot that would be deleted with the source's volume: behind the fence there
-    /// are no more of them.
+    /// Refuses to let the target's be used while it lacks a snapshot that would be deleted with the source's volume:
+    /// behind the fence there are no more of them.
     fn check_all_sent(&self) -> Result<()> {
         let here = self.run.target.snapshots(self.name)?;
         match next_missing(&self.run.source.snapshots(self.name)?, &here) {
@@ -239,7 +239,8 @@ impl<'a> Differences<'a> {
     }
 }
 
-/// What a target's part goes back to before anything else is received: a part of a whole snapshot, with which there is none yet, stays.
+/// What a target's part goes back to before anything else is received: a part of a whole snapshot, with which there is
+/// none yet, stays.
 fn undone_to<'a>(receiving: Option<&str>, all: &'a [Snapshot]) -> Option<&'a Snapshot> {
     receiving.and(all.last())
 }
@@ -260,8 +261,8 @@ fn common<'a>(all: &'a [Snapshot], here: &'a [Snapshot]) -> Option<(&'a Snapshot
     })
 }
 
-/// The oldest snapshot that the target lacks. It may be older than others that it has: a snapshot gets its number before it is there. The one
-/// behind the fence is the youngest, so it is sent last.
+/// The oldest snapshot that the target lacks. It may be older than others that it has: a snapshot gets its number
+/// before it is there. The one behind the fence is the youngest, so it is sent last.
 fn next_missing<'a>(all: &'a [Snapshot], here: &[Snapshot]) -> Option<&'a Snapshot> {
     all.iter().find(|there| !has(here, there))
 }

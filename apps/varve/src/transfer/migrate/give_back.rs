@@ -126,7 +126,8 @@ pub(super) fn after_lost_fence(item: Item<'_>, failure: Failure) -> Result<()> {
     }
 }
 
-/// Takes a move's fence away, whoever began it: the source's is one that clients use, and the target's part is at `end`.
+/// Takes a move's fence away, whoever began it: the source's is one that clients use, and the target's part is at
+/// `end`.
 pub(super) fn call_off(
     item: Item<'_>,
     fence: Option<&VolumeMove>,

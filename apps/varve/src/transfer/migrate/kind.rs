@@ -1,5 +1,5 @@
-//! What is moved: volumes or buckets. What a move is, is the same for both (`stage.rs`, `sending.rs`, `give_back.rs`, `mark.rs`); the calls
-//! in which they differ are here.
+//! What is moved: volumes or buckets. What a move is, is the same for both (`stage.rs`, `sending.rs`, `give_back.rs`,
+//! `mark.rs`); the calls in which they differ are here.
 
 use varve_access_admin::v1::{MoveState, VolumeMove};
 
@@ -70,7 +70,8 @@ pub(super) trait MigrationKind {
     /// Whether the target's, which has no mark, has something that can only be from the source's (GIVE-BACK-3).
     fn is_related(&self, run: &MigrationRun, name: &str) -> Result<bool>;
 
-    /// Whether there is little to send behind a fence that another run left. If not, clients get the source's back until there is.
+    /// Whether there is little to send behind a fence that another run left. If not, clients get the source's back
+    /// until there is.
     fn goes_on_behind_fences(&self) -> bool;
 
     fn sender<'a>(&self, item: Item<'a>, watch: &'a Progress) -> Box<dyn Sender + 'a>;

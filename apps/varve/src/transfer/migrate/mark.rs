@@ -1,5 +1,5 @@
-//! What the target's volume or bucket says once it has arrived: the source's pool, the run, and the snapshot with which it did, or the number
-//! that the bucket has at the source.
+//! What the target's volume or bucket says once it has arrived: the source's pool, the run, and the snapshot with which
+//! it did, or the number that the bucket has at the source.
 //!
 //! MIGRATE-MARK-1. The target's daemon sets the mark with the step that lets clients use the volume, and nobody deletes
 //!     the volume or moves it on while it is there. So a volume without it did not arrive from here, whatever its name

@@ -1,4 +1,5 @@
-//! Moves volumes and buckets from the pool of one daemon to that of another while clients use them, for `varve pool migrate`.
+//! Moves volumes and buckets from the pool of one daemon to that of another while clients use them, for
+//! `varve pool migrate`.
 //!
 //! ```text
 //!  source    ──snapshot──▶ differences, until there is little ──▶ leaving ──▶ last snapshot ──▶            ──▶ left ──▶ deleted

@@ -19,7 +19,8 @@ pub(super) const SHORT: Duration = Duration::from_secs(1);
 /// Most rounds before clients are refused.
 pub(super) const ROUNDS_MAX: u32 = 16;
 
-/// Rounds in a row that take about as long as the one before, until clients are refused: more of them would not become shorter.
+/// Rounds in a row that take about as long as the one before, until clients are refused: more of them would not become
+/// shorter.
 const EQUAL_ROUNDS_MAX: u32 = 2;
 
 /// How often one is tried to be fenced that becomes another, or of which snapshots are taken, meanwhile.
@@ -114,8 +115,8 @@ impl SentItem<'_> {
         }
     }
 
-    /// Sends what there is while clients change it, and makes them be refused. A fence that another run left is taken over where there is little
-    /// to send behind it, and taken back where that is not known.
+    /// Sends what there is while clients change it, and makes them be refused. A fence that another run left is taken
+    /// over where there is little to send behind it, and taken back where that is not known.
     fn fence(&mut self) -> Result<FenceState> {
         let item = self.item;
         let fence = item.there()?.and_then(|there| there.moves);
@@ -163,8 +164,8 @@ impl SentItem<'_> {
         self.sender.arrive() // MIGRATE-2: nothing is done between these two.
     }
 
-    /// Looks at the target again, for what was seen before the fence may have changed: the one who had the fence before may have ended the
-    /// move, or another command may have its part.
+    /// Looks at the target again, for what was seen before the fence may have changed: the one who had the fence before
+    /// may have ended the move, or another command may have its part.
     fn adopt_again(&self) -> Result<TargetState> {
         let item = self.item;
         let here = item.here()?;

@@ -19,8 +19,8 @@ use crate::failure::{Failure, Result};
 /// First letters of the names of snapshots that a migration takes; 13 digits follow.
 const SNAPSHOT_PREFIX: &str = "migrate-";
 
-/// Last letters of a run that has ended before it was done: nobody acts for it, so what it was sending gets no further until another run takes
-/// it over.
+/// Last letters of a run that has ended before it was done: nobody acts for it, so what it was sending gets no further
+/// until another run takes it over.
 const ENDED: &str = ".ended";
 
 /// First words of what a volume is told that is to be deleted.
@@ -277,7 +277,8 @@ impl MigrationSide {
         self.send_step(volume, &MoveVolume { before, after, last: None, id: None })
     }
 
-    /// The step of a volume that does not move to leaving, if it is what was seen of it: its number, and its newest snapshot.
+    /// The step of a volume that does not move to leaving, if it is what was seen of it: its number, and its newest
+    /// snapshot.
     pub(super) fn fence(
         &self,
         volume: &str,

@@ -48,7 +48,8 @@ pub(super) fn names(run: &MigrationRun, kind: &dyn MigrationKind) -> Result<Vec<
     Ok(movable(marked.collect(), &kind.all(&run.source)?))
 }
 
-/// The same. One that arrives at the source is not to stop the others: it can be moved once it is there. One that is kept was moved.
+/// The same. One that arrives at the source is not to stop the others: it can be moved once it is there. One that is
+/// kept was moved.
 fn movable(marked: Vec<String>, there: &[DaemonView]) -> Vec<String> {
     let is_kept = |seen: &&DaemonView| seen.moves.as_ref().is_some_and(mark::is_kept);
     let mut names = marked;

@@ -1,4 +1,5 @@
-//! Users and access keys, which go over before the buckets that they own: those that the target lacks are added, none is replaced.
+//! Users and access keys, which go over before the buckets that they own: those that the target lacks are added, none
+//! is replaced.
 
 use hyper::Method;
 use varve_access_admin::v1::{AddedUsersAndKeys, UsersAndKeys};

@@ -56,9 +56,9 @@ impl BTree {
         Ok(Some(old))
     }
 
-    /// Removes those of `keys`, which ascend, that belong to the leaf of the first one, in one visit. `is_removed` is asked once for each
-    /// key that belongs there, with its value if it is there, and decides. Returns for how many it was asked: at least one, if there is a
-    /// key.
+    /// Removes those of `keys`, which ascend, that belong to the leaf of the first one, in one visit. `is_removed` is
+    /// asked once for each key that belongs there, with its value if it is there, and decides. Returns for how many it
+    /// was asked: at least one, if there is a key.
     ///
     /// # Errors
     /// The first absent page of the path; nothing was asked or changed.

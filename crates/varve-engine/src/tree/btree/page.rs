@@ -273,7 +273,8 @@ impl TreePage {
         }
     }
 
-    /// The index that halves the bytes of a full page and of one more entry at `index`, and whether that entry belongs before it.
+    /// The index that halves the bytes of a full page and of one more entry at `index`, and whether that entry belongs
+    /// before it.
     fn middle(&self, index: usize, entry_bytes: usize) -> (usize, bool) {
         let total = self.used_bytes() + entry_bytes;
         let mut before = 0;

@@ -13,7 +13,8 @@ use crate::tree::{PageCache, PageNames, PagePtr};
 use super::page::{BODY_BYTES, TreeLayout, TreePage};
 use super::slotted::ENTRY_OVERHEAD;
 
-/// Most levels of a tree: even with the longest keys, of which pages above the leaves hold two or three, more pages than a shard can hold.
+/// Most levels of a tree: even with the longest keys, of which pages above the leaves hold two or three, more pages
+/// than a shard can hold.
 pub const TREE_HEIGHT_MAX: usize = 32;
 
 /// Longest entry in bytes, its slot included: a full page and one more entry always make two pages.
@@ -198,7 +199,8 @@ impl BTree {
         Ok(path)
     }
 
-    /// The pages from the root to the leaf that `key` belongs to, and what every key of the leaf is below; the tree must not be empty.
+    /// The pages from the root to the leaf that `key` belongs to, and what every key of the leaf is below; the tree
+    /// must not be empty.
     pub(super) fn descend_bounded<'c>(
         &self,
         cache: &'c PageCache,

@@ -39,7 +39,8 @@ pub struct DiffLimits {
     pub runs: usize,
 }
 
-/// A slot that stands for all blocks of a page of `level` would have around the one looked at; of level 0, for the block alone.
+/// A slot that stands for all blocks of a page of `level` would have around the one looked at; of level 0, for the
+/// block alone.
 #[derive(Clone, Copy)]
 struct DiffNode {
     slot: MapSlot,
@@ -47,9 +48,9 @@ struct DiffNode {
 }
 
 impl Map {
-    /// Appends runs of blocks that hold different chunks here and in `other`, and of those that do not, joining the first with the last one
-    /// there, as far as `limits` allow. Costs a step for each block in leaves that differ, and one for each subtree that does not. Returns
-    /// where to go on; the end of `blocks` when done.
+    /// Appends runs of blocks that hold different chunks here and in `other`, and of those that do not, joining the
+    /// first with the last one there, as far as `limits` allow. Costs a step for each block in leaves that differ, and
+    /// one for each subtree that does not. Returns where to go on; the end of `blocks` when done.
     ///
     /// # Errors
     /// The first absent page, when nothing was found out; absent pages later end the scan early instead.
@@ -83,7 +84,8 @@ impl Map {
         Ok(block)
     }
 
-    /// Whether a block differs, and the level of the slot for all of which that holds; `None` for all blocks from it on.
+    /// Whether a block differs, and the level of the slot for all of which that holds; `None` for all blocks from it
+    /// on.
     fn compare(
         &self,
         other: &Self,

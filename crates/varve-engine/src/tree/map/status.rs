@@ -60,8 +60,8 @@ impl From<MapSlot> for BlockMapping {
 
 impl Map {
     /// Appends the runs of blocks from `first` up to `end` to `runs`, joining the first with the last one there, until
-    /// there are `max_runs` in all, or [`SLOTS_MAX`] slots were looked at. An absent subtree costs O(1). Returns where to go on; `end` when
-    /// done.
+    /// there are `max_runs` in all, or [`SLOTS_MAX`] slots were looked at. An absent subtree costs O(1). Returns where
+    /// to go on; `end` when done.
     ///
     /// # Errors
     /// The first absent page, when nothing was found out; absent pages later end the scan early instead.

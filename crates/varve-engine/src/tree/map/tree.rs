@@ -76,8 +76,8 @@ impl Map {
         sane.then_some(Self { stream, shard, root, height, base: 0, ceiling: ChunkId::ZERO })
     }
 
-    /// Another stream's map that holds what this one holds. From now on neither changes pages named below `ceiling`, which is to be
-    /// above all names given so far (MAP-4). Costs O(1).
+    /// Another stream's map that holds what this one holds. From now on neither changes pages named below `ceiling`,
+    /// which is to be above all names given so far (MAP-4). Costs O(1).
     #[must_use]
     pub fn copy_to(&mut self, stream: StreamId, ceiling: ChunkId) -> Self {
         assert!(ceiling >= self.ceiling, "names only grow");

@@ -38,7 +38,8 @@ impl WalkItem {
 
 impl Map {
     /// Reports pages that begin at or after block `from`, parents before children, and data slots from it on; about
-    /// `budget` slots and pages a call. What is below a page that `is_known` is left out, and so is the page. Start with [`Self::first_block`]; returns where to go on, `None` when done.
+    /// `budget` slots and pages a call. What is below a page that `is_known` is left out, and so is the page. Start
+    /// with [`Self::first_block`]; returns where to go on, `None` when done.
     ///
     /// The map may change between calls: what is in it under its old name from begin to end was reported.
     ///
@@ -78,7 +79,8 @@ impl Map {
             if seen >= budget {
                 return Ok(Some(block));
             }
-            // Pages that begin with the block, from the root down: one after the other, as nothing below a known one is looked at.
+            // Pages that begin with the block, from the root down: one after the other, as nothing below a known one is
+            // looked at.
             let mut begun = [None; MAP_HEIGHT_MAX as usize];
             let mut name = self.root;
             let end = 'descent: {

@@ -257,7 +257,8 @@ fn sequential_maps_and_short_trees_are_small() {
     const { assert!(BODY_BYTES + 4 + PageHeader::LEN <= PAGE_BYTES) };
 }
 
-/// What was written to two segments: ids, offsets and checksums differ in two, two and four bytes, and slots and generations in one each.
+/// What was written to two segments: ids, offsets and checksums differ in two, two and four bytes, and slots and
+/// generations in one each.
 #[test]
 fn leaves_of_the_table_are_stored_as_columns() {
     let entry = |index: u16| {

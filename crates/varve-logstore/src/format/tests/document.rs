@@ -1,4 +1,5 @@
-//! `docs/format.md` against the code: the tables of each structure have no gap and no overlap, and add up to its length.
+//! `docs/format.md` against the code: the tables of each structure have no gap and no overlap, and add up to its
+//! length.
 
 use crate::format::chunk::{ChunkEntry, MapSlot};
 use crate::format::frame::FrameHeader;

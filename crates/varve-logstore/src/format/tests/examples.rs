@@ -1,7 +1,8 @@
-//! The worked examples: `docs/format-examples.md` is what this code says, text beside bytes, and `fuzz/seeds` holds the same
-//! bytes for the fuzzer to start from.
+//! The worked examples: `docs/format-examples.md` is what this code says, text beside bytes, and `fuzz/seeds` holds the
+//! same bytes for the fuzzer to start from.
 //!
-//! After a change of the format on purpose: `VARVE_BLESS=1 cargo test -p varve-logstore examples` writes the files anew.
+//! After a change of the format on purpose: `VARVE_BLESS=1 cargo test -p varve-logstore examples` writes the files
+//! anew.
 
 use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The admin API of a pool of several cells: a request goes to the cell that it is about, or to all, whose answers are put together.
+//! The admin API of a pool of several cells: a request goes to the cell that it is about, or to all, whose answers are
+//! put together.
 //!
 //! ```text
 //!  client ──▶ request: read whole ──▶ target ──▶ one cell: by the register ─────────────────────▶ its answer, as it comes
@@ -41,10 +42,12 @@ use self::reply::Reply;
 use self::request::CellRequest;
 use self::target::CellTarget;
 
-/// How long an answer may take: who serves a cell may be missing for 20 s, and then needs up to 30 s. It is within the time of a connection.
+/// How long an answer may take: who serves a cell may be missing for 20 s, and then needs up to 30 s. It is within the
+/// time of a connection.
 const ANSWER_MAX: Duration = Duration::from_secs(55);
 
-/// How long a connection to a cell may take, where the client can wait for it: longer than a cell without a node is waited for.
+/// How long a connection to a cell may take, where the client can wait for it: longer than a cell without a node is
+/// waited for.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// A connection to a cell.
@@ -55,7 +58,8 @@ pub(crate) trait PoolCells: Send + Sync + 'static {
     /// How many there are.
     fn count(&self) -> u16;
 
-    /// A connection to the admin API of a cell, HTTP/1.1 for one request. While nobody serves the cell, it takes up to 20 s.
+    /// A connection to the admin API of a cell, HTTP/1.1 for one request. While nobody serves the cell, it takes up to
+    /// 20 s.
     fn connect(&self, cell: CellId) -> impl Future<Output = io::Result<BoxedStream>> + Send;
 
     /// The cell that the register names for a volume, as it is now; `None` if it has no entry, or can have none.

@@ -1,12 +1,14 @@
 //! Listings over all cells, a page at a time, in the order of their names.
 //!
-//! Each cell is asked for its share of the page and some more. What one of them did not get to yet ends the page for all.
+//! Each cell is asked for its share of the page and some more. What one of them did not get to yet ends the page for
+//! all.
 
 use varve_access_admin::v1::{PAGE_DEFAULT, PAGE_MAX};
 
 use crate::client::percent_encoded;
 
-/// Names that each cell is asked for at least, if so many are wanted: so that cells that hold few or close names end no page early.
+/// Names that each cell is asked for at least, if so many are wanted: so that cells that hold few or close names end no
+/// page early.
 const SHARE_MIN: usize = 100;
 
 /// What a request wants of a listing.
@@ -63,7 +65,8 @@ impl PageRequest {
     }
 }
 
-/// By what a snapshot's name comes in listings, where the default namespace is not written. Volumes go by their names as they are.
+/// By what a snapshot's name comes in listings, where the default namespace is not written. Volumes go by their names
+/// as they are.
 pub(super) fn with_namespace(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }

@@ -1,4 +1,5 @@
-//! Which cell a request goes to: a pure function of what it says. What this does not understand goes to the first cell, which says what is wrong with it.
+//! Which cell a request goes to: a pure function of what it says. What this does not understand goes to the first cell,
+//! which says what is wrong with it.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Goal: a pool of several cells is one to its clients. Method: the router before real admin APIs over memory backends, a cell each, in one process; a
-//! register that says which backend has a name, or what it is told to say.
+//! Goal: a pool of several cells is one to its clients. Method: the router before real admin APIs over memory backends,
+//! a cell each, in one process; a register that says which backend has a name, or what it is told to say.
 
 mod commands;
 mod failures;

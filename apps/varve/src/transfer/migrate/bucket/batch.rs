@@ -1,4 +1,5 @@
-//! Changes of a bucket that are sent together: small bodies are read and received by the batch, long ones staged in pieces before.
+//! Changes of a bucket that are sent together: small bodies are read and received by the batch, long ones staged in
+//! pieces before.
 
 use hyper::body::Bytes;
 use varve_access_admin::v1::{
@@ -24,7 +25,8 @@ const HEAD_BYTES_MAX: u64 = 768 << 10;
 /// What a change has in a head beside its key and attributes, at most.
 const CHANGE_BYTES_MAX: u64 = 320;
 
-/// Most changes of a request: those of one key are made one after another, each durable, while the daemon's time for the request runs.
+/// Most changes of a request: those of one key are made one after another, each durable, while the daemon's time for
+/// the request runs.
 const CHANGES_MAX: usize = 256;
 
 const _: () = assert!(CHANGES_MAX <= bulk::CHANGES_MAX);

@@ -1,7 +1,9 @@
-//! Carries versions from the source to the target: a few threads, each with one batch of small bodies, or one piece of a long one, at a time.
+//! Carries versions from the source to the target: a few threads, each with one batch of small bodies, or one piece of
+//! a long one, at a time.
 //!
-//! Memory: a thread holds bodies of at most 2 MiB as they came, and the request that they go into; with the pages that are compared and the
-//! batches that wait it is below 64 MiB, but for a key with very many versions, which are compared as a whole.
+//! Memory: a thread holds bodies of at most 2 MiB as they came, and the request that they go into; with the pages that
+//! are compared and the batches that wait it is below 64 MiB, but for a key with very many versions, which are compared
+//! as a whole.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,7 +33,8 @@ const WAITING_MAX: usize = 2;
 /// Most keys of a batch of which it is known what to do.
 const KEYS_MAX: usize = 256;
 
-/// Most keys of a batch that are to be looked at, which takes two requests each: few, so that all threads have some behind the fence.
+/// Most keys of a batch that are to be looked at, which takes two requests each: few, so that all threads have some
+/// behind the fence.
 const LOOKED_AT_MAX: usize = 16;
 
 /// How often a key is looked at whose versions change before they are read.
@@ -82,7 +85,8 @@ pub(super) struct CarryOutcome {
     pub(super) is_lost: bool,
 }
 
-/// The source notes changes for somebody who asks every 10 minutes, and so many of them: it is asked while much is carried.
+/// The source notes changes for somebody who asks every 10 minutes, and so many of them: it is asked while much is
+/// carried.
 struct SourcePoll {
     token: String,
     last: Instant,
@@ -177,7 +181,8 @@ impl<'a> BucketCarrier<'a> {
         Ok(())
     }
 
-    /// Takes batches until there are no more, or something failed anywhere: the others are taken away then, and dropped.
+    /// Takes batches until there are no more, or something failed anywhere: the others are taken away then, and
+    /// dropped.
     fn carrier(&self, batches: &Mutex<Receiver<Vec<CarryWork>>>) -> Result<()> {
         let mut ended = Ok(());
         loop {
@@ -192,7 +197,8 @@ impl<'a> BucketCarrier<'a> {
         }
     }
 
-    /// Refuses to go on when the user wants to end. Called before each request that takes long, so it also asks for changes now and then.
+    /// Refuses to go on when the user wants to end. Called before each request that takes long, so it also asks for
+    /// changes now and then.
     pub(super) fn stopped(&self) -> Result<()> {
         self.ask()?;
         match self.watch.is_stopped() {

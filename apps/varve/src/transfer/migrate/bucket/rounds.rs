@@ -1,4 +1,5 @@
-//! Sends a bucket: all keys that differ, then those that changed, again and again, until they are few, and the last ones behind the fence.
+//! Sends a bucket: all keys that differ, then those that changed, again and again, until they are few, and the last
+//! ones behind the fence.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
