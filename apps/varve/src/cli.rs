@@ -1,20 +1,16 @@
-//! The command line: every subcommand is listed here and lives in a file of its own under `commands/`.
+//! What commands have in common: options that all of them or many take, and how values are read and shown.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::Reservation;
 use varve_types::{ByteCount, Compression, Dedup, parse_size};
 
 use crate::client::Client;
-use crate::commands::{
-    bench, bucket, check, completions, df, dump, man, node, plan, pool, report, salvage, serve,
-    status, user, volume, wait,
-};
 use crate::failure::{Failure, Result};
 
 /// The data directory unless another one is given.
@@ -22,20 +18,6 @@ pub(crate) const DATA_DEFAULT: &str = "varve-data";
 
 /// Names the data directory where no option does.
 const DATA_VARIABLE: &str = "VARVE_DATA";
-
-/// The version, with the commit where the build knows it.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("VARVE_COMMIT"));
-
-/// Flash-native log-structured storage: thin-provisioned volumes over NBD, buckets over S3
-#[derive(Parser, Debug)]
-#[command(name = "varve", version = VERSION, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 misused.")]
-pub(crate) struct Cli {
-    #[command(flatten)]
-    global: Global,
-    #[command(subcommand)]
-    command: Command,
-}
 
 /// Where the daemon is.
 #[derive(Args, Clone, Debug)]
@@ -57,60 +39,6 @@ pub(crate) struct Global {
     /// File with the token of an admin API at IP:PORT: admin.token in the data directory of its daemon
     #[arg(long, global = true, value_name = "FILE", env = "VARVE_TOKEN_FILE", hide = true)]
     pub(crate) token_file: Option<PathBuf>,
-}
-
-#[derive(Subcommand, Debug)]
-enum Command {
-    Serve(serve::Serve),
-    #[command(subcommand)]
-    Volume(volume::VolumeCommand),
-    #[command(subcommand)]
-    Bucket(bucket::BucketCommand),
-    #[command(subcommand)]
-    User(user::UserCommand),
-    #[command(subcommand)]
-    Node(node::NodeCommand),
-    #[command(subcommand)]
-    Pool(pool::PoolCommand),
-    Df(df::Df),
-    Status(status::Status),
-    Wait(wait::Wait),
-    Check(check::CheckCommand),
-    Dump(dump::DumpCommand),
-    Salvage(salvage::SalvageCommand),
-    Plan(Box<plan::PlanCommand>),
-    #[command(subcommand)]
-    Bench(bench::Bench),
-    #[command(subcommand)]
-    Report(report::ReportCommand),
-    Completions(completions::Completions),
-    Man(man::Man),
-}
-
-impl Cli {
-    /// Carries the command out; returns what it prints.
-    pub(crate) fn run(self) -> Result<String> {
-        let global = self.global;
-        match self.command {
-            Command::Serve(command) => command.run(&global),
-            Command::Volume(command) => command.run(&global.client()),
-            Command::Bucket(command) => command.run(&global.client()),
-            Command::User(command) => command.run(&global.client()),
-            Command::Node(command) => command.run(&global),
-            Command::Pool(command) => command.run(&global),
-            Command::Df(command) => command.run(&global.client()),
-            Command::Status(command) => command.run(&global.client()),
-            Command::Wait(command) => command.run(&global.client()),
-            Command::Check(command) => command.run(&global),
-            Command::Dump(command) => command.run(&global),
-            Command::Salvage(command) => command.run(&global),
-            Command::Plan(command) => command.run(),
-            Command::Bench(command) => command.run(&global),
-            Command::Report(command) => command.run(),
-            Command::Completions(command) => command.run(),
-            Command::Man(command) => command.run(),
-        }
-    }
 }
 
 impl Global {

@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory};
 
-use crate::cli::Cli;
+use crate::command_line::Cli;
 
 /// The words of a command, and command lines that use it.
 const EXAMPLES: &[(&str, &[&str])] = &[

@@ -6,6 +6,7 @@ mod cells;
 mod check;
 mod cli;
 mod client;
+mod command_line;
 mod commands;
 mod config;
 mod daemon;
@@ -29,7 +30,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::FromArgMatches;
 use varve_stdx::end_process;
 
-use crate::cli::Cli;
+use crate::command_line::Cli;
 
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;

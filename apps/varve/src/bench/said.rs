@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::CommandFactory;
 use clap::parser::ValueSource;
 
-use crate::cli::Cli;
+use crate::command_line::Cli;
 
 /// Flags of the subcommand at `path` that stand on the command line, but those that every command has.
 pub(crate) fn flags_said(path: &[&str]) -> Vec<String> {

@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::command_line::Cli;
 use crate::failure::Result;
 
 /// Print a completion script for a shell

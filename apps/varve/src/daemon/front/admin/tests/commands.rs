@@ -8,7 +8,7 @@ use tokio::net::UnixListener;
 use varve_access_admin::MemoryBackend;
 
 use super::{Conduct, Fake, route};
-use crate::cli::Cli;
+use crate::command_line::Cli;
 
 /// A router on a socket, until it is dropped.
 struct Socket {
