@@ -20,7 +20,7 @@ use s3s::{Body, S3Error, S3Result, s3_error};
 use crate::error::{bad_digest, named, with_elements};
 use crate::front::{XML_BYTES_MAX, is_in_chunks};
 use crate::given::content_md5;
-use crate::ops::hex;
+use crate::hex::hex;
 use crate::receive::{check_sum, of_stream};
 use crate::sums::{self, ChecksumRequest, Hasher};
 use crate::xml;

@@ -7,6 +7,8 @@ use s3s::header::{X_AMZ_DELETE_MARKER, X_AMZ_VERSION_ID};
 use s3s::{S3Error, S3ErrorCode, s3_error};
 use varve_object::Version;
 
+use crate::hex::hex;
+
 /// Result of an operation of the gateway.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -145,7 +147,7 @@ pub(crate) fn invalid_argument(text: &str, name: &str, value: &str) -> S3Error {
 pub(crate) fn bad_digest(declared: &[u8], found: &[u8]) -> S3Error {
     let text = "The Content-MD5 you specified did not match what we received.";
     let error = S3Error::with_message(S3ErrorCode::BadDigest, text);
-    let (found, declared) = (BASE64_STANDARD.encode(found), crate::ops::hex(declared));
+    let (found, declared) = (BASE64_STANDARD.encode(found), hex(declared));
     with_elements(error, &[("CalculatedDigest", &found), ("ExpectedDigest", &declared)])
 }
 

@@ -35,6 +35,7 @@ pub mod fuzz;
 mod gateway;
 mod given;
 mod health;
+mod hex;
 mod hosts;
 mod json;
 mod lifecycle;

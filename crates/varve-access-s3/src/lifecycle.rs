@@ -17,6 +17,7 @@ use crate::bucket_view::BucketView;
 use crate::clock::{ms_of, now_ms, timestamp};
 use crate::gateway::{Gateway, GatewayInner};
 use crate::given::http_date;
+use crate::hex::hex;
 
 const RULES_MAX: usize = 1000;
 const ID_CHARS_MAX: usize = 255;
@@ -30,7 +31,7 @@ pub(crate) fn check(configuration: &mut BucketLifecycleConfiguration) -> S3Resul
     }
     let mut names = std::collections::HashSet::new();
     for rule in &mut configuration.rules {
-        let id = rule.id.get_or_insert_with(|| super::ops::hex(&crate::seal::random::<12>()));
+        let id = rule.id.get_or_insert_with(|| hex(&crate::seal::random::<12>()));
         if id.chars().count() > ID_CHARS_MAX {
             return Err(s3_error!(
                 InvalidArgument,

@@ -16,6 +16,7 @@ use varve_object::{BucketId, ObjectStore};
 
 use crate::error::Result;
 use crate::gateway::Gateway;
+use crate::hex::hex;
 use crate::seal::random;
 
 /// Most keys noted, and most bytes of them as JSON: an answer has all.
@@ -113,7 +114,7 @@ impl Notes {
             asked: Instant::now(),
             is_over: false,
         };
-        Arc::new(Self { id: crate::ops::hex(&random::<16>()), now: Mutex::new(now) })
+        Arc::new(Self { id: hex(&random::<16>()), now: Mutex::new(now) })
     }
 
     fn now(&self) -> MutexGuard<'_, ChangeCount> {

@@ -14,7 +14,7 @@ use varve_object::{
 
 use super::put::{NewObject, check_early, check_key, check_quota, place, store};
 use super::{
-    Answer, ReadConditions, RequestOrigin, answer, conditions, etag, found, hex, new_version_id,
+    Answer, ReadConditions, RequestOrigin, answer, conditions, etag, found, new_version_id,
     version_id,
 };
 use crate::access::{RequestTarget, check_expected_owner, selected};
@@ -23,6 +23,7 @@ use crate::clock::timestamp;
 use crate::error::{invalid_argument, of_store};
 use crate::gateway::GatewayInner;
 use crate::given::{Customer, REDIRECT, given, open_key, show_sse};
+use crate::hex::hex;
 use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::ops::get::reader;
 use crate::receive::{BODY_BYTES_MAX, BodyDestination, ReceivedBody, from_reader};

@@ -208,15 +208,6 @@ pub(crate) fn etag(text: &str) -> ETag {
     ETag::Strong(text.to_owned())
 }
 
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// A length as the protocol has it.
 pub(crate) fn signed(len: u64) -> i64 {
     i64::try_from(len).unwrap_or(i64::MAX)

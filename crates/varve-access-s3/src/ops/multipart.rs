@@ -16,7 +16,7 @@ use varve_object::{
 
 use super::list::{NameEncoding, at_least_0, limit, non_empty as some};
 use super::put::{NewObject, check_key, check_quota, place, store};
-use super::{Answer, RequestOrigin, answer, conditions, etag, hex, new_version_id, signed};
+use super::{Answer, RequestOrigin, answer, conditions, etag, new_version_id, signed};
 use crate::acl::owner;
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
@@ -24,6 +24,7 @@ use crate::clock::{ms_of, now_ms, timestamp};
 use crate::error::{NO_PART, invalid_argument, of_store};
 use crate::gateway::GatewayInner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
+use crate::hex::hex;
 use crate::receive::{Intake, Length, ReceivedBody, UnframedBody, declared_len, from_client};
 use crate::sums::{self, ChecksumRequest, show};
 
