@@ -5,12 +5,11 @@
 //!     body then ends in an error, and nothing of it becomes an object: operations change something only behind the end
 //!     of a body.
 
-use std::fmt::Write;
-
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use ring::{digest, hmac};
 
+use crate::hex::hex;
 use crate::users::Users;
 
 const CHUNK: &str = "AWS4-HMAC-SHA256-PAYLOAD";
@@ -130,14 +129,7 @@ impl Chain {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Bytes in hexadecimal.
+/// Bytes from hexadecimal.
 pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
