@@ -26,7 +26,7 @@ use hyper::HeaderMap;
 use hyper::body::{Body, Frame};
 
 use crate::chain::{Chain, Mismatch};
-use crate::front::XML_BYTES_MAX;
+use crate::xml::XML_BYTES_MAX;
 
 /// Longest chunk without a signature that is passed on, in bytes (BODY-FRAMES-1).
 const PIECE_BYTES: u64 = 64 << 10;
@@ -40,6 +40,17 @@ const LINE_BYTES_MAX: usize = 4096;
 const SIGNATURE_LEN: usize = 64;
 const END_OF_LINE: &[u8] = b"\r\n";
 const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
+
+/// Whether a body is in chunks of the protocol's own.
+pub(crate) fn is_in_chunks(headers: &HeaderMap) -> bool {
+    has_value(headers, "x-amz-content-sha256", "streaming-")
+}
+
+/// Whether a header has a value that contains `text`, in whatever case.
+pub(crate) fn has_value(headers: &HeaderMap, name: &str, text: &str) -> bool {
+    let mut values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.any(|value| value.to_ascii_lowercase().contains(text))
+}
 
 /// What the head of a request says of the chunks.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use crate::cors::{self, CorsRequest};
 use crate::digests::{BodyContent, Digests};
 use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
-use crate::frames::{ChunkedHead, ReframedBody};
+use crate::frames::{ChunkedHead, ReframedBody, has_value, is_in_chunks};
 use crate::gateway::GatewayInner;
 use crate::health;
 use crate::misdirected;
@@ -41,6 +41,7 @@ use crate::signed;
 use crate::sums;
 use crate::website;
 use crate::wording;
+use crate::xml::XML_BYTES_MAX;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -54,8 +55,6 @@ const ASKED_HEADERS: HeaderName = HeaderName::from_static("access-control-reques
 const PRESIGNED_SECONDS_MAX: u32 = 7 * 24 * 3600;
 /// Longest headers of a request together, in bytes, as by Amazon.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// Longest XML document of a client, in bytes: a completion of 10,000 parts with checksums.
-pub(crate) const XML_BYTES_MAX: usize = 4 << 20;
 
 /// What a connection reads ahead of a body, in bytes.
 const HEAD_OF_BODY_BYTES: u64 = 16 << 10;
@@ -474,11 +473,6 @@ fn reframe(request: &mut Request<Body>, inner: &GatewayInner) -> s3s::S3Result<(
     Ok(())
 }
 
-/// Whether a body is in chunks of the protocol's own.
-pub(crate) fn is_in_chunks(headers: &HeaderMap) -> bool {
-    has_value(headers, "x-amz-content-sha256", "streaming-")
-}
-
 /// Metadata of a name that comes more than once is one text with commas, as signatures have it too.
 fn join_metadata(headers: &mut HeaderMap) {
     let is_metadata = |name: &&HeaderName| name.as_str().starts_with("x-amz-meta-");
@@ -540,12 +534,6 @@ fn is_signed(request: &Request<Body>) -> bool {
     request.headers().get(AUTHORIZATION).is_some_and(|value| value.to_str().is_ok())
         || query_value(query, SIGNATURE).is_some()
         || signed::is_v2(query)
-}
-
-/// Whether a header has a value that contains `text`, in whatever case.
-fn has_value(headers: &HeaderMap, name: &str, text: &str) -> bool {
-    let mut values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.any(|value| value.to_ascii_lowercase().contains(text))
 }
 
 /// A date of HTTP as signatures have it.

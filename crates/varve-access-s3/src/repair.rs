@@ -23,11 +23,11 @@ use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
 use crate::access::{Principal, signer};
-use crate::front::XML_BYTES_MAX;
 use crate::gateway::GatewayInner;
 use crate::query::query_value;
 use crate::receive::of_stream;
 use crate::sums;
+use crate::xml::XML_BYTES_MAX;
 
 pub(crate) const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const TAGS: [HeaderName; 4] = [

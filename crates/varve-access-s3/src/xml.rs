@@ -12,6 +12,9 @@
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
+/// Longest XML document of a client, in bytes: a completion of 10,000 parts with checksums.
+pub(crate) const XML_BYTES_MAX: usize = 4 << 20;
+
 /// Elements of a lifecycle configuration, and what each may contain; those that are not listed hold text.
 const LIFECYCLE: [(&str, &[&str]); 9] = [
     ("LifecycleConfiguration", &["Rule"]),
