@@ -5,9 +5,9 @@ use std::sync::Arc;
 use varve_object::{Acl, Bucket, BucketOptions, BucketUsage, Move, Settings, Versioning};
 use varve_types::{Compression, Dedup, Reduction};
 
+use crate::bucket_name::check_bucket_name;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
-use crate::front::is_bucket_name;
 use crate::gateway::Gateway;
 use crate::ops::bucket::all_of_owner;
 
@@ -196,16 +196,6 @@ impl Gateway {
             moves: view.bucket.moves.clone(),
         })
     }
-}
-
-pub(crate) fn check_bucket_name(name: &str) -> Result<()> {
-    if is_bucket_name(name) {
-        return Ok(());
-    }
-    let what = format!(
-        "invalid bucket name `{name}`: 3 to 63 lower-case letters, digits, dots and hyphens, as in host names"
-    );
-    Err(Error::Invalid { what })
 }
 
 fn quota_of(settings: &Settings) -> BucketQuota {

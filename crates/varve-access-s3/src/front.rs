@@ -12,7 +12,6 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use s3s::header::X_AMZ_DATE;
-use s3s::path::check_bucket_name;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
 use s3s::{Body, S3Error, S3ErrorCode, s3_error};
@@ -22,6 +21,7 @@ use time::{OffsetDateTime, UtcOffset};
 use crate::access::{Access, Keys, Principal, SIGNATURE};
 use crate::access_log::LogEntry;
 use crate::account::{Account, ErrorCode, MeteredBody, RequestNotes};
+use crate::bucket_name::is_bucket_name;
 use crate::chain::Chain;
 use crate::clock::now_ms;
 use crate::cors::{self, CorsRequest};
@@ -330,18 +330,13 @@ impl Front {
     }
 }
 
-/// Names as the protocol library checks them, and no dot beside a hyphen, as in host names.
+/// The rule for names, as the protocol library asks for it.
 struct BucketNames;
 
 impl NameValidation for BucketNames {
     fn validate_bucket_name(&self, name: &str) -> bool {
         is_bucket_name(name)
     }
-}
-
-/// Whether a bucket may have this name.
-pub(crate) fn is_bucket_name(name: &str) -> bool {
-    check_bucket_name(name) && !name.contains(".-") && !name.contains("-.")
 }
 
 /// Memory that the body of a request may hold at a time, in bytes, before the store takes it.

@@ -18,6 +18,7 @@ mod access_log;
 mod account;
 mod acl;
 mod body_memory;
+mod bucket_name;
 mod bucket_view;
 mod buckets;
 mod chain;

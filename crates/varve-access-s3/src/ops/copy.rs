@@ -18,6 +18,7 @@ use super::{
     version_id,
 };
 use crate::access::{RequestTarget, check_expected_owner, selected};
+use crate::bucket_name::is_bucket_name;
 use crate::cipher::{BodyKey, collect};
 use crate::clock::timestamp;
 use crate::error::{invalid_argument, of_store};
@@ -78,7 +79,7 @@ async fn source(
     let CopySource::Bucket { bucket, key, version_id: id } = ways.from else {
         return Err(s3_error!(NotImplemented));
     };
-    if !crate::front::is_bucket_name(bucket) {
+    if !is_bucket_name(bucket) {
         let text = "Invalid copy source bucket name";
         return Err(invalid_argument(text, "x-amz-copy-source", bucket));
     }
