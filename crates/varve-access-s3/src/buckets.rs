@@ -2,50 +2,15 @@
 
 use std::sync::Arc;
 
-use varve_object::{Acl, Bucket, BucketOptions, BucketUsage, Move, Settings, Versioning};
-use varve_types::{Compression, Dedup, Reduction};
+use varve_object::{Acl, Bucket, BucketOptions, BucketUsage, Settings, Versioning};
+use varve_types::{Compression, Dedup};
 
+use crate::bucket_info::{BucketInfo, BucketQuota};
 use crate::bucket_name::check_bucket_name;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
 use crate::ops::bucket::all_of_owner;
-
-/// A bucket and what it holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BucketInfo {
-    /// Its name.
-    pub name: String,
-    /// Number of the bucket in its pool, never reused.
-    pub id: u64,
-    /// Id of the user it belongs to.
-    pub owner: String,
-    /// When it was made, in milliseconds since 1970.
-    pub created_ms: u64,
-    /// Whether overwritten objects stay as versions.
-    pub versioning: Versioning,
-    /// Objects may be locked.
-    pub object_lock: bool,
-    /// What it may hold.
-    pub quota: BucketQuota,
-    /// Its requests are logged.
-    pub access_log: bool,
-    /// How objects written from now on are reduced.
-    pub reduction: Reduction,
-    /// What it holds; none while a shard that may hold some of it cannot be asked.
-    pub usage: Option<BucketUsage>,
-    /// Where it is on its way between two pools.
-    pub moves: Option<Move>,
-}
-
-/// What a bucket may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BucketQuota {
-    /// Most bytes, 0 for no limit.
-    pub bytes: u64,
-    /// Most objects, 0 for no limit.
-    pub objects: u64,
-}
 
 /// What operators change of a bucket. What is absent stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -205,7 +170,7 @@ fn quota_of(settings: &Settings) -> BucketQuota {
 #[cfg(test)]
 mod tests {
     use varve_object::{MemoryStore, User};
-    use varve_types::ErrorKind;
+    use varve_types::{ErrorKind, Reduction};
 
     use super::*;
     use crate::gateway::{OpenedGateway, Options};

@@ -18,6 +18,7 @@ mod access_log;
 mod account;
 mod acl;
 mod body_memory;
+mod bucket_info;
 mod bucket_name;
 mod bucket_view;
 mod buckets;
@@ -61,7 +62,8 @@ mod website;
 mod wording;
 mod xml;
 
-pub use buckets::{BucketChange, BucketInfo, BucketQuota, NewBucket};
+pub use bucket_info::{BucketInfo, BucketQuota};
+pub use buckets::{BucketChange, NewBucket};
 pub use error::{Error, Result};
 pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CLASSES};
 pub use gateway::{Gateway, OpenedGateway, Options};

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use varve_object::{Bucket, BucketId, BucketOptions, Move, MoveState, MoveStep};
 
+use crate::bucket_info::BucketInfo;
 use crate::bucket_name::check_bucket_name;
 use crate::bucket_view::BucketView;
-use crate::buckets::BucketInfo;
 use crate::error::{Error, Result};
 use crate::gateway::{Gateway, GatewayInner};
 
