@@ -56,6 +56,7 @@ mod sealing;
 mod server;
 mod service;
 mod signed;
+mod stored_users;
 mod sums;
 mod users;
 mod website;
@@ -68,12 +69,13 @@ pub use error::{Error, Result};
 pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CLASSES};
 pub use gateway::{Gateway, OpenedGateway, Options};
 pub use moving::{
-    AddedUsers, ArrivingBucket, ArrivingChange, ChangeLog, NextPiece, ReceivedBody, StagedSoFar,
-    StoredPart, StoredSettings, StoredUsers, VersionQuery, WITH_BUCKET,
+    ArrivingBucket, ArrivingChange, ChangeLog, NextPiece, ReceivedBody, StagedSoFar, StoredPart,
+    StoredSettings, VersionQuery, WITH_BUCKET,
 };
 pub use seal::MasterKey;
 pub use sealing::{KeyPlace, new_key, read_key, write_key};
 pub use server::{AcceptedClient, Clients, Tls};
+pub use stored_users::{AddedUsers, StoredUsers};
 pub use users::{KeyInfo, NewKey, Users};
 pub use varve_object::{
     BucketId, Move, MoveState, MoveStep, PEER_BYTES_MAX, User, Version, Versioning,

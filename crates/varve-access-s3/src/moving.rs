@@ -30,7 +30,6 @@ pub use noted::ChangeLog;
 pub(crate) use noted::ChangeTracker;
 pub(crate) use staged::StagedBodies;
 pub use staged::{NextPiece, StagedSoFar};
-pub use users::{AddedUsers, StoredUsers};
 
 /// What stands in the peer of a bucket that arrived behind what stood there before, and before the number that it has
 /// at its source.

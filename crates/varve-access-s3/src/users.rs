@@ -12,9 +12,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use varve_object::{AccessKey, ObjectStore, RecordTable, User};
 
 use crate::error::{Error, Result};
-use crate::moving::{AddedUsers, StoredUsers};
 use crate::policy::Policy;
 use crate::seal::{MasterKey, random};
+use crate::stored_users::{AddedUsers, StoredUsers};
 
 /// Users loaded at once, and so the most there may be in one page.
 const PAGE: usize = 1000;

@@ -16,6 +16,7 @@ use crate::buckets::NewBucket;
 use crate::front::{Front, Rate};
 use crate::gateway::Options;
 use crate::seal::MasterKey;
+use crate::stored_users::{AddedUsers, StoredUsers};
 
 const POLICY: &str = r#"{"Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:*",
     "Resource": ["arn:aws:s3:::photos", "arn:aws:s3:::photos/*"]}]}"#;

@@ -6,11 +6,11 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use bytes::Bytes;
 use varve_object::RecordTable;
 
 use crate::error::{Error, Result};
 use crate::gateway::Gateway;
+use crate::stored_users::{AddedUsers, StoredUsers};
 
 /// Records read at a time.
 const PAGE: usize = 500;
@@ -21,28 +21,6 @@ const PAGE_BYTES_MAX: usize = 512 << 10;
 /// What the places of users and keys begin with in listings.
 const USER: &str = "user/";
 const KEY: &str = "key/";
-
-/// A page of users and keys.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct StoredUsers {
-    /// Records of users by their names.
-    pub users: Vec<(String, Bytes)>,
-    /// Records of access keys by their public halves.
-    pub keys: Vec<(String, Bytes)>,
-    /// Where the next page begins.
-    pub next: Option<String>,
-}
-
-/// What came of adding users and keys.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AddedUsers {
-    /// Users that are new.
-    pub users: Vec<String>,
-    /// Access keys that are new.
-    pub keys: Vec<String>,
-    /// Users and access keys that were there, and differ.
-    pub kept: Vec<String>,
-}
 
 impl Gateway {
     /// Equal where secrets are sealed with the same key; it tells nothing else of it.
