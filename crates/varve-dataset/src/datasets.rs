@@ -17,12 +17,12 @@ use varve_types::{ByteCount, ByteRange, Compression, Dedup, Reduction, StreamId}
 use crate::catalog::{RecordKind, find, hold, home_of, list, list_snapshots, remove_volume, store};
 use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
-use crate::moving::{Move, MoveState};
 use crate::name::{DatasetName, SNAPSHOT_MARK, unescaped};
 use crate::open::{InitialState, OpenVolumes};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::settled::UnsettledRest;
 use crate::volume::{Volume, VolumeSpec};
+use crate::volume_move::{Move, MoveState};
 use crate::{Error, Result};
 
 /// Smallest volume, in bytes: one sector.

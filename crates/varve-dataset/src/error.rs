@@ -2,7 +2,7 @@
 
 use varve_types::{ByteCount, ErrorKind};
 
-use crate::moving::Move;
+use crate::volume_move::Move;
 
 /// Result of a dataset operation.
 pub type Result<T> = std::result::Result<T, Error>;

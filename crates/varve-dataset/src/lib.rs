@@ -34,6 +34,7 @@ mod space;
 #[cfg(test)]
 mod unreadable_records;
 mod volume;
+mod volume_move;
 #[cfg(test)]
 mod who_gives_up;
 mod zones;
@@ -53,7 +54,7 @@ pub use figures::DatasetFigures;
 pub use identity::SnapshotIdentity;
 pub use intent::is_intent_head;
 pub use mark::MarkSummary;
-pub use moving::{FencedView, Move, MoveState, PEER_BYTES_MAX, WITH_SNAPSHOT, is_step};
+pub use moving::{FencedView, WITH_SNAPSHOT, is_step};
 pub use name::volume_of;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
@@ -64,3 +65,4 @@ pub use varve_dispatch::{
     BlockMapping, BlockStatus, CheckProgress, DiffRun, ReadPart, StreamReservation,
 };
 pub use volume::{Volume, VolumeSpec};
+pub use volume_move::{Move, MoveState, PEER_BYTES_MAX};

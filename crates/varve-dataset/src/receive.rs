@@ -10,12 +10,12 @@ use varve_types::ByteRange;
 
 use crate::catalog::{all_snapshots, find, find_snapshot, store};
 use crate::identity::SnapshotIdentity;
-use crate::moving::{Move, MoveState, PEER_BYTES_MAX};
 use crate::name::{DatasetName, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
 use crate::snapshots::SnapshotRequest;
 use crate::volume::VolumeSpec;
+use crate::volume_move::{Move, MoveState, PEER_BYTES_MAX};
 use crate::{Datasets, Error, Result};
 
 /// Runs that a comparison looks at before it goes on: the first that differs ends it.

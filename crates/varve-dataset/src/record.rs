@@ -15,9 +15,9 @@ use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{Compression, Dedup, Reduction, StreamId};
 
 use crate::identity::SnapshotIdentity;
-use crate::moving::Move;
 use crate::name::DatasetName;
 use crate::reduction::{self, REDUCTION_LEN};
+use crate::volume_move::Move;
 use crate::{Error, Result};
 
 /// Version of the record.
@@ -249,7 +249,7 @@ impl VolumeRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moving::{MoveState, PEER_BYTES_MAX};
+    use crate::volume_move::{MoveState, PEER_BYTES_MAX};
 
     fn record() -> VolumeRecord {
         VolumeRecord {

@@ -24,12 +24,12 @@ use crate::catalog::{
 };
 use crate::identity::SnapshotIdentity;
 use crate::intent::{Intent, Part};
-use crate::moving::MoveState;
 use crate::name::{DatasetName, SnapshotName, unescaped};
 use crate::open::{AccessMode, InitialState};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
 use crate::volume::Volume;
+use crate::volume_move::MoveState;
 use crate::{Datasets, Error, Result};
 
 /// Most snapshots of a group: their records fit a few frames of the journal.

@@ -14,10 +14,10 @@ use varve_types::{ByteRange, Compression, Dedup, Reduction};
 use crate::connections::{self, AdmittedConnection};
 use crate::datasets::SharedDatasets;
 use crate::identity::SnapshotIdentity;
-use crate::moving::{Move, MoveState};
 use crate::name::SNAPSHOT_MARK;
 use crate::open::{AccessMode, ChangeGuard, OpenVolume};
 use crate::record::VolumeInfo;
+use crate::volume_move::{Move, MoveState};
 use crate::{Error, Result};
 
 /// What a new volume is to be.

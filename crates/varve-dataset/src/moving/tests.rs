@@ -8,9 +8,10 @@ use varve_reactor::JoinHandle;
 use varve_stdx::AlignedBuf;
 use varve_types::{Dedup, ErrorKind};
 
-use super::{FencedView, Move, MoveState, MoveTransition};
+use super::{FencedView, MoveTransition};
 use crate::open::{AccessMode, ChangeGuard, InitialState};
 use crate::rig::{Life, MIB, Rig};
+use crate::volume_move::{Move, MoveState};
 use crate::{
     CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, Result, SnapshotIdentity, Volume,
     VolumeInfo,
