@@ -1,12 +1,7 @@
-//! Clients of volumes: what travels in requests and answers about them, and the endpoints. Fields are only ever added.
+//! Clients of volumes: what travels in requests and answers about them. Fields are only ever added.
 
-use axum::Json;
-use axum::extract::{Request, State};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-use crate::error::Result;
-use crate::v1::routes::{Api, NamePath, name_in};
 
 /// A connection that has a volume, or a snapshot of it, open.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
@@ -46,22 +41,4 @@ pub struct DisconnectClients {
 pub struct DisconnectedClients {
     /// How many connections.
     pub clients: u64,
-}
-
-pub(super) async fn list(State(api): State<Api>, name: NamePath) -> Result<Json<VolumeClients>> {
-    let name = name_in(name)?;
-    api.within_limit(api.backend.clients(name)).await.map(Json)
-}
-
-pub(super) async fn disconnect(
-    State(api): State<Api>,
-    name: NamePath,
-    request: Request,
-) -> Result<Json<DisconnectedClients>> {
-    let name = name_in(name)?;
-    let which: DisconnectClients = api.json_body(request).await?;
-    let client = which.client;
-    let done = api.within_limit(api.backend.disconnect(name.clone(), which)).await?;
-    tracing::info!(volume = name, client, clients = done.clients, "clients disconnected");
-    Ok(Json(done))
 }

@@ -4,6 +4,7 @@ mod bucket_moves;
 mod bucket_routes;
 pub mod bulk;
 mod checks;
+mod client_routes;
 mod clients;
 mod compression;
 mod dedup;

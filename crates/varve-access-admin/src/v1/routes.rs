@@ -24,7 +24,7 @@ use crate::v1::types::{
     ChangeVolume, CreateVolume, DeleteVolume, MoveState, Pool, ShardState, ShardStatus, Space,
     Status, Volume, VolumeFamily, VolumeMove, VolumePage,
 };
-use crate::v1::{bucket_routes, bulk, clients, object_routes, openapi, snapshot_routes};
+use crate::v1::{bucket_routes, bulk, client_routes, object_routes, openapi, snapshot_routes};
 
 /// Things in a page when the request does not say.
 pub const PAGE_DEFAULT: usize = 1000;
@@ -67,8 +67,8 @@ pub(crate) fn router(
         .route("/v1/volumes", get(list_volumes).post(create_volume))
         .route("/v1/volumes/{name}", get(show_volume).patch(change_volume).delete(delete_volume))
         .route("/v1/volumes/{name}/space", get(volume_space))
-        .route("/v1/volumes/{name}/clients", get(clients::list))
-        .route("/v1/volumes/{name}/disconnect", post(clients::disconnect))
+        .route("/v1/volumes/{name}/clients", get(client_routes::list))
+        .route("/v1/volumes/{name}/disconnect", post(client_routes::disconnect))
         .route("/v1/volumes/{name}/rollback", post(snapshot_routes::roll_back))
         .route("/v1/volumes/{name}/receive", post(snapshot_routes::begin_receive))
         .route("/v1/volumes/{name}/received", post(snapshot_routes::end_receive))
