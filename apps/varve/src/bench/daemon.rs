@@ -10,7 +10,7 @@ use varve_access_admin::v1::{self, ListenerStatus};
 use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{NbdAddress, NbdUri, Target};
 
-use super::run::LoadTarget;
+use super::plan::LoadTarget;
 use crate::cli::Global;
 use crate::client::Client;
 

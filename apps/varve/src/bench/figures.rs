@@ -10,7 +10,7 @@ use varve_tool_plan::{Amount, Seconds};
 
 use super::layers::Layers;
 use super::load::Load;
-use super::run::Repeat;
+use super::outcome::Repeat;
 
 /// Percentiles that are told, with the names of their fields.
 const PERCENTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];

@@ -11,7 +11,7 @@ use varve_access_admin::v1::{self, ServiceState, ShardState};
 use super::background::Background;
 use super::daemon::{STATUS, serving};
 use super::figures::ResultOrigin;
-use super::run::RunPlan;
+use super::plan::RunPlan;
 use super::shell::ends_well;
 use crate::cli::Global;
 use crate::client::Client;

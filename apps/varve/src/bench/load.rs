@@ -8,7 +8,7 @@ use varve_types::ByteCount;
 
 use super::crowd::ObjectsPlan;
 use super::objects::kind;
-use super::run::{LoadTarget, RunPlan};
+use super::plan::{LoadTarget, RunPlan};
 
 /// What was done to the target. Loads that differ in nothing can be compared.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]

@@ -19,10 +19,13 @@ mod layers;
 mod listing;
 mod load;
 mod objects;
+mod outcome;
 mod page;
 mod picture;
+mod plan;
 mod preset;
 mod rados;
+mod rados_terms;
 mod report;
 mod run;
 mod s3;
@@ -51,13 +54,14 @@ pub(crate) use listing::{ListedLoad, listed};
 pub(crate) use objects::run_workload;
 pub(crate) use page::{NamedResult, html, page};
 pub(crate) use picture::write_pictures;
+pub(crate) use plan::{LoadTarget, RunPlan};
 pub(crate) use preset::{
     block_work, can_run, describe, known, lives_work, load_of, objects_plans, objects_work,
     segments,
 };
 pub(crate) use rados::RadosGoal;
 pub(crate) use report::{BenchReport, json};
-pub(crate) use run::{LoadTarget, RunPlan, run, size_of};
+pub(crate) use run::{run, size_of};
 pub(crate) use s3::S3Settings;
 pub(crate) use said::flags_said;
 pub(crate) use saved::{REPORT, SavedResult, write_folder};

@@ -8,8 +8,9 @@ use varve_types::ByteCount;
 use super::figures::{RepeatFigures, ResultOrigin, Window, both};
 use super::health::Health;
 use super::load::Load;
-use super::rados;
-use super::run::{LoadTarget, RunOutcome, RunPlan, Settlement};
+use super::outcome::{RunOutcome, Settlement};
+use super::plan::{LoadTarget, RunPlan};
+use super::rados_terms::in_its_terms;
 use super::sampler::Timeline;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
@@ -110,7 +111,7 @@ impl BenchReport {
         };
         report.notes.extend(plan.note.iter().map(|text| ("also".to_owned(), text.clone())));
         if matches!(plan.goal, LoadTarget::Rados(_)) {
-            let terms = rados::in_its_terms(&report);
+            let terms = in_its_terms(&report);
             report.notes.extend(terms.map(|text| ("rados bench".to_owned(), text)));
         }
         report

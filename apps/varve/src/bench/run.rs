@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -11,25 +10,24 @@ use std::time::{Duration, Instant};
 
 use varve_media::Disk;
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{
-    Error, Job, JobPart, JobPhase, JobWatch, LoadSpec, MachineUsage, Measurement, Target,
-    has_settled,
+    Error, Job, JobPart, JobPhase, JobWatch, LoadSpec, Measurement, Target, has_settled,
 };
-use varve_types::{ByteCount, ErrorKind};
+use varve_types::ErrorKind;
 
 use super::background::Background;
 use super::ballast::PoolFill;
 use super::clients;
-use super::crowd::{Crowd, ObjectsPlan};
+use super::crowd::Crowd;
 use super::engine::EngineGoal;
 use super::fio::FioGoal;
-use super::health::{Health, HealthWatch};
+use super::health::HealthWatch;
+use super::outcome::{Repeat, RunOutcome, Settlement};
+use super::plan::{LoadTarget, RunPlan};
 use super::rados::RadosGoal;
-use super::sampler::{Sampler, Timeline};
+use super::sampler::Sampler;
 use super::search::Search;
-use super::setting::ShellSetting;
-use super::volumes::{Fleet, TakenSnapshots, VolumesGoal};
+use super::volumes::{Fleet, TakenSnapshots};
 use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
@@ -40,118 +38,6 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Length of a round whose rate is compared with others, in ns.
 const ROUND_NS: u64 = 1_000_000_000;
-
-/// What to run.
-#[derive(Clone, Debug)]
-pub(crate) struct RunPlan {
-    /// What is to be said of it in its report.
-    pub(crate) note: Option<String>,
-    pub(crate) goal: LoadTarget,
-    pub(crate) load: LoadSpec,
-    /// Where the part of the target that is used begins.
-    pub(crate) from_bytes: u64,
-    /// Bytes of it; without it all that follow.
-    pub(crate) size_bytes: Option<u64>,
-    /// Whether each block is written once before anything is measured.
-    pub(crate) fill: bool,
-    /// How full the daemon's pool is made before anything is measured.
-    pub(crate) pool_percent: Option<u8>,
-    pub(crate) ramp_ms: u64,
-    pub(crate) duration_ms: u64,
-    pub(crate) repeats: u32,
-    /// When the ramp of the first one begins, in ms since 1970; without it as soon as everything is ready.
-    pub(crate) at_unix_ms: Option<u64>,
-    /// Whether it is one of several clients, which begin each load together.
-    pub(crate) in_step: bool,
-    /// Longest time to wait before the first one until the rate has settled.
-    pub(crate) settle_ms: Option<u64>,
-    /// Command whose exit code says whether the measured system is well; without it a daemon says so of its own
-    /// targets.
-    pub(crate) healthy: Option<String>,
-    /// Processes that are looked at, beside this one.
-    pub(crate) processes: Vec<u32>,
-    /// Admin sockets of Ceph's daemons that are asked for theirs.
-    pub(crate) ceph: Vec<PathBuf>,
-    /// Setting of the measured system that is made before.
-    pub(crate) setting: Option<ShellSetting>,
-    /// Whether the load before it has made it.
-    pub(crate) is_set: bool,
-    /// Whether the daemon is asked for its counters.
-    pub(crate) asks_server: bool,
-    /// Bound of p99, in ms, that the largest number of jobs is looked for with, each at its rate.
-    pub(crate) search_p99_ms: Option<u32>,
-}
-
-/// What a load is put on.
-#[derive(Clone, Debug)]
-pub(crate) enum LoadTarget {
-    Disk(Target),
-    /// A volume of a pool that this process opens itself.
-    Engine(EngineGoal),
-    /// A target that fio reaches.
-    Fio(FioGoal),
-    /// Native objects of a pool of Ceph.
-    Rados(RadosGoal),
-    /// A volume of a daemon for each job.
-    Volumes(VolumesGoal),
-    Objects(ObjectsPlan),
-}
-
-impl fmt::Display for LoadTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disk(target) => target.fmt(f),
-            Self::Fio(goal) => match &goal.place {
-                FioPlace::File(path) => write!(f, "{}", path.display()),
-                FioPlace::Nbd(uri) => f.write_str(uri),
-                FioPlace::Rbd { pool, image } => write!(f, "rbd:{pool}/{image}"),
-            },
-            Self::Engine(goal) => write!(f, "engine:{}", goal.volume),
-            Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
-            Self::Volumes(goal) => {
-                write!(f, "volumes of {} for this run", ByteCount(goal.size_bytes))
-            }
-            Self::Objects(plan) => plan.bucket.fmt(f),
-        }
-    }
-}
-
-/// What a run gave.
-pub(crate) struct RunOutcome {
-    /// Bytes of the target that were used.
-    pub(crate) size_bytes: u64,
-    pub(crate) repeats: Vec<Repeat>,
-    pub(crate) settling: Settlement,
-    /// Whether the system was well, where somebody knows.
-    pub(crate) health: Option<Health>,
-    /// Blocks or objects that were read back and found right.
-    pub(crate) verified: Option<u64>,
-    /// The first of the failures that were few enough to go on.
-    pub(crate) complaint: Option<String>,
-    /// What else is to be said of it.
-    pub(crate) notes: Vec<(String, String)>,
-    /// Whether somebody ended it early.
-    pub(crate) is_interrupted: bool,
-}
-
-/// A window that was measured.
-pub(crate) struct Repeat {
-    /// What all jobs measured together.
-    pub(crate) measured: Measurement,
-    /// When the window began, in ms since 1970.
-    pub(crate) began_unix_ms: u64,
-    /// What the machine did in the window, and from moment to moment; nothing of a window that is too short to tell.
-    pub(crate) usage: Option<MachineUsage>,
-    pub(crate) timeline: Timeline,
-}
-
-/// Whether the rate had settled before the first window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Settlement {
-    NotAsked,
-    After { ms: u64 },
-    Never { ms: u64 },
-}
 
 type JobResult<T> = varve_tool_bench::Result<T>;
 

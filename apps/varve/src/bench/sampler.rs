@@ -8,7 +8,7 @@ use varve_access_admin::v1;
 use varve_tool_bench::{CephCounters, Counters, MachineUsage, ServerCounters};
 
 use super::background::Background;
-use super::run::RunPlan;
+use super::plan::RunPlan;
 use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::{Failure, Result};

@@ -4,8 +4,9 @@
 use varve_tool_bench::{LoadSpec, Point, next_volumes};
 
 use super::clients;
+use super::outcome::RunOutcome;
+use super::plan::{LoadTarget, RunPlan};
 use super::report::BenchReport;
-use super::run::{LoadTarget, RunOutcome, RunPlan};
 use crate::failure::Result;
 
 /// A search under way.

@@ -4,8 +4,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::LoadSpec;
 
+use super::plan::{LoadTarget, RunPlan};
 use super::report::BenchReport;
-use super::run::{LoadTarget, RunPlan};
 use super::setting::ShellSetting;
 use crate::failure::{Failure, Result};
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use varve_tool_bench::MachineUsage;
 
 use super::chart::Curve;
-use super::run::RunOutcome;
+use super::outcome::RunOutcome;
 use super::sampler::Timeline;
 use super::saved::{REPORT, SavedResult};
 
