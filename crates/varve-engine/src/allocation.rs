@@ -9,45 +9,15 @@
 
 use std::rc::Rc;
 
-use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
 use varve_logstore::planted::{Bug, planted};
 use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber, StreamId};
 
-use crate::pool::ZoneCounts;
 use crate::reservations::Deadline;
 use crate::reserves::{PAGES_OF_ENTRY, Reserves, dirty_limit};
 use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
-
-/// Segments side by side, lent to one shard.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Zone {
-    /// First segment.
-    pub first: SegmentNumber,
-    /// Number of segments.
-    pub count: u32,
-}
-
-/// Where a shard gets zones from.
-pub trait ZoneSource {
-    /// Lends one more zone, durably, or `None` when all are lent.
-    fn lease(&self) -> LocalBoxFuture<'_, Result<Option<Zone>>>;
-
-    /// Takes a zone back, durably, in which nothing is that the shard's root names.
-    fn give_back(&self, zone: Zone) -> LocalBoxFuture<'_, Result<()>>;
-
-    /// Segments that could be lent to this shard now; may be out of date.
-    fn lendable_segments(&self) -> u64;
-
-    /// Segments in whole zones that a shard may have while others have fewer: beyond them it takes what its data need,
-    /// no more.
-    fn share_segments(&self) -> u64;
-
-    /// What any thread may know of the pool's zones.
-    fn counts(&self) -> &ZoneCounts;
-}
 
 /// Pages that applying one entry changes at worst: the paths to the block and to two chunks.
 const PAGES_PER_ENTRY: usize = 5;

@@ -14,7 +14,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_reactor::{Nanos, Notify};
 use varve_types::{ErrorKind, SegmentNumber};
 
-use crate::allocation::Zone;
+use crate::pool::Zone;
 use crate::{Result, Shard};
 
 /// How long nobody asks full media again, in ns.

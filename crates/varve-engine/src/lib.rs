@@ -49,7 +49,6 @@ mod write;
 mod writes;
 mod zone_moves;
 
-pub use allocation::{Zone, ZoneSource};
 pub use audit::AuditReport;
 pub use census::{FamilyUsage, SpaceUsage, StoredAmount, StreamUsage};
 pub use config::{BLOCK_BYTES, MemoryShares, ShardConfig};
@@ -60,7 +59,7 @@ pub use inspection::{MapItem, StoredKey};
 pub use keys::{KeyValue, key_behind};
 pub use mark::{MarkReport, MarkTicket, MarkWish};
 pub use peers::{DedupReply, ForeignChunk, ForeignNames, Homes, Peers, owner_of};
-pub use pool::{OpenPool, PoolSpec, PoolZones, ZoneCounts};
+pub use pool::{OpenPool, PoolSpec, PoolZones, Zone, ZoneCounts, ZoneSource};
 pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;
 pub use references::{CheckProgress, DanglingName, References, UncheckedNames, Unreadable};

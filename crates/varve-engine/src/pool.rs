@@ -11,6 +11,8 @@
 //! POOL-5. After a replacement that failed, the root is read again before anybody is told which zones it has: the
 //!     replacement may have happened.
 
+mod zones;
+
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -24,9 +26,10 @@ use varve_media::{Media, RootKey, RootStore, RootVersion};
 use varve_types::{PoolId, SegmentNumber, ShardId, StreamId};
 
 use crate::admission::Semaphore;
-use crate::allocation::{Zone, ZoneSource};
 use crate::config::ShardConfig;
 use crate::{Error, Result, Shard};
+
+pub use zones::{Zone, ZoneCounts, ZoneSource};
 
 /// Segments of a zone at most, and how many zones a small pool should have at least.
 const ZONE_SEGMENTS_MAX: u32 = 128;
@@ -59,60 +62,6 @@ pub struct PoolSpec {
     pub created_unix_ms: u64,
     /// Shards of the first placement generation.
     pub shard_count: u16,
-}
-
-/// What any thread may know of the pool's zones at any time.
-#[derive(Debug)]
-pub struct ZoneCounts {
-    /// Segments that could be lent to each shard now.
-    lendable: Vec<AtomicU64>,
-    /// A shard needs a zone, and none is left for it.
-    is_wanted: AtomicBool,
-    /// Segments, in whole zones, of a shard when all shards have the same.
-    share_segments: u64,
-    /// Segments of a shard's standing minimum (POOL-4).
-    standing_segments: u64,
-    /// Segments of a zone.
-    zone_segments: u64,
-}
-
-impl ZoneCounts {
-    /// Segments that could be lent to a shard now.
-    #[must_use]
-    pub fn lendable_segments(&self, shard: ShardId) -> u64 {
-        self.lendable
-            .get(usize::from(shard.0))
-            .map_or(0, |segments| segments.load(Ordering::Relaxed))
-    }
-
-    /// Segments, in whole zones, of a shard when all shards have the same.
-    #[must_use]
-    pub fn share_segments(&self) -> u64 {
-        self.share_segments
-    }
-
-    /// Segments that are left for every shard (POOL-4).
-    #[must_use]
-    pub fn standing_segments(&self) -> u64 {
-        self.standing_segments
-    }
-
-    /// Segments of a zone.
-    #[must_use]
-    pub fn zone_segments(&self) -> u64 {
-        self.zone_segments
-    }
-
-    /// Notes that a shard needs a zone that only others can give.
-    pub fn want(&self) {
-        self.is_wanted.store(true, Ordering::Release);
-    }
-
-    /// Whether a shard needed a zone since the last call.
-    #[must_use]
-    pub fn take_wanted(&self) -> bool {
-        self.is_wanted.swap(false, Ordering::AcqRel)
-    }
 }
 
 /// The root of an open pool.

@@ -50,7 +50,6 @@ use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
 use crate::admission::{Semaphore, SemaphoreByUse};
-use crate::allocation::{Zone, ZoneSource};
 use crate::apply::Applicable;
 use crate::block_cache::BlockCache;
 use crate::bypass::Bypass;
@@ -64,6 +63,7 @@ use crate::growth::Growth;
 use crate::mark::MarkState;
 use crate::pages::PLACES_AT_ONCE;
 use crate::peers::{Foreign, ForeignChunk, Peers};
+use crate::pool::{Zone, ZoneSource};
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::reservations::Reservations;

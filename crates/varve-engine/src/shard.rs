@@ -25,7 +25,6 @@ use varve_stdx::BufSlice;
 use varve_types::{ChunkId, Generation, ShardId, WriteSeq};
 
 use crate::admission::{Semaphore, SemaphoreByUse};
-use crate::allocation::ZoneSource;
 use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
 use crate::bypass::Bypass;
@@ -41,6 +40,7 @@ use crate::hash::HashMap;
 use crate::mark::MarkState;
 use crate::peers::Foreign;
 use crate::pending_keys::PendingKeys;
+use crate::pool::ZoneSource;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::reservations::Reservations;

@@ -34,9 +34,9 @@ use varve_reactor::{Nanos, Notify};
 use varve_types::{ChunkId, ErrorKind, SegmentNumber, WriteSeq};
 
 use crate::admission::Semaphore;
-use crate::allocation::Zone;
 use crate::hash::HashMap;
 use crate::mark::{MarkWaiter, MarkWish};
+use crate::pool::Zone;
 use crate::reserves::Reserves;
 use crate::{Error, Result, Shard};
 

@@ -1,0 +1,90 @@
+//! Zones of segments, which the pool lends to shards, and where a shard gets them from.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures_util::future::LocalBoxFuture;
+use varve_types::{SegmentNumber, ShardId};
+
+use crate::Result;
+
+/// Segments side by side, lent to one shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Zone {
+    /// First segment.
+    pub first: SegmentNumber,
+    /// Number of segments.
+    pub count: u32,
+}
+
+/// Where a shard gets zones from.
+pub trait ZoneSource {
+    /// Lends one more zone, durably, or `None` when all are lent.
+    fn lease(&self) -> LocalBoxFuture<'_, Result<Option<Zone>>>;
+
+    /// Takes a zone back, durably, in which nothing is that the shard's root names.
+    fn give_back(&self, zone: Zone) -> LocalBoxFuture<'_, Result<()>>;
+
+    /// Segments that could be lent to this shard now; may be out of date.
+    fn lendable_segments(&self) -> u64;
+
+    /// Segments in whole zones that a shard may have while others have fewer: beyond them it takes what its data need,
+    /// no more.
+    fn share_segments(&self) -> u64;
+
+    /// What any thread may know of the pool's zones.
+    fn counts(&self) -> &ZoneCounts;
+}
+
+/// What any thread may know of the pool's zones at any time.
+#[derive(Debug)]
+pub struct ZoneCounts {
+    /// Segments that could be lent to each shard now.
+    pub(super) lendable: Vec<AtomicU64>,
+    /// A shard needs a zone, and none is left for it.
+    pub(super) is_wanted: AtomicBool,
+    /// Segments, in whole zones, of a shard when all shards have the same.
+    pub(super) share_segments: u64,
+    /// Segments of a shard's standing minimum (POOL-4).
+    pub(super) standing_segments: u64,
+    /// Segments of a zone.
+    pub(super) zone_segments: u64,
+}
+
+impl ZoneCounts {
+    /// Segments that could be lent to a shard now.
+    #[must_use]
+    pub fn lendable_segments(&self, shard: ShardId) -> u64 {
+        self.lendable
+            .get(usize::from(shard.0))
+            .map_or(0, |segments| segments.load(Ordering::Relaxed))
+    }
+
+    /// Segments, in whole zones, of a shard when all shards have the same.
+    #[must_use]
+    pub fn share_segments(&self) -> u64 {
+        self.share_segments
+    }
+
+    /// Segments that are left for every shard (POOL-4).
+    #[must_use]
+    pub fn standing_segments(&self) -> u64 {
+        self.standing_segments
+    }
+
+    /// Segments of a zone.
+    #[must_use]
+    pub fn zone_segments(&self) -> u64 {
+        self.zone_segments
+    }
+
+    /// Notes that a shard needs a zone that only others can give.
+    pub fn want(&self) {
+        self.is_wanted.store(true, Ordering::Release);
+    }
+
+    /// Whether a shard needed a zone since the last call.
+    #[must_use]
+    pub fn take_wanted(&self) -> bool {
+        self.is_wanted.swap(false, Ordering::AcqRel)
+    }
+}
