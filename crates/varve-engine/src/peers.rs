@@ -27,13 +27,14 @@
 //! PEERS-9. Recovery asks nobody. What needs a home that does not serve is unavailable, and nothing else.
 //! PEERS-10. Who is asked asks nobody, and waits for its own lane and segments only. Asking has a bound in time.
 
+mod names;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use futures_util::future::{Either, LocalBoxFuture, select};
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt};
-use roaring::RoaringTreemap;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
 use varve_reactor::Notify;
 use varve_stdx::BufSlice;
@@ -42,6 +43,8 @@ use varve_types::{ChunkId, ShardId};
 use crate::dedup::Generations;
 use crate::hash::{HashMap, HashSet};
 use crate::{Error, Result, Shard};
+
+pub use names::{ForeignChunk, ForeignNames};
 
 /// How long a batch waits for grants, in ns: as long as threads of a busy machine wait for their turns on the way there
 /// and back.
@@ -60,15 +63,6 @@ const SIGNALS_MIN: usize = 2;
 
 /// Blocks that a neighbour is asked for in vain: as many as lie in a segment, whose hooks the first of them are for.
 const VAIN_MAX: usize = 1024;
-
-/// A chunk of another shard.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ForeignChunk {
-    /// The shard whose chunk table has it.
-    pub home: ShardId,
-    /// Its id there.
-    pub chunk: ChunkId,
-}
 
 /// What a shard says of a fingerprint that it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,44 +168,6 @@ impl Homes {
             })
         };
         fingerprints.iter().enumerate().map(answer).collect()
-    }
-}
-
-/// Chunks by home that shards name which are not their home.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ForeignNames(BTreeMap<ShardId, RoaringTreemap>);
-
-impl ForeignNames {
-    pub(crate) fn insert(&mut self, name: ForeignChunk) {
-        self.0.entry(name.home).or_default().insert(name.chunk.get());
-    }
-
-    /// Adds what another shard names.
-    pub fn merge(&mut self, other: &Self) {
-        for (home, chunks) in &other.0 {
-            *self.0.entry(*home).or_default() |= chunks;
-        }
-    }
-
-    /// How many chunks there are.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.0.values().map(RoaringTreemap::len).sum()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The homes, and how many chunks of each there are.
-    pub(crate) fn homes(&self) -> impl Iterator<Item = (ShardId, u64)> {
-        self.0.iter().map(|(home, chunks)| (*home, chunks.len()))
-    }
-
-    pub(crate) fn of(&self, home: ShardId) -> Option<&RoaringTreemap> {
-        self.0.get(&home)
     }
 }
 
