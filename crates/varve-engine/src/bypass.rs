@@ -15,12 +15,12 @@
 //!     time (AGGREGATION-2), or as soon as somebody waits for credits (AGGREGATION-4).
 //! BYPASS-4. Credits are held until the segment is applied, as those of frames are.
 
-use std::cell::Cell;
+mod state;
+
 use std::rc::Rc;
 
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::BLOCK_ALIGN;
-use varve_reactor::Notify;
 use varve_stdx::{BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, StreamId};
 
@@ -32,6 +32,8 @@ use crate::peers::DedupLookup;
 use crate::sampling::FingerprintScope;
 use crate::{Result, Shard};
 
+pub(crate) use state::Bypass;
+
 /// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take
 /// many of them, and what is overwritten while it is in the lane is never written again; at this size a frame's header
 /// costs 2 % and the copy counts.
@@ -42,17 +44,6 @@ const LARGE_BYTES_MIN: u64 = 64 << 10;
 pub(crate) const BYPASS_BYTES_MAX: usize = 1 << 20;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-
-/// What a shard knows of large writes.
-#[derive(Default)]
-pub(crate) struct Bypass {
-    /// Bytes of large writes under way, whichever way they go.
-    bytes_under_way: Cell<u64>,
-    /// The last segment that holds something that bypassed the lane.
-    last_segment: Cell<u64>,
-    /// Something was appended to the open segment.
-    appended: Notify,
-}
 
 /// A large write under way, until it is dropped.
 pub(crate) struct LargeWrite<'a> {

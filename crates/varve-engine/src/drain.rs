@@ -10,22 +10,18 @@
 //! DRAIN-7. Durable frames linger in the lane, as newer ones may make what they hold needless, until `aggregation.rs`
 //!     says that they are due (AGGREGATION-3), or somebody waits for the trees to show them.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+mod state;
+
 use std::rc::Rc;
 
 use futures_util::future::{Either, select};
-use varve_logstore::format::frame::LogPosition;
 use varve_logstore::format::record::{KeyPayload, RecordHeader, RecordKind, decode_cut};
-use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::lane::{JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
-use varve_logstore::segment_writer::{
-    BLOCK_ALIGN, SealSpec, SealedSegment, SegmentWriter, UNIT_ALIGN,
-};
-use varve_reactor::{JoinHandle, Notify};
+use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, SealedSegment, UNIT_ALIGN};
+use varve_reactor::JoinHandle;
 use varve_stdx::{FINGERPRINT_BATCH, checksum64, is_zero};
 use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, Dedup, StreamId, WriteSeq};
@@ -38,6 +34,8 @@ use crate::peers::{DedupLookup, ForeignChunk};
 use crate::sampling::{FingerprintScope, is_sample};
 use crate::trees::stream_of_reservation;
 use crate::{Result, Shard};
+
+pub(crate) use state::{Drain, SealedData};
 
 /// Address units of a block.
 pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
@@ -72,90 +70,6 @@ pub(crate) struct BlockSource {
 
 /// Batches of fingerprints taken before other tasks get a turn: some 50 µs of work.
 const BATCHES_PER_TURN: usize = 5;
-
-/// A sealed data segment on its way to the map.
-pub(crate) struct SealedData {
-    pub(crate) sealed: SealedSegment,
-    pub(crate) put: JoinHandle<Result<()>>,
-    pub(crate) frames: Vec<Rc<JournalFrame>>,
-    /// Bytes that bypassed the lane, in credits.
-    pub(crate) bypassed_bytes: u64,
-    /// Where the lane continues once this segment is applied.
-    pub(crate) lane: LogPosition,
-}
-
-/// Puts of data segments that are under way, or have ended while an earlier one is.
-#[derive(Default)]
-pub(crate) struct DataPuts {
-    /// Whether each has ended, in the order of the chain from the witness on.
-    ended: RefCell<VecDeque<bool>>,
-    /// A put ended, or none will.
-    pub(crate) changed: Notify,
-}
-
-/// The drain's own state.
-pub(crate) struct Drain {
-    pub(crate) writer: RefCell<SegmentWriter>,
-    /// Frames whose last record lies in the open segment.
-    pub(crate) frames: RefCell<Vec<Rc<JournalFrame>>>,
-    /// Bytes in the open segment that bypassed the lane.
-    pub(crate) bypassed_bytes: Cell<u64>,
-    /// Start of the first frame that is not wholly drained.
-    pub(crate) point: Cell<LogPosition>,
-    /// Mount whose frames stand at `point`.
-    pub(crate) lane_mount: Cell<u64>,
-    /// The open segment holds trims: what they free is free once it is applied.
-    pub(crate) frees: Cell<bool>,
-    /// Data were refused since it was opened.
-    pub(crate) refused: Cell<bool>,
-    /// Other shards' grants need credits that only the open segment gives back.
-    pub(crate) grants_wait: Cell<bool>,
-    /// Such credits did not come back in time, and there were none since.
-    pub(crate) grant_credit_timeout: Cell<bool>,
-    /// Map updates that cuts and promises in the open segment put into maps, about.
-    pub(crate) settles: Cell<usize>,
-    /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
-    pub(crate) taken: Cell<usize>,
-    /// Frames before this one do not linger.
-    pub(crate) drain_upto: Cell<u64>,
-    /// Frames may have become due.
-    pub(crate) drain_requested: Notify,
-    /// A frame was drained.
-    pub(crate) advanced: Notify,
-    pub(crate) puts: DataPuts,
-    /// Blocks of the open segment have no fingerprint because they were not in a sample.
-    samples_only: Cell<bool>,
-    blocks_this_turn: Cell<usize>,
-}
-
-impl Drain {
-    pub(crate) fn new(writer: SegmentWriter, root: &ShardRoot) -> Self {
-        Self {
-            writer: RefCell::new(writer),
-            frames: RefCell::default(),
-            bypassed_bytes: Cell::new(0),
-            point: Cell::new(root.lane),
-            lane_mount: Cell::new(root.lane_mount),
-            frees: Cell::new(false),
-            refused: Cell::new(false),
-            grants_wait: Cell::new(false),
-            grant_credit_timeout: Cell::new(false),
-            settles: Cell::new(0),
-            taken: Cell::new(0),
-            drain_upto: Cell::new(0),
-            drain_requested: Notify::new(),
-            advanced: Notify::new(),
-            puts: DataPuts::default(),
-            samples_only: Cell::new(false),
-            blocks_this_turn: Cell::new(0),
-        }
-    }
-
-    /// The open segment has what puts so many updates into maps.
-    fn add_settles(&self, count: usize) {
-        self.settles.set(self.settles.get() + count);
-    }
-}
 
 impl Shard {
     /// Drains until the lane fails or the shard is dropped.
