@@ -11,7 +11,9 @@
 //! CHECKPOINT-4. A page is clean, and so may be evicted and read again, as soon as the segment it was written to is
 //!     durable.
 
-use std::cell::{Cell, RefCell};
+mod state;
+
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::unit_checksum;
@@ -19,7 +21,7 @@ use varve_logstore::format::deaths::encode as encode_deaths;
 use varve_logstore::format::deltas::encode as encode_deltas;
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
-use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
+use varve_logstore::format::root::{ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
@@ -30,10 +32,12 @@ use varve_reactor::JoinHandle;
 use varve_types::{ChunkId, ErrorKind, StreamId, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
-use crate::copies::CopyState;
+use crate::checkpoint::state::MetadataWrite;
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{PageShape, encode_page};
 use crate::{Error, Result, Shard};
+
+pub(crate) use state::{Blobs, Metadata};
 
 /// Pages encoded before other tasks get a turn: some 50 µs of work.
 const PAGES_PER_TURN: usize = 32;
@@ -52,86 +56,6 @@ const DEATH_BLOB_BYTES: usize = 128 << 10;
 
 /// As much for delta blobs.
 const DELTA_BLOB_BYTES: usize = 128 << 10;
-
-/// The writer of metadata segments and what a checkpoint has under way.
-pub(crate) struct Metadata {
-    writer: RefCell<SegmentWriter>,
-    /// Slot and generation of the open segment, once something is in it.
-    open: Cell<Option<SegmentId>>,
-    /// The pages that are in the open segment.
-    open_pages: RefCell<Vec<PagePtr>>,
-    puts: RefCell<Vec<MetadataWrite>>,
-    written: RefCell<Vec<SegmentId>>,
-    /// Second copies of segments.
-    pub(crate) copies: CopyState,
-}
-
-/// A metadata segment that is being written.
-struct MetadataWrite {
-    id: SegmentId,
-    durable: JoinHandle<Result<()>>,
-    /// Its copy, which is written beside it.
-    copy: Option<JoinHandle<()>>,
-    /// The pages in it.
-    pages: Vec<PagePtr>,
-}
-
-impl Metadata {
-    pub(crate) fn new(writer: SegmentWriter) -> Self {
-        Self {
-            writer: RefCell::new(writer),
-            open: Cell::new(None),
-            open_pages: RefCell::default(),
-            puts: RefCell::default(),
-            written: RefCell::default(),
-            copies: CopyState::default(),
-        }
-    }
-}
-
-impl Metadata {
-    /// Slot of the open or next segment.
-    pub(crate) fn next_slot(&self) -> varve_types::SegmentNumber {
-        self.writer.borrow().slot()
-    }
-
-    /// Whether nothing is in the open segment.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.writer.borrow().is_empty()
-    }
-
-    /// Takes another slot for the next segment. Nothing is in the open one, so that nobody names it.
-    pub(crate) fn go_on_in(&self, next_slot: varve_types::SegmentNumber) {
-        let chain = self.writer.borrow().chain();
-        self.writer.borrow_mut().resume(ChainHead { next_slot, ..chain });
-        self.open.set(None);
-    }
-
-    /// Sets where the first segment goes.
-    pub(crate) fn resume(&self, chain: ChainHead) {
-        self.writer.borrow_mut().resume(chain);
-    }
-}
-
-/// Where the last checkpoint put what is in no tree.
-pub(crate) struct Blobs {
-    /// Live bytes of segments.
-    pub(crate) usage: RefCell<Vec<Location>>,
-    /// Chunks that were overwritten.
-    pub(crate) deaths: RefCell<Vec<Location>>,
-    /// Map updates that wait.
-    pub(crate) deltas: RefCell<Vec<Location>>,
-}
-
-impl Blobs {
-    pub(crate) fn of(root: &ShardRoot) -> Self {
-        Self {
-            usage: RefCell::new(root.usage.clone()),
-            deaths: RefCell::new(root.deaths.clone()),
-            deltas: RefCell::new(root.deltas.clone()),
-        }
-    }
-}
 
 /// Why placing table pages paused.
 enum Pause {

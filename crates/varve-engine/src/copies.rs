@@ -14,8 +14,8 @@
 //! COPIES-3. Nothing is repaired in place: what was read from a copy is moved as reclaim moves things, so that it has
 //!     two copies elsewhere.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+mod state;
+
 use std::rc::Rc;
 
 use futures_util::future::select;
@@ -33,6 +33,8 @@ use varve_types::{Generation, SegmentNumber};
 use crate::checkpoint::PUTS_MAX;
 use crate::{Error, Result, Shard};
 
+pub(crate) use state::CopyState;
+
 /// Copies that a checkpoint makes, or compares, beside those of what it writes.
 const COPIES_PER_CHECKPOINT: usize = 4;
 
@@ -44,17 +46,6 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Units compared with their checksums before other tasks get a turn: some 50 µs of work.
 const UNITS_PER_TURN: usize = 16;
-
-/// What is known of damage, and how far the search for segments without a copy got.
-#[derive(Default)]
-pub(crate) struct CopyState {
-    /// Damaged segments with a copy, which reclaim is to empty.
-    damaged: RefCell<BTreeMap<SegmentNumber, Generation>>,
-    /// Where the search goes on.
-    from: Cell<SegmentNumber>,
-    /// Segments with pages that had no copy at the last checkpoint.
-    pub(crate) lacking: Cell<u64>,
-}
 
 /// A segment as it is stored, its header and its summary being whole.
 pub(crate) struct StoredSegment {
