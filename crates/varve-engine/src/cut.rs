@@ -14,40 +14,31 @@
 //!     well. Mark frees them.
 //! CUT-6. A cut that is applied again, after a crash, changes nothing.
 
-use std::cell::RefCell;
+mod state;
+
 use std::ops::Range;
 use std::rc::Rc;
 
 use varve_logstore::format::record::{RecordKind, encode_cut};
 use varve_logstore::lane::JournalFrame;
 use varve_logstore::planted::{Bug, planted};
-use varve_reactor::Notify;
 use varve_stdx::AlignedBuf;
-use varve_types::{ByteRange, StreamId, WriteSeq};
+use varve_types::{ByteRange, StreamId};
 
 use crate::config::BLOCK_BYTES;
+use crate::cut::state::PendingCut;
 use crate::read::{STATUS_TURNS_MAX, bytes_of_runs};
 use crate::tree::{self, DiffLimits, Map};
 use crate::trees::{Stop, Trees};
 use crate::{Result, Shard};
 
+pub(crate) use state::Cuts;
+pub use state::{CutId, CutPair};
+
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Blocks or equal subtrees looked at before other tasks get a turn: some 50 µs of work.
 const DIFF_STEPS_MAX: usize = 512;
-
-/// Names one cut, on every shard that takes part in it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct CutId(pub u64);
-
-/// `copy` shall hold from the cut on what `source` held at it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CutPair {
-    /// The stream that is cut.
-    pub source: StreamId,
-    /// A stream that was never written.
-    pub copy: StreamId,
-}
 
 /// Consecutive bytes that differ between two streams, or do not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,79 +47,6 @@ pub struct DiffRun {
     pub len: u64,
     /// Whether they may differ: they are stored apart.
     pub differs: bool,
-}
-
-/// A cut in the lane or in a segment that is not applied yet.
-struct PendingCut {
-    pair: CutPair,
-    wseq: WriteSeq,
-    frame: Rc<JournalFrame>,
-    is_drained: bool,
-}
-
-/// What a shard knows of cuts under way.
-#[derive(Default)]
-pub(crate) struct Cuts {
-    /// In the order of their numbers.
-    pending: RefCell<Vec<PendingCut>>,
-    /// Streams whose answers are held back, by cut.
-    holds: RefCell<Vec<(CutId, StreamId)>>,
-    released: Notify,
-}
-
-impl Cuts {
-    /// The oldest cut of a stream that is in the lane (CUT-2).
-    pub(crate) fn oldest_in_lane(&self, stream: StreamId) -> Option<WriteSeq> {
-        let pending = self.pending.borrow();
-        let in_lane = |cut: &&PendingCut| cut.pair.source == stream && !cut.is_drained;
-        pending.iter().find(in_lane).map(|cut| cut.wseq)
-    }
-
-    /// Whether a cut of or to a stream is in the lane (CUT-3).
-    pub(crate) fn is_in_lane(&self, stream: StreamId) -> bool {
-        let touches = |cut: &PendingCut| cut.pair.source == stream || cut.pair.copy == stream;
-        self.pending.borrow().iter().any(|cut| !cut.is_drained && touches(cut))
-    }
-
-    /// The frame of the cut of a copy that its map does not show yet (CUT-4).
-    fn pending_frame(&self, copy: StreamId) -> Option<Rc<JournalFrame>> {
-        let pending = self.pending.borrow();
-        pending.iter().find(|cut| cut.pair.copy == copy).map(|cut| Rc::clone(&cut.frame))
-    }
-
-    /// Whether a stream is a copy that its map does not show yet (CUT-4).
-    pub(crate) fn is_pending(&self, stream: StreamId) -> bool {
-        self.pending.borrow().iter().any(|cut| cut.pair.copy == stream)
-    }
-
-    /// A cut is in a data segment.
-    pub(crate) fn drained(&self, copy: StreamId) {
-        for cut in self.pending.borrow_mut().iter_mut().filter(|cut| cut.pair.copy == copy) {
-            cut.is_drained = true;
-        }
-    }
-
-    /// A cut is in the trees.
-    pub(crate) fn applied(&self, copy: StreamId) {
-        self.pending.borrow_mut().retain(|cut| cut.pair.copy != copy);
-    }
-
-    fn holds(&self, stream: StreamId) -> bool {
-        self.holds.borrow().iter().any(|(_, held)| *held == stream)
-    }
-
-    /// Waits until no cut holds back answers to a stream's writes.
-    pub(crate) async fn wait_released(&self, stream: StreamId) {
-        while self.holds(stream) {
-            self.released.notified().await;
-        }
-    }
-
-    /// Holds nothing back any more.
-    pub(crate) fn release_all(&self) {
-        self.holds.borrow_mut().clear();
-        self.released.notify_all();
-    }
 }
 
 impl Shard {

@@ -8,36 +8,18 @@
 //!     break that, and then the put is tried again (`spawn_put`).
 //! GROWTH-2. Room is durable before a segment is free.
 
-use std::cell::{Cell, RefCell};
+mod state;
 
 use varve_logstore::planted::{Bug, planted};
-use varve_reactor::{Nanos, Notify};
 use varve_types::{ErrorKind, SegmentNumber};
 
 use crate::pool::Zone;
 use crate::{Result, Shard};
 
+pub(crate) use state::Growth;
+
 /// How long nobody asks full media again, in ns.
 const ROOM_RETRY_NS: u64 = 1_000_000_000;
-
-/// What a shard waits for room for.
-pub(crate) struct Growth {
-    /// Segments of the shard's zones that are not free for want of room; before recovery has asked, all of its zones.
-    without_room: RefCell<Vec<Zone>>,
-    /// The media had no room when they were asked last.
-    full: Cell<bool>,
-    /// When media that were full may be asked again.
-    ask_at: Cell<Nanos>,
-    filled: Notify,
-}
-
-impl Growth {
-    pub(crate) fn new(owned: Vec<Zone>) -> Self {
-        let without_room = RefCell::new(owned);
-        let (full, ask_at) = (Cell::new(false), Cell::new(Nanos(0)));
-        Self { without_room, full, ask_at, filled: Notify::new() }
-    }
-}
 
 impl Shard {
     /// Whether the media had no room for a segment when they were asked last.
