@@ -23,22 +23,26 @@
 //! ZONE-MOVES-6. A lease or return whose outcome is unknown closes the shard: it opens again with the zones that the
 //!     pool's root says (POOL-5).
 
-use std::cell::{Cell, RefCell};
+mod state;
+
+use std::cell::Cell;
 use std::cmp::Reverse;
 
 use futures_util::future::{Either, select};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::planted::{Bug, planted};
-use varve_reactor::{Nanos, Notify};
+use varve_reactor::Nanos;
 use varve_types::{ChunkId, ErrorKind, SegmentNumber, WriteSeq};
 
-use crate::admission::Semaphore;
 use crate::hash::HashMap;
 use crate::mark::{MarkWaiter, MarkWish};
 use crate::pool::Zone;
 use crate::reserves::Reserves;
+use crate::zone_moves::state::ZonePhase;
 use crate::{Error, Result, Shard};
+
+pub(crate) use state::ZoneMoves;
 
 /// How long a write waits for a round, in ns: less than what block clients bear.
 const ROUND_PATIENCE_NS: u64 = 20_000_000_000;
@@ -70,92 +74,6 @@ const SPARE_PART: u64 = 32;
 
 /// And so many segments.
 const SPARE_SEGMENTS: u64 = 2;
-
-/// What becomes of the zones that were chosen to leave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ZonePhase {
-    /// There are none.
-    Idle,
-    /// They may stay (ZONE-MOVES-2).
-    Emptying,
-    /// The pool is being told.
-    Giving,
-}
-
-/// What a shard knows of its zones and of those that others could give.
-pub(crate) struct ZoneMoves {
-    /// The shard's zones.
-    pub(crate) owned: RefCell<Vec<Zone>>,
-    phase: Cell<ZonePhase>,
-    gate: Semaphore,
-    /// Segments that reclaim is to empty now.
-    asked: RefCell<Vec<SegmentNumber>>,
-    /// Rounds of emptying that were asked for, and that ended.
-    emptying: Cell<u64>,
-    emptied: Cell<u64>,
-    /// Free segments that reclaim aims at, beyond its own target; 0 for none.
-    pub(crate) aim: Cell<usize>,
-    /// Writes that wait for zones.
-    awaiting: Cell<u64>,
-    /// Rounds of the coordinator that began, and that ended.
-    begun: Cell<u64>,
-    ended: Cell<u64>,
-    /// Writes waited when the round began.
-    asked_round: Cell<bool>,
-    /// Garbage waits for mark on some shard, as the last round saw.
-    pub(crate) others_may_mark: Cell<bool>,
-    /// When others may be asked again.
-    ask_at: Cell<Nanos>,
-    /// Write records admitted, and live bytes, when it was last looked whether the shard rests; and when there was no
-    /// empty zone.
-    seen: Cell<(u64, u64)>,
-    seen_empty: Cell<(u64, u64)>,
-    pub(crate) changed: Notify,
-}
-
-impl ZoneMoves {
-    pub(crate) fn new(owned: Vec<Zone>) -> Self {
-        Self {
-            owned: RefCell::new(owned),
-            phase: Cell::new(ZonePhase::Idle),
-            gate: Semaphore::new(1),
-            asked: RefCell::default(),
-            emptying: Cell::new(0),
-            emptied: Cell::new(0),
-            aim: Cell::new(0),
-            awaiting: Cell::new(0),
-            begun: Cell::new(0),
-            ended: Cell::new(0),
-            asked_round: Cell::new(false),
-            others_may_mark: Cell::new(false),
-            ask_at: Cell::new(Nanos(0)),
-            seen: Cell::new((0, 0)),
-            seen_empty: Cell::new((u64::MAX, 0)),
-            changed: Notify::new(),
-        }
-    }
-
-    /// Whether reclaim is to empty something now.
-    pub(crate) fn emptying_is_asked(&self) -> bool {
-        self.emptied.get() < self.emptying.get()
-    }
-
-    /// What it is to empty.
-    pub(crate) fn take_asked(&self) -> Vec<SegmentNumber> {
-        self.asked.take()
-    }
-
-    /// It did what it could.
-    pub(crate) fn note_emptied(&self) {
-        self.emptied.set(self.emptying.get());
-        self.changed.notify_all();
-    }
-
-    /// Whether what was chosen is still to leave.
-    pub(crate) fn is_emptying(&self) -> bool {
-        self.phase.get() == ZonePhase::Emptying
-    }
-}
 
 /// What a shard says at the beginning of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
