@@ -21,7 +21,8 @@
 //! MARK-11. Names of chunks of other shards are collected beside the bitmap, and every sweep begins with those of all
 //!     shards (PEERS-7).
 
-use std::cell::{Cell, RefCell};
+mod state;
+
 use std::ops::ControlFlow;
 
 use futures_util::future::{Either, select};
@@ -31,37 +32,23 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::planted::{Bug, planted};
-use varve_reactor::Notify;
 use varve_types::{ChunkId, ShardId, StreamId, WriteSeq};
 
+use crate::mark::state::MarkPass;
 use crate::peers::{ForeignChunk, ForeignNames};
 use crate::reclaim::runs;
 use crate::tree::{Scan, WalkItem};
 use crate::trees::{PAGE_ID_FIRST, Stop};
 use crate::{Error, Result, Shard};
 
+pub use state::MarkTicket;
+pub(crate) use state::{MarkState, MarkWaiter};
+
 /// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
 const STEP: usize = 1024;
 
 /// How long a write waits for the room that a mark pass may make, in ns.
 const MARK_PATIENCE_NS: u64 = 60_000_000_000;
-
-/// What a shard knows of mark passes.
-pub(crate) struct MarkState {
-    /// The one under way.
-    pub(crate) pass: RefCell<Option<MarkPass>>,
-    /// Passes begun since the shard was opened.
-    passes: Cell<u64>,
-    /// Something waits for one.
-    pub(crate) wanted: Cell<bool>,
-    /// Writes that wait for the room that one may make (MARK-10).
-    awaiting: Cell<u64>,
-    /// The number of the last one that ended.
-    ended: Cell<u64>,
-    pub(crate) has_ended: Notify,
-    /// How often it was said that no pass will end soon.
-    given_up: Cell<u64>,
-}
 
 /// How much a shard wants a mark pass.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -73,82 +60,6 @@ pub enum MarkWish {
     Wanted,
     /// Writes wait for the room.
     Urgent,
-}
-
-impl MarkState {
-    /// A stream was cut off another one (MARK-8).
-    pub(crate) fn note_copy(&self, copy: StreamId) {
-        if planted(Bug::MarkForgetsCopies) {
-            return;
-        }
-        if let Some(pass) = self.pass.borrow_mut().as_mut() {
-            pass.copies.push(copy);
-        }
-    }
-
-    /// Of a shard that was just opened: what it forgot when it closed, a pass finds.
-    pub(crate) fn new() -> Self {
-        Self {
-            pass: RefCell::new(None),
-            passes: Cell::new(0),
-            wanted: Cell::new(true),
-            awaiting: Cell::new(0),
-            ended: Cell::new(0),
-            has_ended: Notify::new(),
-            given_up: Cell::new(0),
-        }
-    }
-}
-
-impl MarkState {
-    /// Counts one more who waits for a pass, until the value is dropped.
-    pub(crate) fn await_pass(&self) -> MarkWaiter<'_> {
-        MarkWaiter::new(&self.awaiting)
-    }
-}
-
-/// Counts who waits for a pass.
-pub(crate) struct MarkWaiter<'a>(&'a Cell<u64>);
-
-impl<'a> MarkWaiter<'a> {
-    pub(crate) fn new(count: &'a Cell<u64>) -> Self {
-        count.set(count.get() + 1);
-        Self(count)
-    }
-}
-
-impl Drop for MarkWaiter<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
-}
-
-/// Names a mark pass of one shard: of one opening, and there of one beginning.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MarkTicket {
-    mount: u64,
-    number: u64,
-}
-
-/// A mark pass under way on one shard.
-pub(crate) struct MarkPass {
-    marked: RoaringTreemap,
-    chunk_ceiling: ChunkId,
-    page_ceiling: ChunkId,
-    /// Streams that existed when the pass began.
-    streams: Vec<StreamId>,
-    /// Tells it from passes that were begun and forgotten before.
-    ticket: MarkTicket,
-    /// What is named is marked.
-    is_walked: bool,
-    /// Stored bytes of shared chunks that had been overwritten when it began.
-    kept_bytes: u64,
-    /// Streams that were cut off others since it began.
-    copies: Vec<StreamId>,
-    /// Pages of maps that cannot change, with everything below them marked.
-    finished: RoaringTreemap,
-    /// Chunks of other shards that are named here (MARK-11).
-    foreign: ForeignNames,
 }
 
 /// What a mark pass did on one shard.
