@@ -14,20 +14,19 @@
 //! RECLAIM-6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when
 //!     that is durable; without survivors the next checkpoint folds it, and the victim waits for that.
 
-use std::cell::{Cell, RefCell};
+mod state;
+
 use std::ops::Range;
 use std::rc::Rc;
 
 use futures_util::future::select;
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
-use varve_logstore::format::root::{ChainHead, ShardRoot};
+use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
-use varve_logstore::segment_writer::{
-    BLOCK_ALIGN, SealSpec, SealedSegment, SegmentWriter, UNIT_ALIGN,
-};
+use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, SealedSegment, UNIT_ALIGN};
 use varve_logstore::space::{SegmentState, SegmentUsage, Space, unit_space};
 use varve_media::SegmentId;
 use varve_reactor::Nanos;
@@ -36,12 +35,14 @@ use varve_types::{ChunkId, Generation, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
 use crate::copies::StoredSegment;
-use crate::deaths::{PurgeExtent, PurgeRounds};
-use crate::hash::{HashMap, HashSet};
+use crate::deaths::PurgeExtent;
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{Fault, Page, PageShape, decode_page};
 use crate::trees::{PAGE_ID_FIRST, table_layout};
 use crate::{Error, Result, Shard};
+
+use state::DamageRest;
+pub(crate) use state::Reclaim;
 
 /// Units moved before other tasks get a turn: some 50 µs of work.
 const UNITS_PER_TURN: usize = 32;
@@ -72,86 +73,12 @@ const NEW_MIN: u64 = 16;
 /// A segment with more of its payload live is not worth moving, whatever its age.
 const LIVE_PERCENT_MAX: u64 = 97;
 
-/// The writer of survivors and what waits for it.
-pub(crate) struct Reclaim {
-    writer: RefCell<SegmentWriter>,
-    /// Victims whose last survivor is in the open segment, or which had none.
-    emptied: RefCell<Vec<SegmentNumber>>,
-    /// Chunks of the victim at hand that are dead, and so are not moved.
-    dead: RefCell<Vec<ChunkId>>,
-    /// Such chunks that the next checkpoint folds.
-    left: RefCell<Vec<ChunkId>>,
-    /// Folds that others wait for.
-    pub(crate) purge_rounds: PurgeRounds,
-    /// The last range that sealed segments or the open one tell.
-    told: Cell<u64>,
-    /// Segments that the next checkpoint empties.
-    pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
-    /// Segments with pages that are emptied one after the other.
-    batch: RefCell<Vec<SegmentNumber>>,
-    /// Segments that could not be emptied, as something in them is lost (RECLAIM-4).
-    damaged: RefCell<HashMap<SegmentNumber, DamageRest>>,
-    /// Nothing could be emptied when it was last looked for.
-    pub(crate) is_starved: Cell<bool>,
-    /// Segments given back so far.
-    pub(crate) freed_segments: Cell<u64>,
-    /// Segments of the chain that the last checkpoint covers.
-    pub(crate) checkpointed_seq: Cell<u64>,
-    /// As much of the chain of data.
-    pub(crate) checkpointed_data_seq: Cell<u64>,
-}
-
-/// How long a damaged segment is left alone.
-#[derive(Clone, Copy)]
-struct DamageRest {
-    generation: Generation,
-    until: Nanos,
-    pause_ns: u64,
-}
-
 /// A segment that may be emptied.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     live: u64,
     number: SegmentNumber,
     sealed_at: WriteSeq,
-}
-
-impl Reclaim {
-    pub(crate) fn new(writer: SegmentWriter, root: &ShardRoot) -> Self {
-        Self {
-            writer: RefCell::new(writer),
-            emptied: RefCell::default(),
-            dead: RefCell::default(),
-            left: RefCell::default(),
-            purge_rounds: PurgeRounds::default(),
-            told: Cell::new(0),
-            waiting: RefCell::default(),
-            batch: RefCell::default(),
-            damaged: RefCell::default(),
-            is_starved: Cell::new(false),
-            freed_segments: Cell::new(0),
-            checkpointed_seq: Cell::new(root.reclaim_chain.seq),
-            checkpointed_data_seq: Cell::new(root.data_chain.seq),
-        }
-    }
-}
-
-impl Reclaim {
-    /// Slot of the next segment of survivors.
-    pub(crate) fn next_slot(&self) -> SegmentNumber {
-        self.writer.borrow().slot()
-    }
-
-    /// What the next checkpoint is to fold of victims.
-    pub(crate) fn take_left(&self) -> Vec<ChunkId> {
-        self.left.take()
-    }
-
-    /// Goes on behind the end of the chain that recovery found.
-    pub(crate) fn resume(&self, chain: ChainHead) {
-        self.writer.borrow_mut().resume(chain);
-    }
 }
 
 impl Shard {

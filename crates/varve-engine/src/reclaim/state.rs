@@ -1,0 +1,85 @@
+//! The writer of survivors and what waits for it, apart from what reclaim does.
+
+use std::cell::{Cell, RefCell};
+
+use varve_logstore::format::root::{ChainHead, ShardRoot};
+use varve_logstore::segment_writer::SegmentWriter;
+use varve_reactor::Nanos;
+use varve_types::{ChunkId, Generation, SegmentNumber};
+
+use crate::deaths::PurgeRounds;
+use crate::hash::{HashMap, HashSet};
+
+/// The writer of survivors and what waits for it.
+pub(crate) struct Reclaim {
+    pub(super) writer: RefCell<SegmentWriter>,
+    /// Victims whose last survivor is in the open segment, or which had none.
+    pub(super) emptied: RefCell<Vec<SegmentNumber>>,
+    /// Chunks of the victim at hand that are dead, and so are not moved.
+    pub(super) dead: RefCell<Vec<ChunkId>>,
+    /// Such chunks that the next checkpoint folds.
+    pub(super) left: RefCell<Vec<ChunkId>>,
+    /// Folds that others wait for.
+    pub(crate) purge_rounds: PurgeRounds,
+    /// The last range that sealed segments or the open one tell.
+    pub(super) told: Cell<u64>,
+    /// Segments that the next checkpoint empties.
+    pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
+    /// Segments with pages that are emptied one after the other.
+    pub(super) batch: RefCell<Vec<SegmentNumber>>,
+    /// Segments that could not be emptied, as something in them is lost (RECLAIM-4).
+    pub(super) damaged: RefCell<HashMap<SegmentNumber, DamageRest>>,
+    /// Nothing could be emptied when it was last looked for.
+    pub(crate) is_starved: Cell<bool>,
+    /// Segments given back so far.
+    pub(crate) freed_segments: Cell<u64>,
+    /// Segments of the chain that the last checkpoint covers.
+    pub(crate) checkpointed_seq: Cell<u64>,
+    /// As much of the chain of data.
+    pub(crate) checkpointed_data_seq: Cell<u64>,
+}
+
+/// How long a damaged segment is left alone.
+#[derive(Clone, Copy)]
+pub(super) struct DamageRest {
+    pub(super) generation: Generation,
+    pub(super) until: Nanos,
+    pub(super) pause_ns: u64,
+}
+
+impl Reclaim {
+    pub(crate) fn new(writer: SegmentWriter, root: &ShardRoot) -> Self {
+        Self {
+            writer: RefCell::new(writer),
+            emptied: RefCell::default(),
+            dead: RefCell::default(),
+            left: RefCell::default(),
+            purge_rounds: PurgeRounds::default(),
+            told: Cell::new(0),
+            waiting: RefCell::default(),
+            batch: RefCell::default(),
+            damaged: RefCell::default(),
+            is_starved: Cell::new(false),
+            freed_segments: Cell::new(0),
+            checkpointed_seq: Cell::new(root.reclaim_chain.seq),
+            checkpointed_data_seq: Cell::new(root.data_chain.seq),
+        }
+    }
+}
+
+impl Reclaim {
+    /// Slot of the next segment of survivors.
+    pub(crate) fn next_slot(&self) -> SegmentNumber {
+        self.writer.borrow().slot()
+    }
+
+    /// What the next checkpoint is to fold of victims.
+    pub(crate) fn take_left(&self) -> Vec<ChunkId> {
+        self.left.take()
+    }
+
+    /// Goes on behind the end of the chain that recovery found.
+    pub(crate) fn resume(&self, chain: ChainHead) {
+        self.writer.borrow_mut().resume(chain);
+    }
+}
