@@ -1,4 +1,5 @@
-//! A shard: one owner's slice of a pool, on one thread. State here, behaviour in the other files of the crate.
+//! A shard: one owner's slice of a pool, on one thread. State here and in the `state.rs` of its parts, behaviour in the
+//! other files of the crate.
 //!
 //! ```text
 //!  open ──recovery──▶ serving ──close()──▶ closing ──▶ closed
