@@ -25,13 +25,15 @@ pub struct MoveBucket {
     /// Where the bucket has to be; absent when it should not move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<VolumeMove>,
-    /// Where it is then; absent when it does not move any more. Absent from `arriving` on too: it is `arrived` then, with `from_number`.
+    /// Where it is then; absent when it does not move any more. Absent from `arriving` on too: it is `arrived` then,
+    /// with `from_number`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<VolumeMove>,
     /// Number that the bucket has to have; not compared when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
-    /// From `arriving` to `arrived`: number of the bucket at its source, which `peer` ends with then, as `, with bucket N`.
+    /// From `arriving` to `arrived`: number of the bucket at its source, which `peer` ends with then, as
+    /// `, with bucket N`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_number: Option<u64>,
 }

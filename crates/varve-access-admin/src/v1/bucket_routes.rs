@@ -1,4 +1,5 @@
-//! The endpoints by which buckets move between two pools. Requests with bodies of objects are few at a time ([`Api::bulk_place`]).
+//! The endpoints by which buckets move between two pools. Requests with bodies of objects are few at a time
+//! ([`Api::bulk_place`]).
 
 use axum::Json;
 use axum::body::{Body, Bytes};

@@ -1,11 +1,13 @@
-//! Bodies of objects on their way between two pools: a head in JSON, and bytes behind it. The API and its clients share this.
+//! Bodies of objects on their way between two pools: a head in JSON, and bytes behind it. The API and its clients share
+//! this.
 //!
 //! ```text
 //! 0                     4
 //! | length of the head  | head: JSON | bytes of one | bytes of the next | ...
 //! ```
 //!
-//! The length is little-endian. The head says how long each of them is and what its CRC-32C is, and nothing follows the last one.
+//! The length is little-endian. The head says how long each of them is and what its CRC-32C is, and nothing follows the
+//! last one.
 
 use axum::body::Bytes;
 use serde::Serialize;

@@ -16,7 +16,8 @@ pub struct CheckStatus {
     /// Why it could not be ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Cells of the pool that did not answer in time: what they found is missing here. Nothing where all did, or there is one.
+    /// Cells of the pool that did not answer in time: what they found is missing here. Nothing where all did, or there
+    /// is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_cells: Vec<u16>,
 }

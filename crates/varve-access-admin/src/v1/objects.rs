@@ -229,7 +229,8 @@ pub struct CreateBucket {
     /// Most objects, 0 for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_objects: Option<u64>,
-    /// Whether blocks of its objects are deduplicated: `"auto"` (where it pays), `true` or `false`; `"auto"` when absent.
+    /// Whether blocks of its objects are deduplicated: `"auto"` (where it pays), `true` or `false`; `"auto"` when
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
     #[schema(value_type = Option<dedup::DedupSetting>)]
     pub dedup: Option<Dedup>,
@@ -237,7 +238,8 @@ pub struct CreateBucket {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
     pub compression: Option<Compression>,
-    /// It is to arrive from another pool: who owns it and what it may do stands in its record then, and nothing else is given but the name.
+    /// It is to arrive from another pool: who owns it and what it may do stands in its record then, and nothing else is
+    /// given but the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arriving: Option<ArrivingBucket>,
 }
@@ -255,11 +257,13 @@ pub struct ChangeBucket {
     /// Whether requests are logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_log: Option<bool>,
-    /// Whether blocks of objects written from now on are deduplicated: `"auto"` (where it pays), `true` or `false`. What is stored stays as it is.
+    /// Whether blocks of objects written from now on are deduplicated: `"auto"` (where it pays), `true` or `false`.
+    /// What is stored stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
     #[schema(value_type = Option<dedup::DedupSetting>)]
     pub dedup: Option<Dedup>,
-    /// How blocks of objects written from now on are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19. What is stored stays as it is.
+    /// How blocks of objects written from now on are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19. What is
+    /// stored stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
     pub compression: Option<Compression>,

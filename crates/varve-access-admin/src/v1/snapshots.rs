@@ -34,7 +34,8 @@ pub struct SnapshotPage {
     /// Where the next page begins: pass it as `after`. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there
+    /// is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_cells: Vec<u16>,
 }
@@ -95,8 +96,9 @@ pub struct BeginReceive {
     pub size_bytes: u64,
     /// Preferred block size, as advertised to clients, in bytes.
     pub block_size_bytes: u32,
-    /// Where the volume has to be on its way between two pools; absent when it should not move. One that is made is made there: with
-    /// `arriving` its export for who sends it is `arriving:`, the last word of `peer`, `:` and its name.
+    /// Where the volume has to be on its way between two pools; absent when it should not move. One that is made is
+    /// made there: with `arriving` its export for who sends it is `arriving:`, the last word of `peer`, `:` and its
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<VolumeMove>,
 }

@@ -33,18 +33,21 @@ pub struct Status {
     /// Where daemons stand by for the pool; nothing where this one did not join its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing_by: Option<Vec<String>>,
-    /// The daemons that take clients for the pool, in the order in which they joined; nothing where this one did not join them.
+    /// The daemons that take clients for the pool, in the order in which they joined; nothing where this one did not
+    /// join them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeStatus>>,
     /// The pool's shards, by number.
     pub shards: Vec<ShardStatus>,
-    /// What someone has to look after beside shards that do not serve, in words: S3 that cannot be served, drives that fail, operations that hang.
+    /// What someone has to look after beside shards that do not serve, in words: S3 that cannot be served, drives that
+    /// fail, operations that hang.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<String>,
     /// The pool's cells that answered, where it has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<CellStatus>,
-    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there
+    /// is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_cells: Vec<u16>,
 }
@@ -159,7 +162,8 @@ pub struct MemoryStatus {
     pub budget_bytes: u64,
     /// What caches and buffers hold now.
     pub used_bytes: u64,
-    /// Resident memory of the daemon's process, or processes, which holds more than caches and buffers. Daemons before this field do not say.
+    /// Resident memory of the daemon's process, or processes, which holds more than caches and buffers. Daemons before
+    /// this field do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
 }
@@ -210,15 +214,18 @@ pub struct Pool {
     pub segment_size_bytes: u64,
     /// Space for segments, in bytes.
     pub size_bytes: u64,
-    /// Of it, what blocks and the pages that name them may take; the rest is what reclaim and checkpoints work with. In bytes.
+    /// Of it, what blocks and the pages that name them may take; the rest is what reclaim and checkpoints work with. In
+    /// bytes.
     pub capacity_bytes: u64,
     /// What live blocks and pages take, in bytes.
     pub used_bytes: u64,
-    /// What new ones may take, in bytes: as much as the fullest shard lets the pool take, and the file systems of the drives.
+    /// What new ones may take, in bytes: as much as the fullest shard lets the pool take, and the file systems of the
+    /// drives.
     pub free_bytes: u64,
     /// The pool's drives.
     pub drives: Vec<Drive>,
-    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there
+    /// is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_cells: Vec<u16>,
 }
@@ -239,23 +246,25 @@ pub struct Drive {
     pub write_errors: u64,
 }
 
-/// What is stored, by volume and in sum. On a pool that is written to, the amounts are of moments close to each other; what was
-/// acknowledged and is not in segments yet may be missing.
+/// What is stored, by volume and in sum. On a pool that is written to, the amounts are of moments close to each other;
+/// what was acknowledged and is not in segments yet may be missing.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Space {
     /// Space for segments, in bytes.
     pub size_bytes: u64,
-    /// Of it, what blocks and the pages that name them may take; the rest is what reclaim and checkpoints work with. In bytes.
+    /// Of it, what blocks and the pages that name them may take; the rest is what reclaim and checkpoints work with. In
+    /// bytes.
     pub capacity_bytes: u64,
     /// What live blocks and pages take: the sum of `stored_bytes` and `metadata_bytes`.
     pub used_bytes: u64,
-    /// What new ones may take, in bytes: as much as the fullest shard lets the pool take, and the file systems of the drives.
+    /// What new ones may take, in bytes: as much as the fullest shard lets the pool take, and the file systems of the
+    /// drives.
     pub free_bytes: u64,
     /// Blocks that hold data, over all volumes, in bytes.
     pub logical_bytes: u64,
-    /// What is stored of volumes and snapshots, before compression: blocks that several of them hold, or one several times, count
-    /// once. What nothing holds any more is part of it until a pass in the background has found that. As snapshots hold blocks that
-    /// volumes do not any more, it may exceed `logical_bytes`.
+    /// What is stored of volumes and snapshots, before compression: blocks that several of them hold, or one several
+    /// times, count once. What nothing holds any more is part of it until a pass in the background has found that. As
+    /// snapshots hold blocks that volumes do not any more, it may exceed `logical_bytes`.
     pub unique_bytes: u64,
     /// What this takes in segments: compressed where that paid, their entries in summaries included, in bytes.
     pub stored_bytes: u64,
@@ -279,7 +288,8 @@ pub struct Space {
     /// The pool's cells that answered, where it has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<CellStatus>,
-    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there
+    /// is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_cells: Vec<u16>,
 }
@@ -289,10 +299,11 @@ pub struct Space {
 pub struct BucketSpace {
     /// Name of the bucket.
     pub name: String,
-    /// Blocks of its bodies that hold data, in bytes. Bodies of up to 256 bytes stand in their records, which are metadata.
+    /// Blocks of its bodies that hold data, in bytes. Bodies of up to 256 bytes stand in their records, which are
+    /// metadata.
     pub logical_bytes: u64,
-    /// The chunks that hold these blocks, before compression, equal ones once; in bytes. A block that was stored already on another shard
-    /// counts there, with whoever stored it.
+    /// The chunks that hold these blocks, before compression, equal ones once; in bytes. A block that was stored
+    /// already on another shard counts there, with whoever stored it.
     pub distinct_bytes: u64,
     /// What these blocks take in segments, each counted in full, whoever else holds it too.
     pub referenced_bytes: u64,
@@ -344,8 +355,9 @@ pub struct SnapshotSpace {
     pub referenced_bytes: u64,
     /// Of its blocks what no other snapshot and no volume holds, before compression, equal ones once; in bytes.
     pub unique_bytes: u64,
-    /// What comes back in segments when this snapshot alone goes, the pages that name its blocks included. Two neighbours may hold
-    /// blocks that no others hold: these come back with the second of them only, so amounts of snapshots do not add up.
+    /// What comes back in segments when this snapshot alone goes, the pages that name its blocks included. Two
+    /// neighbours may hold blocks that no others hold: these come back with the second of them only, so amounts of
+    /// snapshots do not add up.
     pub freed_bytes: u64,
 }
 
@@ -386,7 +398,8 @@ pub struct Volume {
     #[serde(with = "compression::text")]
     #[schema(value_type = String)]
     pub compression: Compression,
-    /// The most data that it may hold, in bytes of blocks that hold any; snapshots do not count. Absent without a bound.
+    /// The most data that it may hold, in bytes of blocks that hold any; snapshots do not count. Absent without a
+    /// bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_bytes: Option<u64>,
     /// Bytes of it that can always be written, whatever others write: all of them, or absent.
@@ -414,8 +427,8 @@ pub struct Volume {
 pub struct VolumeMove {
     /// How far it is.
     pub state: MoveState,
-    /// Where it comes from or goes to, in words, and who moves it, whose last word is the run that does; at most 512 bytes. Of one that
-    /// arrived, `, with snapshot ` and the identity of that follow.
+    /// Where it comes from or goes to, in words, and who moves it, whose last word is the run that does; at most 512
+    /// bytes. Of one that arrived, `, with snapshot ` and the identity of that follow.
     pub peer: String,
 }
 
@@ -440,7 +453,8 @@ pub struct MoveVolume {
     /// Where the volume has to be; absent when it should not move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<VolumeMove>,
-    /// Where it is then; absent when it does not move any more. Absent from `arriving` on too: it is `arrived` then, with `last`.
+    /// Where it is then; absent when it does not move any more. Absent from `arriving` on too: it is `arrived` then,
+    /// with `last`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<VolumeMove>,
     /// Identity of its newest snapshot. From `arriving` on that which it received last, and which it has to equal.
@@ -478,7 +492,8 @@ pub struct VolumePage {
     /// Where the next page begins: pass it as `after`. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there
+    /// is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_cells: Vec<u16>,
 }
@@ -511,12 +526,14 @@ pub struct CreateVolume {
     /// Whether it is served to one NBD connection at a time; it is not when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclusive: Option<bool>,
-    /// A volume in whose cell it is made; when absent, it is the cell with the fewest used bytes. What a pool of one cell has lies together.
+    /// A volume in whose cell it is made; when absent, it is the cell with the fewest used bytes. What a pool of one
+    /// cell has lies together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
 }
 
-/// What is to change of a volume, at least one thing; the rest stays as it is. The size comes first and stays when the rest fails.
+/// What is to change of a volume, at least one thing; the rest stays as it is. The size comes first and stays when the
+/// rest fails.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeVolume {
@@ -526,15 +543,18 @@ pub struct ChangeVolume {
     /// Allows a smaller size, which drops what lies beyond it.
     #[serde(default)]
     pub allow_shrink: bool,
-    /// Whether blocks written from now on are deduplicated: `"auto"` (where it pays), `true` or `false`. What is stored stays as it is.
+    /// Whether blocks written from now on are deduplicated: `"auto"` (where it pays), `true` or `false`. What is stored
+    /// stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "dedup::wish")]
     #[schema(value_type = Option<dedup::DedupSetting>)]
     pub dedup: Option<Dedup>,
-    /// How blocks written from now on are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19. What is stored stays as it is.
+    /// How blocks written from now on are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19. What is stored
+    /// stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
     pub compression: Option<Compression>,
-    /// The most data that it may hold, in bytes, 4096 at least; 0 takes the bound away. What it holds stays, also where that is more.
+    /// The most data that it may hold, in bytes, 4096 at least; 0 takes the bound away. What it holds stays, also where
+    /// that is more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_bytes: Option<u64>,
     /// Whether space is reserved for it.
