@@ -1,7 +1,8 @@
 //! Snapshots: taken of one volume or of several at one instant, listed, protected, deleted.
 //!
 //! ```text
-//!  names held, streams reserved → in flight → cut on all shards → answers of writes go on → record, or head of the intent → records
+//!  names held, streams reserved → in flight → cut on all shards → answers of writes go on
+//!    → record, or head of the intent → records
 //! ```
 //!
 //! SNAPSHOTS-1. A snapshot exists from the moment its record, or the intent that lists it, is durable. What is cut

@@ -1,8 +1,9 @@
 //! Keeps one shard open: opens it, and after a failure opens it again through recovery, with back-off.
 //!
 //! ```text
-//!  opening ──▶ serving ──failure──▶ its writes end ──▶ opening …          close() ends it from anywhere, give_back() follows
+//!  opening ──▶ serving ──failure──▶ its writes end ──▶ opening …
 //!                                                       lost: another process has the shard
+//!  close() ends it from anywhere, give_back() follows
 //! ```
 //!
 //! HOST-1. A shard is opened again only after every write of its former self has ended.

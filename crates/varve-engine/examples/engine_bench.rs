@@ -1,6 +1,9 @@
 //! The engine alone, on memory: random 4 KiB writes and reads of one shard on one thread, and what each step costs.
 //!
-//! `cargo run --release -p varve-engine --example engine_bench -- [seconds] [volume MiB] [--json] [--reduced ROW | --streams] [--dedup auto|on|off]`
+//! ```text
+//! cargo run --release -p varve-engine --example engine_bench -- \
+//!     [seconds] [volume MiB] [--json] [--reduced ROW | --streams] [--dedup auto|on|off]
+//! ```
 //!
 //! `--reduced` measures one of the rows of reduced writes alone, for a profile: 0, 1 or 2. `--streams` writes
 //! generations of a backup and a fleet of clones, and counts the duplicates that are found. `--dedup` is how these are

@@ -2,7 +2,7 @@
 //! before it. Their bytes are written once instead of twice.
 //!
 //! ```text
-//!  admitted ──gate──▶ in the open data segment ──seal, put──▶ durable with all before it, answered ──apply──▶ in the map
+//!  admitted ──gate──▶ in the open data segment ──seal, put──▶ durable with all before, answered ──apply──▶ in the map
 //! ```
 //!
 //! BYPASS-1. A number is given, blocks appended and entered in the write buffer in one step without a pause, under the

@@ -2,7 +2,8 @@
 //! what comes back when they go. Nothing here changes anything.
 //!
 //! ```text
-//!  survey: every stream once → what several streams, and several families, name       tally: every stream once more → what one alone names
+//!  survey:  every stream once → what several streams, and several families, name
+//!  tally:   every stream once more → what one alone names
 //! ```
 //!
 //! CENSUS-1. A page that several streams share is visited three times at most in the survey and once a family in the

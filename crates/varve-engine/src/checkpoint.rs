@@ -1,7 +1,8 @@
 //! Checkpoints: the trees as they are after a whole number of data segments, durable, with a root that names them.
 //!
 //! ```text
-//!  take the tree gate → sweeps → stream records → map and key pages → folds → dead pages → table pages → deaths → waiting updates → usage → puts durable, pages clean → root
+//!  take the tree gate → sweeps → stream records → map and key pages → folds → dead pages → table pages → deaths
+//!    → waiting updates → usage → puts durable, pages clean → root
 //! ```
 //!
 //! CHECKPOINT-1. The tree gate is held throughout: nothing is applied meanwhile. Writes go on being acknowledged and

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  a segment with pages is sealed ──▶ put in its place, and as it is in a free segment ──▶ the root names both
-//!  a unit is damaged ──▶ read from the copy ──▶ reclaim moves what is live, and the next checkpoint writes the rest anew
+//!  a unit is damaged ──▶ read from the copy ──▶ reclaim moves what is live, the next checkpoint writes the rest anew
 //! ```
 //!
 //! COPIES-1. A copy counts only for a reader whose checksum its bytes match: the one under which the unit is looked

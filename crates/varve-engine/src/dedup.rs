@@ -2,7 +2,8 @@
 //! the block's reference to it is applied.
 //!
 //! ```text
-//!  block drained ──fingerprint──▶ index ──grant──▶ reference in the open data segment ──put, apply──▶ map; chunk is `shared`
+//!  block drained ──fingerprint──▶ index ──grant──▶ reference in the open data segment
+//!    ──put, apply──▶ map; chunk is `shared`
 //! ```
 //!
 //! The index is small beside the data: it holds the blocks that were stored or met lately. One of 32 fingerprints is

@@ -211,7 +211,8 @@ impl Shard {
                 for_credits: self.has_waiters(),
                 for_grants: self.grants_wait(),
                 for_space: self.drain.refused.get(),
-                lane_half_taken: self.lane().is_half_taken(), // Drained frames ask in vain while other segments come first.
+                // Drained frames ask in vain while other segments come first.
+                lane_half_taken: self.lane().is_half_taken(),
             };
             self.seal_for(waiting).await?;
         }
@@ -322,7 +323,8 @@ impl Shard {
         let copy = decode_cut(&record.payload)?;
         let RecordHeader { stream: source, wseq, .. } = record.header;
         let settles = self.sweep_for(source).await?;
-        let chunk_ceiling = self.trees.borrow().next_chunk; // The gate is held: nobody takes one until the entry stands.
+        // The gate is held: nobody takes one until the entry stands.
+        let chunk_ceiling = self.trees.borrow().next_chunk;
         let entry = SummaryEntry::Cut { source, copy, wseq, chunk_ceiling };
         self.push_data_entry(entry, wseq).await?;
         self.drain.add_settles(settles);

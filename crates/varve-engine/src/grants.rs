@@ -1,8 +1,9 @@
 //! Chunks of this shard that others name: how they are granted, and read. The invariants stand in `peers.rs`.
 //!
 //! ```text
-//!  asked ──in the table, alive──▶ counted ──record durable──▶ answered        record drained ──applied──▶ shared, counted no more
+//!  asked ──in the table, alive──▶ counted ──record durable──▶ answered
 //!              └── shared already ──▶ answered
+//!  record drained ──applied──▶ shared, counted no more
 //! ```
 
 use std::collections::BTreeSet;

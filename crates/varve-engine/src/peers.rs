@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  batch of blocks ──not in the own index──▶ owners ──at a home──▶ homes
-//!        └──────────── granted ◀──────────────┴─────────────────────┘ ──▶ foreign reference in the open data segment ──apply──▶ map
+//!        └──────────── granted ◀──────────────┴─────────────────────┘
+//!                         └──▶ foreign reference in the open data segment ──apply──▶ map
 //! ```
 //!
 //! The **home** of a chunk is the shard whose chunk table has it. To others it is **foreign**. The **owner** of a

@@ -143,7 +143,8 @@ impl Shard {
                 BlockSource::Ready(part) => *slot = Some(part),
                 BlockSource::Foreign(name) => foreign.push((index, name)),
                 BlockSource::Stored { chunk, place } => {
-                    by_cache &= is_small; // What the cache holds does not cut what is left of a large read into small ones.
+                    // What the cache holds does not cut what is left of a large read into small ones.
+                    by_cache &= is_small;
                     if !extend(&mut runs, index, chunk, &place) {
                         // READ-2: nothing was awaited since the place was looked up.
                         let Some(pin) = self.pin(place.segment) else {

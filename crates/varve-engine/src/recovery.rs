@@ -1,7 +1,8 @@
 //! Opens a shard: root, checkpoint, newer segments, lane; then a checkpoint of its own, and it serves.
 //!
 //! ```text
-//!  root → raise the mount → usage → deaths → waiting updates → lane census → reclaimed chain → data chain → folds → lane frames → drain → checkpoint → serve
+//!  root → raise the mount → usage → deaths → waiting updates → lane census → reclaimed chain → data chain → folds
+//!    → lane frames → drain → checkpoint → serve
 //! ```
 //!
 //! RECOVERY-1. The mount is raised durably before anything is written, so what an earlier open left half-written is

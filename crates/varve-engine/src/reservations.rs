@@ -2,7 +2,8 @@
 //! the arithmetic.
 //!
 //! ```text
-//!  room found ──▶ promised, from here on stored as it is ──▶ key durable ──▶ applied ──▶ floor taken ──▶ key durable: it counts
+//!  room found ──▶ promised, from here on stored as it is ──▶ key durable ──▶ applied ──▶ floor taken
+//!    ──▶ key durable: it counts
 //! ```
 //!
 //! RESERVATIONS-1. What is promised is what all blocks of the stream on this shard take, stored as they are, with the

@@ -192,7 +192,8 @@ impl Shard {
         self.check_open()?;
         self.hurry_drain();
         if waits {
-            self.admit_space(stream, 0).await?; // What was free may have gone to others meanwhile; the credits count by now.
+            // What was free may have gone to others meanwhile; the credits count by now.
+            self.admit_space(stream, 0).await?;
         }
         Ok(credits)
     }

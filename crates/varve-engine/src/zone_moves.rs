@@ -2,9 +2,10 @@
 //! one gives back what it does not need.
 //!
 //! ```text
-//!  owned ──leave──▶ withheld from writers ──all empty──▶ checkpoint ──durable──▶ pool told ──▶ nobody's ──lease──▶ another shard's
-//!    ▲                      │
-//!    └───────── stay ───────┘ a writer needs it, or it does not become empty
+//!  owned ──leave──▶ withheld from writers ──all empty──▶ checkpoint ──durable──▶ pool told ──▶ nobody's
+//!    ▲                      │                                                                   │
+//!    └───────── stay ───────┘ a writer needs it, or it does not become empty                    │
+//!                                                                     another shard's ◀──lease──┘
 //! ```
 //!
 //! A coordinator (`varve-dispatch`) goes round when a shard wants a zone: it asks all shards what they can spare, has

@@ -1,7 +1,8 @@
 //! Fills segments of one kind, seals them and links them into that kind's chain.
 //!
 //! ```text
-//!  slot: | strip header 4 KiB | block | block | … | unit | unit | … | summary |   header names: predecessor's checksum, successor's slot
+//!  slot: | strip header 4 KiB | block | block | … | unit | unit | … | summary |
+//!          └ names: predecessor's checksum, successor's slot
 //! ```
 //!
 //! SEGMENT-WRITER-1. A header names the slot its successor takes, so recovery follows the chain without a search; a

@@ -5,7 +5,8 @@
 //!  both            varve.POOL.pool                               the record below
 //!  metadata pool   varve.POOL.root.pool, .root.SHARD             roots: version u64 | checksum u64 | bytes
 //!                  varve.POOL.nodes                              who serves the pool: a table of `varve-membership`
-//!                  varve.POOL.name.v.NAMESPACE/VOLUME, .name.b.BUCKET    which cell has a name, where there are several: an entry of `varve-register`
+//!                  varve.POOL.name.v.NAMESPACE/VOLUME,           which cell has a name, where there are several:
+//!                    .name.b.BUCKET                              an entry of `varve-register`
 //!                  varve.POOL.lane.SHARD.PART                    4 MiB of a lane's ring
 //! ```
 //! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal. A pool of several

@@ -2,8 +2,9 @@
 //! roots are objects of a replicated pool.
 //!
 //! ```text
-//!  RadosPool ── Segments, RadosJournal, Roots, ShardClaim, NodeTable, NameTable ──▶ Objects ─┬─ librados (loaded at run time)
-//!                                                                                            └─ MemoryCluster (the same rules, in memory)
+//!  RadosPool ── Segments, RadosJournal, Roots, ShardClaim, NodeTable, NameTable
+//!                  └──▶ Objects ─┬─ librados (loaded at run time)
+//!                                └─ MemoryCluster (the same rules, in memory)
 //! ```
 
 mod claim;

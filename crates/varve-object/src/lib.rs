@@ -6,8 +6,8 @@
 //!       |
 //!    rules, attributes, settings      pure: what a change does to a key, what the records say
 //!       |
-//!    ObjectStore                      bodies, versions of keys, uploads, buckets, records: atomic and durable, without opinions
-//!       |
+//!    ObjectStore                      bodies, versions of keys, uploads, buckets, records: atomic and durable,
+//!       |                             without opinions
 //!    memory | engine
 //! ```
 

@@ -4,7 +4,8 @@
 //! ```text
 //!  small body   ──────────────────────────────▶ transaction: blocks, key, account
 //!  large body   ──▶ orphan ──▶ blocks ─────────▶ transaction: key, account, no orphan any more
-//!  overwritten, removed ──▶ transaction: key, blocks trimmed, account     or, while they are read or are many, an orphan ──▶ sweep
+//!  overwritten, removed ──▶ transaction: key, blocks trimmed, account
+//!                           or, while they are read or are many, an orphan ──▶ sweep
 //! ```
 //!
 //! An **orphan** is a key that names blocks, or parts, that belong to nothing: not yet, or not any more. What it names

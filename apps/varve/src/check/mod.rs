@@ -1,7 +1,8 @@
 //! The check of a pool that no daemon serves; and, in `online`, the one that a daemon makes of its own.
 //!
 //! ```text
-//!  for each cell: superblocks → roots → pool root → for each shard: recovery (over an overlay) → audit → catalogue → every segment → owners of damage
+//!  for each cell: superblocks → roots → pool root
+//!    → for each shard: recovery (over an overlay) → audit → catalogue → every segment → owners of damage
 //!  then the register of names, where there are several cells
 //! ```
 //!

@@ -2,8 +2,9 @@
 //! cell, and keeps its beat while it serves.
 //!
 //! ```text
-//!  join() ──stands by──▶ Serve(cell): the daemon opens the cell, serves it ──Close(cell)──▶ closes it ──gave(cell)──▶ the next node opens it
-//!                                                                        └─leave(), once it has closed all of them──▶ others open them
+//!  join() ──stands by──▶ Serve(cell): the daemon opens the cell, serves it
+//!                          ├─Close(cell)──▶ closes it ──gave(cell)──▶ the next node opens it
+//!                          └─leave(), once it has closed all of them──▶ others open them
 //! ```
 //!
 //! It takes clients all the time (`front`), and carries those of cells that others serve to them (`links`).

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! open:   ports -> shards recover side by side -> listeners
-//! close:  listeners and connections, on all threads -> shards, on all threads -> right to write, on all threads -> threads
+//! close:  listeners and connections, on all threads -> shards, on all threads -> right to write, on all threads
+//!         -> threads
 //! ```
 //!
 //! DAEMON-POOL-1: a shard closes only when no thread serves connections any more, as their requests go to any shard.

@@ -83,7 +83,8 @@ pub(super) struct Promise {
 impl Promise {
     pub(super) fn outstanding(&self) -> u64 {
         let left = self.size.blocks.saturating_sub(self.held);
-        ReservationSize { blocks: left, ..self.size }.space() // Pages are promised always: a changed one is there twice.
+        // Pages are promised always: a changed one is there twice.
+        ReservationSize { blocks: left, ..self.size }.space()
     }
 
     /// Whether a change of a block is to be counted, as the block was.

@@ -2,10 +2,10 @@
 //! by recovery and reclaim.
 //!
 //! ```text
-//! 0     1      2      3      4        10        16        22      28   32           34          36          40        44      48
-//! | kind | codec | flags | class | chunk 6 | stream 6 | block 6 | wseq 6 | cut | offset_512 | logical_512 | stored_len | checksum | key id |
-//! 48               64
-//! | fingerprint 16 |
+//! 0      1       2       3       4         10         16        22       28    32
+//! | kind | codec | flags | class | chunk 6 | stream 6 | block 6 | wseq 6 | cut |
+//! 32           34            36           40         44       48               64
+//! | offset_512 | logical_512 | stored_len | checksum | key id | fingerprint 16 |
 //! ```
 //!
 //! SUMMARY-1. Summaries alone rebuild everything since a checkpoint; the strip header's checksum covers them.

@@ -2,7 +2,8 @@
 //! replace it.
 //!
 //! ```text
-//!   0 magic "VARVENEW"   8 version u16   10 reserved 6 bytes   16 pool 16 bytes   32 checksum u64 of bytes 0 .. 32   40 zeros to 4096
+//!   0 magic "VARVENEW"    8 version u16                    10 reserved 6 bytes
+//!  16 pool 16 bytes      32 checksum u64 of bytes 0 .. 32  40 zeros to 4096
 //! ```
 //!
 //! All that is not zero lies in the first sector, so a mark that power loss cuts off is there or is not.

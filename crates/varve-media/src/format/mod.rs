@@ -2,13 +2,16 @@
 //!
 //! ```text
 //! drive on one disk (a block device or a file)
-//! 0        1 MiB    2 MiB    3 MiB    4 MiB              meta_bytes          + lane_bytes x lanes      rounded up to 4 MiB
-//! | super  | super  | super  | super  | roots A | roots B | lane 0 | lane 1 … | (gap)                   | slot 0 | slot 1 | …
+//! 0        1 MiB    2 MiB    3 MiB    4 MiB               meta_bytes
+//! | super  | super  | super  | super  | roots A | roots B |
 //!   copy 0   copy 1   copy 2   copy 3
+//! meta_bytes          + lane_bytes x lanes   rounded up to 4 MiB
+//! | lane 0 | lane 1 … | (gap)                | slot 0 | slot 1 | …
 //!
 //! drive in a directory: file `meta` holds everything up to meta_bytes, each lane is a file, all slots are one file.
 //!
-//! root i, side A: 4 MiB + i x root_slot_bytes; side B: behind all sides A. Root 0 is the pool's, root s + 1 is shard s's.
+//! root i, side A: 4 MiB + i x root_slot_bytes; side B: behind all sides A.
+//! Root 0 is the pool's, root s + 1 is shard s's.
 //! ```
 //!
 //! A pool of several drives numbers their slots one drive after the other; lane l is lane l / n of drive l % n; roots

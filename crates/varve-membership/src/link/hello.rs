@@ -1,9 +1,9 @@
 //! How a link begins: who carries says what for, and who serves answers.
 //!
 //! ```text
-//!  hello    magic 8 B "VARVELNK" | version u16 = 2 | front-end u8 | kind of the client's address u8 | its port u16 | cell u16
-//!           pool 16 B | from 16 B | to 16 B | version of the table u64 | number of the connection u64 | client's address 16 B
-//!           checksum u64
+//!  hello    magic 8 B "VARVELNK" | version u16 = 2 | front-end u8 | kind of the client's address u8
+//!           | its port u16 | cell u16 | pool 16 B | from 16 B | to 16 B | version of the table u64
+//!           | number of the connection u64 | client's address 16 B | checksum u64
 //!  answer   magic 8 B "VARVEANS" | version u16 of who answers | code u8 | zeros 5 B
 //! ```
 //! The client's address is of IPv6, or mapped to it (kind 1); all zeros for a client on a unix socket (kind 0).

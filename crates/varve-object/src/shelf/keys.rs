@@ -4,8 +4,9 @@
 //!  o | bucket 8 | key, escaped | 0 | order, inverted 8      a version; those of a key from the newest on
 //!  u | bucket 8 | key, escaped | 0 | upload 8               an upload
 //!  p | bucket 8 | upload 8 | number 2                       a part, of an upload or of a version that it became
-//!  x | bucket 8 | tag 1 | first block or upload 8           an orphan; of a reference: | tag 1 | number 8 | home 2 | tag 1 | first block or upload 8
-//!  r | bucket 8 | tag 1 | first block or upload 8 | taker 2 | number 8      a reference of a taker to what is here
+//!  x | bucket 8 | tag 1 | first block or upload 8           an orphan
+//!  x | bucket 8 | tag 1 | number 8 | home 2 | tag 1 | first block or upload 8   an orphan, of a reference
+//!  r | bucket 8 | tag 1 | first block or upload 8 | taker 2 | number 8          a reference of a taker to what is here
 //!  h | bucket 8                                             what the shelf holds
 //! ```
 //!

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! version, upload, part
-//! 0         2       3      4            5          8      16         24     32         40           48                 52         56                   64
-//! | version | flags | body | attributes | reserved | size | modified | link | body len | body place | attributes len    | reserved | attributes place | attributes, body
+//! 0         2       3      4            5          8      16         24     32
+//! | version | flags | body | attributes | reserved | size | modified | link |
+//! 32         40           48               52         56                 64
+//! | body len | body place | attributes len | reserved | attributes place | attributes, body
 //!
 //! a reference, where the body of a record stands
 //! 0      2     3       4          8                       16       24

@@ -7,7 +7,8 @@
 //!       ────────────────────────────────────────────────────▶ key of the reference, durable
 //!  transaction: record that names it, no orphan any more
 //!  ...
-//!  overwritten, removed: an orphan that names the reference ──▶ key removed, durable; the place is freed if nothing else names it
+//!  overwritten, removed: an orphan that names the reference ──▶ key removed, durable;
+//!                                                               the place is freed if nothing else names it
 //!  orphan removed
 //! ```
 //!

@@ -1,7 +1,8 @@
 //! Bytes of an entry. Little-endian.
 //!
 //! ```text
-//!  magic 8 B "VARVENAM" | format u16 = 1 | cell u16 | zeros u32 | pool 16 B | stamp 16 B | checksum u64 of all before and the name
+//!  magic 8 B "VARVENAM" | format u16 = 1 | cell u16 | zeros u32 | pool 16 B | stamp 16 B
+//!  | checksum u64 of all before and the name
 //! ```
 //! The checksum goes on over the sort (1 volume, 2 bucket) and the text of the name, so that one name's entry is not
 //! taken for another's.

@@ -1,8 +1,9 @@
 //! Links between nodes: any node takes any client (`front`), and carries its bytes to the node that serves the pool.
 //!
 //! ```text
-//!  client ──▶ node that took it ── link: TLS, hello, questions about exports, frames ──▶ node that serves ──▶ the same front-end as for its own clients
-//!             `way`, `carry`                                                             `door`, `export`, `deliver`
+//!  client ──▶ node that took it ── link ──▶ node that serves ──▶ the same front-end as for its own clients
+//!             `way`, `carry`        │       `door`, `export`, `deliver`
+//!                                   └ TLS, hello, questions about exports, frames
 //! ```
 //!
 //! LINKS-1. Nothing is sent twice: a connection goes by one link to one life of one node, and ends with either. The

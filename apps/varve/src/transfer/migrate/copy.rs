@@ -110,7 +110,8 @@ impl SentSnapshot<'_> {
         let send = || target.client.send::<Volume>(Method::POST, &path, &begin).map(drop);
         match (soon(send), self.base) {
             (Err(failure), Some(base)) if failure.is(ErrorKind::Conflict) => {
-                target.roll_back(self.volume, base, self.run.arriving())?; // Something was written that is not of this volume.
+                // Something was written that is not of this volume.
+                target.roll_back(self.volume, base, self.run.arriving())?;
                 send()
             }
             (begun, _) => begun,

@@ -2,8 +2,11 @@
 //! `varve pool migrate`.
 //!
 //! ```text
-//!  source    ──snapshot──▶ differences, until there is little ──▶ leaving ──▶ last snapshot ──▶            ──▶ left ──▶ deleted
-//!  target    arriving ──▶ the same snapshots ─────────────────────────────▶ the last one, compared ──▶ arrived ─────────▶ in use
+//!  source    ──snapshot──▶ differences, until there is little ──▶ leaving ──▶ last snapshot …
+//!  target    arriving ──▶ the same snapshots ───────────────────────────────▶ the last one, compared …
+//!
+//!  source    … last snapshot ───────────────────────▶ left ──▶ deleted
+//!  target    … the last one, compared ──▶ arrived ───────────▶ in use
 //! ```
 //!
 //! MIGRATE-1. What there is to do is read from the two daemons and nothing else: whoever runs the command again goes

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  fixed     key_len 1 | value_len 1 | count 2 | (key | value) × count
-//!  columns   key_len 1 | value_len 1 | count 2 | bit map of the bytes of an entry | for each: 1 byte if its bit is set, else one × count
+//!  columns   key_len 1 | value_len 1 | count 2 | bit map of the bytes of an entry
+//!            | for each: 1 byte if its bit is set, else one × count
 //!  slotted   count 2 | (key_len 2 | value_len 2 | key | value) × count
 //! ```
 //! Entries of the chunk table that stand together were written together: most of their bytes are equal, and stand once

@@ -2,7 +2,7 @@
 //! put together.
 //!
 //! ```text
-//!  client ──▶ request: read whole ──▶ target ──▶ one cell: by the register ─────────────────────▶ its answer, as it comes
+//!  client ──▶ request: read whole ──▶ target ──▶ one cell: by the register ─────────────────▶ its answer, as it comes
 //!                                           └──▶ all cells, side by side: every ──▶ together, page, metrics
 //! ```
 //!

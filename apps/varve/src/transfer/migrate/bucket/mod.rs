@@ -1,8 +1,11 @@
 //! Buckets as what is moved: their versions as they are stored, by the admin API.
 //!
 //! ```text
-//!  source   noting begins ──▶ all keys are compared ──▶ keys that changed, … ──▶ leaving ──▶ the last keys, settings ──▶ left
-//!  target                     what differs is sent      again and again                                             ──▶ arrived
+//!  source   noting begins ──▶ all keys are compared ──▶ keys that changed, … ──▶ leaving …
+//!  target                     what differs is sent      again and again
+//!
+//!  source   … leaving ──▶ the last keys, settings ──▶ left
+//!  target                                         ──▶ arrived
 //! ```
 //!
 //! MIGRATE-BUCKET-1. What the target lacks is told by comparing versions: key, order, time, and everything that is
