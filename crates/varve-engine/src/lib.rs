@@ -15,6 +15,7 @@ mod config;
 mod copies;
 mod counters;
 mod cut;
+mod damage_rests;
 mod deaths;
 mod dedup;
 mod deltas;

@@ -35,13 +35,13 @@ use varve_types::{ChunkId, Generation, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
 use crate::copies::StoredSegment;
+use crate::damage_rests::REST_NS_MIN;
 use crate::deaths::PurgeExtent;
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{Fault, Page, PageShape, decode_page};
 use crate::trees::{PAGE_ID_FIRST, table_layout};
 use crate::{Error, Result, Shard};
 
-use state::DamageRest;
 pub(crate) use state::Reclaim;
 
 /// Units moved before other tasks get a turn: some 50 µs of work.
@@ -57,12 +57,6 @@ const PAGES_PERCENT_MAX: u64 = 90;
 /// Segments that emptying some with pages has to give: their pages take a part-filled segment of survivors and of the
 /// next checkpoint each, so that with fewer nothing might be gained.
 const PAGES_GAIN: u64 = 3;
-
-/// How long a segment that could not be emptied is left alone at first (RECLAIM-4).
-const DAMAGE_RETRY_NS: u64 = 5_000_000_000;
-
-/// And at most.
-const DAMAGE_RETRY_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Reclaim may miss new segments until they are one in so many, for a checkpoint costs something as well.
 const NEW_PART: u64 = 4;
@@ -155,11 +149,8 @@ impl Shard {
 
     /// When the first of the segments that wait for repair has rested.
     fn next_try(&self) -> Option<Nanos> {
-        let (damaged, now) = (self.reclaim.damaged.borrow(), self.reactor.now());
-        let rests = damaged.iter().filter(|(number, rest)| {
-            rest.until > now && self.awaits_repair(**number, rest.generation)
-        });
-        rests.map(|(_, rest)| rest.until).min()
+        let is_wanted = |number, generation| self.awaits_repair(number, generation);
+        self.reclaim.damaged.next_end(self.reactor.now(), is_wanted)
     }
 
     async fn wait_for_victims(&self) -> Result<()> {
@@ -169,7 +160,7 @@ impl Shard {
         } else {
             // In place of those that cannot be emptied (RECLAIM-4), whatever the shard's share is.
             self.lease_zone().await?;
-            select(wanted, Box::pin(self.reactor.sleep(DAMAGE_RETRY_NS))).await;
+            select(wanted, Box::pin(self.reactor.sleep(REST_NS_MIN))).await;
         }
         Ok(())
     }
@@ -177,11 +168,9 @@ impl Shard {
     /// Whether there are segments that could not be emptied; forgets those that are gone.
     fn has_damaged(&self) -> bool {
         let space = self.space.borrow();
-        let mut damaged = self.reclaim.damaged.borrow_mut();
-        damaged.retain(|number, rest| {
-            space.get(*number).is_some_and(|usage| usage.generation == rest.generation)
-        });
-        !damaged.is_empty()
+        self.reclaim.damaged.keep_present(|number, generation| {
+            space.get(number).is_some_and(|usage| usage.generation == generation)
+        })
     }
 
     /// Whether data wait for segments.
@@ -293,9 +282,7 @@ impl Shard {
 
     /// Whether a segment could not be emptied a while ago (RECLAIM-4).
     pub(crate) fn rests_damaged(&self, number: SegmentNumber, generation: Generation) -> bool {
-        let damaged = self.reclaim.damaged.borrow();
-        let rest = damaged.get(&number).filter(|rest| rest.generation == generation);
-        rest.is_some_and(|rest| rest.until > self.reactor.now())
+        self.reclaim.damaged.is_resting(SegmentId { number, generation }, self.reactor.now())
     }
 
     /// Leaves a segment alone for a while that cannot be emptied (RECLAIM-4).
@@ -306,12 +293,7 @@ impl Shard {
             %error,
             "segment kept, for what is lost in it"
         );
-        let mut damaged = self.reclaim.damaged.borrow_mut();
-        let before = damaged.get(&id.number).filter(|rest| rest.generation == id.generation);
-        let pause_ns =
-            before.map_or(DAMAGE_RETRY_NS, |rest| (2 * rest.pause_ns).min(DAMAGE_RETRY_MAX_NS));
-        let until = self.reactor.now() + pause_ns;
-        damaged.insert(id.number, DamageRest { generation: id.generation, until, pause_ns });
+        self.reclaim.damaged.begin(id, self.reactor.now());
     }
 
     /// The emptiest segments, emptiest first.

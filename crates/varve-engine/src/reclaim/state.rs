@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 
 use varve_logstore::format::root::{ChainHead, ShardRoot};
 use varve_logstore::segment_writer::SegmentWriter;
-use varve_reactor::Nanos;
-use varve_types::{ChunkId, Generation, SegmentNumber};
+use varve_types::{ChunkId, SegmentNumber};
 
+use crate::damage_rests::DamageRests;
 use crate::deaths::PurgeRounds;
-use crate::hash::{HashMap, HashSet};
+use crate::hash::HashSet;
 
 /// The writer of survivors and what waits for it.
 pub(crate) struct Reclaim {
@@ -28,7 +28,7 @@ pub(crate) struct Reclaim {
     /// Segments with pages that are emptied one after the other.
     pub(super) batch: RefCell<Vec<SegmentNumber>>,
     /// Segments that could not be emptied, as something in them is lost (RECLAIM-4).
-    pub(super) damaged: RefCell<HashMap<SegmentNumber, DamageRest>>,
+    pub(super) damaged: DamageRests,
     /// Nothing could be emptied when it was last looked for.
     pub(crate) is_starved: Cell<bool>,
     /// Segments given back so far.
@@ -37,14 +37,6 @@ pub(crate) struct Reclaim {
     pub(crate) checkpointed_seq: Cell<u64>,
     /// As much of the chain of data.
     pub(crate) checkpointed_data_seq: Cell<u64>,
-}
-
-/// How long a damaged segment is left alone.
-#[derive(Clone, Copy)]
-pub(super) struct DamageRest {
-    pub(super) generation: Generation,
-    pub(super) until: Nanos,
-    pub(super) pause_ns: u64,
 }
 
 impl Reclaim {
@@ -58,7 +50,7 @@ impl Reclaim {
             told: Cell::new(0),
             waiting: RefCell::default(),
             batch: RefCell::default(),
-            damaged: RefCell::default(),
+            damaged: DamageRests::default(),
             is_starved: Cell::new(false),
             freed_segments: Cell::new(0),
             checkpointed_seq: Cell::new(root.reclaim_chain.seq),
