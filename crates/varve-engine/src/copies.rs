@@ -19,7 +19,9 @@ mod state;
 use std::rc::Rc;
 
 use futures_util::future::select;
-use varve_logstore::chain_reader::{decode_summary, read_units, unit_bytes, unit_is_whole};
+use varve_logstore::chain_reader::{
+    decode_summary, read_summary, read_units, unit_bytes, unit_is_whole,
+};
 use varve_logstore::format::pointer::Location;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
@@ -49,6 +51,7 @@ const UNITS_PER_TURN: usize = 16;
 
 /// A segment as it is stored, its header and its summary being whole.
 pub(crate) struct StoredSegment {
+    /// Empty where neither place can be read from end to end: units are fetched one by one then.
     pub(crate) bytes: BufSlice,
     pub(crate) entries: Vec<SummaryEntry>,
 }
@@ -152,35 +155,63 @@ impl Shard {
     }
 
     /// Header, summary and bytes of a segment, from its copy if the segment itself is damaged. Units are still to be
-    /// compared.
+    /// compared. Where sectors of both cannot be read, most units are whole in one of them all the same.
     pub(crate) async fn read_segment_to_move(&self, id: SegmentId) -> Result<StoredSegment> {
         let error = match self.read_stored(id, id).await {
             Ok(segment) => return Ok(segment),
             Err(error) => error,
         };
         let Some(copy) = self.copy_of(id) else { return Err(error) };
-        let Ok(segment) = self.read_stored(id, copy).await else { return Err(error) };
+        let segment = match self.read_stored(id, copy).await {
+            Ok(segment) => segment,
+            Err(_) => match self.read_entries(id, copy).await {
+                Ok(entries) => StoredSegment { bytes: BufSlice::copy_from(&[]), entries },
+                Err(_) => return Err(error),
+            },
+        };
         self.note_damaged(id, &error.to_string());
         Ok(segment)
+    }
+
+    /// The summary of a segment, as its header tells, each from its place or else from the segment's copy: their
+    /// checksums tell where they are whole.
+    async fn read_entries(&self, id: SegmentId, copy: SegmentId) -> Result<Vec<SummaryEntry>> {
+        let header = match self.read_header(id, id).await {
+            Ok(header) => header,
+            Err(_) => self.read_header(id, copy).await?,
+        };
+        if let Ok(entries) = read_summary(&self.media.segments, &header).await {
+            return Ok(entries);
+        }
+        let in_copy = StripHeader { slot: copy.number, ..header };
+        Ok(read_summary(&self.media.segments, &in_copy).await?)
+    }
+
+    /// The header of a segment, at its place or in its copy.
+    async fn read_header(&self, id: SegmentId, at: SegmentId) -> Result<StripHeader> {
+        let damaged = |reason: String| Error::SegmentDamaged { segment: id.number, reason };
+        let segments = &self.media.segments;
+        // A sector that cannot be read is damage too (RECLAIM-4): the shard goes on without this segment's space.
+        let bytes = segments.get(at, 0, STRIP_HEADER_BYTES).await;
+        let bytes = bytes.map_err(|error| damaged(error.to_string()))?;
+        let (header, _) =
+            StripHeader::decode(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if header.segment() != id || header.pool != self.config.pool {
+            return Err(damaged("the header belongs elsewhere".to_owned()));
+        }
+        if header.used_bytes > segments.geometry().segment_bytes {
+            return Err(damaged("its lengths exceed the segment".to_owned()));
+        }
+        Ok(header)
     }
 
     /// Reads a segment at its place, or its copy.
     async fn read_stored(&self, id: SegmentId, at: SegmentId) -> Result<StoredSegment> {
         let damaged =
             |reason: &str| Error::SegmentDamaged { segment: id.number, reason: reason.to_owned() };
-        let segments = &self.media.segments;
-        // A sector that cannot be read is damage too (RECLAIM-4): the shard goes on without this segment's space.
-        let unread = |error: varve_media::Error| damaged(&error.to_string());
-        let header = segments.get(at, 0, STRIP_HEADER_BYTES).await.map_err(unread)?;
-        let (header, _) =
-            StripHeader::decode(&header).map_err(|error| damaged(&error.to_string()))?;
-        if header.segment() != id || header.pool != self.config.pool {
-            return Err(damaged("the header belongs elsewhere"));
-        }
-        if header.used_bytes > segments.geometry().segment_bytes {
-            return Err(damaged("its lengths exceed the segment"));
-        }
-        let bytes = segments.get(at, 0, header.used_bytes).await.map_err(unread)?;
+        let header = self.read_header(id, at).await?;
+        let bytes = self.media.segments.get(at, 0, header.used_bytes).await;
+        let bytes = bytes.map_err(|error| damaged(&error.to_string()))?;
         let start = header.summary_offset as usize;
         let summary = bytes
             .get(start..start + header.summary_bytes() as usize)

@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use crate::pool::{MIB, POOL, Shape, disk_for, format, open_configured, open_media};
-use crate::versions::{read, write};
+use crate::pool::{MIB, POOL, Shape, disk_for, format, format_on, open_configured, open_media};
+use crate::versions::{index, read, write};
 use varve_engine::{BLOCK_BYTES, Damage, Error, Shard, ShardConfig, VerifyEvent};
 use varve_logstore::chain_reader::decode_summary;
 use varve_logstore::format::page::{PageHeader, PageKind};
@@ -16,7 +16,10 @@ use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::format::usage::UsageEntry;
-use varve_media::{IoFuture, Media, RootKey, SegmentGeometry, SegmentId, SegmentStore};
+use varve_media::{
+    Disk, DiskOperation, Drive, DriveDisks, DriveOptions, Fault, FaultDisk, FaultPlan, FaultRule,
+    IoFuture, Media, RootKey, SegmentGeometry, SegmentId, SegmentStore,
+};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
 use varve_types::{ErrorKind, Generation, Reduction, SegmentNumber, ShardId, StreamId};
@@ -62,7 +65,12 @@ async fn opened_to_look(reactor: &Reactor, media: &Media) -> Rc<Shard> {
 /// Fills the volume, overwrites some of it at random, and closes the shard.
 async fn filled(reactor: &Reactor) -> (Media, Vec<u64>) {
     let media = made(ROOMY).await;
-    let shard = opened(reactor, &media).await;
+    let versions = fill(reactor, &media).await;
+    (media, versions)
+}
+
+async fn fill(reactor: &Reactor, media: &Media) -> Vec<u64> {
+    let shard = opened(reactor, media).await;
     let mut versions = vec![0; usize::try_from(BLOCKS).expect("few")];
     let mut rng = Rng::new(3);
     for step in 0..2 * BLOCKS {
@@ -71,7 +79,7 @@ async fn filled(reactor: &Reactor) -> (Media, Vec<u64>) {
         write(&shard, STREAM, block * APART, step + 1).await;
     }
     shard.close().await.expect("close");
-    (media, versions)
+    versions
 }
 
 async fn root(media: &Media) -> ShardRoot {
@@ -345,6 +353,108 @@ fn a_segment_with_a_lost_page_is_tried_ever_more_rarely() {
         }
         let read = shard.stats().reclaim_read_bytes;
         assert!(read > once && read < 12 * once, "{once} bytes for once, {read} in ten minutes");
+    });
+}
+
+/// A filled pool on a drive that fails to read some of its sectors.
+struct FaultyDrive {
+    media: Media,
+    versions: Vec<u64>,
+    plan: Rc<FaultPlan>,
+    /// Where the first segment begins.
+    start: u64,
+}
+
+impl FaultyDrive {
+    async fn filled(reactor: &Reactor) -> Self {
+        let plan = FaultPlan::new();
+        let disk: Rc<dyn Disk> = Rc::new(disk_for(ROOMY, 1));
+        let disk: Rc<dyn Disk> = Rc::new(FaultDisk::new(disk, reactor, Rc::clone(&plan)));
+        format_on(&disk, ROOMY, 1).await.1.expect("format the pool");
+        let disks = vec![DriveDisks::One(disk)];
+        let drive =
+            Drive::open(disks, DriveOptions { discard: false }).await.expect("open the drive");
+        let media = drive.media(ShardId(0)).expect("a lane");
+        let versions = fill(reactor, &media).await;
+        let start = drive.segment_place(SegmentNumber(0)).expect("a segment").offset;
+        Self { media, versions, plan, start }
+    }
+
+    /// Has the drive fail to read a byte of a segment, and what stands in a sector with it.
+    fn lose(&self, number: SegmentNumber, offset: u32) {
+        let segment = u64::from(number.0) * u64::from(ROOMY.segment_bytes);
+        let at = self.start + segment + u64::from(offset);
+        let fail = FaultRule::always(DiskOperation::Read, Fault::Fail);
+        self.plan.add(FaultRule { range: at..at + 1, ..fail });
+    }
+}
+
+async fn header(media: &Media, number: SegmentNumber) -> StripHeader {
+    StripHeader::decode(&slot_bytes(media, number).await).expect("a segment").0
+}
+
+#[test]
+fn sectors_that_cannot_be_read_in_both_copies_lose_nothing() {
+    for case in 0..4 {
+        let mut sim = SimLoop::new(case);
+        let reactor = sim.handle();
+        sim.run_until(async move {
+            let drive = FaultyDrive::filled(&reactor).await;
+            let FaultyDrive { media, versions, .. } = &drive;
+            let ((of, slot), pages) = needed_pages(&reactor, media).await;
+            let found = header(media, of).await;
+            let (page, summary) = (pages[0], found.summary_offset);
+            let (in_segment, in_copy) =
+                [(page, 0), (0, page), (0, summary), (summary, 0)][index(case)];
+            drive.lose(of, in_segment);
+            drive.lose(slot, in_copy);
+            let shard = opened(&reactor, media).await;
+            check(&shard, versions).await;
+            let is_there = || shard.segments_to_verify().contains(&found.segment());
+            for _ in 0..100 {
+                let found = damage(&shard).await;
+                assert!(found.iter().all(|(_, is_needed)| !is_needed), "case {case}: {found:?}");
+                reactor.sleep(10_000_000).await;
+                if !is_there() {
+                    break;
+                }
+            }
+            assert!(!is_there(), "case {case}: all of it was moved");
+            drive.plan.clear(); // What is written next is put elsewhere by the drive.
+            assert_eq!(damage(&shard).await, []);
+            shard.close().await.expect("close");
+            let shard = opened(&reactor, media).await;
+            check(&shard, versions).await;
+        });
+    }
+}
+
+#[test]
+fn a_lost_page_stays_alone_where_sectors_cannot_be_read() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let drive = FaultyDrive::filled(&reactor).await;
+        let FaultyDrive { media, versions, .. } = &drive;
+        let (pair, pages) = needed_pages(&reactor, media).await;
+        let (of, slot) = pair;
+        let summary = header(media, of).await.summary_offset;
+        flip(media, of, &pages[..1]).await;
+        flip(media, slot, &pages[..1]).await;
+        drive.lose(of, 0);
+        drive.lose(slot, summary);
+        let shard = opened(&reactor, media).await;
+        let lost = unreadable(&shard, versions).await;
+        assert!(lost > 0 && lost < versions.len(), "{lost} blocks cannot be read");
+        assert!(!damage(&shard).await.is_empty(), "it is noticed");
+        reactor.sleep(1_000_000_000).await;
+        shard.close().await.expect("close");
+        drive.plan.clear();
+        assert!(root(media).await.copies.contains(&pair), "the page is never called dead");
+        spoil(media, of, 0).await;
+        spoil(media, slot, 0).await;
+        let shard = opened(&reactor, media).await;
+        assert_eq!(unreadable(&shard, versions).await, lost, "nothing else was left in either");
     });
 }
 
