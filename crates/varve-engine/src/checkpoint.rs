@@ -151,7 +151,7 @@ impl Shard {
         self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
         self.reclaim.checkpointed_data_seq.set(self.data_chain.get().seq);
         self.space.borrow_mut().checkpointed(&covered); // CHECKPOINT-3
-        self.reclaim.waiting.borrow_mut().clear();
+        self.leave_waiting();
         {
             let trees = &mut *self.trees.borrow_mut();
             trees.deaths.saved();

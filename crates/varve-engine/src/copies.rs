@@ -131,7 +131,7 @@ impl Shard {
             if usage.state != SegmentState::Sealed || self.rests_damaged(*number, *generation) {
                 continue;
             }
-            if usage.is_new || self.reclaim.waiting.borrow().contains(number) {
+            if usage.is_new || self.reclaim.waiting.borrow().contains_key(number) {
                 self.wake_checkpoint_now(); // It ends either.
                 continue;
             }

@@ -201,7 +201,7 @@ impl Shard {
                 break; // They stay.
             }
             let can_be_emptied = self.space.borrow().get(number).is_some_and(|usage| {
-                let waits = self.reclaim.waiting.borrow().contains(&number);
+                let waits = self.reclaim.waiting.borrow().contains_key(&number);
                 let rests = waits || self.rests_damaged(number, usage.generation);
                 usage.state == SegmentState::Sealed && !usage.is_new && !rests
             });
@@ -277,7 +277,7 @@ impl Shard {
             && !usage.is_new // RECLAIM-1
             && u64::from(usage.live_bytes) * 100 <= self.segment_payload() * percent_max
             && !self.rests_damaged(number, usage.generation)
-            && !self.reclaim.waiting.borrow().contains(&number)
+            && !self.reclaim.waiting.borrow().contains_key(&number)
     }
 
     /// Whether a segment could not be emptied a while ago (RECLAIM-4).
@@ -575,15 +575,27 @@ impl Shard {
         let mut space = self.space.borrow_mut();
         for number in victims {
             space.victim_done(*number); // RECLAIM-3
-            if space.get(*number).is_some_and(|usage| usage.live_bytes > 0) {
+            match space.get(*number) {
                 // Pages of the table and usage blobs leave with the next checkpoint.
-                self.reclaim.waiting.borrow_mut().insert(*number);
+                Some(usage) if usage.live_bytes > 0 => {
+                    self.reclaim.waiting.borrow_mut().insert(*number, usage.generation);
+                }
+                _ => self.reclaim.count_freed(1),
             }
         }
         drop(space);
-        let freed = self.reclaim.freed_segments.get() + victims.len() as u64;
-        self.reclaim.freed_segments.set(freed);
         self.settle_freed();
+    }
+
+    /// Ends the wait of victims for a checkpoint: it is durable. What is live in one still is lost (RECLAIM-4).
+    pub(crate) fn leave_waiting(&self) {
+        let waiting = self.reclaim.waiting.take();
+        let space = self.space.borrow();
+        let freed = waiting.iter().filter(|(number, generation)| {
+            let usage = space.get(**number).filter(|usage| usage.generation == **generation);
+            usage.is_none_or(|usage| usage.live_bytes == 0)
+        });
+        self.reclaim.count_freed(freed.count() as u64);
     }
 
     async fn seal_reclaimed(&self) -> Result<()> {

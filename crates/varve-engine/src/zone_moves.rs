@@ -385,7 +385,8 @@ impl Shard {
             self.reclaim_wanted.notify_one();
             self.reactor.sleep(PACKING_PAUSE_NS).await;
             let is_done = self.space.borrow().free_count() >= free;
-            let rests = self.reclaim.freed_segments.get() == freed;
+            let waits = !self.reclaim.waiting.borrow().is_empty(); // The next checkpoint frees some.
+            let rests = self.reclaim.freed_segments.get() == freed && !waits;
             if is_done || rests || self.reactor.now() >= end || self.check_open().is_err() {
                 return self.check_open();
             }

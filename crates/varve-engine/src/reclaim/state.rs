@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 
 use varve_logstore::format::root::{ChainHead, ShardRoot};
 use varve_logstore::segment_writer::SegmentWriter;
-use varve_types::{ChunkId, SegmentNumber};
+use varve_types::{ChunkId, Generation, SegmentNumber};
 
 use crate::damage_rests::DamageRests;
 use crate::deaths::PurgeRounds;
-use crate::hash::HashSet;
+use crate::hash::HashMap;
 
 /// The writer of survivors and what waits for it.
 pub(crate) struct Reclaim {
@@ -23,8 +23,8 @@ pub(crate) struct Reclaim {
     pub(crate) purge_rounds: PurgeRounds,
     /// The last range that sealed segments or the open one tell.
     pub(super) told: Cell<u64>,
-    /// Segments that the next checkpoint empties.
-    pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
+    /// Segments that the next checkpoint empties, unless something in them is lost.
+    pub(crate) waiting: RefCell<HashMap<SegmentNumber, Generation>>,
     /// Segments with pages that are emptied one after the other.
     pub(super) batch: RefCell<Vec<SegmentNumber>>,
     /// Segments that could not be emptied, as something in them is lost (RECLAIM-4).
@@ -68,6 +68,10 @@ impl Reclaim {
     /// What the next checkpoint is to fold of victims.
     pub(crate) fn take_left(&self) -> Vec<ChunkId> {
         self.left.take()
+    }
+
+    pub(super) fn count_freed(&self, count: u64) {
+        self.freed_segments.set(self.freed_segments.get() + count);
     }
 
     /// Goes on behind the end of the chain that recovery found.

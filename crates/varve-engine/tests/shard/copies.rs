@@ -458,6 +458,30 @@ fn a_lost_page_stays_alone_where_sectors_cannot_be_read() {
     });
 }
 
+#[test]
+fn a_segment_counts_as_given_back_once_nothing_in_it_is_lost() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, versions) = filled(&reactor).await;
+        let ((of, slot), pages) = needed_pages(&reactor, &media).await;
+        flip(&media, of, &[0, pages[0]]).await;
+        flip(&media, slot, &pages[..1]).await;
+        let shard = opened(&reactor, &media).await;
+        assert!(!damage(&shard).await.is_empty());
+        reactor.sleep(1_000_000_000).await;
+        let stats = shard.stats();
+        assert!(stats.reclaim_read_bytes > 0, "it was tried");
+        assert_eq!(stats.reclaimed_segments, 0, "and stays");
+        flip(&media, of, &pages[..1]).await;
+        flip(&media, slot, &pages[..1]).await;
+        reactor.sleep(10_000_000_000).await;
+        wait_for_repair(&reactor, &shard).await;
+        assert_eq!(shard.stats().reclaimed_segments, 1);
+        check(&shard, &versions).await;
+    });
+}
+
 /// A segment whose accounts of segments are others, each sound by itself.
 fn with_other_accounts(segment: &[u8]) -> Vec<u8> {
     let mut changed = segment.to_vec();
