@@ -176,6 +176,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a metadata page cannot be read: it is damaged, or the drive fails to read it.
+    pub(crate) fn is_page_unreadable(&self) -> bool {
+        match self {
+            Self::PageCorrupt { .. } => true,
+            Self::Log(error) => error.is_read_failure(),
+            _ => false,
+        }
+    }
+
     /// What a caller can act on.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -8,7 +8,8 @@
 //!     where it is and counts as live, so its segment is not reused, and reads and scrub go on reporting it. Segments
 //!     with pages are emptied of the rest all the same, as the rest may have one whole place left; others stay as they
 //!     are, as moving the rest would take room and give none back. Either is tried again after a pause, twice as long
-//!     each time, as media may have failed only for a time.
+//!     each time, as media may have failed only for a time. A chunk counts as lost as long as the page of the chunk
+//!     table that tells where it lies cannot be read.
 //! RECLAIM-5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not
 //!     copied round and round.
 //! RECLAIM-6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when
@@ -447,7 +448,8 @@ impl Shard {
         fingerprint: Option<Fingerprint>,
         segment: &BufSlice,
     ) -> Result<()> {
-        let place = self.with_pages(|trees| trees.chunk(chunk)).await?;
+        let place = self.with_pages(|trees| trees.chunk(chunk)).await;
+        let place = place.map_err(|error| as_lost(from, error))?;
         let here =
             |place: &ChunkEntry| place.segment == from && place.offset_512 == unit.offset_512;
         let Some(place) = place.filter(here) else { return Ok(()) };
@@ -521,6 +523,7 @@ impl Shard {
             Ok(())
         })
         .await
+        .map_err(|error| as_lost(id, error))
     }
 
     /// Seals the open reclaimed segment, and lets the victims it emptied go; a single victim waits for company, as
@@ -684,6 +687,16 @@ impl Shard {
         self.space.borrow_mut().sealed(id);
         Ok(dead)
     }
+}
+
+/// Why something in a segment cannot be moved: as if it were lost where a page of the table that tells of it cannot be
+/// read (RECLAIM-4). Only changes of such a page have to close the shard.
+fn as_lost(segment: SegmentId, error: Error) -> Error {
+    if !error.is_page_unreadable() {
+        return error;
+    }
+    let reason = format!("the chunk table cannot tell what is live in it: {error}");
+    Error::SegmentDamaged { segment: segment.number, reason }
 }
 
 /// Whether metadata pages are among what was moved.

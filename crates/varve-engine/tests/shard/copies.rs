@@ -11,6 +11,7 @@ use crate::pool::{MIB, POOL, Shape, disk_for, format, format_on, open_configured
 use crate::versions::{index, read, write};
 use varve_engine::{BLOCK_BYTES, Damage, Error, Shard, ShardConfig, VerifyEvent};
 use varve_logstore::chain_reader::decode_summary;
+use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
@@ -22,7 +23,7 @@ use varve_media::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
-use varve_types::{ErrorKind, Generation, Reduction, SegmentNumber, ShardId, StreamId};
+use varve_types::{ChunkId, ErrorKind, Generation, Reduction, SegmentNumber, ShardId, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 1500;
@@ -478,6 +479,105 @@ fn a_segment_counts_as_given_back_once_nothing_in_it_is_lost() {
         reactor.sleep(10_000_000_000).await;
         wait_for_repair(&reactor, &shard).await;
         assert_eq!(shard.stats().reclaimed_segments, 1);
+        check(&shard, &versions).await;
+    });
+}
+
+/// The units of a segment for which `pick` gives something.
+async fn units_of<T>(
+    media: &Media,
+    number: SegmentNumber,
+    pick: impl Fn(SummaryEntry) -> Option<T>,
+) -> Vec<T> {
+    entries(&slot_bytes(media, number).await).into_iter().filter_map(pick).collect()
+}
+
+/// Changes a byte of each leaf of the chunk table in both of its places, or changes it back; returns where they are.
+async fn flip_table(media: &Media) -> Vec<(Pair, u32)> {
+    let mut leaves = Vec::new();
+    for pair in copies(media).await {
+        let leaf = |entry: SummaryEntry| match entry {
+            SummaryEntry::TablePage { level: 0, unit } => Some(unit.offset()),
+            _ => None,
+        };
+        leaves.extend(units_of(media, pair.0, leaf).await.into_iter().map(|offset| (pair, offset)));
+    }
+    for leaf in &leaves {
+        flip_both(media, leaf).await;
+    }
+    leaves
+}
+
+async fn flip_both(media: &Media, page: &(Pair, u32)) {
+    let ((of, slot), offset) = *page;
+    flip(media, of, &[offset]).await;
+    flip(media, slot, &[offset]).await;
+}
+
+/// Has a leaf of the chunk table be lost that the shard has not read yet; returns where it is, and a segment with a
+/// live page of which it tells.
+async fn lose_leaf(
+    media: &Media,
+    shard: &Shard,
+    live: &[(SegmentNumber, ChunkId)],
+) -> ((Pair, u32), SegmentNumber) {
+    let leaves = flip_table(media).await;
+    let mut found = None;
+    for (number, chunk) in live {
+        if let Err(Error::PageCorrupt { page, .. }) = shard.chunk_place(*chunk).await {
+            let names = |((of, _), offset): &(Pair, u32)| {
+                page.ends_with(&format!(" in segment {of} at {offset}"))
+            };
+            found = leaves.iter().copied().find(names).map(|leaf| (leaf, *number));
+            break;
+        }
+    }
+    let (lost, number) = found.expect("a leaf that was not read");
+    for leaf in leaves.iter().filter(|leaf| **leaf != lost) {
+        flip_both(media, leaf).await;
+    }
+    (lost, number)
+}
+
+#[test]
+fn a_lost_page_of_the_table_keeps_what_it_tells_of_where_it_is() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (media, versions) = filled(&reactor).await;
+        let shard = opened(&reactor, &media).await;
+        let mut live = Vec::new();
+        for (of, _) in copies(&media).await {
+            let page = |entry: SummaryEntry| match entry {
+                SummaryEntry::Page { chunk, unit } => Some((chunk, unit.offset_512)),
+                _ => None,
+            };
+            for (chunk, offset_512) in units_of(&media, of, page).await {
+                let place = shard.chunk_place(chunk).await.expect("read the table");
+                let here = |place: ChunkEntry| {
+                    (place.segment.number, place.offset_512) == (of, offset_512)
+                };
+                if place.is_some_and(here) {
+                    live.push((of, chunk));
+                }
+            }
+        }
+        shard.close().await.expect("close");
+        let shard = opened(&reactor, &media).await;
+        let pairs = copies(&media).await;
+        live.retain(|(number, _)| pairs.iter().any(|(of, _)| of == number));
+        let (leaf, of) = lose_leaf(&media, &shard, &live).await;
+        flip(&media, of, &[0]).await; // It is to be emptied.
+        assert!(!damage(&shard).await.is_empty());
+        reactor.sleep(1_000_000_000).await;
+        assert!(shard.stats().reclaim_read_bytes > 0, "it was tried");
+        shard.checkpoint().await.expect("the shard goes on");
+        let is_there = || shard.segments_to_verify().iter().any(|id| id.number == of);
+        assert!(is_there(), "it is not given back");
+        flip_both(&media, &leaf).await;
+        reactor.sleep(10_000_000_000).await;
+        wait_for_repair(&reactor, &shard).await;
+        assert!(shard.stats().reclaimed_segments > 0, "it is, once the table tells what is live");
         check(&shard, &versions).await;
     });
 }
