@@ -5,6 +5,7 @@ mod fuzz;
 mod sim;
 mod step;
 mod tidy;
+mod times;
 
 use std::process::ExitCode;
 

@@ -1,11 +1,13 @@
 //! Runs the commands that the checks consist of, and counts the tests they report.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+
+use crate::times::Times;
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -21,13 +23,14 @@ pub(crate) struct TestCounts {
     pub(crate) skipped: u64,
     /// What failed, as far as its output names it: repeated at the end, below everything that ran after it.
     pub(crate) failures: Vec<String>,
+    pub(crate) times: Times,
 }
 
 impl TestCounts {
     /// One check that is no test of its own, such as a lint run.
     pub(crate) fn one(title: &str, ok: bool) -> Self {
         let failures = if ok { vec![] } else { vec![title.to_owned()] };
-        Self { passed: u64::from(ok), failed: u64::from(!ok), skipped: 0, failures }
+        Self { passed: u64::from(ok), failed: u64::from(!ok), failures, ..Self::default() }
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -35,11 +38,13 @@ impl TestCounts {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.failures.extend(other.failures);
+        self.times.add(other.times);
     }
 
-    /// Prints what failed and the closing line; whether nothing failed.
+    /// Prints what took long, what failed and the closing line; whether nothing failed.
     pub(crate) fn report(self) -> bool {
-        let Self { passed, failed, skipped, failures } = self;
+        let Self { passed, failed, skipped, failures, times } = self;
+        times.print();
         for failure in failures {
             println!("failed: {failure}");
         }
@@ -60,7 +65,7 @@ impl TestCounts {
         let passed = number_before(" passed")?;
         let failed = number_before(" failed")?;
         let skipped = number_before(" skipped").or(number_before(" ignored")).unwrap_or(0);
-        Some(Self { passed, failed, skipped, failures: vec![] })
+        Some(Self { passed, failed, skipped, ..Self::default() })
     }
 }
 
@@ -72,44 +77,50 @@ pub(crate) fn run(title: &str, command: &mut Command) -> Result<TestCounts> {
         .current_dir(root())
         .status()
         .with_context(|| format!("start {:?}", command.get_program()))?;
-    let seconds = begin.elapsed().as_secs();
-    println!("== {title}: {} in {seconds} s", if status.success() { "ok" } else { "FAILED" });
-    Ok(TestCounts::one(title, status.success()))
+    Ok(ended(title, begin, TestCounts::one(title, status.success())))
 }
 
-/// Runs a command, shows its standard output, and adds up the test results in it. A command that fails without a failed
+/// Says how a stage ended and how long it took.
+fn ended(title: &str, begin: Instant, mut counts: TestCounts) -> TestCounts {
+    let took = begin.elapsed();
+    let outcome = if counts.failed == 0 { "ok" } else { "FAILED" };
+    println!("== {title}: {outcome} in {} s", took.as_secs());
+    counts.times.add_stage(title, took);
+    counts
+}
+
+/// Runs a command, shows its output, and adds up the test results in it. A command that fails without a failed
 /// test counts as one.
 pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<TestCounts> {
     println!("== {title}");
     let begin = Instant::now();
+    // Both in one pipe: cargo names the programs on the one, and they print their results on the other.
+    let (output, input) = io::pipe().context("create a pipe")?;
+    command.stdout(input.try_clone().context("share a pipe")?).stderr(input);
     let mut child = command
         .current_dir(root())
-        .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("start {:?}", command.get_program()))?;
-    let stdout = child.stdout.take().expect("the output is piped");
+    // Drops this side's ends, so that the pipe ends with the child.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut counts = TestCounts::default();
-    for line in BufReader::new(stdout).split(b'\n') {
+    for line in BufReader::new(output).split(b'\n') {
         let line = line.context("read test output")?;
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
+        counts.times.read_line(&line);
         if is_result(&line) {
             counts.add(TestCounts::of_line(&line).unwrap_or_default());
         } else if is_failure(&line) {
             counts.failures.push(line.into_owned());
         }
     }
-    std::io::stdout().flush()?;
+    io::stdout().flush()?;
     let status = child.wait().context("wait for the tests")?;
     if !status.success() && counts.failed == 0 {
         counts.add(TestCounts::one(title, false));
     }
-    println!(
-        "== {title}: {} in {} s",
-        if counts.failed == 0 { "ok" } else { "FAILED" },
-        begin.elapsed().as_secs()
-    );
-    Ok(counts)
+    Ok(ended(title, begin, counts))
 }
 
 /// A line that reports results: cargo's, or one that consists of nothing else.
@@ -147,7 +158,7 @@ mod tests {
     fn a_command_that_dies_without_a_result_counts_as_failed() {
         let mut command = Command::new("sh");
         let counts = run_counting("dies", command.args(["-c", "echo hello; exit 3"])).unwrap();
-        assert_eq!(counts, TestCounts::one("dies", false));
+        assert_eq!((counts.failed, counts.failures), (1, vec!["dies".to_owned()]));
     }
 
     #[test]
@@ -156,6 +167,7 @@ mod tests {
         let mut command = Command::new("sh");
         let counts = run_counting("adds", command.args(["-c", script])).unwrap();
         let failures = vec!["test that ... FAILED".to_owned()];
-        assert_eq!(counts, TestCounts { passed: 5, failed: 1, skipped: 0, failures });
+        assert_eq!((counts.passed, counts.failed, counts.skipped), (5, 1, 0));
+        assert_eq!(counts.failures, failures);
     }
 }
