@@ -4,6 +4,7 @@
 mod ceilings;
 mod commands;
 mod determinism;
+mod documents;
 mod edges;
 mod file_sizes;
 mod hazards;
@@ -69,6 +70,7 @@ pub(crate) fn tidy(options: &TidyOptions) -> Result<bool> {
         file_sizes::check,
         commands::check,
         hazards::check,
+        documents::check,
         wording::check,
     ] {
         findings.extend(check(&tree));
