@@ -1,5 +1,6 @@
 //! The project's own tool: what CI runs, the habits that a program can check, and the longer runs.
 
+mod changelog;
 mod ci;
 mod fuzz;
 mod sim;
@@ -31,6 +32,8 @@ enum Command {
     Sim(sim::Sim),
     /// The fuzz targets
     Fuzz(fuzz::Fuzz),
+    /// What users notice of the changes since the last release, for CHANGELOG.md
+    Changelog,
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Test => ci::test(),
         Command::Sim(sim) => sim.run(),
         Command::Fuzz(fuzz) => fuzz.run(),
+        Command::Changelog => changelog::print(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 //! do.
 
 mod ceilings;
+mod changes;
 mod commands;
 mod determinism;
 mod documents;
@@ -64,6 +65,7 @@ pub(crate) fn tidy(options: &TidyOptions) -> Result<bool> {
         names::check,
         module_docs::check,
         ceilings::check,
+        changes::check,
         unsafe_code::check,
         determinism::check,
         markers::check,
