@@ -4,6 +4,7 @@
 //! Method: a volume on a memory disk in the simulated loop. Between two lives, segments that the root names are
 //! overwritten. Every block is read and compared, and the audit recounts, after each opening.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -251,15 +252,17 @@ async fn needed_pages(reactor: &Reactor, media: &Media) -> (Pair, Vec<u32>) {
     let mut found = None;
     for pair in copies(media).await {
         let segment = slot_bytes(media, pair.0).await;
-        let is_leaf = |offset: u32| {
-            let (page, _) = PageHeader::decode(&segment[place(offset)..]).expect("a page");
-            page.kind == PageKind::Map && page.level == 0
-        };
-        let pages = entries(&segment).into_iter().filter_map(|entry| match entry {
-            SummaryEntry::Page { unit, .. } => Some(unit.offset()),
+        let units = entries(&segment).into_iter().filter_map(|entry| match entry {
+            SummaryEntry::Page { unit, .. } => Some((unit.offset(), place(unit.stored_len))),
             _ => None,
         });
-        let pages: Vec<u32> = pages.collect();
+        let units: BTreeMap<u32, usize> = units.collect();
+        let pages: Vec<u32> = units.keys().copied().collect();
+        let is_leaf = |offset: u32| {
+            let unit = &segment[place(offset)..][..units[&offset]];
+            let (page, _) = PageHeader::decode(unit).expect("a page");
+            page.kind == PageKind::Map && page.level == 0
+        };
         flip(media, pair.0, &pages).await;
         flip(media, pair.1, &pages).await;
         let needed = verified(&shard).await.into_iter().filter(|damage| damage.is_needed);
