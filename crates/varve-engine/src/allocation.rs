@@ -55,7 +55,7 @@ impl Shard {
 
     /// As [`Self::reclaim_floor`], once so many bytes of pages are changed besides.
     pub(crate) fn reclaim_floor_with(&self, bytes: usize) -> usize {
-        let waiting = self.entries_in_flight.get() * PAGES_PER_ENTRY * PAGE_BYTES;
+        let waiting = self.apply.entries() * PAGES_PER_ENTRY * PAGE_BYTES;
         self.segments_for(self.checkpoint_bytes() + waiting + bytes)
     }
 

@@ -4,6 +4,8 @@
 //! APPLY-2. Applying holds the tree gate, so a checkpoint sees whole segments only.
 //! APPLY-3. Recovery applies through the same code, so both end in the same state.
 
+mod state;
+
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::{fold_checksum, unit_bytes};
@@ -26,6 +28,8 @@ use crate::peers::ForeignChunk;
 use crate::tree::{Fill, MapSlot};
 use crate::trees::{Stop, Trees, stream_of_reservation};
 use crate::{Result, Shard};
+
+pub(crate) use state::Apply;
 
 /// Entries applied before other tasks get a turn: some 50 µs of work.
 const ENTRIES_PER_TURN: usize = 64;
@@ -55,15 +59,9 @@ impl Shard {
     /// Applies sealed segments until the shard fails or is dropped.
     pub(crate) async fn run_apply(self: Rc<Self>) -> Result<()> {
         loop {
-            let next = self.apply_queue.borrow_mut().front_mut().and_then(Option::take);
-            let Some(item) = next else {
-                self.appliable.notified().await;
-                continue;
-            };
+            let item = self.apply.dequeue().await;
             self.apply_sealed(item).await?;
-            // The place in the queue is kept until now: it bounds the segments in flight.
-            self.apply_queue.borrow_mut().pop_front();
-            self.applied.notify_all();
+            self.apply.free_place(); // It was kept until now: it bounds the segments in flight.
             self.pressure.notify_one();
             self.wake_checkpoint();
         }
@@ -72,7 +70,7 @@ impl Shard {
     async fn apply_sealed(&self, item: SealedData) -> Result<()> {
         let SealedData { sealed, put, frames, bypassed_bytes, lane } = item;
         put.await?; // APPLY-1
-        let gate = self.tree_gate.take(1).await; // APPLY-2
+        let gate = self.apply.tree_gate.take(1).await; // APPLY-2
         let applicable = Applicable {
             id: sealed.id,
             head: sealed.link,
@@ -80,9 +78,9 @@ impl Shard {
             bytes: Some(&sealed.bytes),
         };
         let outcome = self.apply_segment(applicable).await;
-        self.entries_in_flight.set(self.entries_in_flight.get() - sealed.entries.len());
+        self.apply.forget_entries(sealed.entries.len());
         if outcome.is_ok() {
-            self.applied_lane.set(lane);
+            self.apply.lane.set(lane);
             frames.iter().for_each(|frame| self.release_frame(frame)); // TRANSACTION-3
             self.credits.data.give(bypassed_bytes);
         }
@@ -108,16 +106,12 @@ impl Shard {
 
     /// Applies one segment. The caller holds the tree gate, or is recovery (APPLY-3).
     pub(crate) async fn apply_segment(&self, segment: Applicable<'_>) -> Result<()> {
-        assert_eq!(
-            segment.head.seq,
-            self.data_chain.get().seq + 1,
-            "segments are applied in order"
-        ); // APPLY-1
+        assert_eq!(segment.head.seq, self.apply.chain().seq + 1, "segments are applied in order"); // APPLY-1
         // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones
         // costs as much as applying.
         let reads = self.counters.page_reads.get();
         let waiting = self.trees.borrow().waiting(segment.entries);
-        if self.prefetch_wanted.get() {
+        if self.apply.wants_prefetch() {
             self.prefetch_entries(&segment, &waiting).await;
         }
         for (index, entry) in segment.entries.iter().enumerate() {
@@ -127,10 +121,10 @@ impl Shard {
             }
         }
         let reads = self.counters.page_reads.get() - reads;
-        self.prefetch_wanted.set(reads > 0);
+        self.apply.prefetch_wanted.set(reads > 0);
         self.trees.borrow_mut().deltas.note_reads(reads);
         self.tell_peers(segment.entries);
-        self.data_chain.set(segment.head);
+        self.apply.chain.set(segment.head);
         self.entries_since_checkpoint
             .set(self.entries_since_checkpoint.get() + segment.entries.len() as u64);
         self.share_cache();
@@ -187,7 +181,7 @@ impl Shard {
                 };
                 let dead = self.dying(set).await?;
                 self.replaced(stream, block, wseq, Some(chunk), &dead);
-                self.applied_chunk.set(self.applied_chunk.get().max(chunk));
+                self.apply.chunk.set(self.apply.chunk().max(chunk));
             }
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
                 let may_wait = waiting.may(stream, block);
@@ -299,9 +293,9 @@ impl Shard {
     fn note_applied(&self, entry: &SummaryEntry) {
         let wseq = if planted(Bug::BypassCountsForLane) { entry.wseq() } else { entry.lane_wseq() };
         let Some(wseq) = wseq else { return };
-        let in_order = wseq >= self.applied_wseq.get() || planted(Bug::BypassCountsForLane);
+        let in_order = wseq >= self.apply.wseq() || planted(Bug::BypassCountsForLane);
         assert!(in_order, "records of the lane are applied in order");
-        self.applied_wseq.set(self.applied_wseq.get().max(wseq));
+        self.apply.wseq.set(self.apply.wseq().max(wseq));
     }
 
     async fn unit_bytes(&self, segment: &Applicable<'_>, unit: &Unit) -> Result<BufSlice> {

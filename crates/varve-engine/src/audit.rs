@@ -184,7 +184,7 @@ impl Shard {
     /// `Corrupt` when a page cannot be read, `Unavailable` when the shard closed.
     pub async fn audit(&self) -> Result<AuditReport> {
         self.check_open()?;
-        let _gate = self.tree_gate.take(1).await;
+        let _gate = self.apply.tree_gate.take(1).await;
         let mut audit = Audit::default();
         for stream in self.streams().await? {
             self.audit_map(stream, &mut audit).await?;

@@ -75,7 +75,7 @@ impl Shard {
     /// Counts a write of the bytes `offset .. end` as under way, if it is a large one.
     pub(crate) fn large_write(&self, offset: u64, end: u64) -> Option<LargeWrite<'_>> {
         let bytes = (end / BLOCK).saturating_sub(offset.div_ceil(BLOCK)) * BLOCK;
-        let bypass = &self.bypass;
+        let bypass = &self.drain.bypass;
         (bytes >= LARGE_BYTES_MIN).then(|| {
             bypass.bytes_under_way.set(bypass.bytes_under_way.get() + bytes);
             LargeWrite { bypass, bytes }
@@ -85,8 +85,8 @@ impl Shard {
     /// Whether large writes under way fill segments by themselves, or one more joins others that wait for theirs
     /// (BYPASS-3).
     pub(crate) fn large_writes_fill_segments(&self) -> bool {
-        self.bypass.bytes_under_way.get() >= self.segment_payload()
-            || !self.segment_is_durable(self.bypass.last_segment.get())
+        self.drain.bypass.bytes_under_way.get() >= self.segment_payload()
+            || !self.segment_is_durable(self.drain.bypass.last_segment.get())
     }
 
     /// Appends whole blocks to data segments, up to the first that would overtake the lane (BYPASS-2).
@@ -117,7 +117,7 @@ impl Shard {
             )
             .collect();
         let known = self.lookup_duplicates(&blocks).await;
-        let _gate = self.data_gate.take(1).await;
+        let _gate = self.drain.gate.take(1).await;
         let mut passed = BypassProgress { bytes: 0, segment: None };
         let keeps_write = self.blocks.borrow().keeps_write(data.len());
         let mut kept = Vec::new();
@@ -200,9 +200,9 @@ impl Shard {
             done += BLOCK_BYTES;
         }
         self.drain.bypassed_bytes.set(self.drain.bypassed_bytes.get() + done as u64);
-        self.bypass.last_segment.set(seq);
+        self.drain.bypass.last_segment.set(seq);
         self.counters.add_bypassed(done);
-        self.bypass.appended.notify_one();
+        self.drain.bypass.appended.notify_one();
         if self.has_waiters() {
             self.pressure.notify_one(); // It may have looked before this was in the segment.
         }
@@ -213,7 +213,7 @@ impl Shard {
     /// Seals a part-filled segment that writes wait for when nothing is about to fill it (BYPASS-3).
     pub(crate) async fn run_bypass(self: Rc<Self>) -> Result<()> {
         loop {
-            self.bypass.appended.notified().await;
+            self.drain.bypass.appended.notified().await;
             loop {
                 match write_through(self.drain.bypassed_bytes.get(), !self.no_data_put()) {
                     WriteThrough::Idle => break,
@@ -221,7 +221,7 @@ impl Shard {
                     WriteThrough::SealAfter { after_ns } => {
                         let seq = self.drain.writer.borrow().seq();
                         self.reactor.sleep(after_ns).await;
-                        let _gate = self.data_gate.take(1).await;
+                        let _gate = self.drain.gate.take(1).await;
                         if self.drain.writer.borrow().seq() == seq {
                             self.seal_data().await?;
                         }

@@ -128,7 +128,7 @@ impl Shard {
     async fn try_checkpoint(&self) -> Result<()> {
         self.check_running()?;
         self.copy_more().await?; // Before others wait: those segments are durable.
-        let _gate = self.tree_gate.take(1).await; // CHECKPOINT-1
+        let _gate = self.apply.tree_gate.take(1).await; // CHECKPOINT-1
         let mut covered = self.space.borrow().begin_checkpoint();
         self.flush_map_buffer().await?;
         self.with_pages(crate::trees::Trees::store_streams).await?;
@@ -146,10 +146,10 @@ impl Shard {
         }
         covered.extend(self.metadata.written.take().iter().map(|id| id.number));
         self.write_root().await?;
-        tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.data_chain.get(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
+        tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.apply.chain(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
         self.entries_since_checkpoint.set(0);
         self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
-        self.reclaim.checkpointed_data_seq.set(self.data_chain.get().seq);
+        self.reclaim.checkpointed_data_seq.set(self.apply.chain().seq);
         self.space.borrow_mut().checkpointed(&covered); // CHECKPOINT-3
         self.leave_waiting();
         {
@@ -388,7 +388,7 @@ impl Shard {
         let sealed = self.metadata.writer.borrow_mut().seal(SealSpec {
             generation: id.generation,
             next_slot,
-            lane: self.applied_lane.get(),
+            lane: self.apply.lane(),
             lane_mount: self.drain.lane_mount.get(),
             witness: 0,
         });
@@ -434,14 +434,14 @@ impl Shard {
                 shard: self.config.shard,
                 mount: self.mount,
                 checkpoint_seq: self.checkpoint_seq.get() + 1,
-                applied_wseq: self.applied_wseq.get(),
+                applied_wseq: self.apply.wseq(),
                 next_wseq: self.next_wseq.get(),
                 next_chunk: trees.next_chunk,
                 next_page: trees.names.next(),
                 next_generation: self.next_generation.get(),
-                lane: self.applied_lane.get(),
+                lane: self.apply.lane(),
                 lane_mount: self.drain.lane_mount.get(),
-                data_chain: self.data_chain.get(),
+                data_chain: self.apply.chain(),
                 reclaim_chain: self.reclaim_chain.get(),
                 table: tree(trees.table.root(), trees.table.height()),
                 keys: tree(trees.keys.root(), trees.keys.height()),

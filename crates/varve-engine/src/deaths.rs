@@ -140,7 +140,7 @@ impl Shard {
     /// Folds from the cursor on, once round the ids at most, and has the next segment of reclaim tell it (DEATHS-6).
     async fn fold_ranges(&self, extent: PurgeExtent) -> Result<()> {
         let number = self.reclaim.purge_rounds.ranges.get() + 1;
-        let gate = self.tree_gate.take(1).await;
+        let gate = self.apply.tree_gate.take(1).await;
         let begin = self.trees.borrow().deaths.cursor;
         let mut told = Vec::new();
         for range in [begin..PAGE_ID_FIRST, 0..begin] {

@@ -528,7 +528,7 @@ impl Shard {
         let mut dedup = self.dedup.borrow_mut();
         let chunk = dedup.find(fingerprint)?;
         let trees = self.trees.borrow();
-        let is_applied = chunk <= self.applied_chunk.get();
+        let is_applied = chunk <= self.apply.chunk();
         let is_alive = if is_applied {
             let is_dead = trees.deaths.contains(chunk) && !planted(Bug::DeadIsGranted);
             // DEATHS-1: nobody holds it but for those that made it shared.

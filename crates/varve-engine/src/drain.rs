@@ -82,7 +82,7 @@ impl Shard {
                 frames.iter().flat_map(|frame| frame.records().clone()).collect();
             let mut known = self.lookup_duplicates_of(&records).await.into_iter();
             for frame in frames {
-                let _gate = self.data_gate.take(1).await; // DRAIN-5
+                let _gate = self.drain.gate.take(1).await; // DRAIN-5
                 self.drain_frame(&frame, &mut known).await?;
                 self.drain.taken.set(self.drain.taken.get() - 1);
                 let is_wanted = self.drain.refused.get() || self.grants_wait();
@@ -165,7 +165,7 @@ impl Shard {
     /// Tells the drain if half of what bounds the lane is taken.
     pub(crate) fn hurry_drain(&self) {
         if self.is_half_taken() {
-            self.drain.drain_requested.notify_one();
+            self.drain.request();
         }
     }
 
@@ -206,7 +206,7 @@ impl Shard {
     pub(crate) async fn run_pressure(self: Rc<Self>) -> Result<()> {
         loop {
             self.pressure.notified().await;
-            let _gate = self.data_gate.take(1).await;
+            let _gate = self.drain.gate.take(1).await;
             let waiting = SegmentWaiters {
                 for_credits: self.has_waiters(),
                 for_grants: self.grants_wait(),
@@ -531,7 +531,7 @@ impl Shard {
     }
 
     pub(crate) fn segments_in_flight(&self) -> usize {
-        self.apply_queue.borrow().len()
+        self.apply.segments()
     }
 
     /// Seals the open data segment, if it holds anything, and starts its put. The caller holds the data gate.
@@ -541,7 +541,7 @@ impl Shard {
         }
         while self.segments_in_flight() >= SEGMENTS_IN_FLIGHT_MAX {
             self.check_running()?; // Nothing is applied any more once the shard failed.
-            self.applied.notified().await;
+            self.apply.advanced.notified().await;
         }
         let next_slot = self.take_segment(SegmentKind::Data).await?;
         let generation = self.fresh_generation();
@@ -551,7 +551,7 @@ impl Shard {
             next_slot,
             lane,
             lane_mount: self.drain.lane_mount.get(),
-            witness: self.data_witness.get(),
+            witness: self.drain.puts.witness(),
         });
         self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
         tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "data segment sealed");
@@ -564,10 +564,7 @@ impl Shard {
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
         let bypassed_bytes = self.drain.bypassed_bytes.take();
         let put = self.spawn_data_put(&sealed);
-        self.entries_in_flight.set(self.entries_in_flight.get() + sealed.entries.len());
-        let sealed = SealedData { sealed, put, frames, bypassed_bytes, lane };
-        self.apply_queue.borrow_mut().push_back(Some(sealed));
-        self.appliable.notify_one();
+        self.apply.enqueue(SealedData { sealed, put, frames, bypassed_bytes, lane });
         Ok(())
     }
 
@@ -575,7 +572,7 @@ impl Shard {
     /// (DRAIN-6).
     fn spawn_data_put(&self, sealed: &SealedSegment) -> JoinHandle<Result<()>> {
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
-        self.drain.puts.ended.borrow_mut().push_back(false);
+        self.drain.puts.begin();
         let (me, seq) = (self.me.clone(), sealed.link.seq);
         self.reactor.spawn_join(async move {
             let outcome = put.await;
@@ -590,22 +587,14 @@ impl Shard {
     }
 
     fn data_put_ended(&self, seq: u64) {
-        let mut ended = self.drain.puts.ended.borrow_mut();
-        let mut witness = self.data_witness.get();
-        let index = usize::try_from(seq - witness - 1).expect("bounded by the segments in flight");
-        ended[index] = true;
-        while ended.pop_front_if(|ended| *ended).is_some() {
-            witness += 1;
-        }
-        drop(ended);
-        self.data_witness.set(witness);
+        self.drain.puts.end(seq);
         self.tell_witnesses();
         self.drain.puts.changed.notify_all();
     }
 
     /// Whether no put of a data segment is under way.
     pub(crate) fn no_data_put(&self) -> bool {
-        self.drain.puts.ended.borrow().is_empty()
+        self.drain.puts.are_none()
     }
 
     /// Waits until a data segment and all before it are durable (DRAIN-6).
@@ -625,11 +614,7 @@ impl Shard {
 
     /// Whether a data segment and all before it are durable (DRAIN-6).
     pub(crate) fn segment_is_durable(&self, seq: u64) -> bool {
-        let later = seq.saturating_sub(self.data_witness.get());
-        if later > 0 && planted(Bug::BypassAckedOutOfOrder) {
-            let index = usize::try_from(later - 1).expect("bounded by the segments in flight");
-            return self.drain.puts.ended.borrow().get(index) == Some(&true);
-        }
-        later == 0
+        let puts = &self.drain.puts;
+        puts.is_durable(seq) || planted(Bug::BypassAckedOutOfOrder) && puts.has_ended(seq)
     }
 }

@@ -78,7 +78,7 @@ impl Shard {
         let at_once = credits.try_take(charge(0));
         if credits.is_getting_scarce() {
             self.drain.grants_wait.set(true); // Credits come back when the segment is applied.
-            self.drain.drain_requested.notify_one();
+            self.drain.request();
             self.pressure.notify_one();
         }
         if at_once.is_some() || self.drain.grant_credit_timeout.get() {
@@ -101,7 +101,7 @@ impl Shard {
         let trees = self.trees.borrow();
         let is_shared = match trees.chunk(chunk) {
             Ok(Some(entry)) => entry.shared,
-            Ok(None) if planted(Bug::GrantOfUndurable) && chunk > self.applied_chunk.get() => false,
+            Ok(None) if planted(Bug::GrantOfUndurable) && chunk > self.apply.chunk() => false,
             Ok(None) | Err(_) => return None, // PEERS-1: what is in the table is durable.
         };
         if !is_shared {

@@ -86,14 +86,15 @@ impl Shard {
     pub async fn mark_begin(&self) -> Result<MarkTicket> {
         self.check_open()?;
         self.sweep_waiting().await?; // What is in pages under what waits would be marked as if something named it.
-        let _gate = self.tree_gate.take(1).await; // No copy comes between the list of streams and the begin (MARK-8).
+        // No copy comes between the list of streams and the begin (MARK-8).
+        let _gate = self.apply.tree_gate.take(1).await;
         let streams = self.streams().await?;
         let number = self.mark.passes.get() + 1;
         self.mark.passes.set(number);
         let ticket = MarkTicket { mount: self.mount, number };
         self.mark.pass.replace(Some(MarkPass {
             marked: self.dedup.borrow().granted().map(ChunkId::get).collect(), // MARK-6
-            chunk_ceiling: self.applied_chunk.get().next(),                    // MARK-1
+            chunk_ceiling: self.apply.chunk().next(),                          // MARK-1
             page_ceiling: self.trees.borrow().names.next(),
             streams,
             ticket,
@@ -301,7 +302,7 @@ impl Shard {
         loop {
             let mut garbage = Vec::new();
             // Not during a checkpoint, which takes the dead pages off their list before they leave the table (MARK-4).
-            let gate = self.tree_gate.take(1).await;
+            let gate = self.apply.tree_gate.take(1).await;
             let scan = self.with_pages(|trees| {
                 let pass = self.mark.pass.borrow();
                 let pass = pass.as_ref().filter(|pass| pass.ticket == ticket);
@@ -416,7 +417,7 @@ impl Shard {
     async fn log_frees(&self, garbage: &[(ChunkId, u32)]) -> Result<()> {
         let ids: Vec<_> = garbage.iter().map(|(chunk, _)| *chunk).collect();
         for (first, count) in runs(&ids) {
-            let _gate = self.data_gate.take(1).await;
+            let _gate = self.drain.gate.take(1).await;
             let entry = SummaryEntry::FreedIds { first, count };
             self.push_data_entry(entry, WriteSeq::ZERO).await?;
         }

@@ -101,7 +101,7 @@ impl Shard {
                 continue;
             }
             if self.has_dense_deaths() {
-                let _gate = self.tree_gate.take(1).await;
+                let _gate = self.apply.tree_gate.take(1).await;
                 self.fold_dense().await?;
                 continue;
             }
@@ -182,7 +182,7 @@ impl Shard {
     /// Whether reclaim, which leaves alone what is newer than the last checkpoint (RECLAIM-1), misses much: what was
     /// written last is often overwritten first, and what is left are segments of which more has to be moved.
     pub(crate) fn hides_candidates(&self) -> bool {
-        let data = self.data_chain.get().seq - self.reclaim.checkpointed_data_seq.get();
+        let data = self.apply.chain().seq - self.reclaim.checkpointed_data_seq.get();
         let survivors = self.reclaim_chain.get().seq - self.reclaim.checkpointed_seq.get();
         let new = data + survivors;
         new >= NEW_MIN
@@ -434,7 +434,7 @@ impl Shard {
 
     /// Where a group begins at `index`: loads the places of the chunks in it.
     async fn prefetch_moved(&self, rest: &[SummaryEntry], index: usize) {
-        if index.is_multiple_of(PLACES_AT_ONCE) && self.prefetch_wanted.get() {
+        if index.is_multiple_of(PLACES_AT_ONCE) && self.apply.wants_prefetch() {
             let group = rest.iter().take(PLACES_AT_ONCE);
             self.prefetch_places(group.filter_map(moved_chunk)).await;
         }
@@ -508,7 +508,7 @@ impl Shard {
             });
         };
         let key = table_key(&page, level);
-        let _gate = self.tree_gate.take(1).await;
+        let _gate = self.apply.tree_gate.take(1).await;
         self.with_pages(|trees| {
             let (cache, names) = (&mut trees.cache, &mut trees.table_names);
             match trees.table.touch_page(cache, names, &key, level, ptr) {
@@ -606,7 +606,7 @@ impl Shard {
         let spec = SealSpec {
             generation: self.fresh_generation(),
             next_slot,
-            lane: self.applied_lane.get(),
+            lane: self.apply.lane(),
             lane_mount: self.drain.lane_mount.get(),
             witness: self.reclaim_witness.get(),
         };
@@ -628,7 +628,7 @@ impl Shard {
         self.reclaim_witness.set(sealed.link.seq);
         self.tell_witnesses();
         {
-            let _gate = self.tree_gate.take(1).await;
+            let _gate = self.apply.tree_gate.take(1).await;
             let dead = self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
             self.fold_freed(dead).await?;
         }

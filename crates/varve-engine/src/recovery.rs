@@ -23,7 +23,6 @@
 //!     accept the loss. Then the lane begins anew, as a lane of its first lap.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::{
@@ -51,9 +50,8 @@ use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
 use crate::admission::{Semaphore, SemaphoreByUse};
-use crate::apply::Applicable;
+use crate::apply::{Applicable, Apply};
 use crate::block_cache::BlockCache;
-use crate::bypass::Bypass;
 use crate::checkpoint::{Blobs, Metadata};
 use crate::config::ShardConfig;
 use crate::deaths::DeadChunks;
@@ -267,20 +265,8 @@ impl Shard {
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
-            data_gate: Semaphore::new(1),
-            apply_queue: RefCell::new(VecDeque::new()),
-            entries_in_flight: Cell::new(0),
-            appliable: Notify::new(),
-            applied: Notify::new(),
-            applied_lane: Cell::new(root.lane),
-            applied_wseq: Cell::new(root.applied_wseq),
-            applied_chunk: Cell::new(ChunkId::new(root.next_chunk.get() - 1)),
-            data_chain: Cell::new(root.data_chain),
-            data_witness: Cell::new(root.data_chain.seq),
-            bypass: Bypass::default(),
-            prefetch_wanted: Cell::new(true),
+            apply: Apply::new(root),
             trees,
-            tree_gate: Semaphore::new(1),
             loading: RefCell::default(),
             blocks: RefCell::new(BlockCache::new(config.block_cache_bytes)),
             space: RefCell::new(owned_space(segment_bytes, &owned, root)),
@@ -479,11 +465,9 @@ impl Shard {
             let (head, entries, bytes) = (link.head, link.entries.as_slice(), bytes.as_ref());
             self.apply_segment(Applicable { id, head, entries, bytes }).await?;
             self.drain.point.set(link.header.lane);
-            self.applied_lane.set(link.header.lane);
+            self.apply.continue_lane(link.header.lane);
         }
-        let chain = self.data_chain.get();
-        self.data_witness.set(chain.seq);
-        self.drain.writer.borrow_mut().resume(chain);
+        self.drain.resume(self.apply.chain());
         Ok(())
     }
 
@@ -626,7 +610,7 @@ impl Shard {
                 self.bad_root(format!("segment {} was reused while it was live", id.number))
             );
         }
-        for chain in [self.reclaim_chain.get(), self.data_chain.get()] {
+        for chain in [self.reclaim_chain.get(), self.apply.chain()] {
             erase(&self.media.segments, chain.next_slot).await?; // RECOVERY-7
         }
         {
@@ -650,7 +634,7 @@ impl Shard {
                 let record = record?;
                 record.header.kind.check_supported()?;
                 self.next_wseq.set(self.next_wseq.get().max(record.header.wseq.next()));
-                let applied = self.applied_wseq.get();
+                let applied = self.apply.wseq();
                 let skipped = record.header.wseq == applied && planted(Bug::PartialRecordSkipped);
                 if record.header.wseq < applied || skipped {
                     continue; // RECOVERY-3
@@ -667,7 +651,7 @@ impl Shard {
                 let record =
                     Rc::new(JournalRecord { header, payload, piece_checksums, is_reserved });
                 let known = self.lookup_duplicates_of(std::slice::from_ref(&record)).await;
-                let _gate = self.data_gate.take(1).await;
+                let _gate = self.drain.gate.take(1).await;
                 self.drain_record(&record, &mut known.into_iter()).await?;
             }
             point = read.end;
@@ -689,8 +673,8 @@ impl Shard {
         let head = self.begin_lane(start, head).await?;
         self.drain.point.set(head);
         self.drain.lane_mount.set(self.mount);
-        self.applied_lane.set(head);
-        self.applied_chunk.set(ChunkId::new(self.trees.borrow().next_chunk.get() - 1));
+        let last_chunk = ChunkId::new(self.trees.borrow().next_chunk.get() - 1);
+        self.apply.resume(head, last_chunk);
         self.checkpoint().await?;
         let lane = Journal::new(
             self.reactor.clone(),

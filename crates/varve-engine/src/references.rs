@@ -128,7 +128,7 @@ impl Shard {
     ) -> Result<()> {
         let mut from = 0;
         while !progress.is_stopped() {
-            let gate = self.tree_gate.take(1).await; // REFERENCES-1
+            let gate = self.apply.tree_gate.take(1).await; // REFERENCES-1
             let mut items = Vec::new();
             let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
                 items.clear();
@@ -180,7 +180,7 @@ impl Shard {
     ) -> Result<()> {
         let mut from = self.trees.borrow().keys.lowest_key();
         while !progress.is_stopped() {
-            let gate = self.tree_gate.take(1).await; // REFERENCES-1
+            let gate = self.apply.tree_gate.take(1).await; // REFERENCES-1
             let mut pages = Vec::new();
             let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
                 pages.clear();

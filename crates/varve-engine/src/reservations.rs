@@ -159,7 +159,7 @@ impl Shard {
             return Ok(());
         }
         {
-            let _gate = self.data_gate.take(1).await;
+            let _gate = self.drain.gate.take(1).await;
             let floor = self.trees.borrow().next_chunk;
             self.reservations.change(stream, |promise| promise.floor = floor);
         }

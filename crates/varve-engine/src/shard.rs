@@ -10,12 +10,10 @@
 //! SHARD-2. A shard that failed accepts nothing more. It is reopened only after its own writes have ended.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::{Either, select};
-use varve_logstore::format::frame::LogPosition;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::lane::{Journal, JournalFrame};
@@ -23,19 +21,19 @@ use varve_logstore::space::Space;
 use varve_media::{Media, RootVersion};
 use varve_reactor::{Notify, Reactor};
 use varve_stdx::BufSlice;
-use varve_types::{ChunkId, Generation, ShardId, WriteSeq};
+use varve_types::{Generation, ShardId, WriteSeq};
 
 use crate::admission::{Semaphore, SemaphoreByUse};
+use crate::apply::Apply;
 use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
-use crate::bypass::Bypass;
 use crate::checkpoint::{Blobs, Metadata};
 use crate::claims::BlockLocks;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
 use crate::cut::Cuts;
 use crate::dedup::Dedup;
-use crate::drain::{Drain, SealedData};
+use crate::drain::Drain;
 use crate::growth::Growth;
 use crate::hash::HashMap;
 use crate::mark::MarkState;
@@ -86,24 +84,9 @@ pub struct Shard {
     pub(crate) empty: BufSlice,
 
     pub(crate) drain: Drain,
-    pub(crate) data_gate: Semaphore,
-    pub(crate) apply_queue: RefCell<VecDeque<Option<SealedData>>>,
-    /// Entries of the segments in the queue.
-    pub(crate) entries_in_flight: Cell<usize>,
-    pub(crate) appliable: Notify,
-    pub(crate) applied: Notify,
-    pub(crate) applied_lane: Cell<LogPosition>,
-    pub(crate) applied_wseq: Cell<WriteSeq>,
-    pub(crate) applied_chunk: Cell<ChunkId>,
-    pub(crate) data_chain: Cell<ChainHead>,
-    /// Up to this one all segments of the data chain are durable.
-    pub(crate) data_witness: Cell<u64>,
-    pub(crate) bypass: Bypass,
-    /// The last applied segment needed pages that were not cached.
-    pub(crate) prefetch_wanted: Cell<bool>,
+    pub(crate) apply: Apply,
 
     pub(crate) trees: RefCell<Trees>,
-    pub(crate) tree_gate: Semaphore,
     pub(crate) loading: RefCell<HashMap<PagePtr, Rc<Notify>>>,
     pub(crate) blocks: RefCell<BlockCache>,
 
@@ -201,7 +184,7 @@ impl Shard {
             self.mark.wanted.set(true);
         }
         self.drain.refused.set(true);
-        self.drain.drain_requested.notify_one();
+        self.drain.request();
         self.pressure.notify_one();
     }
 
@@ -244,8 +227,8 @@ impl Shard {
         self.stop.notify_all();
         self.space_changed.notify_all();
         self.mark.has_ended.notify_all();
-        self.applied.notify_all();
-        self.drain.drain_requested.notify_one();
+        self.apply.advanced.notify_all();
+        self.drain.request();
         self.drain.advanced.notify_all();
         self.drain.puts.changed.notify_all();
         self.reclaim.purge_rounds.changed.notify_all();
@@ -255,7 +238,7 @@ impl Shard {
     /// Lets every later frame say up to which segments of both chains all are durable.
     pub(crate) fn tell_witnesses(&self) {
         if let Some(lane) = self.lane.get() {
-            lane.set_witness(self.data_witness.get(), self.reclaim_witness.get());
+            lane.set_witness(self.drain.puts.witness(), self.reclaim_witness.get());
         }
     }
 
@@ -290,7 +273,7 @@ impl Shard {
         *self.state.borrow_mut() = ShardState::Closing;
         self.mark.has_ended.notify_all(); // Writes that wait for one are refused.
         self.zone_moves.changed.notify_all();
-        self.drain.drain_requested.notify_one();
+        self.drain.request();
         while !self.lane().is_drained() {
             if self.has_failed() {
                 return self.check_running();
@@ -316,8 +299,7 @@ impl Shard {
     /// `Unavailable` when the shard closed.
     pub async fn apply_acknowledged(&self) -> Result<()> {
         let target = self.lane().head().frame_seq;
-        self.drain.drain_upto.set(target.max(self.drain.drain_upto.get()));
-        self.drain.drain_requested.notify_one();
+        self.drain.request_upto(target);
         while self.drain.point.get().frame_seq < target {
             self.check_running()?;
             self.drain.advanced.notified().await;
@@ -328,15 +310,15 @@ impl Shard {
     /// Seals what is drained and waits until the trees show it.
     pub(crate) async fn flush_data(&self) -> Result<()> {
         {
-            let _gate = self.data_gate.take(1).await;
+            let _gate = self.drain.gate.take(1).await;
             self.seal_data().await?;
         }
         let target = self.drain.writer.borrow().chain().seq;
-        while self.data_chain.get().seq < target {
+        while self.apply.chain().seq < target {
             if self.has_failed() {
                 return self.check_running();
             }
-            self.applied.notified().await;
+            self.apply.advanced.notified().await;
         }
         Ok(())
     }

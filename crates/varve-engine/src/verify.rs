@@ -203,7 +203,7 @@ impl Shard {
         observe: &mut dyn FnMut(VerifyEvent) -> ControlFlow<()>,
     ) -> Result<VerifyReport> {
         self.check_open()?;
-        let _gate = self.tree_gate.take(1).await; // VERIFY-4
+        let _gate = self.apply.tree_gate.take(1).await; // VERIFY-4
         let mut verification = Verification {
             observe,
             report: VerifyReport::default(),

@@ -186,7 +186,7 @@ impl Shard {
         let waits = self.credits.data.would_wait(credits);
         if waits {
             self.pressure.notify_one();
-            self.drain.drain_requested.notify_one();
+            self.drain.request();
         }
         let credits = self.credits.data.take(credits).await;
         self.check_open()?;
@@ -462,7 +462,7 @@ impl Shard {
     pub(crate) async fn admit_records(&self, credits: u64) -> Result<Permit> {
         if self.credits.records.would_wait(credits) {
             self.pressure.notify_one();
-            self.drain.drain_requested.notify_one();
+            self.drain.request();
         }
         let credits = self.credits.records.take(credits).await;
         self.check_open()?;

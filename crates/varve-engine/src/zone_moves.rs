@@ -427,7 +427,7 @@ impl Shard {
     /// Lets the open segments of data and of pages lie elsewhere than in what is about to leave.
     async fn move_open_segments(&self) -> Result<()> {
         {
-            let _gate = self.data_gate.take(1).await;
+            let _gate = self.drain.gate.take(1).await;
             let slot = self.drain.writer.borrow().slot();
             if self.space.borrow().is_leaving(slot) {
                 if self.drain.writer.borrow().is_empty() {
@@ -439,7 +439,7 @@ impl Shard {
             }
         }
         self.flush_data().await?;
-        let _gate = self.tree_gate.take(1).await; // No checkpoint is under way.
+        let _gate = self.apply.tree_gate.take(1).await; // No checkpoint is under way.
         let slot = self.metadata.next_slot();
         if self.space.borrow().is_leaving(slot) && self.metadata.is_empty() {
             let next = self.take_segment(SegmentKind::Metadata).await?;

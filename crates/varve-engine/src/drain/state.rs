@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use varve_logstore::format::frame::LogPosition;
-use varve_logstore::format::root::ShardRoot;
+use varve_logstore::format::root::{ChainHead, ShardRoot};
 use varve_logstore::lane::JournalFrame;
 use varve_logstore::segment_writer::{SealedSegment, SegmentWriter};
 use varve_reactor::{JoinHandle, Notify};
 
 use crate::Result;
+use crate::admission::Semaphore;
+use crate::bypass::Bypass;
 
 /// A sealed data segment on its way to the map.
 pub(crate) struct SealedData {
@@ -24,12 +26,60 @@ pub(crate) struct SealedData {
 }
 
 /// Puts of data segments that are under way, or have ended while an earlier one is.
-#[derive(Default)]
 pub(crate) struct DataPuts {
+    /// Up to this one all segments of the data chain are durable.
+    witness: Cell<u64>,
     /// Whether each has ended, in the order of the chain from the witness on.
-    pub(super) ended: RefCell<VecDeque<bool>>,
+    ended: RefCell<VecDeque<bool>>,
     /// A put ended, or none will.
     pub(crate) changed: Notify,
+}
+
+impl DataPuts {
+    fn behind(witness: u64) -> Self {
+        Self { witness: Cell::new(witness), ended: RefCell::default(), changed: Notify::new() }
+    }
+
+    /// Up to this one all segments of the data chain are durable.
+    pub(crate) fn witness(&self) -> u64 {
+        self.witness.get()
+    }
+
+    /// The put of the segment behind all others begins.
+    pub(super) fn begin(&self) {
+        self.ended.borrow_mut().push_back(false);
+    }
+
+    /// The put of a segment ended well.
+    pub(super) fn end(&self, seq: u64) {
+        let mut ended = self.ended.borrow_mut();
+        let mut witness = self.witness.get();
+        ended[place_behind(witness, seq)] = true;
+        while ended.pop_front_if(|ended| *ended).is_some() {
+            witness += 1;
+        }
+        self.witness.set(witness);
+    }
+
+    /// Whether none is under way.
+    pub(super) fn are_none(&self) -> bool {
+        self.ended.borrow().is_empty()
+    }
+
+    /// Whether a segment and all before it are durable.
+    pub(super) fn is_durable(&self, seq: u64) -> bool {
+        seq <= self.witness.get()
+    }
+
+    /// Whether the put of a segment that is not durable ended, though one before it may be under way.
+    pub(super) fn has_ended(&self, seq: u64) -> bool {
+        self.ended.borrow().get(place_behind(self.witness.get(), seq)) == Some(&true)
+    }
+}
+
+/// The place of a segment among those behind the witness.
+fn place_behind(witness: u64, seq: u64) -> usize {
+    usize::try_from(seq - witness - 1).expect("bounded by the segments in flight")
 }
 
 /// The drain's own state.
@@ -56,12 +106,16 @@ pub(crate) struct Drain {
     /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
     pub(crate) taken: Cell<usize>,
     /// Frames before this one do not linger.
-    pub(crate) drain_upto: Cell<u64>,
+    pub(super) drain_upto: Cell<u64>,
     /// Frames may have become due.
-    pub(crate) drain_requested: Notify,
+    pub(super) drain_requested: Notify,
     /// A frame was drained.
     pub(crate) advanced: Notify,
     pub(crate) puts: DataPuts,
+    /// Held for a frame as a whole by who puts into the open segment (DRAIN-5).
+    pub(crate) gate: Semaphore,
+    /// What bypasses the lane.
+    pub(crate) bypass: Bypass,
     /// Blocks of the open segment have no fingerprint because they were not in a sample.
     pub(super) samples_only: Cell<bool>,
     pub(super) blocks_this_turn: Cell<usize>,
@@ -84,10 +138,29 @@ impl Drain {
             drain_upto: Cell::new(0),
             drain_requested: Notify::new(),
             advanced: Notify::new(),
-            puts: DataPuts::default(),
+            puts: DataPuts::behind(root.data_chain.seq),
+            gate: Semaphore::new(1),
+            bypass: Bypass::default(),
             samples_only: Cell::new(false),
             blocks_this_turn: Cell::new(0),
         }
+    }
+
+    /// Frames may have become due.
+    pub(crate) fn request(&self) {
+        self.drain_requested.notify_one();
+    }
+
+    /// Frames before this one do not linger from now on.
+    pub(crate) fn request_upto(&self, frame_seq: u64) {
+        self.drain_upto.set(frame_seq.max(self.drain_upto.get()));
+        self.request();
+    }
+
+    /// Goes on behind the last data segment that recovery applied.
+    pub(crate) fn resume(&self, chain: ChainHead) {
+        self.puts.witness.set(chain.seq);
+        self.writer.borrow_mut().resume(chain);
     }
 
     /// The open segment has what puts so many updates into maps.
