@@ -96,7 +96,7 @@ impl Shard {
     pub(crate) async fn take_segment(&self, writer: SegmentKind) -> Result<SegmentNumber> {
         loop {
             self.check_running()?;
-            self.reclaim_wanted.notify_one();
+            self.reclaim.request();
             let has_empty = self.space.borrow().has_empty();
             // While there are zones to be had, copies stay.
             if !has_empty && !self.is_grown() && self.lease_zone().await? {
@@ -119,7 +119,7 @@ impl Shard {
             if self.space.borrow().free_count() > reserve || self.keep_leaving() {
                 continue;
             }
-            self.reclaim_wanted.notify_one(); // Again: while a zone was to be had it was not due.
+            self.reclaim.request(); // Again: while a zone was to be had it was not due.
             if writer == SegmentKind::Reclaimed {
                 self.wake_checkpoint_for_space();
             }

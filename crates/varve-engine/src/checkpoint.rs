@@ -94,8 +94,7 @@ impl Shard {
     pub(crate) fn wake_checkpoint_for_space(&self) {
         let stats = self.space.borrow().stats();
         let emptied_by_it = !self.reclaim.waiting.borrow().is_empty();
-        let newer = self.entries_since_checkpoint.get() > 0
-            || self.reclaim.checkpointed_seq.get() < self.reclaim_chain.get().seq;
+        let newer = self.entries_since_checkpoint.get() > 0 || self.reclaim.uncovered() > 0;
         // A checkpoint itself leaves as many to the next one as its usage blob takes: those alone would never end.
         let usage_bytes = stats.segments * UsageEntry::LEN as u64;
         let left_by_last =
@@ -146,10 +145,9 @@ impl Shard {
         }
         covered.extend(self.metadata.written.take().iter().map(|id| id.number));
         self.write_root().await?;
-        tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.apply.chain(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
+        tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.apply.chain(), reclaimed = ?self.reclaim.chain(), "checkpoint");
         self.entries_since_checkpoint.set(0);
-        self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
-        self.reclaim.checkpointed_data_seq.set(self.apply.chain().seq);
+        self.reclaim.note_checkpoint(self.apply.chain().seq);
         self.space.borrow_mut().checkpointed(&covered); // CHECKPOINT-3
         self.leave_waiting();
         {
@@ -442,7 +440,7 @@ impl Shard {
                 lane: self.apply.lane(),
                 lane_mount: self.drain.lane_mount.get(),
                 data_chain: self.apply.chain(),
-                reclaim_chain: self.reclaim_chain.get(),
+                reclaim_chain: self.reclaim.chain(),
                 table: tree(trees.table.root(), trees.table.height()),
                 keys: tree(trees.keys.root(), trees.keys.height()),
                 usage: self.blobs.usage.borrow().clone(),

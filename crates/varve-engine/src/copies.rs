@@ -108,7 +108,7 @@ impl Shard {
                 reason,
                 "a segment with metadata is damaged: it is read from its copy, and written anew"
             );
-            self.reclaim_wanted.notify_one();
+            self.reclaim.request();
         }
     }
 
@@ -150,7 +150,7 @@ impl Shard {
     /// Lets reclaim look again at what is damaged: a checkpoint let it have more.
     pub(crate) fn wake_repairs(&self) {
         if !self.metadata.copies.damaged.borrow().is_empty() {
-            self.reclaim_wanted.notify_one();
+            self.reclaim.request();
         }
     }
 

@@ -77,7 +77,7 @@ impl Shard {
         self.want_sweep();
         // Not in this task, which may end before its time.
         let round = self.ask_for_folds();
-        self.reclaim_wanted.notify_one();
+        self.reclaim.request();
         self.space_changed.notify_all(); // Reclaim may wait for a segment: then a checkpoint folds.
         self.wait_for_folds(round).await
     }

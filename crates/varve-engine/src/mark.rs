@@ -362,7 +362,7 @@ impl Shard {
             self.mark.has_ended.notify_all();
         }
         if freed > 0 {
-            self.reclaim_wanted.notify_one();
+            self.reclaim.request();
         }
     }
 

@@ -138,7 +138,7 @@ impl Shard {
 
     /// Waits until somebody asks for reclaim, or a repair may be tried again (RECLAIM-4).
     async fn wait_for_work(&self) {
-        let wanted = Box::pin(self.reclaim_wanted.notified());
+        let wanted = Box::pin(self.reclaim.wanted.notified());
         match self.next_try() {
             None => wanted.await,
             Some(at) => {
@@ -155,7 +155,7 @@ impl Shard {
     }
 
     async fn wait_for_victims(&self) -> Result<()> {
-        let wanted = Box::pin(self.reclaim_wanted.notified());
+        let wanted = Box::pin(self.reclaim.wanted.notified());
         if !self.has_damaged() {
             wanted.await;
         } else {
@@ -182,9 +182,7 @@ impl Shard {
     /// Whether reclaim, which leaves alone what is newer than the last checkpoint (RECLAIM-1), misses much: what was
     /// written last is often overwritten first, and what is left are segments of which more has to be moved.
     pub(crate) fn hides_candidates(&self) -> bool {
-        let data = self.apply.chain().seq - self.reclaim.checkpointed_data_seq.get();
-        let survivors = self.reclaim_chain.get().seq - self.reclaim.checkpointed_seq.get();
-        let new = data + survivors;
+        let new = self.reclaim.uncovered_data(self.apply.chain().seq) + self.reclaim.uncovered();
         new >= NEW_MIN
             && new * NEW_PART >= self.space.borrow().stats().segments
             && self.reclaim_is_due()
@@ -608,7 +606,7 @@ impl Shard {
             next_slot,
             lane: self.apply.lane(),
             lane_mount: self.drain.lane_mount.get(),
-            witness: self.reclaim_witness.get(),
+            witness: self.reclaim.witness(),
         };
         let sealed = self.reclaim.writer.borrow_mut().seal(spec);
         self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
@@ -625,7 +623,7 @@ impl Shard {
         if !planted(Bug::VictimBeforeSurvivors) {
             put.await?; // RECLAIM-3
         }
-        self.reclaim_witness.set(sealed.link.seq);
+        self.reclaim.witness.set(sealed.link.seq);
         self.tell_witnesses();
         {
             let _gate = self.apply.tree_gate.take(1).await;
@@ -652,7 +650,7 @@ impl Shard {
     ) -> Result<Vec<ChunkId>> {
         assert_eq!(
             head.seq,
-            self.reclaim_chain.get().seq + 1,
+            self.reclaim.chain().seq + 1,
             "reclaimed segments are applied in order"
         );
         let mut dead = Vec::new();
@@ -683,7 +681,7 @@ impl Shard {
                 self.reactor.yield_now().await;
             }
         }
-        self.reclaim_chain.set(head);
+        self.reclaim.chain.set(head);
         self.space.borrow_mut().sealed(id);
         Ok(dead)
     }

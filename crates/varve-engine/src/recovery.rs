@@ -282,9 +282,6 @@ impl Shard {
             entries_since_checkpoint: Cell::new(0),
             root_version: Cell::new(version),
             reclaim: Reclaim::new(writer(SegmentKind::Reclaimed, root.reclaim_chain), root),
-            reclaim_wanted: Notify::new(),
-            reclaim_chain: Cell::new(root.reclaim_chain),
-            reclaim_witness: Cell::new(root.reclaim_chain.seq),
             media_full: Cell::new(false),
             reduce: Reduce::new(config.pool),
             dedup: RefCell::new(Dedup::new(foreign.index_bytes(config.dedup_index_bytes))),
@@ -437,9 +434,7 @@ impl Shard {
             let dead = self.apply_moves(link.header.segment(), link.head, &link.entries).await?; // RECOVERY-2
             freed.extend(dead);
         }
-        let chain = self.reclaim_chain.get();
-        self.reclaim_witness.set(chain.seq);
-        self.reclaim.resume(chain);
+        self.reclaim.resume();
         Ok(freed)
     }
 
@@ -610,7 +605,7 @@ impl Shard {
                 self.bad_root(format!("segment {} was reused while it was live", id.number))
             );
         }
-        for chain in [self.reclaim_chain.get(), self.apply.chain()] {
+        for chain in [self.reclaim.chain(), self.apply.chain()] {
             erase(&self.media.segments, chain.next_slot).await?; // RECOVERY-7
         }
         {

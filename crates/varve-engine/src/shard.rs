@@ -15,7 +15,6 @@ use std::rc::{Rc, Weak};
 
 use futures_util::future::{Either, select};
 use varve_logstore::format::pointer::PagePtr;
-use varve_logstore::format::root::ChainHead;
 use varve_logstore::lane::{Journal, JournalFrame};
 use varve_logstore::space::Space;
 use varve_media::{Media, RootVersion};
@@ -105,9 +104,6 @@ pub struct Shard {
     pub(crate) root_version: Cell<RootVersion>,
 
     pub(crate) reclaim: Reclaim,
-    pub(crate) reclaim_wanted: Notify,
-    pub(crate) reclaim_chain: Cell<ChainHead>,
-    pub(crate) reclaim_witness: Cell<u64>,
 
     /// A put found no room under the media's files.
     pub(crate) media_full: Cell<bool>,
@@ -179,7 +175,7 @@ impl Shard {
 
     /// Something was refused: whatever may free space goes on at once.
     pub(crate) fn request_space(&self) {
-        self.reclaim_wanted.notify_one();
+        self.reclaim.request();
         if self.dedup.borrow().kept_bytes() > 0 {
             self.mark.wanted.set(true);
         }
@@ -238,7 +234,7 @@ impl Shard {
     /// Lets every later frame say up to which segments of both chains all are durable.
     pub(crate) fn tell_witnesses(&self) {
         if let Some(lane) = self.lane.get() {
-            lane.set_witness(self.drain.puts.witness(), self.reclaim_witness.get());
+            lane.set_witness(self.drain.puts.witness(), self.reclaim.witness());
         }
     }
 

@@ -382,7 +382,7 @@ impl Shard {
         let end = self.reactor.now() + PACKING_NS_MAX;
         loop {
             let freed = self.reclaim.freed_segments.get();
-            self.reclaim_wanted.notify_one();
+            self.reclaim.request();
             self.reactor.sleep(PACKING_PAUSE_NS).await;
             let is_done = self.space.borrow().free_count() >= free;
             let waits = !self.reclaim.waiting.borrow().is_empty(); // The next checkpoint frees some.
@@ -460,7 +460,7 @@ impl Shard {
         }
         moves.emptying.set(moves.emptying.get() + 1);
         let target = moves.emptying.get();
-        self.reclaim_wanted.notify_one();
+        self.reclaim.request();
         let mut patience = Box::pin(self.reactor.sleep(EMPTYING_NS_MAX));
         while moves.emptied.get() < target {
             self.check_open()?; // A shard that closes gives nothing.

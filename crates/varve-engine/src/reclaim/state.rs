@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use varve_logstore::format::root::{ChainHead, ShardRoot};
 use varve_logstore::segment_writer::SegmentWriter;
+use varve_reactor::Notify;
 use varve_types::{ChunkId, Generation, SegmentNumber};
 
 use crate::damage_rests::DamageRests;
@@ -12,6 +13,12 @@ use crate::hash::HashMap;
 
 /// The writer of survivors and what waits for it.
 pub(crate) struct Reclaim {
+    /// Somebody asks for it.
+    pub(super) wanted: Notify,
+    /// The last segment of survivors whose moves are applied.
+    pub(super) chain: Cell<ChainHead>,
+    /// Up to this one all segments of that chain are durable.
+    pub(super) witness: Cell<u64>,
     pub(super) writer: RefCell<SegmentWriter>,
     /// Victims whose last survivor is in the open segment, or which had none.
     pub(super) emptied: RefCell<Vec<SegmentNumber>>,
@@ -34,14 +41,17 @@ pub(crate) struct Reclaim {
     /// Segments given back so far.
     pub(crate) freed_segments: Cell<u64>,
     /// Segments of the chain that the last checkpoint covers.
-    pub(crate) checkpointed_seq: Cell<u64>,
+    checkpointed_seq: Cell<u64>,
     /// As much of the chain of data.
-    pub(crate) checkpointed_data_seq: Cell<u64>,
+    checkpointed_data_seq: Cell<u64>,
 }
 
 impl Reclaim {
     pub(crate) fn new(writer: SegmentWriter, root: &ShardRoot) -> Self {
         Self {
+            wanted: Notify::new(),
+            chain: Cell::new(root.reclaim_chain),
+            witness: Cell::new(root.reclaim_chain.seq),
             writer: RefCell::new(writer),
             emptied: RefCell::default(),
             dead: RefCell::default(),
@@ -60,6 +70,37 @@ impl Reclaim {
 }
 
 impl Reclaim {
+    /// Lets reclaim look whether it is due.
+    pub(crate) fn request(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// The last segment of survivors whose moves are applied.
+    pub(crate) fn chain(&self) -> ChainHead {
+        self.chain.get()
+    }
+
+    /// Up to this one all segments of survivors are durable.
+    pub(crate) fn witness(&self) -> u64 {
+        self.witness.get()
+    }
+
+    /// A checkpoint covers the moves that are applied, and the chain of data up to this segment.
+    pub(crate) fn note_checkpoint(&self, data_seq: u64) {
+        self.checkpointed_seq.set(self.chain.get().seq);
+        self.checkpointed_data_seq.set(data_seq);
+    }
+
+    /// Segments of survivors that the last checkpoint does not cover.
+    pub(crate) fn uncovered(&self) -> u64 {
+        self.chain.get().seq - self.checkpointed_seq.get()
+    }
+
+    /// As many of a chain of data that ends with this segment.
+    pub(super) fn uncovered_data(&self, data_seq: u64) -> u64 {
+        data_seq - self.checkpointed_data_seq.get()
+    }
+
     /// Slot of the next segment of survivors.
     pub(crate) fn next_slot(&self) -> SegmentNumber {
         self.writer.borrow().slot()
@@ -75,7 +116,9 @@ impl Reclaim {
     }
 
     /// Goes on behind the end of the chain that recovery found.
-    pub(crate) fn resume(&self, chain: ChainHead) {
+    pub(crate) fn resume(&self) {
+        let chain = self.chain.get();
+        self.witness.set(chain.seq);
         self.writer.borrow_mut().resume(chain);
     }
 }
