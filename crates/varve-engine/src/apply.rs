@@ -125,8 +125,7 @@ impl Shard {
         self.trees.borrow_mut().deltas.note_reads(reads);
         self.tell_peers(segment.entries);
         self.apply.chain.set(segment.head);
-        self.entries_since_checkpoint
-            .set(self.entries_since_checkpoint.get() + segment.entries.len() as u64);
+        self.checkpoint.add_entries(segment.entries.len());
         self.share_cache();
         self.space.borrow_mut().sealed(segment.id);
         self.settle_freed();

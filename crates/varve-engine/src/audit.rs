@@ -192,13 +192,13 @@ impl Shard {
         self.audit_keys(&mut audit).await?;
         self.audit_table(&mut audit).await?;
         self.audit_table_pages(&mut audit).await?;
-        for blob in self.blobs.usage.borrow().iter() {
+        for blob in self.checkpoint.blobs.usage.borrow().iter() {
             audit.occupy(blob, || "a usage blob".to_owned());
         }
-        for blob in self.blobs.deaths.borrow().iter() {
+        for blob in self.checkpoint.blobs.deaths.borrow().iter() {
             audit.occupy(blob, || "a death blob".to_owned());
         }
-        for blob in self.blobs.deltas.borrow().iter() {
+        for blob in self.checkpoint.blobs.deltas.borrow().iter() {
             audit.occupy(blob, || "a delta blob".to_owned());
         }
         self.audit_space(&mut audit);
@@ -462,7 +462,7 @@ impl Shard {
         let next = [
             ("data", self.drain.writer.borrow().slot()),
             ("reclaimed", self.reclaim.next_slot()),
-            ("metadata", self.metadata.next_slot()),
+            ("metadata", self.checkpoint.metadata.next_slot()),
         ];
         for (index, (kind, slot)) in next.iter().enumerate() {
             let reserved =

@@ -38,7 +38,7 @@ use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{PageShape, encode_page};
 use crate::{Error, Result, Shard};
 
-pub(crate) use state::{Blobs, Metadata};
+pub(crate) use state::Checkpoint;
 
 /// Pages encoded before other tasks get a turn: some 50 µs of work.
 const PAGES_PER_TURN: usize = 32;
@@ -68,15 +68,15 @@ impl Shard {
     /// Makes a checkpoint whenever one is due.
     pub(crate) async fn run_checkpoints(self: Rc<Self>) -> Result<()> {
         loop {
-            self.checkpoint_wanted.notified().await;
-            if self.checkpoint_forced.take() || self.checkpoint_is_due() {
+            self.checkpoint.wanted.notified().await;
+            if self.checkpoint.is_forced.take() || self.checkpoint_is_due() {
                 self.checkpoint().await?;
             }
         }
     }
 
     fn checkpoint_is_due(&self) -> bool {
-        self.entries_since_checkpoint.get() >= self.config.checkpoint_entries
+        self.checkpoint.new_entries() >= self.config.checkpoint_entries
             || self.dirty_bytes() > self.dirty_limit()
             || self.deaths_are_full()
             || self.deltas_are_many()
@@ -85,7 +85,7 @@ impl Shard {
 
     pub(crate) fn wake_checkpoint(&self) {
         if self.checkpoint_is_due() {
-            self.checkpoint_wanted.notify_one();
+            self.checkpoint.wanted.notify_one();
         }
     }
 
@@ -94,7 +94,7 @@ impl Shard {
     pub(crate) fn wake_checkpoint_for_space(&self) {
         let stats = self.space.borrow().stats();
         let emptied_by_it = !self.reclaim.waiting.borrow().is_empty();
-        let newer = self.entries_since_checkpoint.get() > 0 || self.reclaim.uncovered() > 0;
+        let newer = self.checkpoint.new_entries() > 0 || self.reclaim.uncovered() > 0;
         // A checkpoint itself leaves as many to the next one as its usage blob takes: those alone would never end.
         let usage_bytes = stats.segments * UsageEntry::LEN as u64;
         let left_by_last =
@@ -108,8 +108,7 @@ impl Shard {
 
     /// Asks for a checkpoint, due or not.
     pub(crate) fn wake_checkpoint_now(&self) {
-        self.checkpoint_forced.set(true);
-        self.checkpoint_wanted.notify_one();
+        self.checkpoint.force();
     }
 
     /// Writes a checkpoint now. Durable on return.
@@ -143,10 +142,10 @@ impl Shard {
         if !planted(Bug::RootBeforePuts) {
             self.finish_puts(0).await?; // CHECKPOINT-2
         }
-        covered.extend(self.metadata.written.take().iter().map(|id| id.number));
+        covered.extend(self.checkpoint.metadata.written.take().iter().map(|id| id.number));
         self.write_root().await?;
-        tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.apply.chain(), reclaimed = ?self.reclaim.chain(), "checkpoint");
-        self.entries_since_checkpoint.set(0);
+        tracing::trace!(seq = self.checkpoint.seq.get(), data = ?self.apply.chain(), reclaimed = ?self.reclaim.chain(), "checkpoint");
+        self.checkpoint.forget_entries();
         self.reclaim.note_checkpoint(self.apply.chain().seq);
         self.space.borrow_mut().checkpointed(&covered); // CHECKPOINT-3
         self.leave_waiting();
@@ -181,7 +180,7 @@ impl Shard {
             self.with_pages(|trees| trees.add_chunk(&mut self.space.borrow_mut(), chunk, &place))
                 .await?;
             self.trees.borrow_mut().cache.mark_writing(name);
-            self.metadata.open_pages.borrow_mut().push(name);
+            self.checkpoint.metadata.open_pages.borrow_mut().push(name);
             in_turn += 1;
             if in_turn % PAGES_PER_TURN == 0 {
                 self.reactor.yield_now().await;
@@ -235,7 +234,7 @@ impl Shard {
                 return Err(Pause::Turn);
             }
             let bytes = encode_page(page, PagePtr::Null);
-            let mut writer = self.metadata.writer.borrow_mut();
+            let mut writer = self.checkpoint.metadata.writer.borrow_mut();
             let len = u32::try_from(bytes.len()).expect("pages are small");
             if !writer.fits(len) {
                 return Err(Pause::Full);
@@ -248,7 +247,11 @@ impl Shard {
             writer.push_entry(SummaryEntry::TablePage { level, unit }, WriteSeq::ZERO);
             self.count_metadata(id, len);
             placed += 1;
-            self.metadata.open_pages.borrow_mut().push(PagePtr::Location(unit.location(id)));
+            self.checkpoint
+                .metadata
+                .open_pages
+                .borrow_mut()
+                .push(PagePtr::Location(unit.location(id)));
             Ok(unit.location(id))
         })
     }
@@ -260,7 +263,7 @@ impl Shard {
     }
 
     async fn write_deaths(&self) -> Result<()> {
-        self.drop_blobs(&self.blobs.deaths);
+        self.drop_blobs(&self.checkpoint.blobs.deaths);
         let (mut blobs, mut from) = (Vec::new(), Some(ChunkId::ZERO));
         while let Some(first) = from.filter(|_| !planted(Bug::DeathsUnsaved)) {
             let mut bytes = vec![0; PageHeader::LEN];
@@ -276,12 +279,12 @@ impl Shard {
             let entry = |unit| SummaryEntry::DeathBlob { unit };
             blobs.push(self.store_blob(PageKind::Deaths, bytes, entry).await?);
         }
-        self.blobs.deaths.replace(blobs);
+        self.checkpoint.blobs.deaths.replace(blobs);
         Ok(())
     }
 
     async fn write_deltas(&self) -> Result<()> {
-        self.drop_blobs(&self.blobs.deltas);
+        self.drop_blobs(&self.checkpoint.blobs.deltas);
         let (mut blobs, mut from) = (Vec::new(), self.trees.borrow().deltas.iter().next());
         while let Some(first) = from.filter(|_| !planted(Bug::DeltasUnsaved)) {
             let mut bytes = vec![0; PageHeader::LEN];
@@ -294,7 +297,7 @@ impl Shard {
             let entry = |unit| SummaryEntry::DeltaBlob { unit };
             blobs.push(self.store_blob(PageKind::Deltas, bytes, entry).await?);
         }
-        self.blobs.deltas.replace(blobs);
+        self.checkpoint.blobs.deltas.replace(blobs);
         Ok(())
     }
 
@@ -313,7 +316,7 @@ impl Shard {
     }
 
     async fn write_usage(&self) -> Result<()> {
-        self.drop_blobs(&self.blobs.usage);
+        self.drop_blobs(&self.checkpoint.blobs.usage);
         self.open_metadata();
         let entries = self.space.borrow().to_entries();
         let per_blob = self.blob_room().min(USAGE_BLOB_BYTES) / UsageEntry::LEN;
@@ -327,7 +330,7 @@ impl Shard {
         for blob in &blobs {
             self.count_metadata(blob.segment, blob.stored_len);
         }
-        self.blobs.usage.replace(blobs);
+        self.checkpoint.blobs.usage.replace(blobs);
         Ok(())
     }
 
@@ -345,13 +348,13 @@ impl Shard {
 
     /// Gives the open metadata segment its generation, so that what is put in can be named.
     fn open_metadata(&self) -> SegmentId {
-        if let Some(id) = self.metadata.open.get() {
+        if let Some(id) = self.checkpoint.metadata.open.get() {
             return id;
         }
-        let number = self.metadata.writer.borrow().slot();
+        let number = self.checkpoint.metadata.writer.borrow().slot();
         let id = SegmentId { number, generation: self.fresh_generation() };
         self.space.borrow_mut().opened(id, self.last_wseq());
-        self.metadata.open.set(Some(id));
+        self.checkpoint.metadata.open.set(Some(id));
         id
     }
 
@@ -361,11 +364,11 @@ impl Shard {
         entry: impl Fn(Unit) -> SummaryEntry,
     ) -> Result<(SegmentId, Unit)> {
         let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
-        if !self.metadata.writer.borrow().fits(len) {
+        if !self.checkpoint.metadata.writer.borrow().fits(len) {
             self.seal_metadata().await?;
         }
         let id = self.open_metadata();
-        let mut writer = self.metadata.writer.borrow_mut();
+        let mut writer = self.checkpoint.metadata.writer.borrow_mut();
         let offset = writer.push_unit(bytes, UNIT_ALIGN);
         let unit = metadata_unit(offset, bytes);
         writer.push_entry(entry(unit), WriteSeq::ZERO);
@@ -377,13 +380,14 @@ impl Shard {
     }
 
     async fn seal_metadata(&self) -> Result<()> {
-        if self.metadata.writer.borrow().is_empty() {
+        if self.checkpoint.metadata.writer.borrow().is_empty() {
             return Ok(());
         }
         self.finish_puts(PUTS_MAX - 1).await?;
         let next_slot = self.take_segment(SegmentKind::Metadata).await?;
-        let id = self.metadata.open.take().expect("a segment that holds something is open");
-        let sealed = self.metadata.writer.borrow_mut().seal(SealSpec {
+        let id =
+            self.checkpoint.metadata.open.take().expect("a segment that holds something is open");
+        let sealed = self.checkpoint.metadata.writer.borrow_mut().seal(SealSpec {
             generation: id.generation,
             next_slot,
             lane: self.apply.lane(),
@@ -395,8 +399,8 @@ impl Shard {
         self.counters.add_metadata_segment(&sealed);
         let copy = self.begin_copy(sealed.id, &sealed.bytes);
         let durable = self.spawn_put(sealed.id, sealed.bytes);
-        let pages = self.metadata.open_pages.take();
-        self.metadata.puts.borrow_mut().push(MetadataWrite { id, durable, copy, pages });
+        let pages = self.checkpoint.metadata.open_pages.take();
+        self.checkpoint.metadata.puts.borrow_mut().push(MetadataWrite { id, durable, copy, pages });
         Ok(())
     }
 
@@ -404,7 +408,7 @@ impl Shard {
     pub(crate) async fn finish_puts(&self, left: usize) -> Result<()> {
         loop {
             let next = {
-                let mut puts = self.metadata.puts.borrow_mut();
+                let mut puts = self.checkpoint.metadata.puts.borrow_mut();
                 if puts.len() <= left {
                     return Ok(());
                 }
@@ -418,7 +422,7 @@ impl Shard {
             self.space.borrow_mut().sealed(id);
             // They may be read from there: the cache has room again before the checkpoint's own work needs more of it.
             pages.iter().for_each(|name| self.trees.borrow_mut().cache.mark_clean(*name));
-            self.metadata.written.borrow_mut().push(id);
+            self.checkpoint.metadata.written.borrow_mut().push(id);
         }
     }
 
@@ -431,7 +435,7 @@ impl Shard {
                 pool: self.config.pool,
                 shard: self.config.shard,
                 mount: self.mount,
-                checkpoint_seq: self.checkpoint_seq.get() + 1,
+                checkpoint_seq: self.checkpoint.seq.get() + 1,
                 applied_wseq: self.apply.wseq(),
                 next_wseq: self.next_wseq.get(),
                 next_chunk: trees.next_chunk,
@@ -443,9 +447,9 @@ impl Shard {
                 reclaim_chain: self.reclaim.chain(),
                 table: tree(trees.table.root(), trees.table.height()),
                 keys: tree(trees.keys.root(), trees.keys.height()),
-                usage: self.blobs.usage.borrow().clone(),
-                deaths: self.blobs.deaths.borrow().clone(),
-                deltas: self.blobs.deltas.borrow().clone(),
+                usage: self.checkpoint.blobs.usage.borrow().clone(),
+                deaths: self.checkpoint.blobs.deaths.borrow().clone(),
+                deltas: self.checkpoint.blobs.deltas.borrow().clone(),
                 delta_limit: trees.deltas.limit(),
                 copies: Vec::new(),
                 highest_cut: varve_types::CutNumber(0),
@@ -455,7 +459,7 @@ impl Shard {
         };
         root.name_copies(self.space.borrow().copies(), self.media.roots.bytes_max());
         self.replace_root(&root).await?;
-        self.checkpoint_seq.set(root.checkpoint_seq);
+        self.checkpoint.seq.set(root.checkpoint_seq);
         Ok(())
     }
 
@@ -463,7 +467,7 @@ impl Shard {
     pub(crate) async fn replace_root(&self, root: &ShardRoot) -> Result<()> {
         self.media.fence.check().map_err(varve_logstore::Error::from)?;
         let key = RootKey::Shard(self.config.shard);
-        let expected = self.root_version.get();
+        let expected = self.checkpoint.root_version.get();
         let (roots, bytes) = (Rc::clone(&self.media.roots), root.encode());
         let under_way = self.begin_write()?;
         // A task of its own: begun, it goes on to its end whatever becomes of this one.
@@ -472,7 +476,7 @@ impl Shard {
             drop(under_way);
             replaced
         });
-        self.root_version.set(replaced.await.map_err(varve_logstore::Error::from)?);
+        self.checkpoint.root_version.set(replaced.await.map_err(varve_logstore::Error::from)?);
         Ok(())
     }
 

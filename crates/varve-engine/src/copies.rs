@@ -100,7 +100,8 @@ impl Shard {
         if !has_copy || !self.config.mends_pages {
             return;
         }
-        let known = self.metadata.copies.damaged.borrow_mut().insert(id.number, id.generation);
+        let known =
+            self.checkpoint.metadata.copies.damaged.borrow_mut().insert(id.number, id.generation);
         if known != Some(id.generation) {
             tracing::warn!(
                 shard = self.config.shard.0,
@@ -114,13 +115,13 @@ impl Shard {
 
     /// Whether a segment is damaged, so that reclaim is to empty it.
     pub(crate) fn awaits_repair(&self, number: SegmentNumber, generation: Generation) -> bool {
-        self.metadata.copies.damaged.borrow().get(&number) == Some(&generation)
+        self.checkpoint.metadata.copies.damaged.borrow().get(&number) == Some(&generation)
     }
 
     /// A damaged segment that can be emptied now, if there is one; it is asked for once. Wakes a checkpoint when one
     /// has to be made before.
     pub(crate) fn next_repair(&self) -> Option<SegmentNumber> {
-        let mut damaged = self.metadata.copies.damaged.borrow_mut();
+        let mut damaged = self.checkpoint.metadata.copies.damaged.borrow_mut();
         let space = self.space.borrow();
         damaged.retain(|number, generation| {
             space.get(*number).is_some_and(|usage| usage.generation == *generation)
@@ -149,7 +150,7 @@ impl Shard {
 
     /// Lets reclaim look again at what is damaged: a checkpoint let it have more.
     pub(crate) fn wake_repairs(&self) {
-        if !self.metadata.copies.damaged.borrow().is_empty() {
+        if !self.checkpoint.metadata.copies.damaged.borrow().is_empty() {
             self.reclaim.request();
         }
     }
@@ -282,7 +283,7 @@ impl Shard {
         if !self.config.mends_pages || self.media.segments.domain(SegmentNumber(0)).is_none() {
             return Ok(()); // Or the media keep copies of their own.
         }
-        let copies = &self.metadata.copies;
+        let copies = &self.checkpoint.metadata.copies;
         let next = self.space.borrow().to_copy(copies.from.get(), COPIES_PER_CHECKPOINT);
         let last = next.last().filter(|_| next.len() == COPIES_PER_CHECKPOINT);
         copies.from.set(last.map_or(SegmentNumber(0), |id| SegmentNumber(id.number.0 + 1)));
@@ -302,7 +303,7 @@ impl Shard {
     /// Counts what has one copy only, at the end of a checkpoint.
     pub(crate) fn count_uncopied(&self) {
         if self.media.segments.domain(SegmentNumber(0)).is_some() {
-            self.metadata.copies.lacking.set(self.space.borrow().uncopied());
+            self.checkpoint.metadata.copies.lacking.set(self.space.borrow().uncopied());
         }
     }
 

@@ -686,7 +686,7 @@ impl Shard {
     /// Whether updates wait from the coming root on, and how many (DELTAS-2): while maps do not fit into the cache, as
     /// reads of their pages tell.
     fn decide_waiting(&self, swept: u64, reads: u64) {
-        let entries = self.entries_since_checkpoint.get();
+        let entries = self.checkpoint.new_entries();
         let trees = &mut *self.trees.borrow_mut();
         let (deltas, chunks) = (&mut trees.deltas, trees.data.chunks);
         let from = self.config.deltas_from_per_mille;

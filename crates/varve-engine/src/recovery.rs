@@ -52,7 +52,7 @@ use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 use crate::admission::{Semaphore, SemaphoreByUse};
 use crate::apply::{Applicable, Apply};
 use crate::block_cache::BlockCache;
-use crate::checkpoint::{Blobs, Metadata};
+use crate::checkpoint::Checkpoint;
 use crate::config::ShardConfig;
 use crate::deaths::DeadChunks;
 use crate::dedup::Dedup;
@@ -274,13 +274,11 @@ impl Shard {
             lease_gate: Semaphore::new(1),
             zone_moves: ZoneMoves::new(owned.clone()),
             growth: Growth::new(owned),
-            metadata: Metadata::new(writer(SegmentKind::Metadata, ChainHead::default())),
-            blobs: Blobs::of(root),
-            checkpoint_wanted: Notify::new(),
-            checkpoint_forced: Cell::new(false),
-            checkpoint_seq: Cell::new(root.checkpoint_seq),
-            entries_since_checkpoint: Cell::new(0),
-            root_version: Cell::new(version),
+            checkpoint: Checkpoint::new(
+                writer(SegmentKind::Metadata, ChainHead::default()),
+                root,
+                version,
+            ),
             reclaim: Reclaim::new(writer(SegmentKind::Reclaimed, root.reclaim_chain), root),
             media_full: Cell::new(false),
             reduce: Reduce::new(config.pool),
@@ -616,7 +614,7 @@ impl Shard {
         }
         self.check_room().await?;
         let slot = self.take_segment(SegmentKind::Metadata).await?;
-        self.metadata.resume(ChainHead { next_slot: slot, ..ChainHead::default() });
+        self.checkpoint.metadata.resume(ChainHead { next_slot: slot, ..ChainHead::default() });
         Ok(())
     }
 

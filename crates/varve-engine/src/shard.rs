@@ -17,7 +17,7 @@ use futures_util::future::{Either, select};
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::lane::{Journal, JournalFrame};
 use varve_logstore::space::Space;
-use varve_media::{Media, RootVersion};
+use varve_media::Media;
 use varve_reactor::{Notify, Reactor};
 use varve_stdx::BufSlice;
 use varve_types::{Generation, ShardId, WriteSeq};
@@ -26,7 +26,7 @@ use crate::admission::{Semaphore, SemaphoreByUse};
 use crate::apply::Apply;
 use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
-use crate::checkpoint::{Blobs, Metadata};
+use crate::checkpoint::Checkpoint;
 use crate::claims::BlockLocks;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
@@ -95,14 +95,7 @@ pub struct Shard {
     pub(crate) growth: Growth,
     pub(crate) zone_moves: ZoneMoves,
 
-    pub(crate) metadata: Metadata,
-    pub(crate) blobs: Blobs,
-    pub(crate) checkpoint_wanted: Notify,
-    pub(crate) checkpoint_forced: Cell<bool>,
-    pub(crate) checkpoint_seq: Cell<u64>,
-    pub(crate) entries_since_checkpoint: Cell<u64>,
-    pub(crate) root_version: Cell<RootVersion>,
-
+    pub(crate) checkpoint: Checkpoint,
     pub(crate) reclaim: Reclaim,
 
     /// A put found no room under the media's files.
@@ -377,7 +370,7 @@ impl Shard {
             data_segments: counters.data_segments.get(),
             data_segment_bytes: counters.data_segment_bytes.get(),
             metadata_bytes: counters.metadata_bytes.get(),
-            uncopied_segments: self.metadata.copies.lacking.get(),
+            uncopied_segments: self.checkpoint.metadata.copies.lacking.get(),
             reclaimed_bytes: counters.reclaimed_bytes.get(),
             moved_bytes: counters.moved_bytes.get(),
             reclaim_read_bytes: counters.reclaim_read_bytes.get(),

@@ -448,15 +448,15 @@ impl Shard {
                 None => Need::Unknown,
             },
             SummaryEntry::UsageBlob { unit } => {
-                let blobs = self.blobs.usage.borrow();
+                let blobs = self.checkpoint.blobs.usage.borrow();
                 if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
             }
             SummaryEntry::DeathBlob { unit } => {
-                let blobs = self.blobs.deaths.borrow();
+                let blobs = self.checkpoint.blobs.deaths.borrow();
                 if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
             }
             SummaryEntry::DeltaBlob { unit } => {
-                let blobs = self.blobs.deltas.borrow();
+                let blobs = self.checkpoint.blobs.deltas.borrow();
                 if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
             }
             SummaryEntry::KeyPut { .. }
@@ -511,11 +511,11 @@ impl Shard {
         }
         let pages = verification.table_pages.iter().flatten();
         let pages = pages.map(|place| (DamagedPart::TablePage, *place));
-        let blobs = self.blobs.usage.borrow().clone();
+        let blobs = self.checkpoint.blobs.usage.borrow().clone();
         let blobs = blobs.into_iter().map(|place| (DamagedPart::UsageBlob, place));
-        let deaths = self.blobs.deaths.borrow().clone();
+        let deaths = self.checkpoint.blobs.deaths.borrow().clone();
         let deaths = deaths.into_iter().map(|place| (DamagedPart::DeathBlob, place));
-        let deltas = self.blobs.deltas.borrow().clone();
+        let deltas = self.checkpoint.blobs.deltas.borrow().clone();
         let deltas = deltas.into_iter().map(|place| (DamagedPart::DeltaBlob, place));
         let blobs = blobs.chain(deaths).chain(deltas);
         let mut units: Vec<_> =

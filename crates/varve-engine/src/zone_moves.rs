@@ -440,10 +440,10 @@ impl Shard {
         }
         self.flush_data().await?;
         let _gate = self.apply.tree_gate.take(1).await; // No checkpoint is under way.
-        let slot = self.metadata.next_slot();
-        if self.space.borrow().is_leaving(slot) && self.metadata.is_empty() {
+        let slot = self.checkpoint.metadata.next_slot();
+        if self.space.borrow().is_leaving(slot) && self.checkpoint.metadata.is_empty() {
             let next = self.take_segment(SegmentKind::Metadata).await?;
-            self.metadata.go_on_in(next);
+            self.checkpoint.metadata.go_on_in(next);
             self.space.borrow_mut().release_reserved(slot);
         }
         Ok(())

@@ -5,11 +5,62 @@ use std::cell::{Cell, RefCell};
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::root::{ChainHead, ShardRoot};
 use varve_logstore::segment_writer::SegmentWriter;
-use varve_media::SegmentId;
-use varve_reactor::JoinHandle;
+use varve_media::{RootVersion, SegmentId};
+use varve_reactor::{JoinHandle, Notify};
 
 use crate::Result;
 use crate::copies::CopyState;
+
+/// What a shard knows of its checkpoints.
+pub(crate) struct Checkpoint {
+    /// One may be due.
+    pub(super) wanted: Notify,
+    /// One is to be made, due or not.
+    pub(super) is_forced: Cell<bool>,
+    /// The last one's number.
+    pub(super) seq: Cell<u64>,
+    /// Entries of data segments that were applied since.
+    new_entries: Cell<u64>,
+    /// Of the root as it is.
+    pub(super) root_version: Cell<RootVersion>,
+    pub(crate) metadata: Metadata,
+    pub(crate) blobs: Blobs,
+}
+
+impl Checkpoint {
+    pub(crate) fn new(writer: SegmentWriter, root: &ShardRoot, version: RootVersion) -> Self {
+        Self {
+            wanted: Notify::new(),
+            is_forced: Cell::new(false),
+            seq: Cell::new(root.checkpoint_seq),
+            new_entries: Cell::new(0),
+            root_version: Cell::new(version),
+            metadata: Metadata::new(writer),
+            blobs: Blobs::of(root),
+        }
+    }
+
+    /// Asks for one, due or not.
+    pub(super) fn force(&self) {
+        self.is_forced.set(true);
+        self.wanted.notify_one();
+    }
+
+    /// Entries of data segments that were applied since the last one.
+    pub(crate) fn new_entries(&self) -> u64 {
+        self.new_entries.get()
+    }
+
+    /// So many more were applied.
+    pub(crate) fn add_entries(&self, count: usize) {
+        self.new_entries.set(self.new_entries.get() + count as u64);
+    }
+
+    /// One was made.
+    pub(super) fn forget_entries(&self) {
+        self.new_entries.set(0);
+    }
+}
 
 /// The writer of metadata segments and what a checkpoint has under way.
 pub(crate) struct Metadata {
@@ -35,7 +86,7 @@ pub(super) struct MetadataWrite {
 }
 
 impl Metadata {
-    pub(crate) fn new(writer: SegmentWriter) -> Self {
+    fn new(writer: SegmentWriter) -> Self {
         Self {
             writer: RefCell::new(writer),
             open: Cell::new(None),
@@ -82,7 +133,7 @@ pub(crate) struct Blobs {
 }
 
 impl Blobs {
-    pub(crate) fn of(root: &ShardRoot) -> Self {
+    fn of(root: &ShardRoot) -> Self {
         Self {
             usage: RefCell::new(root.usage.clone()),
             deaths: RefCell::new(root.deaths.clone()),
