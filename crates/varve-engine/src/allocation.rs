@@ -133,7 +133,7 @@ impl Shard {
         for id in freed {
             tracing::trace!(?id, "segment emptied");
             let Some(shard) = self.me.upgrade() else { return };
-            let Some(under_way) = self.writes_under_way.begin() else { return };
+            let Some(under_way) = self.lifecycle.writes.begin() else { return };
             self.reactor.spawn(async move {
                 if let Err(error) = shard.media.segments.delete(id).await {
                     tracing::warn!(segment = id.number.0, %error, "could not discard a segment");
@@ -158,7 +158,7 @@ impl Shard {
         };
         let mut deleted = 0_u64;
         for number in present {
-            let Some(_under_way) = self.writes_under_way.begin() else { break };
+            let Some(_under_way) = self.lifecycle.writes.begin() else { break };
             if !self.space.borrow().is_unused(number) {
                 continue;
             }

@@ -434,7 +434,7 @@ impl Shard {
                 features: trees.features(),
                 pool: self.config.pool,
                 shard: self.config.shard,
-                mount: self.mount,
+                mount: self.lifecycle.mount(),
                 checkpoint_seq: self.checkpoint.seq.get() + 1,
                 applied_wseq: self.apply.wseq(),
                 next_wseq: self.next_wseq.get(),

@@ -244,7 +244,7 @@ impl Shard {
         if !self.has_room_for_copy() {
             return None;
         }
-        let under_way = self.writes_under_way.begin()?;
+        let under_way = self.lifecycle.writes.begin()?;
         let (segments, bytes) = (Rc::clone(&self.media.segments), bytes.clone());
         let domain_of = |number| segments.domain(number);
         let slot = self.space.borrow_mut().reserve_copy(id, domain_of)?;

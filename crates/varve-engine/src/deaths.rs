@@ -110,7 +110,7 @@ impl Shard {
     async fn wait_for_folds(&self, round: u64) -> Result<()> {
         while self.reclaim.purge_rounds.served.get() < round {
             self.check_running()?;
-            if self.stopped.get() {
+            if self.lifecycle.is_stopped() {
                 return Err(Error::Closed);
             }
             self.reclaim.purge_rounds.changed.notified().await;

@@ -27,6 +27,7 @@ mod hash;
 mod inspection;
 mod keys;
 mod lane_begin;
+mod lifecycle;
 mod mark;
 mod pages;
 mod peers;

@@ -91,7 +91,7 @@ impl Shard {
         let streams = self.streams().await?;
         let number = self.mark.passes.get() + 1;
         self.mark.passes.set(number);
-        let ticket = MarkTicket { mount: self.mount, number };
+        let ticket = MarkTicket { mount: self.lifecycle.mount(), number };
         self.mark.pass.replace(Some(MarkPass {
             marked: self.dedup.borrow().granted().map(ChunkId::get).collect(), // MARK-6
             chunk_ceiling: self.apply.chunk().next(),                          // MARK-1

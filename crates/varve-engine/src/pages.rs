@@ -9,7 +9,6 @@ use varve_reactor::Notify;
 use varve_types::ChunkId;
 
 use crate::hash::HashSet;
-use crate::shard::ShardState;
 use crate::tree::{Fault, PageCache, PagePtr, decode_page};
 use crate::trees::{Stop, Trees};
 use crate::{Error, Result, Shard};
@@ -206,7 +205,7 @@ impl Drop for Pin<'_> {
 impl Shard {
     /// Pins a segment's contents; `None` when they are not there.
     pub(crate) fn pin(&self, id: SegmentId) -> Option<Pin<'_>> {
-        if matches!(*self.state.borrow(), ShardState::AtCheckpoint) {
+        if self.lifecycle.is_at_checkpoint() {
             return Some(Pin { shard: None, id }); // It knows of no segment (ENGINE-SALVAGE-1).
         }
         let pinned = self.space.borrow_mut().pin(id);

@@ -59,6 +59,7 @@ use crate::dedup::Dedup;
 use crate::deltas::MapBuffer;
 use crate::drain::Drain;
 use crate::growth::Growth;
+use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
 use crate::pages::PLACES_AT_ONCE;
 use crate::peers::{Foreign, ForeignChunk, Peers};
@@ -66,10 +67,8 @@ use crate::pool::{Zone, ZoneSource};
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::reservations::Reservations;
-use crate::shard::ShardState;
 use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout, is_block_of_map};
 use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
-use crate::writes::WritesUnderWay;
 use crate::zone_moves::ZoneMoves;
 use crate::{Error, Result, Shard};
 
@@ -179,13 +178,7 @@ impl Shard {
             Err(error) => {
                 shard.fail("recovery", &error);
                 shard.quiesced().await; // Whoever opens it next finds nothing of this attempt under way.
-                let state = shard.state.borrow();
-                match &*state {
-                    ShardState::Failed(cause) => Err(cause.clone()), // A task of the shard may have been first.
-                    ShardState::Serving | ShardState::Closing | ShardState::AtCheckpoint => {
-                        Err(error)
-                    }
-                }
+                Err(shard.lifecycle.failure().unwrap_or(error)) // A task of the shard may have been first.
             }
         }
     }
@@ -198,7 +191,7 @@ impl Shard {
     pub async fn open_checkpoint(parts: ShardParts) -> Result<(Rc<Self>, Option<Error>)> {
         let (root, version) = read_root(&parts).await?;
         let shard = Self::assemble(parts, &root, version)?;
-        *shard.state.borrow_mut() = ShardState::AtCheckpoint;
+        shard.lifecycle.stay_at_checkpoint();
         let lost = shard.restore_deltas(&root).await.err();
         Ok((shard, lost))
     }
@@ -251,10 +244,7 @@ impl Shard {
             me: me.clone(),
             reactor,
             zones,
-            mount: root.mount,
-            state: RefCell::new(ShardState::Serving),
-            stop: Notify::new(),
-            stopped: Cell::new(false),
+            lifecycle: Lifecycle::new(root.mount),
             cache_bytes: Cell::new(config.page_cache_bytes),
             lane: OnceCell::new(),
             buffer: RefCell::default(),
@@ -288,7 +278,6 @@ impl Shard {
             reservations: Reservations::default(),
             next_wseq: Cell::new(root.next_wseq),
             next_generation: Cell::new(root.next_generation),
-            writes_under_way: WritesUnderWay::default(),
             counters: crate::counters::Counters::default(),
             media,
             config,
@@ -296,7 +285,11 @@ impl Shard {
     }
 
     pub(crate) fn lane_owner(&self) -> JournalOwner {
-        JournalOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount }
+        JournalOwner {
+            pool: self.config.pool,
+            shard: self.config.shard,
+            mount: self.lifecycle.mount(),
+        }
     }
 
     pub(crate) fn bad_root(&self, reason: String) -> Error {
@@ -375,8 +368,11 @@ impl Shard {
     }
 
     async fn read_links(&self, kind: SegmentKind, head: ChainHead, witness: u64) -> Result<Chain> {
-        let owner =
-            SegmentOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount };
+        let owner = SegmentOwner {
+            pool: self.config.pool,
+            shard: self.config.shard,
+            mount: self.lifecycle.mount(),
+        };
         Ok(read_chain(&self.media.segments, &owner, kind, head, witness).await?)
     }
 
@@ -660,12 +656,12 @@ impl Shard {
         self.load_reservations().await?;
         self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // RECOVERY-4
         let head = LogPosition {
-            chain: chain_seed(self.config.pool, self.config.shard, self.mount),
+            chain: chain_seed(self.config.pool, self.config.shard, self.lifecycle.mount()),
             ..stop
         };
         let head = self.begin_lane(start, head).await?;
         self.drain.point.set(head);
-        self.drain.lane_mount.set(self.mount);
+        self.drain.lane_mount.set(self.lifecycle.mount());
         let last_chunk = ChunkId::new(self.trees.borrow().next_chunk.get() - 1);
         self.apply.resume(head, last_chunk);
         self.checkpoint().await?;

@@ -35,6 +35,7 @@ use crate::dedup::Dedup;
 use crate::drain::Drain;
 use crate::growth::Growth;
 use crate::hash::HashMap;
+use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
 use crate::peers::Foreign;
 use crate::pending_keys::PendingKeys;
@@ -43,21 +44,12 @@ use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::reservations::Reservations;
 use crate::trees::Trees;
-use crate::writes::{WriteGuard, WritesUnderWay};
+use crate::writes::WriteGuard;
 use crate::zone_moves::ZoneMoves;
 use crate::{Error, Result};
 
 /// Nanoseconds between looks at whether the lane has drained while closing.
 const CLOSE_POLL_NS: u64 = 200_000;
-
-#[derive(Clone, Debug)]
-pub(crate) enum ShardState {
-    Serving,
-    Closing,
-    Failed(Error),
-    /// It is as its last checkpoint has it, and only read.
-    AtCheckpoint,
-}
 
 /// One shard, open, on one thread (SHARD-1). See the module.
 pub struct Shard {
@@ -66,10 +58,7 @@ pub struct Shard {
     pub(crate) media: Media,
     pub(crate) config: ShardConfig,
     pub(crate) zones: Rc<dyn ZoneSource>,
-    pub(crate) mount: u64,
-    pub(crate) state: RefCell<ShardState>,
-    pub(crate) stop: Notify,
-    pub(crate) stopped: Cell<bool>,
+    pub(crate) lifecycle: Lifecycle,
 
     /// Of the page cache, what it has now.
     pub(crate) cache_bytes: Cell<usize>,
@@ -110,7 +99,6 @@ pub struct Shard {
 
     pub(crate) next_wseq: Cell<WriteSeq>,
     pub(crate) next_generation: Cell<Generation>,
-    pub(crate) writes_under_way: WritesUnderWay,
     pub(crate) counters: Counters,
 }
 
@@ -121,19 +109,12 @@ impl Shard {
 
     /// Refuses when the shard failed; what was admitted before it began to close still goes on.
     pub(crate) fn check_running(&self) -> Result<()> {
-        match &*self.state.borrow() {
-            ShardState::Serving | ShardState::Closing | ShardState::AtCheckpoint => Ok(()),
-            ShardState::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
-        }
+        self.lifecycle.check_running()
     }
 
     /// Refuses when the shard does not serve.
     pub(crate) fn check_open(&self) -> Result<()> {
-        match &*self.state.borrow() {
-            ShardState::Serving | ShardState::AtCheckpoint => Ok(()),
-            ShardState::Closing => Err(Error::Closed),
-            ShardState::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
-        }
+        self.lifecycle.check_open()
     }
 
     /// Remembers whether the media have room; those who wait for credits are told when it ends.
@@ -156,14 +137,12 @@ impl Shard {
     /// Whether the shard failed and should be reopened.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        matches!(*self.state.borrow(), ShardState::Failed(_))
+        self.lifecycle.has_failed()
     }
 
     /// Waits until the shard fails or is closed.
     pub async fn stopped(&self) {
-        while !self.stopped.get() {
-            self.stop.notified().await;
-        }
+        self.lifecycle.stopped().await;
     }
 
     /// Something was refused: whatever may free space goes on at once.
@@ -197,23 +176,22 @@ impl Shard {
 
     /// Closes the shard after a definite error (SHARD-2).
     pub(crate) fn fail(&self, task: &str, error: &Error) {
-        if self.stopped.get() {
+        if self.lifecycle.is_stopped() {
             return; // It failed before, or was closed: then its lane is meant to end.
         }
         tracing::error!(shard = self.config.shard.0, task, %error, "shard closed");
-        *self.state.borrow_mut() = ShardState::Failed(error.clone());
+        self.lifecycle.fail(error.clone());
         self.end();
     }
 
     fn end(&self) {
-        self.writes_under_way.refuse();
+        self.lifecycle.end();
         if let Some(lane) = self.lane.get() {
             lane.fail(varve_logstore::Error::LaneFailed);
         }
-        self.stopped.set(true);
         self.credits.all().into_iter().for_each(Semaphore::lift);
         self.cuts.release_all();
-        self.stop.notify_all();
+        self.lifecycle.announce_end();
         self.space_changed.notify_all();
         self.mark.has_ended.notify_all();
         self.apply.advanced.notify_all();
@@ -241,13 +219,12 @@ impl Shard {
     /// # Errors
     /// Once the shard has ended: why.
     pub(crate) fn begin_write(&self) -> Result<WriteGuard> {
-        let ended = || self.check_running().err().unwrap_or(Error::Closed);
-        self.writes_under_way.begin().ok_or_else(ended)
+        self.lifecycle.begin_write()
     }
 
     /// Waits until nothing this shard began can still reach the media (SHARD-2).
     pub async fn quiesced(&self) {
-        self.writes_under_way.ended().await;
+        self.lifecycle.writes.ended().await;
         if let Some(lane) = self.lane.get() {
             lane.quiesced().await;
         }
@@ -259,7 +236,7 @@ impl Shard {
     /// When media fail; the next open then recovers.
     pub async fn close(&self) -> Result<()> {
         self.check_open()?;
-        *self.state.borrow_mut() = ShardState::Closing;
+        self.lifecycle.close();
         self.mark.has_ended.notify_all(); // Writes that wait for one are refused.
         self.zone_moves.changed.notify_all();
         self.drain.request();
