@@ -4,6 +4,8 @@
 //! ADMISSION-2. A request larger than the whole amount is served when all of it is free.
 //! ADMISSION-3. What a dropped request held goes back at once.
 
+mod state;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,6 +15,8 @@ use varve_reactor::{OneshotSender, oneshot};
 
 use crate::ShardConfig;
 use crate::config::BLOCK_BYTES;
+
+pub(crate) use state::Admission;
 
 struct Waiter {
     amount: u64,

@@ -243,7 +243,8 @@ impl Shard {
     /// Whether there is room for all that may linger in the lane, whatever newer ones make of it.
     pub(crate) fn has_room_to_linger(&self) -> bool {
         let may_grow = self.zones.lendable_segments() > 0 && !self.lacks_room();
-        !self.media_full.get() && (may_grow || self.room().takes(self.credits.data.total()))
+        !self.media_full.get()
+            && (may_grow || self.room().takes(self.admission.credits.data.total()))
     }
 
     pub(crate) fn room(&self) -> Room {
@@ -254,9 +255,9 @@ impl Shard {
             capacity: stats.segments * segment,
             usable: self.reserves().usable_bytes,
             live: stats.live_bytes,
-            under_way: self.credits.data.taken(),
+            under_way: self.admission.credits.data.taken(),
             dirty,
-            committed: stats.live_bytes + with_pages(self.credits.data.taken()) + dirty,
+            committed: stats.live_bytes + with_pages(self.admission.credits.data.taken()) + dirty,
         }
     }
 }

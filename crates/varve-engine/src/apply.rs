@@ -62,7 +62,7 @@ impl Shard {
             let item = self.apply.dequeue().await;
             self.apply_sealed(item).await?;
             self.apply.free_place(); // It was kept until now: it bounds the segments in flight.
-            self.pressure.notify_one();
+            self.admission.press();
             self.wake_checkpoint();
         }
     }
@@ -82,7 +82,7 @@ impl Shard {
         if outcome.is_ok() {
             self.apply.lane.set(lane);
             frames.iter().for_each(|frame| self.release_frame(frame)); // TRANSACTION-3
-            self.credits.data.give(bypassed_bytes);
+            self.admission.credits.data.give(bypassed_bytes);
         }
         drop(gate);
         self.drain.writer.borrow_mut().recycle(sealed.bytes);
@@ -98,9 +98,9 @@ impl Shard {
 
     fn credits_of(&self, record: &JournalRecord) -> &Semaphore {
         match record.header.kind {
-            RecordKind::Grant => &self.credits.grants,
-            _ if record.is_reserved => &self.credits.records,
-            _ => &self.credits.data,
+            RecordKind::Grant => &self.admission.credits.grants,
+            _ if record.is_reserved => &self.admission.credits.records,
+            _ => &self.admission.credits.data,
         }
     }
 
@@ -203,7 +203,8 @@ impl Shard {
             | SummaryEntry::Zero { stream, block, block_count, wseq, .. } => {
                 let is_zero = matches!(entry, SummaryEntry::Zero { .. });
                 self.clear_blocks(stream, block, block_count, is_zero).await?;
-                self.buffer.borrow_mut().remove_range(stream, block, block + block_count, wseq);
+                let end = block + block_count;
+                self.admission.buffer.borrow_mut().remove_range(stream, block, end, wseq);
             }
             SummaryEntry::KeyPut { wseq, unit } | SummaryEntry::KeyDelete { wseq, unit } => {
                 let is_put = matches!(entry, SummaryEntry::KeyPut { .. });
@@ -211,7 +212,7 @@ impl Shard {
             }
             SummaryEntry::StreamDrop { stream, wseq } => {
                 self.with_pages(|trees| trees.drop_stream(stream)).await?;
-                self.buffer.borrow_mut().remove_stream(stream, wseq);
+                self.admission.buffer.borrow_mut().remove_stream(stream, wseq);
             }
             SummaryEntry::Cut { source, copy, chunk_ceiling, .. } => {
                 self.apply_cut(source, copy, chunk_ceiling).await?;
@@ -257,7 +258,7 @@ impl Shard {
         let old = dead.first().and_then(|slot| self.own(*slot));
         self.reservations.replaced(stream, block, new, old);
         self.overwritten(stream, dead);
-        self.buffer.borrow_mut().remove(stream, block, wseq);
+        self.admission.buffer.borrow_mut().remove(stream, block, wseq);
     }
 
     /// Puts or deletes the key that a unit holds.
@@ -284,7 +285,7 @@ impl Shard {
             Ok(())
         })
         .await?;
-        self.pending_keys.borrow_mut().applied(key, wseq);
+        self.admission.pending_keys.borrow_mut().applied(key, wseq);
         Ok(())
     }
 
@@ -360,7 +361,7 @@ impl Shard {
             let ceiling = self.trees.borrow().chunk_ceiling(stream);
             self.reservations.cut_applied(stream, ceiling);
         }
-        self.cuts.applied(copy);
+        self.admission.cuts.applied(copy);
         Ok(())
     }
 

@@ -160,10 +160,10 @@ impl Shard {
     }
 
     fn would_overtake(&self, stream: StreamId, first: u64, end: u64) -> bool {
-        let journaled = self.buffer.borrow().is_journaled(stream, first, end);
-        let is_cut = self.cuts.is_in_lane(stream) && !planted(Bug::BypassOvertakesCut); // CUT-3
+        let journaled = self.admission.buffer.borrow().is_journaled(stream, first, end);
+        let is_cut = self.admission.cuts.is_in_lane(stream) && !planted(Bug::BypassOvertakesCut); // CUT-3
         is_cut
-            || self.claims.any(stream, first, end)
+            || self.admission.claims.any(stream, first, end)
             || journaled && !planted(Bug::BypassOvertakesLane)
     }
 
@@ -177,7 +177,7 @@ impl Shard {
         known: &KnownRun<'_>,
         mut kept: Option<&mut Vec<(ChunkId, BufSlice)>>,
     ) -> usize {
-        let (seq, wseq) = (self.drain.writer.borrow().seq(), self.fresh_wseq());
+        let (seq, wseq) = (self.drain.writer.borrow().seq(), self.admission.fresh_wseq());
         let mut done = 0;
         while done < run.len() && self.fits_a_block() {
             let block = first + done as u64 / BLOCK;
@@ -196,7 +196,7 @@ impl Shard {
                 carrier: Carrier::Segment(seq),
                 content: BufferedContent::Data(data),
             };
-            self.buffer.borrow_mut().insert(stream, block, pending);
+            self.admission.buffer.borrow_mut().insert(stream, block, pending);
             done += BLOCK_BYTES;
         }
         self.drain.bypassed_bytes.set(self.drain.bypassed_bytes.get() + done as u64);
@@ -204,7 +204,7 @@ impl Shard {
         self.counters.add_bypassed(done);
         self.drain.bypass.appended.notify_one();
         if self.has_waiters() {
-            self.pressure.notify_one(); // It may have looked before this was in the segment.
+            self.admission.press(); // It may have looked before this was in the segment.
         }
         assert!(done > 0, "the caller looked whether a block fits");
         done

@@ -353,7 +353,7 @@ impl Shard {
         }
         let number = self.checkpoint.metadata.writer.borrow().slot();
         let id = SegmentId { number, generation: self.fresh_generation() };
-        self.space.borrow_mut().opened(id, self.last_wseq());
+        self.space.borrow_mut().opened(id, self.admission.last_wseq());
         self.checkpoint.metadata.open.set(Some(id));
         id
     }
@@ -437,7 +437,7 @@ impl Shard {
                 mount: self.lifecycle.mount(),
                 checkpoint_seq: self.checkpoint.seq.get() + 1,
                 applied_wseq: self.apply.wseq(),
-                next_wseq: self.next_wseq.get(),
+                next_wseq: self.admission.next_wseq(),
                 next_chunk: trees.next_chunk,
                 next_page: trees.names.next(),
                 next_generation: self.next_generation.get(),

@@ -69,7 +69,7 @@ impl Shard {
             self.reservations_bear_cut(&[pair.source])?;
             credits.keep();
             self.reservations.cut_begins(pair.source);
-            self.cuts.holds.borrow_mut().push((id, pair.source));
+            self.admission.cuts.holds.borrow_mut().push((id, pair.source));
             last = Some(self.push_cut(*pair));
         }
         match last {
@@ -83,19 +83,19 @@ impl Shard {
         let payload = AlignedBuf::from_slice(&encode_cut(pair.copy));
         let (wseq, frame) = self.append_payload(RecordKind::Cut, pair.source, payload);
         let cut = PendingCut { pair, wseq, frame: Rc::clone(&frame), is_drained: false };
-        self.cuts.pending.borrow_mut().push(cut);
+        self.admission.cuts.pending.borrow_mut().push(cut);
         frame
     }
 
     /// Lets the answers go that a cut held back. Does nothing for an id that is unknown.
     pub fn release_cut(&self, id: CutId) {
-        self.cuts.holds.borrow_mut().retain(|(cut, _)| *cut != id);
-        self.cuts.released.notify_all();
+        self.admission.cuts.holds.borrow_mut().retain(|(cut, _)| *cut != id);
+        self.admission.cuts.released.notify_all();
     }
 
     /// Waits until a stream's map may be asked (CUT-4).
     pub(crate) async fn wait_cut(&self, stream: StreamId) -> Result<()> {
-        while let Some(frame) = self.cuts.pending_frame(stream)
+        while let Some(frame) = self.admission.cuts.pending_frame(stream)
             && !planted(Bug::CopyReadEarly)
         {
             self.wait_frame(&frame).await?; // Before that there is nothing to drain.
@@ -149,7 +149,7 @@ impl Shard {
         let [from, to] = streams;
         trees.open_stream(from)?;
         trees.open_stream(to)?;
-        let buffer = self.buffer.borrow();
+        let buffer = self.admission.buffer.borrow();
         let spans = streams.map(|stream| buffer.span(stream, blocks.start, blocks.end));
         let until = spans[0].1.min(spans[1].1);
         if spans.iter().any(|(pending, _)| pending.is_some()) {

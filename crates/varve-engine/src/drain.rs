@@ -87,7 +87,7 @@ impl Shard {
                 self.drain.taken.set(self.drain.taken.get() - 1);
                 let is_wanted = self.drain.refused.get() || self.grants_wait();
                 if is_wanted || self.has_waiters() {
-                    self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
+                    self.admission.press(); // It may have looked while this frame was still in the lane.
                 }
             }
         }
@@ -156,8 +156,8 @@ impl Shard {
     /// Whether half of what bounds the lane is taken, or somebody waits for some of it.
     fn is_half_taken(&self) -> bool {
         let half = |credits: &Semaphore| credits.taken() >= credits.total() / 2;
-        half(&self.credits.data)
-            || half(&self.credits.records)
+        half(&self.admission.credits.data)
+            || half(&self.admission.credits.records)
             || self.lane().is_half_taken()
             || self.has_waiters()
     }
@@ -205,7 +205,7 @@ impl Shard {
     /// although it frees space.
     pub(crate) async fn run_pressure(self: Rc<Self>) -> Result<()> {
         loop {
-            self.pressure.notified().await;
+            self.admission.pressed().await;
             let _gate = self.drain.gate.take(1).await;
             let waiting = SegmentWaiters {
                 for_credits: self.has_waiters(),
@@ -220,12 +220,12 @@ impl Shard {
 
     /// Whether other shards' grants wait for credits that only the open segment gives back.
     fn grants_wait(&self) -> bool {
-        let wait = self.drain.grants_wait.get() || self.credits.grants.is_contended();
-        wait && self.credits.grants.is_getting_scarce()
+        let wait = self.drain.grants_wait.get() || self.admission.credits.grants.is_contended();
+        wait && self.admission.credits.grants.is_getting_scarce()
     }
 
     pub(crate) fn has_waiters(&self) -> bool {
-        self.credits.data.is_contended() || self.credits.records.is_contended()
+        self.admission.credits.data.is_contended() || self.admission.credits.records.is_contended()
     }
 
     /// What is known of the blocks of records, in order, those of writes that are fingerprinted.
@@ -328,7 +328,7 @@ impl Shard {
         let entry = SummaryEntry::Cut { source, copy, wseq, chunk_ceiling };
         self.push_data_entry(entry, wseq).await?;
         self.drain.add_settles(settles);
-        self.cuts.drained(copy);
+        self.admission.cuts.drained(copy);
         Ok(())
     }
 
@@ -374,13 +374,13 @@ impl Shard {
 
     /// Whether a durable newer record covers a block of a record, with no cut between them.
     fn is_superseded(&self, header: &RecordHeader, block: u64) -> bool {
-        let cut = self.cuts.oldest_in_lane(header.stream);
+        let cut = self.admission.cuts.oldest_in_lane(header.stream);
         let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
         let newer = |pending: &crate::buffer::BufferedBlock| {
             let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // CUT-2
             covers && self.is_durable(&pending.carrier)
         };
-        self.buffer.borrow().newest(header.stream, block).is_some_and(newer)
+        self.admission.buffer.borrow().newest(header.stream, block).is_some_and(newer)
     }
 
     /// Appends a block to the open data segment, as little of it as has to be stored. The caller made sure that it fits

@@ -74,12 +74,12 @@ impl Shard {
     /// for the shard that asks (PEERS-10). Who comes after one that waited in vain does not wait until there are some
     /// again.
     async fn take_grant_credits(&self) -> Option<Permit> {
-        let credits = &self.credits.grants;
+        let credits = &self.admission.credits.grants;
         let at_once = credits.try_take(charge(0));
         if credits.is_getting_scarce() {
             self.drain.grants_wait.set(true); // Credits come back when the segment is applied.
             self.drain.request();
-            self.pressure.notify_one();
+            self.admission.press();
         }
         if at_once.is_some() || self.drain.grant_credit_timeout.get() {
             self.drain.grant_credit_timeout.set(at_once.is_none());

@@ -25,7 +25,7 @@ impl Shard {
     pub async fn key_get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.check_open()?;
         let key = user_key(key);
-        let pending = self.pending_keys.borrow().get(&key).cloned();
+        let pending = self.admission.pending_keys.borrow().get(&key).cloned();
         if let Some(version) = pending {
             self.wait_frame(&version.frame).await?;
             return Ok(version.value);
@@ -126,7 +126,7 @@ impl Shard {
                     ControlFlow::Continue(())
                 };
                 let scan = trees.keys.scan(&trees.cache, from, max, visit)?;
-                Ok((scan, self.pending_keys.borrow().range(from, end, max)))
+                Ok((scan, self.admission.pending_keys.borrow().range(from, end, max)))
             })
             .await?;
         let more = match scan {

@@ -341,7 +341,7 @@ impl Shard {
         &self,
         fingerprints: &[Option<Fingerprint>],
     ) -> HashMap<Fingerprint, Rc<ForeignGrant>> {
-        let is_open = self.lane.get().is_some(); // PEERS-9
+        let is_open = self.admission.lane().is_some(); // PEERS-9
         if self.foreign.peers().is_none() || !is_open || self.foreign.rests.get() {
             return HashMap::default();
         }
@@ -386,7 +386,7 @@ impl Shard {
     /// Not in recovery (PEERS-9).
     pub(crate) fn tell_peers(&self, entries: &[SummaryEntry]) {
         let Some(peers) = self.foreign.peers() else { return };
-        if self.lane.get().is_none() {
+        if self.admission.lane().is_none() {
             return;
         }
         let stored = entries.iter().filter_map(|entry| match entry {
@@ -403,7 +403,7 @@ impl Shard {
     /// a pass (MARK-10). Not in recovery (PEERS-9), where a home that opens looks for what nobody names anyhow.
     pub(crate) fn tell_names_gone(&self) {
         let Some(peers) = self.foreign.peers() else { return };
-        if self.lane.get().is_none() {
+        if self.admission.lane().is_none() {
             return;
         }
         let homes = (0..peers.count()).map(ShardId).filter(|home| *home != self.config.shard);

@@ -194,7 +194,7 @@ impl Shard {
         block: u64,
     ) -> Result<Option<ForeignChunk>> {
         let is_possible = self.trees.borrow().names_foreign;
-        if !is_possible || self.buffer.borrow().newest(stream, block).is_some() {
+        if !is_possible || self.admission.buffer.borrow().newest(stream, block).is_some() {
             return Ok(None);
         }
         self.wait_cut(stream).await?;
@@ -436,7 +436,7 @@ impl Shard {
     ) -> Result<BlockSource> {
         let mut faults = Faults::default();
         loop {
-            let pending = self.buffer.borrow().newest(stream, block).cloned();
+            let pending = self.admission.buffer.borrow().newest(stream, block).cloned();
             if let Some(pending) = pending {
                 if !self.is_durable(&pending.carrier) && !planted(Bug::ReadBeforeDurable) {
                     // READ-1. Newer versions may have come meanwhile: this one was current while the read was under
@@ -448,7 +448,7 @@ impl Shard {
                     BufferedContent::Data(data) => ReadPart::Data(data),
                 }));
             }
-            if self.cuts.is_pending(stream) && !planted(Bug::CopyReadEarly) {
+            if self.admission.cuts.is_pending(stream) && !planted(Bug::CopyReadEarly) {
                 self.wait_cut(stream).await?;
                 continue;
             }
@@ -504,7 +504,7 @@ impl Shard {
         let (mut block, mut turns) = (first, 0);
         while block < end && runs.len() <= max && turns < STATUS_TURNS_MAX {
             let (buffered, until) = {
-                let buffer = self.buffer.borrow();
+                let buffer = self.admission.buffer.borrow();
                 let (pending, until) = buffer.span(stream, block, end);
                 (pending.map(|pending| mapped(&pending.content)), until)
             };

@@ -335,7 +335,7 @@ impl Shard {
 
     /// The one whose move gives most for its cost: emptiness times age over what is copied.
     fn worthiest<'c>(&self, candidates: &'c [Candidate]) -> Option<&'c Candidate> {
-        let (now, payload) = (self.next_wseq.get().get(), self.segment_payload());
+        let (now, payload) = (self.admission.next_wseq().get(), self.segment_payload());
         let score = |candidate: &Candidate| {
             let age = now.saturating_sub(candidate.sealed_at.get()) + 1;
             let dead = payload.saturating_sub(candidate.live);

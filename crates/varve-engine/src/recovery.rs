@@ -22,7 +22,7 @@
 //! RECOVERY-9. A lane without what has to be in it is not an empty lane: the shard does not open, unless it was told to
 //!     accept the loss. Then the lane begins anew, as a lane of its first lap.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::{
@@ -46,10 +46,10 @@ use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
 use varve_logstore::space::Space;
 use varve_media::{Media, RootKey, RootVersion};
 use varve_reactor::{Notify, Reactor};
-use varve_stdx::{AlignedBuf, BufSlice, checksum64};
+use varve_stdx::{BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
-use crate::admission::{Semaphore, SemaphoreByUse};
+use crate::admission::{Admission, Semaphore};
 use crate::apply::{Applicable, Apply};
 use crate::block_cache::BlockCache;
 use crate::checkpoint::Checkpoint;
@@ -246,14 +246,7 @@ impl Shard {
             zones,
             lifecycle: Lifecycle::new(root.mount),
             cache_bytes: Cell::new(config.page_cache_bytes),
-            lane: OnceCell::new(),
-            buffer: RefCell::default(),
-            pending_keys: RefCell::default(),
-            claims: crate::claims::BlockLocks::default(),
-            cuts: crate::cut::Cuts::default(),
-            credits: SemaphoreByUse::of(&media, &config, has_others),
-            pressure: Notify::new(),
-            empty: AlignedBuf::zeroed(0).freeze(),
+            admission: Admission::new(&media, &config, has_others, root.next_wseq),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
             apply: Apply::new(root),
             trees,
@@ -276,7 +269,6 @@ impl Shard {
             foreign,
             mark: MarkState::new(),
             reservations: Reservations::default(),
-            next_wseq: Cell::new(root.next_wseq),
             next_generation: Cell::new(root.next_generation),
             counters: crate::counters::Counters::default(),
             media,
@@ -587,7 +579,7 @@ impl Shard {
             _ => {}
         }
         if let Some(wseq) = entry.wseq() {
-            self.next_wseq.set(self.next_wseq.get().max(wseq.next()));
+            self.admission.see_wseq(wseq);
         }
         Ok(())
     }
@@ -622,7 +614,7 @@ impl Shard {
             for record in frame.records() {
                 let record = record?;
                 record.header.kind.check_supported()?;
-                self.next_wseq.set(self.next_wseq.get().max(record.header.wseq.next()));
+                self.admission.see_wseq(record.header.wseq);
                 let applied = self.apply.wseq();
                 let skipped = record.header.wseq == applied && planted(Bug::PartialRecordSkipped);
                 if record.header.wseq < applied || skipped {
@@ -654,7 +646,7 @@ impl Shard {
         self.flush_data().await?;
         self.dedup.borrow_mut().forget_grants();
         self.load_reservations().await?;
-        self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // RECOVERY-4
+        self.admission.skip_wseqs(ID_GAP); // RECOVERY-4
         let head = LogPosition {
             chain: chain_seed(self.config.pool, self.config.shard, self.lifecycle.mount()),
             ..stop
@@ -673,7 +665,7 @@ impl Shard {
             head,
         );
         let run = Rc::clone(&lane).run();
-        assert!(self.lane.set(lane).is_ok(), "a shard has one lane");
+        self.admission.set_lane(lane);
         self.tell_witnesses();
         self.spawn_task("lane", async move {
             run.await;

@@ -9,7 +9,7 @@
 //! SHARD-1. Everything runs on one thread; no borrow of a cell is held across an await.
 //! SHARD-2. A shard that failed accepts nothing more. It is reopened only after its own writes have ended.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::{Rc, Weak};
 
@@ -19,18 +19,15 @@ use varve_logstore::lane::{Journal, JournalFrame};
 use varve_logstore::space::Space;
 use varve_media::Media;
 use varve_reactor::{Notify, Reactor};
-use varve_stdx::BufSlice;
-use varve_types::{Generation, ShardId, WriteSeq};
+use varve_types::{Generation, ShardId};
 
-use crate::admission::{Semaphore, SemaphoreByUse};
+use crate::admission::{Admission, Semaphore};
 use crate::apply::Apply;
 use crate::block_cache::BlockCache;
-use crate::buffer::{Carrier, WriteBuffer};
+use crate::buffer::Carrier;
 use crate::checkpoint::Checkpoint;
-use crate::claims::BlockLocks;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
-use crate::cut::Cuts;
 use crate::dedup::Dedup;
 use crate::drain::Drain;
 use crate::growth::Growth;
@@ -38,7 +35,6 @@ use crate::hash::HashMap;
 use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
 use crate::peers::Foreign;
-use crate::pending_keys::PendingKeys;
 use crate::pool::ZoneSource;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
@@ -62,15 +58,7 @@ pub struct Shard {
 
     /// Of the page cache, what it has now.
     pub(crate) cache_bytes: Cell<usize>,
-    pub(crate) lane: OnceCell<Rc<Journal>>,
-    pub(crate) buffer: RefCell<WriteBuffer>,
-    pub(crate) pending_keys: RefCell<PendingKeys>,
-    pub(crate) claims: BlockLocks,
-    pub(crate) cuts: Cuts,
-    pub(crate) credits: SemaphoreByUse,
-    pub(crate) pressure: Notify,
-    pub(crate) empty: BufSlice,
-
+    pub(crate) admission: Admission,
     pub(crate) drain: Drain,
     pub(crate) apply: Apply,
 
@@ -97,14 +85,13 @@ pub struct Shard {
     pub(crate) mark: MarkState,
     pub(crate) reservations: Reservations,
 
-    pub(crate) next_wseq: Cell<WriteSeq>,
     pub(crate) next_generation: Cell<Generation>,
     pub(crate) counters: Counters,
 }
 
 impl Shard {
     pub(crate) fn lane(&self) -> &Rc<Journal> {
-        self.lane.get().expect("the lane is set before anything is admitted")
+        self.admission.lane().expect("the lane is set before anything is admitted")
     }
 
     /// Refuses when the shard failed; what was admitted before it began to close still goes on.
@@ -127,7 +114,7 @@ impl Shard {
                 shard = self.config.shard.0,
                 "no room under the media: data are refused until there is"
             );
-            self.credits.data.pass();
+            self.admission.credits.data.pass();
             self.drain.puts.changed.notify_all();
         } else {
             tracing::warn!(shard = self.config.shard.0, "the media have room again");
@@ -153,7 +140,7 @@ impl Shard {
         }
         self.drain.refused.set(true);
         self.drain.request();
-        self.pressure.notify_one();
+        self.admission.press();
     }
 
     /// Runs a task of the shard; its error fails the shard.
@@ -186,11 +173,11 @@ impl Shard {
 
     fn end(&self) {
         self.lifecycle.end();
-        if let Some(lane) = self.lane.get() {
+        if let Some(lane) = self.admission.lane() {
             lane.fail(varve_logstore::Error::LaneFailed);
         }
-        self.credits.all().into_iter().for_each(Semaphore::lift);
-        self.cuts.release_all();
+        self.admission.credits.all().into_iter().for_each(Semaphore::lift);
+        self.admission.cuts.release_all();
         self.lifecycle.announce_end();
         self.space_changed.notify_all();
         self.mark.has_ended.notify_all();
@@ -204,7 +191,7 @@ impl Shard {
 
     /// Lets every later frame say up to which segments of both chains all are durable.
     pub(crate) fn tell_witnesses(&self) {
-        if let Some(lane) = self.lane.get() {
+        if let Some(lane) = self.admission.lane() {
             lane.set_witness(self.drain.puts.witness(), self.reclaim.witness());
         }
     }
@@ -225,7 +212,7 @@ impl Shard {
     /// Waits until nothing this shard began can still reach the media (SHARD-2).
     pub async fn quiesced(&self) {
         self.lifecycle.writes.ended().await;
-        if let Some(lane) = self.lane.get() {
+        if let Some(lane) = self.admission.lane() {
             lane.quiesced().await;
         }
     }
@@ -356,18 +343,19 @@ impl Shard {
             folded_deaths: counters.folded_deaths.get(),
             folded_leaves: counters.folded_leaves.get(),
             checksum_errors: counters.checksum_errors.get(),
-            lane: self.lane.get().map(|lane| lane.stats()).unwrap_or_default(),
+            lane: self.admission.lane().map(|lane| lane.stats()).unwrap_or_default(),
             space: self.space.borrow().stats(),
             segment_bytes: u64::from(self.media.segments.geometry().segment_bytes),
-            buffer_bytes: self.credits.all().map(Semaphore::taken).iter().sum(),
+            buffer_bytes: self.admission.credits.all().map(Semaphore::taken).iter().sum(),
             // Lifted credits are without bound.
             buffer_bytes_max: self
+                .admission
                 .credits
                 .all()
                 .map(Semaphore::total)
                 .into_iter()
                 .fold(0, u64::saturating_add),
-            buffered_blocks: self.buffer.borrow().block_count() as u64,
+            buffered_blocks: self.admission.buffer.borrow().block_count() as u64,
             page_cache_bytes: cache.resident_bytes as u64,
             dirty_bytes: cache.dirty_bytes as u64,
             waiting_deaths: self.trees.borrow().deaths.len() as u64,

@@ -195,7 +195,12 @@ impl Shard {
                 }
                 TransactionChange::Key { key, value } => {
                     let (key, wseq) = (key.clone(), record.header.wseq);
-                    self.pending_keys.borrow_mut().insert(key, wseq, &frame, value.as_deref());
+                    self.admission.pending_keys.borrow_mut().insert(
+                        key,
+                        wseq,
+                        &frame,
+                        value.as_deref(),
+                    );
                 }
             }
         }
@@ -212,7 +217,7 @@ impl Shard {
             TransactionChange::Write { stream, block, data } => {
                 let end = block + (data.len() / BLOCK_BYTES) as u64;
                 assert!(
-                    !self.claims.any(*stream, *block, end),
+                    !self.admission.claims.any(*stream, *block, end),
                     "whole blocks of a stream of its own"
                 );
                 self.write_record(*stream, *block, data.clone())
@@ -236,7 +241,7 @@ impl Shard {
         let Some(frame) = committed.frame else { return Ok(()) };
         self.wait_frame(&frame).await?;
         for stream in committed.streams {
-            self.cuts.wait_released(stream).await;
+            self.admission.cuts.wait_released(stream).await;
         }
         Ok(())
     }

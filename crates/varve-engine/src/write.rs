@@ -84,7 +84,7 @@ impl Shard {
         if let Some(segment) = segment {
             self.wait_segment(segment).await?;
         }
-        self.cuts.wait_released(stream).await;
+        self.admission.cuts.wait_released(stream).await;
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl Shard {
         let credits = self.admit(stream, data.len()).await?;
         let end = block + data.len() as u64 / BLOCK;
         if !planted(Bug::ClaimOverlooked) {
-            self.claims.wait(stream, block, end).await;
+            self.admission.claims.wait(stream, block, end).await;
         }
         self.push_write(stream, block, data, credits)
     }
@@ -117,7 +117,7 @@ impl Shard {
             let _claim = if planted(Bug::PartsUnclaimed) {
                 None
             } else {
-                Some(self.claims.claim(stream, block).await)
+                Some(self.admission.claims.claim(stream, block).await)
             };
             let foreign = self.foreign_name(stream, block).await?;
             let ahead = ahead.filter(|(name, _)| foreign == Some(*name)); // PEERS-5
@@ -152,7 +152,7 @@ impl Shard {
         ahead: Option<BufSlice>,
     ) -> Result<AlignedBuf> {
         let mut whole = AlignedBuf::zeroed(BLOCK_BYTES);
-        let pending = self.buffer.borrow().newest(stream, block).cloned();
+        let pending = self.admission.buffer.borrow().newest(stream, block).cloned();
         let pending = pending.map(|pending| pending.content);
         match pending.or(ahead.map(BufferedContent::Data)) {
             Some(BufferedContent::Data(data)) => whole.copy_from_slice(&data),
@@ -183,12 +183,12 @@ impl Shard {
         bytes: u64,
     ) -> Result<Permit> {
         self.admit_space(stream, bytes).await?;
-        let waits = self.credits.data.would_wait(credits);
+        let waits = self.admission.credits.data.would_wait(credits);
         if waits {
-            self.pressure.notify_one();
+            self.admission.press();
             self.drain.request();
         }
-        let credits = self.credits.data.take(credits).await;
+        let credits = self.admission.credits.data.take(credits).await;
         self.check_open()?;
         self.hurry_drain();
         if waits {
@@ -241,7 +241,7 @@ impl Shard {
     /// Enters the blocks of a record in the write buffer, in the step in which it was appended (WRITE-1).
     pub(crate) fn enter_blocks(&self, record: &JournalRecord, frame: &Rc<JournalFrame>) {
         let RecordHeader { stream, wseq, offset_512, payload_len, .. } = record.header;
-        let mut buffer = self.buffer.borrow_mut();
+        let mut buffer = self.admission.buffer.borrow_mut();
         let first = offset_512 / BLOCK_UNITS;
         for (block, start) in (first..).zip((0..record.payload.len()).step_by(BLOCK_BYTES)) {
             let content = BufferedContent::Data(record.payload.slice(start..start + BLOCK_BYTES));
@@ -251,19 +251,8 @@ impl Shard {
         self.counters.add_write(payload_len);
     }
 
-    pub(crate) fn fresh_wseq(&self) -> WriteSeq {
-        let wseq = self.next_wseq.get();
-        self.next_wseq.set(wseq.next());
-        wseq
-    }
-
-    /// The number given last.
-    pub(crate) fn last_wseq(&self) -> WriteSeq {
-        WriteSeq::new(self.next_wseq.get().get() - 1)
-    }
-
     fn fresh_header(&self, kind: RecordKind, stream: StreamId) -> RecordHeader {
-        let wseq = self.fresh_wseq();
+        let wseq = self.admission.fresh_wseq();
         RecordHeader {
             kind,
             class: 0,
@@ -326,7 +315,7 @@ impl Shard {
 
     async fn clear(&self, stream: StreamId, range: ByteRange, kind: RecordKind) -> Result<()> {
         self.clear_range(stream, range, kind).await?;
-        self.cuts.wait_released(stream).await;
+        self.admission.cuts.wait_released(stream).await;
         Ok(())
     }
 
@@ -376,7 +365,7 @@ impl Shard {
         kind: RecordKind,
     ) -> Result<Rc<JournalFrame>> {
         let credits = self.admit_record().await?;
-        self.claims.wait(stream, first, end).await;
+        self.admission.claims.wait(stream, first, end).await;
         self.check_open()?;
         credits.keep();
         let record = Rc::new(self.clear_record(stream, first, end, kind));
@@ -409,11 +398,11 @@ impl Shard {
             if kind == RecordKind::Zero { BufferedContent::Zero } else { BufferedContent::Hole };
         let pending = BufferedBlock { wseq, carrier: Carrier::Frame(Rc::clone(frame)), content };
         let end = first + len_512 / BLOCK_UNITS;
-        self.buffer.borrow_mut().insert_range(stream, first, end, pending);
+        self.admission.buffer.borrow_mut().insert_range(stream, first, end, pending);
     }
 
     fn bare_record(&self, header: RecordHeader) -> JournalRecord {
-        let payload = self.empty.clone();
+        let payload = self.admission.no_payload();
         JournalRecord { header, payload, piece_checksums: Vec::new(), is_reserved: true }
     }
 
@@ -460,11 +449,11 @@ impl Shard {
 
     /// As [`Self::admit_record`], for several records of which each is charged.
     pub(crate) async fn admit_records(&self, credits: u64) -> Result<Permit> {
-        if self.credits.records.would_wait(credits) {
-            self.pressure.notify_one();
+        if self.admission.credits.records.would_wait(credits) {
+            self.admission.press();
             self.drain.request();
         }
-        let credits = self.credits.records.take(credits).await;
+        let credits = self.admission.credits.records.take(credits).await;
         self.check_open()?;
         self.hurry_drain();
         Ok(credits)
@@ -517,7 +506,7 @@ impl Shard {
         let record = self.key_record(&key, value);
         let wseq = record.header.wseq;
         let frame = self.lane().append(Rc::new(record));
-        self.pending_keys.borrow_mut().insert(key, wseq, &frame, value);
+        self.admission.pending_keys.borrow_mut().insert(key, wseq, &frame, value);
         self.wait_frame(&frame).await
     }
 
