@@ -34,7 +34,7 @@ impl Shard {
 
     /// Bytes of changed pages that make a checkpoint due now.
     pub(crate) fn dirty_limit(&self) -> usize {
-        self.reserves().dirty_limit.min(dirty_limit(self.cache_bytes.get()))
+        self.reserves().dirty_limit.min(dirty_limit(self.caches.page_bytes.get()))
     }
 
     /// Gives the page cache what the sets beside it do not take, and half at least.
@@ -44,7 +44,7 @@ impl Shard {
         let taken = trees.deaths.bytes() + trees.deltas.bytes();
         let left = whole.saturating_sub(taken).max(whole / 2);
         trees.cache.resize(left);
-        self.cache_bytes.set(left);
+        self.caches.page_bytes.set(left);
     }
 
     /// Free segments that reclaim leaves to the next checkpoint (ALLOCATION-1): what is dirty now and what waits to be

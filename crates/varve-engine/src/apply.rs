@@ -391,7 +391,7 @@ impl Shard {
 
     /// A chunk is out of the table.
     pub(crate) fn forget(&self, chunk: ChunkId) {
-        self.blocks.borrow_mut().remove(chunk);
+        self.caches.blocks.borrow_mut().remove(chunk);
         self.dedup.borrow_mut().trust(chunk);
     }
 

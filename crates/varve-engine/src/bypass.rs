@@ -119,7 +119,7 @@ impl Shard {
         let known = self.lookup_duplicates(&blocks).await;
         let _gate = self.drain.gate.take(1).await;
         let mut passed = BypassProgress { bytes: 0, segment: None };
-        let keeps_write = self.blocks.borrow().keeps_write(data.len());
+        let keeps_write = self.caches.blocks.borrow().keeps_write(data.len());
         let mut kept = Vec::new();
         while passed.bytes < data.len() {
             self.check_open()?;
@@ -150,7 +150,7 @@ impl Shard {
                 return Err(error);
             }
         }
-        self.blocks.borrow_mut().insert_run(kept);
+        self.caches.blocks.borrow_mut().insert_run(kept);
         Ok(passed)
     }
 

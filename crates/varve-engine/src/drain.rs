@@ -340,7 +340,7 @@ impl Shard {
         let header = &record.header;
         let first = header.offset_512 / BLOCK_UNITS;
         assert_eq!(record.payload.len() % BLOCK_BYTES, 0, "records hold whole blocks");
-        let keeps_write = self.blocks.borrow().keeps_write(record.payload.len());
+        let keeps_write = self.caches.blocks.borrow().keeps_write(record.payload.len());
         let mut kept = Vec::new();
         for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
             let block = first + index as u64;
@@ -368,7 +368,7 @@ impl Shard {
             }
             self.take_turn(header.stream).await;
         }
-        self.blocks.borrow_mut().insert_run(kept);
+        self.caches.blocks.borrow_mut().insert_run(kept);
         Ok(())
     }
 

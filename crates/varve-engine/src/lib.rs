@@ -8,6 +8,7 @@ mod audit;
 mod block_cache;
 mod buffer;
 mod bypass;
+mod caches;
 mod census;
 mod checkpoint;
 mod claims;

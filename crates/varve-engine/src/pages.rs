@@ -68,7 +68,7 @@ impl Shard {
     /// Loads one page into the cache; joins a load of it that is under way.
     pub(crate) async fn load_page(&self, fault: Fault) -> Result<()> {
         loop {
-            let under_way = self.loading.borrow().get(&fault.ptr).cloned();
+            let under_way = self.caches.loading.borrow().get(&fault.ptr).cloned();
             let Some(done) = under_way else { break };
             done.notified().await;
             if self.trees.borrow().cache.contains(fault.ptr) {
@@ -80,7 +80,7 @@ impl Shard {
             return self.check_shape(fault);
         }
         let done = Rc::new(Notify::new());
-        self.loading.borrow_mut().insert(fault.ptr, Rc::clone(&done));
+        self.caches.loading.borrow_mut().insert(fault.ptr, Rc::clone(&done));
         let _load = Load { shard: self, ptr: fault.ptr, done };
         self.fetch_page(fault).await
     }
@@ -181,7 +181,7 @@ struct Load<'a> {
 
 impl Drop for Load<'_> {
     fn drop(&mut self) {
-        self.shard.loading.borrow_mut().remove(&self.ptr);
+        self.shard.caches.loading.borrow_mut().remove(&self.ptr);
         self.done.notify_all();
     }
 }

@@ -125,7 +125,7 @@ impl Shard {
     ) -> Result<Option<Error>> {
         let bytes = blocks.len() * BLOCK_BYTES;
         let is_small = bytes <= SMALL_READ_BYTES;
-        let keep = bytes <= self.blocks.borrow().read_bytes_max();
+        let keep = bytes <= self.caches.blocks.borrow().read_bytes_max();
         let mut by_cache = keep;
         let mut runs: Vec<ChunkRun<'_>> = Vec::new();
         let mut foreign = Vec::new();
@@ -239,7 +239,7 @@ impl Shard {
         bytes: usize,
     ) -> Result<Vec<Option<BufSlice>>> {
         let is_small = bytes <= SMALL_READ_BYTES;
-        let keep = bytes <= self.blocks.borrow().read_bytes_max();
+        let keep = bytes <= self.caches.blocks.borrow().read_bytes_max();
         let mut by_cache = keep;
         let mut blocks: Vec<Option<ReadPart>> = vec![None; chunks.len()];
         let mut gone = vec![false; chunks.len()];
@@ -250,7 +250,8 @@ impl Shard {
                 if blocks[index].is_some() || gone[index] {
                     continue;
                 }
-                let cached = by_cache.then(|| self.blocks.borrow_mut().get(*chunk)).flatten();
+                let cached =
+                    by_cache.then(|| self.caches.blocks.borrow_mut().get(*chunk)).flatten();
                 if let Some(data) = cached {
                     blocks[index] = Some(ReadPart::Data(data));
                     continue;
@@ -358,7 +359,7 @@ impl Shard {
 
     /// Keeps what was read: of a small read each block by itself, so that each stays as long as it is used.
     fn keep_run(&self, run: &ChunkRun<'_>, blocks: &[Option<ReadPart>], is_small: bool) {
-        let mut cache = self.blocks.borrow_mut();
+        let mut cache = self.caches.blocks.borrow_mut();
         let data = blocks[run.first..].iter().map_while(|part| match part {
             Some(ReadPart::Data(data)) => Some(data),
             Some(ReadPart::Zero(_)) | None => None,
@@ -463,7 +464,7 @@ impl Shard {
                         }
                         Some(slot) => {
                             let chunk = slot.id();
-                            match by_cache.then(|| self.blocks.borrow_mut().get(chunk)) {
+                            match by_cache.then(|| self.caches.blocks.borrow_mut().get(chunk)) {
                                 Some(Some(data)) => Ok(BlockSource::Ready(ReadPart::Data(data))),
                                 Some(None) | None => match trees.chunk(chunk) {
                                     Ok(Some(place)) => Ok(BlockSource::Stored { chunk, place }),

@@ -51,7 +51,7 @@ use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
 use crate::admission::{Admission, Semaphore};
 use crate::apply::{Applicable, Apply};
-use crate::block_cache::BlockCache;
+use crate::caches::Caches;
 use crate::checkpoint::Checkpoint;
 use crate::config::ShardConfig;
 use crate::deaths::DeadChunks;
@@ -245,13 +245,11 @@ impl Shard {
             reactor,
             zones,
             lifecycle: Lifecycle::new(root.mount),
-            cache_bytes: Cell::new(config.page_cache_bytes),
             admission: Admission::new(&media, &config, has_others, root.next_wseq),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
             apply: Apply::new(root),
             trees,
-            loading: RefCell::default(),
-            blocks: RefCell::new(BlockCache::new(config.block_cache_bytes)),
+            caches: Caches::new(&config),
             space: RefCell::new(owned_space(segment_bytes, &owned, root)),
             space_changed: Notify::new(),
             lease_gate: Semaphore::new(1),

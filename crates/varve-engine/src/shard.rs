@@ -14,7 +14,6 @@ use std::future::Future;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::{Either, select};
-use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::lane::{Journal, JournalFrame};
 use varve_logstore::space::Space;
 use varve_media::Media;
@@ -23,15 +22,14 @@ use varve_types::{Generation, ShardId};
 
 use crate::admission::{Admission, Semaphore};
 use crate::apply::Apply;
-use crate::block_cache::BlockCache;
 use crate::buffer::Carrier;
+use crate::caches::Caches;
 use crate::checkpoint::Checkpoint;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
 use crate::dedup::Dedup;
 use crate::drain::Drain;
 use crate::growth::Growth;
-use crate::hash::HashMap;
 use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
 use crate::peers::Foreign;
@@ -56,15 +54,12 @@ pub struct Shard {
     pub(crate) zones: Rc<dyn ZoneSource>,
     pub(crate) lifecycle: Lifecycle,
 
-    /// Of the page cache, what it has now.
-    pub(crate) cache_bytes: Cell<usize>,
     pub(crate) admission: Admission,
     pub(crate) drain: Drain,
     pub(crate) apply: Apply,
 
     pub(crate) trees: RefCell<Trees>,
-    pub(crate) loading: RefCell<HashMap<PagePtr, Rc<Notify>>>,
-    pub(crate) blocks: RefCell<BlockCache>,
+    pub(crate) caches: Caches,
 
     pub(crate) space: RefCell<Space>,
     pub(crate) space_changed: Notify,
@@ -311,7 +306,7 @@ impl Shard {
     pub fn stats(&self) -> ShardStats {
         let counters = &self.counters;
         let cache = self.trees.borrow().cache.stats();
-        let blocks = self.blocks.borrow();
+        let blocks = self.caches.blocks.borrow();
         let (block_cache_hits, block_cache_misses) = blocks.hits_and_misses();
         let (room_bytes, reach_bytes, spare_bytes) = self.figures_of_room();
         ShardStats {
