@@ -7,6 +7,8 @@
 //!     nothing to empty, data leave only what checkpoints may need now, and put no more into a segment than that is
 //!     little. Mark waits for the drain, so nobody else would go on.
 
+mod state;
+
 use std::rc::Rc;
 
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
@@ -18,6 +20,8 @@ use crate::reservations::Deadline;
 use crate::reserves::{PAGES_OF_ENTRY, Reserves, dirty_limit};
 use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
+
+pub(crate) use state::Allocation;
 
 /// Pages that applying one entry changes at worst: the paths to the block and to two chunks.
 const PAGES_PER_ENTRY: usize = 5;
@@ -123,7 +127,7 @@ impl Shard {
             if writer == SegmentKind::Reclaimed {
                 self.wake_checkpoint_for_space();
             }
-            self.space_changed.notified().await;
+            self.allocation.changed().await;
         }
     }
 
@@ -140,10 +144,10 @@ impl Shard {
                 }
                 drop(under_way);
                 shard.space.borrow_mut().reusable(id.number);
-                shard.space_changed.notify_all();
+                shard.allocation.note_change();
             });
         }
-        self.space_changed.notify_all();
+        self.allocation.note_change();
     }
 
     /// Deletes what crashes left on media that keep slots apart: puts that nothing names, and what had no time to be
@@ -175,12 +179,6 @@ impl Shard {
         Ok(())
     }
 
-    pub(crate) fn fresh_generation(&self) -> Generation {
-        let generation = self.next_generation.get();
-        self.next_generation.set(generation.next());
-        generation
-    }
-
     /// Bytes of units and their entries that a segment holds.
     pub(crate) fn segment_payload(&self) -> u64 {
         u64::from(self.media.segments.geometry().segment_bytes - STRIP_HEADER_BYTES)
@@ -191,7 +189,7 @@ impl Shard {
     pub(crate) async fn admit_space(&self, stream: StreamId, bytes: u64) -> Result<()> {
         let mut patience = Deadline::default();
         loop {
-            if self.media_full.get() {
+            if self.allocation.is_media_full() {
                 return Err(self.no_space());
             }
             if self.takes_from(stream, bytes) || planted(Bug::SpaceUnreserved) {
@@ -219,8 +217,8 @@ impl Shard {
 
     /// Whether there is room for `bytes` more of a stream's data that nobody has to wait for.
     pub(crate) fn takes_at_once(&self, stream: StreamId, bytes: u64) -> bool {
-        let may_grow = self.zones.lendable_segments() > 0 && !self.lacks_room();
-        !self.media_full.get() && (may_grow || self.takes_from(stream, bytes))
+        let may_grow = self.zone_moves.source.lendable_segments() > 0 && !self.lacks_room();
+        !self.allocation.is_media_full() && (may_grow || self.takes_from(stream, bytes))
     }
 
     /// The error of a shard that has no room.
@@ -242,8 +240,8 @@ impl Shard {
 
     /// Whether there is room for all that may linger in the lane, whatever newer ones make of it.
     pub(crate) fn has_room_to_linger(&self) -> bool {
-        let may_grow = self.zones.lendable_segments() > 0 && !self.lacks_room();
-        !self.media_full.get()
+        let may_grow = self.zone_moves.source.lendable_segments() > 0 && !self.lacks_room();
+        !self.allocation.is_media_full()
             && (may_grow || self.room().takes(self.admission.credits.data.total()))
     }
 

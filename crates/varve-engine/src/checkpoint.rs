@@ -352,7 +352,7 @@ impl Shard {
             return id;
         }
         let number = self.checkpoint.metadata.writer.borrow().slot();
-        let id = SegmentId { number, generation: self.fresh_generation() };
+        let id = SegmentId { number, generation: self.allocation.fresh_generation() };
         self.space.borrow_mut().opened(id, self.admission.last_wseq());
         self.checkpoint.metadata.open.set(Some(id));
         id
@@ -440,7 +440,7 @@ impl Shard {
                 next_wseq: self.admission.next_wseq(),
                 next_chunk: trees.next_chunk,
                 next_page: trees.names.next(),
-                next_generation: self.next_generation.get(),
+                next_generation: self.allocation.next_generation(),
                 lane: self.apply.lane(),
                 lane_mount: self.drain.lane_mount.get(),
                 data_chain: self.apply.chain(),

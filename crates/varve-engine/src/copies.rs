@@ -258,7 +258,7 @@ impl Shard {
             }
             let Some(shard) = me.upgrade() else { return };
             shard.space.borrow_mut().copied(id, slot, put.is_ok());
-            shard.space_changed.notify_all();
+            shard.allocation.note_change();
         }))
     }
 
@@ -268,7 +268,7 @@ impl Shard {
         let kept = if self.is_grown() { self.reserves().data } else { self.reclaim_floor() };
         let space = self.space.borrow();
         self.config.mends_pages
-            && !self.media_full.get()
+            && !self.allocation.is_media_full()
             && space.free_count() > kept + PUTS_MAX
             && space.copies_under_way() < UNDER_WAY_MAX
     }

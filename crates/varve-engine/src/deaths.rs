@@ -78,7 +78,7 @@ impl Shard {
         // Not in this task, which may end before its time.
         let round = self.ask_for_folds();
         self.reclaim.request();
-        self.space_changed.notify_all(); // Reclaim may wait for a segment: then a checkpoint folds.
+        self.allocation.note_change(); // Reclaim may wait for a segment: then a checkpoint folds.
         self.wait_for_folds(round).await
     }
 

@@ -544,7 +544,7 @@ impl Shard {
             self.apply.advanced.notified().await;
         }
         let next_slot = self.take_segment(SegmentKind::Data).await?;
-        let generation = self.fresh_generation();
+        let generation = self.allocation.fresh_generation();
         let lane = self.drain.point.get();
         let sealed = self.drain.writer.borrow_mut().seal(SealSpec {
             generation,
@@ -604,7 +604,7 @@ impl Shard {
     pub(crate) async fn wait_segment(&self, seq: u64) -> Result<()> {
         while !self.segment_is_durable(seq) {
             self.check_running()?;
-            if self.media_full.get() {
+            if self.allocation.is_media_full() {
                 return Err(self.no_space());
             }
             self.drain.puts.changed.notified().await;

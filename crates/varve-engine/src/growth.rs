@@ -24,17 +24,17 @@ const ROOM_RETRY_NS: u64 = 1_000_000_000;
 impl Shard {
     /// Whether the media had no room for a segment when they were asked last.
     pub(crate) fn lacks_room(&self) -> bool {
-        self.growth.full.get()
+        self.allocation.growth.full.get()
     }
 
     /// Whether reclaim has to make segments: no more are to be had, or only at the cost of other shards.
     pub(crate) fn is_grown(&self) -> bool {
-        let nothing_waits = self.growth.without_room.borrow().is_empty();
+        let nothing_waits = self.allocation.growth.without_room.borrow().is_empty();
         let segments = self.space.borrow().stats().segments;
         let may_suffice = self.has_space() || self.may_hide_dead(); // DEATHS-4
-        let share_suffices = segments >= self.zones.share_segments() && may_suffice;
+        let share_suffices = segments >= self.zone_moves.source.share_segments() && may_suffice;
         self.lacks_room()
-            || nothing_waits && (share_suffices || self.zones.lendable_segments() == 0)
+            || nothing_waits && (share_suffices || self.zone_moves.source.lendable_segments() == 0)
     }
 
     /// Gets one more zone, or as much of one as the media have room for; false when there is nothing.
@@ -43,11 +43,11 @@ impl Shard {
             return Ok(true); // ZONE-MOVES-2
         }
         let segments = self.space.borrow().stats().segments;
-        let _gate = self.lease_gate.take(1).await;
+        let _gate = self.allocation.growth.gate.take(1).await;
         if self.space.borrow().stats().segments > segments {
             return Ok(true); // Somebody else got one meanwhile: it may do for both.
         }
-        if self.lacks_room() && self.reactor.now() < self.growth.ask_at.get() {
+        if self.lacks_room() && self.reactor.now() < self.allocation.growth.ask_at.get() {
             return Ok(false);
         }
         let Some(shard) = self.me.upgrade() else { return Ok(false) };
@@ -62,11 +62,11 @@ impl Shard {
     }
 
     async fn grow(&self) -> Result<bool> {
-        let waiting = self.growth.without_room.borrow_mut().pop();
+        let waiting = self.allocation.growth.without_room.borrow_mut().pop();
         let zone = match waiting {
             Some(zone) => zone,
-            None if self.zones.lendable_segments() == 0 => return Ok(false),
-            None => match self.zones.lease().await {
+            None if self.zone_moves.source.lendable_segments() == 0 => return Ok(false),
+            None => match self.zone_moves.source.lease().await {
                 Ok(Some(zone)) => {
                     self.zone_moves.owned.borrow_mut().push(zone);
                     zone
@@ -83,7 +83,7 @@ impl Shard {
             count: zone.count - count,
         });
         self.note_room(count < zone.count);
-        self.space_changed.notify_all();
+        self.allocation.note_change();
         Ok(asked? > 0)
     }
 
@@ -114,24 +114,24 @@ impl Shard {
     /// Whether some of a zone's segments are not free for want of room.
     pub(crate) fn lacks_room_in(&self, zone: Zone) -> bool {
         let segments = zone.first.0..zone.first.0 + zone.count;
-        let without = self.growth.without_room.borrow();
+        let without = self.allocation.growth.without_room.borrow();
         without.iter().any(|part| segments.contains(&part.first.0))
     }
 
     fn set_aside(&self, zone: Zone) {
         if zone.count > 0 {
-            self.growth.without_room.borrow_mut().push(zone);
+            self.allocation.growth.without_room.borrow_mut().push(zone);
         }
     }
 
     fn note_room(&self, full: bool) {
-        self.growth.ask_at.set(self.reactor.now() + ROOM_RETRY_NS);
-        if self.growth.full.replace(full) == full {
+        self.allocation.growth.ask_at.set(self.reactor.now() + ROOM_RETRY_NS);
+        if self.allocation.growth.full.replace(full) == full {
             return;
         }
         let shard = self.config.shard.0;
         if full {
-            self.growth.filled.notify_one();
+            self.allocation.growth.filled.notify_one();
             tracing::warn!(shard, "the media are full: no room for more segments");
         } else {
             tracing::warn!(shard, "the media have room again");
@@ -141,7 +141,7 @@ impl Shard {
     /// Makes sure that what recovery left free has room (GROWTH-1): all has, unless files were copied as sparse ones.
     /// Called before anything is written.
     pub(crate) async fn check_room(&self) -> Result<()> {
-        for zone in self.growth.without_room.take() {
+        for zone in self.allocation.growth.without_room.take() {
             if self.has_room(zone).await? {
                 continue;
             }
@@ -156,7 +156,7 @@ impl Shard {
                 }
             }
         }
-        self.note_room(!self.growth.without_room.borrow().is_empty());
+        self.note_room(!self.allocation.growth.without_room.borrow().is_empty());
         if planted(Bug::UnsettledBelieved) {
             return Ok(());
         }
@@ -166,7 +166,7 @@ impl Shard {
     /// Asks full media again until they have room, whether anybody needs it or not: it shows in the shard's state.
     pub(crate) async fn run_growth(self: std::rc::Rc<Self>) -> Result<()> {
         loop {
-            self.growth.filled.notified().await;
+            self.allocation.growth.filled.notified().await;
             while self.lacks_room() {
                 self.reactor.sleep(ROOM_RETRY_NS).await;
                 self.lease_zone().await?;

@@ -129,7 +129,7 @@ impl Shard {
                 continue;
             }
             if !self.reclaim.is_starved.replace(true) {
-                self.space_changed.notify_all(); // Data get more of the reserve now (ALLOCATION-3).
+                self.allocation.note_change(); // Data get more of the reserve now (ALLOCATION-3).
             }
             self.wake_checkpoint_for_space();
             self.wait_for_victims().await?;
@@ -602,7 +602,7 @@ impl Shard {
     async fn seal_reclaimed(&self) -> Result<()> {
         let next_slot = self.take_segment(SegmentKind::Reclaimed).await?;
         let spec = SealSpec {
-            generation: self.fresh_generation(),
+            generation: self.allocation.fresh_generation(),
             next_slot,
             lane: self.apply.lane(),
             lane_mount: self.drain.lane_mount.get(),

@@ -22,7 +22,7 @@
 //! RECOVERY-9. A lane without what has to be in it is not an empty lane: the shard does not open, unless it was told to
 //!     accept the loss. Then the lane begins anew, as a lane of its first lap.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::{
@@ -45,11 +45,12 @@ use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
 use varve_logstore::space::Space;
 use varve_media::{Media, RootKey, RootVersion};
-use varve_reactor::{Notify, Reactor};
+use varve_reactor::Reactor;
 use varve_stdx::{BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
-use crate::admission::{Admission, Semaphore};
+use crate::admission::Admission;
+use crate::allocation::Allocation;
 use crate::apply::{Applicable, Apply};
 use crate::caches::Caches;
 use crate::checkpoint::Checkpoint;
@@ -58,7 +59,6 @@ use crate::deaths::DeadChunks;
 use crate::dedup::Dedup;
 use crate::deltas::MapBuffer;
 use crate::drain::Drain;
-use crate::growth::Growth;
 use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
 use crate::pages::PLACES_AT_ONCE;
@@ -243,7 +243,6 @@ impl Shard {
         Ok(Rc::new_cyclic(|me| Self {
             me: me.clone(),
             reactor,
-            zones,
             lifecycle: Lifecycle::new(root.mount),
             admission: Admission::new(&media, &config, has_others, root.next_wseq),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
@@ -251,23 +250,19 @@ impl Shard {
             trees,
             caches: Caches::new(&config),
             space: RefCell::new(owned_space(segment_bytes, &owned, root)),
-            space_changed: Notify::new(),
-            lease_gate: Semaphore::new(1),
-            zone_moves: ZoneMoves::new(owned.clone()),
-            growth: Growth::new(owned),
+            zone_moves: ZoneMoves::new(owned.clone(), zones),
+            allocation: Allocation::new(root.next_generation, owned),
             checkpoint: Checkpoint::new(
                 writer(SegmentKind::Metadata, ChainHead::default()),
                 root,
                 version,
             ),
             reclaim: Reclaim::new(writer(SegmentKind::Reclaimed, root.reclaim_chain), root),
-            media_full: Cell::new(false),
             reduce: Reduce::new(config.pool),
             dedup: RefCell::new(Dedup::new(foreign.index_bytes(config.dedup_index_bytes))),
             foreign,
             mark: MarkState::new(),
             reservations: Reservations::default(),
-            next_generation: Cell::new(root.next_generation),
             counters: crate::counters::Counters::default(),
             media,
             config,
@@ -385,14 +380,10 @@ impl Shard {
             }
             for link in links {
                 self.space.borrow_mut().opened(link.header.segment(), link.header.wseq_last);
-                self.see_generation(link.header.generation);
+                self.allocation.see_generation(link.header.generation);
             }
         }
         Ok(())
-    }
-
-    fn see_generation(&self, seen: Generation) {
-        self.next_generation.set(self.next_generation.get().max(seen.next()));
     }
 
     /// Applies the moves; returns what the segments call dead.
@@ -595,9 +586,8 @@ impl Shard {
         {
             let trees = &mut *self.trees.borrow_mut();
             trees.next_chunk = ChunkId::new(trees.next_chunk.get() + ID_GAP);
-            let generation = self.next_generation.get().get() + ID_GAP;
-            self.next_generation.set(Generation::new(generation));
         }
+        self.allocation.skip_generations(ID_GAP);
         self.check_room().await?;
         let slot = self.take_segment(SegmentKind::Metadata).await?;
         self.checkpoint.metadata.resume(ChainHead { next_slot: slot, ..ChainHead::default() });

@@ -222,8 +222,11 @@ impl Shard {
     /// What the shard could take if it had all zones that nobody has.
     fn usable_once_grown(&self) -> u64 {
         let segments = self.space.borrow().stats().segments;
-        let grown =
-            if self.lacks_room() { segments } else { segments + self.zones.lendable_segments() };
+        let grown = if self.lacks_room() {
+            segments
+        } else {
+            segments + self.zone_moves.source.lendable_segments()
+        };
         let segment_bytes = self.media.segments.geometry().segment_bytes;
         Reserves::new(&self.config, grown, segment_bytes).usable_bytes
     }

@@ -9,7 +9,7 @@
 //! SHARD-1. Everything runs on one thread; no borrow of a cell is held across an await.
 //! SHARD-2. A shard that failed accepts nothing more. It is reopened only after its own writes have ended.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::Future;
 use std::rc::{Rc, Weak};
 
@@ -17,10 +17,11 @@ use futures_util::future::{Either, select};
 use varve_logstore::lane::{Journal, JournalFrame};
 use varve_logstore::space::Space;
 use varve_media::Media;
-use varve_reactor::{Notify, Reactor};
-use varve_types::{Generation, ShardId};
+use varve_reactor::Reactor;
+use varve_types::ShardId;
 
 use crate::admission::{Admission, Semaphore};
+use crate::allocation::Allocation;
 use crate::apply::Apply;
 use crate::buffer::Carrier;
 use crate::caches::Caches;
@@ -29,11 +30,9 @@ use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
 use crate::dedup::Dedup;
 use crate::drain::Drain;
-use crate::growth::Growth;
 use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
 use crate::peers::Foreign;
-use crate::pool::ZoneSource;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::reservations::Reservations;
@@ -51,7 +50,6 @@ pub struct Shard {
     pub(crate) reactor: Reactor,
     pub(crate) media: Media,
     pub(crate) config: ShardConfig,
-    pub(crate) zones: Rc<dyn ZoneSource>,
     pub(crate) lifecycle: Lifecycle,
 
     pub(crate) admission: Admission,
@@ -62,16 +60,11 @@ pub struct Shard {
     pub(crate) caches: Caches,
 
     pub(crate) space: RefCell<Space>,
-    pub(crate) space_changed: Notify,
-    pub(crate) lease_gate: Semaphore,
-    pub(crate) growth: Growth,
+    pub(crate) allocation: Allocation,
     pub(crate) zone_moves: ZoneMoves,
 
     pub(crate) checkpoint: Checkpoint,
     pub(crate) reclaim: Reclaim,
-
-    /// A put found no room under the media's files.
-    pub(crate) media_full: Cell<bool>,
 
     pub(crate) reduce: Reduce,
     pub(crate) dedup: RefCell<Dedup>,
@@ -80,7 +73,6 @@ pub struct Shard {
     pub(crate) mark: MarkState,
     pub(crate) reservations: Reservations,
 
-    pub(crate) next_generation: Cell<Generation>,
     pub(crate) counters: Counters,
 }
 
@@ -101,7 +93,7 @@ impl Shard {
 
     /// Remembers whether the media have room; those who wait for credits are told when it ends.
     pub(crate) fn set_media_full(&self, full: bool) {
-        if self.media_full.replace(full) == full {
+        if !self.allocation.set_media_full(full) {
             return;
         }
         if full {
@@ -174,7 +166,7 @@ impl Shard {
         self.admission.credits.all().into_iter().for_each(Semaphore::lift);
         self.admission.cuts.release_all();
         self.lifecycle.announce_end();
-        self.space_changed.notify_all();
+        self.allocation.note_change();
         self.mark.has_ended.notify_all();
         self.apply.advanced.notify_all();
         self.drain.request();
@@ -361,7 +353,7 @@ impl Shard {
             block_cache_bytes: blocks.bytes() as u64,
             block_cache_hits,
             block_cache_misses,
-            media_full: self.media_full.get() || self.lacks_room(),
+            media_full: self.allocation.is_media_full() || self.lacks_room(),
             room_bytes,
             reach_bytes,
             spare_bytes,

@@ -135,10 +135,11 @@ impl Shard {
         let now = (self.counters.writes.get(), self.space.borrow().stats().live_bytes);
         let rests = moves.seen.replace(now) == now && moves.seen_empty.get() != now;
         let segments = self.space.borrow().stats().segments;
-        let zone_segments = self.zones.counts().zone_segments();
+        let zone_segments = self.zone_moves.source.counts().zone_segments();
         let asked = (segments / zone_segments / ASKED_PART).clamp(1, ASKED_MAX);
         let spare_zones = self.spare_zones();
-        let beyond = segments.saturating_sub(self.zones.share_segments()) / zone_segments;
+        let beyond =
+            segments.saturating_sub(self.zone_moves.source.share_segments()) / zone_segments;
         let mut idle_zones = 0;
         if rests && beyond > 0 {
             idle_zones = spare_zones.min(beyond).min(self.count_empty_zones());
@@ -160,7 +161,7 @@ impl Shard {
         let moves = &self.zone_moves;
         moves.ended.set(moves.begun.get());
         moves.others_may_mark.set(any_may_mark);
-        if self.zones.lendable_segments() > 0 {
+        if self.zone_moves.source.lendable_segments() > 0 {
             moves.ask_at.set(Nanos(0));
         } else if moves.asked_round.get() {
             // A round for which nobody asked says nothing of what others can give to those who ask.
@@ -196,7 +197,7 @@ impl Shard {
         let target = moves.begun.get() + 1;
         let mut patience = Box::pin(self.reactor.sleep(ROUND_PATIENCE_NS));
         while moves.ended.get() < target {
-            self.zones.counts().want();
+            self.zone_moves.source.counts().want();
             let changed = Box::pin(moves.changed.notified());
             let out_of_patience =
                 matches!(select(changed, patience.as_mut()).await, Either::Right(_));
@@ -204,7 +205,7 @@ impl Shard {
             if fits() {
                 return Ok(true);
             }
-            if self.zones.lendable_segments() > 0 && self.lease_zone().await? {
+            if self.zone_moves.source.lendable_segments() > 0 && self.lease_zone().await? {
                 return Ok(true);
             }
             if out_of_patience {
@@ -225,10 +226,10 @@ impl Shard {
 
     /// Zones that the shard can do without (ZONE-MOVES-4), whether they are empty now or have to be emptied.
     pub(crate) fn spare_zones(&self) -> u64 {
-        if self.lacks_room() || self.media_full.get() {
+        if self.lacks_room() || self.allocation.is_media_full() {
             return 0; // What it has the media may have no second time.
         }
-        let counts = self.zones.counts();
+        let counts = self.zone_moves.source.counts();
         let (zone_segments, standing) = (counts.zone_segments(), counts.standing_segments());
         let segment_bytes = self.media.segments.geometry().segment_bytes;
         let segments = self.space.borrow().stats().segments;
@@ -254,7 +255,7 @@ impl Shard {
     /// The shard's zones that could leave, the best first: with least that is live, and then the last of the pool's, as
     /// writers take the first free segments.
     fn leavable_zones(&self) -> Vec<(u64, Zone)> {
-        let zone_segments = self.zones.counts().zone_segments();
+        let zone_segments = self.zone_moves.source.counts().zone_segments();
         let mut live: HashMap<u64, u64> = HashMap::default();
         for (number, usage) in self.space.borrow().iter() {
             *live.entry(u64::from(number.0) / zone_segments).or_default() +=
@@ -283,12 +284,12 @@ impl Shard {
             let usable = Reserves::new(&self.config, segments, segment_bytes).usable_bytes;
             usable.saturating_sub(stats.live_bytes)
         };
-        let room = if self.media_full.get() { 0 } else { room_in(stats.segments) };
-        if self.lacks_room() || self.media_full.get() {
+        let room = if self.allocation.is_media_full() { 0 } else { room_in(stats.segments) };
+        if self.lacks_room() || self.allocation.is_media_full() {
             return (room, room, 0);
         }
-        let spare = self.spare_zones() * self.zones.counts().zone_segments();
-        let reach = room_in(stats.segments + self.zones.lendable_segments());
+        let spare = self.spare_zones() * self.zone_moves.source.counts().zone_segments();
+        let reach = room_in(stats.segments + self.zone_moves.source.lendable_segments());
         (room, reach, spare * u64::from(segment_bytes))
     }
 
@@ -488,7 +489,7 @@ impl Shard {
     async fn hand_over(&self, zones: Vec<Zone>) -> Result<u64> {
         let mut given = 0;
         for zone in zones {
-            if let Err(error) = self.zones.give_back(zone).await {
+            if let Err(error) = self.zone_moves.source.give_back(zone).await {
                 return Err(self.fail_unsure("return of a zone", error));
             }
             self.space.borrow_mut().part(zone.first, zone.count);
@@ -498,7 +499,7 @@ impl Shard {
         tracing::debug!(shard = self.config.shard.0, zones = given, "gave zones back to the pool");
         self.zone_moves.phase.set(ZonePhase::Emptying);
         self.keep_leaving(); // The rest of them.
-        self.space_changed.notify_all(); // Who waits may lease what was given.
+        self.allocation.note_change(); // Who waits may lease what was given.
         Ok(given)
     }
 
@@ -512,7 +513,7 @@ impl Shard {
         phase.set(ZonePhase::Idle);
         let stays = self.space.borrow_mut().stay();
         if stays {
-            self.space_changed.notify_all();
+            self.allocation.note_change();
         }
         stays
     }

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use varve_reactor::{Nanos, Notify};
 
+use crate::admission::Semaphore;
 use crate::pool::Zone;
 
 /// What a shard waits for room for.
@@ -15,12 +16,14 @@ pub(crate) struct Growth {
     /// When media that were full may be asked again.
     pub(super) ask_at: Cell<Nanos>,
     pub(super) filled: Notify,
+    /// Held by who gets a zone.
+    pub(super) gate: Semaphore,
 }
 
 impl Growth {
     pub(crate) fn new(owned: Vec<Zone>) -> Self {
         let without_room = RefCell::new(owned);
         let (full, ask_at) = (Cell::new(false), Cell::new(Nanos(0)));
-        Self { without_room, full, ask_at, filled: Notify::new() }
+        Self { without_room, full, ask_at, filled: Notify::new(), gate: Semaphore::new(1) }
     }
 }

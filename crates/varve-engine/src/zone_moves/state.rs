@@ -1,12 +1,13 @@
 //! What a shard knows of its zones and of those that others could give, apart from how they go from one to another.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use varve_reactor::{Nanos, Notify};
 use varve_types::SegmentNumber;
 
 use crate::admission::Semaphore;
-use crate::pool::Zone;
+use crate::pool::{Zone, ZoneSource};
 
 /// What becomes of the zones that were chosen to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +22,8 @@ pub(super) enum ZonePhase {
 
 /// What a shard knows of its zones and of those that others could give.
 pub(crate) struct ZoneMoves {
+    /// Where the shard gets more, and gives some back.
+    pub(crate) source: Rc<dyn ZoneSource>,
     /// The shard's zones.
     pub(crate) owned: RefCell<Vec<Zone>>,
     pub(super) phase: Cell<ZonePhase>,
@@ -51,8 +54,9 @@ pub(crate) struct ZoneMoves {
 }
 
 impl ZoneMoves {
-    pub(crate) fn new(owned: Vec<Zone>) -> Self {
+    pub(crate) fn new(owned: Vec<Zone>, source: Rc<dyn ZoneSource>) -> Self {
         Self {
+            source,
             owned: RefCell::new(owned),
             phase: Cell::new(ZonePhase::Idle),
             gate: Semaphore::new(1),
