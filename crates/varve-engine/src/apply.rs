@@ -188,7 +188,7 @@ impl Shard {
                     trees.share_block(stream, block, chunk, may_wait, dead)
                 };
                 let dead = self.dying(set).await?;
-                self.dedup.borrow_mut().settle(chunk);
+                self.reduce.dedup.borrow_mut().settle(chunk);
                 self.replaced(stream, block, wseq, None, &dead);
             }
             SummaryEntry::ForeignReference { home, chunk, stream, block, wseq, .. } => {
@@ -392,13 +392,13 @@ impl Shard {
     /// A chunk is out of the table.
     pub(crate) fn forget(&self, chunk: ChunkId) {
         self.caches.blocks.borrow_mut().remove(chunk);
-        self.dedup.borrow_mut().trust(chunk);
+        self.reduce.dedup.borrow_mut().trust(chunk);
     }
 
     /// Something shared was overwritten: when that is much, or the shard is full, mark is to find what nobody names any
     /// more.
     pub(crate) fn note_kept(&self, bytes: u64) {
-        let kept = self.dedup.borrow_mut().keep(bytes);
+        let kept = self.reduce.dedup.borrow_mut().keep(bytes);
         let live = self.space.borrow().stats().live_bytes;
         let room = self.room_left();
         let much = KEPT_BYTES_MIN.max((live / KEPT_PART).min(room / KEPT_PART_OF_ROOM));

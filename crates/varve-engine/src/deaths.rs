@@ -59,7 +59,7 @@ impl Shard {
         let mean_bytes = {
             let trees = &mut *self.trees.borrow_mut();
             trees.deaths.count_overwritten(chunk);
-            if !self.dedup.borrow().is_granted(chunk) {
+            if !self.reduce.dedup.borrow().is_granted(chunk) {
                 trees.deaths.insert(chunk);
                 return;
             }

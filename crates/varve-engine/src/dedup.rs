@@ -370,7 +370,7 @@ impl Shard {
     /// then, before blocks with these fingerprints are looked up.
     pub(crate) async fn follow_hooks(&self, fingerprints: &[Option<Fingerprint>]) {
         for fingerprint in fingerprints.iter().flatten() {
-            let segment = self.dedup.borrow_mut().signal(*fingerprint);
+            let segment = self.reduce.dedup.borrow_mut().signal(*fingerprint);
             let Some(number) = segment else { continue };
             if self.wait_read(number).await {
                 continue;
@@ -379,22 +379,22 @@ impl Shard {
             let usage =
                 self.space.borrow().get(number).filter(sealed).map(|usage| usage.generation);
             if let Some(generation) = usage {
-                let _reading = SummaryRead::begin(&self.dedup, number);
+                let _reading = SummaryRead::begin(&self.reduce.dedup, number);
                 self.learn_segment(SegmentId { number, generation }, true).await;
             }
         }
-        let known = |fingerprint| self.dedup.borrow_mut().find(fingerprint);
+        let known = |fingerprint| self.reduce.dedup.borrow_mut().find(fingerprint);
         let chunks: Vec<_> = fingerprints.iter().flatten().copied().filter_map(known).collect();
         self.prefetch_places(chunks.iter().copied()).await;
     }
 
     /// Waits for a segment's summary if it is being read; false if it is not.
     async fn wait_read(&self, number: SegmentNumber) -> bool {
-        let is_reading = || self.dedup.borrow().reading.contains(&number);
+        let is_reading = || self.reduce.dedup.borrow().reading.contains(&number);
         if !is_reading() {
             return false;
         }
-        let ended = Rc::clone(&self.dedup.borrow().read_ended);
+        let ended = Rc::clone(&self.reduce.dedup.borrow().read_ended);
         while is_reading() {
             ended.notified().await;
         }
@@ -417,7 +417,7 @@ impl Shard {
         let mut barren = 0;
         for (_, id) in segments {
             let is_full = {
-                let dedup = self.dedup.borrow();
+                let dedup = self.reduce.dedup.borrow();
                 dedup.index.is_full() && dedup.hooks.is_full()
             };
             if is_full || barren == BARREN_MAX {
@@ -449,14 +449,14 @@ impl Shard {
         for block in &mut stored {
             block.is_sample &= samples_only;
         }
-        self.dedup.borrow_mut().learn_stored(&stored, id.number, wanted);
+        self.reduce.dedup.borrow_mut().learn_stored(&stored, id.number, wanted);
         if !wanted {
-            self.dedup.borrow_mut().note_sealed(id.number, samples_only);
+            self.reduce.dedup.borrow_mut().note_sealed(id.number, samples_only);
             self.tell_owners(stored.iter().map(|block| block.fingerprint));
             return !stored.is_empty();
         }
-        self.dedup.borrow_mut().note_read(id.number, header.next_slot);
-        if samples_only && self.dedup.borrow().is_incomplete(id.number) {
+        self.reduce.dedup.borrow_mut().note_read(id.number, header.next_slot);
+        if samples_only && self.reduce.dedup.borrow().is_incomplete(id.number) {
             self.learn_unsampled(id, header.summary_offset, &unsampled).await;
         }
         true
@@ -513,19 +513,19 @@ impl Shard {
                     Some(StoredBlock { fingerprint, chunk, is_sample: false })
                 })
                 .collect();
-            self.dedup.borrow_mut().learn_stored(&stored, id.number, true);
+            self.reduce.dedup.borrow_mut().learn_stored(&stored, id.number, true);
             self.tell_owners(stored.iter().map(|block| block.fingerprint));
             if index % BATCHES_PER_TURN == BATCHES_PER_TURN - 1 {
                 self.reactor.yield_now().await;
             }
         }
-        self.dedup.borrow_mut().note_completed(id.number);
+        self.reduce.dedup.borrow_mut().note_completed(id.number);
     }
 
     /// Takes a grant of the chunk that holds the bytes with this fingerprint. `None` when there is none that is alive,
     /// or when that is not known without reading: then the bytes are stored once more.
     pub(crate) fn take_grant(&self, fingerprint: Fingerprint) -> Option<ChunkId> {
-        let mut dedup = self.dedup.borrow_mut();
+        let mut dedup = self.reduce.dedup.borrow_mut();
         let chunk = dedup.find(fingerprint)?;
         let trees = self.trees.borrow();
         let is_applied = chunk <= self.apply.chunk();

@@ -673,7 +673,7 @@ impl Shard {
     /// Notes what a sweep found dead (DELTAS-3); homes are told of foreign chunks (PEERS-8).
     fn note_swept(&self, slots: &[MapSlot]) {
         let deaths = &mut self.trees.borrow_mut().deaths;
-        let dedup = self.dedup.borrow();
+        let dedup = self.reduce.dedup.borrow();
         for slot in slots {
             if slot.shard() != self.config.shard {
                 self.foreign.note_overwritten(slot.shard());

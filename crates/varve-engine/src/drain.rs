@@ -477,7 +477,7 @@ impl Shard {
         self.note_looked_up(stream, false);
         let segment = self.drain.writer.borrow().slot();
         let is_hook = is_auto && is_sample(checksum);
-        self.dedup.borrow_mut().learn(fingerprint, chunk, segment, is_hook);
+        self.reduce.dedup.borrow_mut().learn(fingerprint, chunk, segment, is_hook);
     }
 
     /// Blocks of a stream that are some 50 µs of work, or one that is more.
@@ -556,7 +556,10 @@ impl Shard {
         self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
         tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "data segment sealed");
         self.counters.add_data_segment(&sealed);
-        self.dedup.borrow_mut().note_sealed(sealed.id.number, self.drain.samples_only.take());
+        self.reduce
+            .dedup
+            .borrow_mut()
+            .note_sealed(sealed.id.number, self.drain.samples_only.take());
         self.drain.frees.set(false);
         self.drain.refused.set(false);
         self.drain.grants_wait.set(false);

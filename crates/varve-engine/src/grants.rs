@@ -96,7 +96,7 @@ impl Shard {
     }
 
     fn grant_one(&self, fingerprint: Fingerprint, round: &mut Round) -> Option<ChunkId> {
-        let mut dedup = self.dedup.borrow_mut();
+        let mut dedup = self.reduce.dedup.borrow_mut();
         let chunk = dedup.find(fingerprint)?;
         let trees = self.trees.borrow();
         let is_shared = match trees.chunk(chunk) {
@@ -141,7 +141,7 @@ impl Shard {
     pub(crate) async fn apply_grant(&self, first: ChunkId, count: u64) -> Result<()> {
         for chunk in (first.get()..first.get() + count).map(ChunkId::new) {
             self.with_pages(|trees| trees.share_chunk(chunk)).await?;
-            self.dedup.borrow_mut().settle(chunk); // PEERS-3
+            self.reduce.dedup.borrow_mut().settle(chunk); // PEERS-3
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Shard {
         if planted(Bug::GrantsForgottenInReplay) {
             return;
         }
-        let mut dedup = self.dedup.borrow_mut();
+        let mut dedup = self.reduce.dedup.borrow_mut();
         chunks.into_iter().for_each(|chunk| dedup.grant(chunk));
     }
 

@@ -93,13 +93,13 @@ impl Shard {
         self.mark.passes.set(number);
         let ticket = MarkTicket { mount: self.lifecycle.mount(), number };
         self.mark.pass.replace(Some(MarkPass {
-            marked: self.dedup.borrow().granted().map(ChunkId::get).collect(), // MARK-6
-            chunk_ceiling: self.apply.chunk().next(),                          // MARK-1
+            marked: self.reduce.dedup.borrow().granted().map(ChunkId::get).collect(), // MARK-6
+            chunk_ceiling: self.apply.chunk().next(),                                 // MARK-1
             page_ceiling: self.trees.borrow().names.next(),
             streams,
             ticket,
             is_walked: false,
-            kept_bytes: self.dedup.borrow().kept_bytes(),
+            kept_bytes: self.reduce.dedup.borrow().kept_bytes(),
             copies: Vec::new(),
             finished: RoaringTreemap::new(),
             foreign: ForeignNames::default(),
@@ -335,7 +335,7 @@ impl Shard {
             });
             let scan = scan.await?;
             for (chunk, _) in &garbage {
-                self.dedup.borrow_mut().refuse(*chunk); // MARK-6: in one step with the finding.
+                self.reduce.dedup.borrow_mut().refuse(*chunk); // MARK-6: in one step with the finding.
                 refused.insert(chunk.get());
             }
             drop(gate);
@@ -355,9 +355,9 @@ impl Shard {
 
     /// What a pass found is in durable segments.
     fn end_pass(&self, ticket: MarkTicket, refused: &RoaringTreemap, freed: u64) {
-        self.dedup.borrow_mut().freed(refused);
+        self.reduce.dedup.borrow_mut().freed(refused);
         if let Some(pass) = self.mark.pass.borrow_mut().take_if(|pass| pass.ticket == ticket) {
-            self.dedup.borrow_mut().mark_ended(pass.kept_bytes);
+            self.reduce.dedup.borrow_mut().mark_ended(pass.kept_bytes);
             self.mark.ended.set(ticket.number);
             self.mark.has_ended.notify_all();
         }
@@ -388,7 +388,7 @@ impl Shard {
     /// not wait for ever.
     pub(crate) async fn marked_room(&self, fits: impl Fn() -> bool) -> Result<bool> {
         let may_help = self.mark_wish() != MarkWish::None
-            || self.dedup.borrow().kept_bytes() > 0
+            || self.reduce.dedup.borrow().kept_bytes() > 0
             || self.zone_moves.others_may_mark.get();
         if !may_help {
             return Ok(false);

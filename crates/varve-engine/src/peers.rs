@@ -346,7 +346,7 @@ impl Shard {
             return HashMap::default();
         }
         let unknown: HashSet<Fingerprint> = {
-            let mut dedup = self.dedup.borrow_mut();
+            let mut dedup = self.reduce.dedup.borrow_mut();
             let all = fingerprints.iter().flatten().copied();
             all.filter(|fingerprint| dedup.find(*fingerprint).is_none()).collect()
         };

@@ -306,7 +306,7 @@ impl Shard {
         });
         if is_there {
             self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
-            self.dedup.borrow_mut().invalidate(chunk);
+            self.reduce.dedup.borrow_mut().invalidate(chunk);
             tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
             return Err(error);
         }
@@ -319,7 +319,9 @@ impl Shard {
         let read = self.media.segments.get(location.segment, location.offset(), run.bytes).await;
         self.counters.add_media_read(run.bytes);
         if read.is_err() {
-            run.chunks.iter().for_each(|(chunk, _)| self.dedup.borrow_mut().invalidate(*chunk));
+            run.chunks
+                .iter()
+                .for_each(|(chunk, _)| self.reduce.dedup.borrow_mut().invalidate(*chunk));
         }
         Ok(read.map_err(varve_logstore::Error::from)?)
     }
@@ -420,7 +422,7 @@ impl Shard {
                     && location.offset() == offset
                 {
                     self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
-                    self.dedup.borrow_mut().invalidate(chunk);
+                    self.reduce.dedup.borrow_mut().invalidate(chunk);
                     tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
                     return Err(error);
                 }

@@ -458,7 +458,7 @@ impl Shard {
         let bytes = self.whole_unit(from, segment, unit).await;
         let is_same = place.checksum == unit.checksum && place.stored_len == unit.stored_len;
         let Some(bytes) = bytes.filter(|_| is_same) else {
-            self.dedup.borrow_mut().invalidate(chunk);
+            self.reduce.dedup.borrow_mut().invalidate(chunk);
             return Err(Error::SegmentDamaged {
                 segment: from.number,
                 reason: format!("chunk {chunk} at {} does not match its checksum", unit.offset()),
@@ -482,7 +482,7 @@ impl Shard {
         let entry = SummaryEntry::Move { chunk, from, from_offset_512, unit: moved, fingerprint };
         writer.push_entry(entry, age);
         if let Some(fingerprint) = fingerprint {
-            self.dedup.borrow_mut().learn_place(fingerprint, writer.slot());
+            self.reduce.dedup.borrow_mut().learn_place(fingerprint, writer.slot());
         }
         self.counters.add_moved(unit.stored_len);
         Ok(())

@@ -56,7 +56,6 @@ use crate::caches::Caches;
 use crate::checkpoint::Checkpoint;
 use crate::config::ShardConfig;
 use crate::deaths::DeadChunks;
-use crate::dedup::Dedup;
 use crate::deltas::MapBuffer;
 use crate::drain::Drain;
 use crate::lifecycle::Lifecycle;
@@ -258,8 +257,7 @@ impl Shard {
                 version,
             ),
             reclaim: Reclaim::new(writer(SegmentKind::Reclaimed, root.reclaim_chain), root),
-            reduce: Reduce::new(config.pool),
-            dedup: RefCell::new(Dedup::new(foreign.index_bytes(config.dedup_index_bytes))),
+            reduce: Reduce::new(config.pool, foreign.index_bytes(config.dedup_index_bytes)),
             foreign,
             mark: MarkState::new(),
             reservations: Reservations::default(),
@@ -416,7 +414,9 @@ impl Shard {
     async fn replay_data(&self, links: &[ChainLink]) -> Result<()> {
         for entry in links.iter().flat_map(|link| &link.entries) {
             match *entry {
-                SummaryEntry::Reference { chunk, .. } => self.dedup.borrow_mut().grant(chunk), // DEDUP-2
+                SummaryEntry::Reference { chunk, .. } => {
+                    self.reduce.dedup.borrow_mut().grant(chunk); // DEDUP-2
+                }
                 SummaryEntry::ForeignReference { home, chunk, .. } => {
                     self.foreign.hold(ForeignChunk { home, chunk });
                 }
@@ -632,7 +632,7 @@ impl Shard {
     /// Applies what was replayed from `start` to `stop`, makes a checkpoint and starts serving.
     async fn finish_replay(self: &Rc<Self>, start: LogPosition, stop: LogPosition) -> Result<()> {
         self.flush_data().await?;
-        self.dedup.borrow_mut().forget_grants();
+        self.reduce.dedup.borrow_mut().forget_grants();
         self.load_reservations().await?;
         self.admission.skip_wseqs(ID_GAP); // RECOVERY-4
         let head = LogPosition {

@@ -36,6 +36,8 @@ const FINGERPRINT_CONTEXT: &str = "varve 2026-11 fingerprint of a block";
 /// What a shard reduces blocks with.
 pub(crate) struct Reduce {
     pub(crate) reducer: RefCell<Reducer>,
+    /// What is known of stored blocks.
+    pub(crate) dedup: RefCell<crate::dedup::Dedup>,
     pub(crate) fingerprinter: Fingerprinter,
     /// Of the streams for which another reduction than the default was asked.
     pub(crate) wishes: RefCell<HashMap<StreamId, Reduction>>,
@@ -46,10 +48,11 @@ pub(crate) struct Reduce {
 }
 
 impl Reduce {
-    pub(crate) fn new(pool: PoolId) -> Self {
+    pub(crate) fn new(pool: PoolId, index_bytes: usize) -> Self {
         let key = blake3::derive_key(FINGERPRINT_CONTEXT, &pool.0);
         Self {
             reducer: RefCell::new(Reducer::new()),
+            dedup: RefCell::new(crate::dedup::Dedup::new(index_bytes)),
             fingerprinter: Fingerprinter::new(&key),
             wishes: RefCell::default(),
             samplings: RefCell::default(),
@@ -314,7 +317,7 @@ mod tests {
 
     #[test]
     fn fingerprints_tell_blocks_and_pools_apart() {
-        let pool = |byte| Reduce::new(PoolId([byte; 16])).fingerprinter;
+        let pool = |byte| Reduce::new(PoolId([byte; 16]), 0).fingerprinter;
         let blocks = blocks();
         let blocks: Vec<&[u8]> = blocks.iter().map(|(_, block)| &block[..]).collect();
         let (one, other) = (pool(7).fingerprints(&blocks), pool(8).fingerprints(&blocks));

@@ -118,7 +118,8 @@ impl Shard {
         // What is under way may do. Only then is it worth a checkpoint, and a mark pass, which costs a walk over all
         // maps.
         let is_quiet = self.admission.credits.data.taken() == 0;
-        let may_mark = self.mark_wish() != MarkWish::None || self.dedup.borrow().kept_bytes() > 0;
+        let may_mark =
+            self.mark_wish() != MarkWish::None || self.reduce.dedup.borrow().kept_bytes() > 0;
         let _awaiting = (is_promised && is_quiet && may_mark).then(|| self.mark.await_pass());
         if is_quiet || self.dirty_bytes() > self.dirty_limit() / 2 {
             self.wake_checkpoint_for_space();

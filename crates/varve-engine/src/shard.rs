@@ -28,7 +28,6 @@ use crate::caches::Caches;
 use crate::checkpoint::Checkpoint;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
-use crate::dedup::Dedup;
 use crate::drain::Drain;
 use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
@@ -67,7 +66,6 @@ pub struct Shard {
     pub(crate) reclaim: Reclaim,
 
     pub(crate) reduce: Reduce,
-    pub(crate) dedup: RefCell<Dedup>,
     pub(crate) foreign: Rc<Foreign>,
 
     pub(crate) mark: MarkState,
@@ -122,7 +120,7 @@ impl Shard {
     /// Something was refused: whatever may free space goes on at once.
     pub(crate) fn request_space(&self) {
         self.reclaim.request();
-        if self.dedup.borrow().kept_bytes() > 0 {
+        if self.reduce.dedup.borrow().kept_bytes() > 0 {
             self.mark.wanted.set(true);
         }
         self.drain.refused.set(true);
@@ -308,12 +306,12 @@ impl Shard {
             deduplicated_blocks: counters.deduplicated_blocks.get(),
             foreign_blocks: counters.foreign_blocks.get(),
             late_answers: counters.late_answers.get(),
-            kept_bytes: self.dedup.borrow().kept_bytes(),
+            kept_bytes: self.reduce.dedup.borrow().kept_bytes(),
             stored_blocks: counters.stored_blocks.get(),
             stored_bytes: counters.stored_bytes.get(),
             data_chunks: self.trees.borrow().data.chunks,
             data_bytes: self.trees.borrow().data.bytes,
-            dedup_index_entries: self.dedup.borrow().index_len() as u64,
+            dedup_index_entries: self.reduce.dedup.borrow().index_len() as u64,
             reads: counters.reads.get(),
             read_bytes: counters.read_bytes.get(),
             media_read_bytes: counters.media_read_bytes.get(),

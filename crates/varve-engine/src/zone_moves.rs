@@ -151,7 +151,8 @@ impl Shard {
             wanted_zones: if moves.awaiting.get() > 0 { asked } else { 0 },
             spare_zones,
             idle_zones,
-            may_mark: self.mark_wish() != MarkWish::None || self.dedup.borrow().kept_bytes() > 0,
+            may_mark: self.mark_wish() != MarkWish::None
+                || self.reduce.dedup.borrow().kept_bytes() > 0,
         }
     }
 
