@@ -109,7 +109,7 @@ impl Shard {
         assert_eq!(segment.head.seq, self.apply.chain().seq + 1, "segments are applied in order"); // APPLY-1
         // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones
         // costs as much as applying.
-        let reads = self.counters.page_reads.get();
+        let reads = self.counters.page_reads();
         let waiting = self.trees.borrow().waiting(segment.entries);
         if self.apply.wants_prefetch() {
             self.prefetch_entries(&segment, &waiting).await;
@@ -120,7 +120,7 @@ impl Shard {
                 self.reactor.yield_now().await;
             }
         }
-        let reads = self.counters.page_reads.get() - reads;
+        let reads = self.counters.page_reads() - reads;
         self.apply.prefetch_wanted.set(reads > 0);
         self.trees.borrow_mut().deltas.note_reads(reads);
         self.tell_peers(segment.entries);

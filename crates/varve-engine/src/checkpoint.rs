@@ -158,7 +158,7 @@ impl Shard {
         self.note_purged(folds);
         self.count_uncopied();
         self.wake_repairs();
-        self.counters.checkpoints.set(self.counters.checkpoints.get() + 1);
+        self.counters.add_checkpoint();
         self.share_cache();
         Ok(())
     }

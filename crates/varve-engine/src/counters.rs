@@ -9,29 +9,29 @@ use varve_logstore::space::SpaceStats;
 /// Counters; each only grows.
 #[derive(Default)]
 pub(crate) struct Counters {
-    pub(crate) writes: Cell<u64>,
-    pub(crate) write_bytes: Cell<u64>,
-    pub(crate) bypassed_bytes: Cell<u64>,
-    pub(crate) foreign_blocks: Cell<u64>,
-    pub(crate) late_answers: Cell<u64>,
-    pub(crate) deduplicated_blocks: Cell<u64>,
-    pub(crate) stored_blocks: Cell<u64>,
-    pub(crate) stored_bytes: Cell<u64>,
-    pub(crate) reads: Cell<u64>,
-    pub(crate) read_bytes: Cell<u64>,
-    pub(crate) media_read_bytes: Cell<u64>,
-    pub(crate) page_reads: Cell<u64>,
-    pub(crate) data_segments: Cell<u64>,
-    pub(crate) data_segment_bytes: Cell<u64>,
-    pub(crate) metadata_bytes: Cell<u64>,
-    pub(crate) reclaimed_bytes: Cell<u64>,
-    pub(crate) moved_bytes: Cell<u64>,
-    pub(crate) reclaim_read_bytes: Cell<u64>,
-    pub(crate) checkpoints: Cell<u64>,
-    pub(crate) folded_deaths: Cell<u64>,
-    pub(crate) swept_pages: Cell<u64>,
-    pub(crate) folded_leaves: Cell<u64>,
-    pub(crate) checksum_errors: Cell<u64>,
+    writes: Cell<u64>,
+    write_bytes: Cell<u64>,
+    bypassed_bytes: Cell<u64>,
+    foreign_blocks: Cell<u64>,
+    late_answers: Cell<u64>,
+    deduplicated_blocks: Cell<u64>,
+    stored_blocks: Cell<u64>,
+    stored_bytes: Cell<u64>,
+    reads: Cell<u64>,
+    read_bytes: Cell<u64>,
+    media_read_bytes: Cell<u64>,
+    page_reads: Cell<u64>,
+    data_segments: Cell<u64>,
+    data_segment_bytes: Cell<u64>,
+    metadata_bytes: Cell<u64>,
+    reclaimed_bytes: Cell<u64>,
+    moved_bytes: Cell<u64>,
+    reclaim_read_bytes: Cell<u64>,
+    checkpoints: Cell<u64>,
+    folded_deaths: Cell<u64>,
+    swept_pages: Cell<u64>,
+    folded_leaves: Cell<u64>,
+    checksum_errors: Cell<u64>,
 }
 
 fn add(cell: &Cell<u64>, amount: u64) {
@@ -96,6 +96,71 @@ impl Counters {
 
     pub(crate) fn add_reclaim_read(&self, bytes: usize) {
         add(&self.reclaim_read_bytes, bytes as u64);
+    }
+
+    pub(crate) fn add_late_answer(&self) {
+        add(&self.late_answers, 1);
+    }
+
+    pub(crate) fn add_page_read(&self) {
+        add(&self.page_reads, 1);
+    }
+
+    pub(crate) fn page_reads(&self) -> u64 {
+        self.page_reads.get()
+    }
+
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.get()
+    }
+
+    pub(crate) fn add_checkpoint(&self) {
+        add(&self.checkpoints, 1);
+    }
+
+    /// Counts a visit to a leaf of the table; returns how many there were.
+    pub(crate) fn add_folded_leaf(&self, deaths: usize) -> u64 {
+        add(&self.folded_leaves, 1);
+        add(&self.folded_deaths, deaths as u64);
+        self.folded_leaves.get()
+    }
+
+    pub(crate) fn add_swept_pages(&self, count: u64) {
+        add(&self.swept_pages, count);
+    }
+
+    pub(crate) fn add_checksum_error(&self) {
+        add(&self.checksum_errors, 1);
+    }
+
+    /// What was counted, and nothing of the shard's state.
+    pub(crate) fn stats(&self) -> ShardStats {
+        ShardStats {
+            writes: self.writes.get(),
+            write_bytes: self.write_bytes.get(),
+            bypassed_bytes: self.bypassed_bytes.get(),
+            foreign_blocks: self.foreign_blocks.get(),
+            late_answers: self.late_answers.get(),
+            deduplicated_blocks: self.deduplicated_blocks.get(),
+            stored_blocks: self.stored_blocks.get(),
+            stored_bytes: self.stored_bytes.get(),
+            reads: self.reads.get(),
+            read_bytes: self.read_bytes.get(),
+            media_read_bytes: self.media_read_bytes.get(),
+            page_reads: self.page_reads.get(),
+            data_segments: self.data_segments.get(),
+            data_segment_bytes: self.data_segment_bytes.get(),
+            metadata_bytes: self.metadata_bytes.get(),
+            reclaimed_bytes: self.reclaimed_bytes.get(),
+            moved_bytes: self.moved_bytes.get(),
+            reclaim_read_bytes: self.reclaim_read_bytes.get(),
+            checkpoints: self.checkpoints.get(),
+            folded_deaths: self.folded_deaths.get(),
+            swept_pages: self.swept_pages.get(),
+            folded_leaves: self.folded_leaves.get(),
+            checksum_errors: self.checksum_errors.get(),
+            ..ShardStats::default()
+        }
     }
 }
 

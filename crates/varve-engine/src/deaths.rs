@@ -304,9 +304,7 @@ impl Shard {
         if kept_bytes > 0 {
             self.note_kept(u64::from(kept_bytes));
         }
-        let leaves = self.counters.folded_leaves.get() + 1;
-        self.counters.folded_leaves.set(leaves);
-        self.counters.folded_deaths.set(self.counters.folded_deaths.get() + count as u64);
+        let leaves = self.counters.add_folded_leaf(count);
         if leaves.is_multiple_of(LEAVES_PER_TURN as u64) {
             self.reactor.yield_now().await;
         }

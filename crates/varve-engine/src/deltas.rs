@@ -651,14 +651,14 @@ impl Shard {
             }
             self.reactor.yield_now().await;
         }
-        self.counters.swept_pages.set(self.counters.swept_pages.get() + swept);
+        self.counters.add_swept_pages(swept);
         self.decide_waiting(swept, reads);
         Ok(())
     }
 
     /// Loads pages for which something waits, many at once; returns how many were read.
     async fn load_leaves(&self, leaves: &[LeafId]) -> u64 {
-        let before = self.counters.page_reads.get();
+        let before = self.counters.page_reads();
         self.prefetch(|trees| {
             let mut look = |leaf: &LeafId| {
                 let block = leaf.1 * MAP_SLOTS as u64;
@@ -667,7 +667,7 @@ impl Shard {
             leaves.iter().filter_map(&mut look).collect()
         })
         .await;
-        self.counters.page_reads.get() - before
+        self.counters.page_reads() - before
     }
 
     /// Notes what a sweep found dead (DELTAS-3); homes are told of foreign chunks (PEERS-8).

@@ -115,7 +115,7 @@ impl Shard {
             read => read?,
         };
         let page = decode_page(&bytes, fault).map_err(|error| damaged(error.to_string()))?;
-        self.counters.page_reads.set(self.counters.page_reads.get() + 1);
+        self.counters.add_page_read();
         self.trees.borrow_mut().cache.insert(fault.ptr, page);
         Ok(())
     }

@@ -374,7 +374,7 @@ impl Shard {
     /// Asks nobody until an answer that is late has come, or a while is over.
     fn rest(&self, late: impl Future<Output = ()> + Unpin + 'static) {
         let (foreign, reactor) = (Rc::clone(&self.foreign), self.reactor.clone());
-        self.counters.late_answers.set(self.counters.late_answers.get() + 1);
+        self.counters.add_late_answer();
         foreign.rests.set(true);
         self.reactor.spawn(async move {
             select(late, reactor.sleep(REST_NS)).await;

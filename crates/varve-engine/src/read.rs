@@ -305,7 +305,7 @@ impl Shard {
             location.segment.number == segment && location.offset() == offset
         });
         if is_there {
-            self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
+            self.counters.add_checksum_error();
             self.reduce.dedup.borrow_mut().invalidate(chunk);
             tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
             return Err(error);
@@ -421,7 +421,7 @@ impl Shard {
                     && location.segment.number == segment
                     && location.offset() == offset
                 {
-                    self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
+                    self.counters.add_checksum_error();
                     self.reduce.dedup.borrow_mut().invalidate(chunk);
                     tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
                     return Err(error);

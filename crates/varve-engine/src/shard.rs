@@ -294,40 +294,17 @@ impl Shard {
     /// The shard in numbers.
     #[must_use]
     pub fn stats(&self) -> ShardStats {
-        let counters = &self.counters;
         let cache = self.trees.borrow().cache.stats();
         let blocks = self.caches.blocks.borrow();
         let (block_cache_hits, block_cache_misses) = blocks.hits_and_misses();
         let (room_bytes, reach_bytes, spare_bytes) = self.figures_of_room();
         ShardStats {
-            writes: counters.writes.get(),
-            write_bytes: counters.write_bytes.get(),
-            bypassed_bytes: counters.bypassed_bytes.get(),
-            deduplicated_blocks: counters.deduplicated_blocks.get(),
-            foreign_blocks: counters.foreign_blocks.get(),
-            late_answers: counters.late_answers.get(),
             kept_bytes: self.reduce.dedup.borrow().kept_bytes(),
-            stored_blocks: counters.stored_blocks.get(),
-            stored_bytes: counters.stored_bytes.get(),
             data_chunks: self.trees.borrow().data.chunks,
             data_bytes: self.trees.borrow().data.bytes,
             dedup_index_entries: self.reduce.dedup.borrow().index_len() as u64,
-            reads: counters.reads.get(),
-            read_bytes: counters.read_bytes.get(),
-            media_read_bytes: counters.media_read_bytes.get(),
-            page_reads: counters.page_reads.get(),
-            data_segments: counters.data_segments.get(),
-            data_segment_bytes: counters.data_segment_bytes.get(),
-            metadata_bytes: counters.metadata_bytes.get(),
             uncopied_segments: self.checkpoint.metadata.copies.lacking.get(),
-            reclaimed_bytes: counters.reclaimed_bytes.get(),
-            moved_bytes: counters.moved_bytes.get(),
-            reclaim_read_bytes: counters.reclaim_read_bytes.get(),
             reclaimed_segments: self.reclaim.freed_segments.get(),
-            checkpoints: counters.checkpoints.get(),
-            folded_deaths: counters.folded_deaths.get(),
-            folded_leaves: counters.folded_leaves.get(),
-            checksum_errors: counters.checksum_errors.get(),
             lane: self.admission.lane().map(|lane| lane.stats()).unwrap_or_default(),
             space: self.space.borrow().stats(),
             segment_bytes: u64::from(self.media.segments.geometry().segment_bytes),
@@ -347,7 +324,6 @@ impl Shard {
             deaths_bytes: self.trees.borrow().deaths.bytes() as u64,
             waiting_updates: self.trees.borrow().deltas.len(),
             updates_bytes: self.trees.borrow().deltas.bytes() as u64,
-            swept_pages: counters.swept_pages.get(),
             block_cache_bytes: blocks.bytes() as u64,
             block_cache_hits,
             block_cache_misses,
@@ -357,6 +333,7 @@ impl Shard {
             spare_bytes,
             reserved_bytes: self.reservations.reserved_bytes(),
             outstanding_bytes: self.reservations.outstanding_bytes(None),
+            ..self.counters.stats()
         }
     }
 }

@@ -132,7 +132,7 @@ impl Shard {
         let moves = &self.zone_moves;
         moves.begun.set(moves.begun.get() + 1);
         moves.asked_round.set(moves.awaiting.get() > 0);
-        let now = (self.counters.writes.get(), self.space.borrow().stats().live_bytes);
+        let now = (self.counters.writes(), self.space.borrow().stats().live_bytes);
         let rests = moves.seen.replace(now) == now && moves.seen_empty.get() != now;
         let segments = self.space.borrow().stats().segments;
         let zone_segments = self.zone_moves.source.counts().zone_segments();
