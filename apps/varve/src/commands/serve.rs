@@ -91,7 +91,7 @@ impl Serve {
             settings.data.clone_from(data);
         }
         if !self.nbd.is_empty() {
-            settings.nbd_listen = self.nbd;
+            settings.nbd.listen = self.nbd;
         }
         if !self.drive.is_empty() {
             settings.drives = self.drive;

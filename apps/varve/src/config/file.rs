@@ -205,7 +205,7 @@ mod tests {
         assert_eq!((read.shards, read.memory.0, read.drives.len()), (4, 1 << 30, 2));
         assert_eq!(read.drives[0].size.map(|size| size.0), Some(2 << 30));
         assert_eq!(read.nbd_addresses()[0].to_string(), "unix:x");
-        assert!(read.tls.required);
+        assert!(read.nbd.tls.required);
     }
 
     #[test]

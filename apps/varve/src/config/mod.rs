@@ -4,11 +4,12 @@
 //!     by that table.
 
 mod file;
+mod nbd;
+mod rados;
 mod settings;
 mod table;
 
 pub(crate) use file::{CONFIG_FILE, read, read_data};
-pub(crate) use settings::{
-    DriveSetting, LogFormat, LogLevel, S3Listen, Settings, Thresholds, TlsSettings,
-};
+pub(crate) use nbd::TlsSettings;
+pub(crate) use settings::{DriveSetting, LogFormat, LogLevel, S3Listen, Settings, Thresholds};
 pub(crate) use table::{DRIVE_BYTES, document};

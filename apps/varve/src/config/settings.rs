@@ -8,6 +8,8 @@ use varve_access_admin::ListenAddress;
 use varve_types::ByteCount;
 
 use crate::cli::DATA_DEFAULT;
+use crate::config::nbd::NbdSettings;
+use crate::config::rados::RadosSettings;
 use crate::failure::{Failure, Result};
 
 /// Everything that a daemon can be told.
@@ -23,33 +25,10 @@ pub(crate) struct Settings {
     pub(crate) memory: ByteCount,
     /// Part of it that keeps data blocks for reads, beside their share of the rest.
     pub(crate) read_cache: ByteCount,
-    /// Bytes of flash of this machine that keep what was read of a pool on RADOS.
-    pub(crate) rados_read_cache: ByteCount,
-    /// The file that they are in; none means one in the data directory.
-    pub(crate) rados_read_cache_path: Option<PathBuf>,
-    /// Whether a pool on RADOS is served by one of several daemons, while the others stand by.
-    pub(crate) rados_join: bool,
-    /// Where a node listens for others; none means a port that the system chooses, at the address by which the machine
-    /// reaches the cluster.
-    pub(crate) rados_listen: Option<SocketAddr>,
-    /// Cells of a pool on RADOS that this node serves at most; 0 for all.
-    pub(crate) rados_cells_max: u16,
-    /// Whether cells are moved to nodes that have fewer.
-    pub(crate) rados_balance: bool,
-    /// NBD listeners; none means the socket in the data directory.
-    pub(crate) nbd_listen: Vec<ListenAddress>,
-    /// NBD connections open at a time.
-    pub(crate) nbd_connections_max: u32,
-    /// Of these from one address of a network; none means three of four.
-    pub(crate) nbd_connections_per_address: Option<u32>,
-    /// Mode of NBD's unix sockets; none means for their user, or for their user and group if that is set.
-    pub(crate) nbd_socket_mode: Option<u32>,
-    /// Their group; none means the daemon's.
-    pub(crate) nbd_socket_group: Option<String>,
-    /// Whether NBD may be open to other machines without authentication.
-    pub(crate) nbd_allow_unauthenticated: bool,
-    /// TLS of the NBD listeners.
-    pub(crate) tls: TlsSettings,
+    /// A pool on RADOS.
+    pub(crate) rados: RadosSettings,
+    /// The NBD listeners.
+    pub(crate) nbd: NbdSettings,
     /// The S3 gateway.
     pub(crate) s3: S3Settings,
     /// TCP listener of the admin API beside its socket.
@@ -122,19 +101,6 @@ pub(crate) struct DriveSetting {
     pub(crate) path: PathBuf,
     /// How much of it to use; everything when absent.
     pub(crate) size: Option<ByteCount>,
-}
-
-/// TLS of the NBD listeners; off without a certificate.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct TlsSettings {
-    /// Certificate chain, PEM.
-    pub(crate) certificate: Option<PathBuf>,
-    /// Its private key, PEM.
-    pub(crate) key: Option<PathBuf>,
-    /// Authority that clients' certificates must come from, PEM.
-    pub(crate) client_ca: Option<PathBuf>,
-    /// Whether clients without TLS are turned away.
-    pub(crate) required: bool,
 }
 
 /// The S3 gateway.
@@ -236,19 +202,8 @@ impl Default for Settings {
             shards: 0,
             memory: ByteCount(512 << 20),
             read_cache: ByteCount(0),
-            rados_read_cache: ByteCount(0),
-            rados_read_cache_path: None,
-            rados_join: false,
-            rados_listen: None,
-            rados_cells_max: 0,
-            rados_balance: false,
-            nbd_listen: Vec::new(),
-            nbd_connections_max: 1024,
-            nbd_connections_per_address: None,
-            nbd_socket_mode: None,
-            nbd_socket_group: None,
-            nbd_allow_unauthenticated: false,
-            tls: TlsSettings::default(),
+            rados: RadosSettings::default(),
+            nbd: NbdSettings::default(),
             s3: S3Settings::default(),
             admin_listen: None,
             admin_token_file: None,
@@ -294,7 +249,7 @@ impl S3Settings {
 impl Settings {
     /// Cells that this node serves at most, of so many.
     pub(crate) fn rados_cells_max(&self, cells: u16) -> u16 {
-        if self.rados_cells_max == 0 { cells } else { self.rados_cells_max.min(cells) }
+        if self.rados.cells_max == 0 { cells } else { self.rados.cells_max.min(cells) }
     }
 
     /// Shards that this node serves at most, of a pool with so many in each of its cells.
@@ -320,21 +275,21 @@ impl Settings {
     /// The NBD listeners: those that were set, or a socket in the data directory. NBD has no passwords, so TCP, which
     /// every user of the machine reaches, has to be asked for.
     pub(crate) fn nbd_addresses(&self) -> Vec<ListenAddress> {
-        if self.nbd_listen.is_empty() {
+        if self.nbd.listen.is_empty() {
             return vec![ListenAddress::Unix(self.data.join("nbd.sock"))];
         }
-        self.nbd_listen.clone()
+        self.nbd.listen.clone()
     }
 
     /// NBD connections open at a time, as far as there are descriptors.
     pub(crate) fn nbd_connections_max(&self) -> usize {
-        usize::try_from(self.nbd_connections_max).unwrap_or(usize::MAX)
+        usize::try_from(self.nbd.connections_max).unwrap_or(usize::MAX)
     }
 
     /// Those from one address: no one takes all by default.
     pub(crate) fn nbd_connections_per_address(&self) -> usize {
         let most = self.nbd_connections_max();
-        let set = self.nbd_connections_per_address.and_then(|set| usize::try_from(set).ok());
+        let set = self.nbd.connections_per_address.and_then(|set| usize::try_from(set).ok());
         set.unwrap_or_else(|| (most - most / 4).max(1))
     }
 
@@ -346,15 +301,8 @@ impl Settings {
             ))
             .hint("listen on 127.0.0.1 and forward from there: the admin API has no encryption"));
         }
-        if self.tls.certificate.is_some() != self.tls.key.is_some() {
-            return Err(Failure::misuse("TLS has only one of certificate and key")
-                .hint("set both nbd.tls.certificate and nbd.tls.key"));
-        }
-        if self.tls.certificate.is_none() && (self.tls.required || self.tls.client_ca.is_some()) {
-            return Err(Failure::misuse("TLS is asked for without a certificate")
-                .hint("set nbd.tls.certificate and nbd.tls.key"));
-        }
-        if self.accept_lost_journal && self.rados_join {
+        self.nbd.tls.check()?;
+        if self.accept_lost_journal && self.rados.join {
             return Err(Failure::misuse(
                 "--accept-lost-journal with rados.join would also accept what shards lose that are taken over later",
             )
@@ -362,10 +310,10 @@ impl Settings {
         }
         self.s3.check()?;
         self.thresholds.check()?;
-        let authenticated = self.tls.client_ca.is_some() && self.tls.required;
+        let authenticated = self.nbd.tls.authenticates();
         let open = self.nbd_addresses().into_iter().find(|address| !address.is_local());
         match open {
-            Some(address) if !authenticated && !self.nbd_allow_unauthenticated => {
+            Some(address) if !authenticated && !self.nbd.allow_unauthenticated => {
                 Err(Failure::misuse(format!("NBD listener {address} is open to other machines"))
                     .hint(
                         "require client certificates (nbd.tls.client_ca, nbd.tls.required), or set \
@@ -380,12 +328,14 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::TlsSettings;
 
     #[test]
     fn losses_of_shards_taken_over_later_are_not_accepted() {
         let accepting = Settings { accept_lost_journal: true, ..Settings::default() };
         assert!(accepting.check().is_ok());
-        assert!(Settings { rados_join: true, ..accepting }.check().is_err());
+        let rados = RadosSettings { join: true, ..RadosSettings::default() };
+        assert!(Settings { rados, ..accepting }.check().is_err());
     }
 
     #[test]
@@ -398,12 +348,12 @@ mod tests {
     fn a_listener_for_other_machines_needs_authentication_or_consent() {
         let mut settings = Settings::default();
         assert!(settings.check().is_ok());
-        settings.nbd_listen = vec!["0.0.0.0:10809".parse().unwrap()];
+        settings.nbd.listen = vec!["0.0.0.0:10809".parse().unwrap()];
         assert!(settings.check().unwrap_err().to_string().contains("0.0.0.0:10809 is open"));
-        settings.nbd_allow_unauthenticated = true;
+        settings.nbd.allow_unauthenticated = true;
         assert!(settings.check().is_ok());
-        settings.nbd_allow_unauthenticated = false;
-        settings.tls = TlsSettings {
+        settings.nbd.allow_unauthenticated = false;
+        settings.nbd.tls = TlsSettings {
             certificate: Some("c".into()),
             key: Some("k".into()),
             client_ca: Some("ca".into()),
@@ -452,9 +402,9 @@ mod tests {
     #[test]
     fn half_a_tls_configuration_is_refused() {
         let mut settings = Settings::default();
-        settings.tls.certificate = Some("c".into());
+        settings.nbd.tls.certificate = Some("c".into());
         assert!(settings.check().is_err());
-        settings.tls = TlsSettings { required: true, ..TlsSettings::default() };
+        settings.nbd.tls = TlsSettings { required: true, ..TlsSettings::default() };
         assert!(settings.check().is_err());
     }
 }

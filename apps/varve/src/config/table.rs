@@ -207,7 +207,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         reason: "Of a pool on RADOS: bytes of a file on this machine's flash that keep copies of what was read of segments, in reads of 256 KiB at \
                  most, so that it is read from the cluster once. It holds copies only, begins empty at each start, and may be lost at any time. It \
                  takes 3 MiB of memory for each GiB of it in use, beside `memory.budget`.",
-        apply: |settings, value| settings.rados_read_cache = value.size(),
+        apply: |settings, value| settings.rados.read_cache = value.size(),
     },
     Setting {
         key: "rados.read_cache_path",
@@ -215,7 +215,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: ValueForm::Path,
         default: "DATA/read-cache",
         reason: "The file of `rados.read_cache`, which is made, or was made for that. Each daemon needs one of its own.",
-        apply: |settings, value| settings.rados_read_cache_path = Some(value.path()),
+        apply: |settings, value| settings.rados.read_cache_path = Some(value.path()),
     },
     Setting {
         key: "rados.join",
@@ -225,7 +225,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         reason: "Of a pool on RADOS with its journal there: makes this daemon one of its nodes. One of them serves the pool, the others stand by and carry clients to it; \
                  when it ends, or nothing is heard of it for 3 s, the one that waited longest takes over. All daemons of a pool \
                  should have it: one without takes the pool as it starts, and has it taken back.",
-        apply: |settings, value| settings.rados_join = value.switch(),
+        apply: |settings, value| settings.rados.join = value.switch(),
     },
     Setting {
         key: "rados.listen",
@@ -235,7 +235,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         reason: "Where a daemon with `rados.join` listens for the others, which bring it their clients: the address at which their machines reach this one. \
                  Without it that is the address by which this machine reaches the cluster. Set it where a firewall wants to know the port. Nodes know each \
                  other by keys that they find in the cluster; others are refused.",
-        apply: |settings, value| settings.rados_listen = value.tcp_address(),
+        apply: |settings, value| settings.rados.listen = value.tcp_address(),
     },
     Setting {
         key: "rados.cells_max",
@@ -244,7 +244,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "0: all",
         reason: "Cells that this node serves at most, of a pool on RADOS that has several. memory.budget is divided by it: with fewer, each has more; but cells for which no node has \
                  room are not served. Half of them lets one of three nodes end.",
-        apply: |settings, value| settings.rados_cells_max = value.count16(),
+        apply: |settings, value| settings.rados.cells_max = value.count16(),
     },
     Setting {
         key: "rados.balance",
@@ -253,7 +253,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "false",
         reason: "Moves cells of a pool on RADOS from nodes that have at least two more to those that have fewer, one at a time, once these have been there for 10 s. Connections to \
                  volumes of a cell end when it moves, and clients must connect again. Without it cells change their node only when one ends or dies.",
-        apply: |settings, value| settings.rados_balance = value.switch(),
+        apply: |settings, value| settings.rados.balance = value.switch(),
     },
     Setting {
         key: "nbd.listen",
@@ -262,7 +262,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "unix:DATA/nbd.sock",
         reason: "Where NBD clients connect. NBD has no passwords: a TCP address, also one of loopback, serves every user of the \
                  machines that reach it. One that other machines reach needs client certificates or `nbd.allow_unauthenticated`.",
-        apply: |settings, value| settings.nbd_listen = value.addresses(),
+        apply: |settings, value| settings.nbd.listen = value.addresses(),
     },
     Setting {
         key: "nbd.connections_max",
@@ -272,7 +272,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         reason: "NBD connections open at a time, over all listeners; further clients get the reason and are closed. Many clients open several for a volume. \
                  Idle ones hold a few KiB each, busy ones up to 16 KiB beside their share of `memory.budget` and a buffer of 256 KiB. Each takes a \
                  descriptor: the daemon raises its limit of open files as far as it may, and takes fewer connections where that does not suffice.",
-        apply: |settings, value| settings.nbd_connections_max = value.count32(),
+        apply: |settings, value| settings.nbd.connections_max = value.count32(),
     },
     Setting {
         key: "nbd.connections_per_address",
@@ -280,7 +280,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: ValueForm::Count { min: 1, max: 65_536, unit: "connections" },
         default: "three quarters of nbd.connections_max",
         reason: "Of these from one address of a network, so that one machine does not keep all others out.",
-        apply: |settings, value| settings.nbd_connections_per_address = Some(value.count32()),
+        apply: |settings, value| settings.nbd.connections_per_address = Some(value.count32()),
     },
     Setting {
         key: "nbd.socket_mode",
@@ -288,7 +288,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: ValueForm::Mode,
         default: "\"0600\"; \"0660\" with nbd.socket_group",
         reason: "Mode of NBD's unix sockets. Whoever may write to a socket may use every volume.",
-        apply: |settings, value| settings.nbd_socket_mode = Some(value.count32()),
+        apply: |settings, value| settings.nbd.socket_mode = Some(value.count32()),
     },
     Setting {
         key: "nbd.socket_group",
@@ -297,7 +297,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "the group of the daemon",
         reason: "Group of NBD's unix sockets, by its name in /etc/group or its number, such as that of the user that runs virtual machines. The daemon's user \
                  must belong to it, or be root.",
-        apply: |settings, value| settings.nbd_socket_group = Some(value.text()),
+        apply: |settings, value| settings.nbd.socket_group = Some(value.text()),
     },
     Setting {
         key: "nbd.allow_unauthenticated",
@@ -305,7 +305,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: ValueForm::Switch,
         default: "false",
         reason: "Serves other machines without knowing who they are. Only where the network itself is trusted.",
-        apply: |settings, value| settings.nbd_allow_unauthenticated = value.switch(),
+        apply: |settings, value| settings.nbd.allow_unauthenticated = value.switch(),
     },
     Setting {
         key: "nbd.tls.certificate",
@@ -313,7 +313,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: ValueForm::Path,
         default: "none: no TLS",
         reason: "Certificate chain in PEM that NBD clients see after STARTTLS.",
-        apply: |settings, value| settings.tls.certificate = Some(value.path()),
+        apply: |settings, value| settings.nbd.tls.certificate = Some(value.path()),
     },
     Setting {
         key: "nbd.tls.key",
@@ -321,7 +321,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: ValueForm::Path,
         default: "none",
         reason: "The certificate's private key in PEM.",
-        apply: |settings, value| settings.tls.key = Some(value.path()),
+        apply: |settings, value| settings.nbd.tls.key = Some(value.path()),
     },
     Setting {
         key: "nbd.tls.client_ca",
@@ -329,7 +329,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: ValueForm::Path,
         default: "none: clients show no certificate",
         reason: "Authority in PEM that clients' certificates must come from.",
-        apply: |settings, value| settings.tls.client_ca = Some(value.path()),
+        apply: |settings, value| settings.nbd.tls.client_ca = Some(value.path()),
     },
     Setting {
         key: "nbd.tls.required",
@@ -337,7 +337,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: ValueForm::Switch,
         default: "false",
         reason: "Turns away clients that do not start TLS.",
-        apply: |settings, value| settings.tls.required = value.switch(),
+        apply: |settings, value| settings.nbd.tls.required = value.switch(),
     },
     Setting {
         key: "s3.listen",

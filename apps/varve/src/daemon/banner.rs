@@ -35,7 +35,7 @@ fn text(settings: &Settings, pool: &str, nbd: &[ListenAddress], admin: &[String]
     let data = settings.data.display().to_string();
     let flag = if data == DATA_DEFAULT { String::new() } else { format!(" --data {data}") };
     let joined: Vec<String> = nbd.iter().map(ToString::to_string).collect();
-    let attach = nbd.last().map_or(String::new(), |address| attach(address, &settings.tls));
+    let attach = nbd.last().map_or(String::new(), |address| attach(address, &settings.nbd.tls));
     format!(
         "varve {} serves {pool}\n  NBD    {}\n  admin  {}\n\n\
          create a volume:  varve{flag} volume create vm1 --size 20GiB\n\
@@ -79,7 +79,7 @@ mod tests {
         let socket = std::path::absolute("varve-data/nbd.sock").unwrap();
         let attach = format!("nbd-client -unix {} -N vm1 /dev/nbd0", socket.display());
         assert!(shown.contains(&attach), "{shown}");
-        settings.tls.required = true;
+        settings.nbd.tls.required = true;
         let shown = text(&settings, "pool x", &nbd, &admin);
         assert!(shown.contains(" -N vm1 -x -A CA.pem /dev/nbd0"), "{shown}");
         settings.data = "/srv/v".into();

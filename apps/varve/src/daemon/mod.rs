@@ -148,7 +148,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
 
 /// Refuses TCP addresses that are taken, before a pool is made.
 fn check_ports(settings: &Settings) -> Result<()> {
-    let inherits = settings.nbd_listen.is_empty() && std::env::var_os("LISTEN_FDS").is_some();
+    let inherits = settings.nbd.listen.is_empty() && std::env::var_os("LISTEN_FDS").is_some();
     let nbd = if inherits { Vec::new() } else { settings.nbd_addresses() };
     let s3 = match settings.s3.effective_listen() {
         S3Listen::At(address) => Some(address),
@@ -188,7 +188,7 @@ impl AdminRuntime {
 
 /// How NBD is served, by sockets of the pool: addresses, and its share of memory; and its certificates.
 fn nbd_plan(settings: &Settings, shards: u32) -> Result<(NbdPlan, FrontTls)> {
-    let TlsSettings { certificate, key, client_ca, required } = settings.tls.clone();
+    let TlsSettings { certificate, key, client_ca, required } = settings.nbd.tls.clone();
     let tls = match (certificate, key) {
         (Some(certificate), Some(key)) => {
             let files = TlsFiles { certificate, key, client_authorities: client_ca };
@@ -213,7 +213,7 @@ fn nbd_plan(settings: &Settings, shards: u32) -> Result<(NbdPlan, FrontTls)> {
         sockets: NbdSockets::Own {
             addresses: settings.nbd_addresses(),
             access: SocketAccess::of(settings)?,
-            inherited_instead: settings.nbd_listen.is_empty(),
+            inherited_instead: settings.nbd.listen.is_empty(),
         },
     };
     Ok((plan, FrontTls { mode: tls_mode, config: tls }))

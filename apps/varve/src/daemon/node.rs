@@ -98,7 +98,7 @@ enum CellReport {
 
 /// Looks whether other machines can serve the pool, where the settings ask for nodes.
 pub(super) fn check(settings: &Settings, home: &PoolLocation) -> Result<()> {
-    if settings.rados_join && !home.is_reached_from_everywhere() {
+    if settings.rados.join && !home.is_reached_from_everywhere() {
         let what = "no other machine can serve this pool: it keeps data on drives of this one";
         return Err(Failure::misuse(what)
             .hint("leave out rados.join: it is for pools on RADOS with their journal there"));
@@ -115,7 +115,7 @@ pub(super) fn join(
     receive: impl FnOnce(&RelayListener) -> Result<FrontEnds>,
 ) -> Result<Option<NodeHandle>> {
     let rados = match media {
-        PoolMedia::Rados(rados) if settings.rados_join => rados,
+        PoolMedia::Rados(rados) if settings.rados.join => rados,
         PoolMedia::Rados(_) | PoolMedia::Files(_) => return Ok(None),
     };
     let mut seat = take_seat(settings, rados, receive)?;
@@ -135,17 +135,17 @@ pub(super) fn take_seat(
     let (ended, given_up) = oneshot::channel();
     let (shows, views) = watch::channel(View::default());
     let key = NodeKey::make()?;
-    let reached = match settings.rados_listen {
+    let reached = match settings.rados.listen {
         Some(address) if !address.ip().is_unspecified() => address.ip(),
         _ => rados.own_address()?,
     };
-    let listen = settings.rados_listen.unwrap_or_else(|| SocketAddr::new(reached, 0));
+    let listen = settings.rados.listen.unwrap_or_else(|| SocketAddr::new(reached, 0));
     let cells = rados.spec().cell.cells;
     let joining = JoinRequest {
         pool: rados.whole(),
         cells,
         room: settings.rados_cells_max(cells),
-        balances: settings.rados_balance,
+        balances: settings.rados.balance,
     };
     let door = RelayListener::open(
         joining.pool,

@@ -37,12 +37,12 @@ pub(crate) struct RadosCache {
 impl RadosCache {
     /// Makes the file, empty; `None` where the settings want no cache. Blocks.
     pub(crate) fn make(settings: &Settings, shards: u32) -> Result<Option<Self>> {
-        let shard_bytes = settings.rados_read_cache.0 / u64::from(shards.max(1));
+        let shard_bytes = settings.rados.read_cache.0 / u64::from(shards.max(1));
         let shard_bytes = shard_bytes / PART_BYTES * PART_BYTES;
         if shard_bytes == 0 {
             return Ok(None);
         }
-        let path = settings.rados_read_cache_path.clone();
+        let path = settings.rados.read_cache_path.clone();
         let path = path.unwrap_or_else(|| settings.data.join(FILE));
         let file = open(&path)?;
         let size = HEAD_BYTES + shard_bytes * u64::from(shards);
@@ -96,15 +96,16 @@ mod tests {
     use super::*;
 
     fn settings(data: &Path, size: u64) -> Settings {
-        let rados_read_cache = ByteCount(size);
-        Settings { data: data.to_owned(), rados_read_cache, ..Settings::default() }
+        let mut settings = Settings { data: data.to_owned(), ..Settings::default() };
+        settings.rados.read_cache = ByteCount(size);
+        settings
     }
 
     #[test]
     fn a_cache_belongs_to_one_process_and_overwrites_nothing() {
         let dir = tempfile::tempdir().unwrap();
         assert!(RadosCache::make(&settings(dir.path(), 1 << 20), 2).unwrap().is_none());
-        let wanted = settings(dir.path(), 5 << 20);
+        let mut wanted = settings(dir.path(), 5 << 20);
         let cache = RadosCache::make(&wanted, 2).unwrap().unwrap();
         assert_eq!(cache.shard_bytes, 2 << 20);
         assert_eq!(std::fs::metadata(&cache.path).unwrap().len(), 5 << 20);
@@ -113,7 +114,7 @@ mod tests {
         RadosCache::make(&wanted, 2).unwrap().unwrap();
         let other = dir.path().join("letters");
         std::fs::write(&other, "what nobody may overwrite").unwrap();
-        let wanted = Settings { rados_read_cache_path: Some(other.clone()), ..wanted };
+        wanted.rados.read_cache_path = Some(other.clone());
         assert_eq!(RadosCache::make(&wanted, 2).err().unwrap().exit_code(), 2);
         assert_eq!(std::fs::read(&other).unwrap(), b"what nobody may overwrite");
     }

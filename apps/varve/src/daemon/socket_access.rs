@@ -22,7 +22,7 @@ impl SocketAccess {
     /// As the settings say.
     pub(crate) fn of(settings: &Settings) -> Result<Self> {
         let groups = || fs::read_to_string("/etc/group").unwrap_or_default();
-        let group = match &settings.nbd_socket_group {
+        let group = match &settings.nbd.socket_group {
             None => None,
             Some(name) => Some(group_id(name, &groups()).ok_or_else(|| {
                 Failure::misuse(format!("nbd.socket_group: no group `{name}`"))
@@ -31,7 +31,7 @@ impl SocketAccess {
         };
         // A group is named so that its members can connect.
         let default = if group.is_some() { 0o660 } else { Self::PRIVATE.mode };
-        Ok(Self { mode: settings.nbd_socket_mode.unwrap_or(default), group })
+        Ok(Self { mode: settings.nbd.socket_mode.unwrap_or(default), group })
     }
 
     /// Sets them on a socket.
@@ -65,8 +65,8 @@ mod tests {
         assert_eq!(group_id("kvm", groups), Some(104));
         assert_eq!(group_id("7", groups), Some(7));
         assert_eq!(group_id("absent", groups), None);
-        let settings =
-            Settings { nbd_socket_group: Some("no such group".to_owned()), ..Settings::default() };
+        let mut settings = Settings::default();
+        settings.nbd.socket_group = Some("no such group".to_owned());
         assert!(SocketAccess::of(&settings).unwrap_err().to_string().contains("no such group"));
     }
 
@@ -81,9 +81,10 @@ mod tests {
         };
         assert_eq!(mode(&Settings::default()), 0o600);
         let own = path.metadata().unwrap().gid().to_string();
-        let mut settings = Settings { nbd_socket_group: Some(own), ..Settings::default() };
+        let mut settings = Settings::default();
+        settings.nbd.socket_group = Some(own);
         assert_eq!(mode(&settings), 0o660);
-        settings.nbd_socket_mode = Some(0o666);
+        settings.nbd.socket_mode = Some(0o666);
         assert_eq!(mode(&settings), 0o666);
     }
 }

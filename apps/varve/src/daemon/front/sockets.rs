@@ -44,7 +44,7 @@ impl FrontSockets {
         token: Option<Arc<Token>>,
     ) -> Result<Self> {
         let access = SocketAccess::of(settings)?;
-        let inherited_instead = settings.nbd_listen.is_empty();
+        let inherited_instead = settings.nbd.listen.is_empty();
         let nbd = nbd_sockets(&settings.nbd_addresses(), access, inherited_instead);
         let nbd = nbd.map_err(|error| unable_to_listen(&error))?;
         let s3 = S3Socket::bind(settings);
