@@ -1,6 +1,7 @@
 """Drives: where they are, what else is on them, hosts that are full, pools that were half made."""
 
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -36,6 +37,33 @@ def a_drive_is_found_under_another_name(site):
     daemon.stop()
     site.serve("--drive", site.path("elsewhere"), directory=site.path("other"))
     check(bytes(site.open("a").pread(4, 0)) == b"kept", "the data directory was lost")
+
+
+@fault
+def an_old_copy_of_a_drive_is_not_served(site):
+    """A copy that lay beside a drive was served when the drive was wiped, and check called it clean."""
+    daemon = site.serve()
+    daemon.create_volume("a", 64 * MIB)
+    site.open("a").pwrite(b"old1" * 1024, 0)
+    daemon.stop()
+    copy = site.path("data", "copy")
+    shutil.copytree(daemon.drive, copy)
+    site.say_how()
+    daemon.start()
+    site.open("a").pwrite(b"new1" * 1024, 0)
+    daemon.stop()
+    os.rename(daemon.drive, site.path("aside"))
+    for command in ("serve", "check"):
+        said = site.refused("--data", daemon.directory, command)
+        check("perhaps an older copy" in said and copy in said, said)
+    os.rename(site.path("aside"), daemon.drive)
+    daemon.start()
+    check(bytes(site.open("a").pread(4, 0)) == b"new1", "the drive came back")
+    daemon.stop()
+    shutil.rmtree(daemon.drive)
+    site.say_how("--drive", copy)
+    daemon.start()
+    check(bytes(site.open("a").pread(4, 0)) == b"old1", "the copy was named")
 
 
 @fault

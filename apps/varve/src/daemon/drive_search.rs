@@ -2,15 +2,21 @@
 //! people rename files.
 //!
 //! SEARCH-1. A path is a hint, the superblock decides. Nothing is locked or written while drives are looked for.
+//! SEARCH-2. A copy of a drive has its superblock, and may be older than the pool: what was not named is taken for a
+//!     drive only where it is the same file under another name, or the only block device of that identity. Others are
+//!     told, for somebody to name them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use varve_media::DriveIdentity;
 use varve_types::PoolId;
 
+use crate::daemon::drives::DriveEntry;
+use crate::daemon::file_mark::FileMark;
 use crate::failure::{Failure, Result};
 
 /// Entries looked at in one directory.
@@ -34,6 +40,12 @@ impl FoundPool {
     pub(super) fn at(&self, path: &Path) -> Option<&DriveIdentity> {
         self.drives.iter().find(|(found, _)| found == path).map(|(_, identity)| identity)
     }
+}
+
+/// Which of a pool's drives one is, and how many there are.
+struct DrivePlace {
+    index: u16,
+    count: usize,
 }
 
 /// The pool whose drives are at these paths, all of them; `None` where none of them holds a drive of a pool, or not all
@@ -80,12 +92,13 @@ pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
     Ok(Some(FoundPool { pool, drives: drives.into_values().collect() }))
 }
 
-/// Where the drives of a pool are now that were at `paths`; `None` where each is where it was, or cannot be read for
-/// another reason than that it is not there.
+/// Where the drives of a pool are now that were seen last as `known`; `None` where each is where it was, or cannot be
+/// read for another reason than that it is not there.
 ///
 /// # Errors
 /// When one is not found.
-pub(super) fn locate(pool: Option<PoolId>, paths: &[PathBuf]) -> Result<Option<FoundPool>> {
+pub(super) fn locate(pool: Option<PoolId>, known: &[DriveEntry]) -> Result<Option<FoundPool>> {
+    let paths: Vec<PathBuf> = known.iter().map(|drive| drive.path.clone()).collect();
     let read: Vec<_> = paths.iter().map(|path| (path, DriveIdentity::read(path))).collect();
     if !read
         .iter()
@@ -95,7 +108,7 @@ pub(super) fn locate(pool: Option<PoolId>, paths: &[PathBuf]) -> Result<Option<F
     }
     let here = read.into_iter().filter_map(|(path, identity)| Some((path.clone(), identity.ok()?)));
     let here: Vec<(PathBuf, DriveIdentity)> = here.collect();
-    let elsewhere: Vec<(PathBuf, DriveIdentity)> = candidates(paths)
+    let elsewhere: Vec<(PathBuf, DriveIdentity)> = candidates(&paths)
         .into_iter()
         .filter(|path| !paths.contains(path))
         .filter_map(|path| DriveIdentity::read(&path).ok().map(|identity| (path, identity)))
@@ -103,32 +116,64 @@ pub(super) fn locate(pool: Option<PoolId>, paths: &[PathBuf]) -> Result<Option<F
     let Some(pool) = pool.or_else(|| here.first().map(|(_, identity)| identity.pool)) else {
         return match elsewhere.as_slice() {
             [] => Ok(None), // Opening the pool tells.
-            found => Err(unknown(paths, found)),
+            found => Err(unknown(&paths, found)),
         };
     };
-    let mut drives = BTreeMap::new();
-    for (path, identity) in here.into_iter().chain(elsewhere) {
-        if identity.pool == pool {
-            drives.entry(identity.index).or_insert((path, identity));
+    let of_pool = |(_, identity): &(PathBuf, DriveIdentity)| identity.pool == pool;
+    let mut drives: BTreeMap<u16, _> =
+        here.into_iter().filter(of_pool).map(|found| (found.1.index, found)).collect();
+    let elsewhere: Vec<_> = elsewhere.into_iter().filter(of_pool).collect();
+    for (index, drive) in (0..).zip(known) {
+        if !drives.contains_key(&index)
+            && let Some(found) = moved(drive, index, &elsewhere)
+        {
+            let (path, number) = (found.0.display(), index + 1);
+            tracing::warn!(drive = number, %path, "a drive of the pool has moved");
+            drives.insert(index, found);
         }
     }
     let count = drives.values().next().map_or(paths.len(), |(_, first)| usize::from(first.count));
-    let missing = (0..).zip(paths).find(|(index, _)| !drives.contains_key(index));
+    let missing = (0..).zip(&paths).find(|(index, _)| !drives.contains_key(index));
     match missing {
-        Some((index, path)) if drives.len() < count => Err(Failure::new(format!(
-            "drive {} of {count} of pool {pool} is not at {} any more, nor found elsewhere",
-            index + 1,
-            path.display()
-        ))
-        .hint("connect it, or name where it is now: --drive for each drive of the pool, which needs all of them")),
-        _ => {
-            let drives: Vec<_> = drives.into_values().collect();
-            for (path, identity) in drives.iter().filter(|(path, _)| !paths.contains(path)) {
-                tracing::warn!(drive = identity.index + 1, path = %path.display(), "a drive of the pool has moved");
-            }
-            Ok(Some(FoundPool { pool, drives }))
+        Some((index, path)) if drives.len() < count => {
+            Err(absent(pool, DrivePlace { index, count }, path, &elsewhere))
         }
+        _ => Ok(Some(FoundPool { pool, drives: drives.into_values().collect() })),
     }
+}
+
+/// Where a drive is now, if that is certain (SEARCH-2).
+fn moved(
+    drive: &DriveEntry,
+    index: u16,
+    elsewhere: &[(PathBuf, DriveIdentity)],
+) -> Option<(PathBuf, DriveIdentity)> {
+    let alike = || elsewhere.iter().filter(|(_, identity)| identity.index == index);
+    if drive.file.is_some() {
+        return alike().find(|(path, _)| FileMark::read(path) == drive.file).cloned();
+    }
+    let mut devices = alike().filter(|(path, _)| is_block_device(path));
+    devices.next().filter(|_| devices.next().is_none()).cloned()
+}
+
+fn absent(
+    pool: PoolId,
+    place: DrivePlace,
+    path: &Path,
+    elsewhere: &[(PathBuf, DriveIdentity)],
+) -> Failure {
+    let DrivePlace { index, count } = place;
+    let what =
+        format!("drive {} of {count} of pool {pool} is not at {}", index + 1, path.display());
+    let copies = elsewhere.iter().filter(|(_, identity)| identity.index == index);
+    let copies: Vec<String> = copies.map(|(path, _)| path.display().to_string()).collect();
+    if copies.is_empty() {
+        return Failure::new(format!("{what} any more, nor found elsewhere")).hint(
+            "connect it, or name where it is now: --drive for each drive of the pool, which needs all of them",
+        );
+    }
+    Failure::new(format!("{what} any more; found, and perhaps an older copy: {}", copies.join(", ")))
+        .hint("bring the drive back, or name the copy if it is the newest: --drive for each drive of the pool")
 }
 
 /// Whether nothing of a pool is at a path, rather than something that cannot be read.
@@ -160,6 +205,10 @@ fn candidates(paths: &[PathBuf]) -> Vec<PathBuf> {
     let devices = entries(Path::new(BLOCK_DEVICES));
     found.extend(devices.iter().filter_map(|path| Some(Path::new("/dev").join(path.file_name()?))));
     found
+}
+
+fn is_block_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
 
 fn is_large(path: &Path) -> bool {

@@ -13,6 +13,7 @@ use varve_types::{ByteCount, PoolId};
 
 use crate::config::Settings;
 use crate::daemon::drive_search::{self, FoundPool};
+use crate::daemon::file_mark::FileMark;
 use crate::daemon::remembered;
 use crate::failure::{Failure, Result};
 
@@ -29,6 +30,16 @@ pub(crate) struct DriveEntry {
     pub(crate) path: PathBuf,
     /// `None` for all of a block device.
     pub(crate) size_bytes: Option<u64>,
+    /// Which file or directory it was (SEARCH-2); `None` of block devices, and in what earlier versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<FileMark>,
+}
+
+impl DriveEntry {
+    /// Whether another file lies there than the one that is remembered.
+    fn is_other_file(&self) -> bool {
+        FileMark::read(&self.path).is_some_and(|mark| self.file != Some(mark))
+    }
 }
 
 /// The drives of the pool, and whether the pool was made before.
@@ -79,7 +90,7 @@ impl Drives {
         let found = match given.is_empty() || paths == given {
             true => {
                 check_sizes(settings, given, &list.drives)?;
-                drive_search::locate(list.pool(), &paths)?
+                drive_search::locate(list.pool(), &list.drives)?
             }
             false => {
                 let found = drive_search::pool_at(given)?.filter(|found| is_same(list, found));
@@ -88,17 +99,19 @@ impl Drives {
                 Some(found)
             }
         };
-        let is_list_new = found.is_some() || list.pool.is_none();
-        let entries = match found {
+        let moved = found.is_some() || list.pool.is_none();
+        let entries: Vec<DriveEntry> = match found {
             None => list.drives.clone(),
             Some(found) => (0..)
                 .zip(found.drives)
                 .map(|(index, (path, _)): (usize, _)| DriveEntry {
                     path,
                     size_bytes: list.drives.get(index).and_then(|drive| drive.size_bytes),
+                    file: list.drives.get(index).and_then(|drive| drive.file),
                 })
                 .collect(),
         };
+        let is_list_new = moved || entries.iter().any(DriveEntry::is_other_file);
         Ok(Self { entries, remembered: true, has_pool: true, is_list_new })
     }
 
@@ -113,6 +126,7 @@ impl Drives {
             let entry = |(path, identity): (PathBuf, DriveIdentity)| DriveEntry {
                 size_bytes: (!is_block_device(&path)).then(|| identity.size_bytes()),
                 path,
+                file: None,
             };
             let entries = found.drives.into_iter().map(entry).collect();
             return Ok(Self { entries, remembered: false, has_pool: true, is_list_new: true });
@@ -129,7 +143,12 @@ impl Drives {
         if !self.is_list_new {
             return Ok(());
         }
-        let list = ListFile { pool: Some(pool.to_string()), drives: self.entries.clone() };
+        let mark = |drive: &DriveEntry| {
+            let file = FileMark::read(&drive.path);
+            DriveEntry { file, ..drive.clone() }
+        };
+        let drives = self.entries.iter().map(mark).collect();
+        let list = ListFile { pool: Some(pool.to_string()), drives };
         remembered::remember(&data.join(LIST_FILE), &list)
     }
 }
@@ -152,7 +171,7 @@ fn new_drive(settings: &Settings, path: PathBuf, size: Option<ByteCount>) -> Res
         None if is_block_device(&path) => None,
         None => Some(embedded_bytes(&settings.data)?),
     };
-    Ok(DriveEntry { path, size_bytes })
+    Ok(DriveEntry { path, size_bytes, file: None })
 }
 
 /// Warns of a file that its file system cannot hold now. Drives are sparse, so that is allowed; writes wait for room
@@ -316,7 +335,11 @@ mod tests {
     fn remembered_drives_return_and_others_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let first = settings(dir.path(), &[("/a", Some(1 << 30)), ("/b", Some(2 << 30))]);
-        let entry = |path: &str, bytes| DriveEntry { path: path.into(), size_bytes: Some(bytes) };
+        let entry = |path: &str, bytes| DriveEntry {
+            path: path.into(),
+            size_bytes: Some(bytes),
+            file: None,
+        };
         let entries = vec![entry("/a", 1 << 30), entry("/b", 2 << 30)];
         let drives = Drives { entries, remembered: false, has_pool: false, is_list_new: true };
         drives.remember(dir.path(), PoolId([7; 16])).unwrap();

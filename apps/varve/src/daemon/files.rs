@@ -259,6 +259,37 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_of_a_drive_is_taken_only_when_it_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = settings(dir.path());
+        let drives = Drives::choose(&first).unwrap();
+        let id = open(&first, &drives).unwrap().pool();
+        drives.remember(dir.path(), id).unwrap();
+        let [drive, copy] = ["drive", "copy"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&copy).unwrap();
+        for file in std::fs::read_dir(&drive).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+        std::fs::rename(&drive, dir.path().join("aside")).unwrap();
+        let found = Drives::choose(&first).unwrap();
+        assert_eq!(found.entries[0].path, dir.path().join("aside"), "the drive, not its copy");
+        std::fs::remove_dir_all(dir.path().join("aside")).unwrap();
+        let unnamed = Settings { drives: Vec::new(), ..first };
+        let refused = Drives::choose(&unnamed).unwrap_err().to_string();
+        assert!(refused.contains("perhaps an older copy") && refused.contains("copy"), "{refused}");
+        let setting = crate::config::DriveSetting { path: copy.clone(), size: None };
+        let named = Settings { drives: vec![setting], ..unnamed };
+        let found = Drives::choose(&named).unwrap();
+        found.remember(dir.path(), id).unwrap();
+        assert_eq!(open(&named, &found).unwrap().pool(), id);
+        let renamed = dir.path().join("renamed");
+        std::fs::rename(&copy, &renamed).unwrap();
+        let unnamed = Settings { drives: Vec::new(), ..named };
+        assert_eq!(Drives::choose(&unnamed).unwrap().entries[0].path, renamed);
+    }
+
+    #[test]
     fn what_is_missing_of_several_drives_is_named_and_none_is_added() {
         let dir = tempfile::tempdir().unwrap();
         let drive = |name: &str| crate::config::DriveSetting {

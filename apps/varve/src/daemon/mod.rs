@@ -11,6 +11,7 @@ mod drive_search;
 pub(crate) mod drives;
 mod engine_stack;
 mod figures;
+mod file_mark;
 mod files;
 mod fill;
 mod front;
