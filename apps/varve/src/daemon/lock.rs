@@ -37,7 +37,7 @@ pub(crate) fn take_lock<T, E>(
 
 /// Held for as long as the daemon runs.
 pub(crate) struct DataLock {
-    _file: File,
+    file: File,
 }
 
 impl DataLock {
@@ -64,9 +64,21 @@ impl DataLock {
             Err(TryLockError::Error(error)) => return Err(failed("lock data directory", error)),
         }
         // Written in place, which a full file system allows; only the message for a second daemon needs it.
-        let _ = file.rewind().and_then(|()| writeln!(file, "{:<10}", std::process::id()));
-        Ok(Self { _file: file })
+        let _ = write_holder(&mut file, &std::process::id().to_string());
+        Ok(Self { file })
     }
+}
+
+impl Drop for DataLock {
+    /// Takes the process out of the file: another one may get its number.
+    fn drop(&mut self) {
+        let _ = write_holder(&mut self.file, "");
+    }
+}
+
+fn write_holder(file: &mut File, holder: &str) -> std::io::Result<()> {
+    file.rewind()?;
+    writeln!(file, "{holder:<10}")
 }
 
 /// Makes a directory and what is absent above it. Durable on return.
@@ -137,6 +149,7 @@ mod tests {
         let pid = std::process::id();
         assert!(refused.contains(&format!("already served by process {pid}")), "{refused}");
         drop(lock);
+        assert_eq!(fs::read_to_string(data.join("lock")).unwrap().trim(), "", "nobody to end");
         assert!(DataLock::take(&data).is_ok());
     }
 
