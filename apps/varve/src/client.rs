@@ -41,6 +41,8 @@ pub(crate) struct Client {
     data: Option<PathBuf>,
     /// File with the token that is shown.
     token_file: Option<PathBuf>,
+    /// Longest wait for an answer.
+    patience: Duration,
 }
 
 /// An answer: the JSON as it came, and as its type.
@@ -67,18 +69,23 @@ impl<T> ApiAnswer<T> {
 impl Client {
     /// The daemon that listens at `address`.
     pub(crate) fn at(address: ListenAddress) -> Self {
-        Self { address, data: None, token_file: None }
+        Self { address, data: None, token_file: None, patience: ANSWER_TIMEOUT }
     }
 
     /// The daemon that serves the data directory.
     pub(crate) fn of_data(data: &Path) -> Self {
         let address = ListenAddress::Unix(data.join(ADMIN_SOCKET));
-        Self { address, data: Some(data.to_owned()), token_file: None }
+        Self { address, data: Some(data.to_owned()), token_file: None, patience: ANSWER_TIMEOUT }
     }
 
     /// The same daemon, which is shown the token of a file.
     pub(crate) fn with_token(self, token_file: Option<PathBuf>) -> Self {
         Self { token_file, ..self }
+    }
+
+    /// The same daemon, for whose answers to wait no longer than that.
+    pub(crate) fn with_patience(self, patience: Duration) -> Self {
+        Self { patience: patience.min(ANSWER_TIMEOUT), ..self }
     }
 
     /// The value of the header that shows the token.
@@ -213,10 +220,10 @@ impl Client {
         let runtime = runtime.map_err(|e| Failure::new(format!("start the client: {e}")))?;
         let answered = runtime.block_on(async {
             let exchange = self.exchange(method, path, content_type, body);
-            tokio::time::timeout(ANSWER_TIMEOUT, exchange).await
+            tokio::time::timeout(self.patience, exchange).await
         });
         answered.map_err(|_| {
-            let seconds = ANSWER_TIMEOUT.as_secs();
+            let seconds = self.patience.as_secs_f64().ceil();
             Failure::new(format!("no answer from {} within {seconds} s", self.address))
                 .hint("the daemon's log says what it waits for; the request may yet be carried out")
         })?

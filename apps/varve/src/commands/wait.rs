@@ -10,6 +10,9 @@ use crate::failure::{Failure, Result};
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What each attempt may take, also the last one.
+const ATTEMPT_MIN: Duration = Duration::from_secs(1);
+
 /// Wait until the daemon serves volumes
 #[derive(Args, Debug)]
 pub(crate) struct Wait {
@@ -21,7 +24,10 @@ pub(crate) struct Wait {
 impl Wait {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let begun = Instant::now();
+        let timeout = Duration::from_secs(self.timeout);
         loop {
+            let left = timeout.saturating_sub(begun.elapsed());
+            let client = client.clone().with_patience(left.max(ATTEMPT_MIN));
             let failure = match client.text("/health/ready") {
                 Ok(_) => return Ok(String::new()),
                 Err(failure) => failure,
@@ -29,7 +35,7 @@ impl Wait {
             if failure.exit_code() != 1 {
                 return Err(failure);
             }
-            if begun.elapsed() + PAUSE > Duration::from_secs(self.timeout) {
+            if begun.elapsed() + PAUSE > timeout {
                 let seconds = self.timeout;
                 let what = format!("not ready after {seconds} s: {}", failure.what());
                 let given_up = Failure::new(what);

@@ -1,6 +1,7 @@
 //! Goal: `varve wait` returns once the daemon serves, or fails with the reason. Method: a memory backend behind the
 //! real API, a daemon that starts, and no daemon.
 
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use crate::daemon::Home;
@@ -36,6 +37,16 @@ fn a_daemon_that_starts_is_waited_for() {
     let _daemon = home.serve(&[]);
     assert!(waiting.wait().unwrap().success());
     home.varve(&["volume", "list"]).ok();
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_not_waited_for_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let _silent = UnixListener::bind(dir.path().join("admin.sock")).unwrap();
+    let said =
+        varve(&["wait", "--timeout", "1", "--data", dir.path().to_str().unwrap()]).refused(1);
+    assert!(said.contains("not ready after 1 s: no answer from"), "{said}");
+    assert!(said.contains("within 1 s"), "{said}");
 }
 
 #[test]
