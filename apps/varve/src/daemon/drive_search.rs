@@ -9,13 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use varve_media::DriveIdentity;
 use varve_types::PoolId;
 
-use crate::daemon::drives::DriveEntry;
+use crate::daemon::drives::{DriveEntry, is_block_device};
 use crate::daemon::file_mark::FileMark;
 use crate::failure::{Failure, Result};
 
@@ -205,10 +204,6 @@ fn candidates(paths: &[PathBuf]) -> Vec<PathBuf> {
     let devices = entries(Path::new(BLOCK_DEVICES));
     found.extend(devices.iter().filter_map(|path| Some(Path::new("/dev").join(path.file_name()?))));
     found
-}
-
-fn is_block_device(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
 
 fn is_large(path: &Path) -> bool {

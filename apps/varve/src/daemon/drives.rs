@@ -188,7 +188,7 @@ fn warn_of_host(path: &Path, size: ByteCount) {
     }
 }
 
-fn is_block_device(path: &Path) -> bool {
+pub(super) fn is_block_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
