@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use varve_access_admin::v1::{ErrorBody, bulk};
-use varve_access_admin::{ListenAddress, Token};
+use varve_access_admin::{ADMIN_SOCKET, ListenAddress, Token};
 
 use crate::failure::{Failure, Result};
 
@@ -27,12 +27,6 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// Type of requests in JSON.
 const JSON: &str = "application/json";
-
-/// Name of the file in a data directory with the token for callers by TCP.
-pub(crate) const TOKEN_FILE: &str = "admin.token";
-
-/// Name of the admin API's socket in a data directory.
-pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
 
 /// A daemon to call.
 #[derive(Clone)]
@@ -332,40 +326,6 @@ impl Client {
     }
 }
 
-/// A volume's path in the API.
-pub(crate) fn volume_path(name: &str) -> String {
-    format!("/v1/volumes/{}", percent_encoded(name))
-}
-
-/// A snapshot's path in the API.
-pub(crate) fn snapshot_path(name: &str) -> String {
-    format!("/v1/snapshots/{}", percent_encoded(name))
-}
-
-/// A user's path in the API.
-pub(crate) fn user_path(name: &str) -> String {
-    format!("/v1/users/{}", percent_encoded(name))
-}
-
-/// A bucket's path in the API.
-pub(crate) fn bucket_path(name: &str) -> String {
-    format!("/v1/buckets/{}", percent_encoded(name))
-}
-
-/// Every byte but letters, digits and `-._~` percent-encoded, for paths and queries.
-pub(crate) fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -423,11 +383,5 @@ mod tests {
             let hint = failure.advice().unwrap_or_default();
             assert!(hint.contains("as the user who runs the daemon, or as root"), "{hint}");
         }
-    }
-
-    #[test]
-    fn names_are_encoded_in_paths() {
-        assert_eq!(volume_path("vm-1.a"), "/v1/volumes/vm-1.a");
-        assert_eq!(volume_path("a/b ü"), "/v1/volumes/a%2Fb%20%C3%BC");
     }
 }

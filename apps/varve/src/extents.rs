@@ -1,8 +1,9 @@
 //! Extents of a volume or snapshot, page by page from the admin API.
 
+use varve_access_admin::percent_encoded;
 use varve_access_admin::v1::{Extent, ExtentPage, Snapshot};
 
-use crate::client::{Client, percent_encoded};
+use crate::client::Client;
 use crate::failure::Result;
 
 /// Extents asked for at once.

@@ -11,6 +11,7 @@ mod http;
 mod memory;
 mod metrics;
 mod objects;
+mod paths;
 mod server;
 mod token;
 pub mod v1;
@@ -22,5 +23,8 @@ pub use error::{Error, Result};
 pub use memory::MemoryBackend;
 pub use metrics::{Histogram, Metric, MetricKind, Sample};
 pub use objects::ObjectBackend;
+pub use paths::{
+    ADMIN_SOCKET, TOKEN_FILE, bucket_path, percent_encoded, snapshot_path, user_path, volume_path,
+};
 pub use server::{Accepted, AcceptedStream, Callers, LimitsConfig, Listener, serve};
 pub use token::{Token, check_caller};

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateVolume};
+use varve_access_admin::{percent_encoded, volume_path};
 use varve_tool_bench::{LoadSpec, Target};
 use varve_types::{ByteCount, Dedup};
 
 use super::scale::server;
 use crate::age::now_unix_ms;
 use crate::cli::Global;
-use crate::client::{Client, percent_encoded, volume_path};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
 

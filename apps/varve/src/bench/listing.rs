@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use time::OffsetDateTime;
+use varve_access_admin::percent_encoded;
 use varve_tool_plan::report::{Document, escaped};
 use varve_types::ByteCount;
 
 use super::saved::{PAGE, SavedResult};
 use crate::age::since;
-use crate::client::percent_encoded;
 use crate::commands::report::{name, names};
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns};

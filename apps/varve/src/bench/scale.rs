@@ -11,6 +11,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use hyper::Method;
 use serde::Serialize;
 use varve_access_admin::v1::{self, CreateVolume};
+use varve_access_admin::{percent_encoded, volume_path};
 use varve_media::{Disk, Persist};
 use varve_reactor::{Loop, LoopConfig};
 use varve_stdx::AlignedBuf;
@@ -20,7 +21,7 @@ use varve_types::ByteCount;
 
 use super::system::System;
 use crate::cli::Global;
-use crate::client::{Client, percent_encoded, volume_path};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
 use crate::watch::Progress;

@@ -6,6 +6,7 @@ use varve_types::Dedup;
 
 use hyper::Method;
 use varve_access_admin::v1::{self, CloneVolume, CreateSnapshots, CreateVolume};
+use varve_access_admin::{percent_encoded, volume_path};
 use varve_tool_bench::{LoadSpec, Target, VolumeWork};
 
 use super::background::Background;
@@ -13,7 +14,7 @@ use super::ballast::Fill;
 use super::scale::server;
 use crate::age::now_unix_ms;
 use crate::cli::Global;
-use crate::client::{Client, percent_encoded, volume_path};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
 

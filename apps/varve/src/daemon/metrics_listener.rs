@@ -19,8 +19,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use varve_access_admin::ADMIN_SOCKET;
 
-use crate::client::ADMIN_SOCKET;
 use crate::config::Settings;
 use crate::failure::{Failure, Result};
 

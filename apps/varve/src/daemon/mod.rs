@@ -52,12 +52,11 @@ mod token;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use varve_access_admin::{Callers, ListenAddress, Listener};
+use varve_access_admin::{ADMIN_SOCKET, Callers, ListenAddress, Listener};
 use varve_access_nbd::limits::THREAD_BYTES_MIN;
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode, notice_dead_peers};
 use varve_engine::MemoryShares;
 
-use crate::client::ADMIN_SOCKET;
 use crate::config::{S3Listen, Settings, TlsSettings};
 use crate::failure::{Failure, Result};
 

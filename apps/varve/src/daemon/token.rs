@@ -6,9 +6,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use varve_access_admin::Token;
+use varve_access_admin::{TOKEN_FILE, Token};
 
-use crate::client::TOKEN_FILE;
 use crate::config::Settings;
 use crate::daemon::files::random_bytes;
 use crate::daemon::lock::replace_durably;

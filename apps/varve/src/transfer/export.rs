@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use hyper::Method;
-use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::{CreateSnapshots, Extent, Snapshot, SnapshotPage};
+use varve_access_admin::{ListenAddress, snapshot_path};
 use varve_dataset::{ArchiveBase, ArchiveHeader, ArchiveRecord};
 use varve_types::ByteCount;
 
@@ -15,7 +15,7 @@ use super::nbd::{FoundData, Nbd, REQUEST_BYTES_MAX};
 use super::rbd;
 use super::target::{ArchiveTarget, ExportRun};
 use crate::age::now_unix_ms;
-use crate::client::{Client, snapshot_path};
+use crate::client::Client;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;

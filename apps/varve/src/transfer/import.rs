@@ -6,15 +6,15 @@
 use std::path::PathBuf;
 
 use hyper::Method;
-use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::{BeginReceive, EndReceive, Snapshot, Volume};
+use varve_access_admin::{ListenAddress, volume_path};
 use varve_dataset::{ArchiveChain, ArchiveHeader, ArchiveRecord};
 use varve_types::ByteCount;
 
 use super::nbd::Nbd;
 use super::rbd;
 use super::source::ArchiveSource;
-use crate::client::{Client, volume_path};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
 

@@ -14,12 +14,13 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use hyper::Method;
 use varve_access_admin::v1::{CreateVolume, Volume};
+use varve_access_admin::volume_path;
 use varve_types::ByteCount;
 
 use super::export::{BLOCK_BYTES, ExportPlan, delete_soon, read_extents};
 use super::import::ImportPlan;
 use super::nbd::{Nbd, REQUEST_BYTES_MAX};
-use crate::client::{Client, volume_path};
+use crate::client::Client;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;

@@ -1,9 +1,10 @@
 //! `varve bucket delete`: deletes an empty bucket.
 
 use clap::Args;
+use varve_access_admin::bucket_path;
 
 use crate::cli::Format;
-use crate::client::{Client, bucket_path};
+use crate::client::Client;
 use crate::failure::Result;
 
 /// Delete a bucket; refused while it has objects, versions or delete markers

@@ -2,10 +2,11 @@
 
 use clap::Args;
 use hyper::Method;
+use varve_access_admin::bucket_path;
 use varve_access_admin::v1::{self, ChangeBucket};
 
 use crate::cli::{self, Format};
-use crate::client::{Client, bucket_path};
+use crate::client::Client;
 use crate::failure::Result;
 
 /// Turn a bucket's access log on or off

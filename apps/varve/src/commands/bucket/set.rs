@@ -2,10 +2,11 @@
 
 use clap::Args;
 use hyper::Method;
+use varve_access_admin::bucket_path;
 use varve_access_admin::v1::{self, ChangeBucket};
 
 use crate::cli::{Format, ReductionChange};
-use crate::client::{Client, bucket_path};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 
 /// Change how new objects of a bucket are deduplicated and compressed

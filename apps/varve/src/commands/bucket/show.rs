@@ -1,12 +1,13 @@
 //! `varve bucket show`: one bucket and what it holds.
 
 use clap::Args;
+use varve_access_admin::bucket_path;
 use varve_access_admin::v1::{self, BucketVersioning};
 use varve_types::ByteCount;
 
 use crate::age;
 use crate::cli::{self, Format};
-use crate::client::{Client, bucket_path};
+use crate::client::Client;
 use crate::commands::volume::on_its_way;
 use crate::failure::Result;
 use crate::table;

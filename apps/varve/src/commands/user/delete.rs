@@ -1,9 +1,10 @@
 //! `varve user delete`: deletes a user of S3 with its keys, unless it owns buckets or is the only administrator.
 
 use clap::Args;
+use varve_access_admin::user_path;
 
 use crate::cli::Format;
-use crate::client::{Client, user_path};
+use crate::client::Client;
 use crate::failure::Result;
 
 /// Delete an S3 user and its keys; refused while it owns buckets

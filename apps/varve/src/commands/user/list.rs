@@ -2,11 +2,12 @@
 
 use clap::Args;
 use serde_json::json;
+use varve_access_admin::percent_encoded;
 use varve_access_admin::v1::{self, UserPage};
 
 use crate::age;
 use crate::cli::{self, Format};
-use crate::client::{Client, percent_encoded};
+use crate::client::Client;
 use crate::failure::Result;
 use crate::table::{self, Align};
 

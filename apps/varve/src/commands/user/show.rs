@@ -1,11 +1,11 @@
 //! `varve user show`: one user of S3 and the public halves of its keys.
 
 use clap::Args;
-use varve_access_admin::v1;
+use varve_access_admin::{user_path, v1};
 
 use crate::age;
 use crate::cli::{self, Format};
-use crate::client::{Client, user_path};
+use crate::client::Client;
 use crate::failure::Result;
 use crate::table;
 

@@ -3,10 +3,11 @@
 use clap::Args;
 use serde_json::json;
 use varve_access_admin::v1::{VolumeClient, VolumeClients, VolumePage};
+use varve_access_admin::{percent_encoded, volume_path};
 
 use crate::age;
 use crate::cli::Format;
-use crate::client::{Client, percent_encoded, volume_path};
+use crate::client::Client;
 use crate::failure::Result;
 use crate::table::{self, Align};
 

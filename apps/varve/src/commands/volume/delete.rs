@@ -1,10 +1,11 @@
 //! `varve volume delete`: deletes volumes and what they hold, unless a client has one open or it has snapshots.
 
 use clap::Args;
+use varve_access_admin::volume_path;
 
 use super::delete_each;
 use crate::cli::Format;
-use crate::client::{Client, volume_path};
+use crate::client::Client;
 use crate::failure::Result;
 
 /// Delete volumes and their data; refused while open, or with snapshots

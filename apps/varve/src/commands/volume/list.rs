@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use serde_json::json;
+use varve_access_admin::percent_encoded;
 use varve_access_admin::v1::{self, VolumePage};
 use varve_types::ByteCount;
 
 use crate::age;
 use crate::cells;
 use crate::cli::Format;
-use crate::client::{Client, percent_encoded};
+use crate::client::Client;
 use crate::commands::df;
 use crate::failure::Result;
 use crate::table::{self, Align};

@@ -3,10 +3,11 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeVolume};
+use varve_access_admin::volume_path;
 use varve_types::ByteCount;
 
 use crate::cli::{self, Format};
-use crate::client::{Client, volume_path};
+use crate::client::Client;
 use crate::failure::Result;
 
 /// Change the size of a volume, even while clients use it

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use serde_json::Value;
-use varve_access_admin::v1;
+use varve_access_admin::{v1, volume_path};
 use varve_types::ByteCount;
 
 use crate::cli::Format;
-use crate::client::{Client, volume_path};
+use crate::client::Client;
 use crate::failure::Result;
 use crate::table;
 

@@ -11,12 +11,12 @@ use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::time::{Duration, Instant, timeout};
+use varve_access_admin::volume_path;
 use varve_membership::link::FrontEnd;
 use varve_types::CellId;
 
 use super::admin::{BoxedStream, PoolCells};
 use super::{HOLD_MAX, Reception};
-use crate::client::volume_path;
 use crate::daemon::links::{CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError};
 use crate::daemon::names::{NameAnswer, without_run};
 

@@ -10,10 +10,10 @@ use std::iter::Peekable;
 
 use hyper::Method;
 use varve_access_admin::v1::{BeginReceive, EndReceive, Extent, Snapshot, Volume};
+use varve_access_admin::volume_path;
 use varve_types::{ByteCount, ErrorKind};
 
 use super::side::{MigrationRun, MigrationSide, own_name, query, soon, soon_at_all};
-use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
 use crate::transfer::export::{BLOCK_BYTES, read_extents};

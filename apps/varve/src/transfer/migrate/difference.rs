@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use hyper::Method;
 use varve_access_admin::v1::{ChangeVolume, Reservation, Snapshot, Volume};
+use varve_access_admin::volume_path;
 
 use super::copy::SentSnapshot;
 use super::kind::{DaemonView, Item};
 use super::report::MoveReport;
 use super::sending::{Next, Pace, ROUNDS_MAX, SHORT, Sender, WRITTEN_AS_FAST};
 use super::side::{MigrationRun, is_internal};
-use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;

@@ -4,16 +4,16 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use hyper::Method;
 use serde::de::DeserializeOwned;
-use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::{
     self, ChangeSnapshot, CreateSnapshots, MoveState, MoveVolume, RollBack, Snapshot, SnapshotPage,
     Volume, VolumeMove, VolumePage,
 };
+use varve_access_admin::{ListenAddress, percent_encoded, snapshot_path, volume_path};
 use varve_types::ErrorKind;
 
 use super::kind::Item;
 use crate::age::now_unix_ms;
-use crate::client::{Client, percent_encoded, snapshot_path, volume_path};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 
 /// First letters of the names of snapshots that a migration takes; 13 digits follow.

@@ -2,10 +2,10 @@
 //! is replaced.
 
 use hyper::Method;
+use varve_access_admin::percent_encoded;
 use varve_access_admin::v1::{AddedUsersAndKeys, UsersAndKeys};
 
 use super::side::{MigrationRun, MigrationSide};
-use crate::client::percent_encoded;
 use crate::failure::{Failure, Result};
 
 const PATH: &str = "/v1/users-and-keys";

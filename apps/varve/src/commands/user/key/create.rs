@@ -2,10 +2,11 @@
 
 use clap::Args;
 use hyper::Method;
+use varve_access_admin::user_path;
 use varve_access_admin::v1::{CreateKey, NewKey};
 
 use crate::cli::Format;
-use crate::client::{Client, user_path};
+use crate::client::Client;
 use crate::commands::user::{GivenKey, render_key};
 use crate::failure::Result;
 

@@ -1,9 +1,10 @@
 //! `varve user key delete`: deletes an access key.
 
 use clap::Args;
+use varve_access_admin::percent_encoded;
 
 use crate::cli::Format;
-use crate::client::{Client, percent_encoded};
+use crate::client::Client;
 use crate::failure::Result;
 
 /// Delete an access key: requests signed with it are refused from then on

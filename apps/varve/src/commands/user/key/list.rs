@@ -2,11 +2,11 @@
 
 use clap::Args;
 use serde_json::json;
-use varve_access_admin::v1;
+use varve_access_admin::{user_path, v1};
 
 use crate::age;
 use crate::cli::{self, Format};
-use crate::client::{Client, user_path};
+use crate::client::Client;
 use crate::commands::user::show::MORE_KEYS;
 use crate::failure::Result;
 use crate::table::{self, Align};

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
+use varve_access_admin::user_path;
 use varve_access_admin::v1::{self, ChangeUser};
 
 use super::read_file;
-use crate::client::{Client, user_path};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 
 /// Show, set and clear the policy of a user

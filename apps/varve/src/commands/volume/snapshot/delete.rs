@@ -1,10 +1,11 @@
 //! `varve volume snapshot delete`: deletes snapshots; volumes, clones and other snapshots stay as they are.
 
 use clap::Args;
+use varve_access_admin::snapshot_path;
 
 use super::parts;
 use crate::cli::Format;
-use crate::client::{Client, snapshot_path};
+use crate::client::Client;
 use crate::commands::volume::delete_each;
 use crate::failure::Result;
 

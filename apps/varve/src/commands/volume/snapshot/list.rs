@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use clap::Args;
 use serde_json::json;
 use varve_access_admin::v1::{self, SnapshotPage};
+use varve_access_admin::{percent_encoded, volume_path};
 use varve_types::ByteCount;
 
 use crate::age;
 use crate::cells;
 use crate::cli::{self, Format};
-use crate::client::{Client, percent_encoded, volume_path};
+use crate::client::Client;
 use crate::failure::Result;
 use crate::table::{self, Align};
 

@@ -2,11 +2,12 @@
 
 use clap::Args;
 use hyper::Method;
+use varve_access_admin::snapshot_path;
 use varve_access_admin::v1::{self, ChangeSnapshot};
 
 use super::parts;
 use crate::cli::Format;
-use crate::client::{Client, snapshot_path};
+use crate::client::Client;
 use crate::failure::Result;
 
 /// Protect a snapshot from deletion

@@ -3,9 +3,8 @@
 //! Each cell is asked for its share of the page and some more. What one of them did not get to yet ends the page for
 //! all.
 
+use varve_access_admin::percent_encoded;
 use varve_access_admin::v1::{PAGE_DEFAULT, PAGE_MAX};
-
-use crate::client::percent_encoded;
 
 /// Names that each cell is asked for at least, if so many are wanted: so that cells that hold few or close names end no
 /// page early.

@@ -7,10 +7,10 @@ use varve_access_admin::v1::{
     CreateBucket, MoveBucket, PartRead, PartWanted, PartsRead, ReadParts, Receive, ReplaceSettings,
     Stage, StagedPiece, VersionPage, VolumeMove, bulk,
 };
+use varve_access_admin::{bucket_path, percent_encoded};
 use varve_types::ErrorKind;
 
 use super::super::side::{MigrationSide, query};
-use crate::client::{bucket_path, percent_encoded};
 use crate::failure::{Failure, Result};
 
 /// Most buckets in a page.
