@@ -11,10 +11,9 @@ use varve_access_admin::v1::Reservation;
 use varve_types::{ByteCount, Compression, Dedup, parse_size};
 
 use crate::client::Client;
+use crate::config::DATA_DEFAULT;
 use crate::failure::{Failure, Result};
-
-/// The data directory unless another one is given.
-pub(crate) const DATA_DEFAULT: &str = "varve-data";
+use crate::table::on_off;
 
 /// Names the data directory where no option does.
 const DATA_VARIABLE: &str = "VARVE_DATA";
@@ -85,11 +84,6 @@ impl Format {
         }
         names.iter().map(|name| format!("deleted {what} {name}\n")).collect()
     }
-}
-
-/// Reads a size argument.
-pub(crate) fn size(text: &str) -> std::result::Result<ByteCount, String> {
-    parse_size(text)
 }
 
 /// Reads a quota: a size above 0, or `none`, which is 0.
@@ -195,9 +189,4 @@ pub(crate) fn dedup() -> impl TypedValueParser<Value = Dedup> {
 /// Reads `on` or `off`.
 pub(crate) fn switch() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new([on_off(true), on_off(false)]).map(|word| word == on_off(true))
-}
-
-/// A switch as people read it.
-pub(crate) fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
 }

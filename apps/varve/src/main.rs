@@ -13,6 +13,7 @@ mod daemon;
 mod dump;
 mod event_loop;
 mod examples;
+mod explicit_flags;
 mod extents;
 mod failure;
 mod logging;
@@ -21,6 +22,7 @@ mod offline;
 mod plan;
 mod salvage;
 mod table;
+mod text_file;
 mod transfer;
 mod watch;
 

@@ -46,6 +46,11 @@ pub(crate) fn labelled(pairs: &[(&str, String)]) -> String {
     text
 }
 
+/// A switch as people read it.
+pub(crate) fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

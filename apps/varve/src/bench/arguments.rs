@@ -15,7 +15,6 @@ use super::bucket::BucketName;
 use super::rados::RadosGoal;
 use super::s3::{S3Server, S3Settings};
 use crate::age::now_unix_ms;
-use crate::cli::size;
 use crate::failure::{Failure, Result};
 
 /// Exponent of a Zipf law where none is named: that of most benchmarks of key-value stores.
@@ -26,7 +25,7 @@ const THETA_DEFAULT: f64 = 0.99;
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadArgs {
     /// Size of an operation, a multiple of 4 KiB
-    #[arg(long, value_parser = size, default_value = "4KiB", value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, default_value = "4KiB", value_name = "SIZE")]
     block: ByteCount,
 
     /// Share of operations that read, in percent; the others write

@@ -10,9 +10,9 @@ use varve_access_admin::percent_encoded;
 use varve_tool_plan::report::{Document, escaped};
 use varve_types::ByteCount;
 
+use super::result_name::{result_name, result_names};
 use super::saved::{PAGE, SavedResult};
 use crate::age::since;
-use crate::commands::report::{name, names};
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns};
 
@@ -94,7 +94,7 @@ impl ListedLoad {
 
     /// The same as a page, in which names link to pages of results, and ages, which would grow, are times.
     pub(crate) fn html(dir: &Path, all: &[Self]) -> String {
-        let whole = Document::new(format!("Results of {}", name(dir))).html();
+        let whole = Document::new(format!("Results of {}", result_name(dir))).html();
         let (head, end) = whole.rsplit_once("</body>").unwrap_or((whole.as_str(), ""));
         let row = |kind: &str, cells: &[String]| {
             let cells = cells.iter().zip(HEADER).map(|(cell, (_, align))| {
@@ -133,7 +133,7 @@ pub(crate) fn listed(dir: &Path) -> Result<Vec<ListedLoad>> {
         results.extend(saved.map(|saved| (path, saved)));
     }
     results.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let names = names(results.iter().map(|(path, _)| path.as_path()));
+    let names = result_names(results.iter().map(|(path, _)| path.as_path()));
     let named = names.iter().zip(&results);
     let mut all: Vec<ListedLoad> =
         named.flat_map(|(name, (path, saved))| ListedLoad::all(path, name, saved)).collect();

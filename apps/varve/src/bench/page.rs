@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use varve_tool_bench::Score;
 use varve_tool_plan::report::{Document, ReportTable, escaped};
@@ -12,6 +13,7 @@ use super::compared::compare;
 use super::figures::RepeatFigures;
 use super::figures::ResultOrigin;
 use super::report::{BenchReport, COLUMNS};
+use super::result_name::result_names;
 use super::saved::SavedResult;
 use super::timeline::Timelines;
 use crate::failure::Result;
@@ -47,6 +49,18 @@ pub(crate) struct NamedResult {
 }
 
 impl NamedResult {
+    /// Reads results, and names them apart.
+    pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Vec<Self>> {
+        let names = result_names(paths.iter().map(PathBuf::as_path));
+        let read = |(path, name): (&PathBuf, String)| {
+            Ok(Self {
+                timelines: Timelines::read(path),
+                ..Self::new(name, SavedResult::read(path)?)
+            })
+        };
+        paths.iter().zip(names).map(read).collect()
+    }
+
     /// A result without that.
     pub(crate) fn new(name: String, saved: SavedResult) -> Self {
         Self { name, saved, timelines: Timelines::default() }

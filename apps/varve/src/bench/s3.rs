@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use varve_tool_bench::s3::{Head, S3Connection, Signer, encoded};
 
-use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
+use crate::text_file::read_file;
 
 /// The word in place of a body's hash.
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";

@@ -11,5 +11,7 @@ mod table;
 
 pub(crate) use file::{CONFIG_FILE, read, read_data};
 pub(crate) use nbd::TlsSettings;
-pub(crate) use settings::{DriveSetting, LogFormat, LogLevel, S3Listen, Settings, Thresholds};
+pub(crate) use settings::{
+    DATA_DEFAULT, DriveSetting, LogFormat, LogLevel, S3Listen, Settings, Thresholds,
+};
 pub(crate) use table::{DRIVE_BYTES, document};

@@ -7,10 +7,12 @@ use std::str::FromStr;
 use varve_access_admin::ListenAddress;
 use varve_types::ByteCount;
 
-use crate::cli::DATA_DEFAULT;
 use crate::config::nbd::NbdSettings;
 use crate::config::rados::RadosSettings;
 use crate::failure::{Failure, Result};
+
+/// The data directory unless another one is given.
+pub(crate) const DATA_DEFAULT: &str = "varve-data";
 
 /// Everything that a daemon can be told.
 #[derive(Clone, Debug)]

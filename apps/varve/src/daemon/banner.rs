@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use varve_access_admin::ListenAddress;
 use varve_types::PoolId;
 
-use crate::cli::DATA_DEFAULT;
-use crate::config::{Settings, TlsSettings};
+use crate::config::{DATA_DEFAULT, Settings, TlsSettings};
 use crate::daemon::notify;
 
 /// Prints that another node serves the pool, and where that is.

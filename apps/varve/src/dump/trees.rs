@@ -14,9 +14,9 @@ use varve_logstore::format::stream::StreamRecord;
 use varve_media::PoolFigures;
 use varve_types::{ChunkId, ShardId, StreamId};
 
-use crate::cli;
 use crate::failure::{Failure, Result};
 use crate::offline::{OfflinePool, open_shard};
+use crate::table;
 
 use super::OVERLAY_BYTES_MAX;
 use super::output::Output;
@@ -216,7 +216,7 @@ fn show_snapshot(
         },
         || {
             let SnapshotInfo { name, id, identity, size_bytes, .. } = snapshot;
-            let (created, protected) = (snapshot.created_unix_ms, cli::on_off(snapshot.protected));
+            let (created, protected) = (snapshot.created_unix_ms, table::on_off(snapshot.protected));
             format!(
                 "shard {shard} {kind} {name} stream {id} size {size_bytes} B created_unix_ms {created} \
                  identity {identity} protected {protected} placement {generation} seed {seed:#018x}"

@@ -6,8 +6,7 @@ use std::path::Path;
 use varve_tool_plan::catalogue::Catalogue;
 
 use super::form::refused;
-use crate::bench::{BenchReport, SavedResult};
-use crate::commands::report::name;
+use crate::bench::{BenchReport, SavedResult, result_name};
 use crate::failure::{Failure, Result};
 
 /// Adds what each `CLUSTER=RESULT` says to a catalogue, all as one file, so that none replaces another.
@@ -30,7 +29,7 @@ fn tables(measured: &str) -> Result<String> {
             Failure::new(format!("{} means nothing: {why}", path.display())).hint("measure again")
         );
     }
-    let source = format!("varve bench run, {}", name(path));
+    let source = format!("varve bench run, {}", result_name(path));
     let rows: Vec<String> =
         saved.runs.iter().filter_map(|run| row(cluster, &source, run)).collect();
     if rows.is_empty() {

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::{SavedResult, Timelines};
-use crate::commands::report::named;
+use crate::bench::{NamedResult, SavedResult, Timelines};
 use crate::failure::Result;
 
 /// Most hosts.
@@ -34,7 +33,7 @@ pub(crate) struct Merge {
 impl Merge {
     pub(crate) fn run(self) -> Result<String> {
         self.save.as_deref().map_or(Ok(()), SavedResult::check)?;
-        let saved = SavedResult::merged(&named(&self.results)?)?;
+        let saved = SavedResult::merged(&NamedResult::read_all(&self.results)?)?;
         saved.save_and_render(Timelines::default(), self.save.as_deref(), self.json)
     }
 }

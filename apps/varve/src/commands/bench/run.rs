@@ -9,19 +9,20 @@ use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
 use varve_tool_bench::{
     DataSpec, LoadSpec, Metric, Preset, PresetStep, PresetWork, Target, VolumeWork,
 };
-use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
+use varve_types::{ByteCount, parse_size};
 
 use crate::age::now_unix_ms;
 use crate::bench::{
     BenchBucket, BenchReport, CephArgs, ClientPart, EngineGoal, FioGoal, LoadArgs, LoadTarget,
     ObjectsArgs, ObjectsPlan, RadosGoal, RunPlan, SavedResult, SweepArgs, System, TargetArg,
-    Timelines, VolumesGoal, aim, block_work, can_run, describe, flags_said, json, known,
-    lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients,
-    run_job_file, segments, size_of,
+    Timelines, VolumesGoal, aim, block_work, can_run, describe, json, known, lives_work, load_of,
+    milliseconds, objects_plans, objects_work, processes, run, run_clients, run_job_file, segments,
+    size_of,
 };
-use crate::cli::{Global, size};
+use crate::cli::Global;
 use crate::commands::bench::{read_text, scale};
+use crate::explicit_flags::explicit_flags;
 use crate::failure::{Failure, Result};
 use crate::print;
 
@@ -64,12 +65,12 @@ pub(crate) struct BenchRun {
     fio: Option<Option<String>>,
 
     /// Where the part of a block target that is used begins
-    #[arg(long, value_parser = size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     from: Option<ByteCount>,
 
     /// Bytes of the target to use, from there or from its beginning; of objects fewer, so that they are about as many
     /// bytes [default: the preset's, or all]
-    #[arg(long, value_parser = size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     size: Option<ByteCount>,
 
     /// Allow writes to a file, a device, an export or a folder that holds objects: they destroy what it holds
@@ -609,7 +610,7 @@ impl BenchRun {
 
 /// Flags that were said and would do nothing, but those that do something.
 fn idle_flags(used: &[&str]) -> Vec<String> {
-    let mut said = flags_said(&["bench", "run"]);
+    let mut said = explicit_flags(&["bench", "run"]);
     said.retain(|flag| !used.contains(&flag.as_str()));
     said
 }

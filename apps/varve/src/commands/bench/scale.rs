@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use varve_tool_bench::{Lives, LoadSpec};
-use varve_types::ByteCount;
+use varve_types::{ByteCount, parse_size};
 
 use crate::bench::{REPORT, SavedResult, ScaleSpec, json, scale, write_folder};
-use crate::cli::{Global, size};
+use crate::cli::Global;
 use crate::failure::{Failure, Result};
 use crate::print;
 
@@ -24,15 +24,15 @@ pub(crate) struct Scale {
     at_once: u32,
 
     /// Size of a volume
-    #[arg(long, value_parser = size, default_value = "1GiB", value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, default_value = "1GiB", value_name = "SIZE")]
     size: ByteCount,
 
     /// Bytes of each volume that are written and read back
-    #[arg(long, value_parser = size, default_value = "16MiB", value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, default_value = "16MiB", value_name = "SIZE")]
     io: ByteCount,
 
     /// Size of an operation, a multiple of 4 KiB
-    #[arg(long, value_parser = size, default_value = "2MiB", value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, default_value = "2MiB", value_name = "SIZE")]
     block: ByteCount,
 
     /// Operations under way of each volume at most

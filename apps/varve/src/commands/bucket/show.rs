@@ -49,10 +49,10 @@ fn properties(bucket: v1::Bucket) -> Vec<(&'static str, String)> {
         ("quota", cli::shown_quota(bucket.quota_bytes)),
         ("object limit", cli::shown_bound(bucket.quota_objects)),
         ("versioning", versioning.to_owned()),
-        ("object lock", cli::on_off(bucket.object_lock).to_owned()),
+        ("object lock", table::on_off(bucket.object_lock).to_owned()),
         ("dedup", bucket.dedup.to_string()),
         ("compression", bucket.compression.to_string()),
-        ("access log", cli::on_off(bucket.access_log).to_owned()),
+        ("access log", table::on_off(bucket.access_log).to_owned()),
         ("created", age::since(bucket.created_unix_ms)),
     ];
     pairs.extend(moves);

@@ -2,10 +2,10 @@
 
 use clap::Args;
 use serde_json::json;
-use varve_types::ByteCount;
+use varve_types::{ByteCount, parse_size};
 
 use super::{RadosArguments, RadosPools};
-use crate::cli::{Format, Global, size};
+use crate::cli::{Format, Global};
 use crate::config::Settings;
 use crate::daemon::{self, NewRadosPool};
 use crate::failure::Result;
@@ -21,7 +21,7 @@ pub(crate) struct PoolCreate {
 
     /// Maximum size of the pool; space is taken from RADOS as data are written [default: the free space of the data
     /// pool]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<ByteCount>,
 
     /// Shards, of each cell, 0 to 256; 0 is one for two cores as far as memory.budget suffices, and one for each of
@@ -38,7 +38,7 @@ pub(crate) struct PoolCreate {
     cells: u16,
 
     /// Journal of each shard
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
     lane_size: ByteCount,
 
     #[command(flatten)]

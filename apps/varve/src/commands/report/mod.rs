@@ -6,8 +6,6 @@ mod page;
 
 use clap::Subcommand;
 
-pub(crate) use page::{name, named, names};
-
 use crate::failure::Result;
 
 /// List and compare results of `varve bench run`, and show them as web pages

@@ -8,19 +8,15 @@ mod policy;
 mod quota;
 mod show;
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use varve_access_admin::v1;
 
 use crate::client::Client;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::table;
-
-/// Longest file that is read, in bytes: what the admin API takes.
-const FILE_BYTES_MAX: u64 = 64 << 10;
+use crate::text_file::read_file;
 
 /// Create, list, show and delete S3 users, their keys, policies and quotas
 #[derive(Subcommand, Debug)]
@@ -70,27 +66,6 @@ impl GivenKey {
         let secret = self.secret_file.as_deref().map(read_file).transpose()?;
         Ok((self.access_key, secret.map(|secret| secret.trim_end().to_owned())))
     }
-}
-
-/// A text file, or standard input for `-`.
-pub(crate) fn read_file(path: &Path) -> Result<String> {
-    read_file_up_to(path, FILE_BYTES_MAX)
-}
-
-/// The same of up to that many bytes.
-pub(crate) fn read_file_up_to(path: &Path, bytes_max: u64) -> Result<String> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        io::stdin().take(bytes_max + 1).read_to_string(&mut text)
-    } else {
-        File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text))
-    };
-    read.map_err(|error| Failure::new(format!("read {}: {error}", path.display())))?;
-    if text.len() as u64 > bytes_max {
-        let what = format!("{} is longer than {bytes_max} bytes", path.display());
-        return Err(Failure::misuse(what));
-    }
-    Ok(text)
 }
 
 /// A new key for people.

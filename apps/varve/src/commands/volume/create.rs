@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateVolume, Reservation};
-use varve_types::{ByteCount, Compression, Dedup};
+use varve_types::{ByteCount, Compression, Dedup, parse_size};
 
 use crate::cli::{self, Format};
 use crate::client::Client;
@@ -25,11 +25,11 @@ pub(crate) struct VolumeCreate {
     name: String,
 
     /// Size that clients see, such as 20GiB
-    #[arg(long, value_parser = cli::size, allow_hyphen_values = true)]
+    #[arg(long, value_parser = parse_size, allow_hyphen_values = true)]
     size: ByteCount,
 
     /// Preferred block size, as advertised to clients: 512B to 64KiB, a power of two [default: 4KiB]
-    #[arg(long, value_parser = cli::size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     block_size: Option<ByteCount>,
 
     /// Store identical blocks only once: where it pays (auto), always (on) or never (off) [default: auto]

@@ -20,9 +20,9 @@ use varve_access_admin::v1;
 use varve_types::ByteCount;
 
 use crate::age;
-use crate::cli;
 use crate::client::Client;
 use crate::failure::Result;
+use crate::table;
 
 /// Create, list, show, change, snapshot, clone, export and delete volumes
 #[derive(Subcommand, Debug)]
@@ -100,7 +100,7 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
         let outstanding = ByteCount(volume.outstanding_bytes.unwrap_or(0));
         ("reserved", format!("{} ({outstanding} not held yet)", ByteCount(reserved)))
     }));
-    pairs.extend(volume.exclusive.then(|| ("exclusive", cli::on_off(true).to_owned())));
+    pairs.extend(volume.exclusive.then(|| ("exclusive", table::on_off(true).to_owned())));
     pairs.extend(volume.origin.iter().map(|origin| ("cloned from", origin.clone())));
     pairs.extend(volume.receiving.iter().map(|identity| ("receiving", identity.clone())));
     pairs.extend(volume.moves.as_ref().map(on_its_way));

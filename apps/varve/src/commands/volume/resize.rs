@@ -4,9 +4,9 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeVolume};
 use varve_access_admin::volume_path;
-use varve_types::ByteCount;
+use varve_types::{ByteCount, parse_size};
 
-use crate::cli::{self, Format};
+use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::Result;
 
@@ -17,7 +17,7 @@ pub(crate) struct Resize {
     name: String,
 
     /// New size that clients see, such as 40GiB
-    #[arg(long, value_parser = cli::size, allow_hyphen_values = true)]
+    #[arg(long, value_parser = parse_size, allow_hyphen_values = true)]
     size: ByteCount,
 
     /// Allow a smaller size, which discards the data beyond it

@@ -7,9 +7,9 @@ use hyper::Method;
 use varve_access_admin::user_path;
 use varve_access_admin::v1::{self, ChangeUser};
 
-use super::read_file;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+use crate::text_file::read_file;
 
 /// Show, set and clear the policy of a user
 #[derive(Subcommand, Debug)]

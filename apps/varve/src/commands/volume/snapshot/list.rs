@@ -10,7 +10,7 @@ use varve_types::ByteCount;
 
 use crate::age;
 use crate::cells;
-use crate::cli::{self, Format};
+use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::Result;
 use crate::table::{self, Align};
@@ -94,7 +94,7 @@ fn row(snapshot: &v1::Snapshot) -> Vec<String> {
     vec![
         snapshot.name.clone(),
         ByteCount(snapshot.size_bytes).to_string(),
-        cli::on_off(snapshot.protected).to_owned(),
+        table::on_off(snapshot.protected).to_owned(),
         age::since(snapshot.created_unix_ms),
     ]
 }

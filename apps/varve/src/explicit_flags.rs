@@ -1,5 +1,5 @@
-//! Which flags of `varve bench run` were said: a preset that takes none of them refuses them instead of doing nothing
-//! with them.
+//! Which flags of `varve bench run` stand on the command line: a preset that takes none of them refuses them instead of
+//! doing nothing with them.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 use crate::command_line::Cli;
 
 /// Flags of the subcommand at `path` that stand on the command line, but those that every command has.
-pub(crate) fn flags_said(path: &[&str]) -> Vec<String> {
+pub(crate) fn explicit_flags(path: &[&str]) -> Vec<String> {
     flags_of(path, std::env::args_os().collect())
 }
 
