@@ -56,6 +56,15 @@ impl Global {
         client.with_token(self.token_file.clone())
     }
 
+    /// The data directory, for a command that opens the pool itself.
+    pub(crate) fn offline_data(&self) -> Result<PathBuf> {
+        match self.addr {
+            Some(_) => Err(Failure::misuse("`--addr` names a daemon, and this command needs none")
+                .hint("name the pool by its data directory with --data, or by --drive")),
+            None => Ok(self.data()),
+        }
+    }
+
     /// For a command that runs the daemon instead of calling it.
     pub(crate) fn refuse_addr(&self) -> Result<()> {
         match self.addr {

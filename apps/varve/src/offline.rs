@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::Args;
@@ -21,7 +21,6 @@ use varve_media::{
 use varve_reactor::Reactor;
 use varve_types::{CellId, SegmentNumber, ShardId};
 
-use crate::cli::Global;
 use crate::config::{Settings, read_data};
 use crate::daemon::{ProbedRados, RadosLocation, RadosProbe, drives};
 use crate::event_loop;
@@ -61,9 +60,10 @@ pub(crate) enum OfflinePlace {
 }
 
 impl OfflinePool {
-    /// Opens the pool, or the cell that is named, if no daemon serves it. Drives cannot be served meanwhile.
-    pub(crate) fn open(global: &Global, source: &PoolSource) -> Result<Self> {
-        let mut opened = Self::open_cells(global, source)?;
+    /// Opens the pool of a data directory, or the cell that is named, if no daemon serves it. Drives cannot be served
+    /// meanwhile.
+    pub(crate) fn open(data: &Path, source: &PoolSource) -> Result<Self> {
+        let mut opened = Self::open_cells(data, source)?;
         let Some(pool) = opened.pop().filter(|_| opened.is_empty()) else {
             let what = format!("the pool has {} cells", opened.len() + 1);
             return Err(Failure::misuse(what).hint("name the one to look at with --cell"));
@@ -72,12 +72,8 @@ impl OfflinePool {
     }
 
     /// Opens all cells of the pool, or the one that is named, if no daemon serves it. What has no cells is one.
-    pub(crate) fn open_cells(global: &Global, source: &PoolSource) -> Result<Vec<Self>> {
-        if global.addr.is_some() {
-            return Err(Failure::misuse("`--addr` names a daemon, and this command needs none")
-                .hint("name the pool by its data directory with --data, or by --drive"));
-        }
-        let settings = read_data(&global.data())?;
+    pub(crate) fn open_cells(data: &Path, source: &PoolSource) -> Result<Vec<Self>> {
+        let settings = read_data(data)?;
         let home = match source.drive.as_slice() {
             [] => RadosLocation::load(&settings.data)?,
             _ => None,

@@ -10,7 +10,6 @@ use varve_types::{ByteCount, Dedup};
 
 use super::scale::server;
 use crate::age::now_unix_ms;
-use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
@@ -35,8 +34,8 @@ pub(super) type Fill<'a> = &'a dyn Fn(&Target, LoadSpec) -> Result<()>;
 
 impl PoolFill {
     /// None yet.
-    pub(super) fn new(global: &Global) -> Self {
-        Self { client: global.client(), volumes: RefCell::default() }
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, volumes: RefCell::default() }
     }
 
     /// Writes until `percent` of the pool's capacity are used; how full it is then, in words.

@@ -30,7 +30,7 @@ use super::sampler::{Sampler, Timeline};
 use super::saved::SavedResult;
 use super::timeline::Timelines;
 use crate::age::now_unix_ms;
-use crate::cli::Global;
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 
 /// What a client says when it could begin, what it is told then, and what it says when it has measured.
@@ -131,7 +131,7 @@ fn exchange(said: &str) -> Result<String> {
 pub(crate) fn run_clients(
     count: u32,
     plans: &[RunPlan],
-    global: &Global,
+    client: &Client,
 ) -> Result<(SavedResult, Timelines)> {
     let plan = plans.first().expect("there is a load");
     let p99_ms = plans.iter().find_map(|plan| plan.search_p99_ms);
@@ -156,7 +156,7 @@ pub(crate) fn run_clients(
         });
     }
     let processes: Vec<u32> = clients.iter().map(|client| client.process.id()).collect();
-    let observe = || LoadObservation::start(plan, processes.clone(), global);
+    let observe = || LoadObservation::start(plan, processes.clone(), client);
     let conducted = conduct(&mut clients, p99_ms, &observe);
     for client in &mut clients {
         if conducted.is_err() {
@@ -191,9 +191,9 @@ struct LoadObservation {
 }
 
 impl LoadObservation {
-    fn start(plan: &RunPlan, clients: Vec<u32>, global: &Global) -> Result<Self> {
-        let health_watch = HealthWatch::begin(plan, global)?;
-        let sampler = Sampler::start(plan, clients, global)?;
+    fn start(plan: &RunPlan, clients: Vec<u32>, client: &Client) -> Result<Self> {
+        let health_watch = HealthWatch::begin(plan, client)?;
+        let sampler = Sampler::start(plan, clients, client)?;
         let (began, began_unix_ms) = (Instant::now(), now_unix_ms());
         Ok(Self { sampler, health_watch, health: None, began, began_unix_ms })
     }

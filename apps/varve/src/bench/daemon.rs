@@ -11,7 +11,6 @@ use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{NbdAddress, NbdUri, Target};
 
 use super::plan::LoadTarget;
-use crate::cli::Global;
 use crate::client::Client;
 
 /// Where a daemon says how it is.
@@ -19,12 +18,11 @@ pub(super) const STATUS: &str = "/v1/status";
 
 /// The daemon of `--data` or `--addr`, and what it says of itself, if the load goes to it. None of other targets, and
 /// none when it does not answer.
-pub(super) fn serving(goal: &LoadTarget, global: &Global) -> Option<(Client, v1::Status)> {
+pub(super) fn serving(goal: &LoadTarget, client: &Client) -> Option<(Client, v1::Status)> {
     let place = LoadPlace::of(goal)?;
-    let client = global.client();
     let status = client.get::<v1::Status>(STATUS).ok()?.value;
-    let is_its = status.listeners.iter().any(|listener| place.is_at(listener, global));
-    (is_its || place == LoadPlace::Own).then_some((client, status))
+    let is_its = status.listeners.iter().any(|listener| place.is_at(listener, client));
+    (is_its || place == LoadPlace::Own).then(|| (client.clone(), status))
 }
 
 /// Where a load goes, if that may be a daemon's.
@@ -61,12 +59,12 @@ impl LoadPlace {
         }
     }
 
-    fn is_at(&self, listener: &ListenerStatus, global: &Global) -> bool {
+    fn is_at(&self, listener: &ListenerStatus, client: &Client) -> bool {
         match (self, listener.address.parse()) {
             (Self::Unix(path), Ok(ListenAddress::Unix(socket))) => is_same_file(path, &socket),
             (Self::Tcp { protocol, host }, Ok(ListenAddress::Tcp(address))) => {
                 let mut hosts = host.to_socket_addrs().into_iter().flatten();
-                *protocol == listener.protocol && hosts.any(|host| meets(host, address, global))
+                *protocol == listener.protocol && hosts.any(|host| meets(host, address, client))
             }
             _ => false,
         }
@@ -81,7 +79,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// Whether who connects to `host` comes to a daemon that listens at `listener`.
-fn meets(host: SocketAddr, listener: SocketAddr, global: &Global) -> bool {
+fn meets(host: SocketAddr, listener: SocketAddr, client: &Client) -> bool {
     if host.port() != listener.port() {
         return false;
     }
@@ -89,9 +87,9 @@ fn meets(host: SocketAddr, listener: SocketAddr, global: &Global) -> bool {
         return host.ip() == listener.ip();
     }
     // It listens at every address of its machine: that of the admin API, or all of this one.
-    match &global.addr {
-        Some(ListenAddress::Tcp(admin)) if !admin.ip().is_loopback() => admin.ip() == host.ip(),
-        Some(_) | None => is_of_this_machine(host.ip()),
+    match client.address() {
+        ListenAddress::Tcp(admin) if !admin.ip().is_loopback() => admin.ip() == host.ip(),
+        ListenAddress::Tcp(_) | ListenAddress::Unix(_) => is_of_this_machine(host.ip()),
     }
 }
 
@@ -104,8 +102,9 @@ fn is_of_this_machine(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn global(addr: Option<&str>) -> Global {
-        Global { data: None, addr: addr.map(|addr| addr.parse().unwrap()), token_file: None }
+    fn client(addr: Option<&str>) -> Client {
+        let of_data = || Client::of_data(Path::new("varve-data"));
+        addr.map_or_else(of_data, |addr| Client::at(addr.parse().unwrap()))
     }
 
     #[test]
@@ -122,7 +121,7 @@ mod tests {
             let uri = target.parse().unwrap();
             LoadPlace::of(&LoadTarget::Disk(Target::Nbd(uri)))
                 .unwrap()
-                .is_at(listens, &global(addr))
+                .is_at(listens, &client(addr))
         };
         let unix = listener("nbd", &format!("unix:{}", socket.display()));
         let of = |name: &str| format!("nbd+unix:///v?socket={}", dir.path().join(name).display());

@@ -6,6 +6,7 @@
 //! protocol's.
 
 use std::fmt;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,6 @@ use varve_media::{Disk, Error, IoFuture, Persist};
 use varve_reactor::Reactor;
 use varve_stdx::{AlignedBuf, BufSlice};
 
-use crate::cli::Global;
 use crate::config::{Settings, read_data};
 use crate::daemon::InProcess;
 use crate::failure::{Failure, Result};
@@ -35,13 +35,9 @@ impl fmt::Debug for EngineGoal {
 }
 
 impl EngineGoal {
-    /// A volume of the pool of `--data`. Nothing is opened yet.
-    pub(crate) fn of(global: &Global, volume: &str) -> Result<Self> {
-        if global.addr.is_some() {
-            let what = "`--addr` names a daemon, and an engine: target is a pool without one";
-            return Err(Failure::misuse(what).hint("name the pool by its data directory: --data"));
-        }
-        let (settings, volume) = (Arc::new(read_data(&global.data())?), volume.to_owned());
+    /// A volume of the pool of a data directory. Nothing is opened yet.
+    pub(crate) fn of(data: &Path, volume: &str) -> Result<Self> {
+        let (settings, volume) = (Arc::new(read_data(data)?), volume.to_owned());
         Ok(Self { settings, volume, pool: Arc::default() })
     }
 

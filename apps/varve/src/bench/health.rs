@@ -13,7 +13,6 @@ use super::daemon::{STATUS, serving};
 use super::figures::ResultOrigin;
 use super::plan::RunPlan;
 use super::shell::ends_well;
-use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::Result;
 
@@ -65,8 +64,8 @@ pub(crate) struct HealthWatch {
 
 impl HealthWatch {
     /// Begins to ask, if there is somebody who knows.
-    pub(crate) fn begin(plan: &RunPlan, global: &Global) -> Result<Option<Self>> {
-        let Some(mut witness) = Witness::of(plan, global) else { return Ok(None) };
+    pub(crate) fn begin(plan: &RunPlan, client: &Client) -> Result<Option<Self>> {
+        let Some(mut witness) = Witness::of(plan, client) else { return Ok(None) };
         let (by, began) = (witness.to_string(), Instant::now());
         let thread = Background::start("health", move |end| {
             for looks in 1.. {
@@ -108,11 +107,11 @@ impl fmt::Display for Witness {
 
 impl Witness {
     /// The user's command where there is one, else the daemon if the load goes to it.
-    fn of(plan: &RunPlan, global: &Global) -> Option<Self> {
+    fn of(plan: &RunPlan, client: &Client) -> Option<Self> {
         if let Some(command) = &plan.healthy {
             return Some(Self::Command(command.clone()));
         }
-        let (client, status) = serving(&plan.goal, global)?;
+        let (client, status) = serving(&plan.goal, client)?;
         Some(Self::Daemon { client, pool_id: status.pool_id, uptime_ms: status.uptime_ms })
     }
 

@@ -29,7 +29,7 @@ use super::sampler::Sampler;
 use super::search::Search;
 use super::volumes::{Fleet, TakenSnapshots};
 use crate::age::now_unix_ms;
-use crate::cli::Global;
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
 
@@ -58,10 +58,10 @@ type Measuring = std::result::Result<RunOutcome, MeasureError>;
 
 /// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes.
 /// Ctrl-C ends them early, with what was measured until then: what was run, and what came of it, of one at least.
-pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, RunOutcome)>> {
+pub(crate) fn run(plans: &[RunPlan], client: &Client) -> Result<Vec<(RunPlan, RunOutcome)>> {
     let watch = Progress::open_ended();
-    let ballast = PoolFill::new(global);
-    let around = RunContext { global, watch: &watch, ballast: &ballast };
+    let ballast = PoolFill::new(client.clone());
+    let around = RunContext { client, watch: &watch, ballast: &ballast };
     let mut outcomes = Vec::new();
     let measured = plans.iter().try_for_each(|plan| measure_all(plan, around, &mut outcomes));
     let lightened = ballast.remove();
@@ -90,7 +90,7 @@ pub(crate) fn run(plans: &[RunPlan], global: &Global) -> Result<Vec<(RunPlan, Ru
 /// What a run has around it.
 #[derive(Clone, Copy)]
 struct RunContext<'a> {
-    global: &'a Global,
+    client: &'a Client,
     watch: &'a Progress,
     ballast: &'a PoolFill,
 }
@@ -125,7 +125,7 @@ fn measure_all(
 }
 
 fn measure(plan: &RunPlan, around: RunContext<'_>) -> Measuring {
-    let RunContext { global, watch, .. } = around;
+    let RunContext { client, watch, .. } = around;
     let setting = plan.setting.as_ref().filter(|_| !plan.is_set);
     setting.map_or(Ok(()), |setting| setting.make(watch))?;
     watch.say(format!("open {}", plan.goal));
@@ -142,7 +142,7 @@ fn measure(plan: &RunPlan, around: RunContext<'_>) -> Measuring {
         }
         LoadTarget::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
-            let fleet = Fleet::make(*goal, &plan.load, global, watch, &fill);
+            let fleet = Fleet::make(*goal, &plan.load, client.clone(), watch, &fill);
             let fleet = fleet.map_err(MeasureError::NotHad)?;
             let measured = measure_fleet(plan, &fleet, around);
             let removed = fleet.remove(watch);
@@ -287,7 +287,7 @@ fn measure_phases(plan: &RunPlan, around: RunContext<'_>, run: Run<'_>) -> Measu
     // What clients start asks for all of them.
     let health = match plan.in_step {
         true => None,
-        false => HealthWatch::begin(plan, around.global)?,
+        false => HealthWatch::begin(plan, around.client)?,
     };
     let settling = match plan.settle_ms {
         None => Settlement::NotAsked,
@@ -354,10 +354,10 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Progress) -> Result<Settlement> {
 }
 
 fn measure_repeats(plan: &RunPlan, run: Run<'_>, around: RunContext<'_>) -> Result<Vec<Repeat>> {
-    let RunContext { global, watch, .. } = around;
+    let RunContext { client, watch, .. } = around;
     // What clients start looks for all of them.
     let sampler = (!plan.in_step)
-        .then(|| Sampler::start(plan, vec![std::process::id()], global))
+        .then(|| Sampler::start(plan, vec![std::process::id()], client))
         .transpose()?;
     let phase = JobPhase::Load {
         ramp_ns: plan.ramp_ms * 1_000_000,

@@ -9,7 +9,6 @@ use varve_tool_bench::{CephCounters, Counters, MachineUsage, ServerCounters};
 
 use super::background::Background;
 use super::plan::RunPlan;
-use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 
@@ -38,8 +37,8 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Begins to look at what `plan` names, and at the processes that make its load; nothing begins when the daemon or
     /// one of Ceph's does not answer.
-    pub(crate) fn start(plan: &RunPlan, clients: Vec<u32>, global: &Global) -> Result<Self> {
-        let server = plan.asks_server.then(|| Server::find(global.client())).transpose()?;
+    pub(crate) fn start(plan: &RunPlan, clients: Vec<u32>, client: &Client) -> Result<Self> {
+        let server = plan.asks_server.then(|| Server::find(client.clone())).transpose()?;
         check_ceph(&plan.ceph)?;
         let processes = [plan.processes.as_slice(), &clients].concat();
         let ceph = plan.ceph.clone();

@@ -20,7 +20,6 @@ use varve_tool_plan::report::{Document, ReportTable};
 use varve_types::ByteCount;
 
 use super::system::System;
-use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
@@ -100,22 +99,22 @@ struct ScaleTotals {
 }
 
 /// Runs them; Ctrl-C begins no more lives.
-pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
+pub(crate) fn scale(client: &Client, spec: &ScaleSpec) -> Result<ScaleReport> {
     let watch = Progress::open_ended();
-    let (client, system) = (global.client(), System::now());
-    let before = LifeLeftovers::now(&client, &spec.prefix)?;
+    let system = System::now();
+    let before = LifeLeftovers::now(client, &spec.prefix)?;
     if let Some(name) = before.volumes.first() {
         let what = format!("a volume {name} exists, which this would take for its own");
         return Err(Failure::new(what).hint("choose another --prefix, or delete it"));
     }
-    let server = server(&client)?;
+    let server = server(client)?;
     let seen = Arc::default();
     let began = Instant::now();
-    let lived = live_all(global, spec, &server, &seen, &watch);
+    let lived = live_all(client, spec, &server, &seen, &watch);
     let wall_seconds = began.elapsed().as_secs_f64();
     watch.end();
     lived?;
-    let leaks = leaks(&client, &spec.prefix, &before)?;
+    let leaks = leaks(client, &spec.prefix, &before)?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(ScaleReport {
         spec: spec.clone(),
@@ -148,7 +147,7 @@ fn leaks(client: &Client, prefix: &str, before: &LifeLeftovers) -> Result<Vec<St
 
 /// A thread for each volume at a time takes the next number again and again.
 fn live_all(
-    global: &Global,
+    client: &Client,
     spec: &ScaleSpec,
     server: &(String, String),
     seen: &Arc<Mutex<ScaleTotals>>,
@@ -159,14 +158,13 @@ fn live_all(
         let event_loop = Loop::new(LoopConfig::default());
         let mut event_loop =
             event_loop.map_err(|error| Failure::new(format!("io_uring: {error}")))?;
-        let client = global.client();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= spec.volumes || watch.is_stopped() {
                 return Ok(());
             }
             watch.say(format!("volume {number} of {}", spec.volumes));
-            Life { spec, client: &client, server, seen, number }.live(&mut event_loop);
+            Life { spec, client, server, seen, number }.live(&mut event_loop);
         }
     };
     std::thread::scope(|scope| {

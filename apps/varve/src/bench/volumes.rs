@@ -13,7 +13,6 @@ use super::background::Background;
 use super::ballast::Fill;
 use super::scale::server;
 use crate::age::now_unix_ms;
-use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::watch::Progress;
@@ -37,7 +36,6 @@ pub(crate) struct VolumesGoal {
 pub(super) struct Fleet {
     goal: VolumesGoal,
     client: Client,
-    global: Global,
     names: Vec<String>,
     /// The volume of each job.
     pub(super) targets: Vec<Target>,
@@ -66,25 +64,17 @@ impl Fleet {
     pub(super) fn make(
         goal: VolumesGoal,
         load: &LoadSpec,
-        global: &Global,
+        client: Client,
         watch: &Progress,
         fill: Fill<'_>,
     ) -> Result<Self> {
-        let client = global.client();
         let server = server(&client)?;
         let prefix = format!("bench-{}-", now_unix_ms());
         let uri = |name: &str| {
             let uri = format!("{}{}{}", server.0, percent_encoded(name), server.1);
             uri.parse().map_err(|error: varve_tool_bench::Error| Failure::new(error.to_string()))
         };
-        let mut fleet = Self {
-            goal,
-            client,
-            global: global.clone(),
-            names: Vec::new(),
-            targets: Vec::new(),
-            prefix,
-        };
+        let mut fleet = Self { goal, client, names: Vec::new(), targets: Vec::new(), prefix };
         let made = fleet.make_all(load, watch, &uri, fill);
         if let Err(failure) = made {
             // The first failure says more than what removing meets after it.
@@ -155,7 +145,7 @@ impl Fleet {
     /// Begins to take snapshots of every volume, where that is asked for: at once, and again and again.
     pub(super) fn take_snapshots(&self) -> Result<Option<Background<TakenSnapshots>>> {
         let Some(every_s) = self.goal.work.snapshot_every_s else { return Ok(None) };
-        let (client, clone_one_in) = (self.global.client(), self.goal.work.clone_one_in);
+        let (client, clone_one_in) = (self.client.clone(), self.goal.work.clone_one_in);
         let (names, every) = (self.names.clone(), Duration::from_secs(every_s.into()));
         let taker = Background::start("snapshots", move |end| {
             let mut taken = TakenSnapshots::default();

@@ -48,7 +48,7 @@ impl CheckCommand {
         }
         // What this machine does not allow is no damage of the pool.
         drop(event_loop::start()?);
-        let cells = OfflinePool::open_cells(global, &self.source)?;
+        let cells = OfflinePool::open_cells(&global.offline_data()?, &self.source)?;
         let check = Check { cells, quick: self.quick, overlay_bytes_max: self.overlay.0 };
         let report = check.run();
         let text = if self.json { report.to_json() } else { report.to_text() };

@@ -89,7 +89,7 @@ struct ListForm {
 
 impl DumpCommand {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
-        let pool = OfflinePool::open(global, &self.source)?;
+        let pool = OfflinePool::open(&global.offline_data()?, &self.source)?;
         if matches!(self.what, What::Superblock) {
             let OfflinePlace::Drives(inspection) = &pool.place else {
                 return Err(Failure::misuse("a pool on RADOS has no superblocks")

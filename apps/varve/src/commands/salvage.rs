@@ -38,7 +38,7 @@ pub(crate) struct SalvageCommand {
 
 impl SalvageCommand {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
-        let pool = OfflinePool::open(global, &self.source)?;
+        let pool = OfflinePool::open(&global.offline_data()?, &self.source)?;
         let only = Selection { volumes: self.volume, buckets: self.bucket };
         let report = salvage::run(&pool, &self.to, only)?;
         print(&report.to_text())?; // It is no failure of the command, and yet this may not end with 0.

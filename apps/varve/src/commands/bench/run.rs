@@ -221,7 +221,7 @@ impl BenchRun {
         if clients > 1 {
             let part = ClientPart { number: 0, count: clients };
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
-            let (saved, timelines) = run_clients(clients, &plans, global)?;
+            let (saved, timelines) = run_clients(clients, &plans, &global.client())?;
             return Ok(head + &saved.save_and_render(timelines, self.save.as_deref(), self.json)?);
         }
         let saved = self.measured(&plans, preset.as_ref(), global)?;
@@ -236,7 +236,7 @@ impl BenchRun {
         global: &Global,
     ) -> Result<SavedResult> {
         let system = System::now();
-        let (plans, outcomes): (Vec<_>, Vec<_>) = run(plans, global)?.into_iter().unzip();
+        let (plans, outcomes): (Vec<_>, Vec<_>) = run(plans, &global.client())?.into_iter().unzip();
         let mut runs: Vec<BenchReport> = plans
             .iter()
             .zip(&outcomes)
@@ -323,7 +323,7 @@ impl BenchRun {
             }
             TargetArg::Engine(volume) => {
                 self.check_own("engine:")?;
-                let goal = LoadTarget::Engine(EngineGoal::of(global, volume)?);
+                let goal = LoadTarget::Engine(EngineGoal::of(&pool_data(global)?, volume)?);
                 self.disk_plans(goal, true, preset, load)
             }
             TargetArg::Rados(pool) => {
@@ -606,6 +606,15 @@ impl BenchRun {
         }
         Ok(())
     }
+}
+
+/// The data directory of the pool that an engine: target is in.
+fn pool_data(global: &Global) -> Result<PathBuf> {
+    if global.addr.is_some() {
+        let what = "`--addr` names a daemon, and an engine: target is a pool without one";
+        return Err(Failure::misuse(what).hint("name the pool by its data directory: --data"));
+    }
+    Ok(global.data())
 }
 
 /// Flags that were said and would do nothing, but those that do something.

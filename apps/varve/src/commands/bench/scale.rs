@@ -100,7 +100,7 @@ pub(super) fn lives(
     as_json: bool,
 ) -> Result<String> {
     save.map_or(Ok(()), SavedResult::check)?;
-    let report = scale(global, spec)?;
+    let report = scale(&global.client(), spec)?;
     let report = match source_s {
         None => report,
         Some(source_s) => report.beside(source_s),
