@@ -1,5 +1,8 @@
 //! The cells of a pool that has several, and those that did not answer, as commands print them.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Value, json};
 use varve_access_admin::v1::{CellStatus, FillLevel};
 use varve_types::ByteCount;

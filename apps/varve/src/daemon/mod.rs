@@ -60,6 +60,8 @@ use varve_engine::MemoryShares;
 use crate::config::{S3Listen, Settings, TlsSettings};
 use crate::failure::{Failure, Result};
 
+#[cfg(test)]
+pub(crate) use self::front::{CellConduct, MemoryCells};
 pub(crate) use self::in_process::InProcess;
 pub(crate) use self::rados::{RadosLocation, RadosMedia};
 pub(crate) use self::rados_look::{ProbedRados, RadosProbe};

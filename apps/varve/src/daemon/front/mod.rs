@@ -31,6 +31,8 @@ use varve_membership::link::FrontEnd;
 use varve_types::CellId;
 
 use self::admin::Guard;
+#[cfg(test)]
+pub(crate) use self::admin::memory_cells::{CellConduct, MemoryCells};
 use self::cells::CellsOfAdmin;
 use self::sockets::ClientListener;
 pub(crate) use self::sockets::{FrontSockets, S3Socket};

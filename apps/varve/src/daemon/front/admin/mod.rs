@@ -12,6 +12,8 @@
 //! ADMIN-3. "Not there" counts if the register says so, or still names that cell: else the other cell is asked, once.
 
 mod every;
+#[cfg(test)]
+pub(crate) mod memory_cells;
 mod metrics;
 mod page;
 mod reply;

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use varve_access_admin::MemoryBackend;
 
-use super::{Conduct, Fake, names};
+use super::{CellConduct, MemoryCells, names};
 
 #[tokio::test]
 async fn a_cell_that_does_not_answer_is_missing_and_named() {
-    let fake = Fake::empty(3);
+    let fake = MemoryCells::empty(3);
     for (cell, name) in [(0, "a"), (1, "b"), (2, "c")] {
         fake.put(cell, name).await;
     }
-    fake.conducts(1, Conduct::Silent(Vec::new()));
-    fake.conducts(2, Conduct::Nobody);
+    fake.conducts(1, CellConduct::Silent(Vec::new()));
+    fake.conducts(2, CellConduct::Nobody);
     let begin = Instant::now();
     let paths = ["/v1/status", "/v1/pool", "/v1/volumes", "/v1/snapshots", "/v1/check"];
     let metrics = fake.exchange("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n", None);
@@ -37,9 +37,9 @@ async fn a_cell_that_does_not_answer_is_missing_and_named() {
 
 #[tokio::test]
 async fn of_cells_none_of_which_answers_nothing_is_made_up() {
-    let fake = Fake::empty(2);
-    fake.conducts(0, Conduct::Nobody);
-    fake.conducts(1, Conduct::Nobody);
+    let fake = MemoryCells::empty(2);
+    fake.conducts(0, CellConduct::Nobody);
+    fake.conducts(1, CellConduct::Nobody);
     for path in ["/v1/status", "/v1/space", "/v1/volumes", "/metrics"] {
         let (status, refused) = fake.call("GET", path, None).await;
         assert_eq!((status, &refused["kind"]), (503, &json!("unavailable")), "{path}");
@@ -57,29 +57,29 @@ async fn of_cells_none_of_which_answers_nothing_is_made_up() {
 
 #[tokio::test]
 async fn what_breaks_before_its_answer_is_read_once_more_and_changed_never_twice() {
-    let fake = Fake::empty(2);
+    let fake = MemoryCells::empty(2);
     fake.put(1, "b").await;
-    fake.conducts(1, Conduct::Breaks(1));
+    fake.conducts(1, CellConduct::Breaks(1));
     assert_eq!(fake.get("/v1/volumes/b").await["cell"], 1);
     assert_eq!(fake.connections(1), 2);
-    fake.conducts(1, Conduct::Breaks(2));
+    fake.conducts(1, CellConduct::Breaks(2));
     let (status, refused) = fake.call("GET", "/v1/volumes/b", None).await;
     assert_eq!((status, &refused["kind"], fake.connections(1)), (503, &json!("unavailable"), 4));
     for (method, body) in [("DELETE", Value::Null), ("PATCH", json!({"size_bytes": 4096}))] {
-        fake.conducts(1, Conduct::Breaks(1));
+        fake.conducts(1, CellConduct::Breaks(1));
         let before = fake.connections(1);
         let (status, refused) = fake.call(method, "/v1/volumes/b", Some(body)).await;
         assert_eq!((status, fake.connections(1)), (503, before + 1));
         assert!(refused["message"].as_str().unwrap().contains("may have carried this out"));
         assert!(refused["hint"].as_str().unwrap().contains("look whether it has"), "{refused}");
     }
-    fake.conducts(1, Conduct::Breaks(1));
+    fake.conducts(1, CellConduct::Breaks(1));
     assert_eq!(fake.get("/v1/status").await["missing_cells"], Value::Null, "it is asked again");
 }
 
 #[tokio::test]
 async fn a_name_that_has_moved_is_looked_for_once_more() {
-    let fake = Fake::empty(3);
+    let fake = MemoryCells::empty(3);
     fake.put(1, "b").await;
     fake.says(Ok(Some(0)));
     assert_eq!(fake.get("/v1/volumes/b").await["cell"], 1);
@@ -102,7 +102,7 @@ async fn a_name_that_has_moved_is_looked_for_once_more() {
 
 #[tokio::test]
 async fn a_register_that_cannot_be_read_is_no_missing_volume() {
-    let fake = Fake::empty(2);
+    let fake = MemoryCells::empty(2);
     fake.put(1, "b").await;
     for (said, expected) in [(Err("no answer from RADOS"), 503), (Ok(Some(2)), 500)] {
         fake.says(said);
@@ -117,7 +117,7 @@ async fn a_register_that_cannot_be_read_is_no_missing_volume() {
 
 #[tokio::test]
 async fn a_count_that_takes_long_is_to_be_asked_for_again() {
-    let fake = Fake::new(vec![MemoryBackend::default(), MemoryBackend::with_slow_counts(1)]);
+    let fake = MemoryCells::new(vec![MemoryBackend::default(), MemoryBackend::with_slow_counts(1)]);
     let request = "GET /v1/space HTTP/1.1\r\nhost: x\r\n\r\n";
     let answer = fake.exchange(request, None).await;
     assert!(

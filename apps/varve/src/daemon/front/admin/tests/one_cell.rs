@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use varve_access_admin::{MemoryBackend, Token};
 
-use super::{Fake, Guard, names, status_of};
+use super::{Guard, MemoryCells, names, status_of};
 
 /// Volume `a` in cell 0, `b` and `c` in cell 1, and nothing in cell 2.
-async fn three() -> std::sync::Arc<Fake> {
-    let fake = Fake::empty(3);
+async fn three() -> std::sync::Arc<MemoryCells> {
+    let fake = MemoryCells::empty(3);
     fake.put(0, "a").await;
     fake.put(1, "b").await;
     fake.put(1, "c").await;
@@ -60,7 +60,7 @@ async fn a_clone_is_made_in_the_cell_of_its_origin() {
 #[tokio::test]
 async fn a_new_volume_goes_where_most_room_is_or_beside_another() {
     let used = |gib: u64| MemoryBackend::with_used_bytes(gib << 30);
-    let fake = Fake::new(vec![used(7), used(5), used(2), used(2)]);
+    let fake = MemoryCells::new(vec![used(7), used(5), used(2), used(2)]);
     fake.put(0, "a").await;
     let create = |name: &str, beside: Option<&str>| {
         let spec = json!({"name": name, "size_bytes": 4096, "beside": beside});

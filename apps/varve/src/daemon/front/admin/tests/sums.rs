@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use varve_access_admin::{AdminBackend, MemoryBackend};
 
-use super::{Fake, names};
+use super::{MemoryCells, names};
 
 #[tokio::test]
 async fn a_listing_has_the_names_of_all_cells_in_order_page_by_page() {
-    let fake = Fake::empty(3);
+    let fake = MemoryCells::empty(3);
     for number in 0..250 {
         fake.put(number % 2, &format!("v{number:03}")).await;
     }
@@ -43,7 +43,7 @@ async fn a_listing_has_the_names_of_all_cells_in_order_page_by_page() {
 #[tokio::test]
 async fn amounts_are_summed_up_and_the_fullest_cell_is_the_pools() {
     let used = |gib: u64| MemoryBackend::with_used_bytes(gib << 30);
-    let fake = Fake::new(vec![used(7), used(60), used(2)]);
+    let fake = MemoryCells::new(vec![used(7), used(60), used(2)]);
     fake.put(2, "a").await;
     fake.put(0, "b").await;
     let status = fake.get("/v1/status").await;
@@ -83,7 +83,7 @@ async fn amounts_are_summed_up_and_the_fullest_cell_is_the_pools() {
 
 #[tokio::test]
 async fn metrics_carry_the_label_of_their_cell() {
-    let fake = Fake::empty(2);
+    let fake = MemoryCells::empty(2);
     let text = fake.exchange("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n", None).await;
     assert!(text.contains("content-type: text/plain; version=0.0.4"), "{text}");
     for cell in [0, 1] {
@@ -95,7 +95,7 @@ async fn metrics_carry_the_label_of_their_cell() {
 
 #[tokio::test]
 async fn a_check_is_of_all_cells_and_not_whole_while_one_was_not_checked() {
-    let fake = Fake::empty(2);
+    let fake = MemoryCells::empty(2);
     fake.put(1, "damaged").await;
     assert_eq!(fake.get("/v1/check").await["state"], "idle");
     let (status, begun) = fake.call("POST", "/v1/check", None).await;
@@ -108,8 +108,8 @@ async fn a_check_is_of_all_cells_and_not_whole_while_one_was_not_checked() {
     );
     assert_eq!(check["references"], 2000);
 
-    let fake = Fake::empty(2);
-    fake.cells[0].backend.start_check().await.unwrap();
+    let fake = MemoryCells::empty(2);
+    fake.backend(0).start_check().await.unwrap();
     let check = fake.get("/v1/check").await;
     assert_eq!(check["state"], "failed");
     assert!(check["error"].as_str().unwrap().starts_with("cell 1: "), "{check}");

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use clap::Parser;
 use serde_json::{Value, json};
-use tokio::net::UnixListener;
-use varve_access_admin::MemoryBackend;
+use varve_access_admin::{ADMIN_SOCKET, MemoryBackend};
 
-use super::{Conduct, Fake, route};
 use crate::command_line::Cli;
+use crate::daemon::{CellConduct, MemoryCells};
 
 /// A router on a socket, until it is dropped.
 struct Socket {
-    fake: Arc<Fake>,
+    cells: Arc<MemoryCells>,
     runtime: tokio::runtime::Runtime,
     directory: tempfile::TempDir,
 }
@@ -21,18 +20,12 @@ impl Socket {
     fn new(backends: impl FnOnce() -> Vec<MemoryBackend>) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("admin.sock");
-        let fake = runtime.block_on(async {
-            let fake = Fake::new(backends());
-            let (cells, listener) = (Arc::clone(&fake), UnixListener::bind(path).unwrap());
-            tokio::spawn(async move {
-                while let Ok((client, _)) = listener.accept().await {
-                    tokio::spawn(route(Arc::clone(&cells), client, None));
-                }
-            });
-            fake
+        let cells = runtime.block_on(async {
+            let cells = MemoryCells::new(backends());
+            cells.listen(&directory.path().join(ADMIN_SOCKET)).unwrap();
+            cells
         });
-        Self { fake, runtime, directory }
+        Self { cells, runtime, directory }
     }
 
     fn run(&self, arguments: &[&str]) -> String {
@@ -53,7 +46,7 @@ fn commands_show_cells_and_what_is_missing() {
     let socket = Socket::new(|| vec![used(7), used(60)]);
     let create = ["volume", "create", "a", "--size", "1GiB"];
     assert_eq!(socket.run(&create), "created volume a of 1 GiB in cell 0\n");
-    socket.runtime.block_on(socket.fake.put(1, "b"));
+    socket.runtime.block_on(socket.cells.put(1, "b"));
     let create = ["volume", "create", "c", "--size", "1GiB", "--beside", "b"];
     assert_eq!(socket.run(&create), "created volume c of 1 GiB in cell 1\n");
     assert!(socket.run(&["volume", "show", "c"]).contains("\ncell                1\n"));
@@ -85,7 +78,7 @@ CELL  SHARD  STATE    UNDRAINED               LANE
     let df = socket.run(&["df"]);
     assert!(df.contains("\nCELL    USED  CAPACITY  SPACE\n   0   7 GiB    64 GiB  ok\n"), "{df}");
 
-    socket.fake.conducts(1, Conduct::Nobody);
+    socket.cells.conducts(1, CellConduct::Nobody);
     let told = "no answer from cells 1: what they hold is missing here\n";
     for command in [
         &["status"][..],
