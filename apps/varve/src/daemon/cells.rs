@@ -21,6 +21,7 @@ use varve_access_admin::{Callers, ListenAddress};
 use varve_types::{ByteCount, CellId};
 
 use crate::config::Settings;
+use crate::daemon::admin_runtime::{AdminRuntime, clean};
 use crate::daemon::front::S3Socket;
 use crate::daemon::home::PoolLocation;
 use crate::daemon::links::RelayListener;
@@ -30,7 +31,7 @@ use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
 use crate::daemon::served_cell::ServedCell;
 use crate::daemon::signals::Signals;
-use crate::daemon::{AdminRuntime, banner, clean, notify};
+use crate::daemon::{banner, notify};
 use crate::failure::{Failure, Result};
 
 /// What the cells of a node have in common.

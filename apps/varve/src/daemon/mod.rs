@@ -2,6 +2,7 @@
 //!
 //! It runs on the control thread; volumes are served by the pool's shard threads.
 
+mod admin_runtime;
 mod backend;
 mod banner;
 mod cells;
@@ -52,9 +53,9 @@ mod token;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use varve_access_admin::{ADMIN_SOCKET, Callers, ListenAddress, Listener};
+use varve_access_admin::{Callers, ListenAddress};
 use varve_access_nbd::limits::THREAD_BYTES_MIN;
-use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode, notice_dead_peers};
+use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
 use varve_engine::MemoryShares;
 
 use crate::config::{S3Listen, Settings, TlsSettings};
@@ -69,6 +70,7 @@ pub(crate) use self::rados_pools::{
     NewRadosPool, attach as attach_rados_pool, create as create_rados_pool,
 };
 
+use self::admin_runtime::{AdminRuntime, clean};
 use self::cells::CellPlan;
 use self::front::{FrontEnds, FrontSockets, FrontTls};
 use self::home::PoolLocation;
@@ -172,22 +174,6 @@ fn check_ports(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// The runtime of the control thread.
-struct AdminRuntime(Runtime);
-
-impl AdminRuntime {
-    fn make() -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let failed = |error| Failure::new(format!("start the control thread: {error}"));
-        runtime.map(Self).map_err(failed)
-    }
-
-    /// The admin API's sockets.
-    fn bind(&self, settings: &Settings) -> Result<Vec<Listener>> {
-        self.0.block_on(admin_listeners(settings))
-    }
-}
-
 /// How NBD is served, by sockets of the pool: addresses, and its share of memory; and its certificates.
 fn nbd_plan(settings: &Settings, shards: u32) -> Result<(NbdPlan, FrontTls)> {
     let TlsSettings { certificate, key, client_ca, required } = settings.nbd.tls.clone();
@@ -277,39 +263,10 @@ fn control(
     })
 }
 
-/// Nothing is served any more.
-fn clean(settings: &Settings) {
-    // What is left behind would answer nobody.
-    let _ = std::fs::remove_file(settings.data.join(ADMIN_SOCKET));
-    tracing::info!("pool clean");
-}
-
 /// Resolves when other nodes have given this one up, if it is one.
 async fn given_up(seat: Option<&mut NodeHandle>) -> Failure {
     match seat {
         Some(seat) => seat.given_up().await,
         None => std::future::pending().await,
     }
-}
-
-async fn admin_listeners(settings: &Settings) -> Result<Vec<Listener>> {
-    let mut listeners = Vec::new();
-    let unix = settings.data.join(ADMIN_SOCKET);
-    let _ = std::fs::remove_file(&unix); // Who holds the lock of the data directory is alone there.
-    let unix = ListenAddress::Unix(unix);
-    for address in std::iter::once(&unix).chain(&settings.admin_listen) {
-        let listener = Listener::bind(address).await.map_err(|error| {
-            let failure = Failure::new(format!("admin API: {error}"));
-            match error.hint() {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        })?;
-        if let ListenAddress::Tcp(_) = listener.address() {
-            let failed = |error| Failure::new(format!("admin API: {error}"));
-            notice_dead_peers(listener.as_fd()).map_err(failed)?;
-        }
-        listeners.push(listener);
-    }
-    Ok(listeners)
 }
