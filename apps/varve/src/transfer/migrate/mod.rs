@@ -176,7 +176,7 @@ pub(crate) fn migrate(plan: &MigratePlan) -> Result<MigrationOutcome> {
     watch.end();
     match ended {
         Ok(()) => Ok(outcome),
-        Err(failure) => Err(failure.with_done("moved", &outcome)),
+        Err(failure) => Err(outcome.beside(failure, "moved")),
     }
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn cancel(plan: &MigratePlan) -> Result<MigrationOutcome> {
         }
     });
     match first {
-        Some(failure) => Err(failure.with_done("given up", &outcome)),
+        Some(failure) => Err(outcome.beside(failure, "given up")),
         None => Ok(outcome),
     }
 }

@@ -42,6 +42,16 @@ pub(super) fn ms(duration: Duration) -> u64 {
 }
 
 impl MigrationOutcome {
+    /// A failure, with what was done with the others before it.
+    pub(super) fn beside(&self, failure: Failure, done: &str) -> Failure {
+        let all = self.volumes.iter().chain(&self.buckets);
+        let names: Vec<&str> = all.map(|moved| moved.name.as_str()).collect();
+        if names.is_empty() {
+            return failure;
+        }
+        failure.prefixed(&format!("{} {done}; then: ", names.join(", ")))
+    }
+
     /// As text, one volume a line, or as JSON.
     pub(crate) fn print(&self, json: bool) -> String {
         if json {
@@ -71,17 +81,5 @@ impl MigrationOutcome {
             let _ = writeln!(text, "{note}");
         }
         if text.is_empty() { "nothing to move\n".to_owned() } else { text }
-    }
-}
-
-impl Failure {
-    /// The same, and what was done with the others.
-    pub(super) fn with_done(self, done: &str, outcome: &MigrationOutcome) -> Self {
-        let all = outcome.volumes.iter().chain(&outcome.buckets);
-        let names: Vec<&str> = all.map(|moved| moved.name.as_str()).collect();
-        if names.is_empty() {
-            return self;
-        }
-        self.prefixed(&format!("{} {done}; then: ", names.join(", ")))
     }
 }
