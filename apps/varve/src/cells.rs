@@ -5,9 +5,8 @@ mod tests;
 
 use serde_json::{Value, json};
 use varve_access_admin::v1::{CellStatus, FillLevel};
+use varve_client::table::{self, Align};
 use varve_types::ByteCount;
-
-use crate::table::{self, Align};
 
 /// A listing as JSON, with the cells that it lacks, if any.
 pub(crate) fn listed<'a>(

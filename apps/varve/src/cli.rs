@@ -8,12 +8,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::Reservation;
+use varve_client::table::on_off;
+use varve_client::{Client, Failure, Result};
+use varve_daemon::config::DATA_DEFAULT;
 use varve_types::{ByteCount, Compression, Dedup, parse_size};
-
-use crate::client::Client;
-use crate::config::DATA_DEFAULT;
-use crate::failure::{Failure, Result};
-use crate::table::on_off;
 
 /// Names the data directory where no option does.
 const DATA_VARIABLE: &str = "VARVE_DATA";

@@ -1,13 +1,13 @@
 //! The command line: every subcommand is listed here and lives in a file of its own under `commands/`.
 
 use clap::{Parser, Subcommand};
+use varve_client::Result;
 
 use crate::cli::Global;
 use crate::commands::{
     bench, bucket, check, completions, df, dump, man, node, plan, pool, report, salvage, serve,
     status, user, volume, wait,
 };
-use crate::failure::Result;
 
 /// The version, with the commit where the build knows it.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("VARVE_COMMIT"));

@@ -1,35 +1,19 @@
 //! The one binary: `varve serve` is the daemon, every other subcommand is a client of its admin API.
 
-mod age;
-mod bench;
 mod cells;
-mod check;
 mod cli;
-mod client;
 mod command_line;
 mod commands;
-mod config;
-mod daemon;
-mod dump;
-mod event_loop;
 mod examples;
 mod explicit_flags;
-mod extents;
-mod failure;
-mod logging;
 mod misuse;
-mod offline;
 mod plan;
-mod salvage;
-mod table;
-mod text_file;
-mod transfer;
-mod watch;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
 
 use clap::FromArgMatches;
+use varve_client::Failure;
 use varve_stdx::end_process;
 
 use crate::command_line::Cli;
@@ -66,7 +50,7 @@ fn is_coloured() -> bool {
 }
 
 /// Reads the command line. Help, and what the parser refuses for reasons of its own, end the process.
-fn read(arguments: &[String]) -> Result<Cli, failure::Failure> {
+fn read(arguments: &[String]) -> Result<Cli, Failure> {
     let matches = examples::command().try_get_matches();
     matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| {
         let explained = misuse::explain(&error, arguments);
@@ -76,11 +60,11 @@ fn read(arguments: &[String]) -> Result<Cli, failure::Failure> {
 }
 
 /// Prints what a command has to say. A reader that went away early, as `head` does, is no failure.
-pub(crate) fn print(text: &str) -> Result<(), failure::Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(failure::Failure::new(format!("write to standard output: {error}")))
+            Err(Failure::new(format!("write to standard output: {error}")))
         }
         _ => Ok(()),
     }

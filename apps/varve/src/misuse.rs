@@ -3,8 +3,7 @@
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-
-use crate::failure::Failure;
+use varve_client::Failure;
 
 /// Words that are not commands: the command before them, the words, and what to do instead.
 const POINTERS: &[(&str, &[&str], &str)] = &[

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use clap::Parser;
 use serde_json::{Value, json};
 use varve_access_admin::{ADMIN_SOCKET, MemoryBackend};
+use varve_daemon::{CellConduct, MemoryCells};
 
 use crate::command_line::Cli;
-use crate::daemon::{CellConduct, MemoryCells};
 
 /// A router on a socket, until it is dropped.
 struct Socket {

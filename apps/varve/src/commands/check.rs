@@ -1,14 +1,13 @@
 //! `varve check`: verifies a pool that is not served, or, with `--online`, one that is, and says what is wrong with it.
 
 use clap::Args;
+use varve_client::{Client, Failure, Result};
+use varve_daemon::event_loop;
+use varve_inspect::check::{Check, counted, online};
+use varve_inspect::{OfflinePool, PoolSource};
 use varve_types::{ByteCount, parse_size};
 
-use crate::check::{Check, counted, online};
 use crate::cli::Global;
-use crate::client::Client;
-use crate::event_loop;
-use crate::failure::{Failure, Result};
-use crate::offline::{OfflinePool, PoolSource};
 use crate::print;
 
 /// Verify a pool and report problems; the daemon must be stopped unless --online is given

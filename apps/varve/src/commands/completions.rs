@@ -2,9 +2,9 @@
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
+use varve_client::Result;
 
 use crate::command_line::Cli;
-use crate::failure::Result;
 
 /// Print a completion script for a shell
 #[derive(Args, Debug)]

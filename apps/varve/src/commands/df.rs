@@ -4,14 +4,13 @@ use std::fmt::Write;
 
 use clap::Args;
 use varve_access_admin::v1;
+use varve_client::table::{self, Align};
+use varve_client::{Client, Result};
 use varve_types::ByteCount;
 
 use crate::cells;
 use crate::cli::Format;
-use crate::client::Client;
 use crate::commands::status::fullness;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 /// Show space used, and space saved by dedup and compression
 #[derive(Args, Debug)]

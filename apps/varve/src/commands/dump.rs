@@ -7,13 +7,13 @@
 
 use clap::{Args, Subcommand};
 use futures_util::future::LocalBoxFuture;
+use varve_client::{Failure, Result};
+use varve_inspect::dump::{OVERLAY_BYTES_MAX, Output, lane, roots, segments, trees};
+use varve_inspect::{OfflinePlace, OfflinePool, PoolSource, ProbedPool};
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
 use crate::cli::Global;
-use crate::dump::{OVERLAY_BYTES_MAX, Output, lane, roots, segments, trees};
-use crate::failure::{Failure, Result};
-use crate::offline::{OfflinePlace, OfflinePool, PoolSource, ProbedPool};
 
 /// Print the on-disk structures of a stopped pool
 #[derive(Args, Debug)]

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use varve_client::{Failure, Result};
 
 use crate::examples;
-use crate::failure::{Failure, Result};
 
 /// Write a manual page for each command into a directory
 #[derive(Args, Debug)]

@@ -1,8 +1,8 @@
 //! `varve plan`: hardware for a demand, and the small questions that come up beside it. Needs no daemon.
 
 use clap::{Args, Subcommand};
+use varve_client::Result;
 
-use crate::failure::Result;
 use crate::plan::{catalogue, provision, question, search};
 
 /// Size a cluster for a workload, and show which resource limits it

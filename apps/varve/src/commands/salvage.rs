@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use varve_client::{Failure, Result};
+use varve_inspect::salvage::{self, Selection};
+use varve_inspect::{OfflinePool, PoolSource};
 
 use crate::cli::Global;
-use crate::failure::{Failure, Result};
-use crate::offline::{OfflinePool, PoolSource};
 use crate::print;
-use crate::salvage::{self, Selection};
 
 /// Copy what can still be read of a damaged pool out of it: volumes as raw images, buckets as tar files
 ///

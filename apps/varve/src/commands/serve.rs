@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use varve_access_admin::ListenAddress;
+use varve_client::Result;
+use varve_daemon::config::{
+    self, CONFIG_FILE, DriveSetting, LogFormat, LogLevel, S3Listen, Settings,
+};
+use varve_daemon::logging;
 use varve_types::{ByteCount, parse_size};
 
 use crate::cli::Global;
-use crate::config::{self, CONFIG_FILE, DriveSetting, LogFormat, LogLevel, S3Listen, Settings};
-use crate::daemon;
-use crate::failure::Result;
-use crate::logging;
 
 /// Serve a pool's volumes over NBD and its buckets over S3, in the foreground
 ///
@@ -74,7 +75,7 @@ impl Serve {
         }
         let settings = self.settings(global)?;
         logging::start(settings.log_level, settings.log_format);
-        daemon::run(&settings)?;
+        varve_daemon::run(&settings)?;
         Ok(String::new())
     }
 

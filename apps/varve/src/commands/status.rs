@@ -4,15 +4,13 @@ use std::fmt::Write;
 
 use clap::Args;
 use varve_access_admin::v1::{self, FillLevel, JournalStatus, ServiceState, ShardState};
+use varve_client::table::{self, Align};
+use varve_client::{Client, Failure, Result, age};
 use varve_types::ByteCount;
 
-use crate::age;
 use crate::cells;
 use crate::cli::Format;
-use crate::client::Client;
 use crate::commands::node;
-use crate::failure::{Failure, Result};
-use crate::table::{self, Align};
 
 /// Exit code of `--check` for a daemon that needs attention.
 const DEGRADED: u8 = 3;

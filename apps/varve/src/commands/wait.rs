@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-
-use crate::client::Client;
-use crate::failure::{Failure, Result};
+use varve_client::{Client, Failure, Result};
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);

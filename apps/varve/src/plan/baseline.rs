@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use varve_bench::{BenchReport, SavedResult, result_name};
+use varve_client::{Failure, Result};
 use varve_tool_plan::catalogue::Catalogue;
 
 use super::form::refused;
-use crate::bench::{BenchReport, SavedResult, result_name};
-use crate::failure::{Failure, Result};
 
 /// Adds what each `CLUSTER=RESULT` says to a catalogue, all as one file, so that none replaces another.
 pub(super) fn add_measured(catalogue: &mut Catalogue, measured: &[String]) -> Result<()> {

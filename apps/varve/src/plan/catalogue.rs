@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use varve_client::{Failure, Result};
 use varve_tool_plan::CostBasis;
 use varve_tool_plan::catalogue::Catalogue;
 use varve_tool_plan::errata::{ERRATA, Erratum};
 use varve_tool_plan::report::{Document, ReportTable, of_cost_basis};
 
 use super::form::{OutputForm, refused};
-use crate::failure::{Failure, Result};
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;

@@ -2,9 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use varve_client::{Failure, Result};
 use varve_tool_plan::report::Document;
-
-use crate::failure::{Failure, Result};
 
 /// How an answer is printed.
 #[derive(Args, Clone, Copy, Debug)]

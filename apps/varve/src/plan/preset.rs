@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
+use varve_client::{Failure, Result};
 use varve_tool_bench::{BlockWork, Preset, PresetWork};
 use varve_tool_plan::catalogue::Catalogue;
 use varve_tool_plan::{Amount, Bytes, Share, real};
 
 use super::form::refused;
-use crate::failure::{Failure, Result};
 
 /// Blocks from this size on are planned for as streams.
 const STREAM_BLOCK_BYTES: f64 = 65_536.0;

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use serde::Serialize;
+use varve_client::{Failure, Result};
 use varve_tool_plan::provision::{self, Promise};
 use varve_tool_plan::report::Document;
 use varve_tool_plan::{ByteRate, Bytes, short};
 
 use super::form::{OutputForm, refused};
-use crate::failure::{Failure, Result};
 
 /// Capacity to deploy where a rate is promised with each TB that is sold
 #[derive(Args, Debug)]

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
+use varve_client::{Failure, Result};
 use varve_tool_plan::endurance::{Warranty, Wear};
 use varve_tool_plan::placement_groups::PlacementGroups;
 use varve_tool_plan::report::{self, Document};
@@ -12,7 +13,6 @@ use varve_tool_plan::{
 
 use super::catalogue::Catalogues;
 use super::form::{OutputForm, refused};
-use crate::failure::{Failure, Result};
 
 /// Placement groups of a Ceph pool
 #[derive(Args, Debug)]

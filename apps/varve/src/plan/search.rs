@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use varve_client::{Failure, Result};
 use varve_tool_plan::catalogue::{Catalogue, Class, Workload};
 use varve_tool_plan::report;
 use varve_tool_plan::{
@@ -13,7 +14,6 @@ use super::baseline::add_measured;
 use super::catalogue::Catalogues;
 use super::form::{OutputForm, refused};
 use super::preset::{ShapeOptions, add_preset};
-use crate::failure::{Failure, Result};
 
 /// What to search for.
 #[derive(Args, Debug)]

@@ -4,17 +4,17 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use varve_bench::{
+    DataArgs, S3Settings, SavedResult, System, objects_work, run_workload, write_folder,
+};
+use varve_client::table::{Align, columns};
+use varve_client::{Failure, Result};
 use varve_tool_bench::Preset;
 use varve_tool_bench::cosbench::{TallyLine, Workload, csv};
 use varve_tool_plan::report::{Document, ReportTable};
 
-use crate::bench::{
-    DataArgs, S3Settings, SavedResult, System, objects_work, run_workload, write_folder,
-};
 use crate::commands::bench::read_text;
-use crate::failure::{Failure, Result};
 use crate::print;
-use crate::table::{Align, columns};
 
 /// Run a workload of COSBench, as its XML says, on an S3 server
 #[derive(Args, Debug)]

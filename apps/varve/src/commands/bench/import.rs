@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use varve_bench::{SavedResult, Timelines};
+use varve_client::{Failure, Result};
 use varve_tool_bench::fio::FioOutput;
 
-use crate::bench::{SavedResult, Timelines};
 use crate::commands::bench::read_text;
-use crate::failure::{Failure, Result};
 
 /// Read what fio printed as JSON, as a result that `varve report` shows and compares
 #[derive(Args, Debug)]

@@ -1,11 +1,10 @@
 //! `varve bench list`: the presets there are.
 
 use clap::Args;
+use varve_bench::json;
+use varve_client::Result;
+use varve_client::table::{Align, columns};
 use varve_tool_bench::{Preset, PresetWork};
-
-use crate::bench::json;
-use crate::failure::Result;
-use crate::table::{Align, columns};
 
 /// List the presets: workloads of published papers
 #[derive(Args, Debug)]

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::bench::{NamedResult, SavedResult, Timelines};
-use crate::failure::Result;
+use varve_bench::{NamedResult, SavedResult, Timelines};
+use varve_client::Result;
 
 /// Most hosts.
 const HOSTS_MAX: usize = 1000;

@@ -11,10 +11,9 @@ mod show;
 use std::path::Path;
 
 use clap::Subcommand;
+use varve_client::{Result, read_file_up_to};
 
 use crate::cli::Global;
-use crate::failure::Result;
-use crate::text_file::read_file_up_to;
 
 /// Longest workload, job file and output of fio that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;

@@ -4,6 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use varve_bench::{
+    BenchBucket, BenchReport, CephArgs, ClientPart, EngineGoal, FioGoal, LoadArgs, LoadTarget,
+    ObjectsArgs, ObjectsPlan, RadosGoal, RunPlan, SavedResult, SweepArgs, System, TargetArg,
+    Timelines, VolumesGoal, aim, block_work, can_run, describe, json, known, lives_work, load_of,
+    milliseconds, objects_plans, objects_work, processes, run, run_clients, run_job_file, segments,
+    size_of,
+};
+use varve_client::age::now_unix_ms;
+use varve_client::{Failure, Result};
 use varve_tool_bench::cosbench::{Verb, WorkEnd, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
 use varve_tool_bench::{
@@ -12,18 +21,9 @@ use varve_tool_bench::{
 use varve_types::limits::MEDIA_ALIGN;
 use varve_types::{ByteCount, parse_size};
 
-use crate::age::now_unix_ms;
-use crate::bench::{
-    BenchBucket, BenchReport, CephArgs, ClientPart, EngineGoal, FioGoal, LoadArgs, LoadTarget,
-    ObjectsArgs, ObjectsPlan, RadosGoal, RunPlan, SavedResult, SweepArgs, System, TargetArg,
-    Timelines, VolumesGoal, aim, block_work, can_run, describe, json, known, lives_work, load_of,
-    milliseconds, objects_plans, objects_work, processes, run, run_clients, run_job_file, segments,
-    size_of,
-};
 use crate::cli::Global;
 use crate::commands::bench::{read_text, scale};
 use crate::explicit_flags::explicit_flags;
-use crate::failure::{Failure, Result};
 use crate::print;
 
 /// Times of a load of the user's own, in ms.

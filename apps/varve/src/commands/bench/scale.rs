@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use varve_bench::{REPORT, SavedResult, ScaleSpec, json, scale, write_folder};
+use varve_client::{Failure, Result};
 use varve_tool_bench::{Lives, LoadSpec};
 use varve_types::{ByteCount, parse_size};
 
-use crate::bench::{REPORT, SavedResult, ScaleSpec, json, scale, write_folder};
 use crate::cli::Global;
-use crate::failure::{Failure, Result};
 use crate::print;
 
 /// Create, connect, write and read, disconnect and delete many volumes of a daemon, and look whether anything is left

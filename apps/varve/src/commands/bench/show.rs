@@ -1,9 +1,8 @@
 //! `varve bench show`: the parameters of a preset.
 
 use clap::Args;
-
-use crate::bench::{describe, json, known};
-use crate::failure::Result;
+use varve_bench::{describe, json, known};
+use varve_client::Result;
 
 /// Show the parameters of a preset, and what in them is assumed
 #[derive(Args, Debug)]

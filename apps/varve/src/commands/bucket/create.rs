@@ -3,11 +3,10 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateBucket};
+use varve_client::{Client, Result};
 use varve_types::{ByteCount, Compression, Dedup};
 
 use crate::cli::{self, Format};
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Create a bucket
 #[derive(Args, Debug)]

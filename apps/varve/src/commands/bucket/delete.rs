@@ -2,10 +2,9 @@
 
 use clap::Args;
 use varve_access_admin::bucket_path;
+use varve_client::{Client, Result};
 
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Delete a bucket; refused while it has objects, versions or delete markers
 #[derive(Args, Debug)]

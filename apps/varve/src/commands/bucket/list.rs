@@ -4,13 +4,11 @@ use clap::Args;
 use serde_json::json;
 use varve_access_admin::percent_encoded;
 use varve_access_admin::v1::{self, BucketPage};
+use varve_client::table::{self, Align};
+use varve_client::{Client, Result, age};
 use varve_types::ByteCount;
 
-use crate::age;
 use crate::cli::{self, Format};
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 /// List buckets, with their objects and sizes
 #[derive(Args, Debug)]

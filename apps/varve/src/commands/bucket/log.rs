@@ -4,10 +4,9 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::bucket_path;
 use varve_access_admin::v1::{self, ChangeBucket};
+use varve_client::{Client, Result};
 
 use crate::cli::{self, Format};
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Turn a bucket's access log on or off
 #[derive(Args, Debug)]

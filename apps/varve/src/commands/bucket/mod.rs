@@ -9,9 +9,7 @@ mod set;
 mod show;
 
 use clap::Subcommand;
-
-use crate::client::Client;
-use crate::failure::Result;
+use varve_client::{Client, Result};
 
 /// Create, list, show, set, limit, log and delete S3 buckets
 #[derive(Subcommand, Debug)]

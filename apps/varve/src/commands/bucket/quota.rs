@@ -4,11 +4,10 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::bucket_path;
 use varve_access_admin::v1::{self, ChangeBucket};
+use varve_client::{Client, Failure, Result};
 use varve_types::ByteCount;
 
 use crate::cli::{self, Format};
-use crate::client::Client;
-use crate::failure::{Failure, Result};
 
 /// Limit a bucket's size and number of objects
 #[derive(Args, Debug)]

@@ -4,10 +4,9 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::bucket_path;
 use varve_access_admin::v1::{self, ChangeBucket};
+use varve_client::{Client, Failure, Result};
 
 use crate::cli::{Format, ReductionChange};
-use crate::client::Client;
-use crate::failure::{Failure, Result};
 
 /// Change how new objects of a bucket are deduplicated and compressed
 #[derive(Args, Debug)]

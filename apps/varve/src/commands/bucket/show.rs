@@ -3,14 +3,11 @@
 use clap::Args;
 use varve_access_admin::bucket_path;
 use varve_access_admin::v1::{self, BucketVersioning};
+use varve_client::{Client, Result, age, table};
 use varve_types::ByteCount;
 
-use crate::age;
 use crate::cli::{self, Format};
-use crate::client::Client;
 use crate::commands::volume::on_its_way;
-use crate::failure::Result;
-use crate::table;
 
 /// Show a bucket, its objects and size
 #[derive(Args, Debug)]

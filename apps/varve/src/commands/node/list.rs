@@ -2,13 +2,12 @@
 
 use clap::Args;
 use varve_access_admin::v1;
+use varve_client::table::{self, Align};
+use varve_client::{Client, Failure, Result};
 use varve_types::ByteCount;
 
 use crate::cells;
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::{Failure, Result};
-use crate::table::{self, Align};
 
 /// List the daemons of the pool, and the connections each forwards to the one that serves it
 #[derive(Args, Debug)]

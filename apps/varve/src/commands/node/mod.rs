@@ -3,9 +3,9 @@
 pub(crate) mod list;
 
 use clap::Subcommand;
+use varve_client::Result;
 
 use crate::cli::Global;
-use crate::failure::Result;
 
 /// Show the daemons of a pool
 #[derive(Subcommand, Debug)]

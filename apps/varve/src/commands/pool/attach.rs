@@ -1,12 +1,11 @@
 //! `varve pool attach`: lets a data directory serve a pool that is on RADOS already.
 
 use clap::Args;
+use varve_client::{Failure, Result};
 use varve_types::PoolId;
 
 use super::{RadosArguments, RadosPools};
 use crate::cli::Global;
-use crate::daemon;
-use crate::failure::{Failure, Result};
 
 /// Use a data directory to serve an existing pool on Ceph's RADOS
 ///
@@ -32,11 +31,16 @@ impl Attach {
         let RadosPools { data_pool, meta_pool, .. } = &self.rados.pools;
         let pool = match self.pool {
             Some(pool) => pool,
-            None => only(&daemon::RadosMedia::find(&options, meta_pool)?, meta_pool)?,
+            None => only(&varve_daemon::RadosMedia::find(&options, meta_pool)?, meta_pool)?,
         };
-        let home =
-            daemon::RadosLocation::new(options, data_pool, meta_pool, pool, self.rados.journal.0);
-        daemon::attach_rados_pool(&global.data(), &home)?;
+        let home = varve_daemon::RadosLocation::new(
+            options,
+            data_pool,
+            meta_pool,
+            pool,
+            self.rados.journal.0,
+        );
+        varve_daemon::attach_rados_pool(&global.data(), &home)?;
         let data = global.data();
         Ok(format!("pool {pool} attached\nserve it with `varve serve --data {}`\n", data.display()))
     }

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use serde_json::json;
+use varve_client::Result;
+use varve_daemon::NewRadosPool;
+use varve_daemon::config::Settings;
 use varve_types::{ByteCount, parse_size};
 
 use super::{RadosArguments, RadosPools};
 use crate::cli::{Format, Global};
-use crate::config::Settings;
-use crate::daemon::{self, NewRadosPool};
-use crate::failure::Result;
 
 /// Create a pool on Ceph's RADOS, for the data directory to serve
 ///
@@ -63,7 +63,7 @@ impl PoolCreate {
             cells: self.cells,
             journal: self.rados.journal.0.clone(),
         };
-        let (made, journal) = daemon::create_rados_pool(&settings, new)?;
+        let (made, journal) = varve_daemon::create_rados_pool(&settings, new)?;
         let of_cell = u64::from(made.segment_bytes) * u64::from(made.segment_count);
         let size_bytes = of_cell * u64::from(made.cell.cells);
         if self.format.json {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use varve_client::Result;
+use varve_daemon::sealing_key;
 
 use crate::cli::Global;
-use crate::daemon::sealing_key;
-use crate::failure::Result;
 
 /// Export, import or renew the key that S3 secrets and encrypted objects are sealed with
 #[derive(Subcommand, Debug)]

@@ -2,10 +2,8 @@
 
 use clap::Args;
 use varve_access_admin::ListenAddress;
-
-use crate::client::Client;
-use crate::failure::Result;
-use crate::transfer::migrate::{self, MigratePlan};
+use varve_client::{Client, Result};
+use varve_transfer::migrate::{self, MigratePlan};
 
 /// Move volumes and buckets to the pool of another daemon while clients use them
 ///

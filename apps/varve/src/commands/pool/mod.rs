@@ -10,10 +10,10 @@ mod show;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use varve_client::{Failure, Result};
 use varve_media_rados::ClusterOptions;
 
 use crate::cli::Global;
-use crate::failure::{Failure, Result};
 
 /// Show the pool; create one on Ceph's RADOS; move volumes and buckets to another
 #[derive(Subcommand, Debug)]

@@ -1,9 +1,9 @@
 //! `varve pool rados-caps`: what the user of a pool on RADOS may do.
 
 use clap::Args;
+use varve_client::{Failure, Result};
 
 use super::RadosPools;
-use crate::failure::{Failure, Result};
 
 /// Print the command that gives the Ceph user the capabilities a pool needs, and no others
 #[derive(Args, Debug)]

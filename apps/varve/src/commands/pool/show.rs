@@ -4,14 +4,12 @@ use std::fmt::Write;
 
 use clap::Args;
 use varve_access_admin::v1;
+use varve_client::table::{self, Align};
+use varve_client::{Client, Result, age};
 use varve_types::ByteCount;
 
-use crate::age;
 use crate::cells;
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 /// Show the pool, its drives and how full it is
 #[derive(Args, Debug)]

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use varve_bench::{LoadComparison, SavedResult, compare, json};
+use varve_client::{Failure, Result};
 
-use crate::bench::{LoadComparison, SavedResult, compare, json};
-use crate::failure::{Failure, Result};
 use crate::print;
 
 /// Compare two results of the same load; ends with 1 when the second one is worse

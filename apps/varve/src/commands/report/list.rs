@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::bench::{ListedLoad, json, listed};
-use crate::failure::Result;
+use varve_bench::{ListedLoad, json, listed};
+use varve_client::Result;
 
 /// List the results of a folder with their figures, the oldest first
 #[derive(Args, Debug)]

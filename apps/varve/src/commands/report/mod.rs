@@ -5,8 +5,7 @@ mod list;
 mod page;
 
 use clap::Subcommand;
-
-use crate::failure::Result;
+use varve_client::Result;
 
 /// List and compare results of `varve bench run`, and show them as web pages
 #[derive(Subcommand, Debug)]

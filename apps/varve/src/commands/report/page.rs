@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::bench::{NamedResult, html, page, write_pictures};
-use crate::failure::{Failure, Result};
+use varve_bench::{NamedResult, html, page, write_pictures};
+use varve_client::{Failure, Result};
 
 /// Most results of a page: more lines than that nobody tells apart.
 const RESULTS_MAX: usize = 6;

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{CreateUser, NewKey};
+use varve_client::{Client, Result, read_file};
 use varve_types::ByteCount;
 
 use super::{GivenKey, render_key};
 use crate::cli::{self, Format};
-use crate::client::Client;
-use crate::failure::Result;
-use crate::text_file::read_file;
 
 /// Create an S3 user with an access key, and print its secret once
 #[derive(Args, Debug)]

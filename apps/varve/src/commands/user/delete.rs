@@ -2,10 +2,9 @@
 
 use clap::Args;
 use varve_access_admin::user_path;
+use varve_client::{Client, Result};
 
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Delete an S3 user and its keys; refused while it owns buckets
 #[derive(Args, Debug)]

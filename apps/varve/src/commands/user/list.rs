@@ -4,12 +4,10 @@ use clap::Args;
 use serde_json::json;
 use varve_access_admin::percent_encoded;
 use varve_access_admin::v1::{self, UserPage};
+use varve_client::table::{self, Align};
+use varve_client::{Client, Result, age};
 
-use crate::age;
 use crate::cli::{self, Format};
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 /// List S3 users
 #[derive(Args, Debug)]

@@ -12,11 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use varve_access_admin::v1;
-
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table;
-use crate::text_file::read_file;
+use varve_client::{Client, Result, read_file, table};
 
 /// Create, list, show and delete S3 users, their keys, policies and quotas
 #[derive(Subcommand, Debug)]

@@ -2,12 +2,9 @@
 
 use clap::Args;
 use varve_access_admin::{user_path, v1};
+use varve_client::{Client, Result, age, table};
 
-use crate::age;
 use crate::cli::{self, Format};
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table;
 
 /// Show an S3 user and its access keys, without secrets
 #[derive(Args, Debug)]

@@ -4,12 +4,10 @@ use clap::Args;
 use serde_json::json;
 use varve_access_admin::v1::{VolumeClient, VolumeClients, VolumePage};
 use varve_access_admin::{percent_encoded, volume_path};
+use varve_client::table::{self, Align};
+use varve_client::{Client, Result, age};
 
-use crate::age;
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 /// List the NBD connections to a volume, or to all
 #[derive(Args, Debug)]

@@ -3,11 +3,10 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CloneVolume};
+use varve_client::{Client, Result};
 use varve_types::ByteCount;
 
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Create a volume from a snapshot, or from another volume
 #[derive(Args, Debug)]

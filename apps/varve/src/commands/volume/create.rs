@@ -5,11 +5,10 @@ use std::io::{self, Write};
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateVolume, Reservation};
+use varve_client::{Client, Failure, Result};
 use varve_types::{ByteCount, Compression, Dedup, parse_size};
 
 use crate::cli::{self, Format};
-use crate::client::Client;
-use crate::failure::{Failure, Result};
 
 /// How many times the capacity of its pool a volume is larger than when that is worth a note. Some times the capacity
 /// is what thin provisioning is for.

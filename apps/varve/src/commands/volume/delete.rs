@@ -2,11 +2,10 @@
 
 use clap::Args;
 use varve_access_admin::volume_path;
+use varve_client::{Client, Result};
 
 use super::delete_each;
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Delete volumes and their data; refused while open, or with snapshots
 #[derive(Args, Debug)]

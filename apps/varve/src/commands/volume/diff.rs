@@ -2,13 +2,11 @@
 
 use clap::Args;
 use serde_json::json;
+use varve_client::table::{self, Align};
+use varve_client::{Client, Extents, Result};
 use varve_types::ByteCount;
 
 use crate::cli::Format;
-use crate::client::Client;
-use crate::extents::Extents;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 /// Show which parts of a volume changed since a snapshot
 #[derive(Args, Debug)]

@@ -4,9 +4,7 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{DisconnectClients, DisconnectedClients};
 use varve_access_admin::volume_path;
-
-use crate::client::Client;
-use crate::failure::Result;
+use varve_client::{Client, Result};
 
 /// End the NBD connections to a volume and its snapshots; clients may connect again
 #[derive(Args, Debug)]

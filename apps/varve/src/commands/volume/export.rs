@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use varve_access_admin::ListenAddress;
-
-use crate::client::Client;
-use crate::failure::{Failure, Result};
-use crate::transfer::{ExportPlan, export};
+use varve_client::{Client, Failure, Result};
+use varve_transfer::{ExportPlan, export};
 
 /// Export a snapshot or a volume to an archive, or to a Ceph RBD image
 #[derive(Args, Debug)]

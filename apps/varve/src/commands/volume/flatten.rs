@@ -4,10 +4,9 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeVolume};
 use varve_access_admin::volume_path;
+use varve_client::{Client, Result};
 
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Remove the record of what a clone was made from
 #[derive(Args, Debug)]

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use varve_access_admin::ListenAddress;
-
-use crate::client::Client;
-use crate::failure::Result;
-use crate::transfer::{ImportPlan, import};
+use varve_client::{Client, Result};
+use varve_transfer::{ImportPlan, import};
 
 /// Create a volume and its first snapshot from an archive, or a volume from a Ceph RBD image
 #[derive(Args, Debug)]

@@ -6,15 +6,13 @@ use clap::Args;
 use serde_json::json;
 use varve_access_admin::percent_encoded;
 use varve_access_admin::v1::{self, VolumePage};
+use varve_client::table::{self, Align};
+use varve_client::{Client, Result, age};
 use varve_types::ByteCount;
 
-use crate::age;
 use crate::cells;
 use crate::cli::Format;
-use crate::client::Client;
 use crate::commands::df;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 const NO_VOLUMES: &str = "no volumes; create one with `varve volume create NAME --size 20GiB`\n";
 

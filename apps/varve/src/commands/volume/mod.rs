@@ -17,12 +17,8 @@ mod snapshot;
 
 use clap::Subcommand;
 use varve_access_admin::v1;
+use varve_client::{Client, Result, age, table};
 use varve_types::ByteCount;
-
-use crate::age;
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table;
 
 /// Create, list, show, change, snapshot, clone, export and delete volumes
 #[derive(Subcommand, Debug)]

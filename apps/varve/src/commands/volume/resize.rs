@@ -4,11 +4,10 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeVolume};
 use varve_access_admin::volume_path;
+use varve_client::{Client, Result};
 use varve_types::{ByteCount, parse_size};
 
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Change the size of a volume, even while clients use it
 #[derive(Args, Debug)]

@@ -5,11 +5,10 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeVolume, Reservation};
 use varve_access_admin::volume_path;
+use varve_client::{Client, Failure, Result};
 use varve_types::ByteCount;
 
 use crate::cli::{self, Format, ReductionChange};
-use crate::client::Client;
-use crate::failure::{Failure, Result};
 
 /// Change a volume's dedup, compression, quota, reservation or exclusive access, even while clients use it
 #[derive(Args, Debug)]

@@ -3,12 +3,10 @@
 use clap::Args;
 use serde_json::Value;
 use varve_access_admin::{v1, volume_path};
+use varve_client::{Client, Result, table};
 use varve_types::ByteCount;
 
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table;
 
 /// Show a volume
 #[derive(Args, Debug)]

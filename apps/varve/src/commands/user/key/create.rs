@@ -4,11 +4,10 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::user_path;
 use varve_access_admin::v1::{CreateKey, NewKey};
+use varve_client::{Client, Result};
 
 use crate::cli::Format;
-use crate::client::Client;
 use crate::commands::user::{GivenKey, render_key};
-use crate::failure::Result;
 
 /// Create another access key for a user, and print its secret once
 #[derive(Args, Debug)]

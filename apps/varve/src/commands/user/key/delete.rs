@@ -2,10 +2,9 @@
 
 use clap::Args;
 use varve_access_admin::percent_encoded;
+use varve_client::{Client, Result};
 
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Delete an access key: requests signed with it are refused from then on
 #[derive(Args, Debug)]

@@ -3,13 +3,11 @@
 use clap::Args;
 use serde_json::json;
 use varve_access_admin::{user_path, v1};
+use varve_client::table::{self, Align};
+use varve_client::{Client, Result, age};
 
-use crate::age;
 use crate::cli::{self, Format};
-use crate::client::Client;
 use crate::commands::user::show::MORE_KEYS;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 /// List the access keys of a user, without secrets
 #[derive(Args, Debug)]

@@ -5,9 +5,7 @@ mod delete;
 mod list;
 
 use clap::Subcommand;
-
-use crate::client::Client;
-use crate::failure::Result;
+use varve_client::{Client, Result};
 
 /// Create, list and delete access keys of users
 #[derive(Subcommand, Debug)]

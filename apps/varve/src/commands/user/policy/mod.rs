@@ -6,10 +6,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use varve_access_admin::user_path;
 use varve_access_admin::v1::{self, ChangeUser};
-
-use crate::client::Client;
-use crate::failure::{Failure, Result};
-use crate::text_file::read_file;
+use varve_client::{Client, Failure, Result, read_file};
 
 /// Show, set and clear the policy of a user
 #[derive(Subcommand, Debug)]

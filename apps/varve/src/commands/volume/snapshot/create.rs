@@ -3,12 +3,11 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateSnapshots};
+use varve_client::{Client, Result};
 use varve_types::ByteCount;
 
 use super::parts;
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Take snapshots of one or more volumes, all at the same instant
 #[derive(Args, Debug)]

@@ -2,12 +2,11 @@
 
 use clap::Args;
 use varve_access_admin::snapshot_path;
+use varve_client::{Client, Result};
 
 use super::parts;
 use crate::cli::Format;
-use crate::client::Client;
 use crate::commands::volume::delete_each;
-use crate::failure::Result;
 
 /// Delete snapshots; refused while they are protected or open
 #[derive(Args, Debug)]

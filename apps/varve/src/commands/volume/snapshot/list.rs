@@ -6,14 +6,12 @@ use clap::Args;
 use serde_json::json;
 use varve_access_admin::v1::{self, SnapshotPage};
 use varve_access_admin::{percent_encoded, volume_path};
+use varve_client::table::{self, Align};
+use varve_client::{Client, Result, age};
 use varve_types::ByteCount;
 
-use crate::age;
 use crate::cells;
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
-use crate::table::{self, Align};
 
 const NO_SNAPSHOTS: &str =
     "no snapshots; take one with `varve volume snapshot create VOLUME@NAME`\n";

@@ -7,9 +7,7 @@ mod protect;
 mod rollback;
 
 use clap::Subcommand;
-
-use crate::client::Client;
-use crate::failure::{Failure, Result};
+use varve_client::{Client, Failure, Result};
 
 /// Take, list, protect, delete and roll back to snapshots of volumes
 #[derive(Subcommand, Debug)]

@@ -4,11 +4,10 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::snapshot_path;
 use varve_access_admin::v1::{self, ChangeSnapshot};
+use varve_client::{Client, Result};
 
 use super::parts;
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Protect a snapshot from deletion
 #[derive(Args, Debug)]

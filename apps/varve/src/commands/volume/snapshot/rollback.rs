@@ -4,12 +4,11 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, RollBack};
 use varve_access_admin::volume_path;
+use varve_client::{Client, Result};
 use varve_types::ByteCount;
 
 use super::parts;
 use crate::cli::Format;
-use crate::client::Client;
-use crate::failure::Result;
 
 /// Roll a volume back to a snapshot; refused while a client has it open
 #[derive(Args, Debug)]

@@ -1,0 +1,490 @@
+//! The admin API's questions, put to the shard threads. Names are any thread's business; amounts are the sum over all.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use varve_access_admin::v1::{
+    BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
+    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive, EndReceive,
+    ExtentPage, ExtentsWanted, Fill, JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, Pool,
+    RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeClients,
+    VolumeFamily, VolumeMove,
+};
+use varve_access_admin::{
+    AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
+    Sample,
+};
+use varve_access_nbd::ConnectionLimit;
+use varve_dataset::Datasets;
+use varve_types::ErrorKind;
+
+use crate::config::Thresholds;
+use crate::fill::SpaceNow;
+use crate::links::RelayMetrics;
+use crate::objects::Objects;
+use crate::online_check::{self, OnlineCheck};
+use crate::room::{free_bytes, used_bytes};
+use crate::shard_thread::ShardThread;
+use crate::stack::{ShardMetric, ShardReport, ShardStack};
+use crate::threads::ShardThreads;
+use crate::{clients, figures, fill, health, holdings, process_metrics, s3_figures, snapshots};
+
+/// Time to read the catalogue for status and metrics, which do without where drives hang.
+const COUNT_MAX: Duration = Duration::from_secs(1);
+
+/// The thread that carries out changes of the catalogue.
+const CATALOGUE_THREAD: usize = 0;
+
+/// What stays the same while the pool is open.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolFacts {
+    pub(crate) id: String,
+    pub(crate) created_unix_ms: u64,
+    pub(crate) shards: u16,
+    pub(crate) segment_size_bytes: u64,
+    pub(crate) size_bytes: u64,
+    pub(crate) capacity_bytes: u64,
+    pub(crate) drives: Vec<Drive>,
+    pub(crate) journal: JournalStatus,
+    /// The pool's nodes, if this is one.
+    pub(crate) nodes: Option<RelayMetrics>,
+    pub(crate) memory_budget_bytes: u64,
+    pub(crate) thresholds: Thresholds,
+}
+
+/// The daemon as the admin API sees it.
+pub(crate) struct PoolBackend<S: ShardStack> {
+    pub(crate) threads: Arc<ShardThreads<S>>,
+    pub(crate) facts: PoolFacts,
+    pub(crate) nbd_addresses: Vec<ListenAddress>,
+    pub(crate) admin_addresses: Vec<ListenAddress>,
+    pub(crate) nbd_connections: ConnectionLimit,
+    pub(crate) serving_since: Instant,
+    /// Volumes when they were last counted: counting waits for shards that do not serve, and a status must not.
+    pub(crate) volumes_seen: AtomicU64,
+    /// The last report of each shard; held for moments.
+    pub(crate) reports_seen: Mutex<BTreeMap<usize, ShardReport>>,
+    pub(crate) check: OnlineCheck,
+    /// The S3 gateway, where it is served.
+    pub(crate) objects: Objects,
+}
+
+impl<S: ShardStack> PoolBackend<S> {
+    /// A report of every shard, by number. Of a shard whose thread does not answer it is the one before, with that as
+    /// its trouble.
+    async fn reports(&self) -> Result<Vec<ShardReport>> {
+        let ask =
+            |shard| self.threads.ask(shard, |thread| async move { Ok(thread.stack.report()) });
+        // All are asked before the first answer is awaited.
+        let asked: Vec<_> = (0..self.threads.count()).map(ask).collect();
+        let mut reports = Vec::with_capacity(asked.len());
+        let until = tokio::time::Instant::now() + health::HUNG;
+        for (shard, answer) in asked.into_iter().enumerate() {
+            let report = match tokio::time::timeout_at(until, answer).await {
+                Ok(Ok(report)) => report,
+                Ok(Err(_)) | Err(_) => health::stuck(shard, self.reports_seen().remove(&shard)),
+            };
+            self.reports_seen().insert(shard, report.clone());
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+
+    fn reports_seen(&self) -> MutexGuard<'_, BTreeMap<usize, ShardReport>> {
+        self.reports_seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the datasets of the catalogue's thread.
+    fn ask_datasets<T, F>(
+        &self,
+        work: impl FnOnce(Datasets) -> F + Send + 'static,
+    ) -> AdminFuture<'static, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + 'static,
+    {
+        self.threads.ask(CATALOGUE_THREAD, |thread| async move {
+            match thread.stack.datasets() {
+                Some(datasets) => work(datasets).await,
+                None => Err(Error::Backend {
+                    kind: ErrorKind::Unsupported,
+                    message: "this pool has no snapshots".to_owned(),
+                    hint: None,
+                }),
+            }
+        })
+    }
+
+    async fn status_now(&self) -> Result<Status> {
+        let reports = self.reports().await?;
+        let serving = all_serve(&reports);
+        if serving {
+            // A drive that hangs or fails must not keep the status from saying so.
+            if let Ok(Ok(volumes)) = tokio::time::timeout(COUNT_MAX, self.volumes()).await {
+                let volumes = u64::try_from(volumes.len()).unwrap_or(u64::MAX);
+                self.volumes_seen.store(volumes, Ordering::Relaxed);
+            }
+        }
+        let space_used_bytes = used_bytes(&reports);
+        let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
+        let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
+        let listener = |protocol: &str, address: String| ListenerStatus {
+            protocol: protocol.to_owned(),
+            address,
+        };
+        let s3_connections =
+            self.objects.gateway().map_or(0, |s3| s3.gateway.figures().connections);
+        let nbd = self.nbd_addresses.iter().map(|address| listener("nbd", address.to_string()));
+        let admin =
+            self.admin_addresses.iter().map(|address| listener("admin", address.to_string()));
+        let s3 =
+            self.objects.gateway().into_iter().map(|s3| listener("s3", s3.address.to_string()));
+        let mut troubles = health::troubles(&reports);
+        troubles.extend(self.objects.trouble());
+        Ok(Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: if serving && troubles.is_empty() {
+                ServiceState::Serving
+            } else {
+                ServiceState::Degraded
+            },
+            pool_id: self.facts.id.clone(),
+            uptime_ms: u64::try_from(self.serving_since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            volumes: self.volumes_seen.load(Ordering::Relaxed),
+            connections: connections.saturating_add(s3_connections),
+            listeners: nbd.chain(s3).chain(admin).collect(),
+            fill: self.fill(space_used_bytes, &reports),
+            journal: Some(self.facts.journal.clone()),
+            standing_by: self.facts.nodes.as_ref().map(RelayMetrics::standing_by),
+            nodes: self.facts.nodes.as_ref().map(RelayMetrics::nodes),
+            memory: MemoryStatus {
+                budget_bytes: self.facts.memory_budget_bytes,
+                used_bytes,
+                resident_bytes: process_metrics::resident_bytes(),
+            },
+            shards: reports.into_iter().map(|report| report.status).collect(),
+            troubles,
+            cells: Vec::new(),
+            missing_cells: Vec::new(),
+        })
+    }
+
+    fn fill(&self, used_bytes: u64, reports: &[ShardReport]) -> Fill {
+        let capacity_bytes = self.facts.capacity_bytes;
+        let free_bytes = free_bytes(capacity_bytes, used_bytes, reports);
+        let space = SpaceNow { used_bytes, free_bytes, capacity_bytes };
+        fill::fill(space, self.facts.thresholds)
+    }
+
+    async fn pool_now(&self) -> Result<Pool> {
+        let reports = self.reports().await?;
+        let used_bytes = used_bytes(&reports);
+        let facts = self.facts.clone();
+        Ok(Pool {
+            id: facts.id,
+            created_unix_ms: facts.created_unix_ms,
+            shards: facts.shards,
+            segment_size_bytes: facts.segment_size_bytes,
+            size_bytes: facts.size_bytes,
+            capacity_bytes: facts.capacity_bytes,
+            used_bytes,
+            free_bytes: free_bytes(facts.capacity_bytes, used_bytes, &reports),
+            drives: health::drives(&facts.drives, &reports),
+            missing_cells: Vec::new(),
+        })
+    }
+
+    async fn space_now(&self) -> Result<Space> {
+        let asked =
+            self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.space().await });
+        let space: varve_dataset::StoredSpace = asked.await?;
+        let (used_bytes, waiting_bytes) = (space.used_bytes(), space.waiting_bytes());
+        let reports = self.reports().await?;
+        Ok(Space {
+            size_bytes: self.facts.size_bytes,
+            capacity_bytes: self.facts.capacity_bytes,
+            used_bytes,
+            free_bytes: free_bytes(self.facts.capacity_bytes, used_bytes, &reports),
+            logical_bytes: space.logical_bytes,
+            unique_bytes: space.unique_bytes,
+            stored_bytes: space.stored_bytes,
+            referenced_bytes: space.referenced_bytes,
+            waiting_bytes,
+            metadata_bytes: space.metadata_bytes,
+            reserved_bytes: space.reserved_bytes,
+            outstanding_bytes: space.outstanding_bytes,
+            fill: self.fill(used_bytes, &reports),
+            volumes: space.volumes.iter().map(holdings::of_volume).collect(),
+            buckets: space.buckets.iter().map(holdings::of_bucket).collect(),
+            cells: Vec::new(),
+            missing_cells: Vec::new(),
+        })
+    }
+
+    async fn volume_space_now(&self, name: String) -> Result<VolumeFamily> {
+        self.threads
+            .ask(CATALOGUE_THREAD, |thread| async move {
+                let id = thread.stack.volume(&name).await?.id; // An absent one costs nothing.
+                let space = thread.stack.space().await?;
+                let found = space.volumes.iter().find(|held| held.volume.id == id);
+                found.map(holdings::of_family).ok_or_else(|| Error::Backend {
+                    kind: ErrorKind::Unavailable,
+                    message: format!("volume `{name}` changed while it was counted"),
+                    hint: Some("ask again".to_owned()),
+                })
+            })
+            .await
+    }
+
+    async fn metrics_now(&self) -> Result<Vec<Metric>> {
+        let reports = self.reports().await?;
+        let used_bytes = used_bytes(&reports);
+        let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
+        let mut metrics = vec![
+            Metric::gauge(
+                "varve_pool_capacity_bytes",
+                "Space for blocks and the pages that name them.",
+                self.facts.capacity_bytes,
+            ),
+            Metric::gauge(
+                "varve_pool_used_bytes",
+                "Space that live blocks and pages take.",
+                used_bytes,
+            ),
+            Metric::gauge(
+                "varve_pool_fill_level",
+                "How many thresholds of space are exceeded, 0 to 4.",
+                fill::rank(self.fill(used_bytes, &reports).level),
+            ),
+            Metric::gauge(
+                "varve_pool_free_bytes",
+                "Space that new blocks may take: as much as the fullest shard lets the pool take.",
+                free_bytes(self.facts.capacity_bytes, used_bytes, &reports),
+            ),
+            self.threshold_metric(),
+            Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
+        ];
+        metrics.extend(self.facts.nodes.iter().flat_map(RelayMetrics::metrics));
+        // They would wait for a shard that does not serve, whose own metrics say so.
+        if all_serve(&reports) {
+            let figures = self.ask_datasets(|datasets| async move { figures::of(&datasets).await });
+            match tokio::time::timeout(COUNT_MAX, figures).await {
+                Ok(Ok(figures)) => metrics.extend(figures),
+                Ok(Err(error)) => tracing::debug!(%error, "no metrics of datasets"),
+                Err(_) => tracing::debug!("no metrics of datasets: the drives hang"),
+            }
+        }
+        let gateway = self.objects.gateway();
+        metrics.extend(gateway.into_iter().flat_map(|s3| s3_figures::of(&s3.gateway.figures())));
+        metrics.extend(by_name(&reports));
+        metrics.extend(self.daemon_metrics(&reports));
+        metrics.extend(health::metrics(&self.facts.drives, &reports));
+        Ok(metrics)
+    }
+
+    /// The process, its memory against the budget, and which shards serve.
+    fn daemon_metrics(&self, reports: &[ShardReport]) -> Vec<Metric> {
+        let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
+        let budget_bytes = self.facts.memory_budget_bytes;
+        let help = "Whether the shard serves requests: 1, or 0 while requests to it wait.";
+        let mut serving = Metric::new("varve_engine_shard_serving", help, MetricKind::Gauge);
+        for report in reports {
+            let value = u64::from(report.status.state == ShardState::Serving);
+            let labels = vec![("shard", report.status.shard.to_string())];
+            serving.samples.push(Sample { labels, value });
+        }
+        let mut metrics = process_metrics::now();
+        metrics.extend([
+            Metric::gauge(
+                "varve_daemon_memory_used_bytes",
+                "Memory in use by the caches and buffers of all shards.",
+                used_bytes,
+            ),
+            Metric::gauge(
+                "varve_daemon_memory_budget_bytes",
+                "Limit of the memory of all caches and buffers, the setting memory.budget.",
+                budget_bytes,
+            ),
+            serving,
+        ]);
+        metrics
+    }
+
+    fn threshold_metric(&self) -> Metric {
+        let help = "Used bytes from which on the pool is as full as the label says.";
+        let mut metric = Metric::new("varve_pool_threshold_bytes", help, MetricKind::Gauge);
+        let levels = ["filling", "high", "near_full", "full"];
+        for (level, percent) in levels.into_iter().zip(self.facts.thresholds.ascending()) {
+            let labels = vec![("level", level.to_owned())];
+            let value = self.facts.capacity_bytes / 100 * u64::from(percent);
+            metric.samples.push(Sample { labels, value });
+        }
+        metric
+    }
+}
+
+fn all_serve(reports: &[ShardReport]) -> bool {
+    reports.iter().all(|report| report.status.state == ShardState::Serving)
+}
+
+/// The shards' metrics, one a name with a sample a shard.
+fn by_name(reports: &[ShardReport]) -> Vec<Metric> {
+    let mut merged: BTreeMap<&'static str, Metric> = BTreeMap::new();
+    for report in reports {
+        let shard = report.status.shard.to_string();
+        for ShardMetric { name, help, kind, value } in &report.metrics {
+            let metric = merged.entry(name).or_insert_with(|| Metric::new(name, help, *kind));
+            metric.samples.push(Sample { labels: vec![("shard", shard.clone())], value: *value });
+        }
+    }
+    merged.into_values().collect()
+}
+
+impl<S: ShardStack> AdminBackend for PoolBackend<S> {
+    fn status(&self) -> AdminFuture<'_, Status> {
+        Box::pin(self.status_now())
+    }
+
+    fn pool(&self) -> AdminFuture<'_, Pool> {
+        Box::pin(self.pool_now())
+    }
+
+    fn space(&self) -> AdminFuture<'_, Space> {
+        Box::pin(self.space_now())
+    }
+
+    fn volume_space(&self, name: String) -> AdminFuture<'_, VolumeFamily> {
+        Box::pin(self.volume_space_now(name))
+    }
+
+    fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {
+        self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.volumes().await })
+    }
+
+    fn volume(&self, name: String) -> AdminFuture<'_, Volume> {
+        self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.volume(&name).await })
+    }
+
+    fn create_volume(&self, spec: CreateVolume) -> AdminFuture<'_, Volume> {
+        self.threads
+            .ask(CATALOGUE_THREAD, |thread| async move { thread.stack.create_volume(spec).await })
+    }
+
+    fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume> {
+        self.threads.ask(CATALOGUE_THREAD, move |thread| async move {
+            thread.stack.change_volume(&name, change).await
+        })
+    }
+
+    fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()> {
+        Box::pin(async move {
+            clients::refuse_open(&self.threads, &name).await?;
+            let delete = move |thread: Rc<ShardThread<S>>| async move {
+                thread.stack.delete_volume(&name, how).await
+            };
+            self.threads.ask(CATALOGUE_THREAD, delete).await
+        })
+    }
+
+    fn clients(&self, volume: String) -> AdminFuture<'_, VolumeClients> {
+        Box::pin(async move {
+            self.volume(volume.clone()).await?;
+            clients::list(&self.threads, &volume).await
+        })
+    }
+
+    fn disconnect(
+        &self,
+        volume: String,
+        which: DisconnectClients,
+    ) -> AdminFuture<'_, DisconnectedClients> {
+        Box::pin(async move {
+            self.volume(volume.clone()).await?;
+            clients::disconnect(&self.threads, &volume, &which).await
+        })
+    }
+
+    fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>> {
+        self.ask_datasets(|datasets| snapshots::create(datasets, spec))
+    }
+
+    fn snapshots(
+        &self,
+        volume: Option<String>,
+        after: Option<String>,
+        limit: usize,
+    ) -> AdminFuture<'_, Vec<Snapshot>> {
+        self.ask_datasets(move |datasets| snapshots::list(datasets, volume, after, limit))
+    }
+
+    fn snapshot(&self, name: String) -> AdminFuture<'_, Snapshot> {
+        self.ask_datasets(|datasets| snapshots::show(datasets, name))
+    }
+
+    fn change_snapshot(&self, name: String, change: ChangeSnapshot) -> AdminFuture<'_, Snapshot> {
+        self.ask_datasets(|datasets| snapshots::change(datasets, name, change))
+    }
+
+    fn delete_snapshot(&self, name: String, expects: Option<VolumeMove>) -> AdminFuture<'_, ()> {
+        Box::pin(async move {
+            clients::refuse_open(&self.threads, &name).await?;
+            self.ask_datasets(|datasets| snapshots::delete(datasets, name, expects)).await
+        })
+    }
+
+    fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume> {
+        Box::pin(async move {
+            clients::refuse_open(&self.threads, &volume).await?;
+            self.ask_datasets(|datasets| snapshots::roll_back(datasets, volume, to)).await
+        })
+    }
+
+    fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume> {
+        self.ask_datasets(|datasets| snapshots::clone(datasets, spec))
+    }
+
+    fn extents(&self, name: String, wanted: ExtentsWanted) -> AdminFuture<'_, ExtentPage> {
+        self.ask_datasets(move |datasets| snapshots::extents(datasets, name, wanted))
+    }
+
+    fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume> {
+        self.ask_datasets(|datasets| snapshots::begin_receive(datasets, volume, spec))
+    }
+
+    fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
+        self.ask_datasets(|datasets| snapshots::end_receive(datasets, volume, spec))
+    }
+
+    fn move_volume(&self, name: String, step: MoveVolume) -> AdminFuture<'_, Volume> {
+        self.ask_datasets(|datasets| snapshots::move_volume(datasets, name, step))
+    }
+
+    fn check(&self) -> AdminFuture<'_, CheckStatus> {
+        Box::pin(std::future::ready(Ok(self.check.status())))
+    }
+
+    fn start_check(&self) -> AdminFuture<'_, CheckStatus> {
+        if let Some(progress) = self.check.begin() {
+            let outcome = self.ask_datasets(|datasets| online_check::run(datasets, progress));
+            tokio::spawn(self.check.clone().follow(outcome));
+        }
+        self.check()
+    }
+
+    fn stop_check(&self) -> AdminFuture<'_, CheckStatus> {
+        self.check.stop();
+        self.check()
+    }
+
+    fn objects(&self) -> Result<&dyn ObjectBackend> {
+        self.objects.backend()
+    }
+
+    fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {
+        Box::pin(self.metrics_now())
+    }
+}

@@ -1,0 +1,219 @@
+//! Finds the drives of a pool by their superblocks, wherever they are now: names of devices change at reboots, and
+//! people rename files.
+//!
+//! SEARCH-1. A path is a hint, the superblock decides. Nothing is locked or written while drives are looked for.
+//! SEARCH-2. A copy of a drive has its superblock, and may be older than the pool: what was not named is taken for a
+//!     drive only where it is the same file under another name, or the only block device of that identity. Others are
+//!     told, for somebody to name them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use varve_client::{Failure, Result};
+use varve_media::DriveIdentity;
+use varve_types::PoolId;
+
+use crate::drives::{DriveEntry, is_block_device};
+use crate::file_mark::FileMark;
+
+/// Entries looked at in one directory.
+const ENTRIES_MAX: usize = 4096;
+
+/// Files below that size, in bytes, are no drives.
+const FILE_BYTES_MIN: u64 = 1 << 20;
+
+/// Where the kernel lists block devices.
+const BLOCK_DEVICES: &str = "/sys/class/block";
+
+/// All drives of a pool, in their order in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct FoundPool {
+    pub(super) pool: PoolId,
+    pub(super) drives: Vec<(PathBuf, DriveIdentity)>,
+}
+
+impl FoundPool {
+    /// What is known of the drive at a path.
+    pub(super) fn at(&self, path: &Path) -> Option<&DriveIdentity> {
+        self.drives.iter().find(|(found, _)| found == path).map(|(_, identity)| identity)
+    }
+}
+
+/// Which of a pool's drives one is, and how many there are.
+struct DrivePlace {
+    index: u16,
+    count: usize,
+}
+
+/// The pool whose drives are at these paths, all of them; `None` where none of them holds a drive of a pool, or not all
+/// do yet.
+///
+/// # Errors
+/// When some hold drives of a pool and others do not, or not all of its drives are there.
+pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
+    let identities: Vec<Option<DriveIdentity>> =
+        paths.iter().map(|path| DriveIdentity::read(path).ok()).collect(); // SEARCH-1
+    let Some((first, of_pool)) =
+        paths.iter().zip(&identities).find_map(|(path, identity)| Some((path, identity.clone()?)))
+    else {
+        return Ok(None);
+    };
+    let (pool, count) = (of_pool.pool, of_pool.count);
+    let first =
+        format!("{} is drive {} of {count} of pool {pool}", first.display(), of_pool.index + 1);
+    let mut drives = BTreeMap::new();
+    for (path, identity) in paths.iter().zip(identities) {
+        match identity {
+            Some(identity) if identity.pool == pool => {
+                drives.insert(identity.index, (path.clone(), identity));
+            }
+            Some(other) => {
+                let what = format!("{first}, and {} of pool {}", path.display(), other.pool);
+                return Err(Failure::misuse(what).hint("name the drives of one pool"));
+            }
+            // Creating the pool may have been cut off: whoever creates it finds out.
+            None if usize::from(count) == paths.len() => return Ok(None),
+            None => {
+                let what = format!("{first}, and {} of no pool", path.display());
+                return Err(Failure::misuse(what)
+                    .hint("name the drives of the pool alone: none can be added to it yet"));
+            }
+        }
+    }
+    if drives.len() < usize::from(count) {
+        let what =
+            format!("{first}, and {} of its drives are missing", usize::from(count) - drives.len());
+        return Err(Failure::misuse(what)
+            .hint("name all of them with --drive: a pool needs each of its drives"));
+    }
+    Ok(Some(FoundPool { pool, drives: drives.into_values().collect() }))
+}
+
+/// Where the drives of a pool are now that were seen last as `known`; `None` where each is where it was, or cannot be
+/// read for another reason than that it is not there.
+///
+/// # Errors
+/// When one is not found.
+pub(super) fn locate(pool: Option<PoolId>, known: &[DriveEntry]) -> Result<Option<FoundPool>> {
+    let paths: Vec<PathBuf> = known.iter().map(|drive| drive.path.clone()).collect();
+    let read: Vec<_> = paths.iter().map(|path| (path, DriveIdentity::read(path))).collect();
+    if !read
+        .iter()
+        .any(|(path, identity)| identity.as_ref().is_err_and(|error| is_gone(path, error)))
+    {
+        return Ok(None);
+    }
+    let here = read.into_iter().filter_map(|(path, identity)| Some((path.clone(), identity.ok()?)));
+    let here: Vec<(PathBuf, DriveIdentity)> = here.collect();
+    let elsewhere: Vec<(PathBuf, DriveIdentity)> = candidates(&paths)
+        .into_iter()
+        .filter(|path| !paths.contains(path))
+        .filter_map(|path| DriveIdentity::read(&path).ok().map(|identity| (path, identity)))
+        .collect();
+    let Some(pool) = pool.or_else(|| here.first().map(|(_, identity)| identity.pool)) else {
+        return match elsewhere.as_slice() {
+            [] => Ok(None), // Opening the pool tells.
+            found => Err(unknown(&paths, found)),
+        };
+    };
+    let of_pool = |(_, identity): &(PathBuf, DriveIdentity)| identity.pool == pool;
+    let mut drives: BTreeMap<u16, _> =
+        here.into_iter().filter(of_pool).map(|found| (found.1.index, found)).collect();
+    let elsewhere: Vec<_> = elsewhere.into_iter().filter(of_pool).collect();
+    for (index, drive) in (0..).zip(known) {
+        if !drives.contains_key(&index)
+            && let Some(found) = moved(drive, index, &elsewhere)
+        {
+            let (path, number) = (found.0.display(), index + 1);
+            tracing::warn!(drive = number, %path, "a drive of the pool has moved");
+            drives.insert(index, found);
+        }
+    }
+    let count = drives.values().next().map_or(paths.len(), |(_, first)| usize::from(first.count));
+    let missing = (0..).zip(&paths).find(|(index, _)| !drives.contains_key(index));
+    match missing {
+        Some((index, path)) if drives.len() < count => {
+            Err(absent(pool, DrivePlace { index, count }, path, &elsewhere))
+        }
+        _ => Ok(Some(FoundPool { pool, drives: drives.into_values().collect() })),
+    }
+}
+
+/// Where a drive is now, if that is certain (SEARCH-2).
+fn moved(
+    drive: &DriveEntry,
+    index: u16,
+    elsewhere: &[(PathBuf, DriveIdentity)],
+) -> Option<(PathBuf, DriveIdentity)> {
+    let alike = || elsewhere.iter().filter(|(_, identity)| identity.index == index);
+    if drive.file.is_some() {
+        return alike().find(|(path, _)| FileMark::read(path) == drive.file).cloned();
+    }
+    let mut devices = alike().filter(|(path, _)| is_block_device(path));
+    devices.next().filter(|_| devices.next().is_none()).cloned()
+}
+
+fn absent(
+    pool: PoolId,
+    place: DrivePlace,
+    path: &Path,
+    elsewhere: &[(PathBuf, DriveIdentity)],
+) -> Failure {
+    let DrivePlace { index, count } = place;
+    let what =
+        format!("drive {} of {count} of pool {pool} is not at {}", index + 1, path.display());
+    let copies = elsewhere.iter().filter(|(_, identity)| identity.index == index);
+    let copies: Vec<String> = copies.map(|(path, _)| path.display().to_string()).collect();
+    if copies.is_empty() {
+        return Failure::new(format!("{what} any more, nor found elsewhere")).hint(
+            "connect it, or name where it is now: --drive for each drive of the pool, which needs all of them",
+        );
+    }
+    Failure::new(format!("{what} any more; found, and perhaps an older copy: {}", copies.join(", ")))
+        .hint("bring the drive back, or name the copy if it is the newest: --drive for each drive of the pool")
+}
+
+/// Whether nothing of a pool is at a path, rather than something that cannot be read.
+fn is_gone(path: &Path, error: &varve_media::Error) -> bool {
+    let is_absent =
+        || matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound);
+    matches!(error, varve_media::Error::NoPool { .. }) || is_absent()
+}
+
+fn unknown(paths: &[PathBuf], found: &[(PathBuf, DriveIdentity)]) -> Failure {
+    let gone: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let found: Vec<String> = found
+        .iter()
+        .map(|(path, identity)| format!("{} (pool {})", path.display(), identity.pool))
+        .collect();
+    Failure::new(format!("no pool at {}", gone.join(", "))).hint(format!(
+        "name its drives with --drive where they are now; found: {}",
+        found.join(", ")
+    ))
+}
+
+/// What may be a drive: what lies beside where they were, and block devices.
+fn candidates(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let directories: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+    let mut found = Vec::new();
+    for directory in directories {
+        found.extend(entries(directory).into_iter().filter(|path| is_large(path)));
+    }
+    let devices = entries(Path::new(BLOCK_DEVICES));
+    found.extend(devices.iter().filter_map(|path| Some(Path::new("/dev").join(path.file_name()?))));
+    found
+}
+
+fn is_large(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() || found.len() >= FILE_BYTES_MIN)
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let entries = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut paths: Vec<PathBuf> = entries.take(ENTRIES_MAX).collect();
+    paths.sort_unstable();
+    paths
+}

@@ -1,0 +1,372 @@
+//! Which drives belong to a data directory: chosen at the first start, remembered, and found again at later ones.
+//!
+//! DRIVES-1: once remembered, the pool is the one of `drives.json`: a start with drives of another is refused instead
+//! of making a new pool beside the old one. Its drives are known by their superblocks; paths are where they were seen
+//! last.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use varve_client::{Failure, Result};
+use varve_media::DriveIdentity;
+use varve_types::{ByteCount, PoolId};
+
+use crate::config::Settings;
+use crate::drive_search::{self, FoundPool};
+use crate::file_mark::FileMark;
+use crate::remembered;
+
+const LIST_FILE: &str = "drives.json";
+/// Name of the drive in a data directory that names no other.
+pub const EMBEDDED_DRIVE: &str = "drive";
+
+/// Largest embedded drive when nobody says: enough for a first volume on a laptop, not all of its disk.
+const EMBEDDED_BYTES_MAX: u64 = 64 << 30;
+
+/// A drive of the pool: absolute path and the bytes that the pool may use.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DriveEntry {
+    /// Block device, file or directory.
+    pub path: PathBuf,
+    /// `None` for all of a block device.
+    pub size_bytes: Option<u64>,
+    /// Which file or directory it was (SEARCH-2); `None` of block devices, and in what earlier versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<FileMark>,
+}
+
+impl DriveEntry {
+    /// Whether another file lies there than the one that is remembered.
+    fn is_other_file(&self) -> bool {
+        FileMark::read(&self.path).is_some_and(|mark| self.file != Some(mark))
+    }
+}
+
+/// The drives of the pool, and whether the pool was made before.
+#[derive(Clone, Debug)]
+pub(crate) struct Drives {
+    /// In the order in which they were given.
+    pub(crate) entries: Vec<DriveEntry>,
+    /// Whether the data directory remembers a pool on them.
+    pub(crate) remembered: bool,
+    /// Whether a pool is on them already.
+    pub(crate) has_pool: bool,
+    /// Whether what is remembered has to be written: it is the first time, or a drive has moved.
+    is_list_new: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ListFile {
+    /// Identity of the pool; absent in what earlier versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+    drives: Vec<DriveEntry>,
+}
+
+impl ListFile {
+    fn pool(&self) -> Option<PoolId> {
+        self.pool.as_ref()?.parse().ok()
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.drives.iter().map(|drive| drive.path.clone()).collect()
+    }
+}
+
+impl Drives {
+    /// The remembered drives, wherever they are now, or for a first start those of the settings, or the embedded one.
+    pub(crate) fn choose(settings: &Settings) -> Result<Self> {
+        let given = settings.drives.iter().map(|drive| absolute(&drive.path));
+        let given = given.collect::<Result<Vec<_>>>()?;
+        match load_list(&settings.data)? {
+            Some(list) => Self::known(settings, &list, &given),
+            None => Self::first(settings, given),
+        }
+    }
+
+    /// The drives of a pool that the directory remembers (DRIVES-1).
+    fn known(settings: &Settings, list: &ListFile, given: &[PathBuf]) -> Result<Self> {
+        let paths = list.paths();
+        let found = match given.is_empty() || paths == given {
+            true => {
+                check_sizes(settings, given, &list.drives)?;
+                drive_search::locate(list.pool(), &list.drives)?
+            }
+            false => {
+                let found = drive_search::pool_at(given)?.filter(|found| is_same(list, found));
+                let found = found.ok_or_else(|| other_drives(settings, &list.drives))?;
+                check_found_sizes(settings, given, &found)?;
+                Some(found)
+            }
+        };
+        let moved = found.is_some() || list.pool.is_none();
+        let entries: Vec<DriveEntry> = match found {
+            None => list.drives.clone(),
+            Some(found) => (0..)
+                .zip(found.drives)
+                .map(|(index, (path, _)): (usize, _)| DriveEntry {
+                    path,
+                    size_bytes: list.drives.get(index).and_then(|drive| drive.size_bytes),
+                    file: list.drives.get(index).and_then(|drive| drive.file),
+                })
+                .collect(),
+        };
+        let is_list_new = moved || entries.iter().any(DriveEntry::is_other_file);
+        Ok(Self { entries, remembered: true, has_pool: true, is_list_new })
+    }
+
+    /// The drives for a directory that remembers none: a pool may be on them, whose directory was lost or whose first
+    /// start was cut off.
+    fn first(settings: &Settings, mut paths: Vec<PathBuf>) -> Result<Self> {
+        if paths.is_empty() {
+            paths.push(absolute(&settings.data.join(EMBEDDED_DRIVE))?);
+        }
+        if let Some(found) = drive_search::pool_at(&paths)? {
+            check_found_sizes(settings, &paths, &found)?;
+            let entry = |(path, identity): (PathBuf, DriveIdentity)| DriveEntry {
+                size_bytes: (!is_block_device(&path)).then(|| identity.size_bytes()),
+                path,
+                file: None,
+            };
+            let entries = found.drives.into_iter().map(entry).collect();
+            return Ok(Self { entries, remembered: false, has_pool: true, is_list_new: true });
+        }
+        let sizes = settings.drives.iter().map(|drive| drive.size).chain([None]);
+        let entries =
+            paths.into_iter().zip(sizes).map(|(path, size)| new_drive(settings, path, size));
+        let entries = entries.collect::<Result<_>>()?;
+        Ok(Self { entries, remembered: false, has_pool: false, is_list_new: true })
+    }
+
+    /// Remembers the drives, if that is news. Durable on return; called once the pool on them is.
+    pub(crate) fn remember(&self, data: &Path, pool: PoolId) -> Result<()> {
+        if !self.is_list_new {
+            return Ok(());
+        }
+        let mark = |drive: &DriveEntry| {
+            let file = FileMark::read(&drive.path);
+            DriveEntry { file, ..drive.clone() }
+        };
+        let drives = self.entries.iter().map(mark).collect();
+        let list = ListFile { pool: Some(pool.to_string()), drives };
+        remembered::remember(&data.join(LIST_FILE), &list)
+    }
+}
+
+/// The path made absolute, so that a start from elsewhere finds it.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::new(format!("drive {}: {error}", path.display())))
+}
+
+/// A drive that is to be made, with a size for what has none of its own.
+fn new_drive(settings: &Settings, path: PathBuf, size: Option<ByteCount>) -> Result<DriveEntry> {
+    let size_bytes = match size {
+        Some(size) => {
+            if !is_block_device(&path) {
+                warn_of_host(&path, size);
+            }
+            Some(size.0)
+        }
+        None if is_block_device(&path) => None,
+        None => Some(embedded_bytes(&settings.data)?),
+    };
+    Ok(DriveEntry { path, size_bytes, file: None })
+}
+
+/// Warns of a file that its file system cannot hold now. Drives are sparse, so that is allowed; writes wait for room
+/// once it is full.
+fn warn_of_host(path: &Path, size: ByteCount) {
+    let there = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(path);
+    let Ok(stat) = rustix::fs::statvfs(there) else { return };
+    let free = ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize));
+    if size > free {
+        tracing::warn!(
+            path = %path.display(), %size, %free,
+            "the drive is larger than what its file system has free: give it a smaller size, or watch the file system"
+        );
+    }
+}
+
+pub(super) fn is_block_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// Half of what the file system has free in whole GiB, at most 64 GiB.
+fn embedded_bytes(data: &Path) -> Result<u64> {
+    let stat = rustix::fs::statvfs(data).map_err(|error| {
+        Failure::new(format!("size of the file system of {}: {error}", data.display()))
+    })?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let bytes = (free / 2).min(EMBEDDED_BYTES_MAX) >> 30 << 30;
+    if bytes == 0 {
+        return Err(Failure::new(format!(
+            "the file system of {} has only {} free",
+            data.display(),
+            ByteCount(free)
+        ))
+        .hint("choose another data directory with --data, or a drive with --drive"));
+    }
+    Ok(bytes)
+}
+
+/// The remembered drives, wherever they are now; `None` before the first start has ended.
+pub fn load(data: &Path) -> Result<Option<Vec<DriveEntry>>> {
+    let settings = Settings { data: data.to_owned(), ..Settings::default() };
+    let list = load_list(data)?;
+    list.map(|list| Ok(Drives::known(&settings, &list, &[])?.entries)).transpose()
+}
+
+fn load_list(data: &Path) -> Result<Option<ListFile>> {
+    let mend =
+        "remove it, and name the drives of the pool with --drive: they say which pool they are of";
+    remembered::load::<ListFile>(&data.join(LIST_FILE), mend)
+}
+
+/// Whether a pool that was found is the one that the directory remembers. One that was remembered without its identity
+/// is whatever is not at its place any more.
+fn is_same(list: &ListFile, found: &FoundPool) -> bool {
+    match list.pool() {
+        Some(pool) => pool == found.pool,
+        None => list.paths().iter().all(|path| {
+            DriveIdentity::read(path).map_or(true, |identity| identity.pool == found.pool)
+        }),
+    }
+}
+
+/// Refuses drives that are not the pool's (DRIVES-1).
+fn other_drives(settings: &Settings, known: &[DriveEntry]) -> Failure {
+    let list: Vec<String> = known.iter().map(describe).collect();
+    Failure::misuse(format!(
+        "the pool of {} lies on other drives: {}",
+        settings.data.display(),
+        list.join(", ")
+    ))
+    .hint("leave out --drive, or choose another --data for another pool")
+}
+
+/// Refuses sizes that the drives do not have. Without a size there is nothing to compare.
+fn check_sizes(settings: &Settings, given: &[PathBuf], known: &[DriveEntry]) -> Result<()> {
+    for ((path, drive), known) in given.iter().zip(&settings.drives).zip(known) {
+        let is_same = |size: &ByteCount| known.size_bytes == Some(size.0) || has_size(path, *size);
+        if let Some(size) = drive.size.filter(|size| !is_same(size)) {
+            let has = known.size_bytes.map(ByteCount);
+            return Err(other_size(path, has, size));
+        }
+    }
+    Ok(())
+}
+
+fn check_found_sizes(settings: &Settings, given: &[PathBuf], found: &FoundPool) -> Result<()> {
+    for (path, drive) in given.iter().zip(&settings.drives) {
+        let Some((size, identity)) = drive.size.zip(found.at(path)) else { continue };
+        if !identity.has_size(size.0) {
+            return Err(other_size(path, Some(ByteCount(identity.size_bytes())), size));
+        }
+    }
+    Ok(())
+}
+
+fn has_size(path: &Path, size: ByteCount) -> bool {
+    DriveIdentity::read(path).is_ok_and(|identity| identity.has_size(size.0))
+}
+
+fn other_size(path: &Path, has: Option<ByteCount>, size: ByteCount) -> Failure {
+    let has = has.map_or_else(|| "the whole device".to_owned(), |has| has.to_string());
+    Failure::misuse(format!("{} is a drive of {has}, and cannot become one of {size}", path.display()))
+        .hint("leave out the size: drives keep the one with which the pool was created; `varve pool migrate` moves volumes to a larger pool")
+}
+
+fn describe(drive: &DriveEntry) -> String {
+    match drive.size_bytes {
+        Some(bytes) => format!("{}={}", drive.path.display(), ByteCount(bytes)),
+        None => drive.path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DriveSetting;
+
+    fn settings(data: &Path, drives: &[(&str, Option<u64>)]) -> Settings {
+        let drive = |(path, size): &(&str, Option<u64>)| DriveSetting {
+            path: PathBuf::from(path),
+            size: size.map(ByteCount),
+        };
+        Settings {
+            data: data.to_owned(),
+            drives: drives.iter().map(drive).collect(),
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn the_embedded_drive_is_the_default() {
+        let dir = tempfile::tempdir().unwrap();
+        let drives = Drives::choose(&settings(dir.path(), &[])).unwrap();
+        assert_eq!(drives.entries[0].path, dir.path().join("drive"));
+        assert!(drives.entries[0].size_bytes.unwrap() <= EMBEDDED_BYTES_MAX);
+        assert!(!drives.remembered);
+    }
+
+    #[test]
+    fn a_drive_larger_than_what_its_file_system_has_free_is_warned_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let lines = tracing_subscriber::fmt().with_ansi(false);
+        let lines = lines.with_writer(fs::File::create(&log).unwrap()).finish();
+        let [small, large] = [("small", 4096), ("large", 1 << 60)];
+        tracing::subscriber::with_default(lines, || {
+            for (name, size) in [small, large] {
+                let path = dir.path().join(name);
+                let entry = new_drive(&Settings::default(), path, Some(ByteCount(size))).unwrap();
+                assert_eq!(entry.size_bytes, Some(size));
+            }
+        });
+        let said = fs::read_to_string(&log).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("larger than what its file system has free"), "{said}");
+        assert!(said.contains("/large"), "{said}");
+    }
+
+    #[test]
+    fn remembered_drives_return_and_others_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = settings(dir.path(), &[("/a", Some(1 << 30)), ("/b", Some(2 << 30))]);
+        let entry = |path: &str, bytes| DriveEntry {
+            path: path.into(),
+            size_bytes: Some(bytes),
+            file: None,
+        };
+        let entries = vec![entry("/a", 1 << 30), entry("/b", 2 << 30)];
+        let drives = Drives { entries, remembered: false, has_pool: false, is_list_new: true };
+        drives.remember(dir.path(), PoolId([7; 16])).unwrap();
+        let missing = |drives: &[(&str, Option<u64>)]| {
+            Drives::choose(&settings(dir.path(), drives)).unwrap_err().to_string()
+        };
+        for again in [missing(&[]), missing(&[("/a", None), ("/b", None)])] {
+            assert!(again.contains("drive 1 of 2 of pool 07070707"), "{again}");
+        }
+        let refused = missing(&[("/a", None)]);
+        assert!(refused.contains("lies on other drives: /a=1 GiB, /b=2 GiB"), "{refused}");
+        let refused = missing(&[("/a", None), ("/b", Some(3 << 30))]);
+        assert!(
+            refused.contains("/b is a drive of 2 GiB, and cannot become one of 3 GiB"),
+            "{refused}"
+        );
+        assert!(Drives::choose(&first).is_err(), "they are not there");
+    }
+
+    #[test]
+    fn a_damaged_or_foreign_list_is_never_taken_for_a_first_start() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(LIST_FILE), "{").unwrap();
+        assert!(Drives::choose(&settings(dir.path(), &[])).is_err());
+        fs::write(dir.path().join(LIST_FILE), "{\"version\": 2, \"drives\": []}").unwrap();
+        let refused = Drives::choose(&settings(dir.path(), &[])).unwrap_err().to_string();
+        assert!(refused.contains("has version 2"), "{refused}");
+    }
+}

@@ -1,0 +1,336 @@
+//! The pool's files: made at the first start, opened at every one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use varve_access_admin::v1::{Drive, JournalStatus};
+use varve_client::age::now_unix_ms;
+use varve_client::{Failure, Result};
+use varve_media::{DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
+use varve_types::{ByteCount, PoolId, ShardId};
+
+use crate::backend::PoolFacts;
+use crate::config::Settings;
+use crate::drives::Drives;
+use crate::engine_stack::EngineSource;
+use crate::event_loop;
+use crate::lock::take_lock;
+
+/// Least memory of a shard: one request of the largest size, its buffers, and pages enough to walk a map.
+const SHARD_MEMORY_MIN: u64 = 64 << 20;
+
+/// Memory of a shard below which more shards are not worth their thread.
+const SHARD_MEMORY_GOOD: u64 = 128 << 20;
+
+/// Opens the pool, which is made first where the data directory remembers none. Blocks, for seconds when it is made.
+pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles>> {
+    let paths: Vec<PathBuf> = drives.entries.iter().map(|drive| drive.path.clone()).collect();
+    if !drives.has_pool {
+        make(settings, drives)?;
+    }
+    let open = || PoolFiles::open(&paths, DriveOptions { discard: false });
+    let files = take_lock(open, is_in_use);
+    let files = files.map_err(|error| explain(&error, settings))?;
+    check_memory(settings, files.lane_count(), 1)?;
+    Ok(Arc::new(files.delayed(settings.media_delay_us * 1000)))
+}
+
+/// Makes the pool, unless the drives hold one: a start that was cut off before the drives were remembered.
+fn make(settings: &Settings, drives: &Drives) -> Result<()> {
+    let shards = shard_count(settings);
+    check_memory(settings, shards, 1)?;
+    // Nothing is created where nothing could be served.
+    drop(event_loop::start()?);
+    let new_drives: Vec<NewDrive> = drives
+        .entries
+        .iter()
+        .map(|drive| NewDrive {
+            path: drive.path.clone(),
+            kind: None,
+            capacity_bytes: drive.size_bytes,
+            replace_pool: false,
+        })
+        .collect();
+    let mut spec = DriveSpec::new(random_id()?, shards);
+    spec.created_unix_ms = now_unix_ms();
+    spec.lane_bytes = settings.lane.0;
+    match take_lock(|| PoolFiles::create(&new_drives, &spec), is_in_use) {
+        Ok(()) => {
+            tracing::info!(pool = %spec.pool, shards, "pool made");
+            if new_drives.len() > 1 {
+                tracing::warn!(
+                    drives = new_drives.len(),
+                    "the pool has no redundancy: the loss of one drive loses the pool"
+                );
+            }
+        }
+        Err(Error::PoolExists { path }) => tracing::info!(path, "drive holds a pool already"),
+        Err(error) => return Err(explain(&error, settings)),
+    }
+    Ok(())
+}
+
+/// What stays the same while the pool is open.
+pub(crate) fn facts(
+    settings: &Settings,
+    source: &EngineSource,
+    drives: Vec<Drive>,
+    journal: JournalStatus,
+) -> Result<PoolFacts> {
+    let media = &source.media;
+    let geometry = media.geometry().map_err(|error| explain(&error, settings))?;
+    let segment_size_bytes = u64::from(geometry.segment_bytes);
+    let segments = u64::from(geometry.segment_count);
+    let shards = u64::from(media.lane_count());
+    let config = source.shard_config(ShardId(0));
+    let capacity_bytes = shards * config.usable_bytes(segments / shards, geometry.segment_bytes);
+    Ok(PoolFacts {
+        id: media.pool().to_string(),
+        created_unix_ms: media.created_unix_ms(),
+        shards: media.lane_count(),
+        segment_size_bytes,
+        size_bytes: segment_size_bytes * segments,
+        capacity_bytes,
+        drives,
+        journal,
+        nodes: None,
+        memory_budget_bytes: settings.memory.0,
+        thresholds: settings.thresholds,
+    })
+}
+
+pub(crate) fn random_id() -> Result<PoolId> {
+    random_bytes().map(PoolId)
+}
+
+/// Random bytes of the system, at most 256, which it gives as a whole.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(filled) if filled == N => Ok(bytes),
+        Ok(_) => Err(Failure::new("the system gave too few random bytes")),
+        Err(error) => Err(Failure::new(format!("random bytes of the system: {error}"))),
+    }
+}
+
+/// Shards of a new pool: as set, or one for two cores, as clients on the machine take about as much CPU as their
+/// server, as far as the memory suffices.
+pub(crate) fn shard_count(settings: &Settings) -> u16 {
+    if settings.shards > 0 {
+        return settings.shards;
+    }
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let affordable = (settings.shard_memory(1) / SHARD_MEMORY_GOOD).max(1);
+    let shards = u64::try_from(cores.div_ceil(2)).unwrap_or(u64::MAX).min(affordable);
+    u16::try_from(shards).unwrap_or(u16::MAX).min(ShardId::COUNT_MAX)
+}
+
+/// Refuses memory that does not suffice for as many cells of `shards` as this node may serve.
+pub(crate) fn check_memory(settings: &Settings, shards: u16, cells: u16) -> Result<()> {
+    let shards = u32::from(shards) * u32::from(cells);
+    if settings.shard_memory(shards) >= SHARD_MEMORY_MIN {
+        return Ok(());
+    }
+    let (memory, cache) = (settings.memory, settings.read_cache);
+    let needed = ByteCount(u64::from(shards) * SHARD_MEMORY_MIN + cache.0);
+    let beside =
+        if cache.0 > 0 { format!(" beside memory.read_cache {cache}") } else { String::new() };
+    Err(Failure::misuse(format!(
+        "memory.budget {memory} is too little for {shards} shards{beside}"
+    ))
+    .hint(format!("at least {needed}, or fewer --shards for a new pool")))
+}
+
+fn is_in_use(error: &Error) -> bool {
+    matches!(error, Error::InUse { .. })
+}
+
+fn explain(error: &Error, settings: &Settings) -> Failure {
+    let failure = Failure::new(format!("pool of {}: {error}", settings.data.display()));
+    match error {
+        Error::InUse { .. } => failure.hint(
+            "another daemon serves this pool, perhaps under another --data; end that one first",
+        ),
+        Error::NotEmpty { path, .. } => failure.hint(format!(
+            "to use it anyway, wipe it: `blkdiscard -f {path}`, or `dd if=/dev/zero of={path} bs=1M count=1 conv=notrunc`"
+        )),
+        Error::CopiedOnWrite { .. } => {
+            failure.hint("choose a block device, or a directory on another file system")
+        }
+        Error::NoSpace { .. } => failure.hint("make room on the file system under it"),
+        Error::FileTooLarge { .. } => failure.hint("give the drive a smaller size: `--drive PATH=SIZE`"),
+        Error::DriveSet { .. } => failure.hint("name all drives of the pool, and no others, with --drive"),
+        Error::NoPool { .. } => {
+            failure.hint("see whether the drive is the right one and its contents are mounted")
+        }
+        Error::FileMissing { .. } => {
+            failure.hint("put it back where it was, or restore the drive from a copy: no pool opens without it, and no other file can stand in for it")
+        }
+        Error::TooSmall { .. } => {
+            failure.hint("for a new pool, give the drive more room, or make journal.lane_size smaller; a drive of a pool was cut short: give it back its size")
+        }
+        Error::Open { .. } => {
+            failure.hint("see whether the path exists and this user may read and write it")
+        }
+        _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(data: &std::path::Path) -> Settings {
+        let drive = crate::config::DriveSetting {
+            path: data.join("drive"),
+            size: Some(ByteCount(64 << 20)),
+        };
+        let lane = ByteCount(16 << 20);
+        Settings {
+            data: data.to_owned(),
+            drives: vec![drive],
+            shards: 2,
+            lane,
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn a_pool_is_made_once_and_belongs_to_one_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings(dir.path());
+        let drives = Drives::choose(&settings).unwrap();
+        let files = open(&settings, &drives).unwrap();
+        assert_eq!(files.lane_count(), 2);
+        let id = files.pool();
+        let refused = open(&settings, &drives).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("in use by another process"), "{refused}");
+        drop(files);
+        let again = open(&settings, &drives).unwrap();
+        assert_eq!(again.pool(), id, "a start that was cut off finds what it made");
+        drop(again);
+        drives.remember(dir.path(), id).unwrap();
+        let drives = Drives::choose(&settings).unwrap();
+        assert_eq!(open(&settings, &drives).unwrap().pool(), id);
+    }
+
+    #[test]
+    fn a_remembered_pool_that_is_gone_is_never_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings(dir.path());
+        Drives::choose(&settings).unwrap().remember(dir.path(), PoolId([7; 16])).unwrap();
+        let refused = Drives::choose(&settings).unwrap_err().to_string();
+        assert!(refused.contains("is not at"), "{refused}");
+        assert!(!dir.path().join("drive").exists());
+    }
+
+    #[test]
+    fn a_drive_is_found_where_it_is_now_and_known_without_its_directory() {
+        let [dir, elsewhere, lost] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+        let first = settings(dir.path());
+        let drives = Drives::choose(&first).unwrap();
+        let id = open(&first, &drives).unwrap().pool();
+        drives.remember(dir.path(), id).unwrap();
+        std::fs::rename(dir.path().join("drive"), dir.path().join("renamed")).unwrap();
+        let found = Drives::choose(&first).unwrap();
+        assert_eq!(found.entries[0].path, dir.path().join("renamed"));
+        assert_eq!(open(&first, &found).unwrap().pool(), id);
+        found.remember(dir.path(), id).unwrap();
+        let moved = elsewhere.path().join("d");
+        std::fs::rename(dir.path().join("renamed"), &moved).unwrap();
+        let unnamed = Settings { drives: Vec::new(), ..first };
+        let refused = Drives::choose(&unnamed).unwrap_err().to_string();
+        assert!(
+            refused.contains("drive 1 of 1 of pool") && refused.contains("renamed"),
+            "{refused}"
+        );
+        let drive = |size| crate::config::DriveSetting { path: moved.clone(), size };
+        let named = Settings { drives: vec![drive(None)], ..unnamed };
+        assert_eq!(open(&named, &Drives::choose(&named).unwrap()).unwrap().pool(), id);
+        let new = Settings { data: lost.path().to_owned(), ..named };
+        let found = Drives::choose(&new).unwrap();
+        assert!(found.has_pool && !found.remembered);
+        assert_eq!(open(&new, &found).unwrap().pool(), id);
+        for (size, fits) in [(64 << 20, true), (96 << 20, false)] {
+            let sized = Settings { drives: vec![drive(Some(ByteCount(size)))], ..new.clone() };
+            assert_eq!(Drives::choose(&sized).is_ok(), fits, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_drive_is_taken_only_when_it_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = settings(dir.path());
+        let drives = Drives::choose(&first).unwrap();
+        let id = open(&first, &drives).unwrap().pool();
+        drives.remember(dir.path(), id).unwrap();
+        let [drive, copy] = ["drive", "copy"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&copy).unwrap();
+        for file in std::fs::read_dir(&drive).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+        std::fs::rename(&drive, dir.path().join("aside")).unwrap();
+        let found = Drives::choose(&first).unwrap();
+        assert_eq!(found.entries[0].path, dir.path().join("aside"), "the drive, not its copy");
+        std::fs::remove_dir_all(dir.path().join("aside")).unwrap();
+        let unnamed = Settings { drives: Vec::new(), ..first };
+        let refused = Drives::choose(&unnamed).unwrap_err().to_string();
+        assert!(refused.contains("perhaps an older copy") && refused.contains("copy"), "{refused}");
+        let setting = crate::config::DriveSetting { path: copy.clone(), size: None };
+        let named = Settings { drives: vec![setting], ..unnamed };
+        let found = Drives::choose(&named).unwrap();
+        found.remember(dir.path(), id).unwrap();
+        assert_eq!(open(&named, &found).unwrap().pool(), id);
+        let renamed = dir.path().join("renamed");
+        std::fs::rename(&copy, &renamed).unwrap();
+        let unnamed = Settings { drives: Vec::new(), ..named };
+        assert_eq!(Drives::choose(&unnamed).unwrap().entries[0].path, renamed);
+    }
+
+    #[test]
+    fn what_is_missing_of_several_drives_is_named_and_none_is_added() {
+        let dir = tempfile::tempdir().unwrap();
+        let drive = |name: &str| crate::config::DriveSetting {
+            path: dir.path().join(name),
+            size: Some(ByteCount(64 << 20)),
+        };
+        let two = Settings { drives: vec![drive("a"), drive("b")], ..settings(dir.path()) };
+        let drives = Drives::choose(&two).unwrap();
+        let id = open(&two, &drives).unwrap().pool();
+        let refused = |drives: &[&str]| {
+            let drives = drives.iter().map(|name| drive(name)).collect();
+            Drives::choose(&Settings { drives, ..two.clone() }).unwrap_err().to_string()
+        };
+        let one = refused(&["b"]);
+        assert!(
+            one.contains("b is drive 2 of 2") && one.contains("1 of its drives are missing"),
+            "{one}"
+        );
+        let added = refused(&["a", "b", "c"]);
+        assert!(added.contains("c of no pool"), "{added}");
+        assert!(!dir.path().join("c").exists());
+        drives.remember(dir.path(), id).unwrap();
+        let swapped = Settings { drives: vec![drive("b"), drive("a")], ..two.clone() };
+        assert_eq!(open(&two, &Drives::choose(&swapped).unwrap()).unwrap().pool(), id);
+        std::fs::remove_dir_all(dir.path().join("b")).unwrap();
+        let missing = refused(&[]);
+        assert!(missing.contains("drive 2 of 2 of pool"), "{missing}");
+    }
+
+    #[test]
+    fn shards_follow_cores_and_memory() {
+        let mut settings = Settings { memory: ByteCount(128 << 20), ..Settings::default() };
+        assert_eq!(shard_count(&settings), 1);
+        settings.shards = 3;
+        assert_eq!(shard_count(&settings), 3);
+        assert!(check_memory(&settings, 2, 1).is_ok());
+        let refused = check_memory(&settings, 3, 1).unwrap_err().to_string();
+        assert!(refused.contains("128 MiB is too little for 3 shards"), "{refused}");
+        settings.read_cache = ByteCount(80 << 20);
+        assert!(check_memory(&settings, 1, 1).is_err(), "48 MiB are left");
+        settings.memory = ByteCount(144 << 20);
+        assert!(check_memory(&settings, 1, 1).is_ok());
+    }
+}

@@ -1,0 +1,97 @@
+//! The media of a pool: drives of this machine, or pools of RADOS.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use varve_media::{CachedSegments, DiskStats, Media, PoolFiles, SegmentGeometry};
+use varve_reactor::Reactor;
+use varve_register::Register;
+use varve_types::{CellId, PoolId, ShardId};
+
+use crate::rados::RadosMedia;
+
+/// An open pool's media. Clones share them.
+#[derive(Clone)]
+pub(crate) enum PoolMedia {
+    /// Drives of this machine.
+    Files(Arc<PoolFiles>),
+    /// Pools of RADOS.
+    Rados(Arc<RadosMedia>),
+}
+
+/// What the thread of a shard works with.
+pub(crate) struct ShardMedia {
+    pub(crate) media: Media,
+    /// Where names of the pool are entered, if it has several cells.
+    pub(crate) register: Option<Register>,
+    /// What its disks do, if it has any.
+    pub(crate) disks: Option<Rc<DiskStats>>,
+    /// Its read cache, if it has one.
+    pub(crate) cache: Option<Rc<CachedSegments>>,
+}
+
+impl PoolMedia {
+    /// Identity of the pool.
+    pub(crate) fn pool(&self) -> PoolId {
+        match self {
+            Self::Files(files) => files.pool(),
+            Self::Rados(rados) => rados.spec().pool,
+        }
+    }
+
+    /// Which cell of the pool this is.
+    pub(crate) fn cell(&self) -> CellId {
+        match self {
+            Self::Files(_) => CellId::FIRST,
+            Self::Rados(rados) => rados.spec().cell.cell,
+        }
+    }
+
+    /// Cells of the pool.
+    pub(crate) fn cells(&self) -> u16 {
+        match self {
+            Self::Files(_) => 1,
+            Self::Rados(rados) => rados.spec().cell.cells,
+        }
+    }
+
+    /// Wall clock of the pool's making, in ms since 1970.
+    pub(crate) fn created_unix_ms(&self) -> u64 {
+        match self {
+            Self::Files(files) => files.created_unix_ms(),
+            Self::Rados(rados) => rados.spec().created_unix_ms,
+        }
+    }
+
+    /// Lanes of the pool: shards it can have.
+    pub(crate) fn lane_count(&self) -> u16 {
+        match self {
+            Self::Files(files) => files.lane_count(),
+            Self::Rados(rados) => rados.spec().lane_count,
+        }
+    }
+
+    /// Sizes of its segment store.
+    pub(crate) fn geometry(&self) -> varve_media::Result<SegmentGeometry> {
+        match self {
+            Self::Files(files) => files.geometry(),
+            Self::Rados(rados) => Ok(rados.geometry()),
+        }
+    }
+
+    /// What the thread of `shard` works with; on RADOS the shard is taken over from whoever has it.
+    pub(crate) async fn media(
+        &self,
+        reactor: &Reactor,
+        shard: ShardId,
+    ) -> varve_media::Result<ShardMedia> {
+        match self {
+            Self::Files(files) => {
+                let drive = files.drive(reactor)?;
+                let (media, disks) = (drive.media(shard)?, drive.stats().cloned());
+                Ok(ShardMedia { media, register: None, disks, cache: None })
+            }
+            Self::Rados(rados) => rados.media(reactor, shard).await,
+        }
+    }
+}
