@@ -128,7 +128,13 @@ fn layers(tree: &Tree) -> BTreeSet<String> {
                     package = shorter;
                 }
             }
-            ["apps", package, "src", part, ..] => layers.extend([package.to_owned(), name(part)]),
+            ["apps", package, ref rest @ ..] => {
+                let short = package.strip_prefix("varve-").unwrap_or(package);
+                layers.extend([package.to_owned(), short.to_owned()]);
+                if let ["src", part, ..] = rest {
+                    layers.insert(name(part));
+                }
+            }
             ["xtask", "src", part, ..] | ["tests" | "bench", part, ..] => {
                 layers.extend([name(part)])
             }
