@@ -63,7 +63,7 @@ pub use keys::{KeyValue, key_behind};
 pub use mark::{MarkReport, MarkTicket, MarkWish};
 pub use peers::{DedupReply, ForeignChunk, ForeignNames, Homes, Peers, owner_of};
 pub use pool::{OpenPool, PoolSpec, PoolZones, Zone, ZoneCounts, ZoneSource};
-pub use read::{BlockStatus, ReadPart};
+pub use read::BlockStatus;
 pub use recovery::ShardParts;
 pub use references::{CheckProgress, DanglingName, References, UncheckedNames, Unreadable};
 pub use reservations::{Reservation, ReservationSize};
@@ -72,5 +72,6 @@ pub use transaction::{AdmittedTransaction, CommittedTransaction, Transaction, Tr
 pub use tree::BlockMapping;
 pub use varve_logstore::format::summary::Fingerprint;
 pub use varve_logstore::planted;
+pub use varve_stdx::ReadPart;
 pub use verify::{Damage, DamagedPart, VerifyEvent, VerifyReport, verify_slot};
 pub use zone_moves::{ZoneState, plan_zone_moves};

@@ -15,7 +15,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::summary::Codec;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::unit_extent;
-use varve_stdx::{AlignedBuf, BufSlice};
+use varve_stdx::{AlignedBuf, BufSlice, ReadPart};
 use varve_types::{ByteRange, ChunkId, ShardId, StreamId};
 
 use crate::block_cache::SMALL_READ_BYTES;
@@ -41,39 +41,6 @@ pub(crate) const ATTEMPTS_MAX: usize = 16;
 /// Turns that one look at what a range holds takes: a second at most, in which some ten million blocks that are stored
 /// are looked at, or some thousand pages read. What holds nothing costs next to none.
 pub(crate) const STATUS_TURNS_MAX: usize = 4096;
-
-/// A part of what was read.
-#[derive(Clone, Debug)]
-pub enum ReadPart {
-    /// That many zero bytes.
-    Zero(usize),
-    /// Bytes.
-    Data(BufSlice),
-}
-
-impl ReadPart {
-    /// Length in bytes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Zero(len) => *len,
-            Self::Data(data) => data.len(),
-        }
-    }
-
-    /// Whether it holds no byte.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn trimmed(self, skip: usize, len: usize) -> Self {
-        match self {
-            Self::Zero(_) => Self::Zero(len),
-            Self::Data(data) => Self::Data(data.slice(skip..skip + len)),
-        }
-    }
-}
 
 /// Where the current version of a block is.
 enum BlockSource {

@@ -1,5 +1,5 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for
-//! zeros, fingerprints, MD5, sockets at paths and their peers, work under way, a process' end.
+//! Building blocks that know nothing of storage: aligned buffers and parts of reads, checksums, byte cursors, an
+//! entropy test, a test for zeros, fingerprints, MD5, sockets at paths and their peers, work under way, a process' end.
 
 mod buffer;
 mod bytes;
@@ -9,6 +9,7 @@ mod entropy;
 mod fingerprint;
 mod md5;
 mod pending;
+mod read_part;
 mod rng;
 mod socket_path;
 mod socket_peer;
@@ -23,6 +24,7 @@ pub use entropy::looks_random;
 pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprinter};
 pub use md5::Md5;
 pub use pending::{PendingEntries, PendingGuard};
+pub use read_part::ReadPart;
 pub use rng::Rng;
 pub use socket_path::bind_private;
 pub use socket_peer::SocketPeer;
