@@ -3,14 +3,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use varve_access_block::ExportInfo;
 use varve_access_nbd::limits::OPTION_BYTES_MAX;
-use varve_access_nbd::{Event, ExportInfo, FoundExport, Handshake, OpenRequest, Since, TlsMode};
+use varve_access_nbd::{Event, FoundExport, Handshake, OpenRequest, Since, TlsMode};
 use varve_types::ErrorKind;
 
 /// Bytes of an option's header on the wire.
 const OPTION_HEADER_BYTES: usize = 16;
 
-const INFO: ExportInfo = ExportInfo { size_bytes: 1 << 30, block_bytes: 4096, read_only: false, exclusive: false };
+const INFO: ExportInfo =
+    ExportInfo { size_bytes: 1 << 30, block_bytes: 4096, read_only: false, exclusive: false };
 
 /// Runs a handshake that sees `step` more bytes each time it wants some; returns all it sent and asked.
 fn run(tls_mode: TlsMode, input: &[u8], step: usize) -> (Vec<u8>, Vec<Event>) {
@@ -41,7 +43,9 @@ fn run(tls_mode: TlsMode, input: &[u8], step: usize) -> (Vec<u8>, Vec<Event>) {
                     Since::Listed => vec!["a".to_owned(), "b".to_owned()],
                 };
                 let found = match name.as_str() {
-                    "" | "one" => Ok(FoundExport { name: "one", info: INFO, since: &since, holder: None }),
+                    "" | "one" => {
+                        Ok(FoundExport { name: "one", info: INFO, since: &since, holder: None })
+                    }
                     _ => Err(ErrorKind::NotFound),
                 };
                 if let Some(end) = handshake.answer_open(found, &mut out) {

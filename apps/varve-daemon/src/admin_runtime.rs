@@ -2,7 +2,7 @@
 
 use tokio::runtime::Runtime;
 use varve_access_admin::{ADMIN_SOCKET, ListenAddress, Listener};
-use varve_access_nbd::notice_dead_peers;
+use varve_access_block::notice_dead_peers;
 use varve_client::{Failure, Result};
 
 use crate::config::Settings;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use varve_access_admin::v1::{ChangeVolume, CreateVolume, DeleteVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
-use varve_access_nbd::Exports;
+use varve_access_block::Exports;
 use varve_client::{Failure, Result};
 use varve_dataset::{Datasets, StoredSpace};
 use varve_dispatch::{Placement, PoolLinks};

@@ -4,10 +4,11 @@
 //! `LISTEN_FDS` the address is ignored. `null` forgets what is written, which leaves the cost of the protocol. Runs
 //! until it is killed.
 
-use varve_access_nbd::memory::{MemoryExport, MemoryExports};
+use varve_access_block::memory::{MemoryExport, MemoryExports};
+use varve_access_block::{Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
 use varve_access_nbd::{
-    Address, ConnectionLimit, Export, ExportInfo, Exports, Extent, ExtentKind, Listener, ReadPart,
-    Service, ServiceOptions, Shutdown, StdListener, deal_connections, limits, serve_connections,
+    Address, ConnectionLimit, Listener, Service, ServiceOptions, Shutdown, StdListener,
+    deal_connections, limits, serve_connections,
 };
 use varve_reactor::{Loop, LoopConfig, port};
 use varve_stdx::{AlignedBuf, BufSlice};

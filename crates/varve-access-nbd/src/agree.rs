@@ -15,9 +15,9 @@
 
 use std::io;
 
+use varve_access_block::ExportInfo;
 use varve_types::ErrorKind;
 
-use crate::export::ExportInfo;
 use crate::handshake::{
     CloseReason, Event, FoundExport, Handshake, NegotiatedExport, OpenRequest, TlsMode,
 };

@@ -1,20 +1,13 @@
-//! A connection that another node carries for its client, and what openings of exports wait for.
-//!
-//! A client whose connection breaks may connect anew through another node while requests of the old connection are
-//! still under way there. So whoever opens an export for writing passes a [`OpenBarrier`] first, which waits until what
-//! had been sent before on other connections has happened, or never will.
+//! A connection that another node carries for its client: how far it has come, for the
+//! [`OpenBarrier`](varve_access_block::OpenBarrier) that openings for writing pass.
 //!
 //! CARRIED-1. Bytes count as received in the order of the stream, and [`RelayProgress::has_settled`] speaks of all
-//! requests
-//!     that were whole within them.
+//!     requests that were whole within them.
 //! CARRIED-2. An export counts as open from before the client is told: so a client that knows of one open connection is
 //!     waited for at the next.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-use varve_reactor::port::PortSender;
 
 /// How far a carried connection has come. Shared by the thread that serves it and by whoever carries it.
 #[derive(Debug)]
@@ -31,22 +24,6 @@ pub struct RelayProgress {
 /// As long as it lives, the connection starts new requests only when those before are finished, so that it settles.
 #[derive(Debug)]
 pub struct QuiesceGuard<'a>(&'a RelayProgress);
-
-/// Somebody wants to open an export for writing.
-pub struct PendingOpen {
-    /// The name of the export.
-    pub export: String,
-    /// The carried connection that does; `None` for one of this node.
-    pub by: Option<u64>,
-    /// Told when it may. When this is dropped instead, it may not.
-    pub passes: PortSender<()>,
-}
-
-/// What openings for writing pass.
-pub trait OpenBarrier: fmt::Debug + Send + Sync {
-    /// Lets it pass once nothing of what was sent before on other connections can happen later. Does not block.
-    fn pass(&self, opening: PendingOpen);
-}
 
 impl RelayProgress {
     /// A connection of which nothing has arrived, by a number that no other one has.

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::{Either, select};
+use varve_access_block::Peer;
 
 use crate::connection::ConnectionEnd;
-use crate::peer::Peer;
 use crate::shutdown::Shutdown;
 
 /// A connection that is open.

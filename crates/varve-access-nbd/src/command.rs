@@ -1,9 +1,9 @@
 //! From a request header to a command that may run, or to the error its reply carries.
 
+use varve_access_block::ExportInfo;
 use varve_types::limits::REQUEST_BYTES_MAX;
 
 use crate::errno::Errno;
-use crate::export::ExportInfo;
 use crate::handshake::NegotiatedExport;
 use crate::limits::{CACHE_PIECE_BYTES, EXTENT_BYTES, EXTENT_SPAN_BYTES_MIN, EXTENTS_MAX};
 use crate::wire::Framing;
@@ -120,7 +120,7 @@ pub(crate) fn extents_max(len: u64, one_extent: bool) -> usize {
 
 /// Checks a request against the export's state now.
 ///
-/// FUA is accepted on every command and asks for nothing: effects are durable on return (NBD-EXPORT-1).
+/// FUA is accepted on every command and asks for nothing: effects are durable on return (BLOCK-EXPORT-1).
 ///
 /// # Errors
 /// The number for the reply. The payload of a refused request still follows and must be skipped before that is sent.

@@ -8,18 +8,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
+use varve_access_block::{Export, Exports, Peer, PendingOpen};
 use varve_stdx::AlignedBuf;
 use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
-use crate::carried::{PendingOpen, RelayProgress};
+use crate::carried::RelayProgress;
 use crate::channel::Channel;
 use crate::client::ClientState;
-use crate::export::{Export, Exports};
 use crate::handshake::{CloseReason, OpenRequest, Since};
 use crate::inbox::Inbox;
 use crate::limits::{AGREEMENT_RECEIVE_BYTES, CHANGES_LISTED_MAX, HANDSHAKE_TIMEOUT_MS};
-use crate::peer::Peer;
 use crate::service::Service;
 use crate::transmission::{Session, transmit};
 use crate::transport::{SendPart, Transport};

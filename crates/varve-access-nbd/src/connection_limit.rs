@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::peer::Peer;
+use varve_access_block::Peer;
 
 /// Bounds the connections of all threads. Clones share the count.
 #[derive(Clone, Debug)]

@@ -3,16 +3,16 @@
 use std::rc::Rc;
 
 use futures_util::FutureExt;
+use varve_access_block::Export;
+use varve_access_block::memory::MemoryExport;
 
 use crate::budget::Budget;
-use crate::export::Export;
 use crate::handshake::{
     Event, FoundExport, Handshake, NegotiatedExport, OpenRequest, Since, TlsMode,
 };
 use crate::inbox::Inbox;
 use crate::limits::THREAD_BYTES_DEFAULT;
 use crate::link::{Link, Parse};
-use crate::memory::MemoryExport;
 use crate::serve::serve;
 use crate::transport::SendPart;
 use crate::usage::ClientUsage;

@@ -14,10 +14,10 @@
 //! HANDSHAKE-2. After [`Event::List`] and [`Event::Open`] it takes no input before the matching answer.
 //! HANDSHAKE-3. Nothing that a client said before STARTTLS counts afterwards.
 
+use varve_access_block::ExportInfo;
 use varve_types::ErrorKind;
 
 use crate::command::Contexts;
-use crate::export::ExportInfo;
 use crate::limits::{OPTION_BYTES_MAX, OPTIONS_MAX};
 use crate::usage::ClientUsage;
 use crate::wire::constant::{
@@ -482,7 +482,7 @@ impl Handshake {
                     reply.info_name(found.name);
                 }
                 if description {
-                    reply.info_description(&found.info.describe());
+                    reply.info_description(&found.info);
                 }
                 if block_size {
                     reply.info_block_size(found.info);

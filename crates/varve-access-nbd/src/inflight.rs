@@ -49,7 +49,7 @@ struct RequestPlace<F> {
     waker: Waker,
 }
 
-/// Up to [`REQUESTS_MAX`] futures (NBD-EXPORT-2).
+/// Up to [`REQUESTS_MAX`] futures (BLOCK-EXPORT-2).
 pub(crate) struct InFlight<F> {
     places: Vec<RequestPlace<F>>,
     free: Vec<usize>,

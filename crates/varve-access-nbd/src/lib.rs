@@ -1,6 +1,7 @@
 //! NBD server: sans-IO protocol, and a driver that runs it on the loop of a shard thread.
 //!
-//! Bytes flow `listener` → `connection` → `agree` → `handshake`, then `transmission` → `serve` → an [`Export`].
+//! Bytes flow `listener` → `connection` → `agree` → `handshake`, then `transmission` → `serve` → an
+//! [`Export`](varve_access_block::Export).
 
 mod agree;
 mod budget;
@@ -12,7 +13,6 @@ mod connection;
 mod connection_limit;
 mod errno;
 mod error;
-mod export;
 pub mod fuzz;
 mod handshake;
 mod inbox;
@@ -20,9 +20,7 @@ mod inflight;
 pub mod limits;
 mod link;
 mod listener;
-pub mod memory;
 mod outbox;
-mod peer;
 mod pipe;
 mod refusal;
 mod serve;
@@ -35,14 +33,13 @@ mod usage;
 pub mod wire;
 
 pub use agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
-pub use carried::{OpenBarrier, PendingOpen, QuiesceGuard, RelayProgress};
+pub use carried::{QuiesceGuard, RelayProgress};
 pub use client::NbdClient;
 pub use command::{CheckedCommand, Contexts, admit};
 pub use connection::{ClosedConnection, ConnectionEnd};
 pub use connection_limit::{ConnectionLimit, Permit, TooMany};
 pub use errno::Errno;
 pub use error::{Error, Result};
-pub use export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
 pub use handshake::{
     CloseReason, Event, FoundExport, Handshake, NegotiatedExport, OpenRequest, Since, TlsMode,
 };
@@ -50,7 +47,6 @@ pub use listener::{
     Address, Answer, ConnectionBalancer, Listener, StdListener, WorkHandoff, deal_connections,
     serve_connections,
 };
-pub use peer::{Peer, notice_dead_peers};
 pub use pipe::{PipeEnd, PipeOptions, pipe};
 pub use service::{Service, ServiceOptions};
 pub use shutdown::Shutdown;

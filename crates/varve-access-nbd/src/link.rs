@@ -14,6 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
+use varve_access_block::{Export, ReadPart};
 use varve_stdx::AlignedBuf;
 use varve_types::limits::REQUEST_BYTES_MAX;
 
@@ -21,7 +22,6 @@ use crate::budget::{Admission, Share};
 use crate::command::{CheckedCommand, admit};
 use crate::connection::ConnectionEnd;
 use crate::errno::Errno;
-use crate::export::{Export, ReadPart};
 use crate::handshake::NegotiatedExport;
 use crate::inbox::Inbox;
 use crate::limits::{

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
+use varve_access_block::{Exports, Peer, notice_dead_peers};
 use varve_reactor::Reactor;
 use varve_reactor::net::{Socket, TcpListener, UnixListener};
 use varve_reactor::port::{PortReceiver, PortSender};
@@ -22,9 +23,7 @@ use crate::agree::{AgreedTerms, KnownExport};
 use crate::carried::{RelayLife, RelayProgress};
 use crate::connection_limit::{ConnectionLimit, Permit, TooMany};
 use crate::error::{Error, Result};
-use crate::export::Exports;
 use crate::handshake::OpenRequest;
-use crate::peer::{Peer, notice_dead_peers};
 use crate::refusal::refuse;
 use crate::service::Service;
 use crate::shutdown::Shutdown;

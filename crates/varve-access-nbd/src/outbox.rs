@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
+use varve_access_block::ReadPart;
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::errno::Errno;
-use crate::export::ReadPart;
 use crate::limits::{SEND_BYTES_MAX, SEND_PARTS_MAX};
 use crate::transport::SendPart;
 use crate::wire::Framing;

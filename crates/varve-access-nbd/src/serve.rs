@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
+use varve_access_block::Export;
 use varve_stdx::BufSlice;
 
 use crate::command::{CheckedCommand, Contexts, extents_max};
 use crate::errno::Errno;
-use crate::export::Export;
 use crate::handshake::{BASE_ALLOCATION_ID, CHANGES_ID_FIRST};
 use crate::limits::{CACHE_BYTES_MAX, CACHE_PIECE_BYTES};
 use crate::outbox::{Outbox, ReadReply, RequestCost};
@@ -106,7 +106,7 @@ async fn cache<E: Export>(export: &E, offset: u64, len: u64) -> Result<(), varve
     Ok(())
 }
 
-impl<P: IntoIterator<Item = crate::export::ReadPart>> RequestOutcome<P> {
+impl<P: IntoIterator<Item = varve_access_block::ReadPart>> RequestOutcome<P> {
     /// Adds the reply, which from now on holds what the request held.
     pub(crate) fn reply(self, outbox: &mut Outbox, charge: RequestCost) {
         let Self { echo, command, result } = self;

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use varve_access_block::{Exports, OpenBarrier};
 use varve_reactor::{Notify, Reactor};
 use varve_types::ErrorKind;
 
 use crate::agree::{AgreedTerms, KnownExport};
 use crate::budget::Budget;
-use crate::carried::{OpenBarrier, RelayLife, RelayProgress};
+use crate::carried::{RelayLife, RelayProgress};
 use crate::client::{ClientState, NbdClient};
 use crate::connection::{ClosedConnection, look, serve_agreed, serve_connection};
-use crate::export::Exports;
 use crate::handshake::{OpenRequest, TlsMode};
 use crate::limits::THREAD_BYTES_DEFAULT;
 use crate::shutdown::Shutdown;

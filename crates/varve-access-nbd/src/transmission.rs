@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
+use varve_access_block::Export;
 use varve_reactor::Reactor;
 use varve_stdx::AlignedBuf;
 
@@ -28,7 +29,6 @@ use crate::channel::Channel;
 use crate::client::ClientState;
 use crate::command::CheckedCommand;
 use crate::connection::{ClosedConnection, ConnectionEnd};
-use crate::export::Export;
 use crate::handshake::NegotiatedExport;
 use crate::inbox::Inbox;
 use crate::inflight::InFlight;

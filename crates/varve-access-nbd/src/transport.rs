@@ -7,7 +7,7 @@ use std::ops::Range;
 use varve_reactor::net::Socket;
 use varve_stdx::AlignedBuf;
 
-use crate::peer::Peer;
+use varve_access_block::Peer;
 
 pub use varve_reactor::net::SendPart;
 

@@ -9,8 +9,9 @@ use std::rc::Rc;
 
 use futures_util::future::{Either, select};
 use support::{Client, ROOMY, SlowExport, connect, header, memory_service};
-use varve_access_nbd::memory::{MemoryExport, MemoryExports};
-use varve_access_nbd::{ConnectionEnd, Export, PipeOptions, Service, ServiceOptions, limits};
+use varve_access_block::Export;
+use varve_access_block::memory::{MemoryExport, MemoryExports};
+use varve_access_nbd::{ConnectionEnd, PipeOptions, Service, ServiceOptions, limits};
 use varve_reactor::SimLoop;
 use varve_stdx::AlignedBuf;
 

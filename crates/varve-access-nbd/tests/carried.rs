@@ -9,10 +9,11 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use support::{Client, ROOMY, SlowExport, header};
-use varve_access_nbd::memory::{MemoryExport, MemoryExports};
+use varve_access_block::memory::{MemoryExport, MemoryExports};
+use varve_access_block::{ExportInfo, Exports, OpenBarrier, PendingOpen};
 use varve_access_nbd::{
-    AgreedTerms, ClientUsage, ConnectionEnd, ExportInfo, Exports, KnownExport, NegotiatedExport,
-    OpenBarrier, OpenRequest, PendingOpen, RelayProgress, Service, ServiceOptions, Since, pipe,
+    AgreedTerms, ClientUsage, ConnectionEnd, KnownExport, NegotiatedExport, OpenRequest,
+    RelayProgress, Service, ServiceOptions, Since, pipe,
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
 use varve_types::ErrorKind;

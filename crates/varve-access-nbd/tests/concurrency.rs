@@ -5,7 +5,7 @@
 mod support;
 
 use support::{ROOMY, SlowExport, connect, memory_service};
-use varve_access_nbd::memory::MemoryExport;
+use varve_access_block::memory::MemoryExport;
 use varve_access_nbd::{ConnectionEnd, Service, ServiceOptions};
 use varve_reactor::SimLoop;
 

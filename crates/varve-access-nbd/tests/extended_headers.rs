@@ -12,7 +12,7 @@ use futures_util::future::{Either, select};
 use support::{
     Chunk, Client, PAYLOAD_LEN, ROOMY, SlowExport, connect, extended_header, header, memory_service,
 };
-use varve_access_nbd::memory::MemoryExport;
+use varve_access_block::memory::MemoryExport;
 use varve_access_nbd::{ConnectionEnd, Framing, Service, ServiceOptions};
 use varve_reactor::SimLoop;
 

@@ -6,8 +6,8 @@
 mod support;
 
 use support::{FIXED_NEWSTYLE, NO_ZEROES, ROOMY, connect, header, memory_service};
+use varve_access_block::memory::MemoryExport;
 use varve_access_nbd::ConnectionEnd;
-use varve_access_nbd::memory::MemoryExport;
 use varve_reactor::SimLoop;
 
 /// HAS_FLAGS, FLUSH, FUA, TRIM, WRITE_ZEROES, MULTI_CONN, CACHE, FAST_ZERO.

@@ -9,7 +9,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use support::{Chunk, Client, connect, memory_service};
-use varve_access_nbd::memory::MemoryExport;
+use varve_access_block::memory::MemoryExport;
 use varve_access_nbd::{Framing, PipeOptions};
 use varve_reactor::{Reactor, SimLoop};
 

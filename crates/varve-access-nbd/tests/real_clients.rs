@@ -9,8 +9,9 @@ use std::fs;
 use std::path::Path;
 
 use server::{Server, client, run};
+use varve_access_block::Export;
 use varve_access_nbd::wire::constant::{cmd, flag, opt};
-use varve_access_nbd::{ClientUsage, Export, ServiceOptions};
+use varve_access_nbd::{ClientUsage, ServiceOptions};
 
 const MIB: u64 = 1 << 20;
 

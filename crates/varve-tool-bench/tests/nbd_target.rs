@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use varve_access_nbd::memory::{MemoryExport, MemoryExports};
+use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
     Address, ConnectionLimit, Listener, Service, ServiceOptions, Shutdown, deal_connections,
     limits, serve_connections,

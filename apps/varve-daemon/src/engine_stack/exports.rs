@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, Peer, ReadPart};
+use varve_access_block::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, Peer, ReadPart};
 use varve_dataset::{
     AdmittedConnection, BlockMapping, BlockStatus, Datasets, Move, Volume, VolumeInfo,
 };
@@ -98,19 +98,6 @@ impl VolumeExport {
     }
 }
 
-/// Parts of a read as they come, in the words of NBD.
-pub(crate) type Parts = std::iter::Map<
-    std::vec::IntoIter<varve_dataset::ReadPart>,
-    fn(varve_dataset::ReadPart) -> ReadPart,
->;
-
-fn part(part: varve_dataset::ReadPart) -> ReadPart {
-    match part {
-        varve_dataset::ReadPart::Zero(len) => ReadPart::Zero(len),
-        varve_dataset::ReadPart::Data(data) => ReadPart::Data(data),
-    }
-}
-
 fn extent(run: &BlockStatus) -> Extent {
     let kind = match run.mapped {
         BlockMapping::Hole => ExtentKind::Hole,
@@ -145,7 +132,7 @@ fn failed(what: &'static str) -> impl Fn(varve_dataset::Error) -> ErrorKind {
 }
 
 impl Export for VolumeExport {
-    type Parts = Parts;
+    type Parts = Vec<ReadPart>;
 
     fn info(&self) -> ExportInfo {
         ExportInfo {
@@ -167,12 +154,12 @@ impl Export for VolumeExport {
         self.volume.holder().filter(|_| !self.is_filled())
     }
 
-    async fn read(&self, offset: u64, len: u32) -> Result<Parts, ErrorKind> {
+    async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
         let _pending = self.times.begin("a read of", &self.name);
         let began = Instant::now();
         let parts = self.volume.read(offset, len).await.map_err(failed("read"))?;
         self.times.read(began);
-        Ok(parts.into_iter().map(part as fn(varve_dataset::ReadPart) -> ReadPart))
+        Ok(parts)
     }
 
     async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tokio::net::{TcpListener, UnixListener};
 use varve_access_admin::{ListenAddress, Token};
-use varve_access_nbd::{StdListener, notice_dead_peers};
+use varve_access_block::notice_dead_peers;
+use varve_access_nbd::StdListener;
 use varve_client::{Failure, Result};
 use varve_membership::link::FrontEnd;
 

@@ -28,7 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use varve_access_nbd::{OpenBarrier, PendingOpen, RelayProgress};
+use varve_access_block::{OpenBarrier, PendingOpen};
+use varve_access_nbd::RelayProgress;
 
 use super::deliver::IncomingLink;
 #[cfg(doc)]

@@ -167,8 +167,8 @@ impl RelayListener {
     }
 
     /// What openings of volumes pass.
-    pub(crate) fn gate(&self) -> Arc<dyn varve_access_nbd::OpenBarrier> {
-        Arc::clone(&self.lobby) as Arc<dyn varve_access_nbd::OpenBarrier>
+    pub(crate) fn gate(&self) -> Arc<dyn varve_access_block::OpenBarrier> {
+        Arc::clone(&self.lobby) as Arc<dyn varve_access_block::OpenBarrier>
     }
 
     /// What others carry, as the owner of a cell tells it, for as long as anybody asks.

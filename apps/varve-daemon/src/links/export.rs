@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
+use varve_access_block::ExportInfo;
 use varve_access_nbd::{
-    AgreedTerms, Answer, ClientUsage, Contexts, ExportInfo, Framing, KnownExport, NegotiatedExport,
+    AgreedTerms, Answer, ClientUsage, Contexts, Framing, KnownExport, NegotiatedExport,
     OpenRequest, RelayProgress, Since,
 };
 use varve_membership::link::{

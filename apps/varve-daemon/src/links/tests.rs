@@ -10,7 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::client;
-use varve_access_nbd::memory::{MemoryExport, MemoryExports};
+use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
     ConnectionBalancer, ConnectionLimit, Service, ServiceOptions, serve_connections,
 };

@@ -12,8 +12,9 @@ use varve_access_admin::v1::{
     Volume,
 };
 use varve_access_admin::{self as admin, AdminBackend, ListenAddress, MetricKind};
-use varve_access_nbd::memory::{MemoryExport, MemoryExports};
-use varve_access_nbd::{ConnectionLimit, Exports, ServiceOptions};
+use varve_access_block::Exports;
+use varve_access_block::memory::{MemoryExport, MemoryExports};
+use varve_access_nbd::{ConnectionLimit, ServiceOptions};
 use varve_client::{Failure, Result};
 use varve_dataset::StoredSpace;
 use varve_reactor::Reactor;

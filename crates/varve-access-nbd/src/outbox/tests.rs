@@ -2,7 +2,8 @@
 
 use super::*;
 
-use crate::export::{Change, Extent, ExtentKind};
+use varve_access_block::{Change, Extent, ExtentKind};
+
 use crate::wire::reply::StatusRun;
 
 fn bytes(outbox: &mut Outbox) -> Vec<u8> {

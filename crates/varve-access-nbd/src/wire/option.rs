@@ -1,9 +1,11 @@
 //! Options of the handshake and their replies.
 
+use varve_access_block::ExportInfo;
+
 use super::Cursor;
 use super::constant::{IHAVEOPT, REPLY_MAGIC, info, opt, rep};
-use crate::export::ExportInfo;
 use crate::limits::{CHANGES_MAX, STRING_BYTES_MAX};
+use varve_types::ByteCount;
 use varve_types::limits::REQUEST_BYTES_MAX;
 
 /// Front of an option; `len` bytes of data follow.
@@ -195,7 +197,10 @@ impl OptionReply<'_> {
         self.reply(rep::INFO, &[&info::NAME.to_be_bytes(), name.as_bytes()]);
     }
 
-    pub(crate) fn info_description(&mut self, description: &str) {
+    /// A text for people.
+    pub(crate) fn info_description(&mut self, export: &ExportInfo) {
+        let access = if export.read_only { ", read-only" } else { "" };
+        let description = format!("Varve volume, {}{access}", ByteCount(export.size_bytes));
         self.reply(rep::INFO, &[&info::DESCRIPTION.to_be_bytes(), description.as_bytes()]);
     }
 

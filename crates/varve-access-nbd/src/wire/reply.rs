@@ -1,11 +1,12 @@
 //! Replies of the transmission phase: simple ones, and chunks of others.
 
+use varve_access_block::{Change, Extent, ExtentKind};
+
 use super::Framing;
 use super::constant::{
     EXTENDED_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STATE_DIRTY, STRUCTURED_REPLY_MAGIC, chunk, state,
 };
 use crate::errno::Errno;
-use crate::export::{Change, Extent, ExtentKind};
 
 /// Appends a simple reply; the data of a successful read follows it.
 pub(crate) fn simple(out: &mut Vec<u8>, cookie: u64, error: u32) {

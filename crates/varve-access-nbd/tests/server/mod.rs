@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use tempfile::TempDir;
-use varve_access_nbd::memory::{MemoryExport, MemoryExports};
+use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
     Address, ClientUsage, ConnectionLimit, Listener, Service, ServiceOptions, Shutdown,
     WorkHandoff, deal_connections,

@@ -4,10 +4,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use varve_access_nbd::memory::{MemoryExport, MemoryExports};
+use varve_access_block::memory::{MemoryExport, MemoryExports};
+use varve_access_block::{Export, ExportInfo, Exports, Extent, ReadPart};
 use varve_access_nbd::{
-    ConnectionEnd, Export, ExportInfo, Exports, Extent, Framing, PipeEnd, PipeOptions, ReadPart,
-    SendPart, Service, ServiceOptions, Transport, pipe,
+    ConnectionEnd, Framing, PipeEnd, PipeOptions, SendPart, Service, ServiceOptions, Transport,
+    pipe,
 };
 use varve_reactor::{JoinHandle, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};

@@ -1,11 +1,12 @@
-//! What the server serves: the two traits between the protocol and the volumes.
+//! What front-ends serve: the two traits between a protocol and the volumes.
 //!
-//! NBD-EXPORT-1. An export's effects are durable when its future returns `Ok`: FUA and FLUSH rest on that.
-//! NBD-EXPORT-2. Requests of one export may run concurrently and finish in any order.
+//! BLOCK-EXPORT-1. An export's effects are durable when its future returns `Ok`: flags and flushes of protocols
+//!     rest on that.
+//! BLOCK-EXPORT-2. Requests of one export may run concurrently and finish in any order.
 
 use std::future::Future;
 
-use varve_stdx::BufSlice;
+use varve_stdx::{BufSlice, ReadPart};
 use varve_types::ErrorKind;
 
 use crate::peer::Peer;
@@ -21,15 +22,6 @@ pub struct ExportInfo {
     pub read_only: bool,
     /// Whether it is served to one connection at a time.
     pub exclusive: bool,
-}
-
-/// A stretch of what a read returned.
-#[derive(Clone, Debug)]
-pub enum ReadPart {
-    /// That many zeros, which are not sent to clients that understand holes.
-    Zero(usize),
-    /// Bytes, sent from where they lie.
-    Data(BufSlice),
 }
 
 /// What is known of an extent without reading it.
@@ -86,13 +78,13 @@ pub trait Export {
     /// Reads `len` bytes.
     fn read(&self, offset: u64, len: u32) -> impl Future<Output = Result<Self::Parts, ErrorKind>>;
 
-    /// Writes `data`. Durable on return (NBD-EXPORT-1).
+    /// Writes `data`. Durable on return (BLOCK-EXPORT-1).
     fn write(&self, offset: u64, data: BufSlice) -> impl Future<Output = Result<(), ErrorKind>>;
 
-    /// Gives the range back; it reads as zeros afterwards. Durable on return (NBD-EXPORT-1).
+    /// Gives the range back; it reads as zeros afterwards. Durable on return (BLOCK-EXPORT-1).
     fn trim(&self, offset: u64, len: u64) -> impl Future<Output = Result<(), ErrorKind>>;
 
-    /// Makes the range read as zeros; keeps its space when `keep_allocated`. Durable on return (NBD-EXPORT-1).
+    /// Makes the range read as zeros; keeps its space when `keep_allocated`. Durable on return (BLOCK-EXPORT-1).
     ///
     /// # Errors
     /// `Unsupported` says that writing zeros would be as fast.
@@ -163,13 +155,5 @@ pub trait Exports {
         _since: &[String],
     ) -> impl Future<Output = Result<Self::Export, ErrorKind>> {
         self.open(name)
-    }
-}
-
-impl ExportInfo {
-    /// Text for INFO, for people.
-    pub(crate) fn describe(&self) -> String {
-        let access = if self.read_only { ", read-only" } else { "" };
-        format!("Varve volume, {}{access}", varve_types::ByteCount(self.size_bytes))
     }
 }

@@ -1,13 +1,13 @@
-//! Exports in memory: for tests, fuzzing, and measuring the server without a disk.
+//! Exports in memory: for tests, fuzzing, and measuring a front-end without a disk.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use varve_stdx::{AlignedBuf, BufSlice};
+use varve_stdx::{AlignedBuf, BufSlice, ReadPart};
 use varve_types::ErrorKind;
 
-use crate::export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
+use crate::export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind};
 
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
