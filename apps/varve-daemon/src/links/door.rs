@@ -240,13 +240,14 @@ impl RelayState {
     fn admit(&self, hello: &Hello) -> Result<RelaySession, HelloReply> {
         let fronts = self.fronts();
         let Some(fronts) = fronts.get(&hello.cell) else { return Err(HelloReply::NotServing) };
+        let front_end = hello.front_end.front_end().ok_or(HelloReply::NoFrontEnd)?;
         let mut links = self.links();
         let of_node = links.values().filter(|link| link.node == hello.from).count();
         if links.len() >= self.limits.links_max || of_node >= self.limits.of_node_max {
             return Err(HelloReply::TooMany);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let front = match hello.front_end {
+        let front = match front_end {
             FrontEnd::Export => FrontStream::Export,
             FrontEnd::S3 => {
                 let s3 = fronts.s3.as_ref().ok_or(HelloReply::NoFrontEnd)?;
@@ -256,7 +257,7 @@ impl RelayState {
                 FrontStream::Pipe(offer(&fronts.admin, hello, |stream| Box::new(stream) as _)?)
             }
         };
-        let (link, delivery) = IncomingLink::new(hello.from, hello.front_end, hello.cell);
+        let (link, delivery) = IncomingLink::new(hello.from, front_end, hello.cell);
         links.insert(number, Arc::clone(&link));
         Ok(RelaySession { number, link, delivery, front })
     }

@@ -15,8 +15,8 @@ use varve_access_nbd::{
     ConnectionBalancer, ConnectionLimit, Service, ServiceOptions, serve_connections,
 };
 use varve_membership::link::{
-    BeginExport, ExportQuestion, ExportReply, FrontEnd, HELLO_BYTES, Hello, HelloReply, LinkExport,
-    LinkFrame,
+    BeginExport, ExportQuestion, ExportReply, FrontEnd, FrontEndNumber, HELLO_BYTES, Hello,
+    HelloReply, LinkExport, LinkFrame,
 };
 use varve_membership::{Fingerprint, Node, NodeAddress, NodeId};
 use varve_reactor::{Loop, LoopConfig, port};
@@ -76,6 +76,7 @@ impl Rig {
 
     fn hello(from: NodeId, front_end: FrontEnd) -> Hello {
         let (pool, cell, to) = (POOL, CellId::FIRST, SERVING);
+        let front_end = front_end.number();
         Hello { front_end, pool, cell, from, to, table_version: 3, connection: 1, client: None }
     }
 
@@ -268,8 +269,12 @@ fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     assert_eq!(rig.answer(&Hello { to: OTHER, ..hello }), HelloReply::OtherNode); // DOOR-1
     assert_eq!(rig.answer(&Hello { from: OTHER, ..hello }), HelloReply::NotANode); // DOOR-2
     assert_eq!(rig.answer(&Hello { from: NodeId(9), ..hello }), HelloReply::NotANode);
-    let s3 = Hello { front_end: FrontEnd::S3, ..hello };
+    let s3 = Hello { front_end: FrontEnd::S3.number(), ..hello };
     assert_eq!(rig.answer(&s3), HelloReply::NoFrontEnd);
+    for unknown in [0, 4, u8::MAX] {
+        let later = Hello { front_end: FrontEndNumber(unknown), ..hello };
+        assert_eq!(rig.answer(&later), HelloReply::NoFrontEnd, "{unknown}");
+    }
     assert_eq!(rig.answer(&Hello { cell: CellId(1), ..hello }), HelloReply::NotServing);
     let elsewhere = NodeAddress { fingerprint: Fingerprint([9; 32]), ..rig.door.reach() };
     let refused = rig.runtime.block_on(connect(&rig.keys[0], elsewhere, &hello));

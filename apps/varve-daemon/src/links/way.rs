@@ -107,7 +107,7 @@ impl Router {
             .reach
             .ok_or_else(|| RouteError::not_yet("a node of an earlier version serves it"))?;
         let hello = Hello {
-            front_end,
+            front_end: front_end.number(),
             pool: self.lobby.pool,
             cell,
             from,

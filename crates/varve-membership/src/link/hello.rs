@@ -7,6 +7,8 @@
 //!  answer   magic 8 B "VARVEANS" | version u16 of who answers | code u8 | zeros 5 B
 //! ```
 //! The client's address is of IPv6, or mapped to it (kind 1); all zeros for a client on a unix socket (kind 0).
+//! Front-ends are 1 exports, 2 S3, 3 the admin API. Any other number is of a later version, and answered by
+//! [`HelloReply::NoFrontEnd`].
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -27,7 +29,11 @@ pub const ANSWER_BYTES: usize = 16;
 const HELLO_MAGIC: [u8; 8] = *b"VARVELNK";
 const ANSWER_MAGIC: [u8; 8] = *b"VARVEANS";
 
-/// What is carried.
+/// What is carried, by its number: nodes of other versions may have more front-ends than this one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FrontEndNumber(pub u8);
+
+/// A front-end that this version has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FrontEnd {
     /// Volumes, to a client of NBD that who carries has agreed with.
@@ -42,7 +48,7 @@ pub enum FrontEnd {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// What is carried.
-    pub front_end: FrontEnd,
+    pub front_end: FrontEndNumber,
     /// The pool.
     pub pool: PoolId,
     /// The cell of it.
@@ -79,8 +85,31 @@ pub enum HelloReply {
     NotServing,
     /// There are as many links, or connections, as there can be.
     TooMany,
-    /// That front-end is not served.
+    /// That front-end is not served, or not known.
     NoFrontEnd,
+}
+
+impl FrontEnd {
+    /// All that there are.
+    const ALL: [Self; 3] = [Self::Export, Self::S3, Self::Admin];
+
+    /// Its number on links.
+    #[must_use]
+    pub fn number(self) -> FrontEndNumber {
+        FrontEndNumber(match self {
+            Self::Export => 1,
+            Self::S3 => 2,
+            Self::Admin => 3,
+        })
+    }
+}
+
+impl FrontEndNumber {
+    /// The front-end of this number; `None` when this version has none.
+    #[must_use]
+    pub fn front_end(self) -> Option<FrontEnd> {
+        FrontEnd::ALL.into_iter().find(|front_end| front_end.number() == self)
+    }
 }
 
 impl Hello {
@@ -91,11 +120,7 @@ impl Hello {
         let mut out = Writer::new(&mut bytes);
         out.array(HELLO_MAGIC);
         out.u16(LINK_VERSION);
-        out.u8(match self.front_end {
-            FrontEnd::Export => 1,
-            FrontEnd::S3 => 2,
-            FrontEnd::Admin => 3,
-        });
+        out.u8(self.front_end.0);
         out.u8(u8::from(self.client.is_some()));
         out.u16(self.client.map_or(0, |client| client.port()));
         out.u16(self.cell.0);
@@ -137,12 +162,7 @@ impl Hello {
 
 /// What stands behind the version.
 fn read(reader: &mut Reader<'_>) -> std::result::Result<Option<Hello>, Short> {
-    let front_end = match reader.u8()? {
-        1 => FrontEnd::Export,
-        2 => FrontEnd::S3,
-        3 => FrontEnd::Admin,
-        _ => return Ok(None),
-    };
+    let front_end = FrontEndNumber(reader.u8()?);
     let (has_address, port, cell) = (reader.u8()?, reader.u16()?, CellId(reader.u16()?));
     let pool = PoolId(reader.array()?);
     let from = NodeId(u128::from_le_bytes(reader.array()?));
@@ -238,7 +258,7 @@ mod tests {
 
     fn hello(client: Option<&str>) -> Hello {
         Hello {
-            front_end: FrontEnd::S3,
+            front_end: FrontEnd::S3.number(),
             pool: PoolId([7; 16]),
             cell: CellId(300),
             from: NodeId(1 << 100),
@@ -252,10 +272,25 @@ mod tests {
     #[test]
     fn a_hello_comes_back() {
         for client in [None, Some("10.0.0.1:5"), Some("[2001:db8::1]:65535"), Some("[::]:0")] {
-            for front_end in [FrontEnd::Export, FrontEnd::S3, FrontEnd::Admin] {
-                let hello = Hello { front_end, ..hello(client) };
+            for number in 0..=u8::MAX {
+                let hello = Hello { front_end: FrontEndNumber(number), ..hello(client) };
                 assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
             }
+        }
+    }
+
+    #[test]
+    fn front_ends_keep_their_numbers_and_others_are_none_of_them() {
+        let known = [(1, FrontEnd::Export), (2, FrontEnd::S3), (3, FrontEnd::Admin)];
+        for (number, front_end) in known {
+            assert_eq!(front_end.number(), FrontEndNumber(number));
+            let hello = Hello { front_end: front_end.number(), ..hello(None) };
+            assert_eq!(hello.encode()[10], number);
+        }
+        for number in 0..=u8::MAX {
+            let found = FrontEndNumber(number).front_end();
+            let expected = known.iter().find(|(known, _)| *known == number);
+            assert_eq!(found, expected.map(|(_, front_end)| *front_end), "{number}");
         }
     }
 

@@ -13,4 +13,6 @@ mod hello;
 
 pub use export::{BeginExport, ExportQuestion, ExportReply, LinkExport};
 pub use frame::{DATA_BYTES_MAX, FRAME_HEAD_BYTES, FrameHead, LinkFrame};
-pub use hello::{ANSWER_BYTES, FrontEnd, HELLO_BYTES, Hello, HelloReply, LINK_VERSION};
+pub use hello::{
+    ANSWER_BYTES, FrontEnd, FrontEndNumber, HELLO_BYTES, Hello, HelloReply, LINK_VERSION,
+};
