@@ -11,9 +11,10 @@ use varve_access_admin::{ListenAddress, snapshot_path};
 use varve_client::age::now_unix_ms;
 use varve_client::{Client, Extents, Failure, Progress, Result};
 use varve_dataset::{ArchiveBase, ArchiveHeader, ArchiveRecord};
+use varve_nbd::FoundData;
 use varve_types::ByteCount;
 
-use super::nbd::{FoundData, Nbd, REQUEST_BYTES_MAX};
+use super::nbd::{Nbd, REQUEST_BYTES_MAX};
 use super::rbd;
 use super::target::{ArchiveTarget, ExportRun};
 

@@ -1,14 +1,13 @@
 //! From a request header to a command that may run, or to the error its reply carries.
 
 use varve_access_block::ExportInfo;
+use varve_nbd::constant::{cmd, flag};
+use varve_nbd::{Framing, RequestHeader};
 use varve_types::limits::REQUEST_BYTES_MAX;
 
 use crate::errno::Errno;
 use crate::handshake::NegotiatedExport;
 use crate::limits::{CACHE_PIECE_BYTES, EXTENT_BYTES, EXTENT_SPAN_BYTES_MIN, EXTENTS_MAX};
-use crate::wire::Framing;
-use crate::wire::constant::{cmd, flag};
-use crate::wire::request::RequestHeader;
 
 /// A request whose flags and range were checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,6 +5,8 @@ use std::rc::Rc;
 use futures_util::FutureExt;
 use varve_access_block::Export;
 use varve_access_block::memory::MemoryExport;
+use varve_nbd::constant::{SIMPLE_REPLY_MAGIC, cmd};
+use varve_nbd::{Cursor, DecodedHeader, Framing, RequestHeader};
 
 use crate::budget::Budget;
 use crate::handshake::{
@@ -16,9 +18,6 @@ use crate::link::{Link, Parse};
 use crate::serve::serve;
 use crate::transport::SendPart;
 use crate::usage::ClientUsage;
-use crate::wire::constant::{SIMPLE_REPLY_MAGIC, cmd};
-use crate::wire::request::{DecodedHeader, RequestHeader};
-use crate::wire::{Cursor, Framing};
 
 /// Bytes of the export that fuzzing talks to: small, so that ranges often lie across its end.
 const EXPORT_BYTES: u64 = 1 << 20;
@@ -184,7 +183,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::constant::{IHAVEOPT, flag, opt};
+    use varve_nbd::constant::{IHAVEOPT, flag, opt};
 
     const FRAMINGS: [Framing; 3] = [Framing::Simple, Framing::Structured, Framing::Extended];
 

@@ -15,18 +15,16 @@
 //! HANDSHAKE-3. Nothing that a client said before STARTTLS counts afterwards.
 
 use varve_access_block::ExportInfo;
+use varve_nbd::constant::{FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, can, opt, rep};
+use varve_nbd::{Cursor, Framing};
 use varve_types::ErrorKind;
 
 use crate::command::Contexts;
 use crate::limits::{OPTION_BYTES_MAX, OPTIONS_MAX};
 use crate::usage::ClientUsage;
-use crate::wire::constant::{
-    FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, can, opt, rep,
-};
 use crate::wire::option::{
     BASE_ALLOCATION, CHANGES, InfoRequest, MetaRequest, OptionHeader, OptionReply, name, text,
 };
-use crate::wire::{Cursor, Framing};
 
 /// Whether connections use TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -30,7 +30,7 @@ mod tls;
 mod transmission;
 mod transport;
 mod usage;
-pub mod wire;
+mod wire;
 
 pub use agree::{AgreedTerms, Agreement, AgreementStep, KnownExport};
 pub use carried::{QuiesceGuard, RelayProgress};
@@ -53,5 +53,3 @@ pub use shutdown::Shutdown;
 pub use tls::{TlsConfig, TlsFiles, TlsSession};
 pub use transport::{SendPart, Transport};
 pub use usage::ClientUsage;
-pub use wire::framing::Framing;
-pub use wire::request::{DecodedHeader, RequestHeader};

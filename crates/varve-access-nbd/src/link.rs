@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use varve_access_block::{Export, ReadPart};
+use varve_nbd::{DecodedHeader, Framing, RequestHeader};
 use varve_stdx::AlignedBuf;
 use varve_types::limits::REQUEST_BYTES_MAX;
 
@@ -30,9 +31,7 @@ use crate::limits::{
 use crate::outbox::{Outbox, RequestCost};
 use crate::serve::{Request, RequestOutcome};
 use crate::usage::ClientUsage;
-use crate::wire::Framing;
 use crate::wire::reply::Echo;
-use crate::wire::request::{DecodedHeader, RequestHeader};
 
 /// What the next bytes of the stream are.
 enum Expect {
@@ -184,9 +183,9 @@ impl<E: Export> Link<E> {
         let payload_len = header.payload_len(self.negotiated.framing);
         let left = usize::try_from(payload_len).expect("checked, or of 32 bits");
         if left > 0 {
-            self.expect = Expect::Skip { left, echo: header.echo(), errno }; // NBD-LINK-2
+            self.expect = Expect::Skip { left, echo: Echo::from(header), errno }; // NBD-LINK-2
         } else {
-            self.answer_refused(header.echo(), errno);
+            self.answer_refused(Echo::from(header), errno);
         }
     }
 
@@ -201,7 +200,7 @@ impl<E: Export> Link<E> {
     }
 
     fn admitted(&mut self, header: &RequestHeader, command: CheckedCommand) -> Option<Parse> {
-        let echo = header.echo();
+        let echo = Echo::from(header);
         let len = command.payload_bytes();
         let is_write = matches!(command, CheckedCommand::Write { .. });
         let arrived = self.inbox.len() - self.negotiated.framing.request_bytes();

@@ -6,13 +6,13 @@
 use std::collections::VecDeque;
 
 use varve_access_block::ReadPart;
+use varve_nbd::Framing;
+use varve_nbd::constant::chunk;
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::errno::Errno;
 use crate::limits::{SEND_BYTES_MAX, SEND_PARTS_MAX};
 use crate::transport::SendPart;
-use crate::wire::Framing;
-use crate::wire::constant::chunk;
 use crate::wire::reply::{self, ChunkMark, ChunkedReply, ContextStatus, Echo};
 
 /// Runs of zeros up to this many bytes are copied among the headers: a part of its own costs as much.

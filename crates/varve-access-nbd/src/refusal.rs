@@ -1,9 +1,10 @@
 //! A connection that is not served: its client is told why, in the answer to its first option.
 
+use varve_nbd::Cursor;
+use varve_nbd::constant::{FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, rep};
+
 use crate::limits::AGREEMENT_RECEIVE_BYTES;
 use crate::transport::{SendPart, Transport};
-use crate::wire::Cursor;
-use crate::wire::constant::{FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, rep};
 use crate::wire::option::{OptionHeader, OptionReply};
 use varve_stdx::AlignedBuf;
 
@@ -48,7 +49,7 @@ mod tests {
 
     use super::*;
     use crate::pipe::{PipeOptions, pipe};
-    use crate::wire::constant::opt;
+    use varve_nbd::constant::opt;
 
     #[test]
     fn a_client_is_told_why_it_is_refused() {

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use varve_nbd::constant::{cmd, flag};
+use varve_nbd::{Framing, RequestHeader};
+
 use crate::handshake::NegotiatedExport;
-use crate::wire::constant::{cmd, flag};
-use crate::wire::{Framing, option, request::RequestHeader};
+use crate::wire::option;
 
 /// Commands that have a name; others share the last counter.
 const COMMANDS: [&str; 9] =

@@ -13,7 +13,8 @@ use support::{
     Chunk, Client, PAYLOAD_LEN, ROOMY, SlowExport, connect, extended_header, header, memory_service,
 };
 use varve_access_block::memory::MemoryExport;
-use varve_access_nbd::{ConnectionEnd, Framing, Service, ServiceOptions};
+use varve_access_nbd::{ConnectionEnd, Service, ServiceOptions};
+use varve_nbd::Framing;
 use varve_reactor::SimLoop;
 
 const SIZE: u64 = 1 << 56;

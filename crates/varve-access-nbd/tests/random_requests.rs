@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use support::{Chunk, Client, connect, memory_service};
 use varve_access_block::memory::MemoryExport;
-use varve_access_nbd::{Framing, PipeOptions};
+use varve_access_nbd::PipeOptions;
+use varve_nbd::Framing;
 use varve_reactor::{Reactor, SimLoop};
 
 const LANES: u64 = 8;

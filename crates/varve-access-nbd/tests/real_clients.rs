@@ -10,8 +10,8 @@ use std::path::Path;
 
 use server::{Server, client, run};
 use varve_access_block::Export;
-use varve_access_nbd::wire::constant::{cmd, flag, opt};
 use varve_access_nbd::{ClientUsage, ServiceOptions};
+use varve_nbd::constant::{cmd, flag, opt};
 
 const MIB: u64 = 1 << 20;
 

@@ -12,8 +12,8 @@ use std::process::Command;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use server::{Server, client, run};
 use tempfile::TempDir;
-use varve_access_nbd::wire::constant::{cmd, opt};
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
+use varve_nbd::constant::{cmd, opt};
 
 const MIB: u64 = 1 << 20;
 

@@ -10,12 +10,13 @@ use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use varve_access_block::ExportInfo;
 use varve_access_nbd::{
-    AgreedTerms, Answer, ClientUsage, Contexts, Framing, KnownExport, NegotiatedExport,
-    OpenRequest, RelayProgress, Since,
+    AgreedTerms, Answer, ClientUsage, Contexts, KnownExport, NegotiatedExport, OpenRequest,
+    RelayProgress, Since,
 };
 use varve_membership::link::{
     BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
 };
+use varve_nbd::Framing;
 use varve_types::{CellId, ErrorKind};
 
 use super::deliver::IncomingLink;

@@ -138,7 +138,7 @@ impl SentSnapshot<'_> {
         let (mut sent_bytes, mut compares) = (0, resumes);
         let zeros = self.base.is_some();
         let extents = self.extents();
-        let take = |found: &crate::nbd::FoundData| {
+        let take = |found: &varve_nbd::FoundData| {
             for (at, run, is_zero) in runs(&found.data) {
                 let offset = found.offset + at as u64;
                 match is_zero {

@@ -1,10 +1,10 @@
 //! The handshake driven as a client would, option by option, hostile ones included.
 
 use proptest::prelude::*;
+use varve_nbd::constant::REPLY_MAGIC;
 
 use super::*;
 use crate::limits::CHANGES_MAX;
-use crate::wire::constant::REPLY_MAGIC;
 
 const INFO: ExportInfo =
     ExportInfo { size_bytes: 0x1234_0000, block_bytes: 4096, read_only: false, exclusive: false };

@@ -1,12 +1,12 @@
 //! Options of the handshake and their replies.
 
 use varve_access_block::ExportInfo;
-
-use super::Cursor;
-use super::constant::{IHAVEOPT, REPLY_MAGIC, info, opt, rep};
-use crate::limits::{CHANGES_MAX, STRING_BYTES_MAX};
+use varve_nbd::Cursor;
+use varve_nbd::constant::{IHAVEOPT, REPLY_MAGIC, info, opt, rep};
 use varve_types::ByteCount;
 use varve_types::limits::REQUEST_BYTES_MAX;
+
+use crate::limits::{CHANGES_MAX, STRING_BYTES_MAX};
 
 /// Front of an option; `len` bytes of data follow.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,11 @@
 //! Replies of the transmission phase: simple ones, and chunks of others.
 
 use varve_access_block::{Change, Extent, ExtentKind};
-
-use super::Framing;
-use super::constant::{
+use varve_nbd::constant::{
     EXTENDED_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STATE_DIRTY, STRUCTURED_REPLY_MAGIC, chunk, state,
 };
+use varve_nbd::{Framing, RequestHeader};
+
 use crate::errno::Errno;
 
 /// Appends a simple reply; the data of a successful read follows it.
@@ -25,6 +25,13 @@ pub(crate) struct Echo {
     pub(crate) cookie: u64,
     /// Repeated in extended headers only.
     pub(crate) offset: u64,
+}
+
+impl From<&RequestHeader> for Echo {
+    #[inline]
+    fn from(header: &RequestHeader) -> Self {
+        Self { cookie: header.cookie, offset: header.offset }
+    }
 }
 
 /// A reply in chunks.

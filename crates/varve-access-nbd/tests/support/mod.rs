@@ -7,9 +7,9 @@ use std::rc::Rc;
 use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_block::{Export, ExportInfo, Exports, Extent, ReadPart};
 use varve_access_nbd::{
-    ConnectionEnd, Framing, PipeEnd, PipeOptions, SendPart, Service, ServiceOptions, Transport,
-    pipe,
+    ConnectionEnd, PipeEnd, PipeOptions, SendPart, Service, ServiceOptions, Transport, pipe,
 };
+use varve_nbd::Framing;
 use varve_reactor::{JoinHandle, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::ErrorKind;

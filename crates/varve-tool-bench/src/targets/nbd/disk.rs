@@ -1,27 +1,23 @@
 //! An NBD export as a disk: requests are gathered into one send, answers come in any order.
-//!
-//! NBD-DISK-1. What a server sends is checked against what was asked; anything else ends the connection, and every
-//!     request with it.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::future::ready;
-use std::net::TcpStream;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Duration;
 
-use varve_access_nbd::wire::constant::{REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, can, cmd, flag};
 use varve_media::{Disk, IoFuture, Persist};
+use varve_nbd::constant::{can, cmd, flag};
+use varve_nbd::{
+    AttachRequest, FinishedRequest, NbdStream, NewRequest, REPLY_HEAD_BYTES_MAX, ReplyStep,
+    RequestTable, ServedExport, shake_hands,
+};
 use varve_reactor::net::{SendPart, Socket};
 use varve_reactor::{Notify, OneshotSender, Reactor, oneshot};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::limits::MEDIA_ALIGN;
 
 use crate::error::{Error, Result};
-use crate::targets::nbd::handshake::{ServedExport, shake_hands};
-use crate::targets::nbd::uri::{NbdAddress, NbdUri};
+use crate::targets::nbd::uri::NbdUri;
 
 /// How long a server may take for the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -29,8 +25,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Bytes that are received at once, beside the data of large reads.
 const INBOX_BYTES: usize = 256 << 10;
 
-/// Bytes of a simple reply without data.
-const REPLY_BYTES: usize = 16;
+const _: () = assert!(REPLY_HEAD_BYTES_MAX <= INBOX_BYTES);
 
 /// A connection to an export. Dropping it ends the connection.
 pub(crate) struct NbdDisk {
@@ -41,19 +36,25 @@ struct DiskShared {
     socket: Socket,
     path: String,
     export: ServedExport,
-    next_cookie: Cell<u64>,
-    under_way: RefCell<HashMap<u64, PendingRequest>>,
+    requests: RefCell<RequestTable<PendingAnswer>>,
     outbox: RefCell<Vec<SendPart>>,
     filled: Notify,
     /// Why the connection ended.
     broken: RefCell<Option<String>>,
 }
 
-/// A request that was not answered yet.
-struct PendingRequest {
-    /// Bytes that a good answer carries.
-    len: usize,
+/// What a request that was not answered yet becomes.
+struct PendingAnswer {
+    /// Of a read, once it is there.
+    data: Option<AlignedBuf>,
     answer: OneshotSender<std::result::Result<AlignedBuf, String>>,
+}
+
+impl PendingAnswer {
+    fn finish(self, outcome: std::result::Result<(), String>) {
+        let data = || self.data.unwrap_or_else(|| AlignedBuf::scratch(0));
+        let _nobody_waits = self.answer.send(outcome.map(|()| data()));
+    }
 }
 
 impl NbdDisk {
@@ -61,29 +62,17 @@ impl NbdDisk {
     pub(crate) fn connect(reactor: &Reactor, uri: &NbdUri) -> Result<Self> {
         let failed = |reason: String| Error::Handshake { target: uri.to_string(), reason };
         let io = |error: std::io::Error| failed(error.to_string());
-        let (fd, export): (OwnedFd, _) = match &uri.address {
-            NbdAddress::Tcp(address) => {
-                let stream = TcpStream::connect(address).map_err(io)?;
-                stream.set_nodelay(true).map_err(io)?;
-                stream.set_read_timeout(Some(HANDSHAKE)).map_err(io)?;
-                let export = shake_hands(&stream, &uri.export).map_err(failed)?;
-                stream.set_read_timeout(None).map_err(io)?;
-                (stream.into(), export)
-            }
-            NbdAddress::Unix(path) => {
-                let stream = UnixStream::connect(path).map_err(io)?;
-                stream.set_read_timeout(Some(HANDSHAKE)).map_err(io)?;
-                let export = shake_hands(&stream, &uri.export).map_err(failed)?;
-                stream.set_read_timeout(None).map_err(io)?;
-                (stream.into(), export)
-            }
-        };
+        let mut stream = NbdStream::connect(&uri.address).map_err(io)?;
+        stream.set_read_timeout(Some(HANDSHAKE)).map_err(io)?;
+        let request = AttachRequest { export: &uri.export, structured_replies: false };
+        let export =
+            shake_hands(&mut stream, &request).map_err(|error| failed(error.to_string()))?;
+        stream.set_read_timeout(None).map_err(io)?;
         let shared = Rc::new(DiskShared {
-            socket: Socket::from_fd(reactor, fd).map_err(io)?,
+            socket: Socket::from_fd(reactor, stream.into()).map_err(io)?,
             path: uri.to_string(),
             export,
-            next_cookie: Cell::new(1),
-            under_way: RefCell::default(),
+            requests: RefCell::new(RequestTable::new(request.framing())),
             outbox: RefCell::default(),
             filled: Notify::new(),
             broken: RefCell::default(),
@@ -117,9 +106,8 @@ impl DiskShared {
     /// Ends every request, and those that come.
     fn break_off(&self, reason: &str) {
         self.broken.borrow_mut().get_or_insert_with(|| reason.to_owned());
-        for (_, request) in self.under_way.take() {
-            let _nobody_waits = request.answer.send(Err(reason.to_owned()));
-        }
+        let abandoned = self.requests.borrow_mut().abandon();
+        abandoned.into_iter().for_each(|request| request.finish(Err(reason.to_owned())));
         self.filled.notify_one();
     }
 
@@ -147,31 +135,39 @@ impl DiskShared {
         }
     }
 
-    /// Takes one reply (NBD-DISK-1).
+    /// Takes one reply.
     async fn receive(&self, inbox: &mut Inbox) -> std::result::Result<(), String> {
-        let head = inbox.head(&self.socket).await?;
-        let (magic, rest) = head.split_first_chunk().expect("a head has 16 bytes");
-        let (error, rest) = rest.split_first_chunk().expect("a head has 16 bytes");
-        let cookie = rest.first_chunk().expect("a head has 16 bytes");
-        if u32::from_be_bytes(*magic) != SIMPLE_REPLY_MAGIC {
-            return Err("the server sent no reply where one should begin".to_owned());
-        }
-        let request = self.under_way.borrow_mut().remove(&u64::from_be_bytes(*cookie));
-        let request = request.ok_or("the server answered what was not asked")?;
-        let answer = match u32::from_be_bytes(*error) {
-            0 => Ok(inbox.data(&self.socket, request.len).await),
-            number => {
-                let errno = i32::try_from(number).unwrap_or(i32::MAX);
-                Err(std::io::Error::from_raw_os_error(errno).to_string())
+        let text = |error: varve_nbd::Error| error.to_string();
+        let mut front_bytes = 0;
+        loop {
+            let front = inbox.front(&self.socket, front_bytes).await?;
+            let step = self.requests.borrow_mut().take_reply(front).map_err(text)?;
+            match step {
+                ReplyStep::NeedBytes(bytes) => front_bytes = bytes,
+                ReplyStep::Data(mut data) => {
+                    inbox.consume(front_bytes);
+                    match inbox.data(&self.socket, data.range().len()).await {
+                        Ok(bytes) => data.value_mut().data = Some(bytes),
+                        Err(broken) => {
+                            data.into_value().finish(Err(broken.clone()));
+                            return Err(broken);
+                        }
+                    }
+                    let finished = self.requests.borrow_mut().data_taken(data).map_err(text)?;
+                    finished.into_iter().for_each(finish);
+                    return Ok(());
+                }
+                ReplyStep::Continued => {
+                    inbox.consume(front_bytes);
+                    return Ok(());
+                }
+                ReplyStep::Finished(request) => {
+                    inbox.consume(front_bytes);
+                    finish(request);
+                    return Ok(());
+                }
             }
-        };
-        let (answer, ended) = match answer {
-            Ok(Err(broken)) => (Err(broken.clone()), Err(broken)),
-            Ok(Ok(data)) => (Ok(data), Ok(())),
-            Err(refused) => (Err(refused), Ok(())),
-        };
-        let _nobody_waits = request.answer.send(answer);
-        ended
+        }
     }
 
     /// Begins a request; its answer.
@@ -181,21 +177,13 @@ impl DiskShared {
         if let Some(reason) = self.broken.borrow().clone() {
             return Box::pin(ready(Err(self.error(operation, place, reason))));
         }
-        let cookie = self.next_cookie.get();
-        self.next_cookie.set(cookie + 1);
-        let mut head = Vec::with_capacity(28);
-        head.extend(REQUEST_MAGIC.to_be_bytes());
-        head.extend(flags.to_be_bytes());
-        head.extend(command.to_be_bytes());
-        head.extend(cookie.to_be_bytes());
-        head.extend(offset.to_be_bytes());
-        head.extend(len.to_be_bytes());
-        let mut outbox = self.outbox.borrow_mut();
-        outbox.push(SendPart::Small(head));
-        outbox.extend(payload.map(SendPart::Slice));
         let (answer, answered) = oneshot();
-        let expected = if command == cmd::READ { len as usize } else { 0 };
-        self.under_way.borrow_mut().insert(cookie, PendingRequest { len: expected, answer });
+        let request = NewRequest { command, flags, offset, len };
+        let value = PendingAnswer { data: None, answer };
+        let started = self.requests.borrow_mut().start(request, value);
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.push(SendPart::Small(started.header));
+        outbox.extend(payload.map(SendPart::Slice));
         self.filled.notify_one();
         Box::pin(async move {
             let answer = answered.await.unwrap_or_else(|_| Err("the connection ended".to_owned()));
@@ -206,6 +194,11 @@ impl DiskShared {
     fn allows(&self, flag: u16) -> bool {
         self.export.flags & flag != 0
     }
+}
+
+fn finish(request: FinishedRequest<PendingAnswer>) {
+    let FinishedRequest { error, value, .. } = request;
+    value.finish(error.map_or(Ok(()), |error| Err(error.to_string())));
 }
 
 /// A request as it is asked for.
@@ -274,9 +267,9 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// The head of a reply.
-    async fn head(&mut self, socket: &Socket) -> std::result::Result<[u8; REPLY_BYTES], String> {
-        while self.end - self.start < REPLY_BYTES {
+    /// So many bytes from the front, once they are there; at most what fits.
+    async fn front(&mut self, socket: &Socket, len: usize) -> std::result::Result<&[u8], String> {
+        while self.end - self.start < len {
             if self.start > 0 {
                 self.buf.copy_within(self.start..self.end, 0);
                 (self.start, self.end) = (0, self.end - self.start);
@@ -287,12 +280,14 @@ impl Inbox {
             self.buf = buf;
             self.end += received(count)?;
         }
-        let head = self.buf[self.start..self.end].first_chunk().copied();
-        self.start += REPLY_BYTES;
-        Ok(head.expect("it was just received"))
+        Ok(&self.buf[self.start..self.start + len])
     }
 
-    /// The data behind it: what is here is copied, the rest received in place.
+    fn consume(&mut self, len: usize) {
+        self.start += len;
+    }
+
+    /// Data of a reply: what is here is copied, the rest received in place.
     async fn data(
         &mut self,
         socket: &Socket,

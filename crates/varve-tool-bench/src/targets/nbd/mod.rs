@@ -1,8 +1,8 @@
-//! Exports of NBD servers as disks: the client side, which blocks for the handshake and then runs on the loop.
+//! Exports of NBD servers as disks: the client's table of requests, driven by the loop.
 
 mod disk;
-mod handshake;
 mod uri;
 
 pub(crate) use disk::NbdDisk;
-pub use uri::{NbdAddress, NbdUri};
+pub use uri::NbdUri;
+pub use varve_nbd::NbdAddress;

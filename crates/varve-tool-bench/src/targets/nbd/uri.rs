@@ -1,24 +1,15 @@
 //! NBD URIs: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, with `%` escapes.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
+use varve_nbd::NbdAddress;
 
 use crate::error::{Error, Result};
 
 /// The port of NBD where none is named.
 const PORT: u16 = 10_809;
-
-/// Where a server listens.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NbdAddress {
-    /// `HOST:PORT`.
-    Tcp(String),
-    /// Path of a socket.
-    Unix(PathBuf),
-}
 
 /// An export of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 //! Header of a request in the transmission phase.
 
-use super::constant::{cmd, flag};
-use super::reply::Echo;
-use super::{Cursor, Framing};
+use crate::constant::{cmd, flag};
+use crate::cursor::Cursor;
+use crate::framing::Framing;
 
 /// A request header as sent; nothing but the magic is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,12 +64,6 @@ impl RequestHeader {
             Framing::Extended => self.flags & flag::PAYLOAD_LEN != 0,
         };
         if has_payload { self.len } else { 0 }
-    }
-
-    /// What the reply repeats.
-    #[inline]
-    pub(crate) fn echo(&self) -> Echo {
-        Echo { cookie: self.cookie, offset: self.offset }
     }
 
     /// The header's bytes, as a client sends them.

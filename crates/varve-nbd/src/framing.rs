@@ -1,6 +1,6 @@
 //! Which headers the messages of the transmission phase have: client and server agree on that.
 
-use super::constant::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC};
+use crate::constant::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC};
 
 /// Form of requests and replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,8 +35,9 @@ impl Framing {
     }
 
     /// What introduces a request.
+    #[must_use]
     #[inline]
-    pub(crate) fn request_magic(self) -> u32 {
+    pub fn request_magic(self) -> u32 {
         match self {
             Self::Simple | Self::Structured => REQUEST_MAGIC,
             Self::Extended => EXTENDED_REQUEST_MAGIC,
