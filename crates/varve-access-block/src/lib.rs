@@ -1,7 +1,8 @@
 //! What a block export is: the contract between volumes and the front-ends that serve them, whatever their protocol;
-//! its twin in memory; and what every opening for writing passes.
+//! its twin in memory; the conformance suite of both; and what every opening for writing passes.
 
 mod barrier;
+pub mod conformance;
 mod export;
 pub mod memory;
 mod peer;

@@ -270,6 +270,15 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::conformance;
+
+    #[test]
+    fn it_is_what_an_export_must_be() {
+        for seed in 0..4 {
+            let export = MemoryExport::new((4 << 20) + 512 * seed);
+            conformance::check(&export, seed).now_or_never().expect("memory never waits");
+        }
+    }
 
     #[test]
     fn zeros_of_a_long_range_take_no_memory() {

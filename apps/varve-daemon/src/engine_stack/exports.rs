@@ -229,9 +229,57 @@ impl Export for VolumeExport {
 
 #[cfg(test)]
 mod tests {
-    use varve_types::ShardId;
+    use varve_access_block::conformance;
+    use varve_dataset::VolumeSpec;
+    use varve_types::{ByteCount, ShardId};
 
     use super::*;
+    use crate::config::{DriveSetting, Settings};
+    use crate::home::PoolLocation;
+    use crate::in_process::InProcess;
+    use crate::event_loop;
+
+    #[test]
+    fn a_volume_is_what_an_export_must_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let drive = DriveSetting { path: dir.path().join("drive"), size: Some(ByteCount(1 << 30)) };
+        let settings = Settings {
+            data: dir.path().join("data"),
+            drives: vec![drive],
+            shards: 2,
+            lane: ByteCount(32 << 20),
+            ..Settings::default()
+        };
+        std::fs::create_dir(&settings.data).unwrap();
+        let home = PoolLocation::choose(&settings).unwrap();
+        let media = home.open(&settings).unwrap();
+        home.remember(&settings, media.pool()).unwrap();
+        drop(media);
+        let pool = InProcess::open(&Settings { drives: Vec::new(), ..settings }).unwrap();
+        let way = pool.way();
+        let mut event_loop = event_loop::start().unwrap();
+        let reactor = event_loop.handle();
+        event_loop.run(async move {
+            let datasets = way.datasets(&reactor);
+            // Its middle is where one shard's part of it ends and the other's begins.
+            let spec = VolumeSpec {
+                name: "v".to_owned(),
+                size_bytes: 128 << 20,
+                block_size_bytes: 4096,
+                dedup: None,
+                compression: None,
+                quota_bytes: None,
+                reserved: false,
+                exclusive: false,
+                receiving: None,
+                moves: None,
+            };
+            datasets.create_volume(spec).await.unwrap();
+            let exports = VolumeExports::new(datasets, Rc::default());
+            conformance::check(&exports.open("v").await.unwrap(), 1).await;
+        });
+        pool.close().unwrap();
+    }
 
     #[test]
     fn a_damaged_shard_sends_nobody_to_another_node() {
