@@ -70,7 +70,7 @@ pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CL
 pub use gateway::{Gateway, OpenedGateway, Options};
 pub use moving::{
     ArrivingBucket, ArrivingChange, ChangeLog, NextPiece, ReceivedBody, StagedSoFar, StoredPart,
-    StoredSettings, VersionQuery, WITH_BUCKET,
+    StoredSettings, VersionQuery,
 };
 pub use seal::MasterKey;
 pub use sealing::{KeyPlace, new_key, read_key, write_key};
@@ -78,5 +78,6 @@ pub use server::{AcceptedClient, Clients, Tls};
 pub use stored_users::{AddedUsers, StoredUsers};
 pub use users::{KeyInfo, NewKey, Users};
 pub use varve_object::{
-    BucketId, Move, MoveState, MoveStep, PEER_BYTES_MAX, User, Version, Versioning,
+    BucketId, MOVE_ADDRESS_BYTES_MAX, Move, MoveLast, MoveRemark, MoveState, MoveStep, User,
+    Version, Versioning,
 };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use varve_object::{Bucket, BucketId, BucketOptions, Move, MoveState, MoveStep};
+use varve_object::{Bucket, BucketId, BucketOptions, Move, MoveLast, MoveState, MoveStep};
 
 use crate::bucket_info::BucketInfo;
 use crate::bucket_name::check_bucket_name;
@@ -30,10 +30,6 @@ pub use noted::ChangeLog;
 pub(crate) use noted::ChangeTracker;
 pub(crate) use staged::StagedBodies;
 pub use staged::{NextPiece, StagedSoFar};
-
-/// What stands in the peer of a bucket that arrived behind what stood there before, and before the number that it has
-/// at its source.
-pub const WITH_BUCKET: &str = ", with bucket ";
 
 /// How long changes that are under way are waited for.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -68,8 +64,8 @@ pub struct StoredSettings {
 pub struct ArrivingBucket {
     /// Its name.
     pub name: String,
-    /// Where it comes from; the last word is the run that moves it.
-    pub peer: String,
+    /// Where it comes from, and the run that moves it.
+    pub moves: Move,
     /// Owner and settings, as they are stored at the source.
     pub record: Bytes,
     /// Its bodies share no chunks with anything else.
@@ -85,8 +81,7 @@ impl Gateway {
         check_bucket_name(&new.name)?;
         check_record(&new.name, &new.record)?;
         let options = BucketOptions { private_copy: new.private_copy };
-        let moves = Move { state: MoveState::Arriving, peer: new.peer };
-        let made = self.inner.store.create_arriving(&new.name, options, new.record, moves);
+        let made = self.inner.store.create_arriving(&new.name, options, new.record, new.moves);
         self.info(made.await?).await
     }
 
@@ -114,8 +109,8 @@ impl Gateway {
         bucket: Option<BucketId>,
         from: u64,
     ) -> Result<BucketInfo> {
-        let peer = format!("{}{WITH_BUCKET}{from}", before.peer);
-        let after = Some(Move { state: MoveState::Arrived, peer });
+        let last = Some(MoveLast::Bucket(from));
+        let after = Some(Move { state: MoveState::Arrived, last, ..before.clone() });
         self.move_bucket(name, MoveStep { before: Some(before), after, bucket }).await
     }
 

@@ -13,9 +13,9 @@
 //!     with its bound.
 
 use varve_stdx::{Reader, Writer, checksum64, checksum64_seeded};
+use varve_types::SnapshotIdentity;
 use varve_types::limits::{NAME_BYTES_MAX, VOLUME_BYTES_MAX};
 
-use crate::identity::SnapshotIdentity;
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"VARVEARC";

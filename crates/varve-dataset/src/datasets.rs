@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use futures_util::future::{LocalBoxFuture, try_join};
 use varve_dispatch::{BLOCK_BYTES, Dispatch, HeldNames, Route, StreamPlacement};
 use varve_register::Register;
+use varve_stdx::DecodeError;
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteCount, ByteRange, Compression, Dedup, Reduction, StreamId};
 
@@ -19,7 +20,7 @@ use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
 use crate::name::{DatasetName, SNAPSHOT_MARK, unescaped};
 use crate::open::{InitialState, OpenVolumes};
-use crate::record::{VolumeInfo, VolumeRecord};
+use crate::record::{EARLIER_MOVE, VolumeInfo, VolumeRecord};
 use crate::settled::UnsettledRest;
 use crate::volume::{Volume, VolumeSpec};
 use crate::volume_move::{Move, MoveState};
@@ -372,6 +373,12 @@ impl Datasets {
                 self.leave(sight).await;
                 return Err(Error::NotFound { name: name.display() });
             }
+            Err(
+                error @ Error::BadRecord {
+                    cause: DecodeError::Inconsistent { reason: EARLIER_MOVE, .. },
+                    ..
+                },
+            ) => return Err(error), // MOVING-7
             Err(error @ Error::BadRecord { .. }) => {
                 tracing::warn!(%error, volume = name.display(), "an unreadable record is deleted");
                 remove_volume(&self.dispatch, name).await?;

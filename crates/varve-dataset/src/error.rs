@@ -2,7 +2,7 @@
 
 use varve_types::{ByteCount, ErrorKind};
 
-use crate::volume_move::Move;
+use crate::volume_move::{Move, MoveState};
 
 /// Result of a dataset operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -119,6 +119,17 @@ pub enum Error {
         name: String,
         /// Where it is on its way.
         moves: Move,
+    },
+    /// The same of a volume that is open, whose record is not looked at.
+    #[error(
+        "volume `{name}` {} to another pool: `varve volume show` says which",
+        if *.state == MoveState::Left { "moved" } else { "moves" }
+    )]
+    Moving {
+        /// The name.
+        name: String,
+        /// Leaving or left.
+        state: MoveState,
     },
     /// The volume's move is not where the caller takes it to be.
     #[error("volume `{name}` {}", at_rest(.moves))]
@@ -263,7 +274,7 @@ impl Error {
             | Self::OtherSnapshot { .. }
             | Self::OtherVolume { .. }
             | Self::ChangedSince { .. } => ErrorKind::Conflict,
-            Self::Moves { .. } => ErrorKind::Fenced,
+            Self::Moves { .. } | Self::Moving { .. } => ErrorKind::Fenced,
             Self::StillChanging { .. } | Self::Unsettled { .. } => ErrorKind::Unavailable,
             Self::ReadOnly { .. } => ErrorKind::Denied,
             Self::BadName { .. }

@@ -1,8 +1,7 @@
 //! Which parts of a volume or snapshot hold data, or changed since a snapshot: for exports, backups and people.
 
-use varve_types::ByteRange;
+use varve_types::{ByteRange, SnapshotIdentity};
 
-use crate::identity::SnapshotIdentity;
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::volume::Volume;
 use crate::{Datasets, Error, Result};

@@ -230,10 +230,9 @@ pub(crate) async fn settle_all(dispatch: &Dispatch, under_way: &StreamsInFlight)
 #[cfg(test)]
 mod tests {
     use varve_dispatch::{Route, StreamPlacement};
-    use varve_types::Reduction;
+    use varve_types::{Reduction, SnapshotIdentity};
 
     use super::*;
-    use crate::identity::SnapshotIdentity;
 
     fn part() -> Part {
         let placement = StreamPlacement { seed: 5, generation: 0 };

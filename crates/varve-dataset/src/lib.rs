@@ -12,7 +12,6 @@ mod datasets;
 mod error;
 mod extents;
 mod figures;
-mod identity;
 mod in_flight;
 mod intent;
 mod mark;
@@ -51,10 +50,9 @@ pub use datasets::{Datasets, SharedDatasets};
 pub use error::{Error, Result};
 pub use extents::{ExtentPage, ExtentSpec};
 pub use figures::DatasetFigures;
-pub use identity::SnapshotIdentity;
 pub use intent::is_intent_head;
 pub use mark::MarkSummary;
-pub use moving::{FencedView, WITH_SNAPSHOT, is_step};
+pub use moving::{FencedView, is_step};
 pub use name::volume_of;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
@@ -64,5 +62,6 @@ pub use space::{BucketSpace, HeldSpace, SnapshotSpace, StoredSpace, VolumeSpace}
 pub use varve_dispatch::{
     BlockMapping, BlockStatus, CheckProgress, DiffRun, ReadPart, StreamReservation,
 };
+pub use varve_types::SnapshotIdentity;
 pub use volume::{Volume, VolumeSpec};
-pub use volume_move::{Move, MoveState, PEER_BYTES_MAX};
+pub use volume_move::{MOVE_ADDRESS_BYTES_MAX, Move, MoveLast, MoveRemark, MoveState};

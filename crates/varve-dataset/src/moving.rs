@@ -24,20 +24,16 @@
 //!     is deleted on the strength of what it says.
 
 use varve_dispatch::HeldNames;
+use varve_types::{MigrationRunId, SnapshotIdentity};
 
 use crate::catalog::{all_snapshots, store};
-use crate::identity::SnapshotIdentity;
 use crate::name::{DatasetName, SnapshotName};
 use crate::open::AccessMode;
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::SnapshotRecord;
 use crate::volume::Volume;
-use crate::volume_move::{Move, MoveState, PEER_BYTES_MAX};
+use crate::volume_move::{Move, MoveLast, MoveState};
 use crate::{Datasets, Error, Result};
-
-/// What stands in the peer of a volume that arrived behind what stood there before, and before the snapshot with which
-/// it did.
-pub const WITH_SNAPSHOT: &str = ", with snapshot ";
 
 /// First and longest pause between looks at whether writes are still under way, in ns: each is twice the one before.
 const LOOK_PAUSE_NS: u64 = 500_000;
@@ -47,9 +43,9 @@ const LOOK_PAUSE_NS_MAX: u64 = 16_000_000;
 const WAIT_NS_MAX: u64 = 10_000_000_000;
 
 impl Move {
-    /// The run that moves it.
-    fn run(&self) -> &str {
-        self.peer.rsplit(' ').next().unwrap_or_default()
+    /// Whether it arrives by a run that acts for it.
+    fn arrives_by(&self, run: MigrationRunId) -> bool {
+        self.state == MoveState::Arriving && self.remark.is_none() && self.run == run
     }
 
     /// What clients of such a volume may do.
@@ -145,8 +141,8 @@ impl Datasets {
     async fn step(&self, name: &str, step: MoveTransition) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
         let state = |moves: &Option<Move>| moves.as_ref().map(|moves| moves.state);
-        let is_long = step.after.as_ref().is_some_and(|moves| moves.peer.len() > PEER_BYTES_MAX);
-        if !is_step(state(&step.before), state(&step.after)) || is_long {
+        let is_valid = step.after.as_ref().is_none_or(Move::is_valid); // VOLUME-MOVE-1
+        if !is_step(state(&step.before), state(&step.after)) || !is_valid {
             return Err(Error::BadMove { name: name.display() });
         }
         self.run_detached(async move { datasets.step_held(&name, step).await }).await
@@ -171,9 +167,9 @@ impl Datasets {
     /// snapshot `last`, and nothing since (MOVING-6). It says so from then on (MOVING-7). Durable on return.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` when it does not arrive at `before`, or that is too long to be said with the snapshot;
-    /// `Conflict` when it is elsewhere on its way, receives something, or is not what its newest snapshot is;
-    /// `Unavailable` when writes do not end.
+    /// `NotFound`; `Invalid` when `before` is not that of a volume that arrives by a run that acts for it; `Conflict`
+    /// when it is elsewhere on its way, receives something, or is not what its newest snapshot is; `Unavailable` when
+    /// writes do not end.
     pub async fn arrive(
         &self,
         name: &str,
@@ -181,11 +177,11 @@ impl Datasets {
         last: SnapshotIdentity,
     ) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
-        let peer = format!("{}{WITH_SNAPSHOT}{last}", before.peer);
-        if before.state != MoveState::Arriving || peer.len() > PEER_BYTES_MAX {
+        if before.state != MoveState::Arriving || before.remark.is_some() || !before.is_valid() {
             return Err(Error::BadMove { name: name.display() });
         }
-        let after = Some(Move { state: MoveState::Arrived, peer });
+        let with = Some(MoveLast::Snapshot(last));
+        let after = Some(Move { state: MoveState::Arrived, last: with, ..before.clone() });
         let step = MoveTransition { before: Some(before), after, seen: None };
         self.run_detached(async move { datasets.arrive_held(&name, step, last).await }).await
     }
@@ -293,12 +289,12 @@ impl Datasets {
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when it is open, or does not arrive, or another run moves it.
-    pub async fn open_arriving(&self, name: &str, run: &str) -> Result<Volume> {
+    pub async fn open_arriving(&self, name: &str, run: MigrationRunId) -> Result<Volume> {
         let name = DatasetName::parse(name)?;
         let _held = self.hold_open(&name).await?;
         let record = self.record(&name).await?;
         match &record.moves {
-            Some(moves) if moves.state == MoveState::Arriving && moves.run() == run => {}
+            Some(moves) if moves.arrives_by(run) => {}
             _ => return Err(Error::MovesOtherwise { name: name.display(), moves: record.moves }),
         }
         self.check_closed(record.route.stream, || name.display())?;

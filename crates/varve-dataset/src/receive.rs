@@ -6,16 +6,15 @@
 //!     equals it.
 //! RECEIVE-3. What was received is a snapshot with the sender's identity, so that the next changes find it.
 
-use varve_types::ByteRange;
+use varve_types::{ByteRange, SnapshotIdentity};
 
 use crate::catalog::{all_snapshots, find, find_snapshot, store};
-use crate::identity::SnapshotIdentity;
 use crate::name::{DatasetName, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
 use crate::snapshots::SnapshotRequest;
 use crate::volume::VolumeSpec;
-use crate::volume_move::{Move, MoveState, PEER_BYTES_MAX};
+use crate::volume_move::{Move, MoveState};
 use crate::{Datasets, Error, Result};
 
 /// Runs that a comparison looks at before it goes on: the first that differs ends it.
@@ -72,8 +71,7 @@ impl Datasets {
 
     /// The volume that is made for a whole snapshot.
     fn received(&self, name: &DatasetName, spec: ReceiveSpec) -> Result<VolumeSpec> {
-        let is_good =
-            |moves: &Move| moves.state == MoveState::Arriving && moves.peer.len() <= PEER_BYTES_MAX;
+        let is_good = |moves: &Move| moves.state == MoveState::Arriving && moves.is_valid();
         if self.expects.as_ref().is_some_and(|moves| !is_good(moves)) {
             return Err(Error::BadMove { name: name.display() });
         }

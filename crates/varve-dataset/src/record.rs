@@ -6,15 +6,14 @@
 //! ```
 //!
 //! Behind it, as the flags say: the quota, the identity of what it is receiving, the length and name of what it was
-//! cloned from, and how far its move is, with the length and name of the other side.
+//! cloned from, and where it is on its way between two pools (`volume_move.rs`).
 
 use serde::{Serialize, Serializer};
 use varve_dispatch::{Route, StreamPlacement};
 use varve_stdx::{Reader, Writer};
 use varve_types::limits::VOLUME_BYTES_MAX;
-use varve_types::{Compression, Dedup, Reduction, StreamId};
+use varve_types::{Compression, Dedup, Reduction, SnapshotIdentity, StreamId};
 
-use crate::identity::SnapshotIdentity;
 use crate::name::DatasetName;
 use crate::reduction::{self, REDUCTION_LEN};
 use crate::volume_move::Move;
@@ -41,8 +40,11 @@ const IS_RESERVED: u32 = 8;
 /// Flag: it is served to one connection at a time.
 const IS_EXCLUSIVE: u32 = 32;
 
-/// Flag: how far its move is is there.
-const MOVES: u32 = 16;
+/// Flag: where it is on its way between two pools is there.
+const MOVES: u32 = 64;
+
+/// Flag of versions that stored that as a sentence.
+const MOVES_AS_TEXT: u32 = 16;
 
 /// A volume as people and programs see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -193,6 +195,11 @@ impl VolumeRecord {
                 Some(text.map_err(|_| bad("the name of its origin is not text"))?.to_owned())
             }
         };
+        if flags & MOVES_AS_TEXT != 0 {
+            return Err(bad(
+                "it moves, as an earlier version stored that: end the move with that version",
+            ));
+        }
         let moves = match flags & MOVES {
             0 => None,
             _ => Some(Move::decode(&mut fields).map_err(bad)?),
@@ -249,7 +256,9 @@ impl VolumeRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volume_move::{MoveState, PEER_BYTES_MAX};
+    use varve_types::{MigrationRunId, PoolId};
+
+    use crate::volume_move::{MOVE_ADDRESS_BYTES_MAX, MoveLast, MoveRemark, MoveState};
 
     fn record() -> VolumeRecord {
         VolumeRecord {
@@ -268,6 +277,11 @@ mod tests {
             receiving: None,
             moves: None,
         }
+    }
+
+    fn moves(state: MoveState) -> Move {
+        let (pool, run) = (PoolId([7; 16]), MigrationRunId([9; 16]));
+        Move { state, pool, address: "unix:/ü".to_owned(), run, remark: None, last: None }
     }
 
     #[test]
@@ -300,8 +314,7 @@ mod tests {
                 let origin = origin.clone();
                 let is_reserved = quota_bytes.is_none() && receiving.is_some();
                 let is_exclusive = quota_bytes.is_some();
-                let peer = "pool 7 by 9".to_owned();
-                let moves = quota_bytes.map(|_| Move { state: MoveState::Leaving, peer });
+                let moves = quota_bytes.map(|_| moves(MoveState::Leaving));
                 let record = VolumeRecord {
                     origin,
                     receiving,
@@ -328,21 +341,62 @@ mod tests {
 
     #[test]
     fn moves_round_trip_and_refuse_what_is_unknown() {
+        use MoveRemark::{GivenUp, Kept, Parked};
         use MoveState::{Arrived, Arriving, Leaving, Left};
+        let snapshot = Some(MoveLast::Snapshot(SnapshotIdentity([3; 16])));
+        let bucket = Some(MoveLast::Bucket(0x0102));
         for (number, state) in (1..).zip([Arriving, Leaving, Left, Arrived]) {
-            for peer in [String::new(), "a pool ü".to_owned(), "x".repeat(PEER_BYTES_MAX)] {
-                let record = VolumeRecord { moves: Some(Move { state, peer }), ..record() };
-                let bytes = record.encode();
-                assert_eq!((bytes[48], bytes[52]), (16, number));
-                assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
+            for remark in [None, Some(Parked), Some(GivenUp), Some(Kept)] {
+                for last in [None, snapshot, bucket] {
+                    for address in [String::new(), "x".repeat(MOVE_ADDRESS_BYTES_MAX)] {
+                        let moves = Move { remark, last, address, ..moves(state) };
+                        if !moves.is_valid() {
+                            continue;
+                        }
+                        let record = VolumeRecord { moves: Some(moves), ..record() };
+                        let bytes = record.encode();
+                        assert_eq!((bytes[48], bytes[52]), (64, number));
+                        assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
+                    }
+                }
             }
         }
-        let moves = Some(Move { state: MoveState::Left, peer: "ü".to_owned() });
+        let parked = Move { remark: Some(Parked), ..moves(Leaving) };
+        let with = Move { last: snapshot, ..moves(Leaving) };
+        let long = Move { address: "x".repeat(MOVE_ADDRESS_BYTES_MAX + 1), ..moves(Leaving) };
+        assert!(!parked.is_valid() && !with.is_valid() && !long.is_valid()); // VOLUME-MOVE-1
+    }
+
+    #[test]
+    fn damaged_moves_are_refused() {
+        let last = Some(MoveLast::Bucket(0x0102));
+        let moves = Some(Move { last, ..moves(MoveState::Left) });
         let bytes = VolumeRecord { moves, ..record() }.encode();
-        for (at, value) in [(52, 0), (52, 5), (53, 1), (53, 3), (54, 4), (55, b'u'), (48, 0)] {
+        let changes = [
+            (52, 0), // state
+            (52, 5),
+            (52, 2), // which has no bucket
+            (53, 1), // remark of one that arrives
+            (53, 4),
+            (54, 0), // no bucket, and a number
+            (54, 3),
+            (55, 1),  // reserved
+            (96, 1),  // a number above 64 bits
+            (104, 9), // length of the address
+            (105, 3),
+            (106, 1),    // reserved
+            (114, b'u'), // text
+            (48, 0),
+        ];
+        for (at, value) in changes {
             let mut bad = bytes.clone();
+            assert_ne!(bad[at], value, "{at}");
             bad[at] = value;
             assert!(VolumeRecord::decode("v", &bad).is_err(), "{value} at {at}");
         }
+        let mut sentence = bytes;
+        sentence[48] = 16;
+        let refused = VolumeRecord::decode("v", &sentence).unwrap_err().to_string();
+        assert!(refused.contains("earlier version"), "{refused}");
     }
 }

@@ -9,9 +9,8 @@ use serde::Serialize;
 use varve_dispatch::{Route, StreamPlacement};
 use varve_stdx::{Reader, Writer};
 use varve_types::limits::VOLUME_BYTES_MAX;
-use varve_types::{Reduction, StreamId};
+use varve_types::{Reduction, SnapshotIdentity, StreamId};
 
-use crate::identity::SnapshotIdentity;
 use crate::name::SnapshotName;
 use crate::reduction::{self, REDUCTION_LEN};
 use crate::{Error, Result};

@@ -17,13 +17,12 @@ use futures_util::FutureExt;
 use futures_util::future::{join, try_join, try_join_all};
 use futures_util::stream::{self, TryStreamExt};
 use varve_dispatch::{CutSource, HeldNames, Route};
-use varve_types::StreamId;
+use varve_types::{SnapshotIdentity, StreamId};
 
 use crate::catalog::{
     RecordKind, all_snapshots, find_snapshot, home_of, list_snapshots, remove_snapshot,
     remove_unreadable, store_snapshot,
 };
-use crate::identity::SnapshotIdentity;
 use crate::intent::{Intent, Part};
 use crate::name::{DatasetName, SnapshotName, unescaped};
 use crate::open::{AccessMode, InitialState};

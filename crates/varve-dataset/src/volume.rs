@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use varve_dispatch::{BlockStatus, DiffRun, Dispatch, Extents, ReadPart, Route};
 use varve_stdx::BufSlice;
-use varve_types::{ByteRange, Compression, Dedup, Reduction};
+use varve_types::{ByteRange, Compression, Dedup, Reduction, SnapshotIdentity};
 
 use crate::connections::{self, AdmittedConnection};
 use crate::datasets::SharedDatasets;
-use crate::identity::SnapshotIdentity;
 use crate::name::SNAPSHOT_MARK;
 use crate::open::{AccessMode, ChangeGuard, OpenVolume};
 use crate::record::VolumeInfo;
@@ -112,8 +111,7 @@ impl Volume {
     /// What a client is told whose request a move forbids.
     fn moves(&self, gate: AccessMode) -> Error {
         let state = if gate == AccessMode::Shut { MoveState::Left } else { MoveState::Leaving };
-        let peer = "another pool: `varve volume show` says which".to_owned();
-        Error::Moves { name: self.0.info.name.clone(), moves: Move { state, peer } }
+        Error::Moving { name: self.0.info.name.clone(), state }
     }
 
     /// The volume as it is now.

@@ -1,13 +1,26 @@
-//! Where a volume is on its way between two pools, as its record and errors say it.
+//! Where a volume or bucket is on its way between two pools, as its record stores it.
+//!
+//! ```text
+//! 0       1        2           3          4      20    36     52               54         56
+//! | state | remark | last kind | reserved | pool | run | last | address length | reserved | address
+//! ```
+//!
+//! VOLUME-MOVE-1. What is stored can be taken: a remark stands beside the state that it belongs to only, and what it
+//!     came or went with beside `left` and `arrived`. Whoever is given a move checks it ([`Move::is_valid`]), and the
+//!     decoder refuses others.
 
 use std::fmt;
 
 use varve_stdx::{Reader, Writer};
+use varve_types::{MigrationRunId, PoolId, SnapshotIdentity};
 
-/// Longest name of the other side, in bytes.
-pub const PEER_BYTES_MAX: usize = 512;
+/// Longest address of the other side's daemon, in bytes.
+pub const MOVE_ADDRESS_BYTES_MAX: usize = 512;
 
-/// Where a volume is on its way between two pools.
+/// Bytes of its encoding before the address.
+const FIXED_LEN: usize = 56;
+
+/// How far a volume or bucket is on its way between two pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveState {
     /// It comes from elsewhere and is not whole yet.
@@ -20,49 +33,127 @@ pub enum MoveState {
     Arrived,
 }
 
-/// That a volume moves, and the other side of it.
+/// What else is to be known of a move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveRemark {
+    /// Of one that arrives: the run ended before it was done, and nobody acts for it until another run takes it over.
+    Parked,
+    /// Of one that left: the move was given up, and what is here is to be deleted.
+    GivenUp,
+    /// Of one that left: it is to be kept.
+    Kept,
+}
+
+/// What arrived or left was at its source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveLast {
+    /// The volume's last snapshot.
+    Snapshot(SnapshotIdentity),
+    /// Number of the bucket in its pool.
+    Bucket(u64),
+}
+
+/// That a volume or bucket moves, and the other side of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Move {
     /// How far it is.
     pub state: MoveState,
-    /// Where it comes from or goes to, in words, and who moves it; the last word is the run that does, until it
-    /// arrived.
-    pub peer: String,
+    /// The pool that it comes from or goes to.
+    pub pool: PoolId,
+    /// Where that pool's daemon was for the run; at most [`MOVE_ADDRESS_BYTES_MAX`].
+    pub address: String,
+    /// The run that moves it, or did.
+    pub run: MigrationRunId,
+    /// What else is to be known.
+    pub remark: Option<MoveRemark>,
+    /// Of one that left or arrived: what it was at its source.
+    pub last: Option<MoveLast>,
 }
 
-impl fmt::Display for Move {
+impl fmt::Display for MoveLast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let peer = &self.peer;
-        match self.state {
-            MoveState::Arriving => write!(f, "arrives from {peer}"),
-            MoveState::Leaving => write!(f, "moves to {peer}"),
-            MoveState::Left => write!(f, "moved to {peer}"),
-            MoveState::Arrived => write!(f, "arrived from {peer}"),
+        match self {
+            Self::Snapshot(identity) => write!(f, "snapshot {identity}"),
+            Self::Bucket(number) => write!(f, "bucket {number}"),
         }
     }
 }
 
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { state, pool, address, run, remark, last } = self;
+        f.write_str(match (state, remark) {
+            (_, Some(MoveRemark::GivenUp)) => "was given up, and came from",
+            (MoveState::Arriving, _) => "arrives from",
+            (MoveState::Leaving, _) => "moves to",
+            (MoveState::Left, _) => "moved to",
+            (MoveState::Arrived, _) => "arrived from",
+        })?;
+        write!(f, " pool {pool} at {address}, by run {run}")?;
+        if let Some(last) = last {
+            write!(f, ", with {last}")?;
+        }
+        f.write_str(match remark {
+            Some(MoveRemark::Kept) => ", kept",
+            Some(MoveRemark::Parked) => ", which has ended",
+            Some(MoveRemark::GivenUp) | None => "",
+        })
+    }
+}
+
 impl Move {
+    /// Whether such a move can be stored (VOLUME-MOVE-1).
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let is_placed = match self.remark {
+            None => true,
+            Some(MoveRemark::Parked) => self.state == MoveState::Arriving,
+            Some(MoveRemark::GivenUp | MoveRemark::Kept) => self.state == MoveState::Left,
+        };
+        let has_ended = matches!(self.state, MoveState::Left | MoveState::Arrived);
+        is_placed
+            && (self.last.is_none() || has_ended)
+            && self.address.len() <= MOVE_ADDRESS_BYTES_MAX
+    }
+
     /// Bytes of its encoding.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no encoding is empty")]
     pub fn len(&self) -> usize {
-        3 + self.peer.len()
+        FIXED_LEN + self.address.len()
     }
 
     /// Writes its encoding.
     ///
     /// # Panics
-    /// When the other side's name is longer than [`PEER_BYTES_MAX`]: whoever is given one checks it.
+    /// When it is not valid: whoever is given one checks it (VOLUME-MOVE-1).
     pub fn encode(&self, out: &mut Writer<'_>) {
+        assert!(self.is_valid(), "a move is checked when it is given: {self:?}");
         out.u8(match self.state {
             MoveState::Arriving => 1,
             MoveState::Leaving => 2,
             MoveState::Left => 3,
             MoveState::Arrived => 4,
         });
-        out.u16(u16::try_from(self.peer.len()).expect("it was checked when it was given"));
-        out.bytes(self.peer.as_bytes());
+        out.u8(match self.remark {
+            None => 0,
+            Some(MoveRemark::Parked) => 1,
+            Some(MoveRemark::GivenUp) => 2,
+            Some(MoveRemark::Kept) => 3,
+        });
+        let (kind, last) = match self.last {
+            None => (0, [0; 16]),
+            Some(MoveLast::Snapshot(identity)) => (1, identity.0),
+            Some(MoveLast::Bucket(number)) => (2, u128::from(number).to_le_bytes()),
+        };
+        out.u8(kind);
+        out.zeros(1);
+        out.array(self.pool.0);
+        out.array(self.run.0);
+        out.array(last);
+        out.u16(u16::try_from(self.address.len()).expect("it was checked above"));
+        out.zeros(2);
+        out.bytes(self.address.as_bytes());
     }
 
     /// What was encoded.
@@ -78,18 +169,49 @@ impl Move {
             4 => MoveState::Arrived,
             _ => return Err("how far its move is, is unknown"),
         };
-        let len = usize::from(fields.u16().map_err(short)?);
-        if len > PEER_BYTES_MAX {
-            return Err("the other side of its move is too long");
+        let remark = match fields.u8().map_err(short)? {
+            0 => None,
+            1 => Some(MoveRemark::Parked),
+            2 => Some(MoveRemark::GivenUp),
+            3 => Some(MoveRemark::Kept),
+            _ => return Err("the remark of its move is unknown"),
+        };
+        let kind = fields.u8().map_err(short)?;
+        let reserved = fields.u8().map_err(short)?;
+        let pool = PoolId(fields.array().map_err(short)?);
+        let run = MigrationRunId(fields.array().map_err(short)?);
+        let last = last(kind, fields.array().map_err(short)?)?;
+        let address_len = usize::from(fields.u16().map_err(short)?);
+        if reserved != 0 || fields.u16().map_err(short)? != 0 {
+            return Err("its move uses what this version does not know");
         }
-        let peer = str::from_utf8(fields.bytes(len).map_err(short)?);
-        let peer = peer.map_err(|_| "the other side of its move is not text")?.to_owned();
-        Ok(Self { state, peer })
+        if address_len > MOVE_ADDRESS_BYTES_MAX {
+            return Err("the address of its move is too long");
+        }
+        let address = str::from_utf8(fields.bytes(address_len).map_err(short)?);
+        let address = address.map_err(|_| "the address of its move is not text")?.to_owned();
+        let decoded = Self { state, pool, address, run, remark, last };
+        match decoded.is_valid() {
+            true => Ok(decoded),
+            false => Err("its move is none that there is"), // VOLUME-MOVE-1
+        }
     }
 
     /// Whether clients can open such a volume: it is whole, and here.
     #[must_use]
     pub fn is_here(&self) -> bool {
         matches!(self.state, MoveState::Leaving | MoveState::Arrived) // MOVING-2, MOVING-3
+    }
+}
+
+fn last(kind: u8, bytes: [u8; 16]) -> std::result::Result<Option<MoveLast>, &'static str> {
+    match kind {
+        0 if bytes == [0; 16] => Ok(None),
+        1 => Ok(Some(MoveLast::Snapshot(SnapshotIdentity(bytes)))),
+        2 => match u64::try_from(u128::from_le_bytes(bytes)) {
+            Ok(number) => Ok(Some(MoveLast::Bucket(number))),
+            Err(_) => Err("the number of the bucket that moved is out of range"),
+        },
+        _ => Err("what it moved with is unknown"),
     }
 }

@@ -4,10 +4,9 @@
 
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, select};
-use varve_types::Dedup;
+use varve_types::{Dedup, SnapshotIdentity};
 
 use crate::catalog::home_of;
-use crate::identity::SnapshotIdentity;
 use crate::name::DatasetName;
 use crate::receive::ReceiveSpec;
 use crate::rig::{Life, Rig, VOLUME_BYTES};

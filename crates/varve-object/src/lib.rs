@@ -43,4 +43,4 @@ pub use store::{
     UploadPart, Version, Watch,
 };
 pub use user::{AccessKey, User};
-pub use varve_dataset::{Move, MoveState, PEER_BYTES_MAX};
+pub use varve_dataset::{MOVE_ADDRESS_BYTES_MAX, Move, MoveLast, MoveRemark, MoveState};

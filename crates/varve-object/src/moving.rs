@@ -1,6 +1,6 @@
 //! What a bucket's move allows: one place for the store and its twin.
 
-use varve_dataset::{Move, MoveState, PEER_BYTES_MAX, is_step};
+use varve_dataset::{Move, MoveState, is_step};
 
 use crate::{Bucket, Error, MoveStep, Result};
 
@@ -43,7 +43,7 @@ pub(crate) fn check_deletion(name: &str, moves: Option<&Move>) -> Result<()> {
 
 /// Refuses to make a bucket that does not arrive.
 pub(crate) fn check_arriving(name: &str, moves: &Move) -> Result<()> {
-    if moves.state == MoveState::Arriving && moves.peer.len() <= PEER_BYTES_MAX {
+    if moves.state == MoveState::Arriving && moves.is_valid() {
         return Ok(());
     }
     Err(Error::BadMove { name: name.to_owned() })
@@ -63,8 +63,8 @@ impl MoveStep {
         let state = |moves: &Option<Move>| moves.as_ref().map(|moves| moves.state);
         let (before, after) = (state(&self.before), state(&self.after));
         let arrives = (before, after) == (Some(MoveState::Arriving), Some(MoveState::Arrived));
-        let is_long = self.after.as_ref().is_some_and(|moves| moves.peer.len() > PEER_BYTES_MAX);
-        if (is_step(before, after) || arrives) && !is_long {
+        let is_valid = self.after.as_ref().is_none_or(Move::is_valid);
+        if (is_step(before, after) || arrives) && is_valid {
             return Ok(());
         }
         Err(Error::BadMove { name: name.to_owned() })

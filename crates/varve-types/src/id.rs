@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// Largest value of a 48-bit id.
 const MAX_48: u64 = (1 << 48) - 1;
 
@@ -173,6 +175,21 @@ impl fmt::Display for PoolId {
             write!(f, "{byte:02x}")?;
         }
         Ok(())
+    }
+}
+
+impl Serialize for PoolId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PoolId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|_| {
+            serde::de::Error::custom(format!("`{text}` is not the identity of a pool"))
+        })
     }
 }
 

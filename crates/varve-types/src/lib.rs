@@ -3,6 +3,7 @@
 mod amount;
 mod error;
 mod id;
+mod identity;
 pub mod limits;
 mod reduction;
 
@@ -11,4 +12,5 @@ pub use error::ErrorKind;
 pub use id::{
     CellId, ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, StreamId, WriteSeq,
 };
+pub use identity::{MigrationRunId, SnapshotIdentity};
 pub use reduction::{Compression, Dedup, Reduction, UnknownCompression, UnknownDedup};

@@ -61,6 +61,7 @@ impl Exports for VolumeExports {
         let opened = match name.strip_prefix(ARRIVING) {
             Some(rest) => {
                 let (run, name) = rest.split_once(':').ok_or(ErrorKind::NotFound)?;
+                let run = run.parse().map_err(|_| ErrorKind::NotFound)?;
                 self.datasets.open_arriving(name, run).await
             }
             None => self.datasets.open(name).await,
@@ -235,9 +236,9 @@ mod tests {
 
     use super::*;
     use crate::config::{DriveSetting, Settings};
+    use crate::event_loop;
     use crate::home::PoolLocation;
     use crate::in_process::InProcess;
-    use crate::event_loop;
 
     #[test]
     fn a_volume_is_what_an_export_must_be() {

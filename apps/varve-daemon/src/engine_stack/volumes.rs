@@ -175,7 +175,13 @@ pub(crate) fn refused(error: Error) -> admin::Error {
         {
             Some("its source has it still: finish the migration with `varve pool migrate`")
         }
-        (Error::Moves { .. } | Error::MovesOtherwise { .. } | Error::NotNewest { .. }, _) => Some(
+        (
+            Error::Moves { .. }
+            | Error::Moving { .. }
+            | Error::MovesOtherwise { .. }
+            | Error::NotNewest { .. },
+            _,
+        ) => Some(
             "`varve pool migrate` finishes what it began when it is run again, and `varve pool migrate --cancel` gives it up",
         ),
         (Error::StillChanging { .. }, _) => {

@@ -41,8 +41,9 @@ pub(super) async fn step(
 }
 
 pub(super) fn arriving_of(name: String, arriving: v1::ArrivingBucket) -> s3::ArrivingBucket {
-    let v1::ArrivingBucket { peer, record, private_copy } = arriving;
-    s3::ArrivingBucket { name, peer, record: record.0.into(), private_copy }
+    let v1::ArrivingBucket { moves, record, private_copy } = arriving;
+    let moves = wanted_move(moves);
+    s3::ArrivingBucket { name, moves, record: record.0.into(), private_copy }
 }
 
 pub(super) fn settings_of(settings: StoredSettings) -> BucketSettings {

@@ -22,8 +22,6 @@ pub(super) struct Words {
     pub(super) noun: &'static str,
     /// What is refused behind the fence.
     pub(super) refused: &'static str,
-    /// Stands in the mark before [`MigrationKind::last`].
-    pub(super) with: &'static str,
     /// What a mark is with that is not of what the source has.
     pub(super) not_same: &'static str,
     /// What one at the target has that is related to the source's (`MigrationKind::is_related`), and has no mark.

@@ -9,33 +9,27 @@
 //!     be half deleted. The same of a bucket with its number, which no other bucket of that pool ever has.
 //! MIGRATE-MARK-3. The mark goes when the source has no volume any more, or says that it keeps it.
 
-use varve_access_admin::v1::{MoveState, VolumeMove};
+use varve_access_admin::v1::{MoveRemark, MoveState, VolumeMove};
 use varve_client::Result;
 
 use super::kind::Item;
 use super::side::MigrationRun;
 
-/// Last letters of what a source's volume says that left and is to be kept.
-const KEPT: &str = ", kept";
-
 /// What the source's says once it has left.
 pub(super) fn left(item: Item<'_>, mark: &VolumeMove, is_kept: bool) -> VolumeMove {
-    let VolumeMove { state, peer } = item.run.left();
-    let with = item.words().with;
-    let last = last_of(with, mark).unwrap_or_default();
-    let kept = if is_kept { KEPT } else { "" };
-    VolumeMove { state, peer: format!("{peer}{with}{last}{kept}") }
+    let VolumeMove { snapshot, bucket, .. } = *mark;
+    VolumeMove { remark: is_kept.then_some(MoveRemark::Kept), snapshot, bucket, ..item.run.left() }
 }
 
 /// Whether one left and is to be kept.
 pub(super) fn is_kept(moves: &VolumeMove) -> bool {
-    moves.state == MoveState::Left && moves.peer.ends_with(KEPT)
+    moves.state == MoveState::Left && moves.remark == Some(MoveRemark::Kept)
 }
 
 /// The snapshot, or number, with which one arrived or left.
-fn last_of<'a>(with: &str, moves: &'a VolumeMove) -> Option<&'a str> {
-    let (_, last) = moves.peer.rsplit_once(with)?;
-    Some(last.strip_suffix(KEPT).unwrap_or(last))
+fn last_of(moves: &VolumeMove) -> Option<String> {
+    let snapshot = moves.snapshot.map(|identity| identity.to_string());
+    snapshot.or(moves.bucket.map(|number| number.to_string()))
 }
 
 /// The mark of one that came from the source's pool.
@@ -52,12 +46,11 @@ pub(super) fn is_from_source(run: &MigrationRun, moves: &VolumeMove) -> bool {
 /// The mark of the target's, if it is what the source's was last (MIGRATE-MARK-2).
 pub(super) fn of_same(item: Item<'_>) -> Result<Option<VolumeMove>> {
     let Some(mark) = from_source(item)? else { return Ok(None) };
-    let with = item.words().with;
     let last = match item.there()?.and_then(|there| there.moves) {
-        Some(left) if left.state == MoveState::Left => last_of(with, &left).map(str::to_owned),
+        Some(left) if left.state == MoveState::Left => last_of(&left),
         _ => item.kind.last(&item.run.source, item.name)?,
     };
-    let is_same = last.is_some() && last_of(with, &mark) == last.as_deref();
+    let is_same = last.is_some() && last_of(&mark) == last;
     Ok(is_same.then_some(mark))
 }
 
@@ -69,30 +62,5 @@ pub(super) fn remove(item: Item<'_>) -> Result<()> {
         // Whoever did it, it is done.
         Err(_) if from_source(item)?.is_none() => Ok(()),
         removed => removed,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use varve_dataset::WITH_SNAPSHOT;
-
-    use super::*;
-
-    #[test]
-    fn what_was_kept_says_so_behind_its_last_snapshot() {
-        let moves = |state, peer: &str| VolumeMove { state, peer: peer.to_owned() };
-        let left = |peer: &str| moves(MoveState::Left, peer);
-        assert_eq!(
-            last_of(WITH_SNAPSHOT, &left("pool 1 at x, by run 2, with snapshot ab")),
-            Some("ab")
-        );
-        assert_eq!(
-            last_of(WITH_SNAPSHOT, &left("pool 1 at x, by run 2, with snapshot ab, kept")),
-            Some("ab")
-        );
-        assert_eq!(last_of(WITH_SNAPSHOT, &left("pool 1 at x, by run 2")), None);
-        assert!(is_kept(&left("pool 1 at x, by run 2, with snapshot ab, kept")));
-        assert!(!is_kept(&left("pool 1 at x, by run 2, with snapshot ab")));
-        assert!(!is_kept(&moves(MoveState::Leaving, "pool 1 at x, kept")));
     }
 }

@@ -5,25 +5,18 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use hyper::Method;
 use serde::de::DeserializeOwned;
 use varve_access_admin::v1::{
-    self, ChangeSnapshot, CreateSnapshots, MoveState, MoveVolume, RollBack, Snapshot, SnapshotPage,
-    Volume, VolumeMove, VolumePage,
+    self, ChangeSnapshot, CreateSnapshots, MoveRemark, MoveState, MoveVolume, RollBack, Snapshot,
+    SnapshotPage, Volume, VolumeMove, VolumePage,
 };
 use varve_access_admin::{ListenAddress, percent_encoded, snapshot_path, volume_path};
 use varve_client::age::now_unix_ms;
 use varve_client::{Client, Failure, Result};
-use varve_types::ErrorKind;
+use varve_types::{ErrorKind, MigrationRunId, PoolId};
 
 use super::kind::Item;
 
 /// First letters of the names of snapshots that a migration takes; 13 digits follow.
 const SNAPSHOT_PREFIX: &str = "migrate-";
-
-/// Last letters of a run that has ended before it was done: nobody acts for it, so what it was sending gets no further
-/// until another run takes it over.
-const ENDED: &str = ".ended";
-
-/// First words of what a volume is told that is to be deleted.
-const GIVEN_UP: &str = "nowhere: given up, it came from";
 
 /// Most volumes or snapshots in a page.
 const PAGE: usize = 1000;
@@ -34,7 +27,7 @@ pub(super) struct MigrationSide {
     /// Where its volumes are, if it says so.
     pub(super) nbd: Option<ListenAddress>,
     /// Identity of its pool.
-    pub(super) pool: String,
+    pub(super) pool: PoolId,
 }
 
 /// A run of the command.
@@ -42,41 +35,40 @@ pub(super) struct MigrationRun {
     pub(super) source: MigrationSide,
     pub(super) target: MigrationSide,
     /// What no other run has.
-    id: String,
+    id: MigrationRunId,
 }
 
 impl MigrationRun {
     pub(super) fn new(source: MigrationSide, target: MigrationSide) -> Self {
         let random = RandomState::new().build_hasher().finish();
-        let id = format!("{}.{random:016x}", now_unix_ms());
-        Self { source, target, id }
+        let id = u128::from(now_unix_ms()) << 64 | u128::from(random);
+        Self { source, target, id: MigrationRunId(id.to_be_bytes()) }
     }
 
     /// What the source's volumes are told.
     pub(super) fn leaving(&self) -> VolumeMove {
-        VolumeMove { state: MoveState::Leaving, peer: self.peer(&self.target) }
+        self.of_side(MoveState::Leaving, &self.target)
     }
 
     /// The same of what has left.
     pub(super) fn left(&self) -> VolumeMove {
-        VolumeMove { state: MoveState::Left, peer: self.peer(&self.target) }
+        self.of_side(MoveState::Left, &self.target)
     }
 
     /// What the target's are told whose move is given up: they are to be deleted.
     pub(super) fn given_up(&self) -> VolumeMove {
-        let peer = format!("{GIVEN_UP} {}", self.peer(&self.source));
-        VolumeMove { state: MoveState::Left, peer }
+        let remark = Some(MoveRemark::GivenUp);
+        VolumeMove { remark, ..self.of_side(MoveState::Left, &self.source) }
     }
 
     /// What the target's volumes are told.
     pub(super) fn arriving(&self) -> VolumeMove {
-        VolumeMove { state: MoveState::Arriving, peer: self.peer(&self.source) }
+        self.of_side(MoveState::Arriving, &self.source)
     }
 
     /// The same once this run has ended without them: it does nothing with them any more.
     pub(super) fn parked(&self) -> VolumeMove {
-        let VolumeMove { state, peer } = self.arriving();
-        VolumeMove { state, peer: format!("{peer}{ENDED}") }
+        VolumeMove { remark: Some(MoveRemark::Parked), ..self.arriving() }
     }
 
     /// The export through which one of the target's is filled.
@@ -84,8 +76,17 @@ impl MigrationRun {
         format!("arriving:{}:{volume}", self.id)
     }
 
-    fn peer(&self, side: &MigrationSide) -> String {
-        format!("{} at {}, by run {}", side.whose(), side.client.address(), self.id)
+    /// A move of this run with that other side.
+    fn of_side(&self, state: MoveState, side: &MigrationSide) -> VolumeMove {
+        VolumeMove {
+            state,
+            pool: side.pool,
+            address: side.client.address().to_string(),
+            run: self.id,
+            remark: None,
+            snapshot: None,
+            bucket: None,
+        }
     }
 }
 
@@ -97,7 +98,7 @@ pub(super) fn is_internal(snapshot: &Snapshot) -> bool {
 
 /// Whether a volume is a part that was given up, and to be deleted.
 pub(super) fn is_given_up(moves: &VolumeMove) -> bool {
-    moves.state == MoveState::Left && moves.peer.starts_with(GIVEN_UP)
+    moves.state == MoveState::Left && moves.remark == Some(MoveRemark::GivenUp)
 }
 
 /// A snapshot's name without its volume's.
@@ -107,7 +108,10 @@ pub(super) fn own_name(snapshot: &Snapshot) -> &str {
 
 impl MigrationSide {
     pub(super) fn open(client: &Client, nbd: Option<ListenAddress>) -> Result<Self> {
-        let pool = client.get::<v1::Pool>("/v1/pool")?.value.id;
+        let id = client.get::<v1::Pool>("/v1/pool")?.value.id;
+        let pool = id.parse();
+        let pool =
+            pool.map_err(|_| client.unexpected(&format!("`{id}` is not the identity of a pool")))?;
         Ok(Self { client: client.clone(), nbd, pool })
     }
 
@@ -120,14 +124,9 @@ impl MigrationSide {
         }
     }
 
-    /// How the other side calls it.
-    fn whose(&self) -> String {
-        format!("pool {}", self.pool)
-    }
-
     /// Whether a move is from here, or to here.
     pub(super) fn is_peer_of(&self, moves: &VolumeMove) -> bool {
-        is_of_pool(&self.whose(), moves)
+        is_of_pool(self.pool, moves)
     }
 
     /// Refuses to take over a move that is not this one: its other side is not asked.
@@ -136,7 +135,7 @@ impl MigrationSide {
             true => Ok(()),
             false => Err(Failure::new(format!(
                 "{item} has begun to move otherwise meanwhile: {}",
-                moves.peer
+                moves.other_side()
             ))
             .hint("that move is to end first: run it again with its own two daemons, or --cancel it there")),
         }
@@ -303,20 +302,15 @@ impl MigrationSide {
     }
 }
 
-/// Whether a move's other side is a pool.
-fn is_of_pool(pool: &str, moves: &VolumeMove) -> bool {
-    moves.peer.strip_prefix(pool).is_some_and(|rest| rest.starts_with(" at "))
+/// Whether a move's other side is a pool, and it was not given up.
+fn is_of_pool(pool: PoolId, moves: &VolumeMove) -> bool {
+    moves.pool == pool && !is_given_up(moves)
 }
 
 /// How a query says where a volume has to be on its way.
 pub(super) fn query(moves: &VolumeMove) -> String {
-    let state = match moves.state {
-        MoveState::Arriving => "arriving",
-        MoveState::Leaving => "leaving",
-        MoveState::Left => "left",
-        MoveState::Arrived => "arrived",
-    };
-    format!("state={state}&peer={}", percent_encoded(&moves.peer))
+    let json = serde_json::to_string(moves).expect("it has text and numbers alone");
+    format!("expects={}", percent_encoded(&json))
 }
 
 /// Tries again for a moment what is refused while a connection that just ended counts as open.
@@ -351,11 +345,19 @@ mod tests {
 
     #[test]
     fn a_move_is_taken_over_between_its_own_two_pools_alone() {
-        let moves = |peer: &str| VolumeMove { state: MoveState::Leaving, peer: peer.to_owned() };
-        assert!(is_of_pool("pool ab", &moves("pool ab at unix:/a, by run 1.2")));
-        assert!(!is_of_pool("pool ab", &moves("pool abc at unix:/a, by run 1.2")));
-        assert!(!is_of_pool("pool ab", &moves("pool cd at unix:/a, by run 1.2 of pool ab at")));
-        let given_up = format!("{GIVEN_UP} pool ab at unix:/a, by run 1.2");
-        assert!(!is_of_pool("pool ab", &moves(&given_up)));
+        let (pool, other) = (PoolId([1; 16]), PoolId([2; 16]));
+        let leaving = VolumeMove {
+            state: MoveState::Leaving,
+            pool,
+            address: "unix:/a".to_owned(),
+            run: MigrationRunId([3; 16]),
+            remark: None,
+            snapshot: None,
+            bucket: None,
+        };
+        assert!(is_of_pool(pool, &leaving) && !is_of_pool(other, &leaving));
+        let remark = Some(MoveRemark::GivenUp);
+        let given_up = VolumeMove { state: MoveState::Left, remark, ..leaving };
+        assert!(is_given_up(&given_up) && !is_of_pool(pool, &given_up));
     }
 }

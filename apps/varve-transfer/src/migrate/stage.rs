@@ -70,7 +70,8 @@ fn survey(item: Item<'_>) -> Result<BothSides> {
         if let Some(moves) = moves.filter(|moves| !peer.is_peer_of(moves) && !is_given_up(moves)) {
             return Err(Failure::new(format!(
                 "{item} in pool {} moves otherwise: {}",
-                side.pool, moves.peer
+                side.pool,
+                moves.other_side()
             ))
             .hint("that move is to end first: run it again with its own two daemons, or --cancel it there"));
         }
@@ -243,13 +244,14 @@ pub(super) fn planned(item: Item<'_>) -> Result<MoveReport> {
 }
 
 fn describe_move(refused: &str, moves: &VolumeMove) -> String {
-    let word = match moves.state {
-        MoveState::Arriving => "arrives from",
-        MoveState::Leaving => return format!("refuses {refused}, on its way to {}", moves.peer),
-        MoveState::Left => "left for",
-        MoveState::Arrived => "is in use, and arrived from",
-    };
-    format!("{word} {}", moves.peer)
+    let other_side = moves.other_side();
+    match moves.state {
+        MoveState::Arriving => format!("arrives from {other_side}"),
+        MoveState::Leaving => format!("refuses {refused}, on its way to {other_side}"),
+        MoveState::Left if is_given_up(moves) => format!("came from {other_side}"),
+        MoveState::Left => format!("left for {other_side}"),
+        MoveState::Arrived => format!("is in use, and arrived from {other_side}"),
+    }
 }
 
 /// Those of which something is under way, or left over, at either side.
@@ -330,18 +332,25 @@ pub(super) fn cancel(item: Item<'_>) -> Result<MoveReport> {
 
 #[cfg(test)]
 mod tests {
+    use varve_access_admin::v1::MoveRemark;
+    use varve_types::{MigrationRunId, PoolId};
+
     use super::*;
 
     #[test]
     fn what_arrives_at_the_source_or_is_kept_does_not_stop_the_others() {
-        let moves = |state, peer: &str| Some(VolumeMove { state, peer: peer.to_owned() });
+        let moves = |state, remark| {
+            let (pool, run) = (PoolId([1; 16]), MigrationRunId([2; 16]));
+            let address = "x".to_owned();
+            Some(VolumeMove { state, pool, address, run, remark, snapshot: None, bucket: None })
+        };
         let there = [
             ("b", None),
-            ("a", moves(MoveState::Leaving, "x")),
-            ("c", moves(MoveState::Arriving, "x")),
-            ("e", moves(MoveState::Left, "x")),
-            ("f", moves(MoveState::Left, "x, kept")),
-            ("g", moves(MoveState::Left, "x, kept")),
+            ("a", moves(MoveState::Leaving, None)),
+            ("c", moves(MoveState::Arriving, None)),
+            ("e", moves(MoveState::Left, None)),
+            ("f", moves(MoveState::Left, Some(MoveRemark::Kept))),
+            ("g", moves(MoveState::Left, Some(MoveRemark::Kept))),
         ];
         let there = there.map(|(name, moves)| DaemonView {
             name: name.to_owned(),

@@ -2,7 +2,6 @@
 
 use varve_access_admin::v1::{Volume, VolumeMove};
 use varve_client::{Progress, Result};
-use varve_dataset::WITH_SNAPSHOT;
 use varve_types::ByteCount;
 
 use super::difference::{Differences, has_common};
@@ -16,7 +15,6 @@ pub(super) struct Volumes;
 const WORDS: Words = Words {
     noun: "volume",
     refused: "writes",
-    with: WITH_SNAPSHOT,
     not_same: "a snapshot that the source's does not have",
     related: "that has snapshots of the source's",
     names: "`varve volume list` shows the names in use",

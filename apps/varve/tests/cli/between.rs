@@ -45,6 +45,13 @@ impl Asked {
     }
 }
 
+/// How a query says where something has to be on its way.
+pub(crate) fn expects(moves: &Value) -> String {
+    let json = moves.to_string();
+    let encoded: String = json.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    format!("expects={encoded}")
+}
+
 /// The socket of a daemon.
 pub(crate) fn admin_socket(home: &Home) -> PathBuf {
     home.path().join("varve-data/admin.sock")

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::between::{Asked, Fate, admin_socket, between, call};
+use crate::between::{Asked, Fate, admin_socket, between, call, expects};
 use crate::daemon::{Daemon, Home};
 use crate::rig::Run;
 use crate::s3::{S3, bucket};
@@ -87,7 +87,7 @@ impl Pools {
         self.s3.put("/box/used", "", b"here").ok();
         let part = bucket(&self.target, "box")["moves"].clone();
         assert_eq!(part["state"], "arriving", "{part}");
-        assert!(part["peer"].as_str().unwrap().ends_with(".ended"), "{part}");
+        assert_eq!(part["remark"], "parked", "{part}");
     }
 
     /// Nothing changes in the bucket at either, and it is read at the source.
@@ -412,8 +412,8 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
                     crate::between::call_at(&target, method, path, body)
                 };
                 let before = ask("GET", "/v1/buckets/box", &Value::Null).1["moves"].clone();
-                let peer = format!("{}.second", before["peer"].as_str().unwrap());
-                let after = json!({"state": "arriving", "peer": peer});
+                let mut after = before.clone();
+                after["run"] = json!("2".repeat(32));
                 let step = json!({"before": before, "after": after});
                 let (status, answer) = ask("POST", "/v1/buckets/box/move", &step);
                 assert_eq!(status, 200, "{answer}");
@@ -443,16 +443,16 @@ fn a_fence_of_another_run_that_came_meanwhile_is_taken_back() {
     });
     run.refused(1);
     let (source, mut done) = (admin_socket(&pools.source), false);
-    let target = bucket(&pools.target, "box")["moves"]["peer"].as_str().unwrap().to_owned();
+    assert_eq!(bucket(&pools.target, "box")["moves"]["state"], "arriving");
     let pool =
         crate::between::call_at(&admin_socket(&pools.target), "GET", "/v1/pool", &Value::Null).1;
-    let peer = format!("pool {} at elsewhere, by run 1.2", pool["id"].as_str().unwrap());
-    assert!(target.contains("by run"), "{target}");
+    let after = json!({
+        "state": "leaving", "pool": pool["id"], "address": "elsewhere", "run": "2".repeat(32),
+    });
     let run = pools.to(move |asked| {
         if asked.is_step() && !std::mem::replace(&mut done, true) {
             let number = crate::between::call_at(&source, "GET", "/v1/buckets/box", &Value::Null).1;
-            let after = json!({"state": "leaving", "peer": peer});
-            let step = json!({"after": after, "number": number["id"]});
+            let step = json!({"after": after.clone(), "number": number["id"]});
             let (status, answer) =
                 crate::between::call_at(&source, "POST", "/v1/buckets/box/move", &step);
             assert_eq!(status, 200, "{answer}");
@@ -481,13 +481,14 @@ fn a_part_that_another_run_made_anew_before_the_fence_does_not_arrive() {
             };
             let settings = ask("GET", "/v1/buckets/box/settings", &Value::Null);
             let moves = ask("GET", "/v1/buckets/box", &Value::Null)["moves"].clone();
-            let given_up =
-                json!({"state": "left", "peer": "nowhere: given up, it came from there"});
+            let mut given_up = moves.clone();
+            given_up["state"] = json!("left");
+            given_up["remark"] = json!("given_up");
             ask("POST", "/v1/buckets/box/move", &json!({"before": moves, "after": given_up}));
-            let peer = "nowhere:%20given%20up,%20it%20came%20from%20there";
-            ask("DELETE", &format!("/v1/buckets/box?state=left&peer={peer}"), &Value::Null);
+            let path = format!("/v1/buckets/box?{}", expects(&given_up));
+            ask("DELETE", &path, &Value::Null);
             let arriving =
-                json!({"peer": moves["peer"], "record": settings["record"], "private_copy": false});
+                json!({"moves": moves, "record": settings["record"], "private_copy": false});
             ask("POST", "/v1/buckets", &json!({"name": "box", "arriving": arriving}));
         }
         Fate::Pass

@@ -114,8 +114,8 @@ fn what_arrived_before_the_fence_was_taken_over_stays_in_use() {
             assert_eq!(status, 200, "{answer}");
         };
         let (_, seen) = call_at(&socket, "GET", "/v1/volumes/v", &Value::Null);
-        let peer = seen["moves"]["peer"].as_str().unwrap();
-        let third = json!({"state": "arriving", "peer": format!("{peer}.third")});
+        let mut third = seen["moves"].clone();
+        third["run"] = json!("3".repeat(32));
         step(json!({"before": seen["moves"], "after": third}));
         step(json!({"before": third, "last": last}));
         Client::open(&nbd, "v").write(8192, &[7; 4096]);
@@ -213,7 +213,12 @@ fn a_part_of_a_volume_that_the_source_lost_is_given_up() {
 #[test]
 fn a_fence_of_a_move_to_another_pool_is_not_taken_over() {
     let sides = Sides::new();
-    let leaving = json!({ "state": "leaving", "peer": "pool 00 at unix:/third, by run 1.9" });
+    let leaving = json!({
+        "state": "leaving",
+        "pool": "33333333-3333-3333-3333-333333333333",
+        "address": "unix:/third",
+        "run": "9".repeat(32),
+    });
     let (socket, step) = (admin_socket(&sides.source), json!({ "after": leaving.clone() }));
     let mut looks = 0;
     let source = between(&sides.source, move |asked: &Asked| {
@@ -226,7 +231,7 @@ fn a_fence_of_a_move_to_another_pool_is_not_taken_over() {
         Fate::Pass
     });
     let said = sides.migrate(Some(&source), None, &[]).refused(1);
-    assert!(said.contains("has begun to move otherwise meanwhile: pool 00"), "{said}");
+    assert!(said.contains("has begun to move otherwise meanwhile: pool 33333333-"), "{said}");
     assert_eq!(Sides::moves(&sides.source), leaving);
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::between::{Asked, Fate, admin_socket, between, call, call_at};
+use crate::between::{Asked, Fate, admin_socket, between, call, call_at, expects};
 use crate::daemon::Home;
 use crate::sides::Sides;
 
@@ -51,10 +51,8 @@ impl Sides {
     fn remake_target(&self) {
         let said = self.target.varve(&["volume", "delete", "v", "--snapshots"]).refused(1);
         assert!(said.contains("its source has it still: finish the migration"), "{said}");
-        let moves = Self::moves(&self.target);
-        let peer: String =
-            moves["peer"].as_str().unwrap().bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let path = format!("/v1/volumes/v?snapshots=true&state=arrived&peer={peer}");
+        let expects = expects(&Self::moves(&self.target));
+        let path = format!("/v1/volumes/v?snapshots=true&{expects}");
         assert_eq!(call(&self.target, "DELETE", &path, &Value::Null).0, 204);
         make_another(&self.target);
     }
@@ -241,7 +239,7 @@ fn what_is_kept_counts_as_moved() {
     sides.leave_left(&[]);
     sides.finish(&["--keep-source"]); // It was not to be kept before.
     let kept = Sides::moves(&sides.source);
-    assert!(kept["peer"].as_str().unwrap().ends_with(", kept"), "{kept}");
+    assert_eq!(kept["remark"], "kept", "{kept}");
     assert_eq!(Sides::moves(&sides.target), Value::Null);
     for more in [&[][..], &["--status"], &["--cancel"]] {
         let run = Sides::migrate_between([&sides.source, &sides.target], [None; 2], more);

@@ -71,9 +71,10 @@ impl State {
         let is_arriving =
             |moves: &VolumeMove| moves.state == MoveState::Arriving && after.is_none();
         let arrived = before.filter(is_arriving).zip(from_number);
-        let arrived = arrived.map(|(VolumeMove { peer, .. }, number)| VolumeMove {
+        let arrived = arrived.map(|(moves, number)| VolumeMove {
             state: MoveState::Arrived,
-            peer: format!("{peer}, with bucket {number}"),
+            bucket: Some(number),
+            ..moves
         });
         bucket.moves = arrived.or(after);
         Ok(bucket.clone())

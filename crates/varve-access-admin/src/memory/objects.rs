@@ -15,7 +15,7 @@ use crate::objects::ObjectBackend;
 use crate::v1::{
     AccessKey, AddedUsersAndKeys, Bucket, BucketChanges, BucketDeletion, BucketSettings,
     BucketSpace, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey, CreateUser,
-    MoveBucket, MoveState, NewKey, ReadParts, Receive, ReplaceSettings, Stage, StagedPiece, User,
+    MoveBucket, NewKey, ReadParts, Receive, ReplaceSettings, Stage, StagedPiece, User,
     UsersAndKeys, VersionPage, VersionsWanted, VolumeMove,
 };
 
@@ -178,10 +178,7 @@ impl State {
             dedup: spec.dedup.unwrap_or(Reduction::default().dedup),
             compression: spec.compression.unwrap_or(Reduction::default().compression),
             created_unix_ms: CREATED_UNIX_MS,
-            moves: arriving.as_ref().map(|arriving| VolumeMove {
-                state: MoveState::Arriving,
-                peer: arriving.peer.clone(),
-            }),
+            moves: arriving.as_ref().map(|arriving| arriving.moves.clone()),
         };
         if let Some(arriving) = &arriving {
             self.contents.insert(name.clone(), Contents::arriving(arriving));

@@ -226,9 +226,10 @@ impl MemoryBackend {
         let moved = self.change(name, |volume| {
             let fits = volume.moves == before && id.is_none_or(|id| id == volume.id);
             if fits {
-                let arrived = arrives.zip(last).map(|(VolumeMove { peer, .. }, last)| VolumeMove {
+                let arrived = arrives.zip(last).map(|(moves, last)| VolumeMove {
                     state: MoveState::Arrived,
-                    peer: format!("{peer}, with snapshot {last}"),
+                    snapshot: last.parse().ok(),
+                    ..moves
                 });
                 volume.moves = arrived.or(after);
             }

@@ -10,8 +10,8 @@ use crate::v1::types::VolumeMove;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArrivingBucket {
-    /// Where it comes from, in words, and who moves it; the last word is the run that does.
-    pub peer: String,
+    /// Where it comes from, and the run that moves it; `arriving`.
+    pub moves: VolumeMove,
     /// Its record at the source, as that tells it.
     pub record: Base64,
     /// Whether its bodies share no chunks with anything else.
@@ -32,8 +32,7 @@ pub struct MoveBucket {
     /// Number that the bucket has to have; not compared when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
-    /// From `arriving` to `arrived`: number of the bucket at its source, which `peer` ends with then, as
-    /// `, with bucket N`.
+    /// From `arriving` to `arrived`: number of the bucket at its source, which it says from then on (`bucket`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_number: Option<u64>,
 }

@@ -21,6 +21,7 @@ use crate::v1::objects::Bucket;
 use crate::v1::routes::{
     Api, ExpectsQuery, NamePath, checked_limit, essence, malformed, name_in, query_in,
 };
+use crate::v1::types::VolumeMove;
 
 /// Bytes with the right to hold them in memory.
 struct HeldBytes {
@@ -44,12 +45,8 @@ pub(super) async fn move_bucket(
     let bucket = api.within_limit(api.backend.objects()?.move_bucket(name, step)).await?;
     let moves = bucket.moves.as_ref();
     let state = moves.map(|moves| format!("{:?}", moves.state));
-    tracing::info!(
-        bucket = bucket.name,
-        state,
-        peer = moves.map(|moves| &moves.peer),
-        "bucket moves"
-    );
+    let other_side = moves.map(VolumeMove::other_side);
+    tracing::info!(bucket = bucket.name, state, other_side, "bucket moves");
     Ok(Json(bucket))
 }
 

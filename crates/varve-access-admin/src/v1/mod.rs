@@ -40,7 +40,7 @@ pub use snapshots::{
 };
 pub use types::{
     BucketSpace, CellStatus, ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill,
-    FillLevel, JournalStatus, ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus,
-    Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
-    VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
+    FillLevel, JournalStatus, ListenerStatus, MemoryStatus, MoveRemark, MoveState, MoveVolume,
+    NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space,
+    Status, Volume, VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
 };

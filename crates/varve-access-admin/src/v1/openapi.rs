@@ -28,8 +28,8 @@ use crate::v1::snapshots::{
 };
 use crate::v1::types::{
     BucketSpace, CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel,
-    JournalStatus, ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool,
-    Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    JournalStatus, ListenerStatus, MemoryStatus, MoveRemark, MoveState, MoveVolume, NodeStatus,
+    Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
     VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
 };
 
@@ -367,11 +367,10 @@ fn name_in(path: &str) -> Option<Value> {
 fn parameters(endpoint: &Endpoint) -> Vec<Value> {
     let mut all: Vec<Value> = name_in(endpoint.path).into_iter().collect();
     let expected = |otherwise: &str| {
-        let state = format!("How far it has to be on its way between two pools{otherwise}.");
-        let peer = "The other side of that, as it says it; together with `state`.";
-        let states =
-            json!({ "type": "string", "enum": ["arriving", "leaving", "left", "arrived"] });
-        [query("state", &state, states), query("peer", peer, text())]
+        let what = format!(
+            "Where it has to be on its way between two pools, as JSON of a `VolumeMove`{otherwise}."
+        );
+        [query("expects", &what, text())]
     };
     match endpoint.operation {
         "listVolumes" => {
@@ -554,6 +553,7 @@ fn schemas() -> Value {
     add::<VolumeClients>(&mut all);
     add::<VolumeFamily>(&mut all);
     add::<VolumeMove>(&mut all);
+    add::<MoveRemark>(&mut all);
     add::<VolumePage>(&mut all);
     add::<VolumeSpace>(&mut all);
     Value::Object(all)

@@ -21,8 +21,8 @@ use crate::metrics;
 use crate::server::LimitsConfig;
 use crate::v1::checks::CheckStatus;
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, DeleteVolume, MoveState, Pool, ShardState, ShardStatus, Space,
-    Status, Volume, VolumeFamily, VolumeMove, VolumePage,
+    ChangeVolume, CreateVolume, DeleteVolume, Pool, ShardState, ShardStatus, Space, Status, Volume,
+    VolumeFamily, VolumeMove, VolumePage,
 };
 use crate::v1::{bucket_routes, bulk, client_routes, object_routes, openapi, snapshot_routes};
 
@@ -243,34 +243,30 @@ async fn change_volume(
 struct DeleteQuery {
     #[serde(default)]
     snapshots: bool,
-    state: Option<MoveState>,
-    peer: Option<String>,
+    expects: Option<String>,
 }
 
 /// Query that says where something is on its way between two pools.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExpectsQuery {
-    state: Option<MoveState>,
-    peer: Option<String>,
+    expects: Option<String>,
 }
 
 impl ExpectsQuery {
     pub(super) fn expects(self) -> Result<Option<VolumeMove>> {
-        expected(self.state, self.peer)
+        expected(self.expects)
     }
 }
 
-/// What the queries of deletions take the move of a volume to be.
-pub(super) fn expected(
-    state: Option<MoveState>,
-    peer: Option<String>,
-) -> Result<Option<VolumeMove>> {
-    match (state, peer) {
-        (Some(state), Some(peer)) => Ok(Some(VolumeMove { state, peer })),
-        (None, None) => Ok(None),
-        _ => Err(malformed("query", "`state` and `peer` are given together")),
-    }
+/// What a query takes a move to be: the JSON that bodies have as `expects`.
+pub(super) fn expected(expects: Option<String>) -> Result<Option<VolumeMove>> {
+    let parse = |text: String| {
+        serde_json::from_str(&text).map_err(|error| {
+            malformed("query", &format!("`expects` is not where it moves: {error}"))
+        })
+    };
+    expects.map(parse).transpose()
 }
 
 async fn delete_volume(
@@ -280,8 +276,8 @@ async fn delete_volume(
 ) -> Result<StatusCode> {
     let name = name_in(name)?;
     let query = query_in(query)?;
-    let DeleteQuery { snapshots, state, peer } = query;
-    let how = DeleteVolume { snapshots, expects: expected(state, peer)? };
+    let DeleteQuery { snapshots, expects } = query;
+    let how = DeleteVolume { snapshots, expects: expected(expects)? };
     api.within_limit(api.backend.delete_volume(name.clone(), how)).await?;
     tracing::info!(volume = name, "volume deleted");
     Ok(StatusCode::NO_CONTENT)

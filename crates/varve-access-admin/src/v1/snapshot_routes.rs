@@ -12,7 +12,7 @@ use crate::v1::snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, ExtentPage,
     ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
-use crate::v1::types::{MoveState, MoveVolume, Volume};
+use crate::v1::types::{MoveVolume, Volume, VolumeMove};
 
 /// Query of a listing of snapshots.
 #[derive(Deserialize)]
@@ -111,8 +111,7 @@ pub(super) struct ExtentQuery {
     identity: Option<String>,
     since: Option<String>,
     since_identity: Option<String>,
-    state: Option<MoveState>,
-    peer: Option<String>,
+    expects: Option<String>,
     offset: Option<u64>,
     limit: Option<usize>,
 }
@@ -129,7 +128,7 @@ pub(super) async fn extents(
         identity: query.identity,
         since: query.since,
         since_identity: query.since_identity,
-        expects: expected(query.state, query.peer)?,
+        expects: expected(query.expects)?,
         offset: query.offset.unwrap_or(0),
         limit,
     };
@@ -169,7 +168,7 @@ pub(super) async fn move_volume(
     let step: MoveVolume = api.json_body(request).await?;
     let volume = api.within_limit(api.backend.move_volume(name, step)).await?;
     let state = volume.moves.as_ref().map(|moves| moves.state);
-    let peer = volume.moves.as_ref().map(|moves| moves.peer.as_str());
-    tracing::info!(volume = volume.name, ?state, peer, "volume moves");
+    let other_side = volume.moves.as_ref().map(VolumeMove::other_side);
+    tracing::info!(volume = volume.name, ?state, other_side, "volume moves");
     Ok(Json(volume))
 }

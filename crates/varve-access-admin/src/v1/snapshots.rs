@@ -97,8 +97,7 @@ pub struct BeginReceive {
     /// Preferred block size, as advertised to clients, in bytes.
     pub block_size_bytes: u32,
     /// Where the volume has to be on its way between two pools; absent when it should not move. One that is made is
-    /// made there: with `arriving` its export for who sends it is `arriving:`, the last word of `peer`, `:` and its
-    /// name.
+    /// made there: with `arriving` its export for who sends it is `arriving:RUN:NAME`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<VolumeMove>,
 }

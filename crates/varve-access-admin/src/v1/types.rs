@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use varve_types::{Compression, Dedup};
+use varve_types::{Compression, Dedup, MigrationRunId, PoolId, SnapshotIdentity};
 
 use crate::v1::{compression, dedup};
 
@@ -422,14 +422,59 @@ pub struct Volume {
     pub moves: Option<VolumeMove>,
 }
 
-/// Where a volume is on its way between two pools.
+/// Where a volume or bucket is on its way between two pools.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct VolumeMove {
     /// How far it is.
     pub state: MoveState,
-    /// Where it comes from or goes to, in words, and who moves it, whose last word is the run that does; at most 512
-    /// bytes. Of one that arrived, `, with snapshot ` and the identity of that follow.
-    pub peer: String,
+    /// Identity of the pool that it comes from or goes to.
+    #[schema(value_type = String)]
+    pub pool: PoolId,
+    /// Where that pool's daemon was for the run; at most 512 bytes.
+    pub address: String,
+    /// The run that moves it, or did: 32 hexadecimal digits.
+    #[schema(value_type = String)]
+    pub run: MigrationRunId,
+    /// What else is to be known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<MoveRemark>,
+    /// Of a volume that left or arrived: identity of its last snapshot at its source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub snapshot: Option<SnapshotIdentity>,
+    /// Of a bucket that left or arrived: its number at its source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<u64>,
+}
+
+impl VolumeMove {
+    /// The other side, and the run, in words.
+    #[must_use]
+    pub fn other_side(&self) -> String {
+        let Self { pool, address, run, remark, snapshot, bucket, .. } = self;
+        let with_snapshot = snapshot.map(|identity| format!(", with snapshot {identity}"));
+        let with_bucket = bucket.map(|number| format!(", with bucket {number}"));
+        let remark = match remark {
+            None => "",
+            Some(MoveRemark::Parked) => ", which has ended",
+            Some(MoveRemark::GivenUp) => ", given up",
+            Some(MoveRemark::Kept) => ", kept",
+        };
+        let last = with_snapshot.or(with_bucket).unwrap_or_default();
+        format!("pool {pool} at {address}, by run {run}{last}{remark}")
+    }
+}
+
+/// What else is to be known of a move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveRemark {
+    /// Of one that arrives: its run ended before it was done, and nobody acts for it until another run takes it over.
+    Parked,
+    /// Of one that left: the move was given up, and what is here is to be deleted.
+    GivenUp,
+    /// Of one that left: it is to be kept.
+    Kept,
 }
 
 /// How far the move of a volume is.

@@ -2,6 +2,7 @@
 //! not what they say are refused before anything of them is stored. Method: requests of bytes against a memory backend.
 
 use crate::peer::Server;
+use crate::{expects, moves};
 use serde_json::{Value, json};
 use varve_access_admin::v1::{PartsRead, bulk};
 use varve_access_admin::{LimitsConfig, MemoryBackend};
@@ -11,13 +12,13 @@ const STAGE: &str = "/v1/buckets/coming/stage";
 const READ: &str = "/v1/buckets/coming/read";
 
 fn arriving() -> Value {
-    json!({"state": "arriving", "peer": "a pool, by run 1"})
+    moves("arriving", 1)
 }
 
 /// A server with a bucket that arrives.
 async fn server() -> Server {
     let server = Server::start(MemoryBackend::default(), LimitsConfig::default()).await;
-    let arriving = json!({"peer": "a pool, by run 1", "record": "AAEC", "private_copy": true});
+    let arriving = json!({"moves": moves("arriving", 1), "record": "AAEC", "private_copy": true});
     let spec = json!({"name": "coming", "arriving": arriving});
     let (status, made) = server.call("POST", "/v1/buckets", Some(spec)).await;
     assert_eq!(status, 201, "{made}");
@@ -165,24 +166,27 @@ async fn requests_are_bounded() {
 async fn a_bucket_goes_its_way_by_steps_that_are_compared() {
     let server = server().await;
     let step = async |step: Value| server.call("POST", "/v1/buckets/coming/move", Some(step)).await;
-    let (status, body) = step(json!({"after": {"state": "leaving", "peer": "p"}})).await;
+    let (status, body) = step(json!({"after": moves("leaving", 2)})).await;
     assert_eq!((status, &body["kind"]), (409, &json!("conflict")));
     let (status, body) = step(json!({"before": arriving(), "from_number": 7})).await;
     assert_eq!(status, 200, "{body}");
-    let arrived = json!({"state": "arrived", "peer": "a pool, by run 1, with bucket 7"});
+    let mut arrived = moves("arrived", 1);
+    arrived["bucket"] = json!(7);
     assert_eq!(body["moves"], arrived);
     let (status, _) = server.call_bulk(RECEIVE, &receive(&[]), b"").await;
     assert_eq!(status, 409, "it arrives no more");
     assert_eq!(step(json!({"before": arrived})).await.0, 200);
-    assert_eq!(step(json!({"after": {"state": "left", "peer": "p"}})).await.0, 200);
-    let path = "/v1/buckets/coming?state=left&peer=";
-    assert_eq!(server.call("DELETE", &format!("{path}other"), None).await.0, 409);
-    assert_eq!(server.call("DELETE", "/v1/buckets/coming?state=left", None).await.0, 400);
-    let (status, deletion) = server.call("DELETE", &format!("{path}p"), None).await;
+    assert_eq!(step(json!({"after": moves("left", 2)})).await.0, 200);
+    let delete = async |query: String| {
+        server.call("DELETE", &format!("/v1/buckets/coming?{query}"), None).await
+    };
+    assert_eq!(delete(expects(&moves("left", 1))).await.0, 409);
+    assert_eq!(delete("expects=left".to_owned()).await.0, 400);
+    let (status, deletion) = delete(expects(&moves("left", 2))).await;
     assert_eq!((status, deletion), (200, json!({"left": 0, "done": true})));
-    let mixed = json!({"name": "other", "versioning": true, "arriving": {"peer": "p", "record": "", "private_copy": false}});
+    let coming = |record| json!({"moves": arriving(), "record": record, "private_copy": false});
+    let mixed = json!({"name": "other", "versioning": true, "arriving": coming("")});
     assert_eq!(server.call("POST", "/v1/buckets", Some(mixed)).await.0, 400);
-    let text =
-        json!({"name": "other", "arriving": {"peer": "p", "record": "?", "private_copy": false}});
+    let text = json!({"name": "other", "arriving": coming("?")});
     assert_eq!(server.call("POST", "/v1/buckets", Some(text)).await.0, 400);
 }

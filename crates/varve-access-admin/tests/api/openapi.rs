@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::moves;
 use crate::peer::Server;
 use serde_json::{Value, json};
 use varve_access_admin::{LimitsConfig, MemoryBackend, v1};
@@ -24,7 +25,7 @@ fn the_document_is_the_published_one() {
 
 /// Where the bucket `coming` is.
 fn arriving() -> Value {
-    json!({"state": "arriving", "peer": "elsewhere"})
+    moves("arriving", 1)
 }
 
 /// The answer of each endpoint that has one, by its operation.
@@ -53,7 +54,7 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
             "beginReceive" => {
                 Some(json!({"identity": identity, "size_bytes": 4096, "block_size_bytes": 4096}))
             }
-            "moveVolume" => Some(json!({"after": {"state": "leaving", "peer": "elsewhere"}})),
+            "moveVolume" => Some(json!({"after": moves("leaving", 1)})),
             "endReceive" => Some(json!({"identity": identity, "snapshot": "tuesday"})),
             "createVolume" => Some(json!({"name": "vm2", "size_bytes": 4096})),
             "createUser" => {
@@ -63,7 +64,7 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
             "createKey" => Some(json!({})),
             "createBucket" => Some(json!({"name": "photos", "quota_objects": 5})),
             "changeBucket" => Some(json!({"quota_bytes": 4096})),
-            "moveBucket" => Some(json!({"after": {"state": "leaving", "peer": "elsewhere"}})),
+            "moveBucket" => Some(json!({"after": moves("leaving", 1)})),
             "replaceBucketSettings" => Some(json!({"expects": arriving(), "record": "AAEC"})),
             "readBodies" => Some(json!({"parts": []})),
             "stageBody" => Some(json!({
@@ -92,7 +93,7 @@ async fn endpoints_exist_and_answer_what_they_name() {
     let server = Server::start(MemoryBackend::default(), LimitsConfig::default()).await;
     let spec = json!({"name": "vm1", "size_bytes": 4096});
     assert_eq!(server.call("POST", "/v1/volumes", Some(spec)).await.0, 201);
-    let coming = json!({"peer": "elsewhere", "record": "", "private_copy": false});
+    let coming = json!({"moves": arriving(), "record": "", "private_copy": false});
     let spec = json!({"name": "coming", "arriving": coming});
     assert_eq!(server.call("POST", "/v1/buckets", Some(spec)).await.0, 201);
     let document = v1::document();

@@ -2,6 +2,7 @@
 //! Method: plain HTTP against a memory backend.
 
 use crate::peer::Server;
+use crate::{expects, moves};
 use serde_json::{Value, json};
 use varve_access_admin::{LimitsConfig, MemoryBackend};
 
@@ -63,15 +64,20 @@ async fn changes_need_a_body_that_says_them() {
 async fn a_step_of_a_move_says_where_the_volume_has_to_be() {
     let server = Server::start(MemoryBackend::with_volumes(1), LimitsConfig::default()).await;
     let step = async |body: Value| server.call("POST", "/v1/volumes/v0000/move", Some(body)).await;
-    let leaving = |peer| json!({"state": "leaving", "peer": peer});
-    let (status, volume) = step(json!({"after": leaving("there")})).await;
-    assert_eq!((status, &volume["moves"]), (200, &leaving("there")));
-    let (status, body) = step(json!({"before": leaving("elsewhere")})).await;
+    let leaving = |run| moves("leaving", run);
+    let (status, volume) = step(json!({"after": leaving(1)})).await;
+    assert_eq!((status, &volume["moves"]), (200, &leaving(1)));
+    let (status, body) = step(json!({"before": leaving(2)})).await;
     assert_eq!((status, body["kind"].as_str()), (409, Some("conflict")));
-    let (status, volume) = step(json!({"before": leaving("there")})).await;
+    let (status, volume) = step(json!({"before": leaving(1)})).await;
     assert_eq!((status, &volume["moves"]), (200, &Value::Null));
-    let (status, _) = step(json!({"after": {"state": "gone", "peer": ""}})).await;
+    let (status, _) = step(json!({"after": moves("gone", 1)})).await;
     assert_eq!(status, 400);
+    for (field, bad) in [("pool", "12"), ("run", "1"), ("snapshot", "5"), ("remark", "gone")] {
+        let mut after = leaving(1);
+        after[field] = json!(bad);
+        assert_eq!(step(json!({"after": after})).await.0, 400, "{field}");
+    }
 }
 
 #[tokio::test]
@@ -82,8 +88,7 @@ async fn whatever_changes_a_volume_on_its_way_says_where_it_takes_it_to_be() {
         (status, answer["kind"].as_str().map(str::to_owned))
     };
     let conflict = (409, Some("conflict".to_owned()));
-    let here = json!({"state": "leaving", "peer": "there, by run 1"});
-    let other = json!({"state": "leaving", "peer": "there, by run 2"});
+    let (here, other) = (moves("leaving", 1), moves("leaving", 2));
     let one = |expects: &Value| Some(json!({"names": ["v0000@a"], "expects": expects}));
     assert_eq!(call("POST", "/v1/snapshots", one(&Value::Null)).await.0, 201);
     let step = Some(json!({"after": here}));
@@ -101,19 +106,18 @@ async fn whatever_changes_a_volume_on_its_way_says_where_it_takes_it_to_be() {
         body["expects"] = other.clone();
         assert_eq!(call(method, path, Some(body)).await, conflict, "{method} {path}");
     }
-    let elsewhere = "state=leaving&peer=there,%20by%20run%202";
     for path in ["/v1/snapshots/v0000@a?", "/v1/volumes/v0000?snapshots=true&"] {
-        assert_eq!(call("DELETE", &format!("{path}{elsewhere}"), None).await, conflict, "{path}");
-        assert_eq!(call("DELETE", &format!("{path}state=leaving"), None).await.0, 400, "{path}");
-        let right = elsewhere.replace("202", "201");
-        assert_eq!(call("DELETE", &format!("{path}{right}"), None).await.0, 204, "{path}");
+        let delete = async |query: &str| call("DELETE", &format!("{path}{query}"), None).await;
+        assert_eq!(delete(&expects(&other)).await, conflict, "{path}");
+        assert_eq!(delete("expects=leaving").await.0, 400, "{path}");
+        assert_eq!(delete(&expects(&here)).await.0, 204, "{path}");
     }
 }
 
 #[tokio::test]
 async fn the_last_step_of_a_move_names_the_newest_snapshot() {
     let server = Server::start(MemoryBackend::with_volumes(0), LimitsConfig::default()).await;
-    let here = json!({"state": "arriving", "peer": "there, by run 1"});
+    let here = moves("arriving", 1);
     let post = async |what: &str, body: Value| {
         server.call("POST", &format!("/v1/volumes/v/{what}"), Some(body)).await
     };
@@ -128,12 +132,12 @@ async fn the_last_step_of_a_move_names_the_newest_snapshot() {
         assert_eq!((status, body["kind"].as_str()), (409, Some("conflict")), "{last}");
     }
     let (status, there) = post("move", json!({"before": here, "last": identity})).await;
-    let peer = format!("there, by run 1, with snapshot {identity}");
-    let mark = json!({"state": "arrived", "peer": peer});
+    let mut mark = moves("arrived", 1);
+    mark["snapshot"] = json!(identity);
     assert_eq!((status, &there["moves"]), (200, &mark));
     let (status, there) = post("move", json!({"before": mark})).await;
     assert_eq!((status, &there["moves"]), (200, &Value::Null));
-    let fence = |id: u64| json!({"after": {"state": "leaving", "peer": "x, by run 2"}, "id": id, "last": identity});
+    let fence = |id: u64| json!({"after": moves("leaving", 2), "id": id, "last": identity});
     let id = there["id"].as_u64().unwrap();
     assert_eq!(post("move", fence(id + 1)).await.0, 409, "it is another volume");
     assert_eq!(post("move", fence(id)).await.0, 200);

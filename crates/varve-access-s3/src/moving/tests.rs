@@ -10,6 +10,7 @@ use s3s::Body;
 use varve_object::{
     Attributes, Document, MemoryStore, ObjectStore, RecordTable, Select, User, Version,
 };
+use varve_types::{MigrationRunId, PoolId};
 
 use super::*;
 use crate::buckets::NewBucket;
@@ -21,7 +22,8 @@ use crate::stored_users::{AddedUsers, StoredUsers};
 const POLICY: &str = r#"{"Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:*",
     "Resource": ["arn:aws:s3:::photos", "arn:aws:s3:::photos/*"]}]}"#;
 
-const RUN: &str = "a pool, by run 1";
+/// The run that moves the bucket.
+const RUN: MigrationRunId = MigrationRunId([1; 16]);
 
 /// Longest attributes that are taken.
 const ATTRIBUTES_LEN: usize = 128 << 10;
@@ -76,7 +78,14 @@ impl Pool {
 }
 
 fn moves(state: MoveState) -> Move {
-    Move { state, peer: RUN.to_owned() }
+    Move {
+        state,
+        pool: PoolId([7; 16]),
+        address: "a pool".to_owned(),
+        run: RUN,
+        remark: None,
+        last: None,
+    }
 }
 
 fn version(order: u64) -> Version {
@@ -100,7 +109,7 @@ async fn arriving() -> Gateway {
     let record = varve_object::Settings { owner: "owner".to_owned(), ..Default::default() };
     let new = ArrivingBucket {
         name: "photos".to_owned(),
-        peer: RUN.to_owned(),
+        moves: moves(MoveState::Arriving),
         record: record.encode(),
         private_copy: false,
     };
@@ -212,7 +221,7 @@ async fn a_bucket_that_arrived_is_not_deleted_before_its_mark_is_gone() {
     let before = moves(MoveState::Arriving);
     let info = target.arrive("photos", before.clone(), None, 42).await.unwrap();
     let arrived = info.moves.unwrap();
-    assert_eq!(arrived.peer, "a pool, by run 1, with bucket 42");
+    assert_eq!(arrived.last, Some(MoveLast::Bucket(42)));
     conflict(target.delete_bucket("photos").await);
     conflict(target.arrive("photos", before, None, 42).await);
     let step = MoveStep { before: Some(arrived), after: None, bucket: None };
@@ -276,8 +285,8 @@ async fn what_this_version_cannot_read_does_not_come() {
         let record = Bytes::copy_from_slice(record);
         let replaced = target.replace_settings("photos", &expects, record.clone()).await;
         assert!(matches!(replaced, Err(Error::Invalid { .. })), "{replaced:?}");
-        let (name, peer) = ("other".to_owned(), RUN.to_owned());
-        let new = ArrivingBucket { name, peer, record, private_copy: false };
+        let (name, moves) = ("other".to_owned(), moves(MoveState::Arriving));
+        let new = ArrivingBucket { name, moves, record, private_copy: false };
         assert!(matches!(target.create_arriving(new).await, Err(Error::Invalid { .. })));
     }
 }
@@ -363,7 +372,7 @@ async fn staged_bodies_are_few_and_end_with_the_run() {
     for id in &begun[2..] {
         target.stage("photos", piece(Some(*id), 5, b"there")).await.unwrap();
     }
-    let other = Move { state: MoveState::Arriving, peer: "a pool, by run 2".to_owned() };
+    let other = Move { run: MigrationRunId([2; 16]), ..moves(MoveState::Arriving) };
     let step = MoveStep {
         before: Some(moves(MoveState::Arriving)),
         after: Some(other.clone()),

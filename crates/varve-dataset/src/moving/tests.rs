@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use varve_reactor::JoinHandle;
 use varve_stdx::AlignedBuf;
-use varve_types::{Dedup, ErrorKind};
+use varve_types::{Dedup, ErrorKind, MigrationRunId, PoolId};
 
 use super::{FencedView, MoveTransition};
 use crate::open::{AccessMode, ChangeGuard, InitialState};
 use crate::rig::{Life, MIB, Rig};
-use crate::volume_move::{Move, MoveState};
+use crate::volume_move::{Move, MoveLast, MoveRemark, MoveState};
 use crate::{
     CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, Result, SnapshotIdentity, Volume,
     VolumeInfo,
@@ -22,7 +22,7 @@ fn kind<T>(outcome: Result<T>) -> ErrorKind {
 }
 
 fn state(state: MoveState) -> Option<Move> {
-    Some(Move { state, peer: "another pool".to_owned() })
+    Some(Move { state, ..arriving(0) })
 }
 
 fn leaving() -> Option<Move> {
@@ -82,7 +82,7 @@ fn a_volume_that_leaves_is_read_and_not_changed_also_after_a_crash() {
         assert_eq!(kind(volume.write(0, block(9)).await), ErrorKind::Fenced, "it is durable");
         assert_unchangeable(datasets, "v").await;
         assert_eq!(life.values("v").await, [1; 4]);
-        let other = Some(Move { state: MoveState::Leaving, peer: "somebody else".to_owned() });
+        let other = Some(Move { state: MoveState::Leaving, ..arriving(77) });
         let refused = datasets.move_volume("v", other.clone(), None).await;
         assert_eq!(kind(refused), ErrorKind::Conflict, "another moves it");
         datasets.move_volume("v", leaving(), other.clone()).await.unwrap();
@@ -169,14 +169,25 @@ fn no_write_is_acknowledged_that_the_last_snapshot_lacks() {
 }
 
 /// What the run moves, on its way to here.
-fn arriving(run: &str) -> Move {
-    Move { state: MoveState::Arriving, peer: format!("another pool, by run {run}") }
+fn arriving(run: u8) -> Move {
+    Move {
+        state: MoveState::Arriving,
+        pool: PoolId([7; 16]),
+        address: "unix:/x".to_owned(),
+        run: run_id(run),
+        remark: None,
+        last: None,
+    }
+}
+
+fn run_id(run: u8) -> MigrationRunId {
+    MigrationRunId([run; 16])
 }
 
 /// The same once it is here (MOVING-7).
-fn arrived(run: &str, last: u8) -> Move {
-    let peer = format!("another pool, by run {run}, with snapshot {}", identity(last));
-    Move { state: MoveState::Arrived, peer }
+fn arrived(run: u8, last: u8) -> Move {
+    let last = Some(MoveLast::Snapshot(identity(last)));
+    Move { state: MoveState::Arrived, last, ..arriving(run) }
 }
 
 fn identity(byte: u8) -> SnapshotIdentity {
@@ -195,15 +206,15 @@ fn sent(to: u8, from: Option<u8>) -> ReceiveSpec {
 }
 
 /// The datasets, as a run uses them for what it moves to here.
-fn run_of(life: &Life, run: &str) -> Datasets {
+fn run_of(life: &Life, run: u8) -> Datasets {
     life.datasets().expecting(Some(arriving(run)))
 }
 
 /// Receives a snapshot that has `value` in its first block.
-async fn receive(life: &Life, run: &str, value: u8, from: Option<u8>) {
+async fn receive(life: &Life, run: u8, value: u8, from: Option<u8>) {
     let datasets = run_of(life, run);
     datasets.begin_receive(sent(value, from)).await.unwrap();
-    datasets.open_arriving("v", run).await.unwrap().write(0, block(value)).await.unwrap();
+    datasets.open_arriving("v", run_id(run)).await.unwrap().write(0, block(value)).await.unwrap();
     datasets.end_receive("v", identity(value), &format!("s{value}")).await.unwrap();
 }
 
@@ -211,14 +222,18 @@ async fn receive(life: &Life, run: &str, value: u8, from: Option<u8>) {
 fn a_volume_that_arrives_is_for_who_fills_it() {
     let mut rig = Rig::new();
     rig.live(async move |life: Life| {
-        let (datasets, one) = (life.datasets(), run_of(&life, "1"));
+        let (datasets, one) = (life.datasets(), run_of(&life, 1));
         let made = one.begin_receive(sent(5, None)).await.unwrap();
-        assert_eq!((made.receiving, made.moves), (Some(identity(5)), Some(arriving("1"))));
+        assert_eq!((made.receiving, made.moves), (Some(identity(5)), Some(arriving(1))));
         assert_eq!(kind(datasets.open("v").await), ErrorKind::Fenced);
-        let filling = one.open_arriving("v", "1").await.unwrap();
-        assert_eq!(kind(one.open_arriving("v", "1").await), ErrorKind::Conflict, "one fills it");
+        let filling = one.open_arriving("v", run_id(1)).await.unwrap();
+        assert_eq!(
+            kind(one.open_arriving("v", run_id(1)).await),
+            ErrorKind::Conflict,
+            "one fills it"
+        );
         filling.write(0, block(7)).await.unwrap();
-        let arrived = datasets.arrive("v", arriving("1"), identity(5)).await;
+        let arrived = datasets.arrive("v", arriving(1), identity(5)).await;
         assert_eq!(kind(arrived), ErrorKind::Conflict, "it is not whole");
         let lost = filling.write(0, block(9)).await;
         assert_eq!(kind(lost), ErrorKind::Fenced, "who filled it was shut out");
@@ -226,14 +241,14 @@ fn a_volume_that_arrives_is_for_who_fills_it() {
         one.end_receive("v", identity(5), "s").await.unwrap();
     });
     rig.live(async move |life: Life| {
-        let (datasets, one) = (life.datasets(), run_of(&life, "1"));
+        let (datasets, one) = (life.datasets(), run_of(&life, 1));
         assert_eq!(kind(datasets.open("v").await), ErrorKind::Fenced, "it outlives a crash");
-        one.open_arriving("v", "1").await.unwrap().write(4096, block(8)).await.unwrap();
+        one.open_arriving("v", run_id(1)).await.unwrap().write(4096, block(8)).await.unwrap();
         let back = one.rollback("v@s").await.unwrap();
-        assert_eq!(back.moves, Some(arriving("1")), "it still arrives");
+        assert_eq!(back.moves, Some(arriving(1)), "it still arrives");
         one.set_quota("v", Some(64 * MIB)).await.unwrap();
-        datasets.arrive("v", arriving("1"), identity(5)).await.unwrap();
-        assert_eq!(kind(one.open_arriving("v", "1").await), ErrorKind::Conflict);
+        datasets.arrive("v", arriving(1), identity(5)).await.unwrap();
+        assert_eq!(kind(one.open_arriving("v", run_id(1)).await), ErrorKind::Conflict);
         assert_eq!(life.values("v").await, [7, 0, 0, 0]);
         life.fill("v", 1).await;
         let refused = datasets.begin_receive(sent(6, Some(5))).await;
@@ -244,13 +259,13 @@ fn a_volume_that_arrives_is_for_who_fills_it() {
 #[test]
 fn a_volume_arrives_as_the_last_snapshot_and_nothing_else() {
     Rig::new().live(async |life: Life| {
-        let (datasets, one) = (life.datasets(), run_of(&life, "1"));
-        let arrive = async |last| kind(datasets.arrive("v", arriving("1"), identity(last)).await);
-        receive(&life, "1", 5, None).await;
-        receive(&life, "1", 6, Some(5)).await;
+        let (datasets, one) = (life.datasets(), run_of(&life, 1));
+        let arrive = async |last| kind(datasets.arrive("v", arriving(1), identity(last)).await);
+        receive(&life, 1, 5, None).await;
+        receive(&life, 1, 6, Some(5)).await;
         assert_eq!(arrive(5).await, ErrorKind::Conflict, "that is not its newest");
         assert_eq!(arrive(7).await, ErrorKind::Conflict, "it never had that");
-        let filling = one.open_arriving("v", "1").await.unwrap();
+        let filling = one.open_arriving("v", run_id(1)).await.unwrap();
         filling.write(8192, block(9)).await.unwrap();
         drop(filling);
         assert_eq!(arrive(6).await, ErrorKind::Conflict, "it was written since");
@@ -258,10 +273,10 @@ fn a_volume_arrives_as_the_last_snapshot_and_nothing_else() {
         one.begin_receive(sent(7, Some(6))).await.unwrap();
         assert_eq!(arrive(6).await, ErrorKind::Conflict, "more is being received");
         one.rollback("v@s6").await.unwrap();
-        let bare = datasets.move_volume("v", Some(arriving("1")), None).await;
+        let bare = datasets.move_volume("v", Some(arriving(1)), None).await;
         assert_eq!(kind(bare), ErrorKind::Invalid, "the last step names a snapshot");
-        let there = datasets.arrive("v", arriving("1"), identity(6)).await.unwrap();
-        assert_eq!(there.moves, Some(arrived("1", 6)));
+        let there = datasets.arrive("v", arriving(1), identity(6)).await.unwrap();
+        assert_eq!(there.moves, Some(arrived(1, 6)));
         assert_eq!(life.values("v").await, [6, 0, 0, 0]);
         assert_eq!(arrive(6).await, ErrorKind::Conflict, "it does so once");
     });
@@ -290,10 +305,10 @@ fn who_opens_a_volume_sets_its_gate_to_what_its_record_says() {
 #[test]
 fn what_a_part_holds_is_told_to_who_moves_it_alone() {
     Rig::new().live(async |life: Life| {
-        receive(&life, "1", 5, None).await;
-        let one = run_of(&life, "1");
+        receive(&life, 1, 5, None).await;
+        let one = run_of(&life, 1);
         one.begin_receive(sent(6, Some(5))).await.unwrap();
-        let filling = one.open_arriving("v", "1").await.unwrap();
+        let filling = one.open_arriving("v", run_id(1)).await.unwrap();
         filling.write(64 * MIB, block(6)).await.unwrap();
         let spec = crate::ExtentSpec {
             name: "v".to_owned(),
@@ -306,7 +321,7 @@ fn what_a_part_holds_is_told_to_who_moves_it_alone() {
         let extents: Vec<(u64, u64)> = page.extents.iter().map(|e| (e.start, e.end)).collect();
         assert_eq!(extents, [(64 * MIB, 64 * MIB + 4096)]);
         assert_eq!(kind(life.datasets().extents(&spec).await), ErrorKind::Fenced);
-        assert_eq!(kind(run_of(&life, "2").extents(&spec).await), ErrorKind::Conflict);
+        assert_eq!(kind(run_of(&life, 2).extents(&spec).await), ErrorKind::Conflict);
         let other = crate::ExtentSpec { since_identity: Some(identity(6)), ..spec };
         assert_eq!(kind(one.extents(&other).await), ErrorKind::Conflict);
         filling.write(0, block(7)).await.unwrap();
@@ -317,11 +332,11 @@ fn what_a_part_holds_is_told_to_who_moves_it_alone() {
 fn a_volume_that_was_received_arrives_after_a_crash_too() {
     let mut rig = Rig::new();
     rig.live(async |life: Life| {
-        receive(&life, "1", 5, None).await;
-        receive(&life, "1", 6, Some(5)).await;
+        receive(&life, 1, 5, None).await;
+        receive(&life, 1, 6, Some(5)).await;
     });
     rig.live(async |life: Life| {
-        life.datasets().arrive("v", arriving("1"), identity(6)).await.unwrap();
+        life.datasets().arrive("v", arriving(1), identity(6)).await.unwrap();
     });
     rig.live(async |life: Life| assert_eq!(life.values("v").await, [6, 0, 0, 0]));
 }
@@ -330,23 +345,23 @@ fn a_volume_that_was_received_arrives_after_a_crash_too() {
 #[test]
 fn a_run_that_was_asleep_changes_nothing_of_what_another_took_over() {
     Rig::new().live(async |life: Life| {
-        let (datasets, one, two) = (life.datasets(), run_of(&life, "1"), run_of(&life, "2"));
+        let (datasets, one, two) = (life.datasets(), run_of(&life, 1), run_of(&life, 2));
         let conflict = ErrorKind::Conflict;
-        receive(&life, "1", 5, None).await;
-        let asleep = one.open_arriving("v", "1").await.unwrap();
-        datasets.move_volume("v", Some(arriving("1")), Some(arriving("2"))).await.unwrap();
+        receive(&life, 1, 5, None).await;
+        let asleep = one.open_arriving("v", run_id(1)).await.unwrap();
+        datasets.move_volume("v", Some(arriving(1)), Some(arriving(2))).await.unwrap();
         assert_eq!(kind(asleep.write(0, block(9)).await), ErrorKind::Fenced);
         assert_eq!(kind(asleep.trim(0, 4096).await), ErrorKind::Fenced);
         assert_eq!(kind(asleep.read(0, 4096).await), ErrorKind::Fenced);
         two.begin_receive(sent(6, Some(5))).await.unwrap();
-        let filling = two.open_arriving("v", "2").await.unwrap();
+        let filling = two.open_arriving("v", run_id(2)).await.unwrap();
         assert_eq!(kind(asleep.write(0, block(9)).await), ErrorKind::Fenced, "it stays shut out");
         drop(asleep);
-        assert_eq!(kind(one.open_arriving("v", "1").await), conflict);
-        assert_eq!(kind(two.open_arriving("v", "2").await), conflict, "it is open still");
+        assert_eq!(kind(one.open_arriving("v", run_id(1)).await), conflict);
+        assert_eq!(kind(two.open_arriving("v", run_id(2)).await), conflict, "it is open still");
         filling.write(0, block(6)).await.unwrap();
         drop(filling);
-        assert_eq!(kind(one.open_arriving("v", "1").await), conflict, "another run fills it");
+        assert_eq!(kind(one.open_arriving("v", run_id(1)).await), conflict, "another run fills it");
         assert_eq!(kind(one.begin_receive(sent(6, Some(5))).await), conflict);
         assert_eq!(kind(one.end_receive("v", identity(6), "s6").await), conflict);
         assert_eq!(kind(one.rollback("v@s5").await), conflict);
@@ -359,11 +374,11 @@ fn a_run_that_was_asleep_changes_nothing_of_what_another_took_over() {
             assert_eq!(kind(one.protect_snapshot("v@s5", true).await), conflict);
             assert_eq!(kind(one.set_quota("v", Some(MIB)).await), conflict);
             assert_eq!(kind(one.resize_volume("v", MIB).await), conflict);
-            assert_eq!(kind(datasets.arrive("v", arriving("1"), identity(6)).await), conflict);
+            assert_eq!(kind(datasets.arrive("v", arriving(1), identity(6)).await), conflict);
         };
         two.end_receive("v", identity(6), "s6").await.unwrap();
         to_end().await;
-        datasets.arrive("v", arriving("2"), identity(6)).await.unwrap();
+        datasets.arrive("v", arriving(2), identity(6)).await.unwrap();
         life.fill("v", 3).await;
         to_end().await;
         assert_eq!(kind(two.rollback("v@s5").await), conflict, "it is over for the second too");
@@ -376,7 +391,7 @@ fn a_run_that_was_asleep_changes_nothing_of_what_another_took_over() {
 fn who_does_not_move_a_volume_leaves_it_alone_but_may_delete_it() {
     Rig::new().live(async |life: Life| {
         let datasets = life.datasets();
-        receive(&life, "1", 5, None).await;
+        receive(&life, 1, 5, None).await;
         assert_unchangeable(datasets, "v").await;
         let fenced = ErrorKind::Fenced;
         assert_eq!(kind(datasets.begin_receive(sent(6, Some(5))).await), fenced);
@@ -395,12 +410,12 @@ fn who_does_not_move_a_volume_leaves_it_alone_but_may_delete_it() {
 #[test]
 fn a_volume_that_arrived_is_used_and_stays_until_its_source_has_none() {
     let mut rig = Rig::new();
-    let mark = Some(arrived("1", 6));
+    let mark = Some(arrived(1, 6));
     let at_once = mark.clone();
     rig.live(async move |life: Life| {
-        receive(&life, "1", 5, None).await;
-        receive(&life, "1", 6, Some(5)).await;
-        let there = life.datasets().arrive("v", arriving("1"), identity(6)).await.unwrap();
+        receive(&life, 1, 5, None).await;
+        receive(&life, 1, 6, Some(5)).await;
+        let there = life.datasets().arrive("v", arriving(1), identity(6)).await.unwrap();
         assert_eq!(there.moves, at_once);
     });
     rig.live(async move |life: Life| {
@@ -417,10 +432,10 @@ fn a_volume_that_arrived_is_used_and_stays_until_its_source_has_none() {
         assert_eq!(datasets.rollback("v@mine").await.unwrap().moves, mark);
         assert_eq!(kind(datasets.delete_volume("v", true).await), conflict);
         assert_eq!(kind(datasets.move_volume("v", None, leaving()).await), conflict);
-        let other = datasets.expecting(Some(arrived("1", 5)));
+        let other = datasets.expecting(Some(arrived(1, 5)));
         assert_eq!(kind(other.delete_snapshot("v@s6").await), conflict);
         assert_eq!(kind(other.delete_volume("v", true).await), conflict);
-        let other = datasets.move_volume("v", Some(arrived("1", 5)), None).await;
+        let other = datasets.move_volume("v", Some(arrived(1, 5)), None).await;
         assert_eq!(kind(other), conflict);
         datasets.expecting(mark.clone()).delete_snapshot("v@s6").await.unwrap();
         assert_eq!(datasets.move_volume("v", mark, None).await.unwrap().moves, None);
@@ -429,15 +444,19 @@ fn a_volume_that_arrived_is_used_and_stays_until_its_source_has_none() {
     });
 }
 
-/// The command would have to be told what arrived, and could not be.
+/// Nobody acts for it until another run takes it over.
 #[test]
-fn a_volume_whose_other_side_is_too_long_to_be_said_with_a_snapshot_does_not_arrive() {
+fn a_volume_whose_run_has_ended_is_neither_filled_nor_arrives() {
     Rig::new().live(async |life: Life| {
-        let run = "x".repeat(470);
-        receive(&life, &run, 5, None).await;
-        let arrived = life.datasets().arrive("v", arriving(&run), identity(5)).await;
+        let datasets = life.datasets();
+        receive(&life, 1, 5, None).await;
+        let parked = Move { remark: Some(MoveRemark::Parked), ..arriving(1) };
+        datasets.move_volume("v", Some(arriving(1)), Some(parked.clone())).await.unwrap();
+        let arrived = datasets.arrive("v", parked.clone(), identity(5)).await;
         assert_eq!(kind(arrived), ErrorKind::Invalid);
-        assert_eq!(life.datasets().volume("v").await.unwrap().moves, Some(arriving(&run)));
+        assert_eq!(kind(datasets.open_arriving("v", run_id(1)).await), ErrorKind::Conflict);
+        datasets.move_volume("v", Some(parked), Some(arriving(2))).await.unwrap();
+        datasets.arrive("v", arriving(2), identity(5)).await.unwrap();
     });
 }
 
@@ -551,13 +570,13 @@ fn opening() -> InitialState {
 fn a_volume_that_is_given_up_does_not_arrive() {
     Rig::new().live(async |life: Life| {
         let datasets = life.datasets();
-        receive(&life, "1", 5, None).await;
+        receive(&life, 1, 5, None).await;
         let left = state(MoveState::Left);
-        datasets.move_volume("v", Some(arriving("1")), left.clone()).await.unwrap();
-        let arrived = datasets.arrive("v", arriving("1"), identity(5)).await;
+        datasets.move_volume("v", Some(arriving(1)), left.clone()).await.unwrap();
+        let arrived = datasets.arrive("v", arriving(1), identity(5)).await;
         assert_eq!(kind(arrived), ErrorKind::Conflict);
-        assert_eq!(kind(datasets.open_arriving("v", "1").await), ErrorKind::Conflict);
-        let one = run_of(&life, "1");
+        assert_eq!(kind(datasets.open_arriving("v", run_id(1)).await), ErrorKind::Conflict);
+        let one = run_of(&life, 1);
         assert_eq!(kind(one.delete_volume("v", true).await), ErrorKind::Conflict);
         datasets.expecting(left).delete_volume("v", true).await.unwrap();
     });
@@ -566,12 +585,12 @@ fn a_volume_that_is_given_up_does_not_arrive() {
 #[test]
 fn a_whole_snapshot_makes_a_volume_that_arrives_and_none_other() {
     Rig::new().live(async |life: Life| {
-        for moves in [leaving(), Some(Move { peer: "x".repeat(513), ..arriving("1") })] {
+        for moves in [leaving(), Some(Move { address: "x".repeat(513), ..arriving(1) })] {
             let refused = life.datasets().expecting(moves).begin_receive(sent(5, None)).await;
             assert_eq!(kind(refused), ErrorKind::Invalid);
         }
         life.datasets().begin_receive(sent(5, None)).await.unwrap();
-        let taken = run_of(&life, "1").begin_receive(sent(5, None)).await;
+        let taken = run_of(&life, 1).begin_receive(sent(5, None)).await;
         assert_eq!(kind(taken), ErrorKind::Conflict, "it is an import's");
     });
 }
@@ -581,23 +600,28 @@ fn steps_that_there_are_not_are_refused() {
     Rig::new().live(async |life: Life| {
         let datasets = life.datasets();
         life.create("v").await;
-        let arriving = state(MoveState::Arriving);
+        let comes = state(MoveState::Arriving);
         for (before, after) in [
             (None, None),
-            (None, arriving.clone()),
-            (arriving.clone(), None),
-            (leaving(), arriving.clone()),
+            (None, comes.clone()),
+            (comes.clone(), None),
+            (leaving(), comes.clone()),
             (state(MoveState::Left), leaving()),
-            (None, Some(arrived("1", 5))),
-            (Some(arrived("1", 5)), leaving()),
-            (Some(arrived("1", 5)), state(MoveState::Left)),
-            (arriving, Some(arrived("1", 5))),
+            (None, Some(arrived(1, 5))),
+            (Some(arrived(1, 5)), leaving()),
+            (Some(arrived(1, 5)), state(MoveState::Left)),
+            (comes, Some(arrived(1, 5))),
         ] {
             let refused = datasets.move_volume("v", before.clone(), after.clone()).await;
             assert_eq!(kind(refused), ErrorKind::Invalid, "{before:?} to {after:?}");
         }
-        let long = Some(Move { state: MoveState::Leaving, peer: "x".repeat(513) });
-        assert_eq!(kind(datasets.move_volume("v", None, long).await), ErrorKind::Invalid);
+        let long = Move { state: MoveState::Leaving, address: "x".repeat(513), ..arriving(1) };
+        let kept =
+            Move { state: MoveState::Leaving, remark: Some(MoveRemark::Kept), ..arriving(1) };
+        for after in [long, kept] {
+            let refused = datasets.move_volume("v", None, Some(after)).await;
+            assert_eq!(kind(refused), ErrorKind::Invalid);
+        }
         assert_eq!(kind(datasets.move_volume("w", None, leaving()).await), ErrorKind::NotFound);
     });
 }
@@ -644,7 +668,6 @@ fn the_bytes_of_a_record_of_a_volume_that_leaves_stay_readable() {
     else {
         panic!("it is a volume")
     };
-    let peer = "pool 7 at unix:/x, by run 1".to_owned();
     assert_eq!((info.name.as_str(), info.size_bytes), ("v", MIB));
-    assert_eq!(info.moves, Some(Move { state: MoveState::Leaving, peer }));
+    assert_eq!(info.moves, Some(Move { state: MoveState::Leaving, ..arriving(1) }));
 }

@@ -17,7 +17,7 @@ use crate::{Bucket, BucketId, BucketOptions};
 const VERSION: u16 = 1;
 
 const FLAG_PRIVATE: u8 = 1;
-const FLAG_MOVES: u8 = 2;
+const FLAG_MOVES: u8 = 8;
 /// Versions that do not know it refuse the record, and so free nothing that copies name.
 const FLAG_SHARES: u8 = 4;
 
@@ -95,7 +95,8 @@ impl BucketRecord {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use varve_dataset::MoveState;
+    use varve_dataset::{MoveLast, MoveRemark, MoveState};
+    use varve_types::{MigrationRunId, PoolId, SnapshotIdentity};
 
     use super::*;
 
@@ -106,8 +107,20 @@ mod tests {
             MoveState::Left,
             MoveState::Arrived,
         ]);
-        let peer = "[a-zü ]{0,170}";
-        prop::option::of((states, peer).prop_map(|(state, peer)| Move { state, peer }))
+        let last = prop_oneof![
+            Just(None),
+            any::<[u8; 16]>().prop_map(|id| Some(MoveLast::Snapshot(SnapshotIdentity(id)))),
+            any::<u64>().prop_map(|number| Some(MoveLast::Bucket(number))),
+        ];
+        let ids = any::<([u8; 16], [u8; 16])>();
+        let moves = (states, ids, "[a-zü ]{0,170}", last);
+        let moves = moves.prop_map(|(state, (pool, run), address, last)| {
+            let has_ended = matches!(state, MoveState::Left | MoveState::Arrived);
+            let last = last.filter(|_| has_ended);
+            let (pool, run) = (PoolId(pool), MigrationRunId(run));
+            Move { state, pool, address, run, remark: None, last }
+        });
+        prop::option::of(moves)
     }
 
     fn stored() -> impl Strategy<Value = BucketRecord> {
@@ -167,18 +180,30 @@ mod tests {
 
     #[test]
     fn a_move_stands_before_the_record() {
-        let moves = Some(Move { state: MoveState::Left, peer: "p".to_owned() });
+        let moves = Some(Move {
+            state: MoveState::Left,
+            pool: PoolId([1; 16]),
+            address: "p".to_owned(),
+            run: MigrationRunId([2; 16]),
+            remark: Some(MoveRemark::Kept),
+            last: Some(MoveLast::Bucket(7)),
+        });
         let (options, record) = (BucketOptions::default(), Bytes::from_static(b"r"));
         let id = BucketId(9);
         let bytes = BucketRecord { id, options, moves, shares_bodies: false, record }.encode();
-        assert_eq!(&bytes[2..3], [2]);
-        assert_eq!(&bytes[16..], [3, 1, 0, b'p', b'r']);
+        assert_eq!(&bytes[2..3], [8]);
+        let number = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let ids = [[1; 16], [2; 16], number].concat();
+        let expected = [&[3, 3, 2, 0], &ids[..], &[1, 0, 0, 0], b"pr"].concat();
+        assert_eq!(&bytes[16..], expected);
         let mut long = bytes.to_vec();
-        long[17..19].copy_from_slice(&513_u16.to_le_bytes());
+        long[68..70].copy_from_slice(&513_u16.to_le_bytes());
         long.resize(2000, b'x');
         assert!(BucketRecord::decode(&long.into()).is_none());
-        let mut unknown = bytes.to_vec();
-        unknown[2] = 8;
-        assert!(BucketRecord::decode(&unknown.into()).is_none());
+        for unknown_flags in [2, 16] {
+            let mut unknown = bytes.to_vec();
+            unknown[2] = unknown_flags;
+            assert!(BucketRecord::decode(&unknown.into()).is_none());
+        }
     }
 }

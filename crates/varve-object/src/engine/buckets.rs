@@ -140,8 +140,8 @@ impl BucketTable {
 
 pub(super) fn decode(name: &str, version: &Version) -> Result<Bucket> {
     let stored = BucketRecord::decode(&version.attributes);
-    let damaged = || Error::Corrupt { what: format!("the record of bucket {name}") };
-    let BucketRecord { id, options, moves, shares_bodies, record } = stored.ok_or_else(damaged)?;
+    let damaged = |cause| Error::Corrupt { what: format!("the record of bucket {name} ({cause})") };
+    let BucketRecord { id, options, moves, shares_bodies, record } = stored.map_err(damaged)?;
     let (name, revision) = (name.to_owned(), version.order);
     Ok(Bucket { id, name, options, revision, record, moves, shares_bodies })
 }

@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use varve_object::{
-    BucketId, BucketOptions, ChangeKey, Error, Item, KeyChange, KeyView, ListQuery, Move,
-    MoveState, MoveStep, NewBody, ObjectStore, PEER_BYTES_MAX, PartRef, Patience, Select, UploadId,
-    UploadPart, Version, Watch,
+    BucketId, BucketOptions, ChangeKey, Error, Item, KeyChange, KeyView, ListQuery,
+    MOVE_ADDRESS_BYTES_MAX, Move, MoveLast, MoveState, MoveStep, NewBody, ObjectStore, PartRef,
+    Patience, Select, UploadId, UploadPart, Version, Watch,
 };
 use varve_stdx::Rng;
+use varve_types::{MigrationRunId, PoolId};
 
 use crate::rig::{Life, Rig};
 
@@ -25,15 +26,22 @@ const LANE: u64 = 16 << 20;
 /// Clients of a key wait for each other: while many do, some are always under way for longer than a step takes.
 const CLIENTS: usize = 24;
 
-fn moves(state: MoveState, run: &str) -> Move {
-    Move { state, peer: format!("another pool, by run {run}") }
+fn moves(state: MoveState, run: u8) -> Move {
+    Move {
+        state,
+        pool: PoolId([7; 16]),
+        address: "another pool".to_owned(),
+        run: MigrationRunId([run; 16]),
+        remark: None,
+        last: None,
+    }
 }
 
 fn leaving() -> Move {
-    moves(MoveState::Leaving, "1")
+    moves(MoveState::Leaving, 1)
 }
 
-fn arriving(run: &str) -> Move {
+fn arriving(run: u8) -> Move {
     moves(MoveState::Arriving, run)
 }
 
@@ -166,7 +174,7 @@ fn a_step_is_taken_from_where_the_bucket_is_and_only_if_there_is_such_a_step() {
         let store = &life.store;
         let bucket = made(store, "b").await;
         let to = async |before: Option<MoveState>, after: Option<MoveState>| {
-            let of = |state| moves(state, "1");
+            let of = |state| moves(state, 1);
             store.move_bucket("b", step(before.map(of), after.map(of)), endless()).await.err()
         };
         for (before, after) in [
@@ -191,7 +199,7 @@ fn a_step_is_taken_from_where_the_bucket_is_and_only_if_there_is_such_a_step() {
             let error = to(Some(before), Some(Left)).await;
             assert!(matches!(error, Some(Error::MovesOtherwise { moves: None, .. })), "{error:?}");
         }
-        let long = Move { state: Leaving, peer: "x".repeat(PEER_BYTES_MAX + 1) };
+        let long = Move { address: "x".repeat(MOVE_ADDRESS_BYTES_MAX + 1), ..leaving() };
         let error = store.move_bucket("b", step(None, Some(long.clone())), endless()).await;
         assert!(matches!(error, Err(Error::BadMove { .. })));
         let other =
@@ -204,7 +212,7 @@ fn a_step_is_taken_from_where_the_bucket_is_and_only_if_there_is_such_a_step() {
         assert_eq!(to(Some(Leaving), Some(Leaving)).await, None);
         assert_eq!(to(Some(Leaving), Some(Left)).await, None);
         assert_eq!(to(Some(Left), Some(Left)).await, None);
-        for bad in [moves(Leaving, "1"), Move { state: Arriving, ..long }] {
+        for bad in [moves(Leaving, 1), Move { state: Arriving, ..long }] {
             let options = BucketOptions::default();
             let error = store.create_arriving("c", options, Bytes::new(), bad).await;
             assert!(matches!(error, Err(Error::BadMove { .. })));
@@ -218,45 +226,46 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
     rig.live(async |life: Life| {
         let store = &life.store;
         let options = BucketOptions { private_copy: true };
-        let made = store.create_arriving("b", options, Bytes::new(), arriving("1")).await;
+        let made = store.create_arriving("b", options, Bytes::new(), arriving(1)).await;
         let bucket = made.expect("works").id;
         let again = store.create_bucket("b", options, Bytes::new()).await;
         assert_eq!(again, Err(Error::BucketExists { name: "b".to_owned() }));
         assert!(put(store, bucket, "key").await.is_err_and(|error| is_moves(&error)));
-        let by = async |run: &str, body: NewBody| {
+        let by = async |run: u8, body: NewBody| {
             let expects = arriving(run);
             store.change_arriving(bucket, &expects, "key", None, body, put_next(9)).await.err()
         };
-        assert_eq!(by("1", small(9)).await, None);
-        let staged = async |run: &str| {
+        assert_eq!(by(1, small(9)).await, None);
+        let staged = async |run: u8| {
             let mut writer = store.stage_arriving(bucket, &arriving(run), "key", 1 << 20).await?;
             writer.write(vec![1; 1 << 20].into()).await?;
             writer.finish().await.map(NewBody::Staged)
         };
-        let of_first = staged("1").await.expect("works");
-        let over = step(Some(arriving("1")), Some(arriving("2")));
+        let of_first = staged(1).await.expect("works");
+        let over = step(Some(arriving(1)), Some(arriving(2)));
         store.move_bucket("b", over, endless()).await.expect("works");
         for body in [small(9), of_first] {
-            let error = by("1", body).await;
+            let error = by(1, body).await;
             assert!(matches!(error, Some(Error::MovesOtherwise { .. })), "{error:?}");
         }
-        assert!(matches!(staged("1").await, Err(Error::MovesOtherwise { .. })));
-        let error = store.replace_record("b", &arriving("1"), Bytes::new()).await;
+        assert!(matches!(staged(1).await, Err(Error::MovesOtherwise { .. })));
+        let error = store.replace_record("b", &arriving(1), Bytes::new()).await;
         assert!(matches!(error, Err(Error::MovesOtherwise { .. })));
         assert_eq!(listed(store, bucket).await["key"], [1]);
-        let of_second = staged("2").await.expect("works");
-        assert_eq!(by("2", of_second).await, None);
-        store.replace_record("b", &arriving("2"), Bytes::from_static(b"two")).await.expect("works");
+        let of_second = staged(2).await.expect("works");
+        assert_eq!(by(2, of_second).await, None);
+        store.replace_record("b", &arriving(2), Bytes::from_static(b"two")).await.expect("works");
     });
     rig.live(async |life: Life| {
         let store = &life.store;
         let known = store.bucket("b").await.expect("works");
-        assert_eq!((&known.moves, &known.record[..]), (&Some(arriving("2")), &b"two"[..]));
+        assert_eq!((&known.moves, &known.record[..]), (&Some(arriving(2)), &b"two"[..]));
         assert_eq!(listed(store, known.id).await["key"], [2, 1]);
-        let arrived = Some(moves(MoveState::Arrived, "2, with bucket 7"));
-        let last = step(Some(arriving("2")), arrived.clone());
+        let arrived =
+            Some(Move { last: Some(MoveLast::Bucket(7)), ..moves(MoveState::Arrived, 2) });
+        let last = step(Some(arriving(2)), arrived.clone());
         store.move_bucket("b", last, endless()).await.expect("works");
-        let (id, late) = (known.id, arriving("2"));
+        let (id, late) = (known.id, arriving(2));
         let error = store.change_arriving(id, &late, "key", None, small(9), put_next(9)).await;
         assert!(matches!(error, Err(Error::MovesOtherwise { .. })));
         put(store, known.id, "key").await.expect("it is used as any other");
@@ -373,7 +382,7 @@ fn a_step_that_does_not_wait_for_changes_is_not_taken() {
 #[test]
 fn a_bucket_that_left_goes_in_steps_and_leaves_nothing() {
     let mut rig = Rig::new(LANE);
-    let left = moves(MoveState::Left, "1");
+    let left = moves(MoveState::Left, 1);
     let (bucket, expects) = rig.live(async move |life: Life| {
         let store = &life.store;
         let bucket = made(store, "b").await;
@@ -401,7 +410,7 @@ fn a_bucket_that_left_goes_in_steps_and_leaves_nothing() {
         assert!(matches!(error, Err(Error::BadMove { .. })), "{error:?}");
         let gone = step(Some(leaving()), Some(left.clone()));
         store.move_bucket("b", gone, endless()).await.expect("works");
-        let error = store.delete_left("b", &moves(MoveState::Left, "2"), 10).await;
+        let error = store.delete_left("b", &moves(MoveState::Left, 2), 10).await;
         assert!(matches!(error, Err(Error::MovesOtherwise { .. })), "{error:?}");
         let after_one = store.delete_left("b", &left, 1).await.expect("works");
         assert!((1..301).contains(&after_one), "{after_one} are left");

@@ -97,7 +97,7 @@ impl MigrationSide {
         arriving: VolumeMove,
     ) -> Result<()> {
         let BucketSettings { record, private_copy, .. } = like;
-        let arriving = ArrivingBucket { peer: arriving.peer, record, private_copy };
+        let arriving = ArrivingBucket { moves: arriving, record, private_copy };
         let spec = CreateBucket {
             name: name.to_owned(),
             arriving: Some(arriving),

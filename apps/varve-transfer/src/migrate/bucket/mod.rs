@@ -24,7 +24,6 @@ mod listing;
 mod rounds;
 
 use varve_access_admin::v1::{Bucket, VolumeMove};
-use varve_access_s3::WITH_BUCKET;
 use varve_client::{Progress, Result};
 use varve_types::ByteCount;
 
@@ -42,15 +41,14 @@ pub(super) struct Buckets {
 const WORDS: Words = Words {
     noun: "bucket",
     refused: "changes",
-    with: WITH_BUCKET,
     not_same: "the number of another bucket",
     related: "that is what the source's is",
     names: "`varve bucket list` shows the names in use",
-    delete_kept: "delete that first, by `DELETE /v1/buckets/NAME` of the admin API with its state and peer",
+    delete_kept: "delete that first, by `DELETE /v1/buckets/NAME` of the admin API with its `moves` as `expects`",
     another_there: "empty the source's and delete it; run the command again then, and the target's is what it is",
     another_here: "delete one of the two: a bucket keeps its name. If the source's refuses changes, --cancel gives it back",
     in_the_way: "another command changes it",
-    only_there: "`DELETE /v1/buckets/NAME` of the admin API, with its state and peer, deletes what the source has",
+    only_there: "`DELETE /v1/buckets/NAME` of the admin API, with its `moves` as `expects`, deletes what the source has",
 };
 
 fn seen(bucket: Bucket) -> DaemonView {
@@ -126,7 +124,7 @@ impl MigrationKind for Buckets {
 
     fn kept(&self, item: Item<'_>) -> Result<String> {
         Ok(format!(
-            "`DELETE /v1/buckets/{}` of the admin API, with the state and peer that it shows, deletes it",
+            "`DELETE /v1/buckets/{}` of the admin API, with the `moves` that it shows as `expects`, deletes it",
             item.name
         ))
     }

@@ -111,5 +111,5 @@ pub(super) fn on_its_way(moves: &v1::VolumeMove) -> (&'static str, String) {
         v1::MoveState::Left => "moved to",
         v1::MoveState::Arrived => "arrived from",
     };
-    (label, moves.peer.clone())
+    (label, moves.other_side())
 }
