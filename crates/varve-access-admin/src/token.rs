@@ -35,7 +35,7 @@ impl Token {
     /// The token of these random bytes.
     #[must_use]
     pub fn of(random: [u8; 32]) -> Self {
-        Self(random.iter().map(|byte| format!("{byte:02x}")).collect())
+        Self(varve_stdx::hex(&random))
     }
 
     /// As it stands in its file.

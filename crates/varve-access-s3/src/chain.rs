@@ -8,8 +8,8 @@
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use ring::{digest, hmac};
+use varve_stdx::hex;
 
-use crate::hex::hex;
 use crate::users::Users;
 
 const CHUNK: &str = "AWS4-HMAC-SHA256-PAYLOAD";

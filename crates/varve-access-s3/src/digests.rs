@@ -16,11 +16,11 @@ use hyper::{HeaderMap, Request, StatusCode};
 use ring::digest;
 use s3s::crypto::{Checksum as _, Md5};
 use s3s::{Body, S3Error, S3Result, s3_error};
+use varve_stdx::hex;
 
 use crate::error::{bad_digest, named, with_elements};
 use crate::frames::is_in_chunks;
 use crate::given::content_md5;
-use crate::hex::hex;
 use crate::receive::{check_sum, of_stream};
 use crate::sums::{self, ChecksumRequest, Hasher};
 use crate::xml::{self, XML_BYTES_MAX};

@@ -6,8 +6,7 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use s3s::header::{X_AMZ_DELETE_MARKER, X_AMZ_VERSION_ID};
 use s3s::{S3Error, S3ErrorCode, s3_error};
 use varve_object::Version;
-
-use crate::hex::hex;
+use varve_stdx::hex;
 
 /// Result of an operation of the gateway.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -37,7 +37,6 @@ pub mod fuzz;
 mod gateway;
 mod given;
 mod health;
-mod hex;
 mod hosts;
 mod json;
 mod lifecycle;

@@ -12,12 +12,12 @@ use s3s::dto::{
 use s3s::{S3Result, s3_error};
 use varve_object::rules::{self, Conditions};
 use varve_object::{Attributes, Error, Item, ListQuery, MoveState, NewBody, Select, Version};
+use varve_stdx::hex;
 
 use crate::bucket_view::BucketView;
 use crate::clock::{ms_of, now_ms, timestamp};
 use crate::gateway::{Gateway, GatewayInner};
 use crate::given::http_date;
-use crate::hex::hex;
 
 const RULES_MAX: usize = 1000;
 const ID_CHARS_MAX: usize = 255;

@@ -1,5 +1,6 @@
 //! Building blocks that know nothing of storage: aligned buffers and parts of reads, checksums, byte cursors, an
-//! entropy test, a test for zeros, fingerprints, MD5, sockets at paths and their peers, work under way, a process' end.
+//! entropy test, a test for zeros, fingerprints, MD5, hexadecimal text, sockets at paths and their peers, work under way,
+//! a process' end.
 
 mod buffer;
 mod bytes;
@@ -7,6 +8,7 @@ mod checksum;
 mod end;
 mod entropy;
 mod fingerprint;
+mod hex;
 mod md5;
 mod pending;
 mod read_part;
@@ -22,6 +24,7 @@ pub use checksum::{checksum32, checksum64, checksum64_seeded};
 pub use end::end_process;
 pub use entropy::looks_random;
 pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprinter};
+pub use hex::{hex, parse_hex};
 pub use md5::Md5;
 pub use pending::{PendingEntries, PendingGuard};
 pub use read_part::ReadPart;

@@ -147,12 +147,8 @@ fn side_by_side(_: &mut [BlockRun<'_>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rng;
+    use crate::{Rng, hex};
     use md5::Digest;
-
-    fn hex(digest: [u8; 16]) -> String {
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
 
     /// Those of RFC 1321, appendix A.5.
     const KNOWN: [(&str, &str); 7] = [
@@ -176,14 +172,14 @@ mod tests {
         for (text, known) in KNOWN {
             let mut alone = Md5::default();
             alone.update(text.as_bytes());
-            assert_eq!(hex(alone.finish()), known);
+            assert_eq!(hex(&alone.finish()), known);
         }
         let mut together: Vec<_> = KNOWN.iter().map(|_| Md5::default()).collect();
         let mut messages: Vec<_> =
             together.iter_mut().zip(KNOWN).map(|(md5, (text, _))| (md5, text.as_bytes())).collect();
         Md5::update_together(&mut messages);
         for (md5, (_, known)) in together.into_iter().zip(KNOWN) {
-            assert_eq!(hex(md5.finish()), known);
+            assert_eq!(hex(&md5.finish()), known);
         }
     }
 

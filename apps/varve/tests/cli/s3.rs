@@ -28,10 +28,7 @@ pub(crate) struct Answer {
 }
 
 fn hex(bytes: impl AsRef<[u8]>) -> String {
-    bytes.as_ref().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    varve_stdx::hex(bytes.as_ref())
 }
 
 fn sha256(bytes: &[u8]) -> digest::Digest {

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use varve_object::{BucketId, ObjectStore};
+use varve_stdx::hex;
 
 use crate::error::Result;
 use crate::gateway::Gateway;
-use crate::hex::hex;
 use crate::seal::random;
 
 /// Most keys noted, and most bytes of them as JSON: an answer has all.

@@ -11,6 +11,7 @@ use s3s::{S3Request, S3Result, s3_error};
 use varve_object::{
     Attributes, Checksum, ChecksumKind, FoundVersion, NewBody, SMALL_BODY_MAX, Select, Version,
 };
+use varve_stdx::hex;
 
 use super::put::{NewObject, check_early, check_key, check_quota, place, store};
 use super::{
@@ -24,7 +25,6 @@ use crate::clock::timestamp;
 use crate::error::{invalid_argument, of_store};
 use crate::gateway::GatewayInner;
 use crate::given::{Customer, REDIRECT, given, open_key, show_sse};
-use crate::hex::hex;
 use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::ops::get::reader;
 use crate::receive::{BODY_BYTES_MAX, BodyDestination, ReceivedBody, from_reader};

@@ -13,6 +13,7 @@ use varve_object::{
     Attributes, Checksum, ChecksumKind, Encryption, NewBody, PartEntry, PartRef, Select, Upload,
     UploadId, UploadPart, Version,
 };
+use varve_stdx::{hex, parse_hex};
 
 use super::list::{NameEncoding, at_least_0, limit, non_empty as some};
 use super::put::{NewObject, check_key, check_quota, place, store};
@@ -24,7 +25,6 @@ use crate::clock::{ms_of, now_ms, timestamp};
 use crate::error::{NO_PART, invalid_argument, of_store};
 use crate::gateway::GatewayInner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
-use crate::hex::hex;
 use crate::receive::{Intake, Length, ReceivedBody, UnframedBody, declared_len, from_client};
 use crate::sums::{self, ChecksumRequest, show};
 
@@ -404,7 +404,7 @@ fn choose<'a>(
         }
         let sum = attributes.checksum.map(|sum| sum.value).unwrap_or_default();
         check_part(one, number, &sum, begun)?;
-        let md5 = unhex(&attributes.etag).ok_or_else(invalid_part)?;
+        let md5 = parse_hex(&attributes.etag).ok_or_else(invalid_part)?;
         chosen.push(ChosenPart { part, md5, sum });
     }
     let (_, all_but_last) = chosen.split_last().ok_or_else(invalid_part)?;
@@ -481,13 +481,6 @@ fn check_declared(
         ));
     }
     Ok(())
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2).map(|pair| {
-        std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
-    });
-    digits.collect()
 }
 
 pub(crate) async fn abort(

@@ -4,6 +4,7 @@ use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Result, s3_error};
 use varve_object::rules::{self, Conditions};
 use varve_object::{Attributes, Checksum, ChecksumKind, KeyChange, NewBody, Select, Version};
+use varve_stdx::hex;
 
 use super::{Answer, RequestOrigin, answer, conditions, etag, new_version_id};
 use crate::bucket_view::BucketView;
@@ -11,7 +12,6 @@ use crate::clock::now_ms;
 use crate::error::of_store;
 use crate::gateway::GatewayInner;
 use crate::given::{content_md5, given, show_sse};
-use crate::hex::hex;
 use crate::lifecycle::expiration;
 use crate::receive::{
     BodyDestination, Intake, Length, TrailerPlace, UnframedBody, declared_len, from_client,
