@@ -6,7 +6,8 @@ use futures_util::FutureExt;
 use varve_access_block::Export;
 use varve_access_block::memory::MemoryExport;
 use varve_nbd::constant::{SIMPLE_REPLY_MAGIC, cmd};
-use varve_nbd::{Cursor, DecodedHeader, Framing, RequestHeader};
+use varve_nbd::{DecodedHeader, Framing, RequestHeader};
+use varve_stdx::Reader;
 
 use crate::budget::Budget;
 use crate::handshake::{
@@ -86,7 +87,8 @@ pub fn play_requests(bytes: &[u8]) {
     let sent = with(*choice);
     assert_eq!(sent, with(choice.wrapping_add(97)), "cut in another way");
     let greeting = play(&[&[255], ATTACH].concat()).len();
-    let mut replies = Cursor(sent.get(greeting..).expect("it begins with the greeting"));
+    let mut replies =
+        Reader::big_endian("replies", sent.get(greeting..).expect("it begins with the greeting"));
     let mut contents = vec![0; usize::try_from(EXPORT_BYTES).expect("it is small")];
     let mut rest = requests;
     let framing = Framing::Simple;
@@ -99,13 +101,15 @@ pub fn play_requests(bytes: &[u8]) {
         if header.command == cmd::DISC {
             break;
         }
-        assert_eq!(replies.u32(), Some(SIMPLE_REPLY_MAGIC));
+        assert_eq!(replies.u32(), Ok(SIMPLE_REPLY_MAGIC));
         let error = replies.u32().expect("a whole reply");
-        assert_eq!(replies.u64(), Some(header.cookie));
+        assert_eq!(replies.u64(), Ok(header.cookie));
         let start = usize::try_from(header.offset).unwrap_or(usize::MAX);
         let range = contents.get_mut(start..start.saturating_add(len));
         match (error, header.command) {
-            (0, cmd::READ) => assert_eq!(replies.bytes(len), range.as_deref(), "what was written"),
+            (0, cmd::READ) => {
+                assert_eq!(replies.bytes(len).ok(), range.as_deref(), "what was written")
+            }
             (0, cmd::WRITE) => range.expect("inside").copy_from_slice(payload),
             (0, cmd::TRIM | cmd::WRITE_ZEROES) => range.expect("inside").fill(0),
             (0, cmd::FLUSH) => {}

@@ -15,8 +15,9 @@
 //! HANDSHAKE-3. Nothing that a client said before STARTTLS counts afterwards.
 
 use varve_access_block::ExportInfo;
+use varve_nbd::Framing;
 use varve_nbd::constant::{FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, can, opt, rep};
-use varve_nbd::{Cursor, Framing};
+use varve_stdx::{BigEndian, Reader};
 use varve_types::ErrorKind;
 
 use crate::command::Contexts;
@@ -182,24 +183,24 @@ impl Handshake {
     /// # Panics
     /// While an answer is due (HANDSHAKE-2), and after the end.
     pub fn advance(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Event) {
-        let mut rest = Cursor(input);
+        let mut rest = Reader::big_endian("handshake", input);
         let event = loop {
             match self.step(&mut rest, out) {
                 HandshakeStep::Again => {}
                 HandshakeStep::Yield(event) => break event,
             }
         };
-        (input.len() - rest.0.len(), event)
+        (rest.position(), event)
     }
 
-    fn step(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> HandshakeStep {
+    fn step(&mut self, rest: &mut Reader<'_, BigEndian>, out: &mut Vec<u8>) -> HandshakeStep {
         match self.phase {
             HandshakePhase::ClientFlags => match rest.u32() {
-                None => HandshakeStep::Yield(Event::NeedInput),
-                Some(flags) => self.client_flags(flags),
+                Err(_) => HandshakeStep::Yield(Event::NeedInput),
+                Ok(flags) => self.client_flags(flags),
             },
             HandshakePhase::Skip { left } => {
-                let available = u32::try_from(rest.0.len()).unwrap_or(u32::MAX).min(left);
+                let available = u32::try_from(rest.rest().len()).unwrap_or(u32::MAX).min(left);
                 let taken = usize::try_from(available).expect("bounded by a slice's length");
                 rest.bytes(taken).expect("bounded by the bytes there are");
                 if available < left {
@@ -234,8 +235,12 @@ impl Handshake {
         HandshakeStep::Again
     }
 
-    fn next_option(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> HandshakeStep {
-        let header = match OptionHeader::decode(rest.0) {
+    fn next_option(
+        &mut self,
+        rest: &mut Reader<'_, BigEndian>,
+        out: &mut Vec<u8>,
+    ) -> HandshakeStep {
+        let header = match OptionHeader::decode(rest.rest()) {
             Err(_) => return self.close(CloseReason::BadMagic),
             Ok(None) => return HandshakeStep::Yield(Event::NeedInput),
             Ok(Some(header)) => header,
@@ -246,9 +251,9 @@ impl Handshake {
             return self.too_long(header, &mut reply);
         }
         let data_len = usize::try_from(header.len).expect("at most OPTION_BYTES_MAX");
-        let mut ahead = *rest;
+        let mut ahead = rest.clone();
         let whole = ahead.bytes(OptionHeader::BYTES).and_then(|_| ahead.bytes(data_len));
-        let Some(data) = whole else { return HandshakeStep::Yield(Event::NeedInput) }; // HANDSHAKE-1
+        let Ok(data) = whole else { return HandshakeStep::Yield(Event::NeedInput) }; // HANDSHAKE-1
         *rest = ahead;
         if let Some(close) = self.count_option(header.option) {
             return close;

@@ -1,12 +1,11 @@
 //! A connection that is not served: its client is told why, in the answer to its first option.
 
-use varve_nbd::Cursor;
 use varve_nbd::constant::{FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, rep};
 
 use crate::limits::AGREEMENT_RECEIVE_BYTES;
 use crate::transport::{SendPart, Transport};
 use crate::wire::option::{OptionHeader, OptionReply};
-use varve_stdx::AlignedBuf;
+use varve_stdx::{AlignedBuf, Reader};
 
 /// Greets the client, refuses its first option for this reason, and closes the stream. The caller sees to a deadline.
 pub(crate) async fn refuse<T: Transport>(transport: T, why: &str) {
@@ -30,9 +29,9 @@ async fn first_option<T: Transport>(transport: &T) -> Option<u32> {
     let mut buf = AlignedBuf::zeroed(AGREEMENT_RECEIVE_BYTES);
     let mut filled = 0;
     loop {
-        let mut received = Cursor(buf.get(..filled)?);
-        if received.u32().is_some()
-            && let Some(header) = OptionHeader::decode(received.0).ok()?
+        let mut received = Reader::big_endian("handshake", buf.get(..filled)?);
+        if received.u32().is_ok()
+            && let Some(header) = OptionHeader::decode(received.rest()).ok()?
         {
             return Some(header.option);
         }

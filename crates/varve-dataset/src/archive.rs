@@ -12,11 +12,18 @@
 //! ARCHIVE-3. Bytes of an archive are believed only when they are checked; no length is used before it was compared
 //!     with its bound.
 
-use varve_stdx::{Reader, Writer, checksum64, checksum64_seeded};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64, checksum64_seeded};
 use varve_types::SnapshotIdentity;
-use varve_types::limits::{NAME_BYTES_MAX, VOLUME_BYTES_MAX};
+use varve_types::limits::NAME_BYTES_MAX;
 
+use crate::record::check_sizes;
 use crate::{Error, Result};
+
+/// What errors call the header.
+const HEADER: &str = "Varve archive";
+
+/// What errors call a record.
+const RECORD: &str = "record of an archive";
 
 const MAGIC: [u8; 8] = *b"VARVEARC";
 const VERSION: u16 = 1;
@@ -72,19 +79,20 @@ impl ArchiveHeader {
     /// # Errors
     /// [`Error::BadArchive`] when it is no archive, or of an unknown version.
     pub fn len_of(prefix: &[u8; Self::PREFIX_LEN]) -> Result<usize> {
-        let mut fields = Reader::new(prefix);
-        if fields.array().ok() != Some(MAGIC) {
-            return Err(bad(0, "not a Varve archive"));
+        Self::read_len(prefix).map_err(bad_header)
+    }
+
+    fn read_len(prefix: &[u8; Self::PREFIX_LEN]) -> std::result::Result<usize, DecodeError> {
+        let mut fields = Reader::new(HEADER, prefix);
+        fields.magic(MAGIC)?;
+        fields.version(VERSION)?;
+        fields.bytes(2)?;
+        let len = fields.u32()?;
+        let bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        if !(FIXED_LEN + CHECKSUM_LEN..=Self::LEN_MAX).contains(&bytes) {
+            return Err(fields.bad("length", u64::from(len)));
         }
-        if fields.u16().ok() != Some(VERSION) {
-            return Err(bad(0, "its version is unknown"));
-        }
-        let len = fields.bytes(2).and_then(|_| fields.u32()).map_err(|_| short())?;
-        let len = usize::try_from(len).map_err(|_| short())?;
-        if !(FIXED_LEN + CHECKSUM_LEN..=Self::LEN_MAX).contains(&len) {
-            return Err(bad(0, "the length of its header is out of range"));
-        }
-        Ok(len)
+        Ok(bytes)
     }
 
     /// The header as bytes.
@@ -127,58 +135,55 @@ impl ArchiveHeader {
     /// # Errors
     /// [`Error::BadArchive`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let prefix = bytes.first_chunk().ok_or_else(short)?;
-        if Self::len_of(prefix)? != bytes.len() {
-            return Err(bad(0, "its header is of another length than it says"));
-        }
-        let (body, end) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(short)?;
-        if checksum64(body) != u64::from_le_bytes(*end) {
-            return Err(bad(0, "its header is damaged"));
-        }
-        Self::decode_body(body).ok_or_else(|| bad(0, "its header makes no sense"))
+        Self::read(bytes).map_err(bad_header)
     }
 
-    /// `None` when something is not as it must be.
-    fn decode_body(body: &[u8]) -> Option<Self> {
-        let mut fields = Reader::new(body);
-        fields.bytes(10).ok()?;
-        let is_changes = match fields.array().ok()? {
+    fn read(bytes: &[u8]) -> std::result::Result<Self, DecodeError> {
+        let len = Self::read_len(&Reader::new(HEADER, bytes).array()?)?;
+        let mut whole = Reader::new(HEADER, bytes);
+        let body = whole.bytes(len - CHECKSUM_LEN)?;
+        let sum = whole.u64()?;
+        whole.end()?;
+        if sum != checksum64(body) {
+            return Err(whole.inconsistent("its header is damaged"));
+        }
+        Self::read_body(Reader::new(HEADER, body))
+    }
+
+    fn read_body(mut fields: Reader<'_>) -> std::result::Result<Self, DecodeError> {
+        fields.bytes(10)?;
+        let is_changes = match fields.array()? {
             [WHOLE, 0] => false,
             [CHANGES, 0] => true,
-            _ => return None,
+            [kind, _] => return Err(fields.unknown(kind)),
         };
-        fields.u32().ok()?;
-        let size_bytes = fields.u64().ok().filter(|size| *size <= VOLUME_BYTES_MAX)?;
-        let block_size_bytes = fields.u32().ok().filter(|block| block.is_power_of_two())?;
-        let reserved = fields.u32().ok()?;
-        let identity = SnapshotIdentity(fields.array().ok()?);
-        let from_identity = SnapshotIdentity(fields.array().ok()?);
-        let created_unix_ms = fields.u64().ok()?;
-        let lens = [fields.u16().ok()?, fields.u16().ok()?, fields.u16().ok()?];
-        if reserved != 0 || fields.u16().ok()? != 0 {
-            return None;
-        }
-        let mut name = |len: u16| {
-            let bytes = fields.bytes(usize::from(len)).ok()?;
-            (bytes.len() <= NAME_BYTES_MAX).then_some(())?;
-            Some(str::from_utf8(bytes).ok()?.to_owned())
+        fields.u32()?;
+        let (size_bytes, block_size_bytes) = (fields.u64()?, fields.u32()?);
+        check_sizes(&fields, block_size_bytes, size_bytes)?;
+        fields.zeros(4)?;
+        let identity = SnapshotIdentity(fields.array()?);
+        let from_identity = SnapshotIdentity(fields.array()?);
+        let created_unix_ms = fields.u64()?;
+        let lens = [fields.u16()?, fields.u16()?, fields.u16()?];
+        fields.zeros(2)?;
+        let mut name = |field, len: u16| {
+            let name = fields.text(field, usize::from(len))?;
+            match name.len() <= NAME_BYTES_MAX {
+                true => Ok(name.to_owned()),
+                false => Err(fields.bad(field, u64::from(len))),
+            }
         };
-        let [volume, snapshot, from_snapshot] = [name(lens[0])?, name(lens[1])?, name(lens[2])?];
+        let volume = name("name of the volume", lens[0])?;
+        let snapshot = name("name of the snapshot", lens[1])?;
+        let from_snapshot = name("name of the earlier snapshot", lens[2])?;
+        fields.end()?;
         let nothing = from_snapshot.is_empty() && from_identity.0 == [0; 16];
-        if !fields.rest().is_empty() || (!is_changes && !nothing) {
-            return None;
+        if !is_changes && !nothing {
+            return Err(fields.inconsistent("a whole volume has no earlier snapshot"));
         }
         let from =
             is_changes.then_some(ArchiveBase { snapshot: from_snapshot, identity: from_identity });
-        Some(Self {
-            volume,
-            snapshot,
-            identity,
-            from,
-            size_bytes,
-            block_size_bytes,
-            created_unix_ms,
-        })
+        Ok(Self { volume, snapshot, identity, from, size_bytes, block_size_bytes, created_unix_ms })
     }
 }
 
@@ -277,28 +282,24 @@ impl ArchiveChain {
         bytes
     }
 
-    fn fields(&self, bytes: &[u8; Self::RECORD_LEN]) -> Result<ArchiveRecord> {
-        let bad = |reason| bad(self.records + 1, reason);
-        let mut fields = Reader::new(bytes);
-        let kind = fields.u8().map_err(|_| short())?;
-        let reserved = fields.array().map_err(|_| short())?;
-        let offset = fields.u64().map_err(|_| short())?;
-        let len = fields.u64().map_err(|_| short())?;
-        if reserved != [0; 7] {
-            return Err(bad("it is damaged, or uses what this version does not know"));
-        }
+    fn fields(&self, bytes: &[u8]) -> std::result::Result<ArchiveRecord, DecodeError> {
+        let mut fields = Reader::new(RECORD, bytes);
+        let kind = fields.u8()?;
+        fields.zeros(7)?;
+        let (offset, len) = (fields.u64()?, fields.u64()?);
         if kind == END {
             return Ok(ArchiveRecord::End);
         }
         let end = offset.checked_add(len); // ARCHIVE-2
         if len == 0 || offset < self.offset || end.is_none_or(|end| end > self.size_bytes) {
-            return Err(bad("its place is not behind the one before it and inside the volume"));
+            let reason = "its place is not behind the one before it and inside the volume";
+            return Err(fields.inconsistent(reason));
         }
         match kind {
-            DATA if len > Self::PAYLOAD_MAX as u64 => Err(bad("its payload is too long")), // ARCHIVE-3
+            DATA if len > Self::PAYLOAD_MAX as u64 => Err(fields.bad("length", len)), // ARCHIVE-3
             DATA => Ok(ArchiveRecord::Data { offset, len }),
             ZEROS => Ok(ArchiveRecord::Zeros { offset, len }),
-            _ => Err(bad("it is of no known kind")),
+            kind => Err(fields.unknown(kind)),
         }
     }
 
@@ -307,10 +308,14 @@ impl ArchiveChain {
     /// # Errors
     /// [`Error::BadArchive`].
     pub fn payload_len(&self, bytes: &[u8; Self::RECORD_LEN]) -> Result<usize> {
-        match self.fields(bytes)? {
-            ArchiveRecord::Data { len, .. } => usize::try_from(len).map_err(|_| short()),
+        match self.fields(bytes).map_err(|cause| self.bad_record(cause))? {
+            ArchiveRecord::Data { len, .. } => Ok(usize::try_from(len).expect("at most a MiB")),
             ArchiveRecord::Zeros { .. } | ArchiveRecord::End => Ok(0),
         }
+    }
+
+    fn bad_record(&self, cause: DecodeError) -> Error {
+        Error::BadArchive { record: self.records + 1, cause }
     }
 
     /// Checks the next record and its payload, and goes behind it.
@@ -323,19 +328,23 @@ impl ArchiveChain {
         payload: &[u8],
     ) -> Result<ArchiveRecord> {
         let number = self.records + 1;
+        let bad = |reason| Error::BadArchive {
+            record: number,
+            cause: DecodeError::Inconsistent { what: RECORD, reason },
+        };
         if self.is_ended {
-            return Err(bad(number, "it stands behind the end"));
+            return Err(bad("it stands behind the end"));
         }
-        let record = self.fields(bytes)?;
+        let record = self.fields(bytes).map_err(|cause| self.bad_record(cause))?;
         let (fields, end) = bytes.split_at(Self::RECORD_LEN - CHECKSUM_LEN);
         let sum = self.sum(fields, payload); // ARCHIVE-1
         if sum.to_le_bytes() != *end {
-            return Err(bad(number, "it is damaged, or something before it is missing"));
+            return Err(bad("it is damaged, or something before it is missing"));
         }
         match record {
             ArchiveRecord::Data { offset, len } => {
                 if payload.len() as u64 != len {
-                    return Err(bad(number, "its payload is of another length than it says"));
+                    return Err(bad("its payload is of another length than it says"));
                 }
                 self.offset = offset + len;
                 self.data_bytes += len;
@@ -344,7 +353,7 @@ impl ArchiveChain {
             ArchiveRecord::End => {
                 let totals = [self.records.to_le_bytes(), self.data_bytes.to_le_bytes()].concat();
                 if fields.get(8..) != Some(&totals[..]) {
-                    return Err(bad(number, "its totals are not those of the records before it"));
+                    return Err(bad("its totals are not those of the records before it"));
                 }
                 self.is_ended = true;
             }
@@ -355,12 +364,8 @@ impl ArchiveChain {
     }
 }
 
-fn bad(record: u64, reason: &'static str) -> Error {
-    Error::BadArchive { record, reason }
-}
-
-fn short() -> Error {
-    bad(0, "it is too short")
+fn bad_header(cause: DecodeError) -> Error {
+    Error::BadArchive { record: 0, cause }
 }
 
 #[cfg(test)]

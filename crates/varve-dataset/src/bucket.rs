@@ -8,7 +8,7 @@
 
 use futures_util::future::LocalBoxFuture;
 use varve_dispatch::{Dispatch, OpenPool, Route, StreamPlacement};
-use varve_stdx::{Reader, Writer};
+use varve_stdx::{DecodeError, Reader, Writer};
 use varve_types::{ShardId, StreamId};
 
 use crate::catalog::{put, remove};
@@ -65,18 +65,20 @@ impl BucketOwner {
 
     /// What a key behind its prefix and its value say.
     pub(crate) fn decode(stream: &[u8], value: &[u8]) -> Result<Self> {
-        let owner = || {
-            let stream = u64::from_be_bytes(stream.try_into().ok()?);
-            let mut fields = Reader::new(value);
-            let head = (fields.u16().ok()?, fields.array::<6>().ok()?);
-            let name = String::from_utf8(fields.rest().to_vec()).ok()?;
-            let stream = StreamId::from_untrusted(stream)?;
-            (head == (VERSION, [0; 6])).then_some(Self { stream, name })
-        };
-        owner().ok_or_else(|| Error::BadRecord {
-            name: format!("bucket {}", stream.escape_ascii()),
-            reason: "it is not a bucket's",
-        })
+        let bad =
+            |cause| Error::BadRecord { name: format!("bucket {}", stream.escape_ascii()), cause };
+        Self::decode_fields(stream, value).map_err(bad)
+    }
+
+    fn decode_fields(stream: &[u8], value: &[u8]) -> std::result::Result<Self, DecodeError> {
+        let mut key = Reader::big_endian("key of a bucket's owner", stream);
+        let stream = key.id("stream", StreamId::from_untrusted)?;
+        key.end()?;
+        let mut fields = Reader::new("record of a bucket's owner", value);
+        fields.version(VERSION)?;
+        fields.zeros(6)?;
+        let name = fields.text("name", fields.rest().len())?.to_owned();
+        Ok(Self { stream, name })
     }
 
     /// As places of streams are told; a bucket's blocks are where its keys are.

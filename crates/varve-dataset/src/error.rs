@@ -1,5 +1,6 @@
 //! Causes of failure of dataset operations, and the kind callers act on.
 
+use varve_stdx::DecodeError;
 use varve_types::{ByteCount, ErrorKind};
 
 use crate::volume_move::{Move, MoveState};
@@ -236,20 +237,20 @@ pub enum Error {
         size_bytes: u64,
     },
     /// An archive is not what was written, or not one at all.
-    #[error("cannot read the archive at record {record}: {reason}")]
+    #[error("cannot read the archive at record {record}: {cause}")]
     BadArchive {
         /// Number of the record, from 1 on; 0 is the header.
         record: u64,
         /// What is wrong.
-        reason: &'static str,
+        cause: DecodeError,
     },
     /// A stored record does not decode.
-    #[error("record of `{name}` is damaged: {reason}")]
+    #[error("record of `{name}` is damaged: {cause}")]
     BadRecord {
         /// Which dataset.
         name: String,
         /// What is wrong.
-        reason: &'static str,
+        cause: DecodeError,
     },
 }
 

@@ -62,14 +62,10 @@ pub(crate) fn decode_part(key: &[u8], value: &[u8]) -> Option<Result<Part>> {
     if number == HEAD {
         return None;
     }
-    let bad = |reason| Error::BadRecord { name: key.escape_ascii().to_string(), reason };
-    let decode = || {
-        let mut fields = Reader::new(value);
-        let len = fields.u16().map_err(|_| bad("it is too short"))?;
-        let full = fields.bytes(usize::from(len)).map_err(|_| bad("it is too short"))?;
-        crate::catalog::decode_snapshot(full, fields.rest())
-    };
-    Some(decode())
+    let mut fields = Reader::new("part of an intent", value);
+    let mut full = || fields.u16().and_then(|len| fields.bytes(usize::from(len)));
+    let bad = |cause| Error::BadRecord { name: key.escape_ascii().to_string(), cause };
+    Some(full().map_err(bad).and_then(|full| crate::catalog::decode_snapshot(full, fields.rest())))
 }
 
 /// Whether a key is the head of an intent.

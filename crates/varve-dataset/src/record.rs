@@ -10,12 +10,12 @@
 
 use serde::{Serialize, Serializer};
 use varve_dispatch::{Route, StreamPlacement};
-use varve_stdx::{Reader, Writer};
+use varve_stdx::{DecodeError, Reader, Writer};
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{Compression, Dedup, Reduction, SnapshotIdentity, StreamId};
 
 use crate::name::DatasetName;
-use crate::reduction::{self, REDUCTION_LEN};
+use crate::reduction;
 use crate::volume_move::Move;
 use crate::{Error, Result};
 
@@ -45,6 +45,11 @@ const MOVES: u32 = 64;
 
 /// Flag of versions that stored that as a sentence.
 const MOVES_AS_TEXT: u32 = 16;
+
+/// What is wrong with such a record, which is not to be deleted as damaged ones are: it may be all that there is of the
+/// volume (MOVING-7).
+pub(crate) const EARLIER_MOVE: &str =
+    "it moves, as an earlier version stored that: end the move with that version";
 
 /// A volume as people and programs see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -115,6 +120,21 @@ pub(crate) struct VolumeRecord {
     pub(crate) moves: Option<Move>,
 }
 
+/// Refuses sizes that no volume, and no snapshot of one, has.
+pub(crate) fn check_sizes(
+    fields: &Reader<'_>,
+    block_bytes: u32,
+    size_bytes: u64,
+) -> std::result::Result<(), DecodeError> {
+    if !block_bytes.is_power_of_two() {
+        return Err(fields.bad("block size", u64::from(block_bytes)));
+    }
+    if size_bytes > VOLUME_BYTES_MAX {
+        return Err(fields.bad("size", size_bytes));
+    }
+    Ok(())
+}
+
 impl VolumeRecord {
     /// Bytes without what the flags add.
     pub(crate) const LEN: usize = 52;
@@ -160,59 +180,52 @@ impl VolumeRecord {
     }
 
     pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
-        let bad = |reason| Error::BadRecord { name: name.to_owned(), reason };
-        let short = |_| bad("it is too short");
-        let mut fields = Reader::new(bytes);
-        if fields.u16().map_err(short)? != VERSION {
-            return Err(bad("its version is unknown"));
+        let decoded = Self::decode_fields(Reader::new("record of a volume", bytes));
+        decoded.map_err(|cause| Error::BadRecord { name: name.to_owned(), cause })
+    }
+
+    fn decode_fields(mut fields: Reader<'_>) -> std::result::Result<Self, DecodeError> {
+        fields.version(VERSION)?;
+        match fields.u8()? {
+            VOLUME => {}
+            kind => return Err(fields.unknown(kind)),
         }
-        if fields.u8().map_err(short)? != VOLUME {
-            return Err(bad("it is not a volume's"));
+        let generation = fields.u8()?;
+        let block_bytes = fields.u32()?;
+        let stream = fields.id("stream", StreamId::from_untrusted)?;
+        let size_bytes = fields.u64()?;
+        let seed = fields.u64()?;
+        let created_unix_ms = fields.u64()?;
+        let reduction = fields.id("reduction", reduction::decode_word)?;
+        let flags = fields.u32()?;
+        if flags & MOVES_AS_TEXT != 0 {
+            return Err(fields.inconsistent(EARLIER_MOVE));
         }
-        let generation = fields.u8().map_err(short)?;
-        let block_bytes = fields.u32().map_err(short)?;
-        let stream = fields.u64().map_err(short)?;
-        let stream =
-            StreamId::from_untrusted(stream).ok_or_else(|| bad("its stream is not an id"))?;
-        let size_bytes = fields.u64().map_err(short)?;
-        let seed = fields.u64().map_err(short)?;
-        let created_unix_ms = fields.u64().map_err(short)?;
-        let reduction = fields.array::<REDUCTION_LEN>().map_err(short)?;
-        let flags = fields.u32().map_err(short)?;
+        let known = HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA | IS_RESERVED | IS_EXCLUSIVE | MOVES;
+        if flags & !known != 0 {
+            return Err(fields.bad("flags", u64::from(flags)));
+        }
         let quota_bytes = match flags & HAS_QUOTA {
             0 => None,
-            _ => Some(fields.u64().map_err(short)?),
+            _ => Some(fields.u64()?),
         };
         let receiving = match flags & IS_RECEIVING {
             0 => None,
-            _ => Some(SnapshotIdentity(fields.array().map_err(short)?)),
+            _ => Some(SnapshotIdentity(fields.array()?)),
         };
         let origin = match flags & HAS_ORIGIN {
             0 => None,
             _ => {
-                let len = fields.u16().map_err(short)?;
-                let text = str::from_utf8(fields.bytes(usize::from(len)).map_err(short)?);
-                Some(text.map_err(|_| bad("the name of its origin is not text"))?.to_owned())
+                let len = usize::from(fields.u16()?);
+                Some(fields.text("name of the origin", len)?.to_owned())
             }
         };
-        if flags & MOVES_AS_TEXT != 0 {
-            return Err(bad(
-                "it moves, as an earlier version stored that: end the move with that version",
-            ));
-        }
         let moves = match flags & MOVES {
             0 => None,
-            _ => Some(Move::decode(&mut fields).map_err(bad)?),
+            _ => Some(Move::decode(&mut fields)?),
         };
-        let known = HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA | IS_RESERVED | IS_EXCLUSIVE | MOVES;
-        if flags & !known != 0 || !fields.rest().is_empty() {
-            return Err(bad("it uses what this version does not know"));
-        }
-        let reduction =
-            reduction::decode(reduction).ok_or_else(|| bad("its reduction is unknown"))?;
-        if !block_bytes.is_power_of_two() || size_bytes > VOLUME_BYTES_MAX {
-            return Err(bad("its sizes are out of range"));
-        }
+        fields.end()?;
+        check_sizes(&fields, block_bytes, size_bytes)?;
         let route = Route { stream, placement: StreamPlacement { seed, generation } };
         Ok(Self {
             route,

@@ -54,6 +54,11 @@ pub(crate) fn decode(bytes: [u8; REDUCTION_LEN]) -> Option<Reduction> {
     Some(Reduction { dedup, compression })
 }
 
+/// The same, of its bytes as a number.
+pub(crate) fn decode_word(word: u64) -> Option<Reduction> {
+    decode(word.to_le_bytes())
+}
+
 /// A reduction in one word, which threads can exchange without a lock.
 pub(crate) fn pack(reduction: Reduction) -> u32 {
     let [dedup, compression, level, ..] = encode(reduction);

@@ -7,12 +7,12 @@
 
 use serde::Serialize;
 use varve_dispatch::{Route, StreamPlacement};
-use varve_stdx::{Reader, Writer};
-use varve_types::limits::VOLUME_BYTES_MAX;
+use varve_stdx::{DecodeError, Reader, Writer};
 use varve_types::{Reduction, SnapshotIdentity, StreamId};
 
 use crate::name::SnapshotName;
-use crate::reduction::{self, REDUCTION_LEN};
+use crate::record::check_sizes;
+use crate::reduction;
 use crate::{Error, Result};
 
 /// Version of the record.
@@ -79,34 +79,30 @@ impl SnapshotRecord {
     }
 
     pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
-        let bad = |reason| Error::BadRecord { name: name.to_owned(), reason };
-        let short = |_| bad("it is too short");
-        let mut fields = Reader::new(bytes);
-        if fields.u16().map_err(short)? != VERSION {
-            return Err(bad("its version is unknown"));
+        let decoded = Self::decode_fields(Reader::new("record of a snapshot", bytes));
+        decoded.map_err(|cause| Error::BadRecord { name: name.to_owned(), cause })
+    }
+
+    fn decode_fields(mut fields: Reader<'_>) -> std::result::Result<Self, DecodeError> {
+        fields.version(VERSION)?;
+        match fields.u8()? {
+            SNAPSHOT => {}
+            kind => return Err(fields.unknown(kind)),
         }
-        if fields.u8().map_err(short)? != SNAPSHOT {
-            return Err(bad("it is not a snapshot's"));
+        let generation = fields.u8()?;
+        let block_bytes = fields.u32()?;
+        let stream = fields.id("stream", StreamId::from_untrusted)?;
+        let size_bytes = fields.u64()?;
+        let seed = fields.u64()?;
+        let created_unix_ms = fields.u64()?;
+        let identity = SnapshotIdentity(fields.array()?);
+        let reduction = fields.id("reduction", reduction::decode_word)?;
+        let flags = fields.u32()?;
+        if flags & !PROTECTED != 0 {
+            return Err(fields.bad("flags", u64::from(flags)));
         }
-        let generation = fields.u8().map_err(short)?;
-        let block_bytes = fields.u32().map_err(short)?;
-        let stream = fields.u64().map_err(short)?;
-        let stream =
-            StreamId::from_untrusted(stream).ok_or_else(|| bad("its stream is not an id"))?;
-        let size_bytes = fields.u64().map_err(short)?;
-        let seed = fields.u64().map_err(short)?;
-        let created_unix_ms = fields.u64().map_err(short)?;
-        let identity = SnapshotIdentity(fields.array().map_err(short)?);
-        let reduction = fields.array::<REDUCTION_LEN>().map_err(short)?;
-        let flags = fields.u32().map_err(short)?;
-        if flags & !PROTECTED != 0 || !fields.rest().is_empty() {
-            return Err(bad("it uses what this version does not know"));
-        }
-        let reduction =
-            reduction::decode(reduction).ok_or_else(|| bad("its reduction is unknown"))?;
-        if !block_bytes.is_power_of_two() || size_bytes > VOLUME_BYTES_MAX {
-            return Err(bad("its sizes are out of range"));
-        }
+        fields.end()?;
+        check_sizes(&fields, block_bytes, size_bytes)?;
         let route = Route { stream, placement: StreamPlacement { seed, generation } };
         let protected = flags & PROTECTED != 0;
         Ok(Self { route, size_bytes, block_bytes, created_unix_ms, identity, reduction, protected })

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use varve_stdx::{Reader, Writer};
+use varve_stdx::{DecodeError, Reader, Writer};
 use varve_types::{MigrationRunId, PoolId, SnapshotIdentity};
 
 /// Longest address of the other side's daemon, in bytes.
@@ -160,40 +160,36 @@ impl Move {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn decode(fields: &mut Reader<'_>) -> std::result::Result<Self, &'static str> {
-        let short = |_| "it is too short";
-        let state = match fields.u8().map_err(short)? {
+    pub fn decode(fields: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let state = match fields.u8()? {
             1 => MoveState::Arriving,
             2 => MoveState::Leaving,
             3 => MoveState::Left,
             4 => MoveState::Arrived,
-            _ => return Err("how far its move is, is unknown"),
+            state => return Err(fields.bad("state of the move", u64::from(state))),
         };
-        let remark = match fields.u8().map_err(short)? {
+        let remark = match fields.u8()? {
             0 => None,
             1 => Some(MoveRemark::Parked),
             2 => Some(MoveRemark::GivenUp),
             3 => Some(MoveRemark::Kept),
-            _ => return Err("the remark of its move is unknown"),
+            remark => return Err(fields.bad("remark of the move", u64::from(remark))),
         };
-        let kind = fields.u8().map_err(short)?;
-        let reserved = fields.u8().map_err(short)?;
-        let pool = PoolId(fields.array().map_err(short)?);
-        let run = MigrationRunId(fields.array().map_err(short)?);
-        let last = last(kind, fields.array().map_err(short)?)?;
-        let address_len = usize::from(fields.u16().map_err(short)?);
-        if reserved != 0 || fields.u16().map_err(short)? != 0 {
-            return Err("its move uses what this version does not know");
-        }
+        let last_kind = fields.u8()?;
+        fields.zeros(1)?;
+        let pool = PoolId(fields.array()?);
+        let run = MigrationRunId(fields.array()?);
+        let last = decode_last(fields, last_kind)?;
+        let address_len = usize::from(fields.u16()?);
+        fields.zeros(2)?;
         if address_len > MOVE_ADDRESS_BYTES_MAX {
-            return Err("the address of its move is too long");
+            return Err(fields.bad("length of the address of the move", address_len as u64));
         }
-        let address = str::from_utf8(fields.bytes(address_len).map_err(short)?);
-        let address = address.map_err(|_| "the address of its move is not text")?.to_owned();
+        let address = fields.text("address of the move", address_len)?.to_owned();
         let decoded = Self { state, pool, address, run, remark, last };
         match decoded.is_valid() {
             true => Ok(decoded),
-            false => Err("its move is none that there is"), // VOLUME-MOVE-1
+            false => Err(fields.inconsistent("fields of the move contradict each other")), // VOLUME-MOVE-1
         }
     }
 
@@ -204,14 +200,18 @@ impl Move {
     }
 }
 
-fn last(kind: u8, bytes: [u8; 16]) -> std::result::Result<Option<MoveLast>, &'static str> {
+fn decode_last(
+    fields: &mut Reader<'_>,
+    kind: u8,
+) -> std::result::Result<Option<MoveLast>, DecodeError> {
     match kind {
-        0 if bytes == [0; 16] => Ok(None),
-        1 => Ok(Some(MoveLast::Snapshot(SnapshotIdentity(bytes)))),
-        2 => match u64::try_from(u128::from_le_bytes(bytes)) {
-            Ok(number) => Ok(Some(MoveLast::Bucket(number))),
-            Err(_) => Err("the number of the bucket that moved is out of range"),
-        },
-        _ => Err("what it moved with is unknown"),
+        0 => fields.zeros(16).map(|()| None),
+        1 => Ok(Some(MoveLast::Snapshot(SnapshotIdentity(fields.array()?)))),
+        2 => {
+            let number = fields.u64()?;
+            fields.zeros(8)?;
+            Ok(Some(MoveLast::Bucket(number)))
+        }
+        kind => Err(fields.bad("kind of what moved", u64::from(kind))),
     }
 }

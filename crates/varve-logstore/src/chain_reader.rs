@@ -229,7 +229,7 @@ mod tests {
 
     use futures_util::FutureExt;
     use varve_media::{IoFuture, SegmentGeometry};
-    use varve_stdx::{BufSlice, checksum64};
+    use varve_stdx::{BufSlice, DecodeError, checksum64};
     use varve_types::{ChunkId, PoolId, SegmentNumber, ShardId, WriteSeq};
 
     use super::*;
@@ -311,7 +311,7 @@ mod tests {
         header.summary_checksum = checksum64(&bytes[start..start + len]);
         header.encode(&mut bytes);
         assert!(
-            matches!(read(&bytes), Err(Error::UnknownKind { kind: 200, .. })),
+            matches!(read(&bytes), Err(Error::Decode(DecodeError::UnknownKind { kind: 200, .. }))),
             "CHAIN-READER-5"
         );
     }

@@ -1,5 +1,6 @@
 //! Causes of failure of the log, and the kind callers act on.
 
+use varve_stdx::DecodeError;
 use varve_types::ErrorKind;
 
 /// Result of an operation of the log.
@@ -8,24 +9,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure of the log: stored bytes that do not decode, or media that failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Something else, or nothing, is stored where a structure should be.
-    #[error("not a {what}: magic is {found:#018x}")]
-    BadMagic {
-        /// Which structure.
-        what: &'static str,
-        /// What stands in the place of its magic.
-        found: u64,
-    },
-    /// The structure was written by a version this one does not know.
-    #[error("{what} has version {found}, and only {known} is known")]
-    BadVersion {
-        /// Which structure.
-        what: &'static str,
-        /// Stored version.
-        found: u16,
-        /// Newest version that this build reads.
-        known: u16,
-    },
+    /// Stored bytes are not the structure that should be there.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
     /// Stored bytes are not those the checksum was taken of.
     #[error("checksum mismatch in {what}: stored {expected:#018x}, computed {found:#018x}")]
     BadChecksum {
@@ -35,40 +21,6 @@ pub enum Error {
         expected: u64,
         /// Checksum of the bytes found.
         found: u64,
-    },
-    /// Bytes end before the structure does.
-    #[error("{what} needs {need} bytes, and {have} are there")]
-    Truncated {
-        /// Which structure.
-        what: &'static str,
-        /// Bytes needed, at least.
-        need: usize,
-        /// Bytes found.
-        have: usize,
-    },
-    /// A field has a value that no writer gives it, or that belongs elsewhere.
-    #[error("{field} of {what} cannot be {value}")]
-    BadField {
-        /// Which structure.
-        what: &'static str,
-        /// Which field.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-    },
-    /// Bytes kept for later versions are in use.
-    #[error("reserved bytes of {what} are not zero")]
-    ReservedNotZero {
-        /// Which structure.
-        what: &'static str,
-    },
-    /// A kind, codec or tag that this version does not know. Refused, never skipped.
-    #[error("unknown kind {kind} of {what}")]
-    UnknownKind {
-        /// Which structure.
-        what: &'static str,
-        /// Stored value.
-        kind: u8,
     },
     /// Understood, but this version cannot use it.
     #[error("{what} needs features this version lacks: {flags:#x}")]
@@ -146,18 +98,21 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::BadMagic { .. }
+            Self::Decode(
+                DecodeError::BadMagic { .. }
+                | DecodeError::Truncated { .. }
+                | DecodeError::BadField { .. }
+                | DecodeError::NotText { .. }
+                | DecodeError::ReservedNotZero { .. }
+                | DecodeError::Inconsistent { .. },
+            )
             | Self::BadChecksum { .. }
-            | Self::Truncated { .. }
-            | Self::BadField { .. }
-            | Self::ReservedNotZero { .. }
             | Self::LaneDamaged { .. }
             | Self::LaneLost { .. }
             | Self::LaneEndLost { .. }
             | Self::ChainBroken { .. } => ErrorKind::Corrupt,
-            Self::BadVersion { .. } | Self::UnknownKind { .. } | Self::Unsupported { .. } => {
-                ErrorKind::Unsupported
-            }
+            Self::Decode(DecodeError::BadVersion { .. } | DecodeError::UnknownKind { .. })
+            | Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::LaneFailed => ErrorKind::Unavailable,
             Self::Media(error) => error.kind(),
         }

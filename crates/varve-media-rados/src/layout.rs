@@ -18,7 +18,7 @@
 
 use varve_media::{Error, Result, RootKey};
 use varve_register::{Name, NameKind};
-use varve_stdx::{Reader, Writer, checksum64};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64};
 use varve_types::{CellId, PoolId, SegmentNumber, ShardId};
 
 use crate::{CellOf, JournalPlace, RadosSpec};
@@ -146,12 +146,16 @@ pub(crate) fn encode_record(spec: &RadosSpec) -> Vec<u8> {
     bytes
 }
 
+/// What errors call it.
+const RECORD: &str = "the pool's record";
+
 pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
     let damaged = |reason: &str| Error::Corrupt {
-        what: "the pool's record",
+        what: RECORD,
         path: path.to_owned(),
         reason: reason.to_owned(),
     };
+    let malformed = |error: DecodeError| damaged(&error.to_string());
     let Some((fields, sum)) = bytes.split_last_chunk::<8>() else {
         return Err(damaged("it is too short"));
     };
@@ -161,8 +165,8 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
     if u64::from_le_bytes(*sum) != checksum64(&bytes[..bytes.len() - sum.len()]) {
         return Err(damaged("checksum mismatch"));
     }
-    let mut reader = Reader::new(fields);
-    let version = reader.u16().map_err(|_| damaged("it is too short"))?;
+    let mut reader = Reader::new(RECORD, fields);
+    let version = reader.u16().map_err(malformed)?;
     let known = VERSIONS.iter().find(|(known, _)| *known == version);
     let (journal, len) = match known {
         Some((_, journal)) => (*journal, RECORD_BYTES),
@@ -175,7 +179,7 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
     if bytes.len() != len {
         return Err(damaged("its length does not belong to its version"));
     }
-    let mut read = || -> std::result::Result<(RadosSpec, u32), varve_stdx::Short> {
+    let mut read = || -> std::result::Result<(RadosSpec, u32), DecodeError> {
         let lane_count = reader.u16()?;
         let root_bytes_max = reader.u32()?;
         let segment_bytes = reader.u32()?;
@@ -200,7 +204,7 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
         let cell = CellOf { cell: CellId(reader.u16()?), cells: reader.u16()? };
         Ok((RadosSpec { cell, ..spec }, reader.u32()?))
     };
-    let (spec, zeros) = read().map_err(|_| damaged("it is too short"))?;
+    let (spec, zeros) = read().map_err(malformed)?;
     if zeros != 0 || (version == VERSION_OF_CELL) != (spec.cell.cells > 1) {
         return Err(damaged("its number of cells does not belong to its version"));
     }

@@ -81,7 +81,11 @@ impl NameTable {
         let is_its_stamp = attribute == Some(stamp.to_string().into_bytes());
         match self.read_entry(name.clone()).await? {
             Some(entry) if entry.stamp == stamp && !is_its_stamp => {
-                Err(Error::Damaged { name, reason: "its attribute has another stamp, or none" })
+                let reason = "its attribute has another stamp, or none";
+                Err(Error::Damaged {
+                    name,
+                    cause: varve_stdx::DecodeError::Inconsistent { what: "entry of a name", reason },
+                })
             }
             _ => Ok(()),
         }

@@ -1,5 +1,6 @@
 //! Causes of failure of membership.
 
+use varve_stdx::DecodeError;
 use varve_types::{ErrorKind, PoolId};
 
 /// Result of an operation on the table of nodes.
@@ -9,11 +10,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The table's bytes are not what was written.
-    #[error("the table of nodes is damaged: {reason}")]
-    Damaged {
-        /// What is wrong.
-        reason: &'static str,
-    },
+    #[error("the table of nodes is damaged: {0}")]
+    Damaged(#[from] DecodeError),
     /// The table was written, or a link begun, by another version.
     #[error("the nodes' format is {found}, known is {known}")]
     Format {
@@ -59,11 +57,8 @@ pub enum Error {
         limit: usize,
     },
     /// What another node sent is no beginning of a link.
-    #[error("malformed message from another node: {reason}")]
-    Hello {
-        /// What is wrong.
-        reason: &'static str,
-    },
+    #[error("malformed message from another node: {0}")]
+    Hello(DecodeError),
     /// The store refused or failed.
     #[error("table of nodes: {reason}")]
     Store {
@@ -79,13 +74,13 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Damaged { .. }
+            Self::Damaged(_)
             | Self::WentBack { .. }
             | Self::OfAnother { .. }
             | Self::OtherCells { .. } => ErrorKind::Corrupt,
             Self::Format { .. } => ErrorKind::Unsupported,
             Self::TooManyNodes { .. } => ErrorKind::Conflict,
-            Self::PlaceTooLong { .. } | Self::Hello { .. } => ErrorKind::Invalid,
+            Self::PlaceTooLong { .. } | Self::Hello(_) => ErrorKind::Invalid,
             Self::Store { kind, .. } => *kind,
         }
     }

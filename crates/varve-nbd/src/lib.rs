@@ -6,7 +6,6 @@
 
 mod client;
 pub mod constant;
-mod cursor;
 mod error;
 mod framing;
 mod request;
@@ -16,7 +15,6 @@ pub use client::{
     REPLY_HEAD_BYTES_MAX, ReplyData, ReplyStep, RequestTable, ServedExport, StartedRequest,
     shake_hands,
 };
-pub use cursor::Cursor;
 pub use error::{Error, Result};
 pub use framing::Framing;
 pub use request::{DecodedHeader, RequestHeader};

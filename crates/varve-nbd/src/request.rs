@@ -1,7 +1,8 @@
 //! Header of a request in the transmission phase.
 
+use varve_stdx::{DecodeError, Reader};
+
 use crate::constant::{cmd, flag};
-use crate::cursor::Cursor;
 use crate::framing::Framing;
 
 /// A request header as sent; nothing but the magic is checked.
@@ -35,20 +36,20 @@ impl RequestHeader {
     #[must_use]
     #[inline]
     pub fn decode(bytes: &[u8], framing: Framing) -> DecodedHeader {
-        let mut cursor = Cursor(bytes);
-        let Some(magic) = cursor.u32() else { return DecodedHeader::Incomplete };
+        let mut fields = Reader::big_endian("request", bytes);
+        let Ok(magic) = fields.u32() else { return DecodedHeader::Incomplete };
         if magic != framing.request_magic() {
             return DecodedHeader::BadMagic(magic);
         }
         let mut body = || {
-            Some(Self {
-                flags: cursor.u16()?,
-                command: cursor.u16()?,
-                cookie: cursor.u64()?,
-                offset: cursor.u64()?,
+            Ok::<_, DecodeError>(Self {
+                flags: fields.u16()?,
+                command: fields.u16()?,
+                cookie: fields.u64()?,
+                offset: fields.u64()?,
                 len: match framing {
-                    Framing::Simple | Framing::Structured => u64::from(cursor.u32()?),
-                    Framing::Extended => cursor.u64()?,
+                    Framing::Simple | Framing::Structured => u64::from(fields.u32()?),
+                    Framing::Extended => fields.u64()?,
                 },
             })
         };

@@ -1,7 +1,7 @@
 //! Access control lists: who may do what with a bucket or object, beside its owner.
 
 use crate::error::Result;
-use crate::fields::{Reader, Writer};
+use crate::fields::{TaggedReader, TaggedWriter};
 
 /// What is granted. No grants at all: nothing to anybody, the owner's own rights aside.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -96,7 +96,7 @@ impl Acl {
 
     /// As bytes.
     pub(crate) fn encode(&self) -> bytes::Bytes {
-        let mut out = Writer::new();
+        let mut out = TaggedWriter::new();
         for grant in &self.grants {
             let (kind, id) = match &grant.grantee {
                 Grantee::User(id) => (b'u', id.as_str()),
@@ -111,7 +111,7 @@ impl Acl {
 
     /// From bytes. Fails with `Corrupt`.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Reader::new(bytes, "an access control list")?;
+        let mut fields = TaggedReader::new(bytes, "an access control list")?;
         let mut grants = Vec::new();
         while let Some((tag, value)) = fields.next()? {
             let permission = Permission::of(tag).ok_or_else(|| fields.damaged())?;

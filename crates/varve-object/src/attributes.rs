@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::acl::Acl;
 use crate::error::Result;
-use crate::fields::{Reader, Writer};
+use crate::fields::{TaggedReader, TaggedWriter};
 
 /// Checksums of parts are kept as long as they take no more than this, in bytes: 1,280 parts by SHA-512, 10,000 by
 /// CRC64.
@@ -189,7 +189,7 @@ impl ChecksumKind {
 impl Attributes {
     /// As bytes: a record for [`Version::attributes`](crate::Version::attributes).
     pub fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = TaggedWriter::new();
         out.text(OWNER, &self.owner);
         out.text(ETAG, &self.etag);
         self.headers.iter().for_each(|(name, value)| out.pair(HEADER, name, value));
@@ -231,7 +231,7 @@ impl Attributes {
 
     /// From bytes. Fails with `Corrupt`.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Reader::new(bytes, "an attribute record")?;
+        let mut fields = TaggedReader::new(bytes, "an attribute record")?;
         let mut found = Self::default();
         let mut key_id = String::new();
         while let Some((tag, value)) = fields.next()? {
@@ -278,7 +278,7 @@ impl Attributes {
 }
 
 /// Runs of parts of one size with numbers that follow each other: first number, how many, size.
-fn encode_parts(parts: &[PartEntry], out: &mut Writer) {
+fn encode_parts(parts: &[PartEntry], out: &mut TaggedWriter) {
     if parts.is_empty() {
         return;
     }

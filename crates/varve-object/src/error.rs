@@ -1,6 +1,7 @@
 //! Causes of failure of object operations, and the kind callers act on.
 
 use varve_dataset::Move;
+use varve_stdx::DecodeError;
 use varve_types::ErrorKind;
 
 /// Result of an object operation.
@@ -156,6 +157,9 @@ pub enum Error {
         /// What was read.
         what: String,
     },
+    /// A stored record does not decode.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
     /// The body ended early, or its sender failed.
     #[error("body ended with an error: {reason}")]
     Body {
@@ -195,7 +199,7 @@ impl Error {
             | Self::StillChanging { .. }
             | Self::Unavailable { .. }
             | Self::Unread { .. } => ErrorKind::Unavailable,
-            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Corrupt { .. } | Self::Decode(_) => ErrorKind::Corrupt,
             Self::Internal { .. } => ErrorKind::Internal,
         }
     }

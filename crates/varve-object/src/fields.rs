@@ -5,23 +5,26 @@
 //! that an older release does not drop what a newer one wrote.
 
 use bytes::Bytes;
+use varve_stdx::Reader;
 
 use crate::error::{Error, Result};
 
 const VERSION: u8 = 1;
 
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct TaggedWriter {
     bytes: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Reader<'a> {
-    rest: &'a [u8],
+pub(crate) struct TaggedReader<'a> {
+    fields: Reader<'a>,
     what: &'static str,
+    /// Tag of the field that was read last.
+    tag: u8,
 }
 
-impl Writer {
+impl TaggedWriter {
     pub(crate) fn new() -> Self {
         Self { bytes: vec![VERSION] }
     }
@@ -59,26 +62,27 @@ impl Writer {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TaggedReader<'a> {
     /// Reads `bytes`, which are the `what` of errors.
     pub(crate) fn new(bytes: &'a [u8], what: &'static str) -> Result<Self> {
-        match bytes.split_first() {
-            Some((&VERSION, rest)) => Ok(Self { rest, what }),
-            _ => Err(Error::Corrupt { what: what.to_owned() }),
+        let mut fields = Reader::new(what, bytes);
+        match fields.u8()? {
+            VERSION => Ok(Self { fields, what, tag: 0 }),
+            found => Err(fields.bad("version", u64::from(found)).into()),
         }
     }
 
     pub(crate) fn next(&mut self) -> Result<Option<(u8, &'a [u8])>> {
-        let Some((&tag, rest)) = self.rest.split_first() else { return Ok(None) };
-        let (len, rest) = rest.split_first_chunk::<4>().ok_or_else(|| self.damaged())?;
-        let len = usize::try_from(u32::from_le_bytes(*len)).map_err(|_| self.damaged())?;
-        let (value, rest) = rest.split_at_checked(len).ok_or_else(|| self.damaged())?;
-        self.rest = rest;
-        Ok(Some((tag, value)))
+        if self.fields.is_empty() {
+            return Ok(None);
+        }
+        self.tag = self.fields.u8()?;
+        Ok(Some((self.tag, self.fields.counted()?)))
     }
 
+    /// The error for a value that no writer gives the field that was read last.
     pub(crate) fn damaged(&self) -> Error {
-        Error::Corrupt { what: self.what.to_owned() }
+        Error::Corrupt { what: format!("field {} of {}", self.tag, self.what) }
     }
 
     pub(crate) fn text(&self, value: &[u8]) -> Result<String> {
@@ -90,10 +94,9 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn pair(&self, value: &[u8]) -> Result<(String, String)> {
-        let (len, rest) = value.split_first_chunk::<2>().ok_or_else(|| self.damaged())?;
-        let (first, second) = rest
-            .split_at_checked(usize::from(u16::from_le_bytes(*len)))
-            .ok_or_else(|| self.damaged())?;
-        Ok((self.text(first)?, self.text(second)?))
+        let mut pair = Reader::new(self.what, value);
+        let len = usize::from(pair.u16().map_err(|_| self.damaged())?);
+        let first = pair.bytes(len).map_err(|_| self.damaged())?;
+        Ok((self.text(first)?, self.text(pair.rest())?))
     }
 }

@@ -7,7 +7,7 @@ use varve_types::{Compression, Dedup, Reduction};
 
 use crate::acl::Acl;
 use crate::error::Result;
-use crate::fields::{Reader, Writer};
+use crate::fields::{TaggedReader, TaggedWriter};
 
 /// Settings of a bucket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -165,7 +165,7 @@ impl Settings {
 
     /// As bytes: a record for [`Bucket::record`](crate::Bucket::record).
     pub fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = TaggedWriter::new();
         out.text(OWNER, &self.owner);
         out.number(CREATED, self.created_ms);
         let versioning = match self.versioning {
@@ -198,7 +198,7 @@ impl Settings {
 
     /// From bytes. Fails with `Corrupt`.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Reader::new(bytes, "a bucket record")?;
+        let mut fields = TaggedReader::new(bytes, "a bucket record")?;
         let mut found = Self::default();
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -296,7 +296,7 @@ mod tests {
             }
         }
         for (tag, number) in [(DEDUP, 0), (DEDUP, 4), (COMPRESSION, 0), (COMPRESSION, 3)] {
-            let mut out = Writer::new();
+            let mut out = TaggedWriter::new();
             out.number(tag, number);
             assert!(Settings::decode(&out.finish()).is_err(), "{tag} {number}");
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::fields::{Reader, Writer};
+use crate::fields::{TaggedReader, TaggedWriter};
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,7 +40,7 @@ pub struct AccessKey {
 impl User {
     /// As bytes: a record of [`RecordTable::User`](crate::RecordTable::User).
     pub fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = TaggedWriter::new();
         out.text(1, &self.id);
         out.text(2, &self.name);
         out.text(3, &self.email);
@@ -54,7 +54,7 @@ impl User {
 
     /// From bytes. Fails with `Corrupt`.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Reader::new(bytes, "a user record")?;
+        let mut fields = TaggedReader::new(bytes, "a user record")?;
         let mut found = Self::default();
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -76,7 +76,7 @@ impl User {
 impl AccessKey {
     /// As bytes: a record of [`RecordTable::AccessKey`](crate::RecordTable::AccessKey).
     pub fn encode(&self) -> Bytes {
-        let mut out = Writer::new();
+        let mut out = TaggedWriter::new();
         out.text(1, &self.user);
         out.bytes(2, &self.sealed);
         out.number(3, self.created_ms);
@@ -85,7 +85,7 @@ impl AccessKey {
 
     /// From bytes. Fails with `Corrupt`.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Reader::new(bytes, "an access key record")?;
+        let mut fields = TaggedReader::new(bytes, "an access key record")?;
         let mut found = Self::default();
         while let Some((tag, value)) = fields.next()? {
             match tag {

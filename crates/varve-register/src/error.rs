@@ -1,5 +1,6 @@
 //! Causes of failure of the register.
 
+use varve_stdx::DecodeError;
 use varve_types::{CellId, ErrorKind, PoolId};
 
 use crate::Name;
@@ -12,13 +13,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// An entry's bytes are not what was written.
     #[error(
-        "the entry of {name} is damaged: {reason}; it may be removed from the metadata pool once no cell has the name"
+        "the entry of {name} is damaged: {cause}; it may be removed from the metadata pool once no cell has the name"
     )]
     Damaged {
         /// Whose it should be.
         name: Name,
         /// What is wrong.
-        reason: &'static str,
+        cause: DecodeError,
     },
     /// The entry was written by another version.
     #[error("the entry of {name} has format {found}, known is {known}")]

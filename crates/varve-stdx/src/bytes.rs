@@ -1,37 +1,228 @@
-//! Byte cursors for fixed-width little-endian structures: [`Writer`] into memory the caller owns, [`Reader`] over bytes
-//! nobody vouches for.
+//! Byte cursors for fixed-width structures: [`Writer`] into memory the caller owns, [`Reader`] over bytes nobody
+//! vouches for. Numbers are little-endian, as in all stored formats; a [`Reader::big_endian`] reads those of NBD.
 //!
 //! Used by every `format` and `wire` module.
 //!
-//! BYTES-1. A [`Reader`] never panics and never reads past its end: it yields [`Short`] instead.
+//! BYTES-1. A [`Reader`] never panics and never reads past its end: it yields a [`DecodeError`] instead.
 //! BYTES-2. A [`Writer`] is given room by its caller; a lack of room is a bug of the caller and panics.
+//! BYTES-3. Every error names the structure that was read, and the field where one is wrong.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::mem;
 
-/// Bytes ended before the value did.
+/// Why bytes are not the structure that was to be read. `what` is the name of the structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Short {
-    /// Bytes from the start that the value needs.
-    pub need: usize,
-    /// Bytes there are.
-    pub have: usize,
+pub enum DecodeError {
+    /// Bytes end before the structure does.
+    Truncated {
+        /// Which structure.
+        what: &'static str,
+        /// Bytes from its start that it needs, at least.
+        need: usize,
+        /// Bytes there are.
+        have: usize,
+    },
+    /// Something else, or nothing, is stored where the structure should be.
+    BadMagic {
+        /// Which structure.
+        what: &'static str,
+        /// What stands in the place of its magic.
+        found: u64,
+    },
+    /// The structure was written by a version this one does not know.
+    BadVersion {
+        /// Which structure.
+        what: &'static str,
+        /// Stored version.
+        found: u16,
+        /// Newest version that this build reads.
+        known: u16,
+    },
+    /// A kind or tag that this version does not know.
+    UnknownKind {
+        /// Which structure.
+        what: &'static str,
+        /// Stored value.
+        kind: u8,
+    },
+    /// A field has a value that no writer gives it, or that belongs elsewhere.
+    BadField {
+        /// Which structure.
+        what: &'static str,
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// A text is not UTF-8.
+    NotText {
+        /// Which structure.
+        what: &'static str,
+        /// Which field.
+        field: &'static str,
+    },
+    /// Bytes kept for later versions are in use.
+    ReservedNotZero {
+        /// Which structure.
+        what: &'static str,
+    },
+    /// Fields contradict each other, or what is known.
+    Inconsistent {
+        /// Which structure.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
 }
 
-/// Reads values one after the other. Each call costs O(1) and copies only what it returns.
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { what, need, have } => {
+                write!(f, "{what} needs {need} bytes, and {have} are there")
+            }
+            Self::BadMagic { what, found } => write!(f, "not a {what}: magic is {found:#018x}"),
+            Self::BadVersion { what, found, known } => {
+                write!(f, "{what} has version {found}, and only {known} is known")
+            }
+            Self::UnknownKind { what, kind } => write!(f, "unknown kind {kind} of {what}"),
+            Self::BadField { what, field, value } => {
+                write!(f, "{field} of {what} cannot be {value}")
+            }
+            Self::NotText { what, field } => write!(f, "{field} of {what} is not text"),
+            Self::ReservedNotZero { what } => write!(f, "reserved bytes of {what} are not zero"),
+            Self::Inconsistent { what, reason } => write!(f, "{what}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// Order of the bytes of numbers.
+pub trait ByteOrder {
+    /// A number of two bytes.
+    fn u16(bytes: [u8; 2]) -> u16;
+    /// A number of four bytes.
+    fn u32(bytes: [u8; 4]) -> u32;
+    /// A number of eight bytes.
+    fn u64(bytes: [u8; 8]) -> u64;
+}
+
+/// The lowest byte first.
+#[derive(Clone, Copy, Debug)]
+pub struct LittleEndian;
+
+/// The highest byte first.
+#[derive(Clone, Copy, Debug)]
+pub struct BigEndian;
+
+macro_rules! byte_order {
+    ($order:ty: $u16:path, $u32:path, $u64:path) => {
+        impl ByteOrder for $order {
+            #[inline]
+            fn u16(bytes: [u8; 2]) -> u16 {
+                $u16(bytes)
+            }
+
+            #[inline]
+            fn u32(bytes: [u8; 4]) -> u32 {
+                $u32(bytes)
+            }
+
+            #[inline]
+            fn u64(bytes: [u8; 8]) -> u64 {
+                $u64(bytes)
+            }
+        }
+    };
+}
+
+byte_order!(LittleEndian: u16::from_le_bytes, u32::from_le_bytes, u64::from_le_bytes);
+byte_order!(BigEndian: u16::from_be_bytes, u32::from_be_bytes, u64::from_be_bytes);
+
+/// Reads the fields of one structure, one after the other, and knows its name for errors (BYTES-3). Each call costs
+/// O(1) and copies only what it returns. A call that fails consumes nothing.
 #[derive(Clone, Debug)]
-pub struct Reader<'a> {
+pub struct Reader<'a, O = LittleEndian> {
+    what: &'static str,
     rest: &'a [u8],
     position: usize,
+    order: PhantomData<O>,
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first byte.
+    /// Starts at the first byte of a structure of that name, whose numbers are little-endian.
     #[must_use]
     #[inline]
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, position: 0 }
+    pub const fn new(what: &'static str, bytes: &'a [u8]) -> Self {
+        Self { what, rest: bytes, position: 0, order: PhantomData }
     }
 
+    /// The next three bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    #[inline]
+    pub fn u24(&mut self) -> Result<u32, DecodeError> {
+        let [a, b, c] = self.array()?;
+        Ok(u32::from_le_bytes([a, b, c, 0]))
+    }
+
+    /// The next six bytes: the value always fits a 48-bit id.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    #[inline]
+    pub fn u48(&mut self) -> Result<u64, DecodeError> {
+        let [a, b, c, d, e, f] = self.array()?;
+        Ok(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+    }
+
+    /// The next sixteen bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    #[inline]
+    pub fn u128(&mut self) -> Result<u128, DecodeError> {
+        self.array().map(u128::from_le_bytes)
+    }
+
+    /// Eight bytes that spell the name of a format.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`], [`DecodeError::BadMagic`].
+    #[inline]
+    pub fn magic(&mut self, magic: [u8; 8]) -> Result<(), DecodeError> {
+        match self.u64()? {
+            found if found == u64::from_le_bytes(magic) => Ok(()),
+            found => Err(DecodeError::BadMagic { what: self.what, found }),
+        }
+    }
+
+    /// Two bytes that hold the only version that is known.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`], [`DecodeError::BadVersion`].
+    #[inline]
+    pub fn version(&mut self, known: u16) -> Result<(), DecodeError> {
+        match self.u16()? {
+            found if found == known => Ok(()),
+            found => Err(DecodeError::BadVersion { what: self.what, found, known }),
+        }
+    }
+}
+
+impl<'a> Reader<'a, BigEndian> {
+    /// Starts at the first byte of a structure of that name, whose numbers are big-endian.
+    #[must_use]
+    #[inline]
+    pub const fn big_endian(what: &'static str, bytes: &'a [u8]) -> Self {
+        Self { what, rest: bytes, position: 0, order: PhantomData }
+    }
+}
+
+impl<'a, O: ByteOrder> Reader<'a, O> {
     /// Bytes read so far.
     #[must_use]
     #[inline]
@@ -46,21 +237,50 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
+    /// Whether everything has been read.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     #[cold]
-    fn short(&self, need: usize) -> Short {
-        Short {
+    fn truncated(&self, need: usize) -> DecodeError {
+        DecodeError::Truncated {
+            what: self.what,
             need: self.position.saturating_add(need),
             have: self.position.saturating_add(self.rest.len()),
         }
     }
 
+    /// The error for a field that has a wrong value.
+    #[must_use]
+    #[cold]
+    pub fn bad(&self, field: &'static str, value: u64) -> DecodeError {
+        DecodeError::BadField { what: self.what, field, value }
+    }
+
+    /// The error for an unknown kind.
+    #[must_use]
+    #[cold]
+    pub fn unknown(&self, kind: u8) -> DecodeError {
+        DecodeError::UnknownKind { what: self.what, kind }
+    }
+
+    /// The error for fields that contradict each other, or what is known.
+    #[must_use]
+    #[cold]
+    pub fn inconsistent(&self, reason: &'static str) -> DecodeError {
+        DecodeError::Inconsistent { what: self.what, reason }
+    }
+
     /// The next `N` bytes.
     ///
     /// # Errors
-    /// [`Short`] when fewer are left; nothing is consumed then. The same holds for every method below.
+    /// [`DecodeError::Truncated`] when fewer are left. The same holds for every method below.
     #[inline]
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Short> {
-        let (head, tail) = self.rest.split_first_chunk::<N>().ok_or_else(|| self.short(N))?;
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (head, tail) = self.rest.split_first_chunk::<N>().ok_or_else(|| self.truncated(N))?;
         self.rest = tail;
         self.position += N;
         Ok(*head)
@@ -69,10 +289,11 @@ impl<'a> Reader<'a> {
     /// The next `count` bytes, not copied.
     ///
     /// # Errors
-    /// [`Short`].
+    /// [`DecodeError::Truncated`].
     #[inline]
-    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Short> {
-        let (head, tail) = self.rest.split_at_checked(count).ok_or_else(|| self.short(count))?;
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+        let (head, tail) =
+            self.rest.split_at_checked(count).ok_or_else(|| self.truncated(count))?;
         self.rest = tail;
         self.position += count;
         Ok(head)
@@ -81,57 +302,96 @@ impl<'a> Reader<'a> {
     /// One byte.
     ///
     /// # Errors
-    /// [`Short`].
+    /// [`DecodeError::Truncated`].
     #[inline]
-    pub fn u8(&mut self) -> Result<u8, Short> {
-        self.array().map(u8::from_le_bytes)
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
+        self.array().map(|[byte]| byte)
     }
 
     /// Two bytes.
     ///
     /// # Errors
-    /// [`Short`].
+    /// [`DecodeError::Truncated`].
     #[inline]
-    pub fn u16(&mut self) -> Result<u16, Short> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    /// Three bytes.
-    ///
-    /// # Errors
-    /// [`Short`].
-    #[inline]
-    pub fn u24(&mut self) -> Result<u32, Short> {
-        let [a, b, c] = self.array()?;
-        Ok(u32::from_le_bytes([a, b, c, 0]))
+    pub fn u16(&mut self) -> Result<u16, DecodeError> {
+        self.array().map(O::u16)
     }
 
     /// Four bytes.
     ///
     /// # Errors
-    /// [`Short`].
+    /// [`DecodeError::Truncated`].
     #[inline]
-    pub fn u32(&mut self) -> Result<u32, Short> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    /// Six bytes: the value always fits a 48-bit id.
-    ///
-    /// # Errors
-    /// [`Short`].
-    #[inline]
-    pub fn u48(&mut self) -> Result<u64, Short> {
-        let [a, b, c, d, e, f] = self.array()?;
-        Ok(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(O::u32)
     }
 
     /// Eight bytes.
     ///
     /// # Errors
-    /// [`Short`].
+    /// [`DecodeError::Truncated`].
     #[inline]
-    pub fn u64(&mut self) -> Result<u64, Short> {
-        self.array().map(u64::from_le_bytes)
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        self.array().map(O::u64)
+    }
+
+    /// Eight bytes that hold the number of an id.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`]; [`DecodeError::BadField`] when no id has the number.
+    #[inline]
+    pub fn id<T>(
+        &mut self,
+        field: &'static str,
+        from: fn(u64) -> Option<T>,
+    ) -> Result<T, DecodeError> {
+        let value = self.u64()?;
+        from(value).ok_or_else(|| self.bad(field, value))
+    }
+
+    /// A length of four bytes, and as many bytes, not copied.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    pub fn counted(&mut self) -> Result<&'a [u8], DecodeError> {
+        let mut ahead = Self { rest: self.rest, ..*self };
+        let len = usize::try_from(ahead.u32()?).unwrap_or(usize::MAX);
+        let bytes = ahead.bytes(len)?;
+        *self = ahead;
+        Ok(bytes)
+    }
+
+    /// `len` bytes that are UTF-8.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`], [`DecodeError::NotText`].
+    pub fn text(&mut self, field: &'static str, len: usize) -> Result<&'a str, DecodeError> {
+        let bytes = self.bytes(len)?;
+        str::from_utf8(bytes).map_err(|_| DecodeError::NotText { what: self.what, field })
+    }
+
+    /// `count` reserved bytes, which are zero.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`], [`DecodeError::ReservedNotZero`].
+    #[inline]
+    pub fn zeros(&mut self, count: usize) -> Result<(), DecodeError> {
+        if self.bytes(count)?.iter().any(|byte| *byte != 0) {
+            return Err(DecodeError::ReservedNotZero { what: self.what });
+        }
+        Ok(())
+    }
+
+    /// The end: every byte has been read.
+    ///
+    /// # Errors
+    /// [`DecodeError::BadField`] of the length.
+    #[inline]
+    pub fn end(&self) -> Result<(), DecodeError> {
+        match self.rest {
+            [] => Ok(()),
+            rest => Err(self.bad("length", (self.position + rest.len()) as u64)),
+        }
     }
 }
 
@@ -257,7 +517,7 @@ mod tests {
         writer.array(*b"..");
         assert_eq!(writer.position(), out.len());
 
-        let mut reader = Reader::new(&out);
+        let mut reader = Reader::new("box", &out);
         assert_eq!(reader.u8(), Ok(1));
         assert_eq!(reader.u16(), Ok(0x0203));
         assert_eq!(reader.u24(), Ok(0x04_0506));
@@ -268,14 +528,54 @@ mod tests {
         assert_eq!(reader.bytes(3), Ok(&b"end"[..]));
         assert_eq!(reader.position(), 29);
         assert_eq!(reader.rest(), b"..");
+        assert!(!reader.is_empty());
+    }
+
+    #[test]
+    fn numbers_of_the_network_begin_with_the_highest_byte() {
+        let bytes = [1, 2, 3, 4, 5, 6, 0, 0, 0, 1, b'x', 0, 0, 0, 9];
+        let mut reader = Reader::big_endian("a reply", &bytes);
+        assert_eq!(reader.u16(), Ok(0x0102));
+        assert_eq!(reader.u32(), Ok(0x0304_0506));
+        assert_eq!(reader.counted(), Ok(&b"x"[..]));
+        let short = DecodeError::Truncated { what: "a reply", need: 24, have: 15 };
+        assert_eq!(reader.counted(), Err(short)); // BYTES-1
+        assert_eq!(reader.rest(), [0, 0, 0, 9]);
+        assert_eq!(Reader::big_endian("a reply", &[0, 0, 0, 0, 0, 0, 1, 0]).u64(), Ok(256));
+    }
+
+    #[test]
+    fn errors_name_the_structure_and_the_field() {
+        let shown = |error: DecodeError| error.to_string(); // BYTES-3
+        let reader = |bytes| Reader::new("box", bytes);
+        let magic = reader(b"12345678").magic(*b"87654321").unwrap_err();
+        assert!(shown(magic).starts_with("not a box: magic is 0x"), "{magic}");
+        let version = reader(&[2, 0]).version(1).unwrap_err();
+        assert_eq!(shown(version), "box has version 2, and only 1 is known");
+        let id = reader(&[7; 8]).id("lid", |_| None::<u64>).unwrap_err();
+        assert_eq!(shown(id), "lid of box cannot be 506381209866536711");
+        assert_eq!(reader(&[7; 8]).id("lid", Some), Ok(0x0707_0707_0707_0707));
+        let text = reader(&[0xFF]).text("label", 1).unwrap_err();
+        assert_eq!(shown(text), "label of box is not text");
+        assert_eq!(reader(b"ab").text("label", 2), Ok("ab"));
+        let zeros = reader(&[0, 1]).zeros(2).unwrap_err();
+        assert_eq!(shown(zeros), "reserved bytes of box are not zero");
+        let end = reader(&[0]).end().unwrap_err();
+        assert_eq!(shown(end), "length of box cannot be 1");
+        assert_eq!(reader(&[]).end(), Ok(()));
+        assert_eq!(shown(reader(&[]).u16().unwrap_err()), "box needs 2 bytes, and 0 are there");
+        assert_eq!(shown(reader(&[]).unknown(3)), "unknown kind 3 of box");
+        assert_eq!(shown(reader(&[]).inconsistent("it is ajar")), "box: it is ajar");
+        assert_eq!(reader(&[1; 16]).u128(), Ok(u128::from_le_bytes([1; 16])));
     }
 
     #[test]
     fn a_short_read_consumes_nothing() {
-        let mut reader = Reader::new(&[1, 2, 3]);
+        let mut reader = Reader::new("box", &[1, 2, 3]);
+        let short = |need| DecodeError::Truncated { what: "box", need, have: 3 };
         assert_eq!(reader.u8(), Ok(1));
-        assert_eq!(reader.u32(), Err(Short { need: 5, have: 3 })); // BYTES-1
-        assert_eq!(reader.bytes(usize::MAX), Err(Short { need: usize::MAX, have: 3 }));
+        assert_eq!(reader.u32(), Err(short(5))); // BYTES-1
+        assert_eq!(reader.bytes(usize::MAX), Err(short(usize::MAX)));
         assert_eq!(reader.u16(), Ok(0x0302));
     }
 

@@ -1,6 +1,6 @@
 //! Building blocks that know nothing of storage: aligned buffers and parts of reads, checksums, byte cursors, an
-//! entropy test, a test for zeros, fingerprints, MD5, hexadecimal text, sockets at paths and their peers, work under way,
-//! a process' end.
+//! entropy test, a test for zeros, fingerprints, MD5, hexadecimal text, sockets at paths and their peers, work under
+//! way, a process' end.
 
 mod buffer;
 mod bytes;
@@ -19,7 +19,7 @@ mod spare;
 mod zero;
 
 pub use buffer::{AlignedBuf, BufSlice};
-pub use bytes::{Reader, Short, Writer};
+pub use bytes::{BigEndian, ByteOrder, DecodeError, LittleEndian, Reader, Writer};
 pub use checksum::{checksum32, checksum64, checksum64_seeded};
 pub use end::end_process;
 pub use entropy::looks_random;

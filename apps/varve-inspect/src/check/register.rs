@@ -164,7 +164,9 @@ mod tests {
 
     #[test]
     fn a_damaged_entry_is_one_error_whatever_cell_has_the_name() {
-        let damaged = Error::Damaged { name: name("default/a"), reason: "checksum mismatch" };
+        let what = "entry of a name";
+        let cause = varve_stdx::DecodeError::ReservedNotZero { what };
+        let damaged = Error::Damaged { name: name("default/a"), cause };
         let found =
             judged(vec![(name("default/a"), Err(damaged))], &[cell(0, Some(&["default/a"]))]);
         assert_eq!(found, [("name_damaged", None)]);

@@ -91,12 +91,12 @@ fn option_bytes(option: u32, data: &[u8]) -> Vec<u8> {
 fn replies(option: u32, mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
-        let mut cursor = Cursor(bytes);
-        assert_eq!(cursor.u64(), Some(REPLY_MAGIC));
-        assert_eq!(cursor.u32(), Some(option));
-        let kind = cursor.u32().unwrap();
-        found.push((kind, cursor.counted().unwrap().to_vec()));
-        bytes = cursor.0;
+        let mut fields = Reader::big_endian("reply", bytes);
+        assert_eq!(fields.u64(), Ok(REPLY_MAGIC));
+        assert_eq!(fields.u32(), Ok(option));
+        let kind = fields.u32().unwrap();
+        found.push((kind, fields.counted().unwrap().to_vec()));
+        bytes = fields.rest();
     }
     found
 }

@@ -1,8 +1,8 @@
 //! Options of the handshake and their replies.
 
 use varve_access_block::ExportInfo;
-use varve_nbd::Cursor;
 use varve_nbd::constant::{IHAVEOPT, REPLY_MAGIC, info, opt, rep};
+use varve_stdx::{BigEndian, DecodeError, Reader};
 use varve_types::ByteCount;
 use varve_types::limits::REQUEST_BYTES_MAX;
 
@@ -23,14 +23,14 @@ impl OptionHeader {
 
     /// The header at the front of `bytes`, `None` while it is incomplete.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>, BadOptionMagic> {
-        let mut cursor = Cursor(bytes);
-        match cursor.u64() {
-            None => return Ok(None),
-            Some(IHAVEOPT) => {}
-            Some(_) => return Err(BadOptionMagic),
+        let mut fields = Reader::big_endian("option", bytes);
+        match fields.u64() {
+            Err(_) => return Ok(None),
+            Ok(IHAVEOPT) => {}
+            Ok(_) => return Err(BadOptionMagic),
         }
-        let mut rest = || Some(Self { option: cursor.u32()?, len: cursor.u32()? });
-        Ok(rest())
+        let mut rest = || Ok::<_, DecodeError>(Self { option: fields.u32()?, len: fields.u32()? });
+        Ok(rest().ok())
     }
 }
 
@@ -41,6 +41,12 @@ pub(crate) enum BadOption {
     Malformed(&'static str),
     /// A string longer than the protocol allows.
     TooBig,
+}
+
+impl From<DecodeError> for BadOption {
+    fn from(_: DecodeError) -> Self {
+        Self::Malformed("lengths exceed the option")
+    }
 }
 
 /// Data of INFO and GO.
@@ -54,20 +60,19 @@ pub(crate) struct InfoRequest<'a> {
 
 impl<'a> InfoRequest<'a> {
     pub(crate) fn decode(data: &'a [u8]) -> Result<Self, BadOption> {
-        let mut cursor = Cursor(data);
-        let short = BadOption::Malformed("lengths exceed the option");
-        let export = text(cursor.counted().ok_or(short)?)?;
-        let count = cursor.u16().ok_or(short)?;
+        let mut fields = Reader::big_endian("INFO or GO", data);
+        let export = counted_text(&mut fields)?;
+        let count = fields.u16()?;
         let mut request = Self { export, name: false, description: false, block_size: false };
         for _ in 0..count {
-            match cursor.u16().ok_or(short)? {
+            match fields.u16()? {
                 info::NAME => request.name = true,
                 info::DESCRIPTION => request.description = true,
                 info::BLOCK_SIZE => request.block_size = true,
                 _ => {}
             }
         }
-        if !cursor.is_empty() {
+        if !fields.is_empty() {
             return Err(BadOption::Malformed("bytes after the last information request"));
         }
         Ok(request)
@@ -98,10 +103,9 @@ pub(crate) const CHANGES: &str = "qemu:dirty-bitmap:";
 
 impl<'a> MetaRequest<'a> {
     pub(crate) fn decode(data: &'a [u8]) -> Result<Self, BadOption> {
-        let mut cursor = Cursor(data);
-        let short = BadOption::Malformed("lengths exceed the option");
-        let export = text(cursor.counted().ok_or(short)?)?;
-        let count = cursor.u32().ok_or(short)?;
+        let mut fields = Reader::big_endian("LIST or SET_META_CONTEXT", data);
+        let export = counted_text(&mut fields)?;
+        let count = fields.u32()?;
         let mut request = Self {
             export,
             unfiltered: count == 0,
@@ -112,14 +116,14 @@ impl<'a> MetaRequest<'a> {
         };
         for _ in 0..count {
             // Each round takes four bytes or fails, so a huge count ends with the data.
-            match text(cursor.counted().ok_or(short)?)? {
+            match counted_text(&mut fields)? {
                 "base:" => request.wildcard = true,
                 BASE_ALLOCATION => request.allocation = true,
                 "qemu:" | CHANGES => request.all_changes = true,
                 query => request.ask_changes(query),
             }
         }
-        if !cursor.is_empty() {
+        if !fields.is_empty() {
             return Err(BadOption::Malformed("bytes after the last query"));
         }
         Ok(request)
@@ -135,6 +139,10 @@ impl<'a> MetaRequest<'a> {
 }
 
 /// A string of the protocol.
+fn counted_text<'a>(fields: &mut Reader<'a, BigEndian>) -> Result<&'a str, BadOption> {
+    text(fields.counted()?)
+}
+
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, BadOption> {
     if bytes.len() > STRING_BYTES_MAX {
         return Err(BadOption::TooBig);

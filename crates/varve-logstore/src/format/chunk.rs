@@ -5,13 +5,13 @@
 //! CHUNK-2. Id 0 names no chunk.
 
 use varve_media::SegmentId;
-use varve_stdx::Writer;
+use varve_stdx::{DecodeError, Reader, Writer};
 use varve_types::{ChunkId, Generation, SegmentNumber, ShardId};
 
-use super::fields::{Fields, head, room};
+use super::checks::{head, room};
 use super::pointer::Location;
 use super::summary::Codec;
-use crate::{Error, error::Result};
+use crate::error::Result;
 
 /// Largest stored length of a chunk in bytes, by the width of its field.
 pub const CHUNK_STORED_MAX: u32 = (1 << 24) - 1;
@@ -54,13 +54,18 @@ impl ChunkEntry {
     /// The chunk whose key this is.
     ///
     /// # Errors
-    /// [`Error::Truncated`] or [`Error::BadField`] when it has another length.
+    /// `DecodeError::Truncated` or `DecodeError::BadField` when it has another length.
     #[inline]
     pub fn chunk_of_key(key: &[u8]) -> Result<ChunkId> {
         const WHAT: &str = "chunk key";
         let [a, b, c, d, e, f] = *head(WHAT, key)?;
         if key.len() != Self::KEY_LEN {
-            return Err(Error::BadField { what: WHAT, field: "length", value: key.len() as u64 });
+            return Err(DecodeError::BadField {
+                what: WHAT,
+                field: "length",
+                value: key.len() as u64,
+            }
+            .into());
         }
         Ok(ChunkId::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f])))
     }
@@ -101,7 +106,7 @@ impl ChunkEntry {
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "chunk entry";
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         let segment = SegmentId {
             number: SegmentNumber(fields.u32()?),
             generation: Generation::new(fields.u48()?),
@@ -109,12 +114,12 @@ impl ChunkEntry {
         let offset_512 = fields.u16()?;
         let stored_len = fields.u24()?;
         if stored_len == 0 {
-            return Err(fields.bad("stored_len", 0));
+            return Err(fields.bad("stored_len", 0).into());
         }
         let codec = Codec::read(&mut fields)?;
         let flags = fields.u8()?;
         if flags & !FLAG_SHARED != 0 {
-            return Err(Error::ReservedNotZero { what: WHAT });
+            return Err(DecodeError::ReservedNotZero { what: WHAT }.into());
         }
         Ok(Self {
             segment,
@@ -182,8 +187,8 @@ impl MapSlot {
     /// Reads what [`Self::to_bits`] made.
     ///
     /// # Errors
-    /// [`Error::UnknownKind`], [`Error::ReservedNotZero`] for a hole or zero with bits, [`Error::BadField`] for
-    /// chunk 0.
+    /// `DecodeError::UnknownKind`, `DecodeError::ReservedNotZero` for a hole or zero with bits, `DecodeError::BadField`
+    /// for chunk 0.
     #[inline]
     pub fn from_bits(bits: u64) -> Result<Self> {
         const WHAT: &str = "map slot";
@@ -193,15 +198,15 @@ impl MapSlot {
         let chunk = ChunkId::new(name & ChunkId::MAX.get());
         let shard = ShardId((name >> Self::SHARD_SHIFT) as u16);
         match kind {
-            0 | 1 if name != 0 => Err(Error::ReservedNotZero { what: WHAT }),
+            0 | 1 if name != 0 => Err(DecodeError::ReservedNotZero { what: WHAT }.into()),
             0 => Ok(Self::Hole),
             1 => Ok(Self::Zero),
             2 | 3 if chunk == ChunkId::ZERO => {
-                Err(Error::BadField { what: WHAT, field: "chunk", value: 0 })
+                Err(DecodeError::BadField { what: WHAT, field: "chunk", value: 0 }.into())
             }
             2 => Ok(Self::Data { shard, chunk }),
             3 => Ok(Self::Page { shard, chunk }),
-            _ => Err(Error::UnknownKind { what: WHAT, kind }),
+            _ => Err(DecodeError::UnknownKind { what: WHAT, kind }.into()),
         }
     }
 
@@ -217,7 +222,7 @@ impl MapSlot {
     /// Reads a slot.
     ///
     /// # Errors
-    /// As [`Self::from_bits`], and [`Error::Truncated`].
+    /// As [`Self::from_bits`], and `DecodeError::Truncated`.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         Self::from_bits(u64::from_le_bytes(*head("map slot", bytes)?))

@@ -6,9 +6,9 @@
 
 use std::iter::Peekable;
 
+use varve_stdx::Reader;
 use varve_types::ChunkId;
 
-use super::fields::Fields;
 use crate::error::Result;
 
 const WHAT: &str = "death blob";
@@ -39,10 +39,10 @@ pub fn encode(
 /// Reads the ids of a blob. Costs one pass; what is not an id of this version is refused.
 ///
 /// # Errors
-/// [`Error::Truncated`](crate::Error::Truncated), and [`Error::BadField`](crate::Error::BadField) for ids that do not
+/// `DecodeError::Truncated`, and `DecodeError::BadField` for ids that do not
 /// ascend, have more than 48 bits or take more bytes than they need.
 pub fn decode(payload: &[u8], mut each: impl FnMut(ChunkId)) -> Result<()> {
-    let mut fields = Fields::new(WHAT, payload);
+    let mut fields = Reader::new(WHAT, payload);
     let mut last = 0;
     while fields.end().is_err() {
         let id = read_number(&mut fields)?.saturating_add(last);
@@ -62,7 +62,7 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut rest: u64) {
 }
 
 /// Reads what [`put_number`] left.
-pub(super) fn read_number(fields: &mut Fields<'_>) -> Result<u64> {
+pub(super) fn read_number(fields: &mut Reader<'_>) -> Result<u64> {
     let mut number = 0;
     for index in 0..DEATH_BYTES_MAX {
         let byte = fields.u8()?;
@@ -73,11 +73,13 @@ pub(super) fn read_number(fields: &mut Fields<'_>) -> Result<u64> {
             _ => {}
         }
     }
-    Err(fields.bad("distance", number))
+    Err(fields.bad("distance", number).into())
 }
 
 #[cfg(test)]
 mod tests {
+    use varve_stdx::DecodeError;
+
     use super::*;
     use crate::Error;
 
@@ -130,7 +132,9 @@ mod tests {
             assert!(
                 matches!(
                     decode(bad, |_| {}),
-                    Err(Error::BadField { .. } | Error::Truncated { .. })
+                    Err(Error::Decode(
+                        DecodeError::BadField { .. } | DecodeError::Truncated { .. }
+                    ))
                 ),
                 "{bad:?}"
             );

@@ -6,11 +6,11 @@
 //! all of them are stored one larger where they may be 0.
 
 use std::iter::Peekable;
+use varve_stdx::Reader;
 
 use varve_types::{ChunkId, StreamId};
 
 use super::deaths::{DEATH_BYTES_MAX, put_number, read_number};
-use super::fields::Fields;
 use crate::error::Result;
 
 const WHAT: &str = "delta blob";
@@ -86,10 +86,10 @@ pub fn encode(
 /// Reads the updates of a blob. Costs one pass; what is not an update of this version is refused.
 ///
 /// # Errors
-/// [`Error::Truncated`](crate::Error::Truncated), and [`Error::BadField`](crate::Error::BadField) for updates that do
+/// `DecodeError::Truncated`, and `DecodeError::BadField` for updates that do
 /// not ascend, numbers that are too large or take more bytes than they need.
 pub fn decode(payload: &[u8], mut each: impl FnMut(Delta)) -> Result<()> {
-    let mut fields = Fields::new(WHAT, payload);
+    let mut fields = Reader::new(WHAT, payload);
     let base = read_number(&mut fields)? - 1;
     let mut last = None;
     while fields.end().is_err() {
@@ -100,14 +100,14 @@ pub fn decode(payload: &[u8], mut each: impl FnMut(Delta)) -> Result<()> {
         let count = read_number(&mut fields)?;
         let begin = page.saturating_mul(PAGE_BLOCKS);
         if last.is_some_and(|last| last >= (stream, page)) {
-            return Err(fields.bad("page", page));
+            return Err(fields.bad("page", page).into());
         }
         last = Some((stream, page));
         let mut next = begin;
         for _ in 0..count {
             let block = next.saturating_add(read_number(&mut fields)? - 1);
             if block - begin >= PAGE_BLOCKS {
-                return Err(fields.bad("block", block));
+                return Err(fields.bad("block", block).into());
             }
             let id = base.saturating_add(read_number(&mut fields)? - 1);
             let chunk = ChunkId::from_untrusted(id).ok_or_else(|| fields.bad("chunk", id))?;
@@ -120,6 +120,8 @@ pub fn decode(payload: &[u8], mut each: impl FnMut(Delta)) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use varve_stdx::DecodeError;
+
     use super::*;
     use crate::Error;
 
@@ -180,7 +182,12 @@ mod tests {
         ] {
             let refused = decode(bad, |_| {});
             assert!(
-                matches!(refused, Err(Error::BadField { .. } | Error::Truncated { .. })),
+                matches!(
+                    refused,
+                    Err(Error::Decode(
+                        DecodeError::BadField { .. } | DecodeError::Truncated { .. }
+                    ))
+                ),
                 "{bad:?}"
             );
         }

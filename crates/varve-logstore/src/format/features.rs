@@ -1,8 +1,7 @@
 //! Feature flags of a root: what a version must know before it may write, or even read.
 
-use varve_stdx::Writer;
+use varve_stdx::{Reader, Writer};
 
-use super::fields::Fields;
 use crate::{Error, error::Result};
 
 /// Three words of flags, as in ext4. Each flag is given out once, in `docs/format.md`.
@@ -45,7 +44,7 @@ impl Features {
         out.u64(self.incompat);
     }
 
-    pub(super) fn read(fields: &mut Fields<'_>, what: &'static str) -> Result<Self> {
+    pub(super) fn read(fields: &mut Reader<'_>, what: &'static str) -> Result<Self> {
         let features =
             Self { compat: fields.u64()?, ro_compat: fields.u64()?, incompat: fields.u64()? };
         match features.incompat & !Self::INCOMPAT_KNOWN {

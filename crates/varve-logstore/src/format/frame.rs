@@ -11,12 +11,12 @@
 //! FRAME-3. Sizes are functions of the record count and payload lengths, so a frame that verifies has no unexplained
 //!     bytes.
 
-use varve_stdx::{Writer, checksum64, checksum64_seeded};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64, checksum64_seeded};
 use varve_types::limits::{MEDIA_ALIGN, REQUEST_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
 
 use super::UNIT_BYTES;
-use super::fields::{Fields, check_pool, head, verify};
+use super::checks::{check_pool, check_unencrypted, head, verify};
 use super::record::{RecordHeader, payload_checksum};
 use crate::{Error, error::Result};
 
@@ -196,7 +196,7 @@ impl FrameHeader {
     /// # Errors
     /// Whatever keeps `bytes` from being the start of a frame of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         fields.magic(Self::MAGIC)?;
         fields.version(Self::VERSION)?;
         let flags = fields.u16()?;
@@ -205,34 +205,34 @@ impl FrameHeader {
         }
         let record_count = fields.u32()?;
         if record_count > FRAME_RECORDS_MAX {
-            return Err(fields.bad("record_count", u64::from(record_count)));
+            return Err(fields.bad("record_count", u64::from(record_count)).into());
         }
         let frame_bytes = fields.u32()?;
         let stored_header_bytes = fields.u32()?;
         if stored_header_bytes != header_bytes(record_count) {
-            return Err(fields.bad("header_bytes", u64::from(stored_header_bytes))); // FRAME-3
+            return Err(fields.bad("header_bytes", u64::from(stored_header_bytes)).into()); // FRAME-3
         }
         if frame_bytes < stored_header_bytes
             || frame_bytes > FRAME_BYTES_MAX
             || !frame_bytes.is_multiple_of(FRAME_ALIGN)
         {
-            return Err(fields.bad("frame_bytes", u64::from(frame_bytes)));
+            return Err(fields.bad("frame_bytes", u64::from(frame_bytes)).into());
         }
-        let pool = fields.pool()?;
+        let pool = PoolId(fields.array()?);
         let shard = ShardId(fields.u16()?);
         let aead = fields.u16()?;
         let key_id = fields.u32()?;
-        fields.unencrypted(u32::from(aead) | key_id)?;
+        check_unencrypted(WHAT, u32::from(aead) | key_id)?;
         let mount = fields.u64()?;
         let frame_seq = fields.u64()?;
         let position = fields.u64()?;
         let tail =
             LogPosition { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
         if !position.is_multiple_of(u64::from(FRAME_ALIGN)) {
-            return Err(fields.bad("position", position));
+            return Err(fields.bad("position", position).into());
         }
         if tail.position > position {
-            return Err(fields.bad("tail_position", tail.position));
+            return Err(fields.bad("tail_position", tail.position).into());
         }
         Ok(Self {
             record_count,
@@ -252,9 +252,9 @@ impl FrameHeader {
     /// Says whether the frame belongs where it was read (FRAME-2).
     ///
     /// # Errors
-    /// [`Error::BadField`] for the first field that names another place.
+    /// `DecodeError::BadField` for the first field that names another place.
     pub fn check_place(&self, pool: PoolId, shard: ShardId, position: u64) -> Result<()> {
-        let bad = |field, value| Err(Error::BadField { what: WHAT, field, value });
+        let bad = |field, value| Err(DecodeError::BadField { what: WHAT, field, value }.into());
         check_pool(WHAT, self.pool, pool)?;
         if self.shard != shard {
             return bad("shard", u64::from(self.shard.0));
@@ -317,16 +317,16 @@ impl<'a> Frame<'a> {
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let header = FrameHeader::decode(bytes)?;
         let need = header.frame_bytes as usize;
-        let truncated = Error::Truncated { what: WHAT, need, have: bytes.len() };
+        let truncated = DecodeError::Truncated { what: WHAT, need, have: bytes.len() };
         let bytes = bytes.get(..need).ok_or(truncated)?;
 
-        let mut fields = Fields::new(WHAT, bytes);
+        let mut fields = Reader::new(WHAT, bytes);
         let fixed = head::<{ FrameHeader::LEN }>(WHAT, fields.bytes(FrameHeader::LEN)?)?;
         let rest = fields.bytes(header.header_bytes() as usize - FrameHeader::LEN)?;
         let stored = fixed.last_chunk::<8>().map_or(0, |last| u64::from_le_bytes(*last));
         verify(WHAT, stored, chain(fixed, rest, header.previous_chain))?;
 
-        let mut fields = Fields::new(WHAT, rest);
+        let mut fields = Reader::new(WHAT, rest);
         let descriptors = fields.bytes(header.record_count as usize * RecordHeader::LEN)?;
         fields.zeros(rest.len() - descriptors.len())?;
 
@@ -337,7 +337,7 @@ impl<'a> Frame<'a> {
         }
         let end = records.payload_offset.next_multiple_of(FRAME_ALIGN as usize);
         if end != bytes.len() {
-            return Err(fields.bad("frame_bytes", u64::from(header.frame_bytes))); // FRAME-3
+            return Err(fields.bad("frame_bytes", u64::from(header.frame_bytes)).into()); // FRAME-3
         }
         Ok(frame)
     }
@@ -375,7 +375,7 @@ impl<'a> Records<'a> {
         let start = self.payload_offset;
         let payload =
             self.bytes.get(start..).and_then(|rest| rest.get(..header.payload_len as usize));
-        let payload = payload.ok_or(Error::Truncated {
+        let payload = payload.ok_or(DecodeError::Truncated {
             what: "record payload",
             need: start.saturating_add(header.payload_len as usize),
             have: self.bytes.len(),

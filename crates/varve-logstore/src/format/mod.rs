@@ -7,11 +7,11 @@
 //! FORMAT-4. What is verified before a structure is encoded is verified again when it is decoded.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
+mod checks;
 pub mod chunk;
 pub mod deaths;
 pub mod deltas;
 mod features;
-mod fields;
 pub mod frame;
 pub mod page;
 pub mod pointer;

@@ -3,12 +3,12 @@
 //!
 //! A header of 48 bytes in front of a payload whose encoding is the tree's own. The unit begins on a 512-byte boundary.
 
-use varve_stdx::{Writer, checksum64, checksum64_seeded};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64, checksum64_seeded};
 use varve_types::limits::SEGMENT_BYTES_MAX;
 use varve_types::{ChunkId, StreamId};
 
-use super::fields::{Fields, head, verify};
-use crate::{Error, error::Result};
+use super::checks::{check_unencrypted, head, verify};
+use crate::error::Result;
 
 const WHAT: &str = "page";
 
@@ -88,10 +88,10 @@ impl PageHeader {
     pub fn decode(unit: &[u8]) -> Result<(Self, &[u8])> {
         let header = head::<{ Self::LEN }>(WHAT, unit)?;
         let payload = unit.get(Self::LEN..).unwrap_or_default();
-        let mut fields = Fields::new(WHAT, header);
+        let mut fields = Reader::new(WHAT, header);
         let magic = fields.u32()?;
         if magic != Self::MAGIC {
-            return Err(Error::BadMagic { what: WHAT, found: u64::from(magic) });
+            return Err(DecodeError::BadMagic { what: WHAT, found: u64::from(magic) }.into());
         }
         let stored = header.last_chunk::<8>().map_or(0, |last| u64::from_le_bytes(*last));
         verify(WHAT, stored, Self::checksum(header, payload))?;
@@ -103,7 +103,7 @@ impl PageHeader {
             4 => PageKind::Usage,
             5 => PageKind::Deaths,
             6 => PageKind::Deltas,
-            kind => return Err(fields.unknown(kind)),
+            kind => return Err(fields.unknown(kind).into()),
         };
         let page = Self {
             kind,
@@ -116,10 +116,10 @@ impl PageHeader {
         };
         let payload_len = fields.u32()?;
         if payload_len as usize != payload.len() {
-            return Err(fields.bad("payload_len", u64::from(payload_len)));
+            return Err(fields.bad("payload_len", u64::from(payload_len)).into());
         }
         let key_id = fields.u32()?;
-        fields.unencrypted(key_id)?;
+        check_unencrypted(WHAT, key_id)?;
         Ok((page, payload))
     }
 

@@ -5,10 +5,10 @@
 //!     read.
 
 use varve_media::SegmentId;
-use varve_stdx::Writer;
+use varve_stdx::{Reader, Writer};
 use varve_types::{ChunkId, Generation, SegmentNumber};
 
-use super::fields::{Fields, head, room};
+use super::checks::{head, room};
 use crate::error::Result;
 
 /// The place of a unit in a segment (POINTER-1).
@@ -52,12 +52,12 @@ impl Location {
     /// Reads a location. Its bytes have no checksum of their own.
     ///
     /// # Errors
-    /// [`Error::Truncated`](crate::Error::Truncated), or [`Error::BadField`](crate::Error::BadField) when nothing is
+    /// `DecodeError::Truncated`, or `DecodeError::BadField` when nothing is
     /// stored there.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "location";
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         let location = Self {
             segment: SegmentId {
                 number: SegmentNumber(fields.u32()?),
@@ -68,7 +68,7 @@ impl Location {
             checksum: fields.u32()?,
         };
         if location.stored_len == 0 {
-            return Err(fields.bad("stored_len", 0));
+            return Err(fields.bad("stored_len", 0).into());
         }
         Ok(location)
     }
@@ -118,11 +118,11 @@ impl PagePtr {
     /// Reads a pointer; never one to memory.
     ///
     /// # Errors
-    /// [`Error::UnknownKind`](crate::Error::UnknownKind) and whatever no writer of this version leaves in a pointer.
+    /// `DecodeError::UnknownKind` and whatever no writer of this version leaves in a pointer.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "page pointer";
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         let tag = fields.u8()?;
         fields.zeros(3)?;
         match tag {
@@ -136,7 +136,7 @@ impl PagePtr {
                 Ok(Self::Chunk(chunk))
             }
             2 => Location::decode(fields.bytes(Location::LEN)?).map(Self::Location),
-            _ => Err(fields.unknown(tag)),
+            _ => Err(fields.unknown(tag).into()),
         }
     }
 }

@@ -1,12 +1,11 @@
 //! The root of a pool: what all shards share and what rarely changes. Replaced by the pool allocator when a zone or id
 //! range is leased.
 
-use varve_stdx::{Writer, checksum64};
+use varve_stdx::{Reader, Writer, checksum64};
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{PoolId, ShardId, StreamId};
 
 use super::features::Features;
-use super::fields::Fields;
 use super::root::{ENVELOPE_LEN, envelope};
 use crate::error::Result;
 
@@ -101,10 +100,10 @@ impl PoolRoot {
     /// Whatever keeps `bytes` from starting with a pool root that this version may read.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let covered = envelope(WHAT, Self::MAGIC, Self::VERSION, bytes)?;
-        let mut fields = Fields::new(WHAT, covered);
+        let mut fields = Reader::new(WHAT, covered);
         fields.bytes(ENVELOPE_LEN)?;
         let features = Features::read(&mut fields, WHAT)?;
-        let pool = fields.pool()?;
+        let pool = PoolId(fields.array()?);
         let created_unix_ms = fields.u64()?;
         let segment_bytes = fields.u32()?;
         let zone_segments = fields.u32()?;
@@ -135,7 +134,7 @@ impl PoolRoot {
             zone_owners,
         };
         match root.misfit() {
-            Some((field, value)) => Err(fields.bad(field, value)),
+            Some((field, value)) => Err(fields.bad(field, value).into()),
             None => Ok(root),
         }
     }

@@ -5,11 +5,11 @@
 //! RECORD-2. A payload checksum is made of the checksums of its 4096-byte pieces, so that each piece is read once
 //!     between receipt and segment.
 
-use varve_stdx::{Writer, checksum64, checksum64_seeded};
+use varve_stdx::{Reader, Writer, checksum64, checksum64_seeded};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
 use varve_types::{ChunkId, CutNumber, StreamId, WriteSeq};
 
-use super::fields::{Fields, head, room};
+use super::checks::{head, room};
 use super::frame::FRAME_BYTES_MAX;
 use crate::{Error, error::Result};
 
@@ -169,7 +169,7 @@ impl RecordHeader {
     /// # Errors
     /// Whatever no writer of this version leaves in a descriptor.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         let kind = fields.u8()?;
         let kind = RecordKind::from_u8(kind).ok_or_else(|| fields.unknown(kind))?;
         let class = fields.u8()?;
@@ -192,7 +192,7 @@ impl RecordHeader {
             request: fields.u64()?,
         };
         match header.misfit() {
-            Some((field, value)) => Err(fields.bad(field, value)),
+            Some((field, value)) => Err(fields.bad(field, value).into()),
             None => Ok(header),
         }
     }
@@ -266,10 +266,10 @@ pub fn encode_cut(copy: StreamId) -> [u8; CUT_BYTES] {
 /// The copy that a cut's payload names.
 ///
 /// # Errors
-/// [`Error::Truncated`], or that it is no id of a stream.
+/// `DecodeError::Truncated`, or that it is no id of a stream.
 pub fn decode_cut(payload: &[u8]) -> Result<StreamId> {
-    let mut fields = Fields::new("cut payload", payload);
-    fields.id("copy", StreamId::from_untrusted)
+    let mut fields = Reader::new("cut payload", payload);
+    Ok(fields.id("copy", StreamId::from_untrusted)?)
 }
 
 /// Bytes of a chunk in the payload of a grant.
@@ -289,15 +289,16 @@ pub fn encode_grant(chunks: &[ChunkId]) -> Vec<u8> {
 /// # Errors
 /// That they are too many, or one has no id of a chunk.
 pub fn decode_grant(payload: &[u8]) -> Result<Vec<ChunkId>> {
-    let mut fields = Fields::new("grant payload", payload);
+    let mut fields = Reader::new("grant payload", payload);
     let count = payload.len() / GRANTED_BYTES;
     if count > GRANTED_MAX {
-        return Err(fields.bad("length", payload.len() as u64));
+        return Err(fields.bad("length", payload.len() as u64).into());
     }
     let chunk = |id| ChunkId::from_untrusted(id).filter(|chunk| *chunk != ChunkId::ZERO);
-    let chunks = (0..count).map(|_| fields.id("chunk", chunk)).collect();
+    let chunks: Result<Vec<_>> = (0..count).map(|_| Ok(fields.id("chunk", chunk)?)).collect();
+    let chunks = chunks?;
     fields.end()?;
-    chunks
+    Ok(chunks)
 }
 
 /// Payload of key records, in frames and in segments: `key_len u16 | key | value`, without a value for a deletion.
@@ -333,9 +334,9 @@ impl<'a> KeyPayload<'a> {
     /// Reads a payload that is as long as `bytes`.
     ///
     /// # Errors
-    /// [`Error::Truncated`] when the key is cut off.
+    /// `DecodeError::Truncated` when the key is cut off.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
-        let mut fields = Fields::new("key payload", bytes);
+        let mut fields = Reader::new("key payload", bytes);
         let key_len = fields.u16()?;
         let key = fields.bytes(usize::from(key_len))?;
         let value = fields.bytes(bytes.len().saturating_sub(Self::LEN + key.len()))?;

@@ -1,9 +1,9 @@
 //! What one shard promises to a stream. The value of a key in the shard's key tree.
 
-use varve_stdx::Writer;
+use varve_stdx::{Reader, Writer};
 use varve_types::ChunkId;
 
-use super::fields::{Fields, head, room};
+use super::checks::{head, room};
 use crate::error::Result;
 
 const WHAT: &str = "reservation record";
@@ -47,16 +47,16 @@ impl ReservationRecord {
     /// # Errors
     /// Whatever no writer of this version leaves in a record.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         fields.version(Self::VERSION)?;
         fields.zeros(6)?;
         let blocks = fields.u64()?;
         if blocks > Self::COUNT_MAX {
-            return Err(fields.bad("blocks", blocks));
+            return Err(fields.bad("blocks", blocks).into());
         }
         let pages = fields.u64()?;
         if pages > Self::COUNT_MAX {
-            return Err(fields.bad("pages", pages));
+            return Err(fields.bad("pages", pages).into());
         }
         let floor = fields.id("floor", ChunkId::from_untrusted)?;
         Ok(Self { blocks, pages, floor })

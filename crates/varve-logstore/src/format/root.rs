@@ -5,14 +5,14 @@
 //! FORMAT-ROOT-2. `next_chunk`, `next_generation` and `next_wseq` are reservations: nothing at or above them was ever
 //!     used, so a restart may begin there.
 
-use varve_stdx::{Writer, checksum64};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
 
+use super::checks::verify;
 use super::features::Features;
-use super::fields::{Fields, verify};
 use super::frame::LogPosition;
 use super::pointer::{Location, PagePtr};
-use crate::{Error, error::Result};
+use crate::error::Result;
 
 const WHAT: &str = "shard root";
 
@@ -35,7 +35,7 @@ impl ChainHead {
         out.u32(0);
     }
 
-    fn read(fields: &mut Fields<'_>) -> Result<Self> {
+    fn read(fields: &mut Reader<'_>) -> Result<Self> {
         let head = Self {
             seq: fields.u64()?,
             checksum: fields.u64()?,
@@ -209,10 +209,10 @@ impl ShardRoot {
     /// Whatever keeps `bytes` from starting with a shard root that this version may read.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let covered = envelope(WHAT, Self::MAGIC, Self::VERSION, bytes)?;
-        let mut fields = Fields::new(WHAT, covered);
+        let mut fields = Reader::new(WHAT, covered);
         fields.bytes(ENVELOPE_LEN)?;
         let features = Features::read(&mut fields, WHAT)?;
-        let pool = fields.pool()?;
+        let pool = PoolId(fields.array()?);
         let shard = ShardId(fields.u16()?);
         fields.zeros(6)?;
         let mount = fields.u64()?;
@@ -233,7 +233,7 @@ impl ShardRoot {
         let keys = TreeRoot { page: keys_page, height: fields.u8()? };
         for (field, tree) in [("table_height", table), ("keys_height", keys)] {
             if (tree.page == PagePtr::Null) != (tree.height == 0) {
-                return Err(fields.bad(field, u64::from(tree.height)));
+                return Err(fields.bad(field, u64::from(tree.height)).into());
             }
         }
         fields.zeros(2)?;
@@ -281,12 +281,12 @@ impl ShardRoot {
 
 /// The pairs of segments and copies, which the feature announces.
 fn read_copies(
-    fields: &mut Fields<'_>,
+    fields: &mut Reader<'_>,
     count: u32,
     features: Features,
 ) -> Result<Vec<(SegmentNumber, SegmentNumber)>> {
     if count > 0 && features.incompat & Features::PAGE_COPIES == 0 {
-        return Err(fields.bad("copy_count", u64::from(count)));
+        return Err(fields.bad("copy_count", u64::from(count)).into());
     }
     let pair = |_| Ok((SegmentNumber(fields.u32()?), SegmentNumber(fields.u32()?)));
     (0..count).map(pair).collect()
@@ -302,17 +302,17 @@ pub(super) fn envelope<'a>(
     version: u16,
     bytes: &'a [u8],
 ) -> Result<&'a [u8]> {
-    let mut fields = Fields::new(what, bytes);
+    let mut fields = Reader::new(what, bytes);
     fields.magic(magic)?;
     fields.version(version)?;
     fields.zeros(2)?;
     let length = fields.u32()? as usize;
-    let truncated = Error::Truncated { what, need: length, have: bytes.len() };
+    let truncated = DecodeError::Truncated { what, need: length, have: bytes.len() };
     let root = bytes.get(..length).ok_or(truncated)?;
     let Some((covered, stored)) =
         root.split_last_chunk::<8>().filter(|(covered, _)| covered.len() >= ENVELOPE_LEN)
     else {
-        return Err(fields.bad("length", length as u64));
+        return Err(fields.bad("length", length as u64).into());
     };
     verify(what, u64::from_le_bytes(*stored), checksum64(covered))?;
     Ok(covered)

@@ -14,12 +14,12 @@
 //!     discarded.
 
 use varve_media::SegmentId;
-use varve_stdx::{Writer, checksum64};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64};
 use varve_types::limits::SEGMENT_BYTES_MAX;
 use varve_types::{Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
 
 use super::UNIT_BYTES;
-use super::fields::{Fields, check_pool, head, room, verify};
+use super::checks::{check_pool, check_unencrypted, head, room, verify};
 use super::frame::LogPosition;
 use super::summary::ENTRY_BYTES;
 use crate::{Error, error::Result};
@@ -188,7 +188,7 @@ impl StripHeader {
         let parity_strips = fields.u8()?;
         let strip_index = fields.u8()?;
         let shard = ShardId(fields.u16()?);
-        let pool = fields.pool()?;
+        let pool = PoolId(fields.array()?);
         let slot = SegmentNumber(fields.u32()?);
         let next_slot = SegmentNumber(fields.u32()?);
         let generation = fields.id("generation", Generation::from_untrusted)?;
@@ -208,7 +208,7 @@ impl StripHeader {
         }
         let aead = fields.u8()?;
         let key_id = fields.u32()?;
-        fields.unencrypted(u32::from(aead) | key_id)?;
+        check_unencrypted(WHAT, u32::from(aead) | key_id)?;
         fields.zeros(4)?;
         let wseq_first = fields.id("wseq_first", WriteSeq::from_untrusted)?;
         let wseq_last = fields.id("wseq_last", WriteSeq::from_untrusted)?;
@@ -244,15 +244,15 @@ impl StripHeader {
             summary_checksum,
         };
         match header.misfit() {
-            Some((field, value)) => Err(fields.bad(field, value)),
+            Some((field, value)) => Err(fields.bad(field, value).into()),
             None => Ok((header, header_checksum)),
         }
     }
 
     /// The fields after the version, and the header checksum, once that is right.
-    fn verified(bytes: &[u8]) -> Result<(Fields<'_>, u64)> {
+    fn verified(bytes: &[u8]) -> Result<(Reader<'_>, u64)> {
         let bytes = head::<{ Self::LEN }>(WHAT, bytes)?;
-        let mut fields = Fields::new(WHAT, bytes);
+        let mut fields = Reader::new(WHAT, bytes);
         fields.magic(Self::MAGIC)?;
         fields.version(Self::VERSION)?;
         let (covered, stored) = bytes.split_last_chunk::<8>().unwrap_or((&[], &[0; 8]));
@@ -298,9 +298,9 @@ impl StripHeader {
     /// Says whether the strip belongs where it was read (SEGMENT-1).
     ///
     /// # Errors
-    /// [`Error::BadField`] for the first field that names another place.
+    /// `DecodeError::BadField` for the first field that names another place.
     pub fn check_place(&self, pool: PoolId, slot: SegmentNumber) -> Result<()> {
-        let bad = |field, value| Err(Error::BadField { what: WHAT, field, value });
+        let bad = |field, value| Err(DecodeError::BadField { what: WHAT, field, value }.into());
         check_pool(WHAT, self.pool, pool)?;
         if self.slot != slot {
             return bad("slot", u64::from(self.slot.0));
@@ -311,12 +311,12 @@ impl StripHeader {
     /// Verifies the summary against this header (SUMMARY-1).
     ///
     /// # Errors
-    /// [`Error::BadChecksum`], or [`Error::BadField`] when `summary` is not [`Self::summary_bytes`] long.
+    /// [`Error::BadChecksum`], or `DecodeError::BadField` when `summary` is not [`Self::summary_bytes`] long.
     pub fn check_summary(&self, summary: &[u8]) -> Result<()> {
         const WHAT: &str = "segment summary";
         if summary.len() != self.summary_bytes() as usize {
             let value = summary.len() as u64;
-            return Err(Error::BadField { what: WHAT, field: "length", value });
+            return Err(DecodeError::BadField { what: WHAT, field: "length", value }.into());
         }
         verify(WHAT, self.summary_checksum, checksum64(summary))
     }

@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use varve_stdx::Writer;
+use varve_stdx::{Reader, Writer};
 use varve_types::ChunkId;
 
-use super::fields::{Fields, head, room};
+use super::checks::{head, room};
 use super::pointer::PagePtr;
 use crate::{Error, error::Result};
 
@@ -64,12 +64,12 @@ impl StreamRecord {
     /// # Errors
     /// Whatever no writer of this version leaves in a record.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         fields.version(Self::VERSION)?;
         let height = fields.u8()?;
         let block_shift = fields.u8()?;
         if !Self::BLOCK_SHIFTS.contains(&block_shift) {
-            return Err(fields.bad("block_shift", u64::from(block_shift)));
+            return Err(fields.bad("block_shift", u64::from(block_shift)).into());
         }
         let slot_width = fields.u8()?;
         if slot_width != Self::SLOT_WIDTH {
@@ -80,7 +80,7 @@ impl StreamRecord {
         let chunk_ceiling = fields.id("chunk_ceiling", ChunkId::from_untrusted)?;
         let root = PagePtr::decode(fields.bytes(PagePtr::LEN)?)?;
         if (root == PagePtr::Null) != (height == 0) {
-            return Err(fields.bad("height", u64::from(height)));
+            return Err(fields.bad("height", u64::from(height)).into());
         }
         Ok(Self { root, height, block_shift, slot_width, page_ceiling, chunk_ceiling })
     }

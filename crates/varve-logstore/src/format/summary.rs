@@ -15,12 +15,12 @@
 //!     lane. Those that did not carry a flag.
 
 use varve_media::SegmentId;
-use varve_stdx::Writer;
+use varve_stdx::{DecodeError, Reader, Writer};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, ShardId, StreamId, WriteSeq};
 
-use super::fields::{Fields, head, room};
+use super::checks::{check_unencrypted, head, room};
 use super::pointer::Location;
-use crate::{Error, error::Result};
+use crate::error::Result;
 
 const WHAT: &str = "summary entry";
 
@@ -43,12 +43,12 @@ pub enum Codec {
 }
 
 impl Codec {
-    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self> {
+    pub(super) fn read(fields: &mut Reader<'_>) -> Result<Self> {
         match fields.u8()? {
             0 => Ok(Self::Raw),
             1 => Ok(Self::Lz4),
             2 => Ok(Self::Zstd),
-            codec => Err(fields.unknown(codec)),
+            codec => Err(fields.unknown(codec).into()),
         }
     }
 }
@@ -534,7 +534,7 @@ impl SummaryEntry {
     /// # Errors
     /// Whatever no writer of this version leaves in an entry.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         let kind = fields.u8()?;
         let has_unit = match kind {
             kind::DATA
@@ -555,7 +555,7 @@ impl SummaryEntry {
             | kind::CUT
             | kind::FREED_IDS
             | kind::FOLDED => false,
-            _ => return Err(fields.unknown(kind)),
+            _ => return Err(fields.unknown(kind).into()),
         };
         let codec = Codec::read(&mut fields)?;
         let mut raw = Raw {
@@ -579,25 +579,26 @@ impl SummaryEntry {
                 checksum: fields.u32()?,
             };
             if unit.stored_len == 0 {
-                return Err(fields.bad("stored_len", 0));
+                return Err(fields.bad("stored_len", 0).into());
             }
             raw.unit = Some(unit);
         } else {
             fields.zeros(12)?;
             if codec != Codec::Raw {
-                return Err(Error::ReservedNotZero { what: WHAT });
+                return Err(DecodeError::ReservedNotZero { what: WHAT }.into());
             }
         }
         let key_id = fields.u32()?;
-        fields.unencrypted(key_id)?;
+        check_unencrypted(WHAT, key_id)?;
         if kind == kind::FOREIGN_REFERENCE && raw.cut >= u32::from(ShardId::COUNT_MAX) {
-            return Err(fields.bad("home", u64::from(raw.cut)));
+            return Err(fields.bad("home", u64::from(raw.cut)).into());
         }
         raw.fingerprint = Fingerprint::new(*head(WHAT, fields.bytes(Fingerprint::LEN)?)?);
 
         let entry = Self::from_raw(raw).ok_or_else(|| fields.unknown(kind))?;
         if entry.to_raw() != raw {
-            return Err(Error::ReservedNotZero { what: WHAT }); // FORMAT-3: a field or flag that the kind does not use
+            // FORMAT-3: a field or flag that the kind does not use.
+            return Err(DecodeError::ReservedNotZero { what: WHAT }.into());
         }
         Ok(entry)
     }

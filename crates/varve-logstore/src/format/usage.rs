@@ -6,10 +6,10 @@
 //! ```
 
 use varve_media::SegmentId;
-use varve_stdx::Writer;
+use varve_stdx::{Reader, Writer};
 use varve_types::{Generation, SegmentNumber, WriteSeq};
 
-use super::fields::{Fields, head, room};
+use super::checks::{head, room};
 use crate::{Error, error::Result};
 
 const WHAT: &str = "usage entry";
@@ -50,9 +50,9 @@ impl UsageEntry {
     /// Reads an entry.
     ///
     /// # Errors
-    /// [`Error::Truncated`], [`Error::Unsupported`] for unknown flags, [`Error::ReservedNotZero`].
+    /// `DecodeError::Truncated`, [`Error::Unsupported`] for unknown flags, `DecodeError::ReservedNotZero`.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let mut fields = Reader::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         let number = SegmentNumber(fields.u32()?);
         let generation = Generation::new(fields.u48()?);
         let sealed_at = WriteSeq::new(fields.u48()?);

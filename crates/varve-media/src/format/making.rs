@@ -32,12 +32,12 @@ pub(crate) fn encode_making(pool: PoolId) -> BufSlice {
 
 /// Which pool is being made, if these bytes begin with a mark; what stands behind it may be left of what it replaced.
 pub(crate) fn decode_making(bytes: &[u8]) -> Option<PoolId> {
-    let mut r = Reader::new(bytes);
+    let mut r = Reader::new("mark of a new pool", bytes);
     let covered = r.bytes(COVERED_BYTES).ok()?;
     if r.u64().ok()? != checksum64(covered) {
         return None;
     }
-    let mut r = Reader::new(covered);
+    let mut r = Reader::new("mark of a new pool", covered);
     let is_mark = r.u64().ok()? == MAGIC && r.u16().ok()? == VERSION;
     let reserved = r.bytes(6).ok()?;
     let pool = PoolId(r.array().ok()?);

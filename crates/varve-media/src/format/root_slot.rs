@@ -10,7 +10,9 @@
 //!
 //! Formatting writes version 0 with an empty payload on both sides: a root whose sides are both unreadable was damaged.
 
-use varve_stdx::{AlignedBuf, BufSlice, Reader, Short, Writer, checksum64, checksum64_seeded};
+use varve_stdx::{
+    AlignedBuf, BufSlice, DecodeError, Reader, Writer, checksum64, checksum64_seeded,
+};
 use varve_types::PoolId;
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -32,8 +34,8 @@ pub(crate) struct RootSlot {
 /// Why bytes are no side of this root.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum RootFault {
-    #[error("bytes end early")]
-    Short,
+    #[error(transparent)]
+    Fields(#[from] DecodeError),
     #[error("wrong magic")]
     Magic,
     #[error("checksum mismatch")]
@@ -44,12 +46,6 @@ pub(crate) enum RootFault {
     Misplaced,
     #[error("reserved bytes are not zero")]
     Reserved,
-}
-
-impl From<Short> for RootFault {
-    fn from(_: Short) -> Self {
-        Self::Short
-    }
 }
 
 fn checksum(covered: &[u8], payload: &[u8]) -> u64 {
@@ -83,10 +79,10 @@ pub(crate) fn decode_root(
     root: u32,
     bytes: &[u8],
 ) -> Result<(u64, &[u8]), RootFault> {
-    let mut whole = Reader::new(bytes);
+    let mut whole = Reader::new("root slot", bytes);
     let covered = whole.bytes(COVERED_BYTES)?;
     let (stored, reserved_tail) = (whole.u64()?, whole.u64()?);
-    let mut r = Reader::new(covered);
+    let mut r = Reader::new("root slot", covered);
     if r.u64()? != MAGIC {
         return Err(RootFault::Magic);
     }
@@ -94,7 +90,7 @@ pub(crate) fn decode_root(
     let (found_root, version) = (r.u32()?, r.u64()?);
     let found_pool = PoolId(r.array()?);
     let (length, reserved_after) = (r.u32()?, r.u32()?);
-    let payload = whole.bytes(usize::try_from(length).map_err(|_| RootFault::Short)?)?;
+    let payload = whole.bytes(usize::try_from(length).unwrap_or(usize::MAX))?;
     if stored != checksum(covered, payload) {
         return Err(RootFault::Checksum);
     }

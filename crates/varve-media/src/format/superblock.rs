@@ -10,7 +10,7 @@
 //! 4088 checksum u64 of bytes 0 .. 4088
 //! ```
 
-use varve_stdx::{AlignedBuf, BufSlice, Reader, Short, Writer, checksum64};
+use varve_stdx::{AlignedBuf, BufSlice, DecodeError, Reader, Writer, checksum64};
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
 
@@ -63,8 +63,8 @@ pub(crate) struct Superblock {
 /// Why bytes are no superblock.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum SuperblockFault {
-    #[error("bytes end early")]
-    Short,
+    #[error(transparent)]
+    Fields(#[from] DecodeError),
     #[error("wrong magic")]
     Magic,
     #[error("checksum mismatch")]
@@ -77,15 +77,9 @@ pub(crate) enum SuperblockFault {
     Field(&'static str),
 }
 
-impl From<Short> for SuperblockFault {
-    fn from(_: Short) -> Self {
-        Self::Short
-    }
-}
-
 /// The pool that the bytes name, if they were once meant to be a superblock, intact or not.
 pub(crate) fn superblock_claim(bytes: &[u8]) -> Option<PoolId> {
-    let mut r = Reader::new(bytes);
+    let mut r = Reader::new("superblock", bytes);
     if r.u64().ok()? != MAGIC {
         return None;
     }
@@ -128,11 +122,11 @@ pub(crate) fn encode_superblock(superblock: &Superblock) -> BufSlice {
 pub(crate) fn decode_superblock(bytes: &[u8]) -> Result<Superblock, SuperblockFault> {
     let fault = |field| Err(SuperblockFault::Field(field));
     let (covered, mut tail) = {
-        let mut r = Reader::new(bytes);
+        let mut r = Reader::new("superblock", bytes);
         let covered = r.bytes(CHECKSUM_OFFSET)?;
         (covered, r)
     };
-    let mut r = Reader::new(covered);
+    let mut r = Reader::new("superblock", covered);
     if r.u64()? != MAGIC {
         return Err(SuperblockFault::Magic);
     }

@@ -17,7 +17,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use varve_stdx::{Reader, Short, Writer, checksum64};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64};
 use varve_types::{CellId, PoolId};
 
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
 };
 
 const MAGIC: [u8; 8] = *b"VARVENDS";
+const WHAT: &str = "table of nodes";
 /// The one of pools of several cells.
 const FORMAT: u16 = 3;
 const FORMAT_OF_ONE_CELL: u16 = 2;
@@ -107,55 +108,53 @@ impl MemberTable {
     /// # Errors
     /// [`Error::Damaged`], [`Error::Format`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let all = Reader::new(WHAT, bytes);
         let Some((covered, sum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
-            return Err(damaged("it is too short"));
+            return Err(all.inconsistent("it is shorter than its checksum").into());
         };
-        let mut reader = Reader::new(covered);
-        if reader.array() != Ok(MAGIC) {
-            return Err(damaged("it is not such a table"));
-        }
+        let mut fields = Reader::new(WHAT, covered);
+        fields.magic(MAGIC)?;
         if u64::from_le_bytes(*sum) != checksum64(covered) {
-            return Err(damaged("checksum mismatch"));
+            return Err(all.inconsistent("checksum mismatch").into());
         }
-        let found = reader.u16().map_err(short)?;
+        let found = fields.u16()?;
         if !(FORMAT_WITHOUT_REACH..=FORMAT).contains(&found) {
             return Err(Error::Format { found, known: FORMAT });
         }
-        let table = read(&mut reader, found).map_err(short)??;
-        if !reader.rest().is_empty() {
-            return Err(damaged("it is too long"));
-        }
+        let table = read(&mut fields, found)?;
+        fields.end()?;
         Ok(table)
     }
 }
 
 /// What stands behind the format's number.
-fn read(reader: &mut Reader<'_>, format: u16) -> std::result::Result<Result<MemberTable>, Short> {
+fn read(fields: &mut Reader<'_>, format: u16) -> std::result::Result<MemberTable, DecodeError> {
     let are_several = format == FORMAT;
-    let (node_count, third) = (usize::from(reader.u16()?), reader.u16()?);
+    let (node_count, third) = (usize::from(fields.u16()?), fields.u16()?);
     let cell_count = if are_several { third } else { 1 };
     let cells_min = if are_several { 2 } else { 1 };
-    let has_sane_cells = (cells_min..=CellId::COUNT_MAX).contains(&cell_count);
-    if reader.u16()? != 0 || node_count > NODES_MAX || !has_sane_cells {
-        return Ok(Err(damaged("its header makes no sense")));
+    fields.zeros(2)?;
+    if node_count > NODES_MAX {
+        return Err(fields.bad("count of nodes", node_count as u64));
     }
-    let (pool, version) = (PoolId(reader.array()?), reader.u64()?);
+    if !(cells_min..=CellId::COUNT_MAX).contains(&cell_count) {
+        return Err(fields.bad("count of cells", u64::from(cell_count)));
+    }
+    let (pool, version) = (PoolId(fields.array()?), fields.u64()?);
     let mut nodes: Vec<NodeEntry> = Vec::with_capacity(node_count);
     for _ in 0..node_count {
-        match read_node(reader, format, cell_count)? {
-            Ok(node) if nodes.iter().any(|before| before.node.id == node.node.id) => {
-                return Ok(Err(damaged("a node is in it twice")));
-            }
-            Ok(node) => nodes.push(node),
-            Err(error) => return Ok(Err(error)),
+        let node = read_node(fields, format, cell_count)?;
+        if nodes.iter().any(|before| before.node.id == node.node.id) {
+            return Err(fields.inconsistent("a node is in it twice"));
         }
+        nodes.push(node);
     }
     let mut cells = Vec::with_capacity(usize::from(cell_count));
     for _ in 0..cell_count {
         let (owner, next) =
-            if are_several { (reader.u16()?, reader.u16()?) } else { (third, NOBODY) };
+            if are_several { (fields.u16()?, fields.u16()?) } else { (third, NOBODY) };
         let (Some(owner), Some(next)) = (whom(&nodes, owner), whom(&nodes, next)) else {
-            return Ok(Err(damaged("an owner is not in it")));
+            return Err(fields.inconsistent("an owner is not in it"));
         };
         // Only rooms may leave a cell to nobody, and a cell is moved by its owner.
         let is_sane = match (owner, next) {
@@ -163,36 +162,35 @@ fn read(reader: &mut Reader<'_>, format: u16) -> std::result::Result<Result<Memb
             (owner, next) => owner.is_some() && owner != next,
         };
         if !is_sane {
-            return Ok(Err(damaged("a cell is served by nobody, or moved to where it is")));
+            let reason = "a cell is served by nobody, or moved to where it is";
+            return Err(fields.inconsistent(reason));
         }
         cells.push(CellEntry { owner, next });
     }
-    Ok(Ok(MemberTable { pool, version, nodes, cells }))
+    Ok(MemberTable { pool, version, nodes, cells })
 }
 
 fn read_node(
-    reader: &mut Reader<'_>,
+    fields: &mut Reader<'_>,
     format: u16,
     cell_count: u16,
-) -> std::result::Result<Result<NodeEntry>, Short> {
-    let id = NodeId(u128::from_le_bytes(reader.array()?));
-    let beat = reader.u64()?;
+) -> std::result::Result<NodeEntry, DecodeError> {
+    let id = NodeId(fields.u128()?);
+    let beat = fields.u64()?;
     let reach = if format == FORMAT_WITHOUT_REACH {
         None
     } else {
-        let (address, port) = (Ipv6Addr::from_octets(reader.array()?), reader.u16()?);
+        let (address, port) = (Ipv6Addr::from_octets(fields.array()?), fields.u16()?);
         let address = SocketAddr::new(IpAddr::V6(address), port);
-        Some(NodeAddress::new(address, Fingerprint(reader.array()?)))
+        Some(NodeAddress::new(address, Fingerprint(fields.array()?)))
     };
-    let room = if format == FORMAT { reader.u16()? } else { 1 };
+    let room = if format == FORMAT { fields.u16()? } else { 1 };
     if !(1..=cell_count).contains(&room) {
-        return Ok(Err(damaged("a node has room for no cell, or for more than there are")));
+        return Err(fields.bad("room of a node", u64::from(room)));
     }
-    let place_len = usize::from(reader.u8()?);
-    let Ok(place) = std::str::from_utf8(reader.bytes(place_len)?) else {
-        return Ok(Err(damaged("a place is not text")));
-    };
-    Ok(Ok(NodeEntry { node: Node { id, place: place.to_owned(), reach }, beat, room }))
+    let place_len = usize::from(fields.u8()?);
+    let place = fields.text("place of a node", place_len)?.to_owned();
+    Ok(NodeEntry { node: Node { id, place, reach }, beat, room })
 }
 
 /// The node at a position; `None` where there is none.
@@ -213,14 +211,6 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
 
 fn count(len: usize) -> u16 {
     u16::try_from(len).expect("within its limit")
-}
-
-fn damaged(reason: &'static str) -> Error {
-    Error::Damaged { reason }
-}
-
-fn short(_: Short) -> Error {
-    damaged("it is too short")
 }
 
 #[cfg(test)]

@@ -14,12 +14,11 @@
 //!
 //! LINK-EXPORT-1. After [`ExportQuestion::Begin`] there is no reply: what comes is the client's.
 
-use varve_stdx::{Reader, Short};
+use varve_stdx::{DecodeError, Reader};
 use varve_types::ErrorKind;
 
 use super::frame::DATA_BYTES_MAX;
-use super::hello::{damaged, short};
-use crate::Result;
+use crate::{Error, Result};
 
 /// What who carries asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,13 +116,11 @@ impl ExportQuestion {
     /// # Errors
     /// [`Error::Hello`](crate::Error::Hello).
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        whole(bytes, |reader| {
-            Ok(match reader.u8()? {
-                1 => Some(Self::List),
-                2 => open(reader)?,
-                3 => begin(reader)?.map(|begin| Self::Begin(Box::new(begin))),
-                _ => None,
-            })
+        whole("question about an export", bytes, |fields| match fields.u8()? {
+            1 => Ok(Self::List),
+            2 => open(fields),
+            3 => Ok(Self::Begin(Box::new(begin(fields)?))),
+            kind => Err(fields.unknown(kind)),
         })
     }
 }
@@ -170,19 +167,15 @@ impl ExportReply {
     /// # Errors
     /// [`Error::Hello`](crate::Error::Hello).
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        whole(bytes, |reader| {
-            Ok(match reader.u8()? {
-                1 => {
-                    let Some(is_last) = flag(reader)? else { return Ok(None) };
-                    names(reader)?.map(|names| Self::Names { names, is_last })
-                }
-                2 => LinkExport::read(reader)?.map(Self::Found),
-                3 => {
-                    let found = reader.u8()?;
-                    KINDS.into_iter().find(|kind| code(*kind) == found).map(Self::Refused)
-                }
-                _ => None,
-            })
+        whole("reply about an export", bytes, |fields| match fields.u8()? {
+            1 => Ok(Self::Names { is_last: flag("last", fields)?, names: names(fields)? }),
+            2 => Ok(Self::Found(LinkExport::read(fields)?)),
+            3 => {
+                let found = fields.u8()?;
+                let kind = KINDS.into_iter().find(|kind| code(*kind) == found);
+                kind.map(Self::Refused).ok_or_else(|| fields.bad("reason", u64::from(found)))
+            }
+            kind => Err(fields.unknown(kind)),
         })
     }
 }
@@ -211,84 +204,78 @@ impl LinkExport {
         self.holder.as_ref().map_or(Some(()), |holder| put_name(out, holder))
     }
 
-    fn read(reader: &mut Reader<'_>) -> Read<Self> {
-        let Some(name) = name(reader)? else { return Ok(None) };
-        let (size_bytes, block_bytes) = (reader.u64()?, reader.u32()?);
-        let flags = reader.u8()?;
-        let Some(since) = names(reader)? else { return Ok(None) };
+    fn read(fields: &mut Reader<'_>) -> Read<Self> {
+        let name = name(fields)?;
+        let (size_bytes, block_bytes) = (fields.u64()?, fields.u32()?);
+        let flags = fields.u8()?;
+        let since = names(fields)?;
         let holder = match flags & 4 {
             0 => None,
-            _ => match self::name(reader)? {
-                None => return Ok(None),
-                holder => holder,
-            },
+            _ => Some(self::name(fields)?),
         };
         if flags > 7 {
-            return Ok(None);
+            return Err(fields.bad("flags", u64::from(flags)));
         }
         let (read_only, exclusive) = (flags & 1 != 0, flags & 2 != 0);
-        Ok(Some(Self { name, size_bytes, block_bytes, read_only, exclusive, holder, since }))
+        Ok(Self { name, size_bytes, block_bytes, read_only, exclusive, holder, since })
     }
 }
 
-/// `None`: it makes no sense.
-type Read<T> = std::result::Result<Option<T>, Short>;
+type Read<T> = std::result::Result<T, DecodeError>;
 
-fn open(reader: &mut Reader<'_>) -> Read<ExportQuestion> {
-    let Some(name) = name(reader)? else { return Ok(None) };
-    Ok(match flag(reader)? {
-        Some(false) => Some(ExportQuestion::Open { name, since: None }),
-        Some(true) => names(reader)?.map(|since| ExportQuestion::Open { name, since: Some(since) }),
-        None => None,
-    })
+fn open(fields: &mut Reader<'_>) -> Read<ExportQuestion> {
+    let name = name(fields)?;
+    let since = if flag("since", fields)? { Some(names(fields)?) } else { None };
+    Ok(ExportQuestion::Open { name, since })
 }
 
-fn begin(reader: &mut Reader<'_>) -> Read<BeginExport> {
-    let Some(export) = LinkExport::read(reader)? else { return Ok(None) };
-    let (flags, changes) = (reader.u8()?, reader.u8()?);
-    let len = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
-    let words = reader.bytes(len)?.to_vec();
+fn begin(fields: &mut Reader<'_>) -> Read<BeginExport> {
+    let export = LinkExport::read(fields)?;
+    let (flags, changes) = (fields.u8()?, fields.u8()?);
+    let words = fields.counted()?.to_vec();
+    if flags > 7 {
+        return Err(fields.bad("flags", u64::from(flags)));
+    }
     let (structured_reply, allocation) = (flags & 1 != 0, flags & 2 != 0);
     let extended_headers = flags & 4 != 0;
     // Contexts are told of in chunks, and each is of a snapshot.
     let needs_chunks = extended_headers || allocation || changes > 0;
-    let has_snapshots = usize::from(changes) <= export.since.len();
-    if flags > 7 || (needs_chunks && !structured_reply) || !has_snapshots {
-        return Ok(None);
+    if needs_chunks && !structured_reply {
+        return Err(fields.inconsistent("contexts without structured replies"));
     }
-    let begin =
-        BeginExport { export, structured_reply, extended_headers, allocation, changes, words };
-    Ok(Some(begin))
-}
-
-fn whole<T>(bytes: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Read<T>) -> Result<T> {
-    let mut reader = Reader::new(bytes);
-    let found = read(&mut reader).map_err(short)?;
-    let found = found.ok_or_else(|| damaged("a message about an export is none"))?;
-    if reader.rest().is_empty() { Ok(found) } else { Err(damaged("a message is too long")) }
-}
-
-fn flag(reader: &mut Reader<'_>) -> Read<bool> {
-    Ok(match reader.u8()? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
-    })
-}
-
-fn name(reader: &mut Reader<'_>) -> Read<String> {
-    let len = usize::from(reader.u16()?);
-    Ok(String::from_utf8(reader.bytes(len)?.to_vec()).ok())
-}
-
-fn names(reader: &mut Reader<'_>) -> Read<Vec<String>> {
-    let mut names = Vec::new();
-    for _ in 0..reader.u16()? {
-        // Each takes two bytes or fails, so a huge count ends with the bytes.
-        let Some(name) = name(reader)? else { return Ok(None) };
-        names.push(name);
+    if usize::from(changes) > export.since.len() {
+        return Err(fields.bad("changes", u64::from(changes)));
     }
-    Ok(Some(names))
+    Ok(BeginExport { export, structured_reply, extended_headers, allocation, changes, words })
+}
+
+fn whole<T>(
+    what: &'static str,
+    bytes: &[u8],
+    read: impl FnOnce(&mut Reader<'_>) -> Read<T>,
+) -> Result<T> {
+    let mut fields = Reader::new(what, bytes);
+    let found = read(&mut fields).map_err(Error::Hello)?;
+    fields.end().map_err(Error::Hello)?;
+    Ok(found)
+}
+
+fn flag(field: &'static str, fields: &mut Reader<'_>) -> Read<bool> {
+    match fields.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(fields.bad(field, u64::from(value))),
+    }
+}
+
+fn name(fields: &mut Reader<'_>) -> Read<String> {
+    let len = usize::from(fields.u16()?);
+    Ok(fields.text("a name", len)?.to_owned())
+}
+
+fn names(fields: &mut Reader<'_>) -> Read<Vec<String>> {
+    // Each takes two bytes or fails, so a huge count ends with the bytes.
+    (0..fields.u16()?).map(|_| name(fields)).collect()
 }
 
 fn put_name(out: &mut Vec<u8>, name: &str) -> Option<()> {

@@ -12,7 +12,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use varve_stdx::{Reader, Short, Writer, checksum64};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64};
 use varve_types::{CellId, PoolId};
 
 use crate::{Error, NodeId, Result};
@@ -21,10 +21,15 @@ use crate::{Error, NodeId, Result};
 pub const LINK_VERSION: u16 = 2;
 
 /// Bytes of a hello, in this version and every later one.
-pub const HELLO_BYTES: usize = 96 + 8;
+pub const HELLO_BYTES: usize = 96 + CHECKSUM_BYTES;
 
 /// Bytes of an answer, in this version and every later one.
 pub const ANSWER_BYTES: usize = 16;
+
+/// What errors call it.
+const HELLO: &str = "hello of a link";
+
+const CHECKSUM_BYTES: usize = 8;
 
 const HELLO_MAGIC: [u8; 8] = *b"VARVELNK";
 const ANSWER_MAGIC: [u8; 8] = *b"VARVEANS";
@@ -133,7 +138,7 @@ impl Hello {
             IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
             IpAddr::V6(address) => address.octets(),
         }));
-        let covered = HELLO_BYTES - 8;
+        let covered = HELLO_BYTES - CHECKSUM_BYTES;
         let sum = checksum64(&bytes[..covered]);
         bytes[covered..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -142,39 +147,38 @@ impl Hello {
     /// What the bytes say. The checksum is for mistakes of programs; TLS sees to everything else.
     ///
     /// # Errors
-    /// [`Error::Damaged`], [`Error::Format`] for another version.
+    /// [`Error::Hello`], [`Error::Format`] for another version.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self> {
-        let (covered, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| damaged("too short"))?;
-        let mut reader = Reader::new(covered);
-        if reader.array() != Ok(HELLO_MAGIC) {
-            return Err(damaged("it is not a hello"));
-        }
-        let found = reader.u16().map_err(short)?;
+        let mut whole = Reader::new(HELLO, bytes);
+        let covered = whole.bytes(HELLO_BYTES - CHECKSUM_BYTES).map_err(Error::Hello)?;
+        let sum = whole.u64().map_err(Error::Hello)?;
+        let mut fields = Reader::new(HELLO, covered);
+        fields.magic(HELLO_MAGIC).map_err(Error::Hello)?;
+        let found = fields.u16().map_err(Error::Hello)?;
         if found != LINK_VERSION {
             return Err(Error::Format { found, known: LINK_VERSION });
         }
-        if u64::from_le_bytes(*sum) != checksum64(covered) {
-            return Err(damaged("checksum mismatch"));
+        if sum != checksum64(covered) {
+            return Err(Error::Hello(fields.inconsistent("checksum mismatch")));
         }
-        read(&mut reader).map_err(short)?.ok_or_else(|| damaged("a field makes no sense"))
+        read(&mut fields).map_err(Error::Hello)
     }
 }
 
 /// What stands behind the version.
-fn read(reader: &mut Reader<'_>) -> std::result::Result<Option<Hello>, Short> {
-    let front_end = FrontEndNumber(reader.u8()?);
-    let (has_address, port, cell) = (reader.u8()?, reader.u16()?, CellId(reader.u16()?));
-    let pool = PoolId(reader.array()?);
-    let from = NodeId(u128::from_le_bytes(reader.array()?));
-    let to = NodeId(u128::from_le_bytes(reader.array()?));
-    let (table_version, connection) = (reader.u64()?, reader.u64()?);
-    let address = Ipv6Addr::from_octets(reader.array()?);
+fn read(fields: &mut Reader<'_>) -> std::result::Result<Hello, DecodeError> {
+    let front_end = FrontEndNumber(fields.u8()?);
+    let (has_address, port, cell) = (fields.u8()?, fields.u16()?, CellId(fields.u16()?));
+    let pool = PoolId(fields.array()?);
+    let (from, to) = (NodeId(fields.u128()?), NodeId(fields.u128()?));
+    let (table_version, connection) = (fields.u64()?, fields.u64()?);
+    let address = Ipv6Addr::from_octets(fields.array()?);
     let client = match (has_address, port) {
         (0, 0) if address.is_unspecified() => None,
         (1, port) => Some(SocketAddr::new(IpAddr::V6(address).to_canonical(), port)),
-        _ => return Ok(None),
+        _ => return Err(fields.inconsistent("the client has half an address")),
     };
-    Ok(Some(Hello { front_end, pool, cell, from, to, table_version, connection, client }))
+    Ok(Hello { front_end, pool, cell, from, to, table_version, connection, client })
 }
 
 impl HelloReply {
@@ -202,18 +206,21 @@ impl HelloReply {
     /// What the bytes say.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// [`Error::Hello`].
     pub fn decode(bytes: &[u8; ANSWER_BYTES]) -> Result<Self> {
-        let mut reader = Reader::new(bytes);
-        if reader.array() != Ok(ANSWER_MAGIC) {
-            return Err(damaged("it is not an answer"));
-        }
-        let known = reader.u16().map_err(short)?;
-        let code = reader.u8().map_err(short)?;
+        Self::read(bytes).map_err(Error::Hello)
+    }
+
+    fn read(bytes: &[u8; ANSWER_BYTES]) -> std::result::Result<Self, DecodeError> {
+        let mut fields = Reader::new("answer to a hello", bytes);
+        fields.magic(ANSWER_MAGIC)?;
+        let (known, code) = (fields.u16()?, fields.u8()?);
         // Whatever a later version means by its codes, it is another one.
+        if known != LINK_VERSION {
+            return Ok(Self::OtherVersion { known });
+        }
+        fields.zeros(fields.rest().len())?;
         match code {
-            _ if known != LINK_VERSION => Ok(Self::OtherVersion { known }),
-            _ if reader.rest().iter().any(|byte| *byte != 0) => Err(damaged("it is too long")),
             0 => Ok(Self::Accepted),
             1 => Ok(Self::OtherVersion { known }),
             2 => Ok(Self::OtherPool),
@@ -222,7 +229,7 @@ impl HelloReply {
             5 => Ok(Self::NotServing),
             6 => Ok(Self::TooMany),
             7 => Ok(Self::NoFrontEnd),
-            _ => Err(damaged("an unknown answer")),
+            code => Err(fields.unknown(code)),
         }
     }
 }
@@ -242,14 +249,6 @@ impl std::fmt::Display for HelloReply {
             Self::NoFrontEnd => f.write_str("it does not serve that protocol"),
         }
     }
-}
-
-pub(super) fn damaged(reason: &'static str) -> Error {
-    Error::Hello { reason }
-}
-
-pub(super) fn short(_: Short) -> Error {
-    damaged("it is too short")
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 
+use varve_stdx::{BigEndian, Reader};
+
 use crate::constant::{SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, cmd};
-use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::framing::Framing;
 use crate::request::RequestHeader;
@@ -126,9 +127,9 @@ struct ChunkHead {
 
 impl ChunkHead {
     /// What stands behind the magic number.
-    fn decode(cursor: &mut Cursor<'_>) -> Option<Self> {
-        let (flags, kind) = (cursor.u16()?, cursor.u16()?);
-        let (cookie, len) = (cursor.u64()?, cursor.u32()?);
+    fn decode(fields: &mut Reader<'_, BigEndian>) -> Option<Self> {
+        let (flags, kind) = (fields.u16().ok()?, fields.u16().ok()?);
+        let (cookie, len) = (fields.u64().ok()?, fields.u32().ok()?);
         Some(Self { flags, kind, cookie, len: usize::try_from(len).ok()? })
     }
 
@@ -202,20 +203,20 @@ impl<T> RequestTable<T> {
     /// # Errors
     /// NBD-CLIENT-1.
     pub fn take_reply(&mut self, front: &[u8]) -> Result<ReplyStep<T>> {
-        let mut cursor = Cursor(front);
-        match cursor.u32() {
-            None => Ok(ReplyStep::NeedBytes(SIMPLE_REPLY_BYTES)),
-            Some(SIMPLE_REPLY_MAGIC) => match (cursor.u32(), cursor.u64()) {
-                (Some(error), Some(cookie)) => self.take_simple(error, cookie),
+        let mut fields = Reader::big_endian("reply", front);
+        match fields.u32() {
+            Err(_) => Ok(ReplyStep::NeedBytes(SIMPLE_REPLY_BYTES)),
+            Ok(SIMPLE_REPLY_MAGIC) => match (fields.u32(), fields.u64()) {
+                (Ok(error), Ok(cookie)) => self.take_simple(error, cookie),
                 _ => Ok(ReplyStep::NeedBytes(SIMPLE_REPLY_BYTES)),
             },
-            Some(STRUCTURED_REPLY_MAGIC) if self.framing.has_chunks() => {
-                match ChunkHead::decode(&mut cursor) {
-                    Some(head) => self.take_chunk(&head, cursor),
+            Ok(STRUCTURED_REPLY_MAGIC) if self.framing.has_chunks() => {
+                match ChunkHead::decode(&mut fields) {
+                    Some(head) => self.take_chunk(&head, fields),
                     None => Ok(ReplyStep::NeedBytes(CHUNK_BYTES)),
                 }
             }
-            Some(_) => Err(Error::Protocol("the server sent no reply where one should begin")),
+            Ok(_) => Err(Error::Protocol("the server sent no reply where one should begin")),
         }
     }
 
@@ -231,12 +232,16 @@ impl<T> RequestTable<T> {
         request.finish().map(ReplyStep::Finished)
     }
 
-    fn take_chunk(&mut self, head: &ChunkHead, mut payload: Cursor<'_>) -> Result<ReplyStep<T>> {
+    fn take_chunk(
+        &mut self,
+        head: &ChunkHead,
+        mut payload: Reader<'_, BigEndian>,
+    ) -> Result<ReplyStep<T>> {
         let prefix_bytes = head.prefix_bytes()?;
-        let Some(prefix) = payload.bytes(prefix_bytes) else {
+        let Ok(prefix) = payload.bytes(prefix_bytes) else {
             return Ok(ReplyStep::NeedBytes(CHUNK_BYTES + prefix_bytes));
         };
-        let mut prefix = Cursor(prefix);
+        let mut prefix = Reader::big_endian("chunk of a reply", prefix);
         let mut request = self.under_way.remove(&head.cookie).ok_or(UNASKED)?;
         let is_last = head.flags & chunk::FLAG_DONE != 0;
         let short = "the length was compared";

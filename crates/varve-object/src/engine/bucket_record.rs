@@ -9,7 +9,8 @@
 
 use bytes::Bytes;
 use varve_dataset::Move;
-use varve_stdx::{Reader, Writer};
+use varve_stdx::{DecodeError, Reader, Writer};
+use varve_types::StreamId;
 
 use crate::{Bucket, BucketId, BucketOptions};
 
@@ -18,6 +19,8 @@ const VERSION: u16 = 1;
 
 const FLAG_PRIVATE: u8 = 1;
 const FLAG_MOVES: u8 = 8;
+/// Of versions that stored a move as a sentence.
+const FLAG_MOVES_AS_TEXT: u8 = 2;
 /// Versions that do not know it refuse the record, and so free nothing that copies name.
 const FLAG_SHARES: u8 = 4;
 
@@ -68,27 +71,32 @@ impl BucketRecord {
         out.into()
     }
 
-    /// What was encoded; none for anything else.
-    #[must_use]
-    pub fn decode(bytes: &Bytes) -> Option<Self> {
-        let mut fields = Reader::new(bytes);
-        if fields.u16().ok()? != VERSION {
-            return None;
+    /// What was encoded.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
+        let mut fields = Reader::new("record of a bucket", bytes);
+        fields.version(VERSION)?;
+        let flags = fields.u8()?;
+        if flags & FLAG_MOVES_AS_TEXT != 0 {
+            return Err(fields.inconsistent(
+                "it moves, as an earlier version stored that: end the move with that version",
+            ));
         }
-        let known = FLAG_PRIVATE | FLAG_MOVES | FLAG_SHARES;
-        let flags = fields.u8().ok().filter(|flags| flags & !known == 0)?;
-        if fields.array::<5>().ok()? != [0; 5] {
-            return None;
+        if flags & !(FLAG_PRIVATE | FLAG_MOVES | FLAG_SHARES) != 0 {
+            return Err(fields.bad("flags", u64::from(flags)));
         }
-        let id = BucketId(fields.u64().ok()?);
+        fields.zeros(5)?;
+        let id = BucketId(fields.id("bucket", StreamId::from_untrusted)?.get());
         let options = BucketOptions { private_copy: flags & FLAG_PRIVATE != 0 };
         let moves = match flags & FLAG_MOVES {
             0 => None,
-            _ => Some(Move::decode(&mut fields).ok()?),
+            _ => Some(Move::decode(&mut fields)?),
         };
         let at = FIXED_LEN + moves.as_ref().map_or(0, Move::len);
         let shares_bodies = flags & FLAG_SHARES != 0;
-        Some(Self { id, options, moves, shares_bodies, record: bytes.slice(at..) })
+        Ok(Self { id, options, moves, shares_bodies, record: bytes.slice(at..) })
     }
 }
 
@@ -126,7 +134,7 @@ mod tests {
     fn stored() -> impl Strategy<Value = BucketRecord> {
         let record = prop::collection::vec(any::<u8>(), 0..200);
         let flags = any::<(bool, bool)>();
-        (any::<u64>(), flags, a_move(), record).prop_map(
+        (0..1_u64 << 48, flags, a_move(), record).prop_map(
             |(id, (private_copy, shares_bodies), moves, record)| BucketRecord {
                 shares_bodies,
                 id: BucketId(id),
@@ -139,14 +147,14 @@ mod tests {
 
     /// Whatever decodes is encoded to the very bytes it came from, and nothing panics.
     fn same_or_refused(bytes: &Bytes) -> bool {
-        BucketRecord::decode(bytes).is_none_or(|decoded| decoded.encode() == *bytes)
+        BucketRecord::decode(bytes).map_or(true, |decoded| decoded.encode() == *bytes)
     }
 
     proptest! {
         #[test]
         fn records_come_back(stored in stored()) {
             let bytes = stored.encode();
-            prop_assert_eq!(BucketRecord::decode(&bytes), Some(stored));
+            prop_assert_eq!(BucketRecord::decode(&bytes), Ok(stored));
         }
 
         #[test]
@@ -199,11 +207,11 @@ mod tests {
         let mut long = bytes.to_vec();
         long[68..70].copy_from_slice(&513_u16.to_le_bytes());
         long.resize(2000, b'x');
-        assert!(BucketRecord::decode(&long.into()).is_none());
+        assert!(BucketRecord::decode(&long.into()).is_err());
         for unknown_flags in [2, 16] {
             let mut unknown = bytes.to_vec();
             unknown[2] = unknown_flags;
-            assert!(BucketRecord::decode(&unknown.into()).is_none());
+            assert!(BucketRecord::decode(&unknown.into()).is_err());
         }
     }
 }

@@ -218,7 +218,7 @@ impl ObjectRecord {
     }
 
     fn fields(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Reader::new(bytes);
+        let mut fields = Reader::new("record of an object", bytes);
         if fields.u16().ok()? != VERSION {
             return None;
         }
@@ -357,7 +357,7 @@ impl BucketCounts {
     }
 
     fn fields(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Reader::new(bytes);
+        let mut fields = Reader::new("account of a bucket", bytes);
         if fields.u16().ok()? != VERSION || fields.array::<6>().ok()? != [0; 6] {
             return None;
         }
@@ -385,7 +385,7 @@ pub(crate) fn encode_orphan(blocks: u64) -> Vec<u8> {
 /// Blocks of an orphan.
 pub(crate) fn decode_orphan(bytes: &[u8]) -> Result<u64> {
     let blocks = || {
-        let mut fields = Reader::new(bytes);
+        let mut fields = Reader::new("record of an orphan", bytes);
         let head = (fields.u16().ok()?, fields.array::<6>().ok()?);
         let blocks = fields.u64().ok()?;
         (head == (VERSION, [0; 6]) && fields.rest().is_empty() && blocks <= BLOCKS_MAX)

@@ -7,13 +7,14 @@
 //! The checksum goes on over the sort (1 volume, 2 bucket) and the text of the name, so that one name's entry is not
 //! taken for another's.
 
-use varve_stdx::{Reader, Short, Writer, checksum64};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64};
 use varve_types::{CellId, PoolId};
 
 use crate::{Entry, Error, Name, NameKind, Result, Stamp};
 
 const MAGIC: [u8; 8] = *b"VARVENAM";
 const FORMAT: u16 = 1;
+const WHAT: &str = "entry of a name";
 const COVERED_BYTES: usize = 48;
 
 impl Entry {
@@ -41,32 +42,39 @@ impl Entry {
     /// # Errors
     /// [`Error::Damaged`], [`Error::Format`], [`Error::OfAnother`].
     pub fn decode(pool: PoolId, name: &Name, bytes: &[u8]) -> Result<Self> {
-        let damaged = |reason| Error::Damaged { name: name.clone(), reason };
-        let mut reader = Reader::new(bytes);
-        if reader.array() != Ok(MAGIC) {
-            return Err(damaged("it is not such an entry"));
-        }
-        let short = |_: Short| damaged("it is too short");
-        let found = reader.u16().map_err(short)?;
+        let damaged = |cause| Error::Damaged { name: name.clone(), cause };
+        let mut fields = Reader::new(WHAT, bytes);
+        fields.magic(MAGIC).map_err(damaged)?;
+        let found = fields.u16().map_err(damaged)?;
         if found != FORMAT {
             return Err(Error::Format { name: name.clone(), found, known: FORMAT });
         }
-        let Some((covered, sum)) = bytes.split_first_chunk::<COVERED_BYTES>() else {
-            return Err(damaged("it is too short"));
-        };
-        if sum != checksum(covered, name).to_le_bytes() {
-            return Err(damaged("checksum mismatch"));
+        let entry = Self::decode_fields(fields, name, bytes).map_err(damaged)?;
+        if entry.pool != pool {
+            return Err(Error::OfAnother { name: name.clone(), pool: entry.pool });
         }
-        let (cell, zeros) = (CellId(reader.u16().map_err(short)?), reader.u32().map_err(short)?);
-        if zeros != 0 || cell.0 >= CellId::COUNT_MAX {
-            return Err(damaged("a field makes no sense"));
+        Ok(entry)
+    }
+
+    /// What stands behind the format.
+    fn decode_fields(
+        mut fields: Reader<'_>,
+        name: &Name,
+        bytes: &[u8],
+    ) -> std::result::Result<Self, DecodeError> {
+        let mut whole = Reader::new(WHAT, bytes);
+        let covered = whole.bytes(COVERED_BYTES)?;
+        let sum = whole.u64()?;
+        whole.end()?;
+        if sum != checksum(covered, name) {
+            return Err(fields.inconsistent("checksum mismatch"));
         }
-        let of = PoolId(reader.array().map_err(short)?);
-        let stamp = Stamp(u128::from_le_bytes(reader.array().map_err(short)?));
-        if of != pool {
-            return Err(Error::OfAnother { name: name.clone(), pool: of });
+        let cell = CellId(fields.u16()?);
+        if cell.0 >= CellId::COUNT_MAX {
+            return Err(fields.bad("cell", u64::from(cell.0)));
         }
-        Ok(Self { pool, cell, stamp })
+        fields.zeros(4)?;
+        Ok(Self { cell, pool: PoolId(fields.array()?), stamp: Stamp(fields.u128()?) })
     }
 }
 

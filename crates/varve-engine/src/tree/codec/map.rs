@@ -146,7 +146,7 @@ pub(super) fn decode(
 
 fn decode_pieces(payload: &[u8]) -> Result<Vec<MapSlot>, PageError> {
     let mut slots = Vec::with_capacity(MAP_SLOTS);
-    let mut reader = Reader::new(payload);
+    let mut reader = Reader::new("payload of a map page", payload);
     while !reader.rest().is_empty() {
         let piece = reader.u8()?;
         let count = usize::from(reader.u16()?);

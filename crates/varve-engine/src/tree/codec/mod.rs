@@ -6,7 +6,7 @@ mod map;
 mod tree;
 
 use varve_logstore::format::page::{PageHeader, PageKind};
-use varve_stdx::Short;
+use varve_stdx::DecodeError;
 use varve_types::{ChunkId, ErrorKind, StreamId};
 
 use super::{Fault, Page, PagePtr, PageShape, TreeLayout};
@@ -30,6 +30,9 @@ pub enum PageError {
     /// The payload is not one that an encoder writes.
     #[error("page payload has bad {0}")]
     Payload(&'static str),
+    /// The payload ends early.
+    #[error(transparent)]
+    Fields(#[from] DecodeError),
 }
 
 impl PageError {
@@ -38,14 +41,8 @@ impl PageError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Unit(error) => error.kind(),
-            Self::Misplaced { .. } | Self::Payload(_) => ErrorKind::Corrupt,
+            Self::Misplaced { .. } | Self::Payload(_) | Self::Fields(_) => ErrorKind::Corrupt,
         }
-    }
-}
-
-impl From<Short> for PageError {
-    fn from(_: Short) -> Self {
-        Self::Payload("length")
     }
 }
 

@@ -105,7 +105,7 @@ pub(super) fn decode(
     let page = match (encoding, layout) {
         (TREE_FIXED | TREE_COLUMNS, TreeLayout::Fixed { key_len, value_len }) => {
             let value_len = if level == 0 { usize::from(value_len) } else { PagePtr::LEN };
-            let mut reader = Reader::new(payload);
+            let mut reader = Reader::new("payload of a tree page", payload);
             let lens = (reader.u8()?, usize::from(reader.u8()?));
             let count = usize::from(reader.u16()?);
             let stride = usize::from(key_len) + value_len;
@@ -131,7 +131,7 @@ pub(super) fn decode(
 
 fn decode_slotted(layout: TreeLayout, level: u8, payload: &[u8]) -> Result<TreePage, PageError> {
     let mut page = TreePage::new(layout, level);
-    let mut reader = Reader::new(payload);
+    let mut reader = Reader::new("payload of a tree page", payload);
     for _ in 0..reader.u16()? {
         let (key_len, value_len) = (usize::from(reader.u16()?), usize::from(reader.u16()?));
         let (key, value) = (reader.bytes(key_len)?, reader.bytes(value_len)?);

@@ -15,6 +15,7 @@ use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
 use crate::format::summary::SummaryEntry;
 use crate::format::usage::UsageEntry;
+use varve_stdx::DecodeError;
 
 /// Calls `check` with `bytes` after each single bit flip.
 fn each_flip(bytes: &[u8], mut check: impl FnMut(usize, &[u8])) {
@@ -118,7 +119,13 @@ fn record_descriptors() {
 fn key_payloads() {
     let bytes = samples::key_payload();
     for len in 0..10 {
-        assert!(matches!(KeyPayload::decode(&bytes[..len]), Err(Error::Truncated { .. })), "{len}");
+        assert!(
+            matches!(
+                KeyPayload::decode(&bytes[..len]),
+                Err(Error::Decode(DecodeError::Truncated { .. }))
+            ),
+            "{len}"
+        );
     }
     each_flip(&bytes, |_, damaged| drop(KeyPayload::decode(damaged)));
 }

@@ -1,6 +1,6 @@
 //! Rules that a round trip does not show: what is refused, by which error, and what chains and checksums cover.
 
-use varve_stdx::{checksum64, checksum64_seeded};
+use varve_stdx::{DecodeError, checksum64, checksum64_seeded};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
 use varve_types::{ChunkId, ErrorKind, PoolId, SegmentNumber, ShardId};
 
@@ -85,7 +85,10 @@ fn a_frame_without_its_whole_length_is_refused() {
     bytes.resize(longer.frame_bytes as usize, 0);
     longer.encode(&mut bytes);
     let error = Frame::decode(&bytes).unwrap_err();
-    assert!(matches!(error, Error::BadField { field: "frame_bytes", .. }), "{error}");
+    assert!(
+        matches!(error, Error::Decode(DecodeError::BadField { field: "frame_bytes", .. })),
+        "{error}"
+    );
 }
 
 #[test]
@@ -111,7 +114,10 @@ fn ranges_past_the_largest_stream_are_refused() {
         bytes[24..32].copy_from_slice(&u64::to_le_bytes(offset));
         bytes[32..40].copy_from_slice(&u64::to_le_bytes(len));
         let error = RecordHeader::decode(&bytes).unwrap_err();
-        assert!(matches!(error, Error::BadField { field: f, .. } if f == field), "{error}");
+        assert!(
+            matches!(error, Error::Decode(DecodeError::BadField { field: f, .. }) if f == field),
+            "{error}"
+        );
     }
     let last = RecordHeader { offset_512: end - 1, ..samples::write_record(&[0; 512]) };
     last.encode(&mut bytes);
@@ -125,16 +131,30 @@ fn unknown_kinds_are_refused() {
     for kind in [0, 10, 255] {
         bytes[0] = kind;
         let error = RecordHeader::decode(&bytes).unwrap_err();
-        assert!(matches!(error, Error::UnknownKind { kind: found, .. } if found == kind));
+        assert!(
+            matches!(error, Error::Decode(DecodeError::UnknownKind { kind: found, .. }) if found == kind)
+        );
     }
     let mut bytes = samples::summary_bytes();
     for kind in [0, 19, 255] {
         bytes[0] = kind;
-        assert!(matches!(SummaryEntry::decode(&bytes), Err(Error::UnknownKind { .. })));
+        assert!(matches!(
+            SummaryEntry::decode(&bytes),
+            Err(Error::Decode(DecodeError::UnknownKind { .. }))
+        ));
     }
-    assert!(matches!(MapSlot::from_bits(4 << 60 | 1), Err(Error::UnknownKind { kind: 4, .. })));
-    assert!(matches!(MapSlot::from_bits(1), Err(Error::ReservedNotZero { .. })));
-    assert!(matches!(MapSlot::from_bits(2 << 60), Err(Error::BadField { .. })));
+    assert!(matches!(
+        MapSlot::from_bits(4 << 60 | 1),
+        Err(Error::Decode(DecodeError::UnknownKind { kind: 4, .. }))
+    ));
+    assert!(matches!(
+        MapSlot::from_bits(1),
+        Err(Error::Decode(DecodeError::ReservedNotZero { .. }))
+    ));
+    assert!(matches!(
+        MapSlot::from_bits(2 << 60),
+        Err(Error::Decode(DecodeError::BadField { .. }))
+    ));
 }
 
 #[test]
@@ -156,7 +176,10 @@ fn flags_of_entries_are_known_and_used_by_their_kind() {
                 let decoded = decoded.unwrap();
                 assert!(decoded.wseq().is_some() && decoded.lane_wseq().is_none());
             } else {
-                assert!(matches!(decoded, Err(Error::ReservedNotZero { .. })), "{entry}: {flags}");
+                assert!(
+                    matches!(decoded, Err(Error::Decode(DecodeError::ReservedNotZero { .. }))),
+                    "{entry}: {flags}"
+                );
             }
         }
     }
@@ -175,7 +198,9 @@ fn homes_that_no_map_can_name_are_refused() {
             Ok(SummaryEntry::ForeignReference { home: found, .. }) => {
                 assert!(is_whole && u32::from(found.0) == home, "{home}");
             }
-            Err(Error::BadField { field: "home", .. }) => assert!(!is_whole, "{home}"),
+            Err(Error::Decode(DecodeError::BadField { field: "home", .. })) => {
+                assert!(!is_whole, "{home}")
+            }
             other => panic!("{home}: {other:?}"),
         }
     }
@@ -198,7 +223,10 @@ fn a_newer_version_is_unsupported_and_not_corrupt() {
     bytes[8] = 2;
     reseal(&mut bytes);
     let error = ShardRoot::decode(&bytes).unwrap_err();
-    assert!(matches!(error, Error::BadVersion { found: 2, known: 1, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Decode(DecodeError::BadVersion { found: 2, known: 1, .. })),
+        "{error}"
+    );
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
@@ -207,7 +235,10 @@ fn reserved_bytes_of_roots_are_checked() {
     let mut bytes = samples::shard_root().encode();
     bytes[58] = 1;
     reseal(&mut bytes);
-    assert!(matches!(ShardRoot::decode(&bytes), Err(Error::ReservedNotZero { .. })));
+    assert!(matches!(
+        ShardRoot::decode(&bytes),
+        Err(Error::Decode(DecodeError::ReservedNotZero { .. }))
+    ));
 }
 
 #[test]
@@ -238,7 +269,10 @@ fn copies_are_named_as_far_as_there_is_room_and_behind_their_feature() {
     assert_eq!(ShardRoot::decode(&root.encode()).unwrap(), root);
     root.features.incompat &= !Features::PAGE_COPIES;
     let error = ShardRoot::decode(&root.encode()).unwrap_err();
-    assert!(matches!(error, Error::BadField { field: "copy_count", value: 4, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Decode(DecodeError::BadField { field: "copy_count", value: 4, .. })),
+        "{error}"
+    );
 
     root.name_copies(copies, without - 1);
     assert_eq!((root.copies.len(), root.encode().len()), (0, without as usize));
