@@ -175,7 +175,7 @@ pub(crate) fn of_store(error: varve_object::Error) -> S3Error {
             S3ErrorCode::ServiceUnavailable
         }
         E::Body { .. } => S3ErrorCode::IncompleteBody,
-        E::Corrupt { .. } | E::Internal { .. } => {
+        E::Corrupt { .. } | E::Decode(_) | E::Internal { .. } => {
             tracing::error!(%error, "request failed");
             S3ErrorCode::InternalError
         }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use varve_register::{Entry, Error, Name, NameFuture, NameStore, Result, Stamp};
-use varve_stdx::BufSlice;
+use varve_stdx::{BufSlice, DecodeError};
 use varve_types::PoolId;
 
 use crate::failure;
@@ -82,10 +82,8 @@ impl NameTable {
         match self.read_entry(name.clone()).await? {
             Some(entry) if entry.stamp == stamp && !is_its_stamp => {
                 let reason = "its attribute has another stamp, or none";
-                Err(Error::Damaged {
-                    name,
-                    cause: varve_stdx::DecodeError::Inconsistent { what: "entry of a name", reason },
-                })
+                let cause = DecodeError::Inconsistent { what: "entry of a name", reason };
+                Err(Error::Damaged { name, cause })
             }
             _ => Ok(()),
         }

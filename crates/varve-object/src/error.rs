@@ -1,6 +1,7 @@
 //! Causes of failure of object operations, and the kind callers act on.
 
 use varve_dataset::Move;
+use varve_dataset_content::Error as ContentError;
 use varve_stdx::DecodeError;
 use varve_types::ErrorKind;
 
@@ -202,5 +203,63 @@ impl Error {
             Self::Corrupt { .. } | Self::Decode(_) => ErrorKind::Corrupt,
             Self::Internal { .. } => ErrorKind::Internal,
         }
+    }
+}
+
+impl From<ContentError> for Error {
+    fn from(error: ContentError) -> Self {
+        match error {
+            ContentError::NoSpace => Self::NoSpace,
+            ContentError::Closed { stream } => {
+                let what = format!("bucket #{}, which is being deleted", stream.get());
+                Self::Unavailable { what }
+            }
+            ContentError::Gone { what } | ContentError::Unavailable { what } => {
+                Self::Unavailable { what }
+            }
+            ContentError::Corrupt { what } => Self::Corrupt { what },
+            ContentError::Decode(error) => Self::Decode(error),
+            ContentError::State { reason } => Self::State { reason },
+            ContentError::Internal { what } => Self::Internal { what },
+        }
+    }
+}
+
+impl From<Error> for ContentError {
+    /// A bucket that is gone has nothing that could be given back to it.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NoBucket { .. } => Self::Gone { what: error.to_string() },
+            Error::NoSpace => Self::NoSpace,
+            Error::Corrupt { what } => Self::Corrupt { what },
+            Error::Decode(error) => Self::Decode(error),
+            Error::State { reason } => Self::State { reason },
+            Error::Unavailable { what } => Self::Unavailable { what },
+            Error::BucketExists { .. }
+            | Error::Moves { .. }
+            | Error::Arrived { .. }
+            | Error::MovesOtherwise { .. }
+            | Error::BadMove { .. }
+            | Error::OtherBucket { .. }
+            | Error::StillChanging { .. }
+            | Error::BucketNotEmpty { .. }
+            | Error::NoKey { .. }
+            | Error::NoVersion { .. }
+            | Error::IsMarker { .. }
+            | Error::NoUpload { .. }
+            | Error::NoPart { .. }
+            | Error::Condition { .. }
+            | Error::Locked { .. }
+            | Error::Quota { .. }
+            | Error::Unread { .. }
+            | Error::Body { .. }
+            | Error::Internal { .. } => Self::Internal { what: error.to_string() },
+        }
+    }
+}
+
+impl From<varve_engine::Error> for Error {
+    fn from(error: varve_engine::Error) -> Self {
+        ContentError::from(error).into()
     }
 }

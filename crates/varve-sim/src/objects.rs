@@ -13,8 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use varve_engine::BLOCK_BYTES;
 use varve_object::shelf::{
-    BodyPiece, BucketAudit, BucketShard, GiveBack, IncomingBody, ShelfBody, ShelfFound,
-    StoredBodyRef, audit_bucket, compare_references,
+    BucketAudit, BucketShard, ContentPiece, GiveBack, HeldContent, IncomingBody, ShelfBody,
+    ShelfFound, audit_bucket, compare_references,
 };
 use varve_object::{
     BucketId, ChangeKey, Error, KeyChange, ListQuery, PartRef, Select, UploadId, UploadPart,
@@ -104,7 +104,7 @@ pub(crate) async fn audit_objects(clients: &[SimClient]) {
         return;
     }
     for ((_, taker), home) in takers.iter_mut().zip(homes) {
-        taker.referenced = home.referenced;
+        taker.content.referenced = home.content.referenced;
     }
     for difference in compare_references(&takers) {
         clients[0].world.violated(format!("references: {difference}"));
@@ -143,7 +143,7 @@ impl SimClient {
             let network = Rc::clone(&network);
             Box::pin(async move {
                 let home = network.shelf(reference.home()).await?;
-                home.give_back(taker, reference).await
+                home.content().give_back(taker, reference).await
             })
         });
         let bucket = BucketId(bucket.get());
@@ -236,7 +236,7 @@ impl SimClient {
     /// Writes a body in pieces, several of them at a time.
     async fn stage(&self, rng: &mut Rng, put: PutRecord) -> varve_object::Result<IncomingBody> {
         let spare = if rng.chance(2, 3) { 0 } else { 8 << 30 };
-        let staging = self.shelf().stage(put.len + spare).await?;
+        let staging = self.shelf().content().stage(put.len + spare).await?;
         let bytes = body_of(put);
         let (mut writes, mut block) = (Vec::new(), 0);
         while block * BLOCK_BYTES < bytes.len() {
@@ -246,9 +246,9 @@ impl SimClient {
             let mut data = AlignedBuf::zeroed(piece.len().next_multiple_of(BLOCK_BYTES));
             data[..piece.len()].copy_from_slice(piece);
             let (shelf, staging) = (self.shelf(), &staging);
-            writes.push(
-                async move { shelf.write_staged(staging, block as u64, data.freeze()).await },
-            );
+            writes.push(async move {
+                shelf.content().write_staged(staging, block as u64, data.freeze()).await
+            });
             block += blocks;
         }
         futures_util::future::try_join_all(writes).await?;
@@ -364,35 +364,35 @@ impl SimClient {
     async fn share(
         &self,
         taker: &Self,
-        body: &StoredBodyRef,
+        body: &HeldContent,
     ) -> varve_object::Result<Option<IncomingBody>> {
-        let bytes = self.shelf().locate(body, 0..body.len()).await?;
+        let bytes = self.shelf().content().locate(body, 0..body.len()).await?;
         let bytes = bytes.ok_or(Error::State { reason: "a large body can be shared" })?;
-        let staged = Arc::new(taker.shelf().stage_reference(&bytes).await?);
+        let staged = Arc::new(taker.shelf().content().stage_reference(&bytes).await?);
         let home = self.on_shard(bytes.home()).await?;
-        let depth = home.shelf().refer(taker.id, &staged, &bytes, body).await?;
+        let depth = home.shelf().content().refer(taker.id, &staged, &bytes, body).await?;
         Ok(depth.map(|depth| IncomingBody::Staged(staged.finish(&bytes, depth))))
     }
 
     /// Bytes of a body that is held, on whatever shards they are.
     async fn read_body(
         &self,
-        body: &StoredBodyRef,
+        body: &HeldContent,
         range: Range<u64>,
     ) -> varve_object::Result<Vec<u8>> {
-        let mut pieces: VecDeque<_> = self.shelf().read(body, range).await?.into();
+        let mut pieces: VecDeque<_> = self.shelf().content().read(body, range).await?.into();
         let mut bytes = Vec::new();
         while let Some(piece) = pieces.pop_front() {
             match piece {
-                BodyPiece::Here(piece) => bytes.extend_from_slice(&piece),
-                BodyPiece::Elsewhere { taker, reference, range } => {
+                ContentPiece::Here(piece) => bytes.extend_from_slice(&piece),
+                ContentPiece::Elsewhere { taker, reference, range } => {
                     let home = self.on_shard(reference.home()).await?;
-                    let found = home.shelf().read_shared(taker, reference, range).await?;
+                    let found = home.shelf().content().read_shared(taker, reference, range).await?;
                     found.into_iter().rev().for_each(|piece| pieces.push_front(piece));
                 }
             }
         }
-        self.shelf().check_held(body)?;
+        self.shelf().content().check_held(body)?;
         Ok(bytes)
     }
 
@@ -532,7 +532,7 @@ impl SimClient {
     async fn audit_shelf(&self) -> Option<BucketAudit> {
         let bucket = self.model().bucket.get()?;
         match audit_bucket(&self.shard, BucketId(bucket.get())).await {
-            Ok(report) if report.difference_count > 0 => {
+            Ok(report) if report.content.difference_count > 0 => {
                 self.world.violated(format!("shard {} bucket audit: {report:?}", self.id));
             }
             Ok(report) => {

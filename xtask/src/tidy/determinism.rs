@@ -5,7 +5,7 @@
 use crate::tidy::source::{code_only, without_tests};
 use crate::tidy::tree::{Finding, SourceFile, Tree};
 
-const LAYERS: [&str; 7] = [
+const LAYERS: [&str; 8] = [
     "varve-types",
     "varve-stdx",
     "varve-media",
@@ -13,6 +13,7 @@ const LAYERS: [&str; 7] = [
     "varve-engine",
     "varve-dispatch",
     "varve-dataset",
+    "varve-dataset-content",
 ];
 
 /// What is banned, and what to use instead.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 use tar::{Builder, EntryType, Header};
 use varve_client::Result;
-use varve_object::shelf::{BodyPiece, BucketShard, ShelfBody};
+use varve_object::shelf::{BucketShard, ContentPiece, ShelfBody};
 use varve_object::{
     Attributes, BucketId, Error, Item, ListQuery, Marker, Result as ObjectResult, Select, Version,
 };
@@ -174,7 +174,7 @@ async fn read_whole(
             Ok(vec![bytes.ok_or(Error::State { reason: "the body is shorter than it should be" })?])
         }
         ShelfBody::Stored(stored) if range.end <= stored.len() => {
-            let pieces = shelf.read(stored, range).await?;
+            let pieces = shelf.content().read(stored, range).await?;
             gathered(shelves, pieces).await
         }
         ShelfBody::Stored(_) => {
@@ -186,18 +186,18 @@ async fn read_whole(
 /// The bytes of pieces, those of copies from the shards that keep them.
 fn gathered(
     shelves: &Shelves,
-    pieces: Vec<BodyPiece>,
+    pieces: Vec<ContentPiece>,
 ) -> LocalBoxFuture<'_, ObjectResult<Vec<Bytes>>> {
     Box::pin(async move {
         let mut bytes = Vec::new();
         for piece in pieces {
             match piece {
-                BodyPiece::Here(here) => bytes.push(here),
-                BodyPiece::Elsewhere { taker, reference, range } => {
+                ContentPiece::Here(here) => bytes.push(here),
+                ContentPiece::Elsewhere { taker, reference, range } => {
                     let shelf = shelves.get(&reference.home());
                     let shelf = shelf
                         .ok_or(Error::State { reason: "the shard that keeps it is not open" })?;
-                    let pieces = shelf.read_shared(taker, reference, range).await?;
+                    let pieces = shelf.content().read_shared(taker, reference, range).await?;
                     bytes.extend(gathered(shelves, pieces).await?);
                 }
             }

@@ -12,7 +12,9 @@ use varve_dispatch::{BLOCK_BYTES, JobHandle};
 use varve_stdx::AlignedBuf;
 
 use super::caller::{Address, ShardClient};
-use crate::shelf::{BodyPiece, BodyStaging, DEPTH_MAX, ShelfBody, StoredBodyRef, WrittenBody};
+use crate::shelf::{
+    ContentPiece, ContentStaging, DEPTH_MAX, HeldContent, ShelfBody, WrittenContent,
+};
 use crate::{Body, BodyReader, BodyWriter, Error, Result, StagedBody};
 
 /// Bytes that one job reads or writes: a large write of the shard, or a large read.
@@ -62,7 +64,7 @@ impl Body for MemoryBody {
 pub(super) struct EngineBody {
     pub(super) caller: Arc<ShardClient>,
     pub(super) at: Address,
-    pub(super) body: Arc<StoredBodyRef>,
+    pub(super) body: Arc<HeldContent>,
 }
 
 impl std::fmt::Debug for EngineBody {
@@ -126,27 +128,28 @@ impl Body for EngineBody {
 async fn read_pieces(
     caller: &ShardClient,
     at: Address,
-    body: Arc<StoredBodyRef>,
+    body: Arc<HeldContent>,
     range: Range<u64>,
 ) -> Result<Vec<Bytes>> {
     let held = Arc::clone(&body);
-    let read =
-        caller.on_shelf(at, move |shelf| Box::pin(async move { shelf.read(&held, range).await }));
+    let read = caller.on_shelf(at, move |shelf| {
+        Box::pin(async move { Ok(shelf.content().read(&held, range).await?) })
+    });
     let pieces = read.await?;
-    if pieces.iter().all(|piece| matches!(piece, BodyPiece::Here(_))) {
+    if pieces.iter().all(|piece| matches!(piece, ContentPiece::Here(_))) {
         return all_here(pieces);
     }
     let read = read_elsewhere(caller, at, pieces).await;
-    let check =
-        caller.on_shelf(at, move |shelf| Box::pin(std::future::ready(shelf.check_held(&body))));
+    let check = caller
+        .on_shelf(at, move |shelf| Box::pin(async move { Ok(shelf.content().check_held(&body)?) }));
     check.await?; // Otherwise it may be gone by right, and what was read says nothing.
     read
 }
 
-fn all_here(pieces: Vec<BodyPiece>) -> Result<Vec<Bytes>> {
+fn all_here(pieces: Vec<ContentPiece>) -> Result<Vec<Bytes>> {
     let bytes = pieces.into_iter().map(|piece| match piece {
-        BodyPiece::Here(bytes) => Ok(bytes),
-        BodyPiece::Elsewhere { .. } => {
+        ContentPiece::Here(bytes) => Ok(bytes),
+        ContentPiece::Elsewhere { .. } => {
             Err(Error::Corrupt { what: "a body whose references lie too deep".to_owned() })
         }
     });
@@ -157,20 +160,22 @@ fn all_here(pieces: Vec<BodyPiece>) -> Result<Vec<Bytes>> {
 async fn read_elsewhere(
     caller: &ShardClient,
     at: Address,
-    mut pieces: Vec<BodyPiece>,
+    mut pieces: Vec<ContentPiece>,
 ) -> Result<Vec<Bytes>> {
     for _ in 0..=DEPTH_MAX {
         let mut found = Vec::with_capacity(pieces.len());
         let mut is_whole = true;
         for piece in pieces {
-            let BodyPiece::Elsewhere { taker, reference, range } = piece else {
+            let ContentPiece::Elsewhere { taker, reference, range } = piece else {
                 found.push(piece);
                 continue;
             };
             is_whole = false;
             let home = Address { shard: reference.home(), ..at };
             let read = caller.on_shelf(home, move |shelf| {
-                Box::pin(async move { shelf.read_shared(taker, reference, range).await })
+                Box::pin(
+                    async move { Ok(shelf.content().read_shared(taker, reference, range).await?) },
+                )
             });
             found.extend(read.await?);
         }
@@ -215,7 +220,7 @@ struct FilledPiece {
 pub(super) struct EngineWriter {
     caller: Arc<ShardClient>,
     at: Address,
-    staging: Arc<BodyStaging>,
+    staging: Arc<ContentStaging>,
     filling: Option<FilledPiece>,
     /// Bytes that were sent off.
     sent: u64,
@@ -223,7 +228,7 @@ pub(super) struct EngineWriter {
 }
 
 impl EngineWriter {
-    pub(super) fn new(caller: Arc<ShardClient>, at: Address, staging: Arc<BodyStaging>) -> Self {
+    pub(super) fn new(caller: Arc<ShardClient>, at: Address, staging: Arc<ContentStaging>) -> Self {
         Self { caller, at, staging, filling: None, sent: 0, under_way: VecDeque::new() }
     }
 
@@ -255,9 +260,9 @@ impl EngineWriter {
         }
         let write = self.caller.begin(self.at, move |shelf| {
             Box::pin(async move {
-                let written = shelf.write_staged(&staging, block, data).await;
+                let written = shelf.content().write_staged(&staging, block, data).await;
                 drop(memory);
-                written
+                Ok(written?)
             })
         });
         self.under_way.push_back(write.await?);
@@ -311,8 +316,8 @@ impl BodyWriter for EngineWriter {
 }
 
 /// What was staged here.
-pub(super) fn staged(body: StagedBody) -> Result<WrittenBody> {
-    let staged = body.handle.downcast::<WrittenBody>();
+pub(super) fn staged(body: StagedBody) -> Result<WrittenContent> {
+    let staged = body.handle.downcast::<WrittenContent>();
     let staged = staged.map_err(|_| Error::State { reason: "a body of another store" })?;
     Ok(*staged)
 }

@@ -190,13 +190,13 @@ fn give_back(dispatch: &Dispatch, at: Address, buckets: &Arc<BucketTable>) -> Gi
                 buckets.get(at.bucket)?; // One that was cleared gets no shelf again.
                 let shelves = dispatch.local::<BucketShards>();
                 let shelf = shelves.shelf(&dispatch, home, &buckets).await?;
-                shelf.give_back(at.shard, reference).await
+                Ok(shelf.content().give_back(at.shard, reference).await?)
             })
         };
         Box::pin(async move {
             let ending = || Error::Unavailable { what: format!("shard {}", reference.home()) };
             let dispatch = dispatch.ok_or_else(ending)?;
-            dispatch.at(reference.home(), there).await.map_err(unavailable)?
+            Ok(dispatch.at(reference.home(), there).await.map_err(unavailable)??)
         })
     })
 }

@@ -16,7 +16,7 @@ use crate::{Body, BucketId, ChangeKey, Error, Result, StagedBody};
 impl EngineStore {
     /// A body for `key` that shares the bytes of part of another; none where they have to be copied: those of another
     /// bucket or store, of a small body, where they are less than half of what would be kept for them
-    /// (SHELF-REFERENCE-6), and where bodies would lie too deep in each other.
+    /// (CONTENT-REFERENCE-6), and where bodies would lie too deep in each other.
     pub(super) async fn share(
         &self,
         bucket: BucketId,
@@ -32,15 +32,15 @@ impl EngineStore {
         let (at, changing) = self.changing(bucket, key, Changer::Client, ChangeScope::Nothing)?;
         let (held, wanted) = (Arc::clone(&body.body), range.clone());
         let located = self.caller.on_shelf(body.at, move |shelf| {
-            Box::pin(async move { shelf.locate(&held, wanted).await })
+            Box::pin(async move { Ok(shelf.content().locate(&held, wanted).await?) })
         });
         let Some(bytes) = located.await? else { return Ok(None) };
         self.mark_sharing(bucket).await?;
         let staged = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move {
-                let staged = shelf.stage_reference(&bytes).await;
+                let staged = shelf.content().stage_reference(&bytes).await;
                 drop(changing);
-                staged.map(Arc::new)
+                Ok(staged.map(Arc::new)?)
             })
         });
         let staged = staged.await?;
@@ -63,7 +63,9 @@ impl EngineStore {
         let home = Address { shard: bytes.home(), ..at };
         let (held, staged) = (Arc::clone(&body.body), Arc::clone(staged));
         let refer = self.caller.on_shelf(home, move |shelf| {
-            Box::pin(async move { shelf.refer(at.shard, &staged, &bytes, &held).await })
+            Box::pin(
+                async move { Ok(shelf.content().refer(at.shard, &staged, &bytes, &held).await?) },
+            )
         });
         refer.await
     }

@@ -84,9 +84,9 @@ impl EngineStore {
         let stage =
             move |shelf: std::rc::Rc<crate::shelf::BucketShard>| -> super::caller::ShelfFuture<_> {
                 Box::pin(async move {
-                    let staging = shelf.stage(room).await;
+                    let staging = shelf.content().stage(room).await;
                     drop(changing);
-                    staging
+                    Ok(staging?)
                 })
             };
         let staging = self.caller.on_shelf(at, stage).await?;

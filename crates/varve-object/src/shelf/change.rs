@@ -1,13 +1,11 @@
 //! Changes of a key's versions.
 
 use bytes::Bytes;
+use varve_dataset_content::{StoredContent, TallyChange, TransactionPlan};
 use varve_engine::CommittedTransaction;
-use varve_engine::planted::{Bug, planted};
 
-use super::keys::BodyPlace;
-use super::record::{BodyExtent, ObjectRecord, StoredAttributes, StoredBody};
-use super::staging::padded;
-use super::{BucketShard, IncomingBody, TransactionPlan, WrittenBody, keys};
+use super::record::{ObjectRecord, StoredAttributes};
+use super::{BucketShard, IncomingBody, keys};
 use crate::{
     ChangeKey, Error, KeyChange, KeyView, NewVersion, PartRef, Result, Select, UploadId, Version,
 };
@@ -60,34 +58,11 @@ struct TakenParts {
     unnamed: Vec<u16>,
 }
 
-impl TransactionPlan {
-    /// Frees what a record names.
-    pub(super) fn free(&mut self, record: &ObjectRecord) {
-        if let Some(place) = record.body.place() {
-            let blocks = match &record.body {
-                StoredBody::Extent(extent) => extent.blocks(),
-                StoredBody::None
-                | StoredBody::Inline(_)
-                | StoredBody::Parts { .. }
-                | StoredBody::Reference { .. } => 0,
-            };
-            self.frees.push((place, blocks));
-        }
-        self.free_attributes(record);
-    }
-
-    fn free_attributes(&mut self, record: &ObjectRecord) {
-        if let StoredAttributes::Extent(extent) = record.attributes {
-            self.frees.push((BodyPlace::Extent(extent.first), extent.blocks()));
-        }
-    }
-
-    pub(super) fn count(&mut self, record: &ObjectRecord, by: i64) {
-        self.versions += by;
-        if !record.is_marker {
-            self.objects += by;
-            self.bytes += i128::from(by) * i128::from(record.size);
-        }
+impl ObjectRecord {
+    /// What the account counts of a version, added or removed so many times.
+    pub(super) fn tally(&self, by: i64) -> TallyChange {
+        let items = if self.is_marker { 0 } else { by };
+        TallyChange { items, bytes: i128::from(items) * i128::from(self.size), records: by }
     }
 }
 
@@ -106,15 +81,15 @@ impl BucketShard {
     ) -> Result<KeyChange> {
         check_key(key)?;
         let (change, committed) = {
-            let _lock = self.locks.lock(key).await; // SHELF-3
-            self.check_open()?;
+            let _lock = self.locks.lock(key).await; // SHELF-1
+            self.content.check_open()?;
             let look = self.look(key, named).await?;
             let parts = match &body {
                 IncomingBody::Parts { upload, parts } => {
                     Some(self.check_parts(key, *upload, parts).await?)
                 }
                 IncomingBody::Staged(staged) => {
-                    self.check_staged(staged)?;
+                    self.content.check_written(staged)?;
                     None
                 }
                 IncomingBody::Small(_) => None,
@@ -124,7 +99,7 @@ impl BucketShard {
             (change, committed)
         };
         if let Some(committed) = committed {
-            self.shard.settle_transaction(committed).await?;
+            self.content.settle(committed).await?;
         }
         Ok(change)
     }
@@ -137,17 +112,16 @@ impl BucketShard {
         body: IncomingBody,
         parts: Option<TakenParts>,
     ) -> Result<Option<CommittedTransaction>> {
-        let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
-        let mut staged = Vec::new();
+        let mut plan = TransactionPlan::taking_space();
         if let Some(order) = change.remove {
             let gone = self.standing(key, &look, order).await?;
             let Some(gone) = gone else {
                 return Err(Error::State { reason: "the version to be removed is gone" });
             };
-            plan.free(&gone.record);
-            plan.count(&gone.record, -1);
+            plan.free_record(&gone.record.content());
+            plan.count(gone.record.tally(-1));
             if change.put.as_ref().is_none_or(|put| put.order != order) {
-                plan.deletes.push(keys::version(self.bucket, key, order));
+                plan.delete(keys::version(self.bucket, key, order));
             }
         }
         if let Some((order, attributes)) = &change.replace {
@@ -155,28 +129,28 @@ impl BucketShard {
             let Some(StoredVersion { record, .. }) = standing else {
                 return Err(Error::State { reason: "the version to be changed is gone" });
             };
-            plan.free_attributes(&record);
+            if let StoredAttributes::Extent(extent) = &record.attributes {
+                plan.free_extent(extent);
+            }
             let inline = record.body.len_in_record();
-            let attributes =
-                self.store_attributes(key, attributes, inline, &mut plan, &mut staged).await?;
+            let attributes = self.store_attributes(key, attributes, inline, &mut plan).await?;
             let record = ObjectRecord { attributes, ..record };
-            plan.puts.push((keys::version(self.bucket, key, *order), record.encode()));
+            plan.put(keys::version(self.bucket, key, *order), record.encode());
         }
         if let Some(new) = &change.put {
             let link = if Some(look.link()) == change.remove { 0 } else { look.link() };
             let parts = parts.as_ref();
-            let record =
-                self.new_record(key, new, link, body, parts, &mut plan, &mut staged).await?;
-            plan.count(&record, 1);
-            plan.puts.push((keys::version(self.bucket, key, new.order), record.encode()));
+            let record = self.new_record(key, new, link, body, parts, &mut plan).await?;
+            plan.count(record.tally(1));
+            plan.put(keys::version(self.bucket, key, new.order), record.encode());
             if let Some(taken) = parts {
-                plan.free(&taken.record);
+                plan.free_record(&taken.record.content());
                 // The record takes the place of the upload's, and its checksums are those that the parts hold: a full
                 // shard has room for that, but not for attributes in blocks. What is refused for want of it leaves the
                 // upload as it is.
-                plan.takes_space = !plan.writes.is_empty();
-                if plan.takes_space {
-                    drop(self.shard.admit_transaction(plan.room()).await?);
+                plan.set_takes_space(plan.has_writes());
+                if plan.has_writes() {
+                    self.content.check_room(&plan).await?;
                 }
                 self.drop_unnamed(taken).await?;
             }
@@ -184,30 +158,27 @@ impl BucketShard {
             if change.remove.is_none() {
                 return Ok(None);
             }
-            plan.takes_space = false;
+            plan.set_takes_space(false);
         }
-        let committed = self.carry_out(plan).await?;
-        staged.into_iter().for_each(WrittenBody::taken);
-        Ok(Some(committed))
+        Ok(Some(self.content.commit(plan).await?))
     }
 
     /// Removes the parts of an upload that are not named, before the upload becomes a body.
     async fn drop_unnamed(&self, taken: &TakenParts) -> Result<()> {
-        for some in taken.unnamed.chunks(self.parts_at_once()) {
+        for some in taken.unnamed.chunks(self.content.members_at_once()) {
             let mut plan = TransactionPlan::default();
             for number in some {
                 let part = keys::part(self.bucket, taken.upload, *number);
-                if let Some(value) = self.shard.key_get(&part).await? {
-                    plan.free(&ObjectRecord::decode(&value)?);
-                    plan.deletes.push(part);
+                if let Some(value) = self.shard().key_get(&part).await? {
+                    plan.free_record(&ObjectRecord::decode(&value)?.content());
+                    plan.delete(part);
                 }
             }
-            drop(self.carry_out(plan).await?); // What follows is durable after it.
+            drop(self.content.commit(plan).await?); // What follows is durable after it.
         }
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a record is made of, and what comes of it")]
     async fn new_record(
         &self,
         key: &str,
@@ -216,17 +187,16 @@ impl BucketShard {
         body: IncomingBody,
         taken: Option<&TakenParts>,
         plan: &mut TransactionPlan,
-        staged: &mut Vec<WrittenBody>,
     ) -> Result<ObjectRecord> {
         let body = match (body, taken) {
             (_, Some(TakenParts { upload, len, .. })) => {
-                plan.deletes.push(keys::upload(self.bucket, key, *upload));
-                StoredBody::Parts { upload: *upload, len: *len }
+                plan.delete(keys::upload(self.bucket, key, *upload));
+                StoredContent::Series { series: upload.series(), len: *len }
             }
-            (body, None) => self.store_body(body, plan, staged).await?,
+            (body, None) => self.store_body(body, plan).await?,
         };
         let inline = body.len_in_record();
-        let attributes = self.store_attributes(key, &new.attributes, inline, plan, staged).await?;
+        let attributes = self.store_attributes(key, &new.attributes, inline, plan).await?;
         let (is_null, is_marker) = (new.null, new.marker);
         let (size, modified_ms) = (new.size, new.modified_ms);
         Ok(ObjectRecord { is_null, is_marker, size, modified_ms, link, body, attributes })
@@ -238,37 +208,16 @@ impl BucketShard {
         &self,
         body: IncomingBody,
         plan: &mut TransactionPlan,
-        staged: &mut Vec<WrittenBody>,
-    ) -> Result<StoredBody> {
+    ) -> Result<StoredContent> {
         match body {
-            IncomingBody::Small(bytes) if bytes.is_empty() => Ok(StoredBody::None),
+            IncomingBody::Small(bytes) if bytes.is_empty() => Ok(StoredContent::None),
             IncomingBody::Small(bytes) if bytes.len() <= INLINE_BODY_MAX => {
-                Ok(StoredBody::Inline(bytes))
+                Ok(StoredContent::Inline(bytes))
             }
             IncomingBody::Small(bytes) => {
-                Ok(StoredBody::Extent(self.store_bytes(&bytes, plan, staged).await?))
+                Ok(StoredContent::Extent(self.content.store_bytes(&bytes, plan).await?))
             }
-            IncomingBody::Staged(body) => {
-                let stored = body.body();
-                Ok(match stored.place() {
-                    None => StoredBody::None, // Its orphan is swept: nothing takes it.
-                    Some(place) => {
-                        if planted(Bug::OrphanTakenEarly) {
-                            let deletes = vec![keys::orphan(self.bucket, place)];
-                            drop(
-                                self.carry_out(TransactionPlan {
-                                    deletes,
-                                    ..TransactionPlan::default()
-                                })
-                                .await?,
-                            );
-                        }
-                        plan.deletes.push(keys::orphan(self.bucket, place));
-                        staged.push(body);
-                        stored
-                    }
-                })
-            }
+            IncomingBody::Staged(body) => Ok(self.content.take_written(body, plan).await?),
             IncomingBody::Parts { .. } => {
                 Err(Error::State { reason: "parts become the body of a version only" })
             }
@@ -282,7 +231,6 @@ impl BucketShard {
         attributes: &Bytes,
         inline_body_bytes: usize,
         plan: &mut TransactionPlan,
-        staged: &mut Vec<WrittenBody>,
     ) -> Result<StoredAttributes> {
         let key_bytes = keys::version(self.bucket, key, 0).len();
         let entry_bytes =
@@ -290,27 +238,7 @@ impl BucketShard {
         if attributes.len() <= INLINE_ATTRIBUTES_MAX && entry_bytes <= ENTRY_BYTES_MAX {
             return Ok(StoredAttributes::Inline(attributes.clone()));
         }
-        Ok(StoredAttributes::Extent(self.store_bytes(attributes, plan, staged).await?))
-    }
-
-    /// Puts bytes into blocks: with the transaction as long as it has room for them, else before it.
-    async fn store_bytes(
-        &self,
-        bytes: &[u8],
-        plan: &mut TransactionPlan,
-        staged: &mut Vec<WrittenBody>,
-    ) -> Result<BodyExtent> {
-        let data = padded(bytes);
-        if plan.room().data_bytes + data.len() <= self.shard.transaction_bytes_max() {
-            let extent = self.allocate(bytes.len() as u64)?;
-            plan.writes.push((extent, data));
-            return Ok(extent);
-        }
-        let body = self.stage_bytes(bytes).await?;
-        let extent = body.extent().ok_or(Error::State { reason: "nothing is stored in blocks" })?;
-        plan.deletes.push(keys::orphan(self.bucket, BodyPlace::Extent(extent.first)));
-        staged.push(body);
-        Ok(extent)
+        Ok(StoredAttributes::Extent(self.content.store_bytes(attributes, plan).await?))
     }
 
     async fn look(&self, key: &str, named: Option<Select>) -> Result<Look> {
@@ -332,7 +260,7 @@ impl BucketShard {
     /// The newest version of a key.
     pub(super) async fn newest(&self, key: &str) -> Result<Option<StoredVersion>> {
         let range = keys::versions(self.bucket, key);
-        let found = self.shard.key_range(&range.start, Some(&range.end), 1).await?;
+        let found = self.shard().key_range(&range.start, Some(&range.end), 1).await?;
         found.first().map(|(key, value)| decode(key, value)).transpose()
     }
 
@@ -355,7 +283,7 @@ impl BucketShard {
 
     /// A version by its order.
     pub(super) async fn version(&self, key: &str, order: u64) -> Result<Option<StoredVersion>> {
-        let value = self.shard.key_get(&keys::version(self.bucket, key, order)).await?;
+        let value = self.shard().key_get(&keys::version(self.bucket, key, order)).await?;
         let standing =
             |value: Vec<u8>| Ok(StoredVersion { order, record: ObjectRecord::decode(&value)? });
         value.map(standing).transpose()
@@ -397,7 +325,7 @@ impl BucketShard {
         let range = keys::parts(self.bucket, upload);
         let mut from = range.start;
         loop {
-            let found = self.shard.key_range(&from, Some(&range.end), super::BATCH).await?;
+            let found = self.shard().key_range(&from, Some(&range.end), super::BATCH).await?;
             let Some((last, _)) = found.last() else { break };
             from = [last.as_slice(), &[0]].concat();
             for (part, value) in &found {

@@ -1,7 +1,9 @@
 //! Deletes versions of a bucket that nobody changes any more, some at a time.
 
-use super::record::{ObjectRecord, StoredBody};
-use super::{BucketShard, TRIMMED_AT_ONCE_MAX, TransactionPlan, keys};
+use varve_dataset_content::{TRIMMED_AT_ONCE_MAX, TransactionPlan};
+
+use super::record::ObjectRecord;
+use super::{BucketShard, keys};
 use crate::Result;
 
 /// Changes of a transaction that a version may take: its key, its body and its attributes.
@@ -25,8 +27,8 @@ impl BucketShard {
 
     async fn drop_some(&self) -> Result<usize> {
         let range = keys::versions_from(self.bucket, "");
-        let at_once = (self.shard.transaction_changes_max() - 1) / CHANGES_OF_ONE;
-        let found = self.shard.key_range(&range.start, Some(&range.end), at_once).await?;
+        let at_once = (self.shard().transaction_changes_max() - 1) / CHANGES_OF_ONE;
+        let found = self.shard().key_range(&range.start, Some(&range.end), at_once).await?;
         let mut names: Vec<String> = Vec::new();
         for (key, _) in &found {
             let (name, _) = keys::decode_version(key)
@@ -35,28 +37,26 @@ impl BucketShard {
                 names.push(name);
             }
         }
-        let mut locks = Vec::with_capacity(names.len()); // SHELF-3
+        let mut locks = Vec::with_capacity(names.len()); // SHELF-1
         for name in &names {
             locks.push(self.locks.lock(name).await);
         }
-        let (mut plan, mut blocks) = (TransactionPlan::default(), 0);
+        let (mut plan, mut blocks, mut dropped) = (TransactionPlan::default(), 0, 0);
         for (key, _) in found {
-            let Some(value) = self.shard.key_get(&key).await? else { continue };
+            let Some(value) = self.shard().key_get(&key).await? else { continue };
             let record = ObjectRecord::decode(&value)?;
-            if let StoredBody::Extent(extent) = &record.body {
-                blocks += extent.blocks().min(TRIMMED_AT_ONCE_MAX);
-            }
-            plan.free(&record);
-            plan.count(&record, -1);
-            plan.deletes.push(key);
+            blocks += record.body.blocks().min(TRIMMED_AT_ONCE_MAX);
+            plan.free_record(&record.content());
+            plan.count(record.tally(-1));
+            plan.delete(key);
+            dropped += 1;
             if blocks >= TRIMMED_AT_ONCE_MAX {
                 break;
             }
         }
-        let dropped = plan.deletes.len();
         if dropped > 0 {
-            let committed = self.carry_out(plan).await?;
-            self.shard.settle_transaction(committed).await?;
+            let committed = self.content.commit(plan).await?;
+            self.content.settle(committed).await?;
         }
         Ok(dropped)
     }

@@ -18,7 +18,7 @@ impl BucketShard {
         let batch = (query.limit + 1).clamp(2, super::BATCH);
         'pages: while from < range.end {
             let begin = from.clone();
-            let (found, next) = self.shard.key_page(&from, Some(&range.end), batch).await?;
+            let (found, next) = self.shard().key_page(&from, Some(&range.end), batch).await?;
             for (key, value) in found {
                 if key < from {
                     continue; // Behind it, up to where it was to go on.
@@ -60,10 +60,10 @@ impl BucketShard {
     /// The first version of a key that is not before `from`, as it is by now: another one may have come in the place of
     /// that which was met.
     async fn version_from(&self, key: &str, from: &[u8]) -> Result<Option<Version>> {
-        let _lock = self.locks.lock(key).await; // SHELF-3: nobody frees its attributes.
+        let _lock = self.locks.lock(key).await; // SHELF-1: nobody frees its attributes.
         let versions = keys::versions(self.bucket, key);
         let from = from.max(versions.start.as_slice());
-        let found = self.shard.key_range(from, Some(&versions.end), 1).await?;
+        let found = self.shard().key_range(from, Some(&versions.end), 1).await?;
         let Some((key, value)) = found.first() else { return Ok(None) };
         let StoredVersion { order, record } = change::decode(key, value)?;
         Ok(Some(record.version(order, self.attributes(&record).await?)))

@@ -1,11 +1,11 @@
 //! Multipart uploads: an upload is a key, each part another; parts become a body where they are.
 
 use bytes::Bytes;
+use varve_dataset_content::{ContentPlace, StoredContent, TransactionPlan};
 
 use super::change::check_key;
-use super::keys::BodyPlace;
-use super::record::{ObjectRecord, StoredBody};
-use super::{BucketShard, IncomingBody, TransactionPlan, WrittenBody, keys};
+use super::record::ObjectRecord;
+use super::{BucketShard, IncomingBody, keys};
 use crate::{Error, Result, Upload, UploadId, UploadPart};
 
 impl BucketShard {
@@ -20,23 +20,21 @@ impl BucketShard {
         attributes: Bytes,
     ) -> Result<Upload> {
         check_key(key)?;
-        self.check_open()?;
-        let id = UploadId(self.fresh_id());
-        let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
-        let mut staged = Vec::new();
+        self.content.check_open()?;
+        let id = UploadId(self.content.new_id());
+        let mut plan = TransactionPlan::taking_space();
         let record = ObjectRecord {
             is_null: false,
             is_marker: false,
             size: 0,
             modified_ms: started_ms,
             link: 0,
-            body: StoredBody::None,
-            attributes: self.store_attributes(key, &attributes, 0, &mut plan, &mut staged).await?,
+            body: StoredContent::None,
+            attributes: self.store_attributes(key, &attributes, 0, &mut plan).await?,
         };
-        plan.puts.push((keys::upload(self.bucket, key, id), record.encode()));
-        let committed = self.carry_out(plan).await?;
-        staged.into_iter().for_each(WrittenBody::taken);
-        self.shard.settle_transaction(committed).await?;
+        plan.put(keys::upload(self.bucket, key, id), record.encode());
+        let committed = self.content.commit(plan).await?;
+        self.content.settle(committed).await?;
         Ok(Upload { key: key.to_owned(), id, started_ms, attributes })
     }
 
@@ -46,7 +44,7 @@ impl BucketShard {
     /// `NoUpload`, `Corrupt`, `Unavailable`.
     pub async fn upload(&self, key: &str, upload: UploadId) -> Result<Upload> {
         check_key(key)?;
-        let _lock = self.locks.lock(key).await; // SHELF-3: nobody frees its attributes.
+        let _lock = self.locks.lock(key).await; // SHELF-1: nobody frees its attributes.
         let record = self.upload_record(key, upload).await?;
         self.load_upload(key, upload, &record).await
     }
@@ -63,25 +61,23 @@ impl BucketShard {
         body: IncomingBody,
     ) -> Result<UploadPart> {
         check_key(key)?;
-        let generation = self.fresh_id();
+        let generation = self.content.new_id();
         let committed = {
-            let _lock = self.locks.lock(key).await; // SHELF-3
-            self.check_open()?;
+            let _lock = self.locks.lock(key).await; // SHELF-1
+            self.content.check_open()?;
             if let IncomingBody::Staged(staged) = &body {
-                self.check_staged(staged)?;
+                self.content.check_written(staged)?;
             }
             self.upload_record(key, upload).await?;
             let place = keys::part(self.bucket, upload, part.number);
-            let mut plan = TransactionPlan { takes_space: true, ..TransactionPlan::default() };
-            let mut staged = Vec::new();
-            if let Some(before) = self.shard.key_get(&place).await? {
-                plan.free(&ObjectRecord::decode(&before)?);
+            let mut plan = TransactionPlan::taking_space();
+            if let Some(before) = self.shard().key_get(&place).await? {
+                plan.free_record(&ObjectRecord::decode(&before)?.content());
             }
-            let body = self.store_body(body, &mut plan, &mut staged).await?;
+            let body = self.store_body(body, &mut plan).await?;
             let inline = body.len_in_record();
-            let attributes = self
-                .store_attributes(key, &part.attributes, inline, &mut plan, &mut staged)
-                .await?;
+            let attributes =
+                self.store_attributes(key, &part.attributes, inline, &mut plan).await?;
             let record = ObjectRecord {
                 is_null: false,
                 is_marker: false,
@@ -91,12 +87,10 @@ impl BucketShard {
                 body,
                 attributes,
             };
-            plan.puts.push((place, record.encode()));
-            let committed = self.carry_out(plan).await?;
-            staged.into_iter().for_each(WrittenBody::taken);
-            committed
+            plan.put(place, record.encode());
+            self.content.commit(plan).await?
         };
-        self.shard.settle_transaction(committed).await?;
+        self.content.settle(committed).await?;
         Ok(UploadPart { generation, ..part })
     }
 
@@ -112,7 +106,7 @@ impl BucketShard {
         limit: usize,
     ) -> Result<Vec<UploadPart>> {
         check_key(key)?;
-        let _lock = self.locks.lock(key).await; // SHELF-3: nobody frees their attributes.
+        let _lock = self.locks.lock(key).await; // SHELF-1: nobody frees their attributes.
         self.upload_record(key, upload).await?;
         let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
         let end = keys::parts(self.bucket, upload).end;
@@ -120,7 +114,7 @@ impl BucketShard {
         let mut parts = Vec::new();
         while parts.len() < limit {
             let batch = (limit - parts.len()).min(super::BATCH);
-            let found = self.shard.key_range(&from, Some(&end), batch).await?;
+            let found = self.shard().key_range(&from, Some(&end), batch).await?;
             let Some((last, _)) = found.last() else { break };
             from = [last.as_slice(), &[0]].concat();
             for (key, value) in &found {
@@ -145,15 +139,15 @@ impl BucketShard {
     pub async fn abort_upload(&self, key: &str, upload: UploadId) -> Result<()> {
         check_key(key)?;
         let committed = {
-            let _lock = self.locks.lock(key).await; // SHELF-3
+            let _lock = self.locks.lock(key).await; // SHELF-1
             let record = self.upload_record(key, upload).await?;
             let mut plan = TransactionPlan::default();
-            plan.free(&record);
-            plan.frees.push((BodyPlace::Parts(upload), 0));
-            plan.deletes.push(keys::upload(self.bucket, key, upload));
-            self.carry_out(plan).await?
+            plan.free_record(&record.content());
+            plan.free_place(ContentPlace::Series(upload.series()));
+            plan.delete(keys::upload(self.bucket, key, upload));
+            self.content.commit(plan).await?
         };
-        Ok(self.shard.settle_transaction(committed).await?)
+        Ok(self.content.settle(committed).await?)
     }
 
     /// Up to `limit` uploads on this shelf whose keys begin with `prefix`, behind `after`, in the order of keys and
@@ -177,7 +171,7 @@ impl BucketShard {
         let mut uploads = Vec::new();
         while uploads.len() < limit && from < range.end {
             let batch = (limit - uploads.len()).min(super::BATCH);
-            let found = self.shard.key_range(&from, Some(&range.end), batch).await?;
+            let found = self.shard().key_range(&from, Some(&range.end), batch).await?;
             let Some((last, _)) = found.last() else { break };
             from = [last.as_slice(), &[0]].concat();
             for (key, _) in &found {
@@ -198,8 +192,8 @@ impl BucketShard {
 
     /// The record of an upload that is under way.
     pub(super) async fn upload_record(&self, key: &str, upload: UploadId) -> Result<ObjectRecord> {
-        match self.shard.key_get(&keys::upload(self.bucket, key, upload)).await? {
-            Some(value) => ObjectRecord::decode(&value),
+        match self.shard().key_get(&keys::upload(self.bucket, key, upload)).await? {
+            Some(value) => Ok(ObjectRecord::decode(&value)?),
             None => {
                 Err(Error::NoUpload { key: key.to_owned(), upload: format!("{:016x}", upload.0) })
             }

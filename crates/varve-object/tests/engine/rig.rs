@@ -253,7 +253,7 @@ impl Life {
                     let mut of_bucket = None;
                     for id in buckets {
                         let audit = audit_bucket(&shard, id).await.expect("audit of a bucket");
-                        assert_eq!(audit.differences, Vec::<String>::new());
+                        assert_eq!(audit.content.differences, Vec::<String>::new());
                         if id.0 == bucket {
                             of_bucket = Some((shard.id(), audit));
                         }

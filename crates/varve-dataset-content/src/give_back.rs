@@ -1,4 +1,4 @@
-//! Gives references back to shelves on other shards: a task for each of these, so that a shard that does not answer
+//! Gives references back to other shards: a task for each of these, so that a shard that does not answer
 //! delays nothing else.
 
 use std::rc::{Rc, Weak};
@@ -7,41 +7,42 @@ use futures_util::future::join_all;
 use varve_engine::planted::{Bug, planted};
 use varve_types::ShardId;
 
-use super::keys::BodyPlace;
-use super::reference::Reference;
-use super::sweep::{FAILED_PAUSE_NS, GiveBack};
-use super::{BucketShard, TransactionPlan, keys};
-use crate::{Error, Result};
+use crate::content::{ContentPlace, Reference};
+use crate::plan::TransactionPlan;
+use crate::shard::ContentShard;
+use crate::sweep::{FAILED_PAUSE_NS, GiveBack};
+use crate::{Error, Result, keys};
 
 /// References that are given back to one shard at a time.
 const AT_ONCE: usize = 16;
 
 /// Gives back what there is for a shard, and ends.
-async fn run(shelf: Weak<BucketShard>, home: ShardId, give_back: GiveBack) {
-    while let Some(shelf) = shelf.upgrade() {
-        let error = match shelf.give_some(home, &give_back).await {
+async fn run(content: Weak<ContentShard>, home: ShardId, give_back: GiveBack) {
+    while let Some(content) = content.upgrade() {
+        let error = match content.give_some(home, &give_back).await {
             Ok(true) => continue,
             Ok(false) => return,
             Err(error) => error,
         };
-        if shelf.shard.has_failed() {
-            return; // Another shelf goes on (SHELF-6).
+        if content.shard.has_failed() {
+            return; // Another opening goes on (CONTENT-5).
         }
-        if matches!(error, Error::NoBucket { .. }) {
-            shelf.giving.borrow_mut().remove(&home); // It is being cleared; if not, the next opening finds the orphans.
+        if matches!(error, Error::Gone { .. }) {
+            // It is being cleared; if not, the next opening finds the orphans.
+            content.giving.borrow_mut().remove(&home);
             return;
         }
-        tracing::warn!(bucket = shelf.bucket.0, %home, %error, "could not give back what copies shared");
-        let reactor = shelf.reactor.clone();
-        drop(shelf);
+        tracing::warn!(stream = content.stream.get(), %home, %error, "could not give back what copies shared");
+        let reactor = content.reactor.clone();
+        drop(content);
         reactor.sleep(FAILED_PAUSE_NS).await;
     }
 }
 
-impl BucketShard {
+impl ContentShard {
     /// Gives back, some time, a reference to what is on another shard; an orphan names it.
-    pub(super) fn give_away(self: &Rc<Self>, reference: Reference, give_back: &GiveBack) {
-        self.orphans.borrow_mut().remove(&BodyPlace::Reference(reference));
+    pub(crate) fn give_away(self: &Rc<Self>, reference: Reference, give_back: &GiveBack) {
+        self.orphans.borrow_mut().remove(&ContentPlace::Reference(reference));
         let home = reference.home;
         let mut giving = self.giving.borrow_mut();
         if !giving.contains_key(&home) {
@@ -69,7 +70,7 @@ impl BucketShard {
         for (reference, given) in some.into_iter().zip(given) {
             match given {
                 Ok(()) => {
-                    plan.deletes.push(keys::orphan(self.bucket, BodyPlace::Reference(reference)));
+                    plan.delete(keys::orphan(self.stream, ContentPlace::Reference(reference)));
                     gone.push(reference);
                 }
                 Err(error) => failed = Some(error),
@@ -77,7 +78,7 @@ impl BucketShard {
         }
         if !gone.is_empty() {
             // Nobody waits for it: what is undone is done again.
-            drop(self.carry_out(plan).await?);
+            drop(self.commit(plan).await?);
             if let Some(left) = self.giving.borrow_mut().get_mut(&home) {
                 left.retain(|reference| !gone.contains(reference));
             }
@@ -85,10 +86,10 @@ impl BucketShard {
         failed.map_or(Ok(true), Err)
     }
 
-    /// Gives one back, once the orphan that names it is durable (SHELF-REFERENCE-2). Without an orphan there is no
+    /// Gives one back, once the orphan that names it is durable (CONTENT-REFERENCE-2). Without an orphan there is no
     /// record either, and nothing was added.
     async fn give_one(&self, reference: Reference, give_back: &GiveBack) -> Result<()> {
-        let orphan = keys::orphan(self.bucket, BodyPlace::Reference(reference));
+        let orphan = keys::orphan(self.stream, ContentPlace::Reference(reference));
         let is_orphan =
             planted(Bug::GivenBackEarly) || self.shard.key_get(&orphan).await?.is_some();
         if is_orphan { give_back(reference).await } else { Ok(()) }

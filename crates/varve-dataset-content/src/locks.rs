@@ -1,4 +1,4 @@
-//! Lets one task at a time change a key (SHELF-3).
+//! Lets one task at a time change a key.
 
 use std::cell::RefCell;
 
@@ -7,13 +7,13 @@ use varve_reactor::Notify;
 
 /// Keys that somebody changes, or looks up to hold what they name.
 #[derive(Default)]
-pub(super) struct KeyLocks {
+pub struct KeyLocks {
     held: RefCell<HashSet<Box<str>>>,
     left: Notify,
 }
 
 /// The right to a key; dropping it lets the next one in.
-pub(super) struct KeyLock<'a> {
+pub struct KeyLock<'a> {
     locks: &'a KeyLocks,
     key: Box<str>,
 }
@@ -27,7 +27,7 @@ impl Drop for KeyLock<'_> {
 
 impl KeyLocks {
     /// Waits until nobody has the key.
-    pub(super) async fn lock(&self, key: &str) -> KeyLock<'_> {
+    pub async fn lock(&self, key: &str) -> KeyLock<'_> {
         while self.held.borrow().contains(key) {
             self.left.notified().await;
         }
