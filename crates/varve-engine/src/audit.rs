@@ -220,12 +220,8 @@ impl Shard {
                     page_ceiling = map.ceiling();
                     ceiling = trees.chunk_ceiling(stream);
                     // What is below a page that several maps have is the same in all of them.
-                    let is_known = |name| match name {
-                        PagePtr::Chunk(page) => {
-                            page < page_ceiling && audit.named.contains(page.get())
-                        }
-                        _ => false,
-                    };
+                    let is_known =
+                        |page: ChunkId| page < page_ceiling && audit.named.contains(page.get());
                     Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
                 })
                 .await?;
@@ -248,7 +244,7 @@ impl Shard {
                             audit.own.insert(chunk.get());
                         }
                     }
-                    WalkItem::Page { name: PagePtr::Chunk(page), .. } if self.is_stored(page) => {
+                    WalkItem::Page { page, .. } if self.is_stored(page) => {
                         audit.report.pages += 1;
                         if page < page_ceiling {
                             audit.named.insert(page.get());
@@ -256,7 +252,7 @@ impl Shard {
                             audit.name(page, || format!("map page {page} of stream {stream}"));
                         }
                     }
-                    WalkItem::Page { .. } => {}
+                    WalkItem::Page { .. } | WalkItem::Known { .. } => {}
                 }
             }
             let Some(next) = next else { return Ok(()) };

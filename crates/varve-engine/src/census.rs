@@ -20,7 +20,7 @@ use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::hash::HashMap;
 use crate::peers::{ForeignChunk, ForeignNames};
-use crate::tree::{PagePtr, WalkItem};
+use crate::tree::WalkItem;
 use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
 use crate::{Error, Result, Shard};
 
@@ -136,7 +136,7 @@ impl Total {
 
 /// A page that a walk is inside.
 struct Inside {
-    page: Option<u64>,
+    page: u64,
     level: u8,
     /// Its total, when it was found in an earlier visit.
     known: Option<Total>,
@@ -195,13 +195,6 @@ struct Tally {
     common: RoaringTreemap,
 }
 
-fn id_of(page: PagePtr) -> Option<u64> {
-    match page {
-        PagePtr::Chunk(page) => Some(page.get()),
-        PagePtr::Null | PagePtr::Location(_) | PagePtr::Memory(_) => None,
-    }
-}
-
 impl Shard {
     /// Counts what streams hold, which come in families: a volume's and its snapshots'. Costs two walks over all their
     /// pages, and two look-ups for each block of data; what is acknowledged and not applied yet may be missing. What
@@ -247,15 +240,15 @@ impl Shard {
         let (mut from, mut path, mut total) = (0, Vec::new(), Total::default());
         let mut chunks_of_stream = 0;
         loop {
-            let is_known = |page| id_of(page).is_some_and(|id| survey.is_known(id));
+            let is_known = |page: ChunkId| survey.is_known(page.get());
             let (items, next) = self.walk_step(stream, from, is_known).await?;
-            for (item, is_known) in items {
+            for item in items {
                 match item {
-                    WalkItem::Page { name, level } => {
+                    WalkItem::Page { page, level } | WalkItem::Known { page, level } => {
                         self.leave(survey, &mut path, level, &mut total).await?;
-                        let page = id_of(name);
-                        let known = page.and_then(|page| survey.totals.get(&page).copied());
-                        if let Some(page) = page.filter(|_| !is_known) {
+                        let page = page.get();
+                        let known = survey.totals.get(&page).copied();
+                        if item.page().is_some() {
                             survey.note(page);
                         }
                         let total = Total::default();
@@ -303,9 +296,7 @@ impl Shard {
                     total.bytes += elsewhere.into_iter().flatten().map(u64::from).sum::<u64>();
                     // Once for every block: a chunk may be there several times.
                     total.bytes += self.look_up(&left.chunks).await?.data_bytes;
-                    if let Some(page) = left.page {
-                        survey.totals.insert(page, total);
-                    }
+                    survey.totals.insert(left.page, total);
                     total
                 }
             };
@@ -348,15 +339,15 @@ impl Shard {
     ) -> Result<RoaringTreemap> {
         let (mut from, mut unique) = (0, RoaringTreemap::new());
         loop {
-            let is_known = |page| {
-                id_of(page).is_some_and(|id| widely.contains(id) || tally.walked.contains(id))
-            };
+            let is_known =
+                |page: ChunkId| widely.contains(page.get()) || tally.walked.contains(page.get());
             let (items, next) = self.walk_step(stream, from, is_known).await?;
-            for (item, is_known) in items {
+            for item in items {
                 let id = match item {
                     WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => None, // CENSUS-3
-                    WalkItem::Page { name, .. } => id_of(name).filter(|_| !is_known),
                     WalkItem::Data { slot, .. } => Some(slot.id().get()),
+                    WalkItem::Page { page, .. } => Some(page.get()),
+                    WalkItem::Known { .. } => None,
                 };
                 let Some(id) = id.filter(|id| !widely.contains(*id)) else { continue };
                 if id >= PAGE_ID_FIRST {
@@ -385,11 +376,13 @@ impl Shard {
         for stream in families.iter().flatten() {
             let mut from = 0;
             loop {
-                let is_known = |page| id_of(page).is_some_and(|id| seen.contains(id));
+                let is_known = |page: ChunkId| seen.contains(page.get());
                 let (items, next) = self.walk_step(*stream, from, is_known).await?;
-                for (item, _) in items {
+                for item in items {
                     match item {
-                        WalkItem::Page { name, .. } => pages.extend(id_of(name)),
+                        WalkItem::Page { page, .. } | WalkItem::Known { page, .. } => {
+                            pages.push(page.get());
+                        }
                         WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => {
                             names.insert(ForeignChunk { home: slot.shard(), chunk: slot.id() });
                         }
@@ -439,14 +432,13 @@ impl Shard {
         Ok(stored)
     }
 
-    /// A part of a walk over a stream's map: pages and data, the pages with whether they are known; and where to go on
-    /// (CENSUS-2).
+    /// A part of a walk over a stream's map: pages and data, and where to go on (CENSUS-2).
     async fn walk_step(
         &self,
         stream: StreamId,
         from: u64,
-        is_known: impl Fn(PagePtr) -> bool,
-    ) -> Result<(Vec<(WalkItem, bool)>, Option<u64>)> {
+        is_known: impl Fn(ChunkId) -> bool,
+    ) -> Result<(Vec<WalkItem>, Option<u64>)> {
         let mut items = Vec::new();
         let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
             items.clear();
@@ -454,12 +446,8 @@ impl Shard {
                 return Ok(None);
             }
             let map = &trees.streams[&stream].map;
-            let (mut all, mut known) = (Vec::new(), Vec::new());
-            let visit = |item, is_known| (if is_known { &mut known } else { &mut all }).push(item);
-            let next = map.walk_all(&trees.cache, from, STEP, &is_known, visit)?;
-            trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut all);
-            items.extend(all.into_iter().map(|item| (item, false)));
-            items.extend(known.into_iter().map(|item| (item, true)));
+            let next = map.walk(&trees.cache, from, STEP, &is_known, |item| items.push(item))?;
+            trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut items);
             Ok(next)
         };
         let next = self.with_pages(step).await?;

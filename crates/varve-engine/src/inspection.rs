@@ -72,8 +72,8 @@ impl Shard {
                 }
                 step
             };
-            for item in items {
-                if visit(to_map_item(item)).is_break() {
+            for item in items.into_iter().filter_map(to_map_item) {
+                if visit(item).is_break() {
                     return Ok(());
                 }
             }
@@ -174,13 +174,14 @@ pub enum StoredKey<'a> {
     Unknown(&'a [u8]),
 }
 
-fn to_map_item(item: WalkItem) -> MapItem {
+/// No page is known to a walk that shows all of them.
+fn to_map_item(item: WalkItem) -> Option<MapItem> {
     match item {
         WalkItem::Data { block, slot } => {
-            MapItem::Data { block, home: slot.shard(), chunk: slot.id() }
+            Some(MapItem::Data { block, home: slot.shard(), chunk: slot.id() })
         }
-        WalkItem::Page { name: PagePtr::Chunk(page), level } => MapItem::Page { page, level },
-        WalkItem::Page { name, .. } => unreachable!("{name:?} is not a name of a map page"),
+        WalkItem::Page { page, level } => Some(MapItem::Page { page, level }),
+        WalkItem::Known { .. } => None,
     }
 }
 

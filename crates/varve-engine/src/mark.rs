@@ -181,16 +181,15 @@ impl Shard {
                     let map = &trees.streams[&stream].map;
                     items.clear();
                     let pass = self.mark.pass.borrow();
-                    let is_known = |name| {
-                        let of = |pass: &MarkPass| pass.is_finished(name);
-                        pass.as_ref().is_some_and(of)
+                    let is_known = |page: ChunkId| {
+                        pass.as_ref().is_some_and(|pass| pass.finished.contains(page.get()))
                     };
                     Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
                 })
                 .await?;
             let shard = self.config.shard;
             self.pass(ticket, |pass| items.iter().for_each(|item| pass.mark(shard, item)))?;
-            pages.extend(items.iter().filter_map(WalkItem::page));
+            pages.extend(items.iter().filter_map(WalkItem::page).map(ChunkId::get));
             let Some(next) = next else { break };
             from = next;
             self.reactor.yield_now().await;
@@ -436,7 +435,7 @@ impl MarkPass {
     fn mark(&mut self, shard: ShardId, item: &WalkItem) {
         match item {
             WalkItem::Page { .. } if planted(Bug::MarkForgetsPages) => {}
-            WalkItem::Page { name: PagePtr::Chunk(page), .. } => {
+            WalkItem::Page { page, .. } => {
                 self.marked.insert(page.get());
             }
             WalkItem::Data { slot, .. } if slot.shard() != shard => {
@@ -445,12 +444,8 @@ impl MarkPass {
             WalkItem::Data { slot, .. } => {
                 self.marked.insert(slot.id().get());
             }
-            WalkItem::Page { .. } => {}
+            WalkItem::Known { .. } => {} // MARK-9
         }
-    }
-
-    fn is_finished(&self, name: PagePtr) -> bool {
-        matches!(name, PagePtr::Chunk(page) if self.finished.contains(page.get()))
     }
 
     fn is_garbage(&self, chunk: ChunkId) -> bool {

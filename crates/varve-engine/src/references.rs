@@ -137,10 +137,7 @@ impl Shard {
                 }
                 let map = &trees.streams[&stream].map;
                 let ceiling = map.ceiling();
-                let is_known = |page| match page {
-                    PagePtr::Chunk(page) => page < ceiling && seen.contains(page.get()), // REFERENCES-2
-                    _ => false,
-                };
+                let is_known = |page| page < ceiling && seen.contains(ChunkId::get(page)); // REFERENCES-2
                 let visit = |item| items.push(item);
                 let next = map.walk(&trees.cache, from, STEP, is_known, visit)?;
                 trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut items);
@@ -154,13 +151,13 @@ impl Shard {
                         let (home, id) = (slot.shard(), slot.id());
                         names.push(NamePlace { block: Some(block), home, id });
                     }
-                    WalkItem::Page { name: PagePtr::Chunk(id), .. } => {
+                    WalkItem::Page { page: id, .. } => {
                         if id < ceiling {
                             seen.insert(id.get());
                         }
                         names.push(NamePlace { block: None, home: self.config.shard, id });
                     }
-                    WalkItem::Page { .. } => {}
+                    WalkItem::Known { .. } => {}
                 }
             }
             let foreign = self.follow(Some(stream), &names, references, progress).await?;

@@ -393,7 +393,7 @@ impl Shard {
                 WalkItem::Data { slot, .. } if slot.shard() == me && slot.id() >= floor => {
                     found += 1
                 }
-                WalkItem::Data { .. } | WalkItem::Page { .. } => {}
+                WalkItem::Data { .. } | WalkItem::Page { .. } | WalkItem::Known { .. } => {}
             };
             let next = match trees.streams.get(&stream).filter(|_| exists) {
                 Some(it) => it.map.walk(&trees.cache, from, STEP, |_| false, &mut count)?,

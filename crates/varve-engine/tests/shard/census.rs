@@ -224,3 +224,28 @@ fn what_a_census_says_is_what_deletions_free() {
         assert_eq!(freed, census.families[0].whole.data_bytes);
     });
 }
+
+/// Pages whose totals are known count with the page that they are below, also where a step of the walk goes on behind
+/// that one.
+#[test]
+fn what_copies_share_counts_where_it_is() {
+    with_shard(REDUCED, async move |pool: Pool| {
+        let [volume, one, same, two, three] = [1, 2, 3, 4, 5].map(StreamId::new);
+        let (near, far) = (600, 512 * 512); // Below another leaf, below another page above leaves.
+        pool.write(volume, 0, &random_blocks(1, 10)).await;
+        for (seed, copies) in [(2, &[one, same][..]), (4, &[two]), (6, &[three])] {
+            if seed < 6 {
+                pool.write(volume, near, &random_blocks(seed, 1)).await;
+            }
+            pool.write(volume, far, &random_blocks(seed + 1, 1)).await;
+            for copy in copies {
+                pool.cut(volume, *copy).await;
+            }
+        }
+        pool.shard.apply_acknowledged().await.expect("apply");
+        let families = [vec![one, same, two, three, volume]];
+        let census = pool.shard.census(&families, &ForeignNames::default()).await.expect("census");
+        let recount = pool.recount(&families).await;
+        assert_eq!(comparable(census, &recount), recount);
+    });
+}

@@ -1,4 +1,6 @@
-//! Walking a map for the mark pass: every page name and every data slot.
+//! Walking a map: every page name and every data slot.
+
+use varve_types::ChunkId;
 
 use crate::tree::page::Fault;
 use crate::tree::{MapSlot, PageCache, PagePtr, SlotKind};
@@ -12,7 +14,14 @@ pub enum WalkItem {
     /// A page.
     Page {
         /// Its name.
-        name: PagePtr,
+        page: ChunkId,
+        /// Levels above the leaves.
+        level: u8,
+    },
+    /// A page that is known already, in place of all that is below it.
+    Known {
+        /// Its name.
+        page: ChunkId,
         /// Levels above the leaves.
         level: u8,
     },
@@ -26,20 +35,20 @@ pub enum WalkItem {
 }
 
 impl WalkItem {
-    /// The id that names it, if it is a page.
+    /// The id that names it, if it is a page that was not known.
     #[must_use]
-    pub fn page(&self) -> Option<u64> {
+    pub fn page(&self) -> Option<ChunkId> {
         match self {
-            Self::Page { name: PagePtr::Chunk(page), .. } => Some(page.get()),
-            Self::Page { .. } | Self::Data { .. } => None,
+            Self::Page { page, .. } => Some(*page),
+            Self::Known { .. } | Self::Data { .. } => None,
         }
     }
 }
 
 impl Map {
     /// Reports pages that begin at or after block `from`, parents before children, and data slots from it on; about
-    /// `budget` slots and pages a call. What is below a page that `is_known` is left out, and so is the page. Start
-    /// with [`Self::first_block`]; returns where to go on, `None` when done.
+    /// `budget` slots and pages a call. A page that `is_known` is reported as such, and nothing below it. Start with
+    /// [`Self::first_block`]; returns where to go on, `None` when done.
     ///
     /// The map may change between calls: what is in it under its old name from begin to end was reported.
     ///
@@ -50,27 +59,8 @@ impl Map {
         cache: &PageCache,
         from: u64,
         budget: usize,
-        is_known: impl Fn(PagePtr) -> bool,
+        is_known: impl Fn(ChunkId) -> bool,
         mut visit: impl FnMut(WalkItem),
-    ) -> Result<Option<u64>, Fault> {
-        self.walk_all(cache, from, budget, is_known, |item, is_known| {
-            if !is_known {
-                visit(item);
-            }
-        })
-    }
-
-    /// The same, with pages that are known reported too, as such.
-    ///
-    /// # Errors
-    /// The absent page, when nothing was reported.
-    pub fn walk_all(
-        &self,
-        cache: &PageCache,
-        from: u64,
-        budget: usize,
-        is_known: impl Fn(PagePtr) -> bool,
-        mut visit: impl FnMut(WalkItem, bool),
     ) -> Result<Option<u64>, Fault> {
         assert!(from >= self.base && budget > 0);
         let mut block = from;
@@ -85,16 +75,17 @@ impl Map {
             let mut name = self.root;
             let end = 'descent: {
                 for level in (0..self.height).rev() {
+                    let PagePtr::Chunk(id) = name else { unreachable!("{name:?} is in a map") };
                     let is_begun = block.is_multiple_of(blocks_of_page(level));
-                    if is_begun && is_known(name) {
-                        break 'descent Err((name, level));
+                    if is_begun && is_known(id) {
+                        break 'descent Err((id, level));
                     }
                     let page = match self.find(cache, name, level, block) {
                         Ok(frame) => map_page(cache, frame),
                         Err(fault) if block == from => return Err(fault),
                         Err(_) => return Ok(Some(block)),
                     };
-                    begun[usize::from(self.height - 1 - level)] = is_begun.then_some((name, level));
+                    begun[usize::from(self.height - 1 - level)] = is_begun.then_some((id, level));
                     let index = slot_index(level, block);
                     let slot = page.slot(index);
                     if slot.kind() != SlotKind::Page {
@@ -104,14 +95,14 @@ impl Map {
                 }
                 unreachable!("leaves hold no pages");
             };
-            for (name, level) in begun.into_iter().flatten() {
-                visit(WalkItem::Page { name, level }, false);
+            for (page, level) in begun.into_iter().flatten() {
+                visit(WalkItem::Page { page, level });
                 seen += 1;
             }
             let (page, slot) = match end {
                 Ok(found) => found,
-                Err((name, level)) => {
-                    visit(WalkItem::Page { name, level }, true);
+                Err((page, level)) => {
+                    visit(WalkItem::Known { page, level });
                     block += blocks_of_page(level);
                     seen += 1;
                     continue;
@@ -122,7 +113,7 @@ impl Map {
                 let block = page.first_block() + index as u64 * blocks_of_slot(page.level());
                 match slot.kind() {
                     SlotKind::Page => return Some(block),
-                    SlotKind::Data => visit(WalkItem::Data { block, slot: *slot }, false),
+                    SlotKind::Data => visit(WalkItem::Data { block, slot: *slot }),
                     SlotKind::Hole | SlotKind::Zero => {}
                 }
                 None

@@ -8,8 +8,7 @@ use varve_stdx::Rng;
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::tree::{
-    ChunkNames, DiffLimits, DiffRun, Fault, Fill, Map, MapSlot, PageCache, PagePtr, SlotKind,
-    WalkItem,
+    ChunkNames, DiffLimits, DiffRun, Fault, Fill, Map, MapSlot, PageCache, SlotKind, WalkItem,
 };
 
 use super::store::Store;
@@ -185,18 +184,17 @@ impl Family {
                 let mut items = Vec::new();
                 let known = pages.clone();
                 let ceiling = self.members[member].0.ceiling();
-                let is_known = |name: PagePtr| {
-                    matches!(name, PagePtr::Chunk(id) if id < ceiling) && known.contains(&name)
-                };
+                let is_known = |page: ChunkId| page < ceiling && known.contains(&page);
                 next = self.retry(member, |map, cache, _| {
                     map.walk(cache, from, 900, is_known, |item| items.push(item))
                 });
                 steps += items.len();
                 for item in items {
                     match item {
-                        WalkItem::Page { name, .. } => {
-                            assert!(pages.insert(name), "{name:?} twice")
+                        WalkItem::Page { page, .. } => {
+                            assert!(pages.insert(page), "{page} twice")
                         }
+                        WalkItem::Known { page, .. } => assert!(known.contains(&page)),
                         WalkItem::Data { slot, .. } => _ = chunks.insert(slot.id()),
                     }
                 }

@@ -279,9 +279,10 @@ impl World {
             });
             for item in items {
                 match item {
-                    WalkItem::Page { name, .. } => {
-                        assert!(there.remove(&name), "{name:?} came twice")
+                    WalkItem::Page { page, .. } => {
+                        assert!(there.remove(&PagePtr::Chunk(page)), "{page} came twice")
                     }
+                    WalkItem::Known { .. } => panic!("no page is known"),
                     WalkItem::Data { block, slot } => data.push((block, slot)),
                 }
             }
@@ -308,7 +309,9 @@ impl World {
                 map.walk(cache, from, 600, |_| false, |item| found.push(item))
             });
             items.extend(found.iter().map(|item| match *item {
-                WalkItem::Page { name, .. } => (name, 0),
+                WalkItem::Page { page, .. } | WalkItem::Known { page, .. } => {
+                    (PagePtr::Chunk(page), 0)
+                }
                 WalkItem::Data { block, slot } => (PagePtr::Chunk(slot.id()), block + 1),
             }));
             self.step();
