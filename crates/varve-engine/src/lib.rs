@@ -48,6 +48,7 @@ mod transaction;
 pub mod tree;
 mod trees;
 mod verify;
+mod walk;
 mod write;
 mod writes;
 mod zone_moves;

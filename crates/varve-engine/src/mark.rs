@@ -23,12 +23,9 @@
 
 mod state;
 
-use std::ops::ControlFlow;
-
 use futures_util::future::{Either, select};
 use hashbrown::HashSet;
 use roaring::RoaringTreemap;
-use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::planted::{Bug, planted};
@@ -37,15 +34,13 @@ use varve_types::{ChunkId, ShardId, StreamId, WriteSeq};
 use crate::mark::state::MarkPass;
 use crate::peers::{ForeignChunk, ForeignNames};
 use crate::reclaim::runs;
-use crate::tree::{Scan, WalkItem};
-use crate::trees::{PAGE_ID_FIRST, Stop};
+use crate::tree::{Map, WalkItem};
+use crate::trees::PAGE_ID_FIRST;
+use crate::walk::{GateUse, STEP, TableEntry};
 use crate::{Error, Result, Shard};
 
 pub use state::MarkTicket;
 pub(crate) use state::{MarkState, MarkWaiter};
-
-/// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
-const STEP: usize = 1024;
 
 /// How long a write waits for the room that a mark pass may make, in ns.
 const MARK_PATIENCE_NS: u64 = 60_000_000_000;
@@ -167,32 +162,18 @@ impl Shard {
 
     /// MARK-2
     async fn mark_stream(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
-        let mut from = 0;
         let mut pages = RoaringTreemap::new();
         let begin = self.frozen_root(stream).await?;
         self.mark_waiting(ticket, stream).await?;
-        loop {
-            let mut items = Vec::new();
-            let next = self
-                .with_pages(|trees| {
-                    if !trees.open_stream(stream)? {
-                        return Ok(None);
-                    }
-                    let map = &trees.streams[&stream].map;
-                    items.clear();
-                    let pass = self.mark.pass.borrow();
-                    let is_known = |page: ChunkId| {
-                        pass.as_ref().is_some_and(|pass| pass.finished.contains(page.get()))
-                    };
-                    Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
-                })
-                .await?;
-            let shard = self.config.shard;
+        let mut walk = self.walk_stream(stream, 0, GateUse::NoStep); // WALK-3
+        let is_known = |_: &Map, page: ChunkId| {
+            let pass = self.mark.pass.borrow();
+            pass.as_ref().is_some_and(|pass| pass.finished.contains(page.get()))
+        };
+        while let Some(step) = walk.next(is_known).await? {
+            let (shard, items) = (self.config.shard, &step.found.items);
             self.pass(ticket, |pass| items.iter().for_each(|item| pass.mark(shard, item)))?;
             pages.extend(items.iter().filter_map(WalkItem::page).map(ChunkId::get));
-            let Some(next) = next else { break };
-            from = next;
-            self.reactor.yield_now().await;
         }
         // MARK-9. Under another root pages may have been walked that others have with other contents.
         if begin.is_some() && self.frozen_root(stream).await? == begin {
@@ -232,29 +213,11 @@ impl Shard {
     }
 
     async fn mark_keys(&self, ticket: MarkTicket) -> Result<()> {
-        let mut from = self.trees.borrow().keys.lowest_key();
-        loop {
-            let mut pages = Vec::new();
-            let scan = self
-                .with_pages(|trees| {
-                    pages.clear();
-                    let visit = |name, _level| pages.push(name);
-                    Ok(trees.keys.walk_pages(&trees.cache, &from, STEP, visit)?)
-                })
-                .await?;
-            self.pass(ticket, |pass| {
-                for name in pages {
-                    if let PagePtr::Chunk(page) = name {
-                        pass.marked.insert(page.get());
-                    }
-                }
-            })?;
-            match scan {
-                Scan::Done => return Ok(()),
-                Scan::More(next) => from = next,
-            }
-            self.reactor.yield_now().await;
+        let mut walk = self.walk_key_pages(GateUse::NoStep); // WALK-3
+        while let Some(step) = walk.next().await? {
+            self.pass(ticket, |pass| pass.marked.extend(step.found.iter().map(|page| page.get())))?;
         }
+        Ok(())
     }
 
     /// Frees what is not marked, nor among the names of all shards' walks, and ends the pass. Durable on return, and
@@ -297,59 +260,45 @@ impl Shard {
         }
         let mut refused = RoaringTreemap::new();
         let mut report = MarkReport { marked, ..MarkReport::default() };
-        let mut from = self.trees.borrow().table.lowest_key();
-        loop {
-            let mut garbage = Vec::new();
-            // Not during a checkpoint, which takes the dead pages off their list before they leave the table (MARK-4).
-            let gate = self.apply.tree_gate.take(1).await;
-            let scan = self.with_pages(|trees| {
-                let pass = self.mark.pass.borrow();
-                let pass = pass.as_ref().filter(|pass| pass.ticket == ticket);
-                let pass = pass.ok_or(Stop::Failed(Error::NoMarkPass))?; // MARK-7
-                garbage.clear();
-                let dead: crate::hash::HashSet<PagePtr> =
-                    trees.names.dead_pages().iter().copied().collect();
-                let mut damaged = None;
-                let visit = |key: &[u8], value: &[u8]| {
-                    match (ChunkEntry::chunk_of_key(key), ChunkEntry::decode(value)) {
-                        (Ok(chunk), Ok(entry)) => {
-                            let is_folded = !entry.shared && trees.deaths.contains(chunk);
-                            let waits = is_folded || dead.contains(&PagePtr::Chunk(chunk));
-                            if pass.is_garbage(chunk) && !waits {
-                                garbage.push((chunk, entry.stored_len)); // MARK-4
-                            }
-                            ControlFlow::Continue(())
-                        }
-                        (Err(error), _) | (_, Err(error)) => {
-                            damaged = Some(error);
-                            ControlFlow::Break(())
-                        }
-                    }
-                };
-                let scan = trees.table.scan(&trees.cache, &from, STEP, visit)?;
-                match damaged {
-                    Some(error) => Err(Stop::Failed(error.into())),
-                    None => Ok(scan),
-                }
-            });
-            let scan = scan.await?;
+        // Not during a checkpoint, which takes the dead pages off their list before they leave the table (MARK-4).
+        let mut walk = self.walk_table(GateUse::EachStep);
+        while let Some(step) = walk.next().await? {
+            let garbage = self.garbage_among(ticket, &step.found)?;
             for (chunk, _) in &garbage {
-                self.reduce.dedup.borrow_mut().refuse(*chunk); // MARK-6: in one step with the finding.
+                self.reduce.dedup.borrow_mut().refuse(*chunk); // MARK-6: in one step with the finding (WALK-1).
                 refused.insert(chunk.get());
             }
-            drop(gate);
+            drop(step);
             report.freed += garbage.len() as u64;
             report.freed_bytes += garbage.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
             self.log_frees(&garbage).await?;
-            match scan {
-                Scan::Done => break,
-                Scan::More(next) => from = next,
-            }
-            self.reactor.yield_now().await;
         }
         self.flush_data().await?;
         self.end_pass(ticket, &refused, report.freed);
         Ok((report, refused))
+    }
+
+    /// Chunks and pages of the table that nothing names and nothing else frees, with their stored bytes.
+    fn garbage_among(
+        &self,
+        ticket: MarkTicket,
+        entries: &[TableEntry],
+    ) -> Result<Vec<(ChunkId, u32)>> {
+        let trees = self.trees.borrow();
+        let pass = self.mark.pass.borrow();
+        let pass = pass.as_ref().filter(|pass| pass.ticket == ticket).ok_or(Error::NoMarkPass)?; // MARK-7
+        let dead: crate::hash::HashSet<PagePtr> =
+            trees.names.dead_pages().iter().copied().collect();
+        let mut garbage = Vec::new();
+        for entry in entries {
+            let (chunk, entry) = entry.as_ref().map_err(Error::clone)?;
+            let is_folded = !entry.shared && trees.deaths.contains(*chunk);
+            let waits = is_folded || dead.contains(&PagePtr::Chunk(*chunk)); // MARK-4
+            if !waits && pass.is_garbage(*chunk) {
+                garbage.push((*chunk, entry.stored_len));
+            }
+        }
+        Ok(garbage)
     }
 
     /// What a pass found is in durable segments.
