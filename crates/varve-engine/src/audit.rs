@@ -1,8 +1,8 @@
 //! The online check: recounts from the trees what the shard believes of its space, and reports every difference.
 //!
-//! It holds the tree gate, so nothing is applied meanwhile; requests go on being answered.
-
-use std::ops::ControlFlow;
+//! AUDIT-1. The tree gate is held from begin to end, as sums of all trees are compared: nothing is applied meanwhile.
+//!     Requests go on being answered.
+//! AUDIT-2. What is below a page that several maps have is the same in all of them, and counted once.
 
 use roaring::RoaringTreemap;
 use varve_logstore::format::chunk::ChunkEntry;
@@ -11,14 +11,12 @@ use varve_logstore::space::{SegmentState, unit_extent, unit_space};
 use varve_media::SegmentId;
 use varve_types::{ChunkId, ShardId, StreamId};
 
-use crate::hash::HashMap;
+use crate::hash::{HashMap, HashSet};
 use crate::peers::{ForeignChunk, ForeignNames};
-use crate::tree::{PageState, Scan, WalkItem};
+use crate::tree::{Map, PageState, WalkItem};
 use crate::trees::{DataUsage, PAGE_ID_FIRST};
+use crate::walk::{GateUse, MapPart, place_of};
 use crate::{Result, Shard};
-
-/// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
-const STEP: usize = 1024;
 
 /// Differences reported by name; more are only counted.
 const DIFFERENCES_MAX: usize = 32;
@@ -146,6 +144,18 @@ impl Audit {
         }
     }
 
+    /// A block names a chunk of data of the shard, which only its stream may name if it is the stream's own.
+    fn name_data(&mut self, chunk: ChunkId, is_own: bool) {
+        self.report.chunks += 1;
+        let is_new = self.named.insert(chunk.get());
+        if !is_new && (is_own || self.own.contains(chunk.get())) {
+            self.named_again.insert(chunk.get());
+        }
+        if is_own {
+            self.own.insert(chunk.get());
+        }
+    }
+
     /// Counts a chunk of data in the table.
     fn count(&mut self, chunk: ChunkId, entry: &ChunkEntry, is_dead: bool) {
         let report = &mut self.report;
@@ -184,7 +194,7 @@ impl Shard {
     /// `Corrupt` when a page cannot be read, `Unavailable` when the shard closed.
     pub async fn audit(&self) -> Result<AuditReport> {
         self.check_open()?;
-        let _gate = self.apply.tree_gate.take(1).await;
+        let _gate = self.apply.tree_gate.take(1).await; // AUDIT-1
         let mut audit = Audit::default();
         for stream in self.streams().await? {
             self.audit_map(stream, &mut audit).await?;
@@ -206,70 +216,40 @@ impl Shard {
     }
 
     async fn audit_map(&self, stream: StreamId, audit: &mut Audit) -> Result<()> {
-        let mut from = 0;
-        let (mut ceiling, mut page_ceiling) = (ChunkId::ZERO, ChunkId::ZERO);
+        let mut walk = self.walk_stream(stream, 0, GateUse::NoStep);
         loop {
-            let mut items = Vec::new();
-            let next = self
-                .with_pages(|trees| {
-                    items.clear();
-                    if !trees.open_stream(stream)? {
-                        return Ok(None);
-                    }
-                    let map = &trees.streams[&stream].map;
-                    page_ceiling = map.ceiling();
-                    ceiling = trees.chunk_ceiling(stream);
-                    // What is below a page that several maps have is the same in all of them.
-                    let is_known =
-                        |page: ChunkId| page < page_ceiling && audit.named.contains(page.get());
-                    Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
-                })
-                .await?;
-            self.audit_hidden(stream, from..next.unwrap_or(u64::MAX), &mut items, audit);
-            for item in items {
+            let is_known = |map: &Map, page: ChunkId| {
+                page < map.ceiling() && audit.named.contains(page.get()) // AUDIT-2
+            };
+            let Some(mut step) = walk.next(is_known).await? else { return Ok(()) };
+            let part = &mut step.found;
+            self.audit_hidden(stream, part, audit);
+            for item in &part.items {
                 match item {
                     WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => {
                         let name = ForeignChunk { home: slot.shard(), chunk: slot.id() };
                         audit.report.foreign.insert(name);
                     }
                     WalkItem::Data { slot, .. } => {
-                        audit.report.chunks += 1;
-                        let chunk = slot.id();
-                        let is_own = chunk >= ceiling;
-                        let is_new = audit.named.insert(chunk.get());
-                        if !is_new && (is_own || audit.own.contains(chunk.get())) {
-                            audit.named_again.insert(chunk.get());
-                        }
-                        if is_own {
-                            audit.own.insert(chunk.get());
-                        }
+                        audit.name_data(slot.id(), slot.id() >= part.chunk_ceiling);
                     }
-                    WalkItem::Page { page, .. } if self.is_stored(page) => {
+                    WalkItem::Page { page, .. } if self.is_stored(*page) => {
                         audit.report.pages += 1;
-                        if page < page_ceiling {
+                        if *page < part.page_ceiling {
                             audit.named.insert(page.get());
                         } else {
-                            audit.name(page, || format!("map page {page} of stream {stream}"));
+                            audit.name(*page, || format!("map page {page} of stream {stream}"));
                         }
                     }
                     WalkItem::Page { .. } | WalkItem::Known { .. } => {}
                 }
             }
-            let Some(next) = next else { return Ok(()) };
-            from = next;
-            self.reactor.yield_now().await;
         }
     }
 
     /// Lets items of a walk show what waits, and notes what is hidden under that: it is in the table, and nothing else
     /// says that it is dead.
-    fn audit_hidden(
-        &self,
-        stream: StreamId,
-        blocks: std::ops::Range<u64>,
-        items: &mut Vec<WalkItem>,
-        audit: &mut Audit,
-    ) {
+    fn audit_hidden(&self, stream: StreamId, part: &mut MapPart, audit: &mut Audit) {
         let trees = self.trees.borrow();
         let names = |items: &[WalkItem]| {
             let (mut own, mut foreign) = (RoaringTreemap::new(), ForeignNames::default());
@@ -283,9 +263,9 @@ impl Shard {
             }
             (own, foreign)
         };
-        let (own, foreign) = names(items);
-        trees.overlay(stream, blocks, items);
-        audit.hidden |= own - names(items).0;
+        let (own, foreign) = names(&part.items);
+        trees.overlay(stream, part.blocks.clone(), &mut part.items);
+        audit.hidden |= own - names(&part.items).0;
         audit.report.hidden.merge(&foreign); // With those that are shown: these count as named anyway.
     }
 
@@ -295,31 +275,15 @@ impl Shard {
     }
 
     async fn audit_keys(&self, audit: &mut Audit) -> Result<()> {
-        let mut from = self.trees.borrow().keys.lowest_key();
-        loop {
-            let mut pages = Vec::new();
-            let scan = self
-                .with_pages(|trees| {
-                    pages.clear();
-                    let visit = |name, _level| pages.push(name);
-                    Ok(trees.keys.walk_pages(&trees.cache, &from, STEP, visit)?)
-                })
-                .await?;
-            for name in pages {
-                // Pages above the leaves are reported once for each part of the walk.
-                if let PagePtr::Chunk(page) = name
-                    && self.is_stored(page)
-                    && audit.named.insert(page.get())
-                {
+        let mut walk = self.walk_key_pages(GateUse::NoStep);
+        while let Some(step) = walk.next().await? {
+            for page in &step.found {
+                if self.is_stored(*page) && audit.named.insert(page.get()) {
                     audit.report.pages += 1;
                 }
             }
-            match scan {
-                Scan::Done => return Ok(()),
-                Scan::More(next) => from = next,
-            }
-            self.reactor.yield_now().await;
         }
+        Ok(())
     }
 
     async fn audit_table(&self, audit: &mut Audit) -> Result<()> {
@@ -332,53 +296,13 @@ impl Shard {
             ids.collect()
         };
         let mut found = RoaringTreemap::new();
-        let mut from = self.trees.borrow().table.lowest_key();
-        loop {
-            let mut entries = Vec::new();
-            let scan = self
-                .with_pages(|trees| {
-                    entries.clear();
-                    let visit = |key: &[u8], value: &[u8]| {
-                        let chunk = ChunkEntry::chunk_of_key(key);
-                        entries
-                            .push(chunk.and_then(|chunk| Ok((chunk, ChunkEntry::decode(value)?))));
-                        ControlFlow::Continue(())
-                    };
-                    Ok(trees.table.scan(&trees.cache, &from, STEP, visit)?)
-                })
-                .await?;
-            for entry in entries {
+        let mut walk = self.walk_table(GateUse::NoStep);
+        while let Some(step) = walk.next().await? {
+            for entry in step.found {
                 let (chunk, entry) = entry?;
                 found.insert(chunk.get());
-                if !entry.shared && audit.named_again.contains(chunk.get()) {
-                    audit.differs(|| format!("chunk {chunk} is named twice and not shared"));
-                }
-                audit.occupy(&entry.location(), || format!("chunk {chunk}"));
-                let is_dead = self.is_dead(chunk, &entry);
-                audit.count(chunk, &entry, is_dead);
-                let is_hidden = audit.hidden.contains(chunk.get());
-                if is_dead && is_hidden && !entry.shared {
-                    audit.differs(|| format!("chunk {chunk} is dead already and under an update"));
-                }
-                let is_named = audit.named.contains(chunk.get());
-                if is_dead && is_named {
-                    audit.differs(|| format!("chunk {chunk} is dead and named"));
-                }
-                if entry.shared {
-                    audit.report.shared.insert(chunk.get());
-                }
-                if !is_dead && !is_named && !is_hidden && !waiting.contains(chunk.get()) {
-                    audit.report.unreachable += 1;
-                    if chunk.get() < PAGE_ID_FIRST {
-                        audit.report.unreachable_data.insert(chunk.get());
-                    }
-                }
+                self.audit_entry(chunk, &entry, waiting.contains(chunk.get()), audit);
             }
-            match scan {
-                Scan::Done => break,
-                Scan::More(next) => from = next,
-            }
-            self.reactor.yield_now().await;
         }
         audit.report.compare_usage(self.trees.borrow().data);
         for dead in self.trees.borrow().deaths.ids_from(0) {
@@ -392,36 +316,43 @@ impl Shard {
         Ok(())
     }
 
-    async fn audit_table_pages(&self, audit: &mut Audit) -> Result<()> {
-        let mut seen = crate::hash::HashSet::default();
-        let mut from = self.trees.borrow().table.lowest_key();
-        loop {
-            let mut pages = Vec::new();
-            let scan = self
-                .with_pages(|trees| {
-                    pages.clear();
-                    let visit = |name, _level| pages.push(name);
-                    Ok(trees.table.walk_pages(&trees.cache, &from, STEP, visit)?)
-                })
-                .await?;
-            for name in pages {
-                if let PagePtr::Location(place) = name
-                    && seen.insert(place)
-                {
-                    audit.report.table_pages += 1;
-                    audit.occupy(&place, || "a page of the chunk table".to_owned());
-                }
-            }
-            match scan {
-                Scan::Done => break,
-                Scan::More(next) => from = next,
-            }
-            self.reactor.yield_now().await;
+    /// Compares an entry of the table with what was found of the chunk or page, which may wait for the next checkpoint.
+    fn audit_entry(&self, chunk: ChunkId, entry: &ChunkEntry, waits: bool, audit: &mut Audit) {
+        if !entry.shared && audit.named_again.contains(chunk.get()) {
+            audit.differs(|| format!("chunk {chunk} is named twice and not shared"));
         }
-        for name in self.trees.borrow().table_names.dead_pages() {
-            if let PagePtr::Location(place) = name {
-                audit.occupy(place, || "a former page of the chunk table".to_owned());
+        audit.occupy(&entry.location(), || format!("chunk {chunk}"));
+        let is_dead = self.is_dead(chunk, entry);
+        audit.count(chunk, entry, is_dead);
+        let is_hidden = audit.hidden.contains(chunk.get());
+        if is_dead && is_hidden && !entry.shared {
+            audit.differs(|| format!("chunk {chunk} is dead already and under an update"));
+        }
+        let is_named = audit.named.contains(chunk.get());
+        if is_dead && is_named {
+            audit.differs(|| format!("chunk {chunk} is dead and named"));
+        }
+        if entry.shared {
+            audit.report.shared.insert(chunk.get());
+        }
+        if !is_dead && !is_named && !is_hidden && !waits {
+            audit.report.unreachable += 1;
+            if chunk.get() < PAGE_ID_FIRST {
+                audit.report.unreachable_data.insert(chunk.get());
             }
+        }
+    }
+
+    async fn audit_table_pages(&self, audit: &mut Audit) -> Result<()> {
+        let pages: HashSet<Location> = self.walk_table_pages(GateUse::NoStep).collect().await?;
+        for place in &pages {
+            audit.report.table_pages += 1;
+            audit.occupy(place, || "a page of the chunk table".to_owned());
+        }
+        for place in
+            self.trees.borrow().table_names.dead_pages().iter().copied().filter_map(place_of)
+        {
+            audit.occupy(&place, || "a former page of the chunk table".to_owned());
         }
         Ok(())
     }
