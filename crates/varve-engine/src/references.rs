@@ -15,12 +15,10 @@ use roaring::RoaringTreemap;
 use varve_types::{ChunkId, ErrorKind, ShardId, StreamId};
 
 use crate::peers::ForeignChunk;
-use crate::tree::{MapSlot, PagePtr, PageState, Scan, WalkItem};
+use crate::tree::{Map, MapSlot, PagePtr, PageState, WalkItem};
 use crate::trees::{Stop, Trees};
+use crate::walk::GateUse;
 use crate::{Error, Result, Shard};
-
-/// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
-const STEP: usize = 1024;
 
 /// Findings that are told one by one; all are counted.
 const FINDINGS_MAX: usize = 100;
@@ -126,46 +124,31 @@ impl Shard {
         references: &mut References,
         progress: &CheckProgress,
     ) -> Result<()> {
-        let mut from = 0;
+        let mut walk = self.walk_stream(stream, 0, GateUse::EachStep).with_waiting(); // REFERENCES-1
         while !progress.is_stopped() {
-            let gate = self.apply.tree_gate.take(1).await; // REFERENCES-1
-            let mut items = Vec::new();
-            let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
-                items.clear();
-                if !trees.open_stream(stream)? {
-                    return Ok((None, ChunkId::ZERO));
-                }
-                let map = &trees.streams[&stream].map;
-                let ceiling = map.ceiling();
-                let is_known = |page| page < ceiling && seen.contains(ChunkId::get(page)); // REFERENCES-2
-                let visit = |item| items.push(item);
-                let next = map.walk(&trees.cache, from, STEP, is_known, visit)?;
-                trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut items);
-                Ok((next, ceiling))
+            let is_known = |map: &Map, page: ChunkId| {
+                page < map.ceiling() && seen.contains(page.get()) // REFERENCES-2
             };
-            let (next, ceiling) = self.with_pages(step).await?;
+            let Some(step) = walk.next(is_known).await? else { break };
             let mut names = Vec::new();
-            for item in items {
+            for item in &step.found.items {
                 match item {
                     WalkItem::Data { block, slot } => {
                         let (home, id) = (slot.shard(), slot.id());
-                        names.push(NamePlace { block: Some(block), home, id });
+                        names.push(NamePlace { block: Some(*block), home, id });
                     }
-                    WalkItem::Page { page: id, .. } => {
-                        if id < ceiling {
-                            seen.insert(id.get());
+                    WalkItem::Page { page, .. } => {
+                        if *page < step.found.page_ceiling {
+                            seen.insert(page.get());
                         }
-                        names.push(NamePlace { block: None, home: self.config.shard, id });
+                        names.push(self.place_of_page(*page));
                     }
                     WalkItem::Known { .. } => {}
                 }
             }
             let foreign = self.follow(Some(stream), &names, references, progress).await?;
-            drop(gate);
+            drop(step);
             self.follow_foreign(stream, &foreign, references).await?;
-            let Some(next) = next else { break };
-            from = next;
-            self.reactor.yield_now().await;
         }
         Ok(())
     }
@@ -175,30 +158,18 @@ impl Shard {
         references: &mut References,
         progress: &CheckProgress,
     ) -> Result<()> {
-        let mut from = self.trees.borrow().keys.lowest_key();
+        let mut walk = self.walk_key_pages(GateUse::EachStep); // REFERENCES-1
         while !progress.is_stopped() {
-            let gate = self.apply.tree_gate.take(1).await; // REFERENCES-1
-            let mut pages = Vec::new();
-            let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
-                pages.clear();
-                let visit = |name, _level| pages.push(name);
-                Ok(trees.keys.walk_pages(&trees.cache, &from, STEP, visit)?)
-            };
-            let scan = self.with_pages(step).await?;
-            let chunk = |page| match page {
-                PagePtr::Chunk(id) => Some(NamePlace { block: None, home: self.config.shard, id }),
-                _ => None,
-            };
-            let names: Vec<NamePlace> = pages.into_iter().filter_map(chunk).collect();
+            let Some(step) = walk.next().await? else { break };
+            let names: Vec<NamePlace> =
+                step.found.iter().map(|page| self.place_of_page(*page)).collect();
             self.follow(None, &names, references, progress).await?;
-            drop(gate);
-            match scan {
-                Scan::Done => break,
-                Scan::More(next) => from = next,
-            }
-            self.reactor.yield_now().await;
         }
         Ok(())
+    }
+
+    fn place_of_page(&self, page: ChunkId) -> NamePlace {
+        NamePlace { block: None, home: self.config.shard, id: page }
     }
 
     /// Looks up what other shards have, without the gate: they may take their time. A name that is still there then
