@@ -20,12 +20,10 @@ use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::hash::HashMap;
 use crate::peers::{ForeignChunk, ForeignNames};
-use crate::tree::WalkItem;
+use crate::tree::{Map, WalkItem};
 use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
+use crate::walk::{GateUse, MapCursor, STEP, Walk};
 use crate::{Error, Result, Shard};
-
-/// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
-const STEP: usize = 1024;
 
 /// Chunks and pages, and what they take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -237,16 +235,17 @@ impl Shard {
 
     /// One stream of a survey: what it names, and how many chunks of this shard that is.
     async fn survey(&self, survey: &mut Survey, stream: StreamId) -> Result<(Total, u64)> {
-        let (mut from, mut path, mut total) = (0, Vec::new(), Total::default());
+        let (mut path, mut total) = (Vec::new(), Total::default());
         let mut chunks_of_stream = 0;
+        let mut walk = self.walk_names(stream);
         loop {
-            let is_known = |page: ChunkId| survey.is_known(page.get());
-            let (items, next) = self.walk_step(stream, from, is_known).await?;
-            for item in items {
+            let is_known = |_: &Map, page: ChunkId| survey.is_known(page.get());
+            let Some(step) = walk.next(is_known).await? else { break };
+            for item in &step.found.items {
                 match item {
                     WalkItem::Page { page, level } | WalkItem::Known { page, level } => {
-                        self.leave(survey, &mut path, level, &mut total).await?;
-                        let page = page.get();
+                        self.leave(survey, &mut path, *level, &mut total).await?;
+                        let (page, level) = (page.get(), *level);
                         let known = survey.totals.get(&page).copied();
                         if item.page().is_some() {
                             survey.note(page);
@@ -269,12 +268,14 @@ impl Shard {
                     }
                 }
             }
-            let Some(next) = next else { break };
-            from = next;
-            self.reactor.yield_now().await;
         }
         self.leave(survey, &mut path, u8::MAX, &mut total).await?;
         Ok((total, chunks_of_stream))
+    }
+
+    /// What a stream names, updates that wait included (CENSUS-2).
+    fn walk_names(&self, stream: StreamId) -> Walk<'_, MapCursor> {
+        self.walk_stream(stream, 0, GateUse::NoStep).with_waiting()
     }
 
     /// Leaves the pages up to a level that the walk is inside: each adds its total to the page above, the last one to
@@ -337,12 +338,14 @@ impl Shard {
         stream: StreamId,
         tally: &mut Tally,
     ) -> Result<RoaringTreemap> {
-        let (mut from, mut unique) = (0, RoaringTreemap::new());
+        let mut unique = RoaringTreemap::new();
+        let mut walk = self.walk_names(stream);
         loop {
-            let is_known =
-                |page: ChunkId| widely.contains(page.get()) || tally.walked.contains(page.get());
-            let (items, next) = self.walk_step(stream, from, is_known).await?;
-            for item in items {
+            let is_known = |_: &Map, page: ChunkId| {
+                widely.contains(page.get()) || tally.walked.contains(page.get())
+            };
+            let Some(step) = walk.next(is_known).await? else { return Ok(unique) };
+            for item in &step.found.items {
                 let id = match item {
                     WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => None, // CENSUS-3
                     WalkItem::Data { slot, .. } => Some(slot.id().get()),
@@ -356,9 +359,6 @@ impl Shard {
                 let named = if shared.contains(id) { &mut tally.common } else { &mut unique };
                 named.insert(id);
             }
-            let Some(next) = next else { return Ok(unique) };
-            from = next;
-            self.reactor.yield_now().await;
         }
     }
 
@@ -374,11 +374,10 @@ impl Shard {
         }
         let (mut seen, mut pages) = (RoaringTreemap::new(), Vec::new());
         for stream in families.iter().flatten() {
-            let mut from = 0;
-            loop {
-                let is_known = |page: ChunkId| seen.contains(page.get());
-                let (items, next) = self.walk_step(*stream, from, is_known).await?;
-                for item in items {
+            let mut walk = self.walk_names(*stream);
+            let is_known = |_: &Map, page: ChunkId| seen.contains(page.get());
+            while let Some(step) = walk.next(is_known).await? {
+                for item in &step.found.items {
                     match item {
                         WalkItem::Page { page, .. } | WalkItem::Known { page, .. } => {
                             pages.push(page.get());
@@ -389,9 +388,6 @@ impl Shard {
                         WalkItem::Data { .. } => {}
                     }
                 }
-                let Some(next) = next else { break };
-                from = next;
-                self.reactor.yield_now().await;
             }
             seen.extend(pages.drain(..)); // A page that a walk is inside of is not left out of the rest of it.
         }
@@ -430,28 +426,6 @@ impl Shard {
             return Err(Error::HomeDamaged { home, cause });
         }
         Ok(stored)
-    }
-
-    /// A part of a walk over a stream's map: pages and data, and where to go on (CENSUS-2).
-    async fn walk_step(
-        &self,
-        stream: StreamId,
-        from: u64,
-        is_known: impl Fn(ChunkId) -> bool,
-    ) -> Result<(Vec<WalkItem>, Option<u64>)> {
-        let mut items = Vec::new();
-        let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
-            items.clear();
-            if !trees.open_stream(stream)? {
-                return Ok(None);
-            }
-            let map = &trees.streams[&stream].map;
-            let next = map.walk(&trees.cache, from, STEP, &is_known, |item| items.push(item))?;
-            trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut items);
-            Ok(next)
-        };
-        let next = self.with_pages(step).await?;
-        Ok((items, next))
     }
 
     /// What chunks and pages take, each once.
