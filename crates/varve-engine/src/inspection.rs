@@ -8,12 +8,10 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::keys::KeyValue;
-use crate::tree::{Fault, MAP_SLOTS, PagePtr, PageShape, Scan, WalkItem};
+use crate::tree::{PagePtr, Scan, WalkItem};
 use crate::trees::{Stop, stream_of_key, stream_of_reservation};
+use crate::walk::{GateUse, STEP};
 use crate::{Error, Result, Shard};
-
-/// Slots, pages or keys looked at before other tasks get a turn.
-const STEP: usize = 1024;
 
 /// What a walk over a map comes across, in the order of blocks.
 #[derive(Clone, Debug)]
@@ -54,43 +52,25 @@ impl Shard {
     pub async fn walk_map(
         &self,
         stream: StreamId,
-        mut from: u64,
+        from: u64,
         visit: &mut dyn FnMut(MapItem) -> ControlFlow<()>,
     ) -> Result<()> {
-        if !self.with_pages(|trees| trees.open_stream(stream)).await? {
-            return Ok(());
-        }
+        let mut walk = self.walk_stream(stream, from, GateUse::NoStep).with_waiting();
         loop {
-            let mut items = Vec::new();
-            let step = {
-                let trees = self.trees.borrow();
-                let Some(opened) = trees.streams.get(&stream) else { return Ok(()) };
-                let visit = |item| items.push(item);
-                let step = opened.map.walk(&trees.cache, from, STEP, |_| false, visit);
-                if let Ok(next) = step {
-                    trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut items);
+            let step = walk.next(|_, _| false).await;
+            let items: Vec<_> = match step.map(|step| step.map(|step| step.found.items)) {
+                Ok(None) => return Ok(()),
+                Ok(Some(items)) => items.into_iter().filter_map(to_map_item).collect(),
+                Err(error) => {
+                    let Some((page, blocks)) = walk.skip_damaged() else { return Err(error) };
+                    vec![MapItem::Unreadable { blocks, page, error }] // INSPECTION-1
                 }
-                step
             };
-            for item in items.into_iter().filter_map(to_map_item) {
+            for item in items {
                 if visit(item).is_break() {
                     return Ok(());
                 }
             }
-            match step {
-                Ok(None) => return Ok(()),
-                Ok(Some(next)) => from = next,
-                Err(fault) => {
-                    let Err(error) = self.load_page(fault).await else { continue };
-                    let blocks = blocks_of(fault).ok_or_else(|| error.clone())?;
-                    from = from.max(blocks.end); // INSPECTION-1
-                    let item = MapItem::Unreadable { blocks, page: fault.ptr, error };
-                    if visit(item).is_break() {
-                        return Ok(());
-                    }
-                }
-            }
-            self.reactor.yield_now().await;
         }
     }
 
@@ -183,11 +163,4 @@ fn to_map_item(item: WalkItem) -> Option<MapItem> {
         WalkItem::Page { page, level } => Some(MapItem::Page { page, level }),
         WalkItem::Known { .. } => None,
     }
-}
-
-fn blocks_of(fault: Fault) -> Option<Range<u64>> {
-    let PageShape::Map { level, first_block } = fault.shape else { return None };
-    let slots = MAP_SLOTS as u64;
-    let count = slots.saturating_pow(u32::from(level) + 1);
-    Some(first_block..first_block.saturating_add(count))
 }
