@@ -6,26 +6,38 @@
 //!     harms nobody yet.
 //! VERIFY-3. A segment whose summary is damaged, or does not account for what is live in it, is verified once more from
 //!     the chunk table: nothing that is needed goes unverified.
-//! VERIFY-4. The tree gate is held throughout. Whatever moved, died or were written to a slot that was left meanwhile
-//!     would look like damage.
+//! VERIFY-4. A segment is judged in one step under the tree gate, which is given back before the next one: what its
+//!     summary lists, the table places in it and the account of space counts there belong to one moment.
+//! VERIFY-5. Segments, and units that are read one by one, are pinned from before they are read until they are judged:
+//!     no slot gets other contents meanwhile. What left a segment before it is judged is not needed there, and of a
+//!     segment that is empty by then nothing is said.
+//! VERIFY-6. What is needed from begin to end was compared: where it lay, or by reclaim before it moved it. What is
+//!     written meanwhile is not read.
+//! VERIFY-7. Places of the table's pages go with the checkpoint that wrote them: they are looked for again after another
+//!     one. In between they leave the table for the list of its former pages, and none comes.
+
+mod report;
+mod slot;
 
 use std::ops::ControlFlow;
 
 use futures_util::stream::{self, StreamExt};
-use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_checksum, unit_is_whole};
-use varve_logstore::format::chunk::ChunkEntry;
-use varve_logstore::format::pointer::{Location, PagePtr};
+use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_checksum};
+use varve_logstore::format::pointer::Location;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::space::{SegmentState, unit_space};
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
-use varve_types::{ChunkId, SegmentNumber};
+use varve_types::SegmentNumber;
 
 use crate::hash::HashSet;
-use crate::tree::Scan;
-use crate::trees::{PAGE_ID_FIRST, Stop};
-use crate::{Error, Result, Shard};
+use crate::pages::Pin;
+use crate::walk::{GateUse, TableEntry, place_of};
+use crate::{Result, Shard};
+
+pub use report::{Damage, DamagedPart, VerifyEvent, VerifyReport};
+pub use slot::verify_slot;
 
 /// Segments read ahead: bounds memory to as many, and keeps a drive busy while the one before is verified.
 const SEGMENTS_AHEAD: usize = 4;
@@ -33,80 +45,8 @@ const SEGMENTS_AHEAD: usize = 4;
 /// Units read at once when a segment is verified from the table.
 const UNITS_AHEAD: usize = 32;
 
-/// Table entries looked at before other tasks get a turn.
-const STEP: usize = 1024;
-
-/// Which part of a segment is damaged.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum DamagedPart {
-    /// The header: the segment cannot be reclaimed, or followed in its chain.
-    Header,
-    /// The summary: the segment cannot be reclaimed.
-    Summary,
-    /// A range that the media do not give back.
-    Range,
-    /// A chunk of data.
-    Chunk(ChunkId),
-    /// A page of a map or of the key tree.
-    Page(ChunkId),
-    /// A page of the chunk table.
-    TablePage,
-    /// What a checkpoint says of the use of segments.
-    UsageBlob,
-    /// What a checkpoint says of chunks that were overwritten.
-    DeathBlob,
-    /// What a checkpoint says of map updates that wait.
-    DeltaBlob,
-    /// A key's record, which the key tree holds by now.
-    KeyRecord,
-    /// The second copy of that segment, which has metadata pages.
-    Copy(SegmentNumber),
-}
-
-/// Stored bytes that are not what was written.
-#[derive(Clone, Debug)]
-pub struct Damage {
-    /// In which segment.
-    pub segment: SegmentId,
-    /// Byte offset in it.
-    pub offset: u32,
-    /// Length in bytes.
-    pub len: u32,
-    /// What stands there.
-    pub part: DamagedPart,
-    /// Whether anything needs it (VERIFY-2).
-    pub is_needed: bool,
-    /// Whether something needs it that the segment's second copy holds: then nothing is lost, and it is written anew.
-    pub is_copied: bool,
-    /// What is wrong.
-    pub reason: String,
-}
-
-/// What a verification tells as it goes.
-#[derive(Debug)]
-pub enum VerifyEvent {
-    /// As many bytes were read and judged.
-    Read(u64),
-    /// Damage was found.
-    Damage(Damage),
-}
-
-/// Sums of a verification.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VerifyReport {
-    /// Segments in use.
-    pub segments: u64,
-    /// Bytes read.
-    pub bytes_read: u64,
-    /// Units compared with their checksums.
-    pub units: u64,
-    /// Of these, units that something needs.
-    pub needed_units: u64,
-    /// Stored bytes of those.
-    pub needed_bytes: u64,
-    /// Whether it was stopped before its end.
-    pub is_stopped: bool,
-}
+/// Units judged before other tasks get a turn: some 50 µs of work.
+const UNITS_PER_TURN: usize = 16;
 
 /// The verification under way.
 struct Verification<'a> {
@@ -114,18 +54,38 @@ struct Verification<'a> {
     report: VerifyReport,
     /// Places of the table's own pages, former ones included; `None` when the table cannot be walked.
     table_pages: Option<HashSet<Location>>,
+    /// The checkpoint that wrote them (VERIFY-7); `None` before they were looked for.
+    table_pages_of: Option<u64>,
     /// Segments to be verified from the table (VERIFY-3).
     again: HashSet<SegmentId>,
     /// Something is wrong with the segment at hand.
     is_damaged: bool,
 }
 
-/// What was read of a segment.
-struct ReadSegment {
+/// What was read of a segment, which is pinned (VERIFY-5).
+struct ReadSegment<'a> {
     id: SegmentId,
+    _pin: Pin<'a>,
     header: std::result::Result<StripHeader, String>,
     /// Up to the summary's end; absent when the header or the media do not allow it.
     bytes: Option<std::result::Result<BufSlice, String>>,
+}
+
+impl ReadSegment<'_> {
+    fn bytes_read(&self) -> u64 {
+        match (&self.header, &self.bytes) {
+            (Ok(header), Some(Ok(_))) => u64::from(header.used_bytes),
+            _ => u64::from(STRIP_HEADER_BYTES),
+        }
+    }
+}
+
+/// A unit that the table or a root places somewhere, which is pinned (VERIFY-5).
+struct NeededUnit<'a> {
+    part: DamagedPart,
+    place: Location,
+    /// None where a shard contradicts itself.
+    pin: Option<Pin<'a>>,
 }
 
 /// Whether something needs a unit.
@@ -193,8 +153,8 @@ impl Shard {
     }
 
     /// Reads every segment that holds something live and compares headers, summaries and units with their checksums.
-    /// `observe` is told of progress and damage, and may stop it. It holds the tree gate (VERIFY-4), so writes wait
-    /// once their credits are used up.
+    /// `observe` is told of progress and damage, and may stop it. It takes the tree gate for one segment after the other
+    /// (VERIFY-4), so that what is written, drained and reclaimed meanwhile goes on in between.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed. Damage is no error.
@@ -203,21 +163,22 @@ impl Shard {
         observe: &mut dyn FnMut(VerifyEvent) -> ControlFlow<()>,
     ) -> Result<VerifyReport> {
         self.check_open()?;
-        let _gate = self.apply.tree_gate.take(1).await; // VERIFY-4
         let mut verification = Verification {
             observe,
             report: VerifyReport::default(),
-            table_pages: self.table_pages().await.ok(),
+            table_pages: None,
+            table_pages_of: None,
             again: HashSet::default(),
             is_damaged: false,
         };
-        let reads = stream::iter(self.segments_to_verify())
+        let reads = stream::iter(self.segments_to_verify()) // VERIFY-6
             .map(|id| self.read_segment(id))
             .buffered(SEGMENTS_AHEAD);
         let mut reads = std::pin::pin!(reads);
         while let Some(read) = reads.next().await {
             self.check_open()?;
             if let Some(segment) = read {
+                verification.read(segment.bytes_read());
                 verification.is_damaged = false;
                 self.verify_segment(&segment, &mut verification).await;
                 self.verify_copy(segment.id, &mut verification).await;
@@ -231,33 +192,28 @@ impl Shard {
         Ok(verification.report)
     }
 
-    /// Places of the chunk table's pages, and of those that changed since: the last checkpoint needs them.
-    async fn table_pages(&self) -> Result<HashSet<Location>> {
-        let place = |name: &PagePtr| match name {
-            PagePtr::Location(place) => Some(*place),
-            _ => None,
-        };
-        let mut found: HashSet<Location> =
-            self.trees.borrow().table_names.dead_pages().iter().filter_map(place).collect();
-        let mut from = self.trees.borrow().table.lowest_key();
-        loop {
-            let scan = self
-                .with_pages(|trees| {
-                    let visit = |name, _level| found.extend(place(&name));
-                    Ok(trees.table.walk_pages(&trees.cache, &from, STEP, visit)?)
-                })
-                .await?;
-            match scan {
-                Scan::Done => return Ok(found),
-                Scan::More(next) => from = next,
-            }
-            self.reactor.yield_now().await;
+    /// Looks for the places of the chunk table's pages, and of those that changed since the last checkpoint, which needs
+    /// them, unless they are known (VERIFY-7). The caller holds the tree gate.
+    async fn find_table_pages(&self, verification: &mut Verification<'_>) {
+        let checkpoint = Some(self.checkpoint.seq());
+        if verification.table_pages_of == checkpoint {
+            return;
         }
+        let found: Result<HashSet<Location>> =
+            self.walk_table_pages(GateUse::NoStep).collect().await;
+        assert_eq!(checkpoint, Some(self.checkpoint.seq()), "checkpoints take the gate"); // VERIFY-4
+        let trees = self.trees.borrow();
+        let former = trees.table_names.dead_pages().iter().copied().filter_map(place_of);
+        verification.table_pages = found.ok().map(|mut pages| {
+            pages.extend(former);
+            pages
+        });
+        verification.table_pages_of = checkpoint;
     }
 
     /// Header and contents of a segment; `None` when its slot holds something else by now (VERIFY-1).
-    async fn read_segment(&self, id: SegmentId) -> Option<ReadSegment> {
-        let _pin = self.pin(id)?;
+    async fn read_segment(&self, id: SegmentId) -> Option<ReadSegment<'_>> {
+        let pin = self.pin(id)?;
         let segments = &self.media.segments;
         let header = match segments.get(id, 0, STRIP_HEADER_BYTES).await {
             Ok(bytes) => self.judge_header(id, &bytes),
@@ -268,7 +224,7 @@ impl Shard {
             let read = segments.get(id, 0, header.used_bytes).await;
             bytes = Some(read.map_err(|error| error.to_string()));
         }
-        Some(ReadSegment { id, header, bytes })
+        Some(ReadSegment { id, _pin: pin, header, bytes })
     }
 
     fn judge_header(
@@ -294,10 +250,13 @@ impl Shard {
         Ok(header)
     }
 
-    async fn verify_segment(&self, segment: &ReadSegment, verification: &mut Verification<'_>) {
+    async fn verify_segment(&self, segment: &ReadSegment<'_>, verification: &mut Verification<'_>) {
         let id = segment.id;
+        let _gate = self.apply.tree_gate.take(1).await; // VERIFY-4
+        if self.live_bytes_of(id) == 0 {
+            return; // VERIFY-5
+        }
         verification.report.segments += 1;
-        let header_read = u64::from(STRIP_HEADER_BYTES);
         let damage = |part, offset, len, is_needed, reason| Damage {
             segment: id,
             offset,
@@ -310,7 +269,6 @@ impl Shard {
         let header = match &segment.header {
             Ok(header) => header,
             Err(reason) => {
-                verification.read(header_read);
                 let part = DamagedPart::Header;
                 let len = STRIP_HEADER_BYTES;
                 let damage = damage(part, 0, len, true, reason.clone());
@@ -324,7 +282,6 @@ impl Shard {
             Ok(bytes) => bytes,
             Err(reason) => {
                 // The units that are needed are read one by one; the rest harms nobody.
-                verification.read(header_read);
                 let part = DamagedPart::Range;
                 verification.damage(damage(part, 0, header.used_bytes, false, reason.clone()));
                 if let Err(error) = self.media.segments.get(id, start, len.max(1)).await {
@@ -336,7 +293,6 @@ impl Shard {
                 return;
             }
         };
-        verification.read(u64::from(header.used_bytes));
         let summary = bytes.get(start as usize..(start + len) as usize).unwrap_or(&[]);
         let entries = match decode_summary(header, summary) {
             Ok(entries) => entries,
@@ -360,8 +316,14 @@ impl Shard {
     ) {
         let mut live_bytes = 0;
         let mut any_unknown = false;
-        for entry in entries {
-            let Some(unit) = entry.unit() else { continue };
+        if entries.iter().any(|entry| matches!(entry, SummaryEntry::TablePage { .. })) {
+            self.find_table_pages(verification).await;
+        }
+        let units = entries.iter().filter_map(|entry| Some((entry, entry.unit()?)));
+        for (index, (entry, unit)) in units.enumerate() {
+            if index % UNITS_PER_TURN == UNITS_PER_TURN - 1 {
+                self.reactor.yield_now().await;
+            }
             let need = self.need_of(id, entry, unit, verification).await;
             verification.report.units += 1;
             any_unknown |= need == Need::Unknown;
@@ -396,14 +358,14 @@ impl Shard {
                 segment: id,
                 offset: unit.offset(),
                 len: unit.stored_len,
-                part: part_of(entry),
+                part: DamagedPart::of_entry(entry),
                 is_needed: need.is_needed(),
                 is_copied: false,
                 reason,
             };
             self.tell_damage(damage, Some(place), verification).await;
         }
-        let counted = self.space.borrow().get(id.number).map_or(0, |usage| usage.live_bytes);
+        let counted = self.live_bytes_of(id);
         if live_bytes != u64::from(counted) {
             if !any_unknown {
                 let reason = format!("it lists {live_bytes} live bytes, and {counted} are counted");
@@ -415,6 +377,13 @@ impl Shard {
             }
             verification.again.insert(id); // VERIFY-3
         }
+    }
+
+    /// Bytes that are counted as live in a segment.
+    fn live_bytes_of(&self, id: SegmentId) -> u32 {
+        let space = self.space.borrow();
+        let usage = space.get(id.number).filter(|usage| usage.generation == id.generation);
+        usage.map_or(0, |usage| usage.live_bytes)
     }
 
     async fn need_of(
@@ -479,63 +448,70 @@ impl Shard {
             return;
         }
         let again = std::mem::take(&mut verification.again);
-        let mut from = self.trees.borrow().table.lowest_key();
-        loop {
-            let mut units = Vec::new();
-            let scan = self
-                .with_pages(|trees| {
-                    units.clear();
-                    let visit = |key: &[u8], value: &[u8]| {
-                        let entry = ChunkEntry::chunk_of_key(key)
-                            .and_then(|chunk| Ok((chunk, ChunkEntry::decode(value)?)));
-                        if let Ok((chunk, entry)) = entry
-                            && again.contains(&entry.segment)
-                            && (entry.shared || !trees.deaths.contains(chunk))
-                        {
-                            units.push((part_of_chunk(chunk), entry.location()));
-                        }
-                        ControlFlow::Continue(())
-                    };
-                    trees.table.scan(&trees.cache, &from, STEP, visit).map_err(Stop::from)
-                })
-                .await;
+        let mut walk = self.walk_table(GateUse::EachStep);
+        // A table that cannot be read is reported by whoever walks it: it is damage of its own pages.
+        while let Ok(Some(step)) = walk.next().await {
+            let units = self.needed_among(&step.found, &again);
+            drop(step);
             self.verify_units(units, verification).await;
-            match scan {
-                // A table that cannot be read is reported by whoever walks it: it is damage of its own pages.
-                Ok(Scan::Done) | Err(_) => break,
-                Ok(Scan::More(next)) => from = next,
-            }
             if verification.report.is_stopped {
                 return;
             }
         }
-        let pages = verification.table_pages.iter().flatten();
-        let pages = pages.map(|place| (DamagedPart::TablePage, *place));
-        let blobs = self.checkpoint.blobs.usage.borrow().clone();
-        let blobs = blobs.into_iter().map(|place| (DamagedPart::UsageBlob, place));
-        let deaths = self.checkpoint.blobs.deaths.borrow().clone();
-        let deaths = deaths.into_iter().map(|place| (DamagedPart::DeathBlob, place));
-        let deltas = self.checkpoint.blobs.deltas.borrow().clone();
-        let deltas = deltas.into_iter().map(|place| (DamagedPart::DeltaBlob, place));
-        let blobs = blobs.chain(deaths).chain(deltas);
-        let mut units: Vec<_> =
-            pages.chain(blobs).filter(|(_, place)| again.contains(&place.segment)).collect();
-        units.sort_unstable_by_key(|(_, place)| (place.segment.number, place.offset_512));
+        let gate = self.apply.tree_gate.take(1).await; // VERIFY-4
+        self.find_table_pages(verification).await;
+        let units = self.metadata_in(&again, verification);
+        drop(gate);
         self.verify_units(units, verification).await;
     }
 
-    async fn verify_units(
+    /// Units in some segments that entries of the table place there and nothing has overwritten.
+    fn needed_among(
         &self,
-        units: Vec<(DamagedPart, Location)>,
-        verification: &mut Verification<'_>,
-    ) {
-        let reads = stream::iter(units).map(|(part, place)| async move {
+        entries: &[TableEntry],
+        segments: &HashSet<SegmentId>,
+    ) -> Vec<NeededUnit<'_>> {
+        let entries = entries.iter().flatten();
+        let entries = entries.filter(|(_, entry)| segments.contains(&entry.segment));
+        let entries = entries.filter(|(chunk, entry)| !self.is_dead(*chunk, entry));
+        entries
+            .map(|(chunk, entry)| self.needed_unit(DamagedPart::of_chunk(*chunk), entry.location()))
+            .collect()
+    }
+
+    /// Units in some segments that roots, or the table's own pages, place there.
+    fn metadata_in(
+        &self,
+        segments: &HashSet<SegmentId>,
+        verification: &Verification<'_>,
+    ) -> Vec<NeededUnit<'_>> {
+        let pages = verification.table_pages.iter().flatten();
+        let mut places: Vec<_> = pages.map(|place| (DamagedPart::TablePage, *place)).collect();
+        let blobs = &self.checkpoint.blobs;
+        for (part, blobs) in [
+            (DamagedPart::UsageBlob, &blobs.usage),
+            (DamagedPart::DeathBlob, &blobs.deaths),
+            (DamagedPart::DeltaBlob, &blobs.deltas),
+        ] {
+            places.extend(blobs.borrow().iter().map(|place| (part, *place)));
+        }
+        places.retain(|(_, place)| segments.contains(&place.segment));
+        places.sort_unstable_by_key(|(_, place)| (place.segment.number, place.offset_512));
+        places.into_iter().map(|(part, place)| self.needed_unit(part, place)).collect()
+    }
+
+    fn needed_unit(&self, part: DamagedPart, place: Location) -> NeededUnit<'_> {
+        NeededUnit { part, place, pin: self.pin(place.segment) } // VERIFY-5
+    }
+
+    async fn verify_units(&self, units: Vec<NeededUnit<'_>>, verification: &mut Verification<'_>) {
+        let reads = stream::iter(units).map(|NeededUnit { part, place, pin }| async move {
             let segments = &self.media.segments;
             let bytes = segments.get(place.segment, place.offset(), place.stored_len).await;
-            (part, place, bytes)
+            (part, place, pin, bytes)
         });
         let mut reads = std::pin::pin!(reads.buffered(UNITS_AHEAD));
-        while let Some((part, place, bytes)) = reads.next().await {
+        while let Some((part, place, _pin, bytes)) = reads.next().await {
             verification.report.units += 1;
             verification.report.needed_units += 1;
             verification.report.needed_bytes += u64::from(place.stored_len);
@@ -609,87 +585,4 @@ impl Shard {
         verification.read(bytes.len() as u64);
         self.space.borrow_mut().copy_is_whole(id.number);
     }
-}
-
-fn part_of_chunk(chunk: ChunkId) -> DamagedPart {
-    if chunk.get() >= PAGE_ID_FIRST { DamagedPart::Page(chunk) } else { DamagedPart::Chunk(chunk) }
-}
-
-fn part_of(entry: &SummaryEntry) -> DamagedPart {
-    match entry {
-        SummaryEntry::Data { chunk, .. }
-        | SummaryEntry::Move { chunk, .. }
-        | SummaryEntry::Page { chunk, .. } => part_of_chunk(*chunk),
-        SummaryEntry::TablePage { .. } => DamagedPart::TablePage,
-        SummaryEntry::UsageBlob { .. } => DamagedPart::UsageBlob,
-        SummaryEntry::DeathBlob { .. } => DamagedPart::DeathBlob,
-        SummaryEntry::DeltaBlob { .. } => DamagedPart::DeltaBlob,
-        SummaryEntry::KeyPut { .. } | SummaryEntry::KeyDelete { .. } => DamagedPart::KeyRecord,
-        SummaryEntry::Reference { .. }
-        | SummaryEntry::ForeignReference { .. }
-        | SummaryEntry::Grant { .. }
-        | SummaryEntry::Trim { .. }
-        | SummaryEntry::Zero { .. }
-        | SummaryEntry::StreamDrop { .. }
-        | SummaryEntry::Cut { .. }
-        | SummaryEntry::FreedIds { .. }
-        | SummaryEntry::Folded { .. } => DamagedPart::Summary,
-    }
-}
-
-/// Verifies a segment without knowing what of it is needed, for a shard that cannot be opened. Damage counts as needed.
-///
-/// Free slots may hold anything: what does not carry the shard's own sound header is passed by.
-///
-/// # Errors
-/// When the media fail to give the header back.
-pub async fn verify_slot(
-    media: &varve_media::Media,
-    config: &crate::ShardConfig,
-    number: SegmentNumber,
-) -> Result<Vec<Damage>> {
-    let unknown = SegmentId { number, generation: varve_types::Generation::ZERO };
-    let read = media.segments.get(unknown, 0, STRIP_HEADER_BYTES).await;
-    let bytes = read.map_err(varve_logstore::Error::from).map_err(Error::from)?;
-    let Ok((header, _)) = StripHeader::decode(&bytes) else { return Ok(Vec::new()) };
-    let segment_bytes = media.segments.geometry().segment_bytes;
-    let ours = header.check_place(config.pool, number).is_ok() && header.shard == config.shard;
-    if !ours || header.used_bytes > segment_bytes {
-        return Ok(Vec::new());
-    }
-    let segment = header.segment();
-    let damage = |part, offset, len, reason| Damage {
-        segment,
-        offset,
-        len,
-        part,
-        is_needed: true,
-        is_copied: false,
-        reason,
-    };
-    let bytes = match media.segments.get(segment, 0, header.used_bytes).await {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            let part = DamagedPart::Range;
-            return Ok(vec![damage(part, 0, header.used_bytes, error.to_string())]);
-        }
-    };
-    let (start, len) = (header.summary_offset, header.summary_bytes());
-    let end = u64::from(start) + u64::from(len);
-    let end = usize::try_from(end).expect("a sum of two u32 fits");
-    let summary = bytes.get(start as usize..end).unwrap_or(&[]);
-    let entries = match decode_summary(&header, summary) {
-        Ok(entries) => entries,
-        Err(error) => {
-            return Ok(vec![damage(DamagedPart::Summary, start, len, error.to_string())]);
-        }
-    };
-    let units = entries.iter().filter_map(|entry| Some((entry, entry.unit()?)));
-    let broken = units.filter(|(_, unit)| {
-        !unit_bytes(&bytes, unit).is_some_and(|found| unit_is_whole(unit, found))
-    });
-    let found = broken.map(|(entry, unit)| {
-        damage(part_of(entry), unit.offset(), unit.stored_len, "checksum mismatch".to_owned())
-    });
-    Ok(found.collect())
 }

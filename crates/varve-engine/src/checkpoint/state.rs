@@ -46,6 +46,11 @@ impl Checkpoint {
         self.wanted.notify_one();
     }
 
+    /// The number of the last one that is durable.
+    pub(crate) fn seq(&self) -> u64 {
+        self.seq.get()
+    }
+
     /// Entries of data segments that were applied since the last one.
     pub(crate) fn new_entries(&self) -> u64 {
         self.new_entries.get()
