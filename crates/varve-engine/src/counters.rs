@@ -133,17 +133,21 @@ impl Counters {
         add(&self.checksum_errors, 1);
     }
 
-    /// What was counted, and nothing of the shard's state.
-    pub(crate) fn stats(&self) -> ShardStats {
+    /// What was counted, and what the shard holds. Without `..`: a field that is added has to be filled.
+    pub(crate) fn stats(&self, gauges: StateGauges) -> ShardStats {
         ShardStats {
             writes: self.writes.get(),
             write_bytes: self.write_bytes.get(),
             bypassed_bytes: self.bypassed_bytes.get(),
+            deduplicated_blocks: self.deduplicated_blocks.get(),
             foreign_blocks: self.foreign_blocks.get(),
             late_answers: self.late_answers.get(),
-            deduplicated_blocks: self.deduplicated_blocks.get(),
+            kept_bytes: gauges.kept_bytes,
             stored_blocks: self.stored_blocks.get(),
             stored_bytes: self.stored_bytes.get(),
+            data_chunks: gauges.data_chunks,
+            data_bytes: gauges.data_bytes,
+            dedup_index_entries: gauges.dedup_index_entries,
             reads: self.reads.get(),
             read_bytes: self.read_bytes.get(),
             media_read_bytes: self.media_read_bytes.get(),
@@ -151,17 +155,70 @@ impl Counters {
             data_segments: self.data_segments.get(),
             data_segment_bytes: self.data_segment_bytes.get(),
             metadata_bytes: self.metadata_bytes.get(),
+            uncopied_segments: gauges.uncopied_segments,
             reclaimed_bytes: self.reclaimed_bytes.get(),
             moved_bytes: self.moved_bytes.get(),
             reclaim_read_bytes: self.reclaim_read_bytes.get(),
+            reclaimed_segments: gauges.reclaimed_segments,
             checkpoints: self.checkpoints.get(),
             folded_deaths: self.folded_deaths.get(),
-            swept_pages: self.swept_pages.get(),
             folded_leaves: self.folded_leaves.get(),
             checksum_errors: self.checksum_errors.get(),
-            ..ShardStats::default()
+            lane: gauges.lane,
+            space: gauges.space,
+            segment_bytes: gauges.segment_bytes,
+            buffer_bytes: gauges.buffer_bytes,
+            buffer_bytes_max: gauges.buffer_bytes_max,
+            buffered_blocks: gauges.buffered_blocks,
+            page_cache_bytes: gauges.page_cache_bytes,
+            dirty_bytes: gauges.dirty_bytes,
+            waiting_deaths: gauges.waiting_deaths,
+            deaths_bytes: gauges.deaths_bytes,
+            waiting_updates: gauges.waiting_updates,
+            updates_bytes: gauges.updates_bytes,
+            swept_pages: self.swept_pages.get(),
+            block_cache_bytes: gauges.block_cache_bytes,
+            block_cache_hits: gauges.block_cache_hits,
+            block_cache_misses: gauges.block_cache_misses,
+            room_bytes: gauges.room_bytes,
+            reach_bytes: gauges.reach_bytes,
+            spare_bytes: gauges.spare_bytes,
+            media_full: gauges.media_full,
+            reserved_bytes: gauges.reserved_bytes,
+            outstanding_bytes: gauges.outstanding_bytes,
         }
     }
+}
+
+/// What a shard holds at one moment, for the fields of [`ShardStats`] of the same names: what is not counted.
+pub(crate) struct StateGauges {
+    pub kept_bytes: u64,
+    pub data_chunks: u64,
+    pub data_bytes: u64,
+    pub dedup_index_entries: u64,
+    pub uncopied_segments: u64,
+    pub reclaimed_segments: u64,
+    pub lane: JournalStats,
+    pub space: SpaceStats,
+    pub segment_bytes: u64,
+    pub buffer_bytes: u64,
+    pub buffer_bytes_max: u64,
+    pub buffered_blocks: u64,
+    pub page_cache_bytes: u64,
+    pub dirty_bytes: u64,
+    pub waiting_deaths: u64,
+    pub deaths_bytes: u64,
+    pub waiting_updates: u64,
+    pub updates_bytes: u64,
+    pub block_cache_bytes: u64,
+    pub block_cache_hits: u64,
+    pub block_cache_misses: u64,
+    pub room_bytes: u64,
+    pub reach_bytes: u64,
+    pub spare_bytes: u64,
+    pub media_full: bool,
+    pub reserved_bytes: u64,
+    pub outstanding_bytes: u64,
 }
 
 /// A shard's state in numbers. Amounts are bytes unless their name says otherwise.

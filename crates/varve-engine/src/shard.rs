@@ -27,7 +27,7 @@ use crate::buffer::Carrier;
 use crate::caches::Caches;
 use crate::checkpoint::Checkpoint;
 use crate::config::ShardConfig;
-use crate::counters::{Counters, ShardStats};
+use crate::counters::{Counters, ShardStats, StateGauges};
 use crate::drain::Drain;
 use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
@@ -298,7 +298,7 @@ impl Shard {
         let blocks = self.caches.blocks.borrow();
         let (block_cache_hits, block_cache_misses) = blocks.hits_and_misses();
         let (room_bytes, reach_bytes, spare_bytes) = self.figures_of_room();
-        ShardStats {
+        self.counters.stats(StateGauges {
             kept_bytes: self.reduce.dedup.borrow().kept_bytes(),
             data_chunks: self.trees.borrow().data.chunks,
             data_bytes: self.trees.borrow().data.bytes,
@@ -333,7 +333,6 @@ impl Shard {
             spare_bytes,
             reserved_bytes: self.reservations.reserved_bytes(),
             outstanding_bytes: self.reservations.outstanding_bytes(None),
-            ..self.counters.stats()
-        }
+        })
     }
 }
