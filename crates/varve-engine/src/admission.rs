@@ -68,6 +68,7 @@ impl State {
     }
 
     fn grant(self: &Rc<Self>, amount: u64) -> Permit {
+        assert!(self.fits(amount), "nobody takes more than there is"); // ADMISSION-2
         self.taken.set(self.taken.get() + amount);
         Permit { state: Rc::clone(self), amount }
     }
@@ -151,6 +152,10 @@ impl Semaphore {
 
     /// Lets everyone pass who waits now, to find out why it was let through; later ones wait as before.
     pub(crate) fn pass(&self) {
+        assert!(
+            self.state.total.get() < u64::MAX || !self.is_contended(),
+            "nobody waits for what is lifted"
+        );
         let total = self.state.total.replace(u64::MAX);
         self.state.serve();
         self.state.total.set(total);

@@ -122,6 +122,7 @@ impl Shard {
     }
 
     async fn audit_map(&self, stream: StreamId, audit: &mut Audit) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied during an audit"); // AUDIT-1
         let mut walk = self.walk_stream(stream, 0, GateUse::NoStep);
         loop {
             let is_known = |map: &Map, page: ChunkId| {
@@ -181,6 +182,7 @@ impl Shard {
     }
 
     async fn audit_keys(&self, audit: &mut Audit) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied during an audit"); // AUDIT-1
         let mut walk = self.walk_key_pages(GateUse::NoStep);
         while let Some(step) = walk.next().await? {
             for page in &step.found {
@@ -201,6 +203,7 @@ impl Shard {
             });
             ids.collect()
         };
+        assert!(self.apply.is_gated(), "nothing is applied during an audit"); // AUDIT-1
         let mut found = RoaringTreemap::new();
         let mut walk = self.walk_table(GateUse::NoStep);
         while let Some(step) = walk.next().await? {
@@ -250,6 +253,7 @@ impl Shard {
     }
 
     async fn audit_table_pages(&self, audit: &mut Audit) -> Result<()> {
+        assert!(self.apply.is_gated(), "no checkpoint moves pages during an audit"); // AUDIT-1
         let pages: HashSet<Location> = self.walk_table_pages(GateUse::NoStep).collect().await?;
         for place in &pages {
             audit.report.table_pages += 1;
@@ -264,6 +268,7 @@ impl Shard {
     }
 
     fn audit_space(&self, audit: &mut Audit) {
+        assert!(self.apply.is_gated(), "nothing is applied during an audit"); // AUDIT-1
         let space = self.space.borrow();
         let mut live = std::mem::take(&mut audit.live);
         let mut total = 0;

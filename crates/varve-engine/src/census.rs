@@ -81,8 +81,9 @@ impl Survey {
     /// Returns whether the stream had not named it before.
     fn note(&mut self, id: u64) -> bool {
         if self.seen.insert(id) {
-            self.of_family.insert(id);
-            self.of_stream.insert(id)
+            let is_first = self.of_family.insert(id) && self.of_stream.insert(id);
+            assert!(is_first, "what a stream named was seen");
+            true
         } else if self.of_stream.contains(id) {
             false
         } else {
@@ -135,6 +136,7 @@ impl Shard {
             survey.of_family.clear();
             census.families.push(counted);
         }
+        assert_eq!(families.len(), census.families.len(), "each family was surveyed");
         let Survey { shared, widely, .. } = survey;
         for (family, counted) in families.iter().zip(&mut census.families) {
             self.tally_family(&shared, &widely, family, counted).await?;
@@ -163,6 +165,8 @@ impl Shard {
                         }
                         let total = Total::default();
                         let (chunks, foreign) = (Vec::new(), Vec::new());
+                        let above = path.last().map(|inside: &Inside| inside.level);
+                        assert!(above.is_none_or(|above| above > level), "a page is below those");
                         path.push(Inside { page, level, known, total, chunks, foreign });
                     }
                     WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => {
@@ -225,6 +229,7 @@ impl Shard {
         family: &[StreamId],
         counted: &mut FamilyUsage,
     ) -> Result<()> {
+        assert_eq!(family.len(), counted.streams.len(), "each stream was surveyed");
         let (mut tally, mut of_first) = (Tally::default(), None);
         for (stream, counted_stream) in family.iter().zip(&mut counted.streams) {
             let unique = self.tally(shared, widely, *stream, &mut tally).await?;
@@ -315,6 +320,7 @@ impl Shard {
             homes.entry(name.home).or_default().push(at);
         }
         let mut found = vec![None; names.len()];
+        debug_assert_eq!(homes.values().map(Vec::len).sum::<usize>(), names.len());
         for (home, places) in homes {
             let chunks = places.iter().map(|at| names[*at].chunk).collect();
             for (at, stored) in places.into_iter().zip(self.stored_at(home, chunks).await?) {
@@ -373,6 +379,7 @@ impl Shard {
             Ok(())
         };
         self.with_pages(step).await?;
+        assert_eq!(next, ids.len(), "each id was looked up");
         Ok(holding)
     }
 }

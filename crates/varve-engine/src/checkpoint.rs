@@ -165,6 +165,7 @@ impl Shard {
 
     /// Map and key pages: their names are final, so they are written in any order.
     pub(crate) async fn write_pages(&self) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied meanwhile"); // CHECKPOINT-1
         let names = self.trees.borrow().cache.dirty_names();
         let mut in_turn = 0;
         for name in names {
@@ -191,6 +192,7 @@ impl Shard {
 
     /// Pages that changed since the last checkpoint under their old names.
     async fn free_superseded_pages(&self) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied meanwhile"); // CHECKPOINT-1
         let dead = self.trees.borrow_mut().names.take_dead();
         let chunk_of = |name: &PagePtr| match name {
             PagePtr::Chunk(chunk) => *chunk,
@@ -206,6 +208,7 @@ impl Shard {
     }
 
     async fn write_table(&self) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied meanwhile"); // CHECKPOINT-1
         loop {
             match self.place_table_pages() {
                 Ok(()) => break,
@@ -263,6 +266,7 @@ impl Shard {
     }
 
     async fn write_deaths(&self) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied meanwhile"); // CHECKPOINT-1
         self.drop_blobs(&self.checkpoint.blobs.deaths);
         let (mut blobs, mut from) = (Vec::new(), Some(ChunkId::ZERO));
         while let Some(first) = from.filter(|_| !planted(Bug::DeathsUnsaved)) {
@@ -284,6 +288,7 @@ impl Shard {
     }
 
     async fn write_deltas(&self) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied meanwhile"); // CHECKPOINT-1
         self.drop_blobs(&self.checkpoint.blobs.deltas);
         let (mut blobs, mut from) = (Vec::new(), self.trees.borrow().deltas.iter().next());
         while let Some(first) = from.filter(|_| !planted(Bug::DeltasUnsaved)) {
@@ -316,6 +321,7 @@ impl Shard {
     }
 
     async fn write_usage(&self) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied meanwhile"); // CHECKPOINT-1
         self.drop_blobs(&self.checkpoint.blobs.usage);
         self.open_metadata();
         let entries = self.space.borrow().to_entries();

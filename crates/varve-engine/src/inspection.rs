@@ -118,6 +118,7 @@ impl Shard {
                 trees.keys.scan(&trees.cache, from, STEP, visit).map_err(Stop::from)
             })
             .await?;
+        assert!(entries.len() <= STEP, "a scan keeps to its bound");
         let next = match scan {
             Scan::Done => None,
             Scan::More(next) => Some(next),

@@ -82,11 +82,13 @@ impl Lifecycle {
 
     /// The shard admits nothing more.
     pub(crate) fn close(&self) {
+        assert!(self.check_open().is_ok(), "a shard closes once");
         *self.state.borrow_mut() = ShardState::Closing;
     }
 
     /// The shard failed.
     pub(crate) fn fail(&self, cause: Error) {
+        assert!(!self.is_stopped.get(), "what has ended does not fail");
         *self.state.borrow_mut() = ShardState::Failed(cause);
     }
 

@@ -71,6 +71,7 @@ impl Shard {
         let _gate = self.apply.tree_gate.take(1).await;
         let streams = self.streams().await?;
         let number = self.mark.passes.get() + 1;
+        assert!(number > self.mark.ended.get(), "passes end after they begin");
         self.mark.passes.set(number);
         let ticket = MarkTicket { mount: self.lifecycle.mount(), number };
         self.mark.pass.replace(Some(MarkPass {
@@ -259,6 +260,7 @@ impl Shard {
             report.freed_bytes += garbage.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
             self.log_frees(&garbage).await?;
         }
+        debug_assert_eq!(report.freed, refused.len(), "each id is freed once");
         self.flush_data().await?;
         self.end_pass(ticket, &refused, report.freed);
         Ok((report, refused))
@@ -270,6 +272,7 @@ impl Shard {
         ticket: MarkTicket,
         entries: &[TableEntry],
     ) -> Result<Vec<(ChunkId, u32)>> {
+        assert!(self.apply.is_gated(), "no checkpoint takes dead pages off their list"); // MARK-4
         let trees = self.trees.borrow();
         let pass = self.mark.pass.borrow();
         let pass = pass.as_ref().filter(|pass| pass.ticket == ticket).ok_or(Error::NoMarkPass)?; // MARK-7
@@ -284,6 +287,7 @@ impl Shard {
                 garbage.push((*chunk, entry.stored_len));
             }
         }
+        debug_assert!(garbage.is_sorted(), "the table is in the order of ids");
         Ok(garbage)
     }
 
@@ -291,6 +295,8 @@ impl Shard {
     fn end_pass(&self, ticket: MarkTicket, refused: &RoaringTreemap, freed: u64) {
         self.reduce.dedup.borrow_mut().freed(refused);
         if let Some(pass) = self.mark.pass.borrow_mut().take_if(|pass| pass.ticket == ticket) {
+            assert!(pass.is_walked, "what is freed was looked for in all trees"); // MARK-2
+            assert!(self.mark.ended.get() < ticket.number, "a pass ends once");
             self.reduce.dedup.borrow_mut().mark_ended(pass.kept_bytes);
             self.mark.ended.set(ticket.number);
             self.mark.has_ended.notify_all();
@@ -337,6 +343,7 @@ impl MarkPass {
     }
 
     fn is_garbage(&self, chunk: ChunkId) -> bool {
+        assert!(self.is_walked, "what is not marked yet is no garbage"); // MARK-2
         let is_page = chunk.get() >= PAGE_ID_FIRST;
         let ceiling = if is_page { self.page_ceiling } else { self.chunk_ceiling };
         chunk < ceiling && !self.marked.contains(chunk.get()) // MARK-1

@@ -80,7 +80,8 @@ impl Shard {
             return self.check_shape(fault);
         }
         let done = Rc::new(Notify::new());
-        self.caches.loading.borrow_mut().insert(fault.ptr, Rc::clone(&done));
+        let other = self.caches.loading.borrow_mut().insert(fault.ptr, Rc::clone(&done));
+        assert!(other.is_none(), "one load of a page is under way");
         let _load = Load { shard: self, ptr: fault.ptr, done };
         self.fetch_page(fault).await
     }
@@ -181,7 +182,8 @@ struct Load<'a> {
 
 impl Drop for Load<'_> {
     fn drop(&mut self) {
-        self.shard.caches.loading.borrow_mut().remove(&self.ptr);
+        let load = self.shard.caches.loading.borrow_mut().remove(&self.ptr);
+        assert!(load.is_some_and(|done| Rc::ptr_eq(&done, &self.done)), "it was under way");
         self.done.notify_all();
     }
 }

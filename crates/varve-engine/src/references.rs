@@ -159,6 +159,7 @@ impl Shard {
         references: &mut References,
         progress: &CheckProgress,
     ) -> Result<Vec<(u64, ForeignChunk)>> {
+        assert!(self.apply.is_gated(), "names and entries belong together"); // REFERENCES-1
         let (mut next, mut missing, mut foreign) = (0, Vec::new(), Vec::new());
         let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
             while let Some(NamePlace { block, home, id }) = names.get(next) {
@@ -178,6 +179,7 @@ impl Shard {
             Ok(())
         };
         self.with_pages(step).await?;
+        assert_eq!(next, names.len(), "each name was followed");
         progress.references.fetch_add(names.len() as u64, Ordering::Relaxed);
         references.followed += names.len() as u64;
         missing.into_iter().for_each(|dangling| references.found(dangling));

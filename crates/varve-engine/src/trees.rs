@@ -300,6 +300,7 @@ impl Trees {
         mut on_gone: impl FnMut(ChunkId),
     ) -> Result<PurgeOutcome, Stop> {
         let Self { cache, table, table_names, data, deaths, .. } = self;
+        debug_assert!(ids.is_sorted(), "leaves are visited in order");
         let mut folded = PurgeOutcome::default();
         let mut damaged: Option<Error> = None;
         let fold = |_: &[u8], value: Option<&[u8]>| {
@@ -333,6 +334,7 @@ impl Trees {
             true
         };
         table.delete_sorted(cache, table_names, ids.iter().map(|id| ChunkEntry::key(*id)), fold)?;
+        assert!(folded.count <= ids.len(), "no more than was asked for");
         match damaged {
             Some(error) => Err(Stop::Failed(error)),
             None => Ok(folded),

@@ -189,12 +189,15 @@ impl Shard {
             self.reactor.yield_now().await;
         }
         self.verify_by_table(&mut verification).await;
+        assert!(verification.report.needed_units <= verification.report.units);
+        assert!(verification.again.is_empty() || verification.report.is_stopped); // VERIFY-3
         Ok(verification.report)
     }
 
     /// Looks for the places of the chunk table's pages, and of those that changed since the last checkpoint, which needs
     /// them, unless they are known (VERIFY-7). The caller holds the tree gate.
     async fn find_table_pages(&self, verification: &mut Verification<'_>) {
+        assert!(self.apply.is_gated(), "no checkpoint comes in between"); // VERIFY-7
         let checkpoint = Some(self.checkpoint.seq());
         if verification.table_pages_of == checkpoint {
             return;
@@ -256,6 +259,7 @@ impl Shard {
         if self.live_bytes_of(id) == 0 {
             return; // VERIFY-5
         }
+        assert!(self.is_pinned(id), "no slot gets other contents while it is judged"); // VERIFY-5
         verification.report.segments += 1;
         let damage = |part, offset, len, is_needed, reason| Damage {
             segment: id,
@@ -314,6 +318,7 @@ impl Shard {
         bytes: &BufSlice,
         verification: &mut Verification<'_>,
     ) {
+        assert!(self.apply.is_gated(), "summary, table and account belong together"); // VERIFY-4
         let mut live_bytes = 0;
         let mut any_unknown = false;
         if entries.iter().any(|entry| matches!(entry, SummaryEntry::TablePage { .. })) {
@@ -377,6 +382,11 @@ impl Shard {
             }
             verification.again.insert(id); // VERIFY-3
         }
+    }
+
+    fn is_pinned(&self, id: SegmentId) -> bool {
+        let space = self.space.borrow();
+        space.get(id.number).is_some_and(|it| it.generation == id.generation && it.pins > 0)
     }
 
     /// Bytes that are counted as live in a segment.

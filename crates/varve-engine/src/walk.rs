@@ -204,6 +204,7 @@ impl Walk<'_, MapCursor> {
             if has_waiting {
                 trees.overlay(stream, blocks.clone(), &mut items);
             }
+            debug_assert!(items.iter().all(|item| is_inside(item, &blocks)), "{blocks:?}");
             let page_ceiling = map.ceiling();
             let chunk_ceiling = trees.chunk_ceiling(stream);
             let part = MapPart { items, blocks, page_ceiling, chunk_ceiling };
@@ -283,6 +284,14 @@ fn next_key(from: &[u8], scan: Scan) -> Option<Vec<u8>> {
             assert!(next.as_slice() > from, "a step goes on"); // WALK-4
             Some(next)
         }
+    }
+}
+
+/// Whether an item belongs to a part of a map, as far as it tells.
+fn is_inside(item: &WalkItem, blocks: &Range<u64>) -> bool {
+    match item {
+        WalkItem::Data { block, .. } => blocks.contains(block),
+        WalkItem::Page { .. } | WalkItem::Known { .. } => true,
     }
 }
 

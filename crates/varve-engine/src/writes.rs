@@ -29,6 +29,7 @@ pub(crate) struct WriteGuard {
 
 impl Drop for WriteGuard {
     fn drop(&mut self) {
+        assert!(self.state.count.get() > 0, "the write was counted"); // WRITES-1
         self.state.count.set(self.state.count.get() - 1);
         self.state.ended.notify_all();
     }

@@ -71,12 +71,14 @@ impl Apply {
 
     /// So many entries of the segment that was taken are not on their way any more.
     pub(super) fn forget_entries(&self, count: usize) {
+        assert!(self.entries.get() >= count, "entries of segments in the queue are counted once");
         self.entries.set(self.entries.get() - count);
     }
 
     /// Frees the place of the segment that was taken.
     pub(super) fn free_place(&self) {
-        self.queue.borrow_mut().pop_front();
+        let place = self.queue.borrow_mut().pop_front();
+        assert!(matches!(place, Some(None)), "the segment in it was taken");
         self.advanced.notify_all();
     }
 
@@ -88,6 +90,11 @@ impl Apply {
     /// Entries of these.
     pub(crate) fn entries(&self) -> usize {
         self.entries.get()
+    }
+
+    /// Whether somebody has the tree gate.
+    pub(crate) fn is_gated(&self) -> bool {
+        self.tree_gate.taken() > 0
     }
 
     /// Where the lane continues behind what is applied.

@@ -64,6 +64,7 @@ impl AuditReport {
             }
         }
         for (shard, report) in reports {
+            assert!(report.unreachable >= report.unreachable_data.len(), "data are a part of it");
             for named in [all.of(*shard), hidden.of(*shard)].into_iter().flatten() {
                 report.unreachable -= report.unreachable_data.intersection_len(named);
                 report.unreachable_data -= named;
@@ -97,6 +98,7 @@ impl AuditReport {
     }
 
     pub(super) fn differs(&mut self, what: impl FnOnce() -> String) {
+        assert!(self.differences.len() as u64 <= self.difference_count, "all are counted");
         self.difference_count += 1;
         if self.differences.len() < DIFFERENCES_MAX {
             self.differences.push(what());

@@ -84,6 +84,7 @@ impl SpaceUsage {
         }
         assert_eq!(self.families.len(), other.families.len(), "all shards count the same");
         for (family, other) in self.families.iter_mut().zip(&other.families) {
+            assert_eq!(family.streams.len(), other.streams.len(), "all shards count the same");
             family.behind_first.add(other.behind_first);
             family.whole.add(other.whole);
             for (stream, other) in family.streams.iter_mut().zip(&other.streams) {

@@ -116,6 +116,7 @@ impl Metadata {
 
     /// Takes another slot for the next segment. Nothing is in the open one, so that nobody names it.
     pub(crate) fn go_on_in(&self, next_slot: varve_types::SegmentNumber) {
+        assert!(self.is_empty(), "a segment goes where its units were placed");
         let chain = self.writer.borrow().chain();
         self.writer.borrow_mut().resume(ChainHead { next_slot, ..chain });
         self.open.set(None);

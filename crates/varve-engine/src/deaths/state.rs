@@ -121,6 +121,7 @@ impl DeadChunks {
     /// A root that names all of them is durable.
     pub(crate) fn saved(&mut self) {
         self.saved |= std::mem::take(&mut self.fresh);
+        debug_assert_eq!(self.count as u64, self.saved.len(), "each id is in one of both");
         self.swept.clear();
         self.windows.clear();
         self.dense.clear();

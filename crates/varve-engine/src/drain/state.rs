@@ -54,7 +54,8 @@ impl DataPuts {
     pub(super) fn end(&self, seq: u64) {
         let mut ended = self.ended.borrow_mut();
         let mut witness = self.witness.get();
-        ended[place_behind(witness, seq)] = true;
+        let was_ended = std::mem::replace(&mut ended[place_behind(witness, seq)], true);
+        assert!(!was_ended, "a put ends once");
         while ended.pop_front_if(|ended| *ended).is_some() {
             witness += 1;
         }
@@ -79,6 +80,7 @@ impl DataPuts {
 
 /// The place of a segment among those behind the witness.
 fn place_behind(witness: u64, seq: u64) -> usize {
+    assert!(seq > witness, "up to the witness all puts have ended");
     usize::try_from(seq - witness - 1).expect("bounded by the segments in flight")
 }
 
@@ -159,6 +161,7 @@ impl Drain {
 
     /// Goes on behind the last data segment that recovery applied.
     pub(crate) fn resume(&self, chain: ChainHead) {
+        assert!(self.puts.are_none(), "recovery ends before anything is put");
         self.puts.witness.set(chain.seq);
         self.writer.borrow_mut().resume(chain);
     }

@@ -70,6 +70,7 @@ impl<'a> MarkWaiter<'a> {
 
 impl Drop for MarkWaiter<'_> {
     fn drop(&mut self) {
+        assert!(self.0.get() > 0, "who waits was counted");
         self.0.set(self.0.get() - 1);
     }
 }

@@ -87,6 +87,8 @@ impl Reclaim {
 
     /// A checkpoint covers the moves that are applied, and the chain of data up to this segment.
     pub(crate) fn note_checkpoint(&self, data_seq: u64) {
+        assert!(data_seq >= self.checkpointed_data_seq.get(), "chains only grow");
+        assert!(self.chain.get().seq >= self.checkpointed_seq.get(), "chains only grow");
         self.checkpointed_seq.set(self.chain.get().seq);
         self.checkpointed_data_seq.set(data_seq);
     }

@@ -77,6 +77,7 @@ pub struct References {
 impl References {
     pub(super) fn found(&mut self, dangling: DanglingName) {
         self.dangling += 1;
+        assert!((self.found.len() as u64) < self.dangling, "all are counted");
         if self.found.len() < FINDINGS_MAX {
             self.found.push(dangling);
         }

@@ -88,6 +88,7 @@ impl ZoneMoves {
 
     /// It did what it could.
     pub(crate) fn note_emptied(&self) {
+        assert!(self.emptied.get() <= self.emptying.get(), "rounds end after they begin");
         self.emptied.set(self.emptying.get());
         self.changed.notify_all();
     }

@@ -118,7 +118,9 @@ impl Map {
                 }
                 None
             });
-            block = next.unwrap_or(page.first_block() + blocks_of_page(page.level()));
+            let next = next.unwrap_or(page.first_block() + blocks_of_page(page.level()));
+            assert!(next > block && seen > 0, "a walk goes on");
+            block = next;
         }
         Ok(None)
     }
