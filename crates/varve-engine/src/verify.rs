@@ -8,19 +8,22 @@
 //!     the chunk table: nothing that is needed goes unverified.
 //! VERIFY-4. A segment is judged in one step under the tree gate, which is given back before the next one: what its
 //!     summary lists, the table places in it and the account of space counts there belong to one moment.
-//! VERIFY-5. Segments, and units that are read one by one, are pinned from before they are read until they are judged:
-//!     no slot gets other contents meanwhile. What left a segment before it is judged is not needed there, and of a
-//!     segment that is empty by then nothing is said.
+//! VERIFY-5. Segments, and units that are read one by one, are pinned while they are read: what is read is what was
+//!     there. What left a segment before it is judged is not needed there. Of a segment that is empty by then, or gone,
+//!     nothing is said, and one that holds something stays while it is judged.
 //! VERIFY-6. What is needed from begin to end was compared: where it lay, or by reclaim before it moved it. What is
 //!     written meanwhile is not read.
-//! VERIFY-7. Places of the table's pages go with the checkpoint that wrote them: they are looked for again after another
-//!     one. In between they leave the table for the list of its former pages, and none comes.
+//! VERIFY-7. Places of the table's pages go with the checkpoint that wrote them: they are looked for again after
+//!     another one. In between they leave the table for the list of its former pages, and none comes.
+//! VERIFY-8. Nothing is pinned, and no read is under way, while the gate is waited for: whoever has it may wait for
+//!     free segments, or for the media.
 
 mod report;
 mod slot;
 
 use std::ops::ControlFlow;
 
+use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_checksum};
 use varve_logstore::format::pointer::Location;
@@ -39,8 +42,8 @@ use crate::{Result, Shard};
 pub use report::{Damage, DamagedPart, VerifyEvent, VerifyReport};
 pub use slot::verify_slot;
 
-/// Segments read ahead: bounds memory to as many, and keeps a drive busy while the one before is verified.
-const SEGMENTS_AHEAD: usize = 4;
+/// Segments read at once, and then judged: bounds memory to as many.
+const SEGMENTS_AT_ONCE: usize = 4;
 
 /// Units read at once when a segment is verified from the table.
 const UNITS_AHEAD: usize = 32;
@@ -62,16 +65,15 @@ struct Verification<'a> {
     is_damaged: bool,
 }
 
-/// What was read of a segment, which is pinned (VERIFY-5).
-struct ReadSegment<'a> {
+/// What was read of a segment.
+struct ReadSegment {
     id: SegmentId,
-    _pin: Pin<'a>,
     header: std::result::Result<StripHeader, String>,
     /// Up to the summary's end; absent when the header or the media do not allow it.
     bytes: Option<std::result::Result<BufSlice, String>>,
 }
 
-impl ReadSegment<'_> {
+impl ReadSegment {
     fn bytes_read(&self) -> u64 {
         match (&self.header, &self.bytes) {
             (Ok(header), Some(Ok(_))) => u64::from(header.used_bytes),
@@ -153,8 +155,8 @@ impl Shard {
     }
 
     /// Reads every segment that holds something live and compares headers, summaries and units with their checksums.
-    /// `observe` is told of progress and damage, and may stop it. It takes the tree gate for one segment after the other
-    /// (VERIFY-4), so that what is written, drained and reclaimed meanwhile goes on in between.
+    /// `observe` is told of progress and damage, and may stop it. It takes the tree gate for one segment after the
+    /// other (VERIFY-4), so that what is written, drained and reclaimed meanwhile goes on in between.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed. Damage is no error.
@@ -171,31 +173,31 @@ impl Shard {
             again: HashSet::default(),
             is_damaged: false,
         };
-        let reads = stream::iter(self.segments_to_verify()) // VERIFY-6
-            .map(|id| self.read_segment(id))
-            .buffered(SEGMENTS_AHEAD);
-        let mut reads = std::pin::pin!(reads);
-        while let Some(read) = reads.next().await {
-            self.check_open()?;
-            if let Some(segment) = read {
+        let all = self.segments_to_verify(); // VERIFY-6
+        for ids in all.chunks(SEGMENTS_AT_ONCE) {
+            let reads = join_all(ids.iter().map(|id| self.read_segment(*id))).await; // VERIFY-8
+            for segment in reads.into_iter().flatten() {
+                self.check_open()?;
                 verification.read(segment.bytes_read());
                 verification.is_damaged = false;
                 self.verify_segment(&segment, &mut verification).await;
+                self.check_open()?; // It may have failed while the gate was waited for.
                 self.verify_copy(segment.id, &mut verification).await;
+                if verification.report.is_stopped {
+                    return Ok(verification.report);
+                }
+                self.reactor.yield_now().await;
             }
-            if verification.report.is_stopped {
-                return Ok(verification.report);
-            }
-            self.reactor.yield_now().await;
         }
         self.verify_by_table(&mut verification).await;
+        self.check_open()?;
         assert!(verification.report.needed_units <= verification.report.units);
-        assert!(verification.again.is_empty() || verification.report.is_stopped); // VERIFY-3
+        assert!(verification.again.is_empty(), "they were verified once more"); // VERIFY-3
         Ok(verification.report)
     }
 
-    /// Looks for the places of the chunk table's pages, and of those that changed since the last checkpoint, which needs
-    /// them, unless they are known (VERIFY-7). The caller holds the tree gate.
+    /// Looks for the places of the chunk table's pages, and of those that changed since the last checkpoint, which
+    /// needs them, unless they are known (VERIFY-7). The caller holds the tree gate.
     async fn find_table_pages(&self, verification: &mut Verification<'_>) {
         assert!(self.apply.is_gated(), "no checkpoint comes in between"); // VERIFY-7
         let checkpoint = Some(self.checkpoint.seq());
@@ -215,8 +217,8 @@ impl Shard {
     }
 
     /// Header and contents of a segment; `None` when its slot holds something else by now (VERIFY-1).
-    async fn read_segment(&self, id: SegmentId) -> Option<ReadSegment<'_>> {
-        let pin = self.pin(id)?;
+    async fn read_segment(&self, id: SegmentId) -> Option<ReadSegment> {
+        let _pin = self.pin(id)?; // VERIFY-5
         let segments = &self.media.segments;
         let header = match segments.get(id, 0, STRIP_HEADER_BYTES).await {
             Ok(bytes) => self.judge_header(id, &bytes),
@@ -227,7 +229,7 @@ impl Shard {
             let read = segments.get(id, 0, header.used_bytes).await;
             bytes = Some(read.map_err(|error| error.to_string()));
         }
-        Some(ReadSegment { id, _pin: pin, header, bytes })
+        Some(ReadSegment { id, header, bytes })
     }
 
     fn judge_header(
@@ -253,13 +255,13 @@ impl Shard {
         Ok(header)
     }
 
-    async fn verify_segment(&self, segment: &ReadSegment<'_>, verification: &mut Verification<'_>) {
+    async fn verify_segment(&self, segment: &ReadSegment, verification: &mut Verification<'_>) {
         let id = segment.id;
         let _gate = self.apply.tree_gate.take(1).await; // VERIFY-4
-        if self.live_bytes_of(id) == 0 {
+        // A checkpoint that failed meanwhile leaves a table and accounts that do not belong together.
+        if self.check_open().is_err() || self.live_bytes_of(id) == 0 {
             return; // VERIFY-5
         }
-        assert!(self.is_pinned(id), "no slot gets other contents while it is judged"); // VERIFY-5
         verification.report.segments += 1;
         let damage = |part, offset, len, is_needed, reason| Damage {
             segment: id,
@@ -339,22 +341,7 @@ impl Shard {
             if need != Need::No {
                 live_bytes += u64::from(unit_space(unit.stored_len));
             }
-            let found = unit_bytes(bytes, unit).map(unit_checksum);
-            let reason = match (found, need) {
-                (None, _) => "it lies outside the segment".to_owned(),
-                (Some(found), _) if found != unit.checksum => {
-                    format!(
-                        "checksum mismatch: stored {:#010x}, computed {found:#010x}",
-                        unit.checksum
-                    )
-                }
-                (Some(found), Need::Yes(wanted)) if found != wanted => {
-                    format!(
-                        "the chunk table wants checksum {wanted:#010x}, the summary {found:#010x}"
-                    )
-                }
-                _ => continue,
-            };
+            let Some(reason) = unit_fault(bytes, unit, need) else { continue };
             let mut place = unit.location(id);
             if let Need::Yes(wanted) = need {
                 place.checksum = wanted;
@@ -384,12 +371,7 @@ impl Shard {
         }
     }
 
-    fn is_pinned(&self, id: SegmentId) -> bool {
-        let space = self.space.borrow();
-        space.get(id.number).is_some_and(|it| it.generation == id.generation && it.pins > 0)
-    }
-
-    /// Bytes that are counted as live in a segment.
+    /// Bytes that are counted as live in a segment; 0 when its slot holds something else by now.
     fn live_bytes_of(&self, id: SegmentId) -> u32 {
         let space = self.space.borrow();
         let usage = space.get(id.number).filter(|usage| usage.generation == id.generation);
@@ -469,6 +451,9 @@ impl Shard {
             }
         }
         let gate = self.apply.tree_gate.take(1).await; // VERIFY-4
+        if self.check_open().is_err() {
+            return;
+        }
         self.find_table_pages(verification).await;
         let units = self.metadata_in(&again, verification);
         drop(gate);
@@ -571,6 +556,10 @@ impl Shard {
 
     /// Verifies the copy of a segment. The next checkpoints replace one that is damaged while its original is whole.
     async fn verify_copy(&self, id: SegmentId, verification: &mut Verification<'_>) {
+        let Some(_pin) = self.pin(id) else { return };
+        if self.live_bytes_of(id) == 0 {
+            return; // VERIFY-5: the last root may still need what is whole in either.
+        }
         let Some(copy) = self.copy_of(id) else { return };
         let is_damaged = verification.is_damaged;
         let found = self.read_whole(id, copy).await;
@@ -594,5 +583,22 @@ impl Shard {
         };
         verification.read(bytes.len() as u64);
         self.space.borrow_mut().copy_is_whole(id.number);
+    }
+}
+
+/// What is wrong with a unit in the bytes of its segment, and with its checksum in the chunk table.
+fn unit_fault(bytes: &BufSlice, unit: &Unit, need: Need) -> Option<String> {
+    let Some(found) = unit_bytes(bytes, unit).map(unit_checksum) else {
+        return Some("it lies outside the segment".to_owned());
+    };
+    if found != unit.checksum {
+        let stored = unit.checksum;
+        return Some(format!("checksum mismatch: stored {stored:#010x}, computed {found:#010x}"));
+    }
+    match need {
+        Need::Yes(wanted) if found != wanted => Some(format!(
+            "the chunk table wants checksum {wanted:#010x}, the summary {found:#010x}"
+        )),
+        _ => None,
     }
 }
