@@ -1,4 +1,8 @@
-"""A result of `bench/compare` as one page that needs nothing else: what was measured, bars of the ratios, claims, peers, method."""
+"""A result of `bench/compare` as one page that needs nothing else: what was measured, bars of the ratios, claims, peers, method.
+
+It is not written with `HtmlPage` of varve-tool-plan, as pages of `varve report` are: that would take a program that reads this harness'
+results, which `bench/compare` would have to build before it could show any; and comparisons with others, with bars in their rows and cells of
+two lines, are nothing that a `Document` has."""
 
 from html import escape
 from math import log10

@@ -55,7 +55,7 @@ pub use listing::{ListedLoad, listed};
 pub use load::{Load, ObjectsLoad};
 pub use objects::run_workload;
 pub use outcome::RunOutcome;
-pub use page::{NamedResult, html, page};
+pub use page::{NamedResult, page};
 pub use picture::write_pictures;
 pub use plan::{LoadTarget, RunPlan};
 pub use preset::{

@@ -10,7 +10,7 @@ use varve_access_admin::percent_encoded;
 use varve_client::age::since;
 use varve_client::table::{Align, columns};
 use varve_client::{Failure, Result};
-use varve_tool_plan::report::{Document, escaped};
+use varve_tool_plan::report::{HtmlCell, HtmlPage};
 use varve_types::ByteCount;
 
 use super::result_name::{result_name, result_names};
@@ -95,30 +95,32 @@ impl ListedLoad {
 
     /// The same as a page, in which names link to pages of results, and ages, which would grow, are times.
     pub fn html(dir: &Path, all: &[Self]) -> String {
-        let whole = Document::new(format!("Results of {}", result_name(dir))).html();
-        let (head, end) = whole.rsplit_once("</body>").unwrap_or((whole.as_str(), ""));
-        let row = |kind: &str, cells: &[String]| {
-            let cells = cells.iter().zip(HEADER).map(|(cell, (_, align))| {
-                let class = if align == Align::Right { " class=\"n\"" } else { "" };
-                format!("<{kind}{class}>{cell}</{kind}>")
-            });
-            format!("<tr>{}</tr>\n", cells.collect::<String>())
+        let cell = |(text, (_, align)): (String, (&str, Align))| HtmlCell {
+            is_number: align == Align::Right,
+            ..HtmlCell::new(&text)
+        };
+        let cells = |texts: Vec<String>| -> Vec<HtmlCell> {
+            texts.into_iter().zip(HEADER).map(cell).collect()
         };
         let mut titles = HEADER.map(|(title, _)| title.to_owned());
         "TIME, UTC".clone_into(&mut titles[AGE]);
-        let rows = all.iter().map(|one| row("td", &one.html_row()));
-        let rows: String = rows.collect();
-        format!("{head}<table>\n{}{rows}</table>\n</body>{end}", row("th", &titles))
+        let row = |one: &Self| {
+            let mut texts = one.row();
+            texts[AGE] = utc(one.unix_ms);
+            let mut cells = cells(texts);
+            cells[0].link = one.link();
+            cells
+        };
+        let rows: Vec<_> = all.iter().map(row).collect();
+        let mut page = HtmlPage::new(&format!("Results of {}", result_name(dir)));
+        page.table(&cells(titles.to_vec()), &rows);
+        page.finish()
     }
 
-    fn html_row(&self) -> Vec<String> {
-        let mut cells: Vec<String> = self.row().iter().map(|cell| escaped(cell)).collect();
-        cells[AGE] = utc(self.unix_ms);
-        if let Some(page) = &self.page {
-            let parts: Vec<String> = page.split('/').map(percent_encoded).collect();
-            cells[0] = format!("<a href=\"{}\">{}</a>", parts.join("/"), cells[0]);
-        }
-        cells
+    /// The address of its page.
+    fn link(&self) -> Option<String> {
+        let page = self.page.as_ref()?;
+        Some(page.split('/').map(percent_encoded).collect::<Vec<_>>().join("/"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use varve_client::Result;
 use varve_tool_bench::Score;
-use varve_tool_plan::report::{Document, ReportTable, escaped};
+use varve_tool_plan::report::{Document, ReportTable};
 
 use super::apart::told_apart;
 use super::chart::{Axes, Curve, svg};
@@ -17,9 +17,6 @@ use super::report::{BenchReport, COLUMNS};
 use super::result_name::result_names;
 use super::saved::SavedResult;
 use super::timeline::Timelines;
-
-/// What copies the Markdown; a page of a file may have no clipboard.
-const COPY: &str = "const t=document.getElementById('markdown');t.select();navigator.clipboard?navigator.clipboard.writeText(t.value):document.execCommand('copy')";
 
 /// Title, unit, and the point of a load.
 type Sweep = (&'static str, &'static str, fn(&BenchReport) -> (f64, f64));
@@ -132,18 +129,6 @@ pub fn page(results: &[NamedResult]) -> Result<Document> {
         }
     }
     Ok(document)
-}
-
-/// The page as HTML, with all of its tables as Markdown to be copied.
-pub fn html(document: &Document) -> String {
-    let whole = document.html();
-    let (page, end) = whole.rsplit_once("</body>").unwrap_or((whole.as_str(), ""));
-    let markdown = escaped(&document.markdown());
-    format!(
-        "{page}<h2>As Markdown</h2>\n<button onclick=\"{COPY}\">Copy</button>\n\
-         <textarea id=\"markdown\" readonly rows=\"16\" style=\"width:100%\" aria-label=\"All tables as Markdown\">{markdown}</textarea>\n\
-         </body>{end}"
-    )
 }
 
 /// What machines did over time, of all loads of each result.

@@ -11,7 +11,7 @@ use varve_tool_bench::fio::FioOutput;
 use varve_tool_bench::{Point, Preset, Score};
 use varve_tool_plan::report::Document;
 
-use super::page::{NamedResult, html, page};
+use super::page::{NamedResult, page};
 use super::picture::write_pictures;
 use super::report::{BenchReport, json};
 use super::sweep::Within;
@@ -154,7 +154,7 @@ impl SavedResult {
         fs::write(dir.join(USAGE), json(&timelines)?).map_err(failed)?;
         let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
         let page = page(&[NamedResult { timelines, ..NamedResult::new(name, self.clone()) }])?;
-        fs::write(dir.join(PAGE), html(&page)).map_err(failed)?;
+        fs::write(dir.join(PAGE), page.html_with_markdown()).map_err(failed)?;
         write_pictures(&page, dir).map(drop)
     }
 
@@ -192,7 +192,7 @@ pub fn write_folder(dir: &Path, files: &[(&str, String)], page: &Document) -> Re
     for (name, text) in files {
         fs::write(dir.join(name), text).map_err(failed)?;
     }
-    fs::write(dir.join(PAGE), html(page)).map_err(failed)
+    fs::write(dir.join(PAGE), page.html_with_markdown()).map_err(failed)
 }
 
 /// Refuses a result that is there twice: it would count twice.

@@ -1,4 +1,5 @@
-//! One HTML page that needs nothing else: no scripts, no fonts, no requests. All text is escaped.
+//! One HTML page that needs nothing else: no fonts, no requests, and no script but that of its button. All text is
+//! escaped. Documents are written with it, and lists of results by whoever has them.
 
 use super::document::{Document, ReportPart, ReportTable};
 
@@ -10,46 +11,167 @@ td.good::before{content:\"\\25b2 \"}td.bad::before{content:\"\\25bc \"}td.good{c
 @media(max-width:40em){body{margin:1em auto;font-size:14px}td,th{padding:.25em .4em}td:first-child{min-width:6em}}\
 @media(prefers-color-scheme:dark){body{color:#dde5ee;background:#12181f}th{background:#1d2732}td,th{border-color:#33414f}}";
 
-impl Document {
-    /// As an HTML page.
+/// What copies the Markdown; a page of a file may have no clipboard.
+const COPY: &str = "const t=document.getElementById('markdown');t.select();navigator.clipboard?navigator.clipboard.writeText(t.value):document.execCommand('copy')";
+
+/// A page that is written from its top to its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HtmlPage {
+    text: String,
+}
+
+impl HtmlPage {
+    /// A page with nothing but its title.
     #[must_use]
-    pub fn html(&self) -> String {
-        let title = escaped(&self.title);
-        let mut out = format!(
+    pub fn new(title: &str) -> Self {
+        let title = escaped(title);
+        let text = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
              <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
         );
+        Self { text }
+    }
+
+    /// Adds a heading.
+    pub fn heading(&mut self, heading: &str) {
+        self.text.push_str(&format!("<h2>{}</h2>\n", escaped(heading)));
+    }
+
+    /// Adds rows, with a header above them unless that has no cells.
+    pub fn table(&mut self, header: &[HtmlCell], rows: &[Vec<HtmlCell>]) {
+        self.text.push_str("<table>\n");
+        if !header.is_empty() {
+            self.row("th", header);
+        }
+        for row in rows {
+            self.row("td", row);
+        }
+        self.text.push_str("</table>\n");
+    }
+
+    fn row(&mut self, kind: &str, cells: &[HtmlCell]) {
+        let cells: String = cells.iter().map(|cell| cell.html(kind)).collect();
+        self.text.push_str(&format!("<tr>{cells}</tr>\n"));
+    }
+
+    /// Adds a picture, as SVG that whoever made it has escaped.
+    pub fn figure(&mut self, svg: &str) {
+        self.text.push_str(&format!("<figure>{svg}</figure>\n"));
+    }
+
+    /// Adds a list of sentences.
+    pub fn list(&mut self, sentences: &[String]) {
+        self.text.push_str("<ul>\n");
+        for sentence in sentences {
+            self.text.push_str(&format!("<li>{}</li>\n", escaped(sentence)));
+        }
+        self.text.push_str("</ul>\n");
+    }
+
+    /// Adds Markdown to be copied, with a button that does.
+    pub fn markdown(&mut self, markdown: &str) {
+        self.heading("As Markdown");
+        self.text.push_str(&format!(
+            "<button onclick=\"{COPY}\">Copy</button>\n\
+             <textarea id=\"markdown\" readonly rows=\"16\" style=\"width:100%\" aria-label=\"All tables as Markdown\">{}</textarea>\n",
+            escaped(markdown)
+        ));
+    }
+
+    /// The whole page.
+    #[must_use]
+    pub fn finish(mut self) -> String {
+        self.text.push_str("</body>\n</html>\n");
+        self.text
+    }
+}
+
+/// A cell of a table.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HtmlCell {
+    /// What it says.
+    pub text: String,
+    /// Whether it stands at the right, as numbers do.
+    pub is_number: bool,
+    /// Where it leads to, as an address that is escaped already.
+    pub link: Option<String>,
+}
+
+impl HtmlCell {
+    /// A cell of words.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), ..Self::default() }
+    }
+
+    fn html(&self, kind: &str) -> String {
+        let class = match self.text.as_str() {
+            // Verdicts of a comparison.
+            "better" if kind == "td" => " class=\"good\"",
+            "WORSE" => " class=\"bad\"",
+            "unsure" => " class=\"unsure\"",
+            _ if self.is_number => " class=\"n\"",
+            _ => "",
+        };
+        let text = escaped(&self.text);
+        match &self.link {
+            Some(link) => format!("<{kind}{class}><a href=\"{link}\">{text}</a></{kind}>"),
+            None => format!("<{kind}{class}>{text}</{kind}>"),
+        }
+    }
+}
+
+impl Document {
+    /// As an HTML page.
+    #[must_use]
+    pub fn html(&self) -> String {
+        self.page().finish()
+    }
+
+    /// As an HTML page that ends with all of its tables as Markdown, to be copied.
+    #[must_use]
+    pub fn html_with_markdown(&self) -> String {
+        let mut page = self.page();
+        page.markdown(&self.markdown());
+        page.finish()
+    }
+
+    fn page(&self) -> HtmlPage {
+        let mut page = HtmlPage::new(&self.title);
         for part in &self.parts {
             match part {
-                ReportPart::Heading(heading) => {
-                    out.push_str(&format!("<h2>{}</h2>\n", escaped(heading)))
-                }
+                ReportPart::Heading(heading) => page.heading(heading),
                 ReportPart::Facts(facts) => {
-                    let rows = facts.iter().map(|(label, value)| row("td", [*label, value], &[]));
-                    out.push_str(&format!("<table>\n{}</table>\n", rows.collect::<String>()));
+                    let row = |(label, value): &(&'static str, String)| {
+                        vec![HtmlCell::new(label), HtmlCell::new(value)]
+                    };
+                    page.table(&[], &facts.iter().map(row).collect::<Vec<_>>());
                 }
                 ReportPart::Table(ReportTable { header, rows }) => {
                     let numbers = numbers(header.len(), rows);
-                    let header = row("th", header.iter().copied(), &numbers);
-                    let cells =
-                        |cells: &Vec<String>| row("td", cells.iter().map(String::as_str), &numbers);
-                    let rows: String = rows.iter().map(cells).collect();
-                    out.push_str(&format!("<table>\n{header}{rows}</table>\n"));
+                    let header = cells(header.iter().copied(), &numbers);
+                    let row = |row: &Vec<String>| cells(row.iter().map(String::as_str), &numbers);
+                    page.table(&header, &rows.iter().map(row).collect::<Vec<_>>());
                 }
                 ReportPart::Picture { heading, svg } => {
-                    let heading = escaped(heading);
-                    out.push_str(&format!("<h2>{heading}</h2>\n<figure>{svg}</figure>\n"));
+                    page.heading(heading);
+                    page.figure(svg);
                 }
-                ReportPart::Notes(notes) => {
-                    let notes = notes.iter().map(|note| format!("<li>{}</li>\n", escaped(note)));
-                    out.push_str(&format!("<ul>\n{}</ul>\n", notes.collect::<String>()));
-                }
+                ReportPart::Notes(notes) => page.list(notes),
             }
         }
-        out.push_str("</body>\n</html>\n");
-        out
+        page
     }
+}
+
+/// Cells of a row, of columns that are known to hold numbers or not.
+fn cells<'a>(texts: impl Iterator<Item = &'a str>, numbers: &[bool]) -> Vec<HtmlCell> {
+    let cells = texts.enumerate().map(|(at, text)| HtmlCell {
+        is_number: numbers.get(at) == Some(&true),
+        ..HtmlCell::new(text)
+    });
+    cells.collect()
 }
 
 /// Of each column whether it holds numbers alone, which stand below each other by their last digits.
@@ -66,24 +188,8 @@ fn numbers(columns: usize, rows: &[Vec<String>]) -> Vec<bool> {
     (0..columns).map(column).collect()
 }
 
-fn row<'a>(kind: &str, cells: impl IntoIterator<Item = &'a str>, numbers: &[bool]) -> String {
-    let cells = cells.into_iter().enumerate().map(|(at, cell)| {
-        let class = match cell {
-            // Verdicts of a comparison.
-            "better" if kind == "td" => " class=\"good\"",
-            "WORSE" => " class=\"bad\"",
-            "unsure" => " class=\"unsure\"",
-            _ if numbers.get(at) == Some(&true) => " class=\"n\"",
-            _ => "",
-        };
-        format!("<{kind}{class}>{}</{kind}>", escaped(cell))
-    });
-    format!("<tr>{}</tr>\n", cells.collect::<String>())
-}
-
 /// Text as text of HTML, also within quotes.
-#[must_use]
-pub fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {

@@ -13,7 +13,7 @@ mod text;
 pub use comparison::of_comparison;
 pub use deployment::{ceph, varve};
 pub use document::{Document, ReportPart, ReportTable};
-pub use html::escaped;
+pub use html::{HtmlCell, HtmlPage};
 pub use plan::{of_cost_basis, of_layout, of_plan};
 pub use standing::of_standing;
 

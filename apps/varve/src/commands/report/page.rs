@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use varve_bench::{NamedResult, html, page, write_pictures};
+use varve_bench::{NamedResult, page, write_pictures};
 use varve_client::{Failure, Result};
 
 /// Most results of a page: more lines than that nobody tells apart.
@@ -38,6 +38,6 @@ impl ReportPage {
                 .hint("install one, such as fonts-dejavu-core"));
             }
         }
-        Ok(if self.markdown { document.markdown() } else { html(&document) })
+        Ok(if self.markdown { document.markdown() } else { document.html_with_markdown() })
     }
 }
