@@ -5,9 +5,10 @@
 use crate::tidy::source::{code_only, without_tests};
 use crate::tidy::tree::{Finding, SourceFile, Tree};
 
-const LAYERS: [&str; 8] = [
+const LAYERS: [&str; 9] = [
     "varve-types",
     "varve-stdx",
+    "varve-parity",
     "varve-media",
     "varve-logstore",
     "varve-engine",

@@ -3,7 +3,8 @@
 use crate::tidy::source::code_only;
 use crate::tidy::tree::{Finding, Tree};
 
-const ALLOWED: [&str; 4] = ["varve-reactor", "varve-media", "varve-media-rados", "varve-stdx"];
+const ALLOWED: [&str; 5] =
+    ["varve-reactor", "varve-media", "varve-media-rados", "varve-parity", "varve-stdx"];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
