@@ -192,6 +192,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("bench import", &["varve bench import fio.json --save before"]),
     ("bench merge", &["varve bench merge one.json two.json --save both"]),
+    ("bench ec", &["varve bench ec", "varve bench ec -k 10 -m 4 --lost 1"]),
     ("report list", &["varve report list"]),
     ("report compare", &["varve report compare before after"]),
     ("report page", &["varve report page before"]),

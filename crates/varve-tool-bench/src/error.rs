@@ -166,6 +166,9 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// There is no erasure code for so many strips.
+    #[error(transparent)]
+    Parity(#[from] varve_parity::Error),
     /// A target failed an operation.
     #[error(transparent)]
     Media(#[from] varve_media::Error),
@@ -205,6 +208,7 @@ impl Error {
             | Self::Target { .. } => ErrorKind::Invalid,
             Self::Handshake { .. } => ErrorKind::Unavailable,
             Self::Media(error) => error.kind(),
+            Self::Parity(error) => error.kind(),
             Self::Mismatch { .. } => ErrorKind::Corrupt,
         }
     }

@@ -13,6 +13,7 @@ mod fleet;
 mod ledger;
 mod load;
 mod mix;
+mod parity;
 mod pieces;
 mod powers;
 mod preset;
@@ -36,6 +37,7 @@ pub use load::{
     Estimate, Job, JobPart, JobPhase, JobWatch, KindTotals, LoadSpec, Measurement, Mixture,
     MixturePart, OperationKind, Pace, has_settled,
 };
+pub use parity::{ParityRate, ParityReport, ParitySpec, RateSpread};
 pub use preset::{BlockWork, Lives, Metric, Preset, PresetStep, PresetWork, Segments, VolumeWork};
 pub use scatter::Scatter;
 pub use score::{Point, Score, next_volumes};

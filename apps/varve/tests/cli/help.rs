@@ -99,6 +99,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "cosbench"],
     &["bench", "import"],
     &["bench", "merge"],
+    &["bench", "ec"],
     &["report"],
     &["report", "list"],
     &["report", "compare"],

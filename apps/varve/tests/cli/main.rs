@@ -11,6 +11,7 @@ mod stored;
 
 mod bench_bucket;
 mod bench_cosbench;
+mod bench_ec;
 mod bench_import;
 mod bench_list;
 mod bench_merge;

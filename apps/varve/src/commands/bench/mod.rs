@@ -1,6 +1,7 @@
 //! `varve bench`: loads and what they measure. `scale` calls a daemon, and `run` if it is told to.
 
 mod cosbench;
+mod ec;
 mod import;
 mod list;
 mod merge;
@@ -34,6 +35,7 @@ pub(crate) enum Bench {
     Cosbench(cosbench::Cosbench),
     Import(import::Import),
     Merge(merge::Merge),
+    Ec(ec::BenchEc),
 }
 
 impl Bench {
@@ -46,6 +48,7 @@ impl Bench {
             Self::Cosbench(command) => command.run(),
             Self::Import(command) => command.run(),
             Self::Merge(command) => command.run(),
+            Self::Ec(command) => command.run(),
         }
     }
 }
