@@ -119,6 +119,7 @@ impl DriveSpec {
             segment_count: 0,
             root_bytes_max: self.root_bytes_max,
             shape,
+            redundant: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, Persist};
 use crate::format::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_STRIDE, Superblock, SuperblockFault, decode_making,
+    REDUNDANT, SUPERBLOCK_BYTES, SUPERBLOCK_STRIDE, Superblock, SuperblockFault, decode_making,
     decode_superblock, encode_superblock, superblock_claim,
 };
 use crate::making::copies_within;
@@ -26,6 +26,10 @@ pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
         unfinished = unfinished.or(decode_making(&bytes));
         marked |= superblock_claim(&bytes).is_some();
         match decode_superblock(&bytes) {
+            // No medium of this crate serves them.
+            Ok(superblock) if superblock.redundant.is_some() => {
+                return Err(Error::Unsupported { path: path(), flags: REDUNDANT });
+            }
             Ok(superblock) => valid.push(superblock),
             Err(SuperblockFault::Features(flags)) => {
                 return Err(Error::Unsupported { path: path(), flags });

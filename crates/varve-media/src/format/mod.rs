@@ -25,8 +25,8 @@ mod text;
 pub(crate) use making::{decode_making, encode_making};
 pub(crate) use root_slot::{ROOT_HEADER_BYTES, RootSlot, decode_root, encode_root};
 pub(crate) use superblock::{
-    LANE_BYTES_MAX, ROOT_BYTES_MAX, Shape, Superblock, SuperblockFault, decode_superblock,
-    encode_superblock, superblock_claim,
+    LANE_BYTES_MAX, REDUNDANT, ROOT_BYTES_MAX, Shape, Superblock, SuperblockFault,
+    decode_superblock, encode_superblock, superblock_claim,
 };
 
 use varve_types::limits::MEDIA_ALIGN;
@@ -53,7 +53,8 @@ impl Superblock {
 
     /// Number of roots on this drive.
     pub(crate) fn root_count(&self) -> u64 {
-        if self.drive_index == 0 { u64::from(self.lanes_of_pool) + 1 } else { 0 }
+        let has_roots = self.redundant.is_some() || self.drive_index == 0;
+        if has_roots { u64::from(self.lanes_of_pool) + 1 } else { 0 }
     }
 
     /// Position of one side of a root.
@@ -61,7 +62,9 @@ impl Superblock {
         assert!(root < self.root_count(), "root {root} exists");
         assert!(side < 2, "a root has two sides");
         let slot = side * self.root_count() + root;
-        SUPERBLOCK_COPIES * SUPERBLOCK_STRIDE + slot * self.root_slot_bytes()
+        let behind_superblocks = SUPERBLOCK_COPIES * SUPERBLOCK_STRIDE;
+        let first = self.redundant.as_ref().map_or(behind_superblocks, |it| it.roots_offset);
+        first + slot * self.root_slot_bytes()
     }
 
     /// Bytes of superblocks and roots.
@@ -70,8 +73,11 @@ impl Superblock {
         SUPERBLOCK_COPIES * SUPERBLOCK_STRIDE + roots.next_multiple_of(SUPERBLOCK_STRIDE)
     }
 
-    /// Number of lanes on this drive.
+    /// Number of lanes on this drive; one of a redundant pool has copies of journals among its units instead.
     pub(crate) fn lane_count(&self) -> u16 {
+        if self.redundant.is_some() {
+            return 0;
+        }
         let (lanes, drives) = (self.lanes_of_pool, self.drive_count);
         lanes / drives + u16::from(self.drive_index < lanes % drives)
     }

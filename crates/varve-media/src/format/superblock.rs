@@ -9,12 +9,20 @@
 //!  96 root_bytes_max u32  100 shape u8 (1 one disk, 2 directory)          101 reserved to 4088
 //! 4088 checksum u64 of bytes 0 .. 4088
 //! ```
+//!
+//! With bit 0 of `incompat` (a drive of a redundant pool) `drive_index` is the drive's number, `drive_count` and
+//! `segment_count` are 0, and these bytes have a meaning:
+//!
+//! ```text
+//! 104 drive_id 16 bytes   120 tables_offset u64   128 roots_offset u64   136 space_offset u64
+//! 144 units u32           148 layout_pages u32    152 reserved to 4088
+//! ```
 
 use varve_stdx::{AlignedBuf, BufSlice, DecodeError, Reader, Writer, checksum64};
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
 
-use super::SUPERBLOCK_BYTES;
+use super::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"VARVESUP");
 const VERSION: u16 = 1;
@@ -22,8 +30,30 @@ const CHECKSUM_OFFSET: usize = SUPERBLOCK_BYTES - 8;
 const FIELDS_BYTES: usize = 101;
 const POOL_OFFSET: usize = 48;
 
-/// Incompatible features this version knows: none yet exist.
-const INCOMPAT_KNOWN: u64 = 0;
+/// Incompatible: a drive of a redundant pool, see [`RedundantDrive`].
+pub(crate) const REDUNDANT: u64 = 1;
+
+/// Incompatible features this version knows.
+const INCOMPAT_KNOWN: u64 = REDUNDANT;
+
+/// Zones of which a layout page has rows, and most layout pages: the owners of all their zones fit the pool's root.
+const PAGE_ROWS: u64 = 14;
+const LAYOUT_PAGES_MAX: u32 = 1 << 19;
+
+/// Bytes of an owner of a zone in the pool's root, and room for all else in it.
+const ZONE_OWNER_BYTES: u64 = 2;
+const POOL_ROOT_REST: u64 = 4096;
+
+/// Bytes of a unit, in which space of a redundant drive is counted.
+const UNIT_BYTES: u64 = 64 << 10;
+
+/// Highest number of a redundant drive.
+const DRIVE_NUMBER_MAX: u16 = 254;
+
+const _: () = assert!(
+    LAYOUT_PAGES_MAX as u64 * PAGE_ROWS * ZONE_OWNER_BYTES + POOL_ROOT_REST
+        <= ROOT_BYTES_MAX as u64
+);
 
 /// Features that allow reading only to who does not know them.
 const RO_COMPAT_KNOWN: u64 = 0;
@@ -58,6 +88,30 @@ pub(crate) struct Superblock {
     pub(crate) segment_count: u32,
     pub(crate) root_bytes_max: u32,
     pub(crate) shape: Shape,
+    /// There where `incompat` has [`REDUNDANT`].
+    pub(crate) redundant: Option<RedundantDrive>,
+}
+
+/// What the superblock of a drive of a redundant pool says beside the rest. Positions are bytes of the drive; of one in
+/// a directory those below `space_offset` are in the file `meta`, the others in `segments`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RedundantDrive {
+    /// Random; never used again.
+    pub(crate) drive_id: [u8; 16],
+    pub(crate) tables_offset: u64,
+    pub(crate) roots_offset: u64,
+    /// Where unit 0 begins.
+    pub(crate) space_offset: u64,
+    pub(crate) units: u32,
+    pub(crate) layout_pages: u32,
+}
+
+impl RedundantDrive {
+    /// Bytes of the drive table, of journal records and of layout pages, two sides each.
+    fn tables_bytes(&self, lanes_of_pool: u16) -> u64 {
+        let sides = u64::from(lanes_of_pool) + u64::from(self.layout_pages);
+        2 * UNIT_BYTES + 2 * MEDIA_ALIGN as u64 * sides
+    }
 }
 
 /// Why bytes are no superblock.
@@ -113,7 +167,16 @@ pub(crate) fn encode_superblock(superblock: &Superblock) -> BufSlice {
         Shape::Directory => 2,
     });
     assert_eq!(w.position(), FIELDS_BYTES);
-    w.zeros(CHECKSUM_OFFSET - FIELDS_BYTES);
+    if let Some(redundant) = &superblock.redundant {
+        w.zeros(3);
+        w.array(redundant.drive_id);
+        w.u64(redundant.tables_offset);
+        w.u64(redundant.roots_offset);
+        w.u64(redundant.space_offset);
+        w.u32(redundant.units);
+        w.u32(redundant.layout_pages);
+    }
+    w.zeros(CHECKSUM_OFFSET - w.position());
     let checksum = checksum64(&out[..CHECKSUM_OFFSET]);
     out[CHECKSUM_OFFSET..].copy_from_slice(&checksum.to_le_bytes());
     out.freeze()
@@ -173,6 +236,7 @@ fn decode_figures(r: &mut Reader<'_>, flags: [u64; 3]) -> Result<Superblock, Sup
         2 => Shape::Directory,
         _ => return Err(SuperblockFault::Field("shape")),
     };
+    let redundant = if incompat & REDUNDANT == 0 { None } else { Some(decode_redundant(r)?) };
     Ok(Superblock {
         compat,
         ro_compat,
@@ -188,6 +252,21 @@ fn decode_figures(r: &mut Reader<'_>, flags: [u64; 3]) -> Result<Superblock, Sup
         segment_count,
         root_bytes_max,
         shape,
+        redundant,
+    })
+}
+
+fn decode_redundant(r: &mut Reader<'_>) -> Result<RedundantDrive, SuperblockFault> {
+    if r.array()? != [0; 3] {
+        return Err(SuperblockFault::Field("reserved"));
+    }
+    Ok(RedundantDrive {
+        drive_id: r.array()?,
+        tables_offset: r.u64()?,
+        roots_offset: r.u64()?,
+        space_offset: r.u64()?,
+        units: r.u32()?,
+        layout_pages: r.u32()?,
     })
 }
 
@@ -196,13 +275,59 @@ fn check_figures(superblock: &Superblock) -> Result<(), SuperblockFault> {
     let aligned = |bytes: u64| bytes != 0 && bytes.is_multiple_of(MEDIA_ALIGN as u64);
     let Superblock { drive_index, drive_count, lanes_of_pool, .. } = *superblock;
     let Superblock { lane_bytes, segment_bytes, root_bytes_max, .. } = *superblock;
+    let is_index = match superblock.redundant {
+        None => drive_index < drive_count,
+        Some(_) => drive_index <= DRIVE_NUMBER_MAX,
+    };
     let checks = [
-        ("drive_index", drive_index < drive_count),
+        ("drive_index", is_index),
         ("lanes_of_pool", (1..=ShardId::COUNT_MAX).contains(&lanes_of_pool)),
         ("lane_bytes", aligned(lane_bytes) && lane_bytes <= LANE_BYTES_MAX),
         ("segment_bytes", aligned(segment_bytes.into()) && segment_bytes <= SEGMENT_BYTES_MAX),
         ("root_bytes_max", (1..=ROOT_BYTES_MAX).contains(&root_bytes_max)),
     ];
+    find_fault(&checks)?;
+    superblock.redundant.as_ref().map_or(Ok(()), |redundant| check_redundant(superblock, redundant))
+}
+
+/// Whether tables, roots and units of a drive of a redundant pool lie beside each other.
+fn check_redundant(
+    superblock: &Superblock,
+    redundant: &RedundantDrive,
+) -> Result<(), SuperblockFault> {
+    let RedundantDrive { tables_offset, roots_offset, space_offset, .. } = *redundant;
+    let superblocks_end = SUPERBLOCK_COPIES * SUPERBLOCK_STRIDE;
+    let space_bytes = u64::from(redundant.units) * UNIT_BYTES;
+    let all_roots = 2 * (u64::from(superblock.lanes_of_pool) + 1) * superblock.root_slot_bytes();
+    let owners = u64::from(redundant.layout_pages) * PAGE_ROWS * ZONE_OWNER_BYTES;
+    let starts = |offset: u64, align: u64| {
+        offset >= superblocks_end && offset <= LANE_BYTES_MAX && offset.is_multiple_of(align)
+    };
+    let tables = (tables_offset, redundant.tables_bytes(superblock.lanes_of_pool));
+    let roots = (roots_offset, all_roots);
+    let is_apart = |one: (u64, u64), other: (u64, u64)| {
+        one.0.saturating_add(one.1) <= other.0 || other.0.saturating_add(other.1) <= one.0
+    };
+    // Those of a drive of an earlier format are where a zone was.
+    let is_housed = |part: (u64, u64)| {
+        let end = part.0.saturating_add(part.1);
+        end <= space_offset
+            || part.0 >= space_offset && end <= space_offset.saturating_add(space_bytes)
+    };
+    find_fault(&[
+        ("drive_count", superblock.drive_count == 0),
+        ("segment_count", superblock.segment_count == 0),
+        ("layout_pages", (1..=LAYOUT_PAGES_MAX).contains(&redundant.layout_pages)),
+        ("root_bytes_max", u64::from(superblock.root_bytes_max) >= owners + POOL_ROOT_REST),
+        ("units", redundant.units > 0),
+        ("space_offset", starts(space_offset, UNIT_BYTES)),
+        ("tables_offset", starts(tables_offset, UNIT_BYTES) && is_housed(tables)),
+        ("roots_offset", starts(roots_offset, MEDIA_ALIGN as u64) && is_housed(roots)),
+        ("roots_offset", is_apart(tables, roots)),
+    ])
+}
+
+fn find_fault(checks: &[(&'static str, bool)]) -> Result<(), SuperblockFault> {
     match checks.iter().find(|(_, holds)| !holds) {
         None => Ok(()),
         Some((field, _)) => Err(SuperblockFault::Field(field)),
@@ -212,6 +337,10 @@ fn check_figures(superblock: &Superblock) -> Result<(), SuperblockFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocking::finish;
+    use crate::disk::{Disk, Persist};
+    use crate::superblock_copies::read_superblock;
+    use crate::{Error, MemDisk};
 
     fn example() -> Superblock {
         Superblock {
@@ -229,6 +358,25 @@ mod tests {
             segment_count: 1000,
             root_bytes_max: 65_536,
             shape: Shape::Directory,
+            redundant: None,
+        }
+    }
+
+    fn redundant_example() -> Superblock {
+        Superblock {
+            incompat: REDUNDANT,
+            drive_index: 9,
+            drive_count: 0,
+            segment_count: 0,
+            redundant: Some(RedundantDrive {
+                drive_id: [0xD1; 16],
+                tables_offset: 5 << 20,
+                roots_offset: 4 << 20,
+                space_offset: 16 << 20,
+                units: 100_000,
+                layout_pages: 1024,
+            }),
+            ..example()
         }
     }
 
@@ -250,12 +398,60 @@ mod tests {
 
     #[test]
     fn every_bit_flip_is_refused() {
-        let mut bytes = encode_superblock(&example()).to_vec();
-        for bit in 0..bytes.len() * 8 {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode_superblock(&bytes).is_err(), "bit {bit}");
-            bytes[bit / 8] ^= 1 << (bit % 8);
+        for superblock in [example(), redundant_example()] {
+            let mut bytes = encode_superblock(&superblock).to_vec();
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode_superblock(&bytes).is_err(), "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
         }
+    }
+
+    #[test]
+    fn a_redundant_drive_says_where_its_parts_are() {
+        let superblock = redundant_example();
+        assert_eq!(decode_superblock(&encode_superblock(&superblock)), Ok(superblock.clone()));
+        assert!(superblock.to_string().contains("layout_pages       1024"), "{superblock}");
+        assert_eq!((superblock.root_count(), superblock.lane_count()), (4, 0));
+        assert_eq!(superblock.root_offset(1, 0), (4 << 20) + superblock.root_slot_bytes());
+        let zeroed = encode_superblock(&Superblock { redundant: None, ..superblock });
+        assert_eq!(decode_superblock(&zeroed), Err(SuperblockFault::Field("layout_pages")));
+    }
+
+    #[test]
+    fn a_drive_of_a_redundant_pool_is_not_opened_as_another_one() {
+        let disk = MemDisk::new("mem0", 8 << 20);
+        for copy in 0..SUPERBLOCK_COPIES {
+            let bytes = encode_superblock(&redundant_example());
+            finish(disk.write(copy * SUPERBLOCK_STRIDE, bytes, Persist::Durable)).unwrap();
+        }
+        let refused = finish(read_superblock(&disk));
+        assert!(matches!(refused, Err(Error::Unsupported { flags: REDUNDANT, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn parts_of_a_redundant_drive_that_overlap_are_refused() {
+        let with = |change: fn(&mut RedundantDrive)| {
+            let mut superblock = redundant_example();
+            change(superblock.redundant.as_mut().unwrap());
+            decode_superblock(&encode_superblock(&superblock)).err()
+        };
+        let refused = |field| Some(SuperblockFault::Field(field));
+        assert_eq!(with(|it| it.tables_offset = 4 << 20), refused("roots_offset"));
+        assert_eq!(with(|it| it.tables_offset = 3 << 20), refused("tables_offset"));
+        assert_eq!(with(|it| it.tables_offset = (16 << 20) - 65_536), refused("tables_offset"));
+        assert_eq!(with(|it| it.tables_offset = u64::MAX - 65_535), refused("tables_offset"));
+        assert_eq!(with(|it| it.roots_offset += 512), refused("roots_offset"));
+        assert_eq!(with(|it| it.space_offset += 4096), refused("space_offset"));
+        assert_eq!(with(|it| it.units = 0), refused("units"));
+        assert_eq!(with(|it| it.layout_pages = 1 << 18), refused("root_bytes_max"));
+        // A drive of an earlier format has them where a zone was.
+        assert_eq!(with(|it| it.tables_offset = 32 << 20), None);
+        let mut with_segments = redundant_example();
+        with_segments.segment_count = 1;
+        let bytes = encode_superblock(&with_segments);
+        assert_eq!(decode_superblock(&bytes).err(), refused("segment_count"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use varve_types::PoolId;
+
 use super::{Shape, Superblock};
 
 impl Display for Superblock {
@@ -25,6 +27,13 @@ impl Display for Superblock {
         field("segment_bytes", &self.segment_bytes)?;
         field("segment_count", &self.segment_count)?;
         field("root_bytes_max", &self.root_bytes_max)?;
-        field("shape", &shape)
+        field("shape", &shape)?;
+        let Some(redundant) = &self.redundant else { return Ok(()) };
+        field("drive_id", &PoolId(redundant.drive_id))?;
+        field("tables_offset", &redundant.tables_offset)?;
+        field("roots_offset", &redundant.roots_offset)?;
+        field("space_offset", &redundant.space_offset)?;
+        field("units", &redundant.units)?;
+        field("layout_pages", &redundant.layout_pages)
     }
 }
