@@ -26,6 +26,12 @@ pub fn with_length(bytes: &[u8]) -> Vec<u8> {
     root
 }
 
+/// The `N` bytes at an offset, or zeros behind the end: what a structure says of where it belongs.
+#[must_use]
+pub fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    bytes.get(offset..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
+}
+
 /// Calls `check` with `bytes`, and with the eight bytes before `header_len` set to the checksum of what follows
 /// `header_len`, seeded with the checksum of what precedes them.
 pub fn with_header_checksum(
