@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::class::UNIT_BYTES;
+/// Bytes of a unit, in which space of drives is given out.
+pub const UNIT_BYTES: u64 = 64 << 10;
 
 /// Number of a drive in its pool; never used again there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -22,6 +23,10 @@ impl DriveNumber {
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
+    }
+
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
     }
 }
 

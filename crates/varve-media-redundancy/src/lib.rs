@@ -1,14 +1,32 @@
 //! Redundancy over the drives of a pool, below the contracts of `varve-media`: segments as stripes, journals and roots
-//! in several copies. What is here does no I/O: the stored tables.
+//! in several copies. What is here does no I/O: stored tables, what they say of the pool, and where strips go.
+//!
+//! ```text
+//!  format ──▶ LayoutView ───▶ DriveSpaces ──▶ plan: where strips go
+//!  (tables)   (a moment)
+//! ```
 //!
 //! Section numbers in comments are those of RFC 0026.
 
 mod class;
 pub mod format;
 mod ids;
+mod plan;
+mod shares;
+mod space;
+mod view;
 
 pub use class::{
     Class, ClassId, LABEL_BYTES, MediumKind, MediumKinds, STRIPS_MAX, StripCode, StripGeometry,
     StripeShape, UNIT_BYTES,
 };
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UnitNumber, ZoneIndex};
+pub use plan::{
+    JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
+};
+pub use shares::SharedZones;
+pub use space::{DriveSpaces, FreeUnits, SpaceFault, UnitRange, ranges_of_row};
+pub use view::{LayoutView, StripLocation, ViewFault, ZoneSlot};
+
+#[cfg(test)]
+mod test_pool;

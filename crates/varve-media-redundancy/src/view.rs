@@ -1,0 +1,358 @@
+//! The tables of one moment: where each strip is, and on which drives. Immutable, and shared by all threads of a pool;
+//! whoever changes a table makes another view, which shares what did not change.
+//!
+//! VIEW-1. A view's tables agree: rows name classes and drives that the drive table has, and have as many places as
+//!     their class has strips.
+//! VIEW-2. The tenancy of a zone never falls from one view to the next, so labels of an earlier row do not count again.
+
+use std::sync::Arc;
+
+use varve_types::{PoolId, SegmentNumber};
+
+use crate::class::{Class, StripGeometry};
+use crate::format::{
+    DriveTable, JournalRecord, LayoutPage, Row, RowState, StripForm, StripLabel, StripPlace,
+    StripSet,
+};
+use crate::ids::{DriveNumber, ZoneIndex};
+
+/// Pages that are copied together when one of them changes, some 4 KiB of references.
+const GROUP_PAGES: u32 = 512;
+
+type PageGroup = Vec<Option<Arc<LayoutPage>>>;
+
+/// Why tables are none of one pool at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ViewFault {
+    /// A table is of another pool.
+    #[error("a table is of pool {found}")]
+    Pool {
+        /// Which.
+        found: PoolId,
+    },
+    /// The pool has no such zone.
+    #[error("there is no zone {zone}")]
+    Zone {
+        /// Which.
+        zone: ZoneIndex,
+    },
+    /// A row has a class that the pool does not have.
+    #[error("the row of zone {zone} has the unknown class {class}")]
+    Class {
+        /// Whose row.
+        zone: ZoneIndex,
+        /// The class.
+        class: u8,
+    },
+    /// A row names a drive that the pool does not have.
+    #[error("the row of zone {zone} names the unknown drive {drive}")]
+    Drive {
+        /// Whose row.
+        zone: ZoneIndex,
+        /// The drive.
+        drive: DriveNumber,
+    },
+    /// A journal record names a drive that the pool does not have.
+    #[error("a copy of the journal of shard {shard} is on the unknown drive {drive}")]
+    JournalDrive {
+        /// Whose journal.
+        shard: u16,
+        /// The drive.
+        drive: DriveNumber,
+    },
+    /// A row has too few or too many places.
+    #[error("the row of zone {zone} has {found} places, not {expected}")]
+    Strips {
+        /// Whose row.
+        zone: ZoneIndex,
+        /// Places of its class.
+        expected: usize,
+        /// Those it has.
+        found: usize,
+    },
+    /// The tenancy of a zone fell.
+    #[error("the tenancy of zone {zone} falls to {found}")]
+    Tenancy {
+        /// Whose row.
+        zone: ZoneIndex,
+        /// The new one.
+        found: u32,
+    },
+}
+
+/// A slot by its zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneSlot {
+    /// The zone.
+    pub zone: ZoneIndex,
+    /// Which slot of it.
+    pub slot: u32,
+}
+
+/// One strip of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StripLocation {
+    /// Its index.
+    pub strip: u8,
+    /// Where its zone's strips of this index are.
+    pub place: StripPlace,
+    /// Where it begins, in bytes behind the beginning of the drive's space: its label, or its bytes where it has none.
+    pub offset: u64,
+    /// Sizes, and the class.
+    pub geometry: StripGeometry,
+    /// Whether it has a label.
+    pub has_label: bool,
+}
+
+impl StripLocation {
+    /// What of a label says that the strip behind it is not the one of `slot` that belongs here. Which contents of the
+    /// slot it is of, the caller compares.
+    #[must_use]
+    pub fn misfit(
+        &self,
+        pool: PoolId,
+        slot: SegmentNumber,
+        label: &StripLabel,
+    ) -> Option<&'static str> {
+        let Self { strip, place, geometry, .. } = *self;
+        let expected = [
+            ("pool", label.pool == pool),
+            ("slot", label.slot == slot),
+            ("place", label.place == place.place),
+            // PLACE-1: a place that was another zone's, or this one's before, still has its labels.
+            ("tenancy", label.tenancy == place.tenancy),
+            ("class", label.shape == geometry.shape),
+            ("strip", label.strip == strip),
+            ("used_bytes", label.used_bytes <= geometry.segment_bytes),
+            ("data_bytes", label.data_bytes == geometry.data_bytes(strip, label.used_bytes)),
+        ];
+        expected.iter().find(|(_, holds)| !holds).map(|(field, _)| *field)
+    }
+}
+
+/// The view.
+#[derive(Clone, Debug)]
+pub struct LayoutView {
+    drives: Arc<DriveTable>,
+    groups: Vec<Option<Arc<PageGroup>>>,
+    journals: Vec<Arc<JournalRecord>>,
+}
+
+impl LayoutView {
+    /// The view of tables that were read; zones of pages that are not there have no row.
+    ///
+    /// # Errors
+    /// [`ViewFault`].
+    pub fn new(
+        drives: DriveTable,
+        pages: impl IntoIterator<Item = LayoutPage>,
+        journals: impl IntoIterator<Item = JournalRecord>,
+    ) -> Result<Self, ViewFault> {
+        let mut view = Self { drives: Arc::new(drives), groups: Vec::new(), journals: Vec::new() };
+        for page in pages {
+            view.check_pool(page.pool)?;
+            for (zone, row) in (page.first_zone().0..).map(ZoneIndex).zip(page.rows.iter()) {
+                view.check_row(zone, row)?;
+            }
+            let number = page.page;
+            *view.page_mut(number) = Some(Arc::new(page));
+        }
+        for journal in journals {
+            view.insert_journal(journal)?;
+        }
+        Ok(view)
+    }
+
+    /// The drive table.
+    #[must_use]
+    pub fn drives(&self) -> &DriveTable {
+        &self.drives
+    }
+
+    /// The records of journals, by shard.
+    pub fn journals(&self) -> impl Iterator<Item = &JournalRecord> {
+        self.journals.iter().map(|journal| &**journal)
+    }
+
+    /// The row of a zone. O(1).
+    #[must_use]
+    pub fn row(&self, zone: ZoneIndex) -> &Row {
+        const EMPTY: &Row = &Row::EMPTY;
+        let page = LayoutPage::of(zone);
+        let group = self.groups.get(index(page / GROUP_PAGES)).and_then(Option::as_ref);
+        let page = group.and_then(|group| group.get(index(page % GROUP_PAGES)));
+        let Some(page) = page.and_then(Option::as_ref) else { return EMPTY };
+        page.rows.get(index(zone.0 % LayoutPage::ROWS)).unwrap_or(EMPTY)
+    }
+
+    /// Zones that have places, with their rows, in order.
+    pub fn rows(&self) -> impl Iterator<Item = (ZoneIndex, &Row)> {
+        let pages = self.groups.iter().flatten().flat_map(|group| group.iter().flatten());
+        let rows =
+            pages.flat_map(|page| (page.first_zone().0..).map(ZoneIndex).zip(page.rows.iter()));
+        rows.filter(|(_, row)| row.state != RowState::Empty)
+    }
+
+    /// The zone of a slot; `None` behind the last zone.
+    #[must_use]
+    pub fn zone_of(&self, slot: SegmentNumber) -> Option<ZoneSlot> {
+        let zone = ZoneIndex(slot.0 / self.drives.zone_segments);
+        let slot = slot.0 % self.drives.zone_segments;
+        (zone.0 < self.drives.zones_max).then_some(ZoneSlot { zone, slot })
+    }
+
+    /// The class of a set of places.
+    ///
+    /// # Panics
+    /// When the set is not one of this view's.
+    #[must_use]
+    pub fn class_of(&self, set: &StripSet) -> &Class {
+        self.drives.class_of(set.class).expect("VIEW-1")
+    }
+
+    /// Where the strips of one slot of a zone are: of a set of this view, by index.
+    pub fn locate<'a>(
+        &self,
+        set: &'a StripSet,
+        slot: u32,
+    ) -> impl Iterator<Item = StripLocation> + use<'a> {
+        let geometry = self.drives.geometry(self.class_of(set).shape);
+        let form = set.form;
+        set.places.iter().enumerate().filter_map(move |(index, place)| {
+            let offset_of = |slot: u32| {
+                place.place.offset() + u64::from(slot) * u64::from(geometry.segment_bytes)
+            };
+            let (index, offset) = match (form, index) {
+                (StripForm::Striped, _) => (index, geometry.slot_offset(place.place, slot)),
+                (StripForm::Slots { split }, 0) if slot < u32::from(split) => (0, offset_of(slot)),
+                (StripForm::Slots { split }, 1) if slot >= u32::from(split) => {
+                    (0, offset_of(slot - u32::from(split)))
+                }
+                (StripForm::Slots { .. }, _) => return None,
+            };
+            let strip = u8::try_from(index).expect("at most 16 strips");
+            let has_label = form == StripForm::Striped;
+            Some(StripLocation { strip, place: *place, offset, geometry, has_label })
+        })
+    }
+
+    /// The same with another drive table.
+    ///
+    /// # Errors
+    /// [`ViewFault`] when rows or journals name what it does not have. O(zones).
+    pub fn with_drives(&self, drives: DriveTable) -> Result<Self, ViewFault> {
+        self.check_pool(drives.pool)?;
+        let view = Self { drives: Arc::new(drives), ..self.clone() };
+        view.rows().try_for_each(|(zone, row)| view.check_row(zone, row))?;
+        view.journals().try_for_each(|journal| view.check_journal(journal))?;
+        Ok(view)
+    }
+
+    /// The same with another row of a zone. Copies a page and a group of references.
+    ///
+    /// # Errors
+    /// [`ViewFault`].
+    pub fn with_row(&self, zone: ZoneIndex, row: Row) -> Result<Self, ViewFault> {
+        self.check_row(zone, &row)?;
+        if row.tenancy < self.row(zone).tenancy {
+            return Err(ViewFault::Tenancy { zone, found: row.tenancy.get() }); // VIEW-2
+        }
+        let (mut view, number) = (self.clone(), LayoutPage::of(zone));
+        let pool = view.drives.pool;
+        let page = view.page_mut(number);
+        let page = page.get_or_insert_with(|| Arc::new(LayoutPage::empty(pool, number)));
+        let rows = &mut Arc::make_mut(page).rows;
+        *rows.get_mut(index(zone.0 % LayoutPage::ROWS)).expect("one of the page's rows") = row;
+        Ok(view)
+    }
+
+    /// The same with another record of a shard's journal.
+    ///
+    /// # Errors
+    /// [`ViewFault`].
+    pub fn with_journal(&self, journal: JournalRecord) -> Result<Self, ViewFault> {
+        let mut view = self.clone();
+        view.insert_journal(journal)?;
+        Ok(view)
+    }
+
+    /// The page that holds a zone's row, to be stored.
+    #[must_use]
+    pub fn page_of(&self, zone: ZoneIndex) -> LayoutPage {
+        let mut page = LayoutPage::empty(self.drives.pool, LayoutPage::of(zone));
+        let zones = (page.first_zone().0..).map(ZoneIndex);
+        for (zone, row) in zones.zip(page.rows.iter_mut()) {
+            row.clone_from(self.row(zone));
+        }
+        page
+    }
+
+    fn page_mut(&mut self, number: u32) -> &mut Option<Arc<LayoutPage>> {
+        let (group, within) = (index(number / GROUP_PAGES), index(number % GROUP_PAGES));
+        if self.groups.len() <= group {
+            self.groups.resize(group + 1, None);
+        }
+        let group = self.groups.get_mut(group).expect("there since the line before");
+        let group = Arc::make_mut(group.get_or_insert_default());
+        if group.len() <= within {
+            group.resize(within + 1, None);
+        }
+        group.get_mut(within).expect("there since the line before")
+    }
+
+    fn insert_journal(&mut self, journal: JournalRecord) -> Result<(), ViewFault> {
+        self.check_journal(&journal)?;
+        match self.journals.binary_search_by_key(&journal.shard, |known| known.shard) {
+            Ok(at) => *self.journals.get_mut(at).expect("it was found") = Arc::new(journal),
+            Err(at) => self.journals.insert(at, Arc::new(journal)),
+        }
+        Ok(())
+    }
+
+    fn check_pool(&self, found: PoolId) -> Result<(), ViewFault> {
+        if found == self.drives.pool { Ok(()) } else { Err(ViewFault::Pool { found }) }
+    }
+
+    /// VIEW-1, of a row.
+    fn check_row(&self, zone: ZoneIndex, row: &Row) -> Result<(), ViewFault> {
+        if zone.0 >= self.drives.zones_max {
+            return Err(ViewFault::Zone { zone });
+        }
+        for set in row.sets() {
+            let class = self.drives.class_of(set.class);
+            let class = class.ok_or(ViewFault::Class { zone, class: set.class.get() })?;
+            let expected = match set.form {
+                StripForm::Striped => class.shape.strips(),
+                StripForm::Slots { split } if u32::from(split) < self.drives.zone_segments => 2,
+                StripForm::Slots { .. } => 1,
+            };
+            let found = set.places.len();
+            if found != expected {
+                return Err(ViewFault::Strips { zone, expected, found });
+            }
+            let unknown = set.places.iter().find(|it| self.drives.drive(it.drive).is_none());
+            if let Some(StripPlace { drive, .. }) = unknown {
+                return Err(ViewFault::Drive { zone, drive: *drive });
+            }
+        }
+        Ok(())
+    }
+
+    /// VIEW-1, of a journal record.
+    fn check_journal(&self, journal: &JournalRecord) -> Result<(), ViewFault> {
+        self.check_pool(journal.pool)?;
+        match journal.copies.iter().find(|copy| self.drives.drive(copy.drive).is_none()) {
+            None => Ok(()),
+            Some(copy) => {
+                Err(ViewFault::JournalDrive { shard: journal.shard.0, drive: copy.drive })
+            }
+        }
+    }
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("a usize has 32 bits or more")
+}
+
+#[cfg(test)]
+mod tests;
