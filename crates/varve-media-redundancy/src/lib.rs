@@ -1,14 +1,15 @@
 //! Redundancy over the drives of a pool, below the contracts of `varve-media`: segments as stripes, journals and roots
-//! in several copies. What is here does no I/O: stored tables, what they say of the pool, and where strips go.
+//! in several copies. What is here does no I/O: stored tables, what they say of the pool, and what should be done next.
 //!
 //! ```text
-//!  format ──▶ LayoutView ───▶ DriveSpaces ──▶ plan: where strips go
-//!  (tables)   (a moment)
+//!  format ──▶ LayoutView ─┬─▶ DriveSpaces ──▶ plan: where strips go
+//!  (tables)   (a moment)  └─▶ RepairQueue: which zone is next
 //! ```
 //!
 //! Section numbers in comments are those of RFC 0026.
 
 mod class;
+mod exposure;
 pub mod format;
 mod ids;
 mod plan;
@@ -20,6 +21,7 @@ pub use class::{
     Class, ClassId, LABEL_BYTES, MediumKind, MediumKinds, STRIPS_MAX, StripCode, StripGeometry,
     StripeShape, UNIT_BYTES,
 };
+pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UnitNumber, ZoneIndex};
 pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,

@@ -1,0 +1,247 @@
+//! The order of repair: zones that can lose least come first. A rank over rows, brought up to each change of a row, a
+//! drive or what a zone holds, so that a failed drive costs its own zones and no others.
+//!
+//! EXPOSURE-1. A zone with a strip that is not readable, or was left out, is in the queue until its row has all of them
+//!     on readable drives again, whatever happens meanwhile.
+//! EXPOSURE-2. The queue is what it would be if it were computed anew from the view and the contents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::format::{DriveState, DriveTable, Row, StripForm, StripSet};
+use crate::ids::{DriveNumber, ZoneIndex};
+use crate::view::LayoutView;
+
+/// How much a zone can still lose.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Exposure {
+    /// It has lost more than its class survives.
+    Lost,
+    /// So many more drives.
+    Survives(u8),
+}
+
+/// What has to be done for a zone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RepairWork {
+    /// It lacks strips.
+    Rebuild,
+    /// It is whole, and a drive that leaves has a strip.
+    Drain,
+    /// It lacks so many that nothing protects what is left.
+    Salvage,
+}
+
+/// What the owner of a zone knows of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ZoneHoldings {
+    /// Whether it has metadata pages.
+    pub has_pages: bool,
+    /// Bytes that somebody may still read.
+    pub held_bytes: u64,
+}
+
+/// The next zone, and what for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RepairItem {
+    /// What has to be done.
+    pub work: RepairWork,
+    /// What it can still lose.
+    pub exposure: Exposure,
+    is_without_pages: bool,
+    held_bytes: u64,
+    /// The zone.
+    pub zone: ZoneIndex,
+}
+
+/// What is known of a zone beside its row.
+#[derive(Clone, Default, Debug)]
+struct ZoneFacts {
+    holdings: ZoneHoldings,
+    /// Drives to which a strip of a put was not written, as it could not be.
+    left_out: BTreeSet<DriveNumber>,
+    item: Option<RepairItem>,
+}
+
+/// The queue.
+#[derive(Clone, Debug)]
+pub struct RepairQueue {
+    order: BTreeSet<RepairItem>,
+    zones: BTreeMap<ZoneIndex, ZoneFacts>,
+    zones_of_drive: BTreeMap<DriveNumber, BTreeSet<ZoneIndex>>,
+    /// Zones with rows by what they can lose.
+    exposed: BTreeMap<Exposure, u32>,
+    exposures: BTreeMap<ZoneIndex, Exposure>,
+}
+
+impl RepairQueue {
+    /// That of a view, when nothing is known of the zones' contents. O(places).
+    #[must_use]
+    pub fn of(view: &LayoutView) -> Self {
+        let mut queue = Self {
+            order: BTreeSet::new(),
+            zones: BTreeMap::new(),
+            zones_of_drive: BTreeMap::new(),
+            exposed: BTreeMap::new(),
+            exposures: BTreeMap::new(),
+        };
+        for (zone, row) in view.rows() {
+            queue.enter(zone, row);
+            queue.rank(view, zone);
+        }
+        queue
+    }
+
+    /// The zone that comes first.
+    #[must_use]
+    pub fn next(&self) -> Option<RepairItem> {
+        self.order.first().copied()
+    }
+
+    /// All of them, in order.
+    pub fn items(&self) -> impl Iterator<Item = &RepairItem> {
+        self.order.iter()
+    }
+
+    /// Zones with rows by what they can lose, the most exposed first.
+    pub fn exposed(&self) -> impl Iterator<Item = ExposedZones> + '_ {
+        self.exposed
+            .iter()
+            .map(|(exposure, zones)| ExposedZones { exposure: *exposure, zones: *zones })
+    }
+
+    /// Follows a drive whose state changed, in a view that says so already. O(its zones).
+    pub fn drive_changes(&mut self, view: &LayoutView, drive: DriveNumber) {
+        let zones = self.zones_of_drive.get(&drive).cloned().unwrap_or_default();
+        zones.into_iter().for_each(|zone| self.rank(view, zone));
+    }
+
+    /// Follows a row: `view` has the new one already. Strips that were left out count for as long as their drive is in
+    /// the row.
+    pub fn row_changes(&mut self, view: &LayoutView, zone: ZoneIndex, before: &Row) {
+        for place in before.sets().flat_map(|set| &set.places) {
+            if let Some(zones) = self.zones_of_drive.get_mut(&place.drive) {
+                zones.remove(&zone);
+            }
+        }
+        let row = view.row(zone);
+        self.enter(zone, row);
+        if let Some(facts) = self.zones.get_mut(&zone) {
+            let is_there = |drive: &DriveNumber| row.sets().any(|set| set.has_drive(*drive));
+            facts.left_out.retain(is_there);
+        }
+        self.rank(view, zone);
+    }
+
+    /// Takes in what a zone holds now.
+    pub fn set_holdings(&mut self, view: &LayoutView, zone: ZoneIndex, holdings: ZoneHoldings) {
+        self.zones.entry(zone).or_default().holdings = holdings;
+        self.rank(view, zone);
+    }
+
+    /// Takes in that a put left out the strip on a drive (EXPOSURE-1).
+    pub fn leave_out(&mut self, view: &LayoutView, zone: ZoneIndex, drive: DriveNumber) {
+        self.zones.entry(zone).or_default().left_out.insert(drive);
+        self.rank(view, zone);
+    }
+
+    fn enter(&mut self, zone: ZoneIndex, row: &Row) {
+        for place in row.sets().flat_map(|set| &set.places) {
+            self.zones_of_drive.entry(place.drive).or_default().insert(zone);
+        }
+    }
+
+    /// Puts a zone where it belongs (EXPOSURE-2).
+    fn rank(&mut self, view: &LayoutView, zone: ZoneIndex) {
+        let facts = self.zones.entry(zone).or_default();
+        if let Some(item) = facts.item.take() {
+            self.order.remove(&item);
+        }
+        let standing = ZoneStanding::of(view, view.row(zone), &facts.left_out);
+        let work = standing.and_then(|standing| standing.work);
+        facts.item = work.zip(standing).map(|(work, standing)| RepairItem {
+            work,
+            exposure: standing.exposure,
+            is_without_pages: !facts.holdings.has_pages,
+            held_bytes: facts.holdings.held_bytes,
+            zone,
+        });
+        self.order.extend(facts.item);
+        let is_plain = facts.item.is_none() && facts.left_out.is_empty();
+        if is_plain && facts.holdings == ZoneHoldings::default() {
+            self.zones.remove(&zone);
+        }
+        let exposure = standing.map(|standing| standing.exposure);
+        let before = match exposure {
+            Some(exposure) => self.exposures.insert(zone, exposure),
+            None => self.exposures.remove(&zone),
+        };
+        if let Some(before) = before {
+            let zones = self.exposed.get_mut(&before).expect("each exposure is counted");
+            *zones -= 1;
+            if *zones == 0 {
+                self.exposed.remove(&before);
+            }
+        }
+        if let Some(exposure) = exposure {
+            *self.exposed.entry(exposure).or_default() += 1;
+        }
+    }
+}
+
+/// How many zones can lose so much.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExposedZones {
+    /// What they can lose.
+    pub exposure: Exposure,
+    /// How many.
+    pub zones: u32,
+}
+
+/// How a zone stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ZoneStanding {
+    exposure: Exposure,
+    work: Option<RepairWork>,
+}
+
+impl ZoneStanding {
+    /// `None` for a zone without places.
+    fn of(view: &LayoutView, row: &Row, left_out: &BTreeSet<DriveNumber>) -> Option<Self> {
+        // While a row moves, some segments are in one set and some in the other: the worse one counts.
+        let exposure = row.sets().map(|set| exposure_of(view, set, left_out)).min()?;
+        let table = view.drives();
+        let target = row.target()?;
+        let places = row.sets().flat_map(|set| &set.places);
+        let lacks = places.map(|place| place.drive);
+        let lacks =
+            lacks.into_iter().any(|drive| !is_readable(table, drive) || left_out.contains(&drive));
+        let leaves = target.places.iter().any(|place| {
+            table.drive(place.drive).is_some_and(|drive| drive.state == DriveState::Leaving)
+        });
+        let work = match (exposure, lacks) {
+            (Exposure::Lost, _) => Some(RepairWork::Salvage),
+            (Exposure::Survives(_), true) => Some(RepairWork::Rebuild),
+            (Exposure::Survives(_), false) => leaves.then_some(RepairWork::Drain),
+        };
+        Some(Self { exposure, work })
+    }
+}
+
+fn exposure_of(view: &LayoutView, set: &StripSet, left_out: &BTreeSet<DriveNumber>) -> Exposure {
+    let table = view.drives();
+    let lacks = |drive: DriveNumber| !is_readable(table, drive) || left_out.contains(&drive);
+    let lost = set.places.iter().filter(|place| lacks(place.drive)).count();
+    let parity = match set.form {
+        StripForm::Striped => view.class_of(set).shape.parity(),
+        StripForm::Slots { .. } => 0,
+    };
+    let left = usize::from(parity).checked_sub(lost).and_then(|left| u8::try_from(left).ok());
+    left.map_or(Exposure::Lost, Exposure::Survives)
+}
+
+fn is_readable(table: &DriveTable, drive: DriveNumber) -> bool {
+    table.drive(drive).is_some_and(|drive| drive.state.is_readable())
+}
+
+#[cfg(test)]
+mod tests;
