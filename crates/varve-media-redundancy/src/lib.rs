@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  format ──▶ LayoutView ─┬─▶ DriveSpaces ──▶ plan: where strips go
-//!  (tables)   (a moment)  └─▶ RepairQueue: which zone is next
+//!  (tables)   (a moment)  ├─▶ RepairQueue: which zone is next
+//!                         └─▶ health: what is proven
 //! ```
 //!
 //! Section numbers in comments are those of RFC 0026.
@@ -11,6 +12,7 @@
 mod class;
 mod exposure;
 pub mod format;
+mod health;
 mod ids;
 mod plan;
 mod shares;
@@ -19,10 +21,13 @@ mod view;
 
 pub use class::{
     Class, ClassId, LABEL_BYTES, MediumKind, MediumKinds, STRIPS_MAX, StripCode, StripGeometry,
-    StripeShape, UNIT_BYTES,
+    StripeShape,
 };
 pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
-pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UnitNumber, ZoneIndex};
+pub use health::{
+    DriveCondition, HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts,
+};
+pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitNumber, ZoneIndex};
 pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
 };

@@ -1,0 +1,470 @@
+//! What is proven of a pool: a function of its tables, of counts that the owners of zones keep, and of nothing else.
+//!
+//! POOL-HEALTH-1. Ok is a count: all strips of every held segment, as many as the layout says there must be, were
+//!     verified since the last loss, the last of them by a walk of the whole pool that began after it. Who cannot be
+//!     asked is not ok.
+//! POOL-HEALTH-2. What is worst decides the state, and each reason that is not ok stands there with what to do.
+
+use std::fmt;
+
+use varve_types::ShardId;
+
+use crate::exposure::{Exposure, RepairItem, RepairQueue, RepairWork};
+use crate::format::{DriveRecord, DriveRoles, DriveState, JournalRecord, MoveReason, RowState};
+use crate::ids::{DriveNumber, Epoch, ZoneIndex};
+use crate::view::LayoutView;
+
+/// How a pool is. A later one outweighs those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum HealthState {
+    /// Everything is kept as promised, and that is proven.
+    Ok,
+    /// Full redundancy is not proven.
+    Attention,
+    /// The next lost drive may take data.
+    AtRisk,
+    /// It cannot be told: it may be worse than at risk.
+    Unknown,
+    /// Something cannot be read.
+    Lost,
+}
+
+impl HealthState {
+    /// What `varve health` exits with.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Attention => 1,
+            Self::AtRisk => 2,
+            Self::Lost => 3,
+            Self::Unknown => 4,
+        }
+    }
+}
+
+impl fmt::Display for HealthState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::Attention => "attention",
+            Self::AtRisk => "at risk",
+            Self::Unknown => "unknown",
+            Self::Lost => "lost",
+        })
+    }
+}
+
+/// What a shard counts of the segments that it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShardFacts {
+    /// Which shard.
+    pub shard: ShardId,
+    /// The loss since which it counts.
+    pub counted_since: Epoch,
+    /// Segments that it holds.
+    pub held: u64,
+    /// Of those, the ones of which every strip was verified since.
+    pub verified: u64,
+    /// Of those, the ones that cannot be read.
+    pub unreadable: u64,
+}
+
+/// What is known of a drive beside its record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveCondition {
+    /// Which drive.
+    pub drive: DriveNumber,
+    /// Whether it says of itself that it is worn or failing. One that cannot be asked says nothing.
+    pub has_warning: bool,
+}
+
+/// What health is computed from.
+#[derive(Clone, Copy, Debug)]
+pub struct HealthFacts<'a> {
+    /// The tables.
+    pub view: &'a LayoutView,
+    /// What is to be repaired, of the same view.
+    pub queue: &'a RepairQueue,
+    /// What shards say; of one that does not answer there is nothing.
+    pub shards: &'a [ShardFacts],
+    /// Drives that have every root as it is now.
+    pub root_drives: &'a [DriveNumber],
+    /// What drives say.
+    pub conditions: &'a [DriveCondition],
+}
+
+/// Why a pool is not ok.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HealthReason {
+    /// Zones have lost more than their class survives.
+    ZonesLost {
+        /// The first one.
+        first: ZoneIndex,
+        /// How many.
+        zones: u64,
+    },
+    /// Segments cannot be read.
+    SegmentsUnreadable {
+        /// Whose.
+        shard: ShardId,
+        /// How many.
+        segments: u64,
+    },
+    /// No copy of a journal can be read.
+    JournalLost {
+        /// Whose.
+        shard: ShardId,
+    },
+    /// A shard does not answer.
+    ShardSilent {
+        /// Which.
+        shard: ShardId,
+    },
+    /// Zones have lost all that their class survives.
+    ZonesExposed {
+        /// How many.
+        zones: u64,
+    },
+    /// A journal has too few copies.
+    JournalCopies {
+        /// Whose.
+        shard: ShardId,
+        /// Those that can be read.
+        copies: usize,
+        /// Those that there must be.
+        needed: usize,
+    },
+    /// Roots have too few copies to survive what the pool survives.
+    RootsExposed {
+        /// Drives that have all of them.
+        copies: usize,
+        /// Those that there must be.
+        needed: usize,
+    },
+    /// A drive lacks some roots.
+    RootsMissing {
+        /// Which.
+        drive: DriveNumber,
+    },
+    /// Zones lack strips.
+    ZonesDegraded {
+        /// How many.
+        zones: u64,
+    },
+    /// A drive failed.
+    DriveFailed {
+        /// Which.
+        drive: DriveNumber,
+        /// Its name.
+        name: String,
+    },
+    /// A drive leaves, and has strips.
+    DriveLeaving {
+        /// Which.
+        drive: DriveNumber,
+    },
+    /// Rows move to replace what was lost.
+    Rebuilding {
+        /// How many.
+        zones: u64,
+    },
+    /// No whole walk began since the last loss.
+    NotWalked {
+        /// The loss.
+        loss: Epoch,
+    },
+    /// Segments were not verified since the last loss.
+    NotVerified {
+        /// Whose.
+        shard: ShardId,
+        /// How many.
+        segments: u64,
+    },
+    /// A drive is slower than its peers.
+    DriveSlow {
+        /// Which.
+        drive: DriveNumber,
+    },
+    /// A drive says that it is worn or failing.
+    DriveWarns {
+        /// Which.
+        drive: DriveNumber,
+    },
+}
+
+impl HealthReason {
+    /// How the pool is for this reason alone.
+    #[must_use]
+    pub const fn state(&self) -> HealthState {
+        match self {
+            Self::ZonesLost { .. } | Self::SegmentsUnreadable { .. } | Self::JournalLost { .. } => {
+                HealthState::Lost
+            }
+            Self::ShardSilent { .. } => HealthState::Unknown,
+            Self::ZonesExposed { .. } | Self::JournalCopies { .. } | Self::RootsExposed { .. } => {
+                HealthState::AtRisk
+            }
+            Self::RootsMissing { .. }
+            | Self::ZonesDegraded { .. }
+            | Self::DriveFailed { .. }
+            | Self::DriveLeaving { .. }
+            | Self::Rebuilding { .. }
+            | Self::NotWalked { .. }
+            | Self::NotVerified { .. }
+            | Self::DriveSlow { .. }
+            | Self::DriveWarns { .. } => HealthState::Attention,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::ZonesLost { .. } | Self::JournalLost { .. } => {
+                "connect the missing drives again; if they are gone, restore what is named from a backup"
+            }
+            Self::SegmentsUnreadable { .. } => {
+                "run varve check to see which volumes and objects they belong to, and restore these from a backup"
+            }
+            Self::ShardSilent { .. } => {
+                "look into the log for the reason why the shard is not open"
+            }
+            Self::ZonesExposed { .. } | Self::ZonesDegraded { .. } | Self::DriveFailed { .. } => {
+                "replace the failed drive with varve drive replace; if there is room, repair goes on without it"
+            }
+            Self::JournalCopies { .. } | Self::RootsExposed { .. } => {
+                "add a drive with varve drive add: no other drive can take the missing copy"
+            }
+            Self::RootsMissing { .. } | Self::Rebuilding { .. } => {
+                "wait; varve drive list shows the progress"
+            }
+            Self::DriveLeaving { .. } => {
+                "wait; varve drive list shows the progress, and varve drive drain --cancel keeps the drive"
+            }
+            Self::NotWalked { .. } | Self::NotVerified { .. } => {
+                "wait for the walk that follows a repair, or start one with varve drive scrub"
+            }
+            Self::DriveSlow { .. } => "check cables and temperature of the drive, or replace it",
+            Self::DriveWarns { .. } => "replace the drive before it fails",
+        }
+    }
+}
+
+impl fmt::Display for HealthReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZonesLost { first, zones } => {
+                write!(
+                    f,
+                    "{zones} zones, zone {first} among them, have lost more drives than they survive"
+                )
+            }
+            Self::SegmentsUnreadable { shard, segments } => {
+                write!(f, "{segments} segments of shard {shard} cannot be read")
+            }
+            Self::JournalLost { shard } => {
+                write!(f, "no copy of the journal of shard {shard} can be read")
+            }
+            Self::ShardSilent { shard } => write!(f, "shard {shard} does not answer"),
+            Self::ZonesExposed { zones } => {
+                write!(f, "{zones} zones do not survive the loss of another drive")
+            }
+            Self::JournalCopies { shard, copies, needed } => {
+                write!(f, "the journal of shard {shard} has {copies} of {needed} copies")
+            }
+            Self::RootsExposed { copies, needed } => {
+                write!(f, "roots are on {copies} drives, and should be on {needed}")
+            }
+            Self::RootsMissing { drive } => write!(f, "drive {drive} lacks copies of roots"),
+            Self::ZonesDegraded { zones } => write!(f, "{zones} zones lack strips"),
+            Self::DriveFailed { drive, name } => write!(f, "drive {drive} ({name}) failed"),
+            Self::DriveLeaving { drive } => write!(f, "drive {drive} leaves, and still has data"),
+            Self::Rebuilding { zones } => write!(f, "{zones} zones are being rebuilt"),
+            Self::NotWalked { loss } => {
+                write!(f, "not everything was read since the loss at epoch {loss}")
+            }
+            Self::NotVerified { shard, segments } => {
+                write!(
+                    f,
+                    "{segments} segments of shard {shard} were not verified since the last loss"
+                )
+            }
+            Self::DriveSlow { drive } => write!(f, "drive {drive} is much slower than the others"),
+            Self::DriveWarns { drive } => {
+                write!(f, "drive {drive} says that it is worn or failing")
+            }
+        }
+    }
+}
+
+/// What health says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HealthReport {
+    /// The reasons, the worst first; none when all is well.
+    pub reasons: Vec<HealthReason>,
+    /// Drives that may be lost at once without loss of data, whichever they are; `None` when data are lost.
+    pub survives: Option<u8>,
+}
+
+impl HealthReport {
+    /// The report of a pool.
+    #[must_use]
+    pub fn of(facts: &HealthFacts<'_>) -> Self {
+        let mut reasons = Vec::new();
+        add_zones(facts, &mut reasons);
+        add_journals(facts, &mut reasons);
+        add_roots(facts, &mut reasons);
+        add_drives(facts, &mut reasons);
+        add_counts(facts, &mut reasons);
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.state())); // POOL-HEALTH-2
+        let survives = survives(facts);
+        Self { reasons, survives }
+    }
+
+    /// How the pool is (POOL-HEALTH-1).
+    #[must_use]
+    pub fn state(&self) -> HealthState {
+        self.reasons.first().map_or(HealthState::Ok, HealthReason::state)
+    }
+}
+
+/// Copies of journals and roots with which they survive what zones do.
+fn copies_needed(view: &LayoutView) -> usize {
+    usize::from(view.drives().drops_max) + 1
+}
+
+fn readable_copies(view: &LayoutView, journal: &JournalRecord) -> usize {
+    let is_readable = |drive| view.drives().drive(drive).is_some_and(|it| it.state.is_readable());
+    journal.current().filter(|copy| is_readable(copy.drive)).count()
+}
+
+fn root_drives<'a>(facts: &HealthFacts<'a>) -> impl Iterator<Item = &'a DriveRecord> {
+    let drives = facts.view.drives().drives.iter();
+    drives.filter(|it| it.roles.has(DriveRoles::ROOTS) && it.state == DriveState::Live)
+}
+
+fn add_zones(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
+    let count = |is_meant: &dyn Fn(&&RepairItem) -> bool| {
+        facts.queue.items().filter(is_meant).count() as u64
+    };
+    let mut lost = facts.queue.items().filter(|item| item.work == RepairWork::Salvage);
+    if let Some(first) = lost.next() {
+        reasons.push(HealthReason::ZonesLost { first: first.zone, zones: 1 + lost.count() as u64 });
+    }
+    let is_exposed = |item: &&RepairItem| {
+        item.work == RepairWork::Rebuild && item.exposure == Exposure::Survives(0)
+    };
+    let exposed = count(&is_exposed);
+    if exposed > 0 {
+        reasons.push(HealthReason::ZonesExposed { zones: exposed });
+    }
+    let degraded = count(&|item| item.work == RepairWork::Rebuild && !is_exposed(item));
+    if degraded > 0 {
+        reasons.push(HealthReason::ZonesDegraded { zones: degraded });
+    }
+    let is_rebuild = |state: &RowState| match state {
+        RowState::Moving { why, .. } => *why == MoveReason::Rebuild,
+        RowState::Empty | RowState::Still(_) => false,
+    };
+    let zones = facts.view.rows().filter(|(_, row)| is_rebuild(&row.state)).count() as u64;
+    if zones > 0 {
+        reasons.push(HealthReason::Rebuilding { zones });
+    }
+}
+
+fn add_journals(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
+    let needed = copies_needed(facts.view);
+    for journal in facts.view.journals() {
+        let shard = journal.shard;
+        match readable_copies(facts.view, journal) {
+            0 => reasons.push(HealthReason::JournalLost { shard }),
+            copies if copies < needed => {
+                reasons.push(HealthReason::JournalCopies { shard, copies, needed });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn add_roots(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
+    let (mut copies, needed) = (0, copies_needed(facts.view));
+    for drive in root_drives(facts).map(|drive| drive.number) {
+        if facts.root_drives.contains(&drive) {
+            copies += 1;
+        } else {
+            reasons.push(HealthReason::RootsMissing { drive });
+        }
+    }
+    if copies < needed {
+        reasons.push(HealthReason::RootsExposed { copies, needed });
+    }
+}
+
+fn add_drives(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
+    let view = facts.view;
+    let has_strips = |drive| view.rows().any(|(_, row)| row.sets().any(|set| set.has_drive(drive)));
+    for DriveRecord { number, state, name, is_slow, .. } in &view.drives().drives {
+        let drive = *number;
+        match state {
+            DriveState::Failed if has_strips(drive) => {
+                reasons.push(HealthReason::DriveFailed { drive, name: name.clone() });
+            }
+            DriveState::Leaving if has_strips(drive) => {
+                reasons.push(HealthReason::DriveLeaving { drive });
+            }
+            DriveState::Live if *is_slow => reasons.push(HealthReason::DriveSlow { drive }),
+            DriveState::Live
+            | DriveState::Joining
+            | DriveState::Leaving
+            | DriveState::Failed
+            | DriveState::Gone => {}
+        }
+    }
+    let warns = facts.conditions.iter().filter(|condition| condition.has_warning);
+    reasons.extend(warns.map(|condition| HealthReason::DriveWarns { drive: condition.drive }));
+}
+
+/// POOL-HEALTH-1: what was verified, against what is held.
+fn add_counts(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
+    let table = facts.view.drives();
+    let loss = table.loss_epoch;
+    if table.walked_epoch != loss {
+        reasons.push(HealthReason::NotWalked { loss });
+    }
+    for shard in facts.view.journals().map(|journal| journal.shard) {
+        let Some(counts) = facts.shards.iter().find(|facts| facts.shard == shard) else {
+            reasons.push(HealthReason::ShardSilent { shard });
+            continue;
+        };
+        // What was verified before the last loss proves nothing after it.
+        let verified = if counts.counted_since == loss { counts.verified } else { 0 };
+        if verified != counts.held {
+            let segments = counts.held.saturating_sub(verified).max(1);
+            reasons.push(HealthReason::NotVerified { shard, segments });
+        }
+        if counts.unreadable > 0 {
+            let segments = counts.unreadable;
+            reasons.push(HealthReason::SegmentsUnreadable { shard, segments });
+        }
+    }
+}
+
+fn survives(facts: &HealthFacts<'_>) -> Option<u8> {
+    let zones = facts.queue.exposed().next().map(|zones| zones.exposure);
+    let journals = facts.view.journals().map(|journal| readable_copies(facts.view, journal)).min();
+    let roots = root_drives(facts).filter(|it| facts.root_drives.contains(&it.number)).count();
+    let zones = match zones {
+        Some(Exposure::Lost) => return None,
+        Some(Exposure::Survives(left)) => left,
+        None => u8::MAX,
+    };
+    // The table may drop so many at once, and is on all drives.
+    let most = facts.view.drives().drops_max.min(zones);
+    [journals.unwrap_or(usize::MAX), roots].into_iter().try_fold(most, |least, copies| {
+        Some(least.min(u8::try_from(copies.checked_sub(1)?).unwrap_or(u8::MAX)))
+    })
+}
+
+#[cfg(test)]
+mod tests;
