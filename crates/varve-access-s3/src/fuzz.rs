@@ -19,13 +19,14 @@ use varve_object::User;
 
 pub use head::{request_target, signed_header, signed_query};
 
-use crate::bucket_view::to_xml;
-use crate::chain::Chain;
-use crate::form::{self, FIELDS_BYTES_MAX};
-use crate::frames::{ChunkedHead, cut};
-use crate::policy::{self, Policy, PolicyQuestion, Verdict};
-use crate::query::tags_of_set;
-use crate::{lifecycle, xml};
+use crate::bucket::lifecycle;
+use crate::bucket::view::to_xml;
+use crate::compat::frames::{ChunkedHead, cut};
+use crate::compat::xml;
+use crate::identity::chain::Chain;
+use crate::identity::policy::{self, Policy, PolicyQuestion, Verdict};
+use crate::request::form::{self, FIELDS_BYTES_MAX};
+use crate::request::query::tags_of_set;
 
 /// What can be a policy, and a question: texts between zero bytes. Its verdict is that of its statements together,
 /// stays when the document is written in another way, and no document is a policy of both a bucket and a user.

@@ -8,17 +8,17 @@ use s3s::S3Result;
 use varve_object::{BucketId, BucketUsage, ObjectStore, Settings};
 use varve_types::ErrorKind;
 
-use crate::access_log::AccessLog;
-use crate::body_memory::{BodyMemory, Pressure};
-use crate::bucket_view::{BucketView, BucketViews};
-use crate::error::{Result, of_store};
+use crate::answers::error::{Result, of_store};
+use crate::body::md5_queue::Md5Queue;
+use crate::body::memory::{BodyMemory, Pressure};
+use crate::body::seal::MasterKey;
+use crate::bucket::moving::{ChangeTracker, StagedBodies, check_here};
+use crate::bucket::view::{BucketView, BucketViews};
 use crate::figures::{GatewayFigures, Metrics};
-use crate::hosts::Domains;
-use crate::md5_queue::Md5Queue;
-use crate::moving::{ChangeTracker, StagedBodies, check_here};
-use crate::owner;
-use crate::seal::MasterKey;
-use crate::users::{NewKey, Users};
+use crate::identity::owner;
+use crate::identity::users::{NewKey, Users};
+use crate::request::access_log::AccessLog;
+use crate::request::hosts::Domains;
 
 /// Settings of a gateway.
 #[derive(Debug, Clone)]

@@ -3,10 +3,10 @@
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request};
 
-use crate::hosts::Domains;
-use crate::operation;
-use crate::query::{decode, query_value, redacted};
-use crate::signed;
+use crate::compat::signed;
+use crate::operations::operation;
+use crate::request::hosts::Domains;
+use crate::request::query::{decode, query_value, redacted};
 
 const METHODS: [Method; 6] =
     [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::DELETE, Method::PATCH];
