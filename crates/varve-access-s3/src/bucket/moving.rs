@@ -10,6 +10,7 @@
 
 mod bodies;
 mod noted;
+mod presence;
 mod staged;
 mod users;
 
@@ -28,6 +29,7 @@ use crate::gateway::{Gateway, GatewayInner};
 pub use bodies::{ArrivingChange, ReceivedBody, StoredPart, VersionQuery};
 pub use noted::ChangeLog;
 pub(crate) use noted::ChangeTracker;
+pub(crate) use presence::check_here;
 pub(crate) use staged::StagedBodies;
 pub use staged::{NextPiece, StagedSoFar};
 
@@ -97,6 +99,23 @@ impl Gateway {
         self.info(moved).await
     }
 
+    /// What changed in a bucket since a token was given. Notes what changes from then on.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn changes(&self, name: &str, since: Option<&str>) -> Result<ChangeLog> {
+        self.inner.noting.changes(&*self.inner.store, name, since).await
+    }
+
+    /// Takes the next piece of a body for a bucket that arrives. Not durable before a version has taken the whole body.
+    ///
+    /// # Errors
+    /// `Invalid` for a body that is too long; `Conflict` when the piece is not the next one, or the body is not known;
+    /// those of the store.
+    pub async fn stage(&self, name: &str, piece: NextPiece) -> Result<StagedSoFar> {
+        self.inner.staged.stage(&*self.inner.store, name, piece).await
+    }
+
     /// Takes a bucket that arrives to where clients use it; it says from then on that it was bucket `from` at its
     /// source. `bucket`: which one it has to be; none: any of the name. Durable on return.
     ///
@@ -157,17 +176,6 @@ impl Gateway {
                 return Ok(left);
             }
         }
-    }
-}
-
-/// Refuses to serve clients what is not here (BUCKET-MOVING-1).
-pub(crate) fn check_here(bucket: &Bucket) -> varve_object::Result<()> {
-    match &bucket.moves {
-        Some(moves) if !moves.is_here() => {
-            let (name, moves) = (bucket.name.clone(), moves.clone());
-            Err(varve_object::Error::Moves { name, moves })
-        }
-        _ => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use varve_object::User;
 
 use self::pattern::PatternPiece;
+pub(crate) use self::pattern::matches;
 use self::vocabulary::{applies, is_action, is_condition_key};
 use crate::json;
 
@@ -615,11 +616,6 @@ fn within(network: &str, address: &str) -> bool {
 pub(crate) fn fits_variable(value: &str, text: &str) -> Option<bool> {
     let pattern = pattern::expand("${name}", &|_| Some(value.to_owned()))?;
     Some(pattern::fits(&pattern, text))
-}
-
-/// Whether a text fits a pattern in which `*` stands for anything and `?` for one character.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
-    pattern::fits(&pattern::compile(pattern).collect::<Vec<_>>(), text)
 }
 
 #[cfg(test)]

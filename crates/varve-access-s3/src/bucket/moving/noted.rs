@@ -17,7 +17,6 @@ use varve_stdx::hex;
 
 use crate::answers::error::Result;
 use crate::body::seal::random;
-use crate::gateway::Gateway;
 
 /// Most keys noted, and most bytes of them as JSON: an answer has all.
 const KEYS_MAX: usize = 100_000;
@@ -244,27 +243,26 @@ impl ChangeTracker {
             drop(store.watch(bucket, None).await); // It may be gone.
         }
     }
-}
 
-impl Gateway {
     /// What changed in a bucket since a token was given. Notes what changes from then on.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn changes(&self, name: &str, since: Option<&str>) -> Result<ChangeLog> {
-        let (store, noting) = (&self.inner.store, &self.inner.noting);
+    pub(super) async fn changes(
+        &self,
+        store: &dyn ObjectStore,
+        name: &str,
+        since: Option<&str>,
+    ) -> Result<ChangeLog> {
         let bucket = store.bucket(name).await?.id;
-        let known = since.and_then(|token| noting.of(bucket)?.since(token));
+        let known = since.and_then(|token| self.of(bucket)?.since(token));
         if let Some(known) = known {
             return Ok(known);
         }
-        let _turn = noting.turn.lock().await; // NOTED-4
-        let notes = Notes::new(&noting.bytes);
+        let _turn = self.turn.lock().await; // NOTED-4
+        let notes = Notes::new(&self.bytes);
         let watching = Arc::clone(&notes);
         let watch = Arc::new(move |key: Option<&str>| watching.note(key)); // NOTED-1
         store.watch(bucket, Some(watch)).await?;
         let token = notes.token(0);
-        if let Some(ended) = noting.enter(bucket, notes) {
+        if let Some(ended) = self.enter(bucket, notes) {
             drop(store.watch(ended, None).await); // It may be gone.
         }
         let whole = since.is_some(); // NOTED-3

@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use varve_object::{BodyWriter, BucketId, Move, StagedBody};
+use varve_object::{BodyWriter, BucketId, Move, ObjectStore, StagedBody};
 
 use crate::answers::error::{Error, Result};
 use crate::body::cipher::sealed_len;
 use crate::body::receive::BODY_BYTES_MAX;
 use crate::body::seal::random;
-use crate::gateway::{Gateway, GatewayInner};
 
 /// Most bodies of a bucket at a time.
 const OF_BUCKET_MAX: usize = 64;
@@ -162,6 +161,89 @@ impl StagedBodies {
         all.insert(id, slot);
         id
     }
+
+    /// A bucket that is where the run expects it to be.
+    async fn arriving(store: &dyn ObjectStore, name: &str, expects: &Move) -> Result<BucketId> {
+        let bucket = store.bucket(name).await?;
+        if bucket.moves.as_ref() == Some(expects) {
+            return Ok(bucket.id);
+        }
+        let (name, moves) = (name.to_owned(), bucket.moves.clone());
+        Err(varve_object::Error::MovesOtherwise { name, moves }.into())
+    }
+
+    pub(super) async fn begin(
+        &self,
+        store: &dyn ObjectStore,
+        bucket: BucketId,
+        piece: &NextPiece,
+    ) -> Result<StagingSlot> {
+        self.drop_idle();
+        let NextPiece { expects, key, total_bytes, .. } = piece;
+        let writer = store.stage_arriving(bucket, expects, key, *total_bytes).await?;
+        let written = StagedWrite { bytes: 0, body: StagedContent::Writing(writer) };
+        Ok(StagingSlot {
+            bucket,
+            expects: expects.clone(),
+            key: key.as_str().into(),
+            total_bytes: *total_bytes,
+            touched: Instant::now(),
+            written: Arc::new(tokio::sync::Mutex::new(written)),
+        })
+    }
+
+    /// Enters a body that is begun, unless the bucket's step since then dropped those that it found (STAGED-1).
+    pub(super) async fn enter_for(
+        &self,
+        store: &dyn ObjectStore,
+        name: &str,
+        slot: StagingSlot,
+    ) -> Result<u64> {
+        let (bucket, expects) = (slot.bucket, slot.expects.clone());
+        let id = self.enter(slot);
+        match Self::arriving(store, name, &expects).await {
+            Ok(now) if now == bucket => Ok(id),
+            other => {
+                self.all().remove(&id);
+                let gone = || varve_object::Error::NoBucket { name: name.to_owned() };
+                other.and_then(|_| Err(gone().into()))
+            }
+        }
+    }
+
+    /// Takes the next piece of a body for a bucket that arrives. Not durable before a version has taken the whole body.
+    pub(super) async fn stage(
+        &self,
+        store: &dyn ObjectStore,
+        name: &str,
+        piece: NextPiece,
+    ) -> Result<StagedSoFar> {
+        if piece.total_bytes > BYTES_MAX {
+            let what = format!("a body of {} bytes is too long", piece.total_bytes);
+            return Err(Error::Invalid { what });
+        }
+        let bucket = Self::arriving(store, name, &piece.expects).await?;
+        let (id, slot) = match piece.id {
+            Some(id) => (id, self.find(id, bucket, &piece)?),
+            None if piece.offset > 0 => {
+                return Err(Error::Conflict { what: "a body begins at its first byte".to_owned() });
+            }
+            None => {
+                let slot = self.begin(store, bucket, &piece).await?;
+                (self.enter_for(store, name, slot.clone()).await?, slot)
+            }
+        };
+        let mut written = slot.written.lock().await;
+        if piece.offset != written.bytes {
+            let what = format!("body {id} goes on at {} bytes", written.bytes);
+            return Err(Error::Conflict { what });
+        }
+        if let Err(error) = written.append(&piece.bytes, piece.total_bytes).await {
+            self.all().remove(&id);
+            return Err(error);
+        }
+        Ok(StagedSoFar { id, received_bytes: written.bytes })
+    }
 }
 
 impl StagedWrite {
@@ -182,86 +264,5 @@ impl StagedWrite {
             false => StagedContent::Writing(writer),
         };
         Ok(())
-    }
-}
-
-impl GatewayInner {
-    /// A bucket that is where the run expects it to be.
-    async fn arriving(&self, name: &str, expects: &Move) -> Result<BucketId> {
-        let bucket = self.store.bucket(name).await?;
-        if bucket.moves.as_ref() == Some(expects) {
-            return Ok(bucket.id);
-        }
-        let (name, moves) = (name.to_owned(), bucket.moves.clone());
-        Err(varve_object::Error::MovesOtherwise { name, moves }.into())
-    }
-
-    pub(super) async fn begin_staged(
-        &self,
-        bucket: BucketId,
-        piece: &NextPiece,
-    ) -> Result<StagingSlot> {
-        self.staged.drop_idle();
-        let NextPiece { expects, key, total_bytes, .. } = piece;
-        let writer = self.store.stage_arriving(bucket, expects, key, *total_bytes).await?;
-        let written = StagedWrite { bytes: 0, body: StagedContent::Writing(writer) };
-        Ok(StagingSlot {
-            bucket,
-            expects: expects.clone(),
-            key: key.as_str().into(),
-            total_bytes: *total_bytes,
-            touched: Instant::now(),
-            written: Arc::new(tokio::sync::Mutex::new(written)),
-        })
-    }
-
-    /// Enters a body that is begun, unless the bucket's step since then dropped those that it found (STAGED-1).
-    pub(super) async fn enter_staged(&self, name: &str, slot: StagingSlot) -> Result<u64> {
-        let (bucket, expects) = (slot.bucket, slot.expects.clone());
-        let id = self.staged.enter(slot);
-        match self.arriving(name, &expects).await {
-            Ok(now) if now == bucket => Ok(id),
-            other => {
-                self.staged.all().remove(&id);
-                let gone = || varve_object::Error::NoBucket { name: name.to_owned() };
-                other.and_then(|_| Err(gone().into()))
-            }
-        }
-    }
-}
-
-impl Gateway {
-    /// Takes the next piece of a body for a bucket that arrives. Not durable before a version has taken the whole body.
-    ///
-    /// # Errors
-    /// `Invalid` for a body that is too long; `Conflict` when the piece is not the next one, or the body is not known;
-    /// those of the store.
-    pub async fn stage(&self, name: &str, piece: NextPiece) -> Result<StagedSoFar> {
-        if piece.total_bytes > BYTES_MAX {
-            let what = format!("a body of {} bytes is too long", piece.total_bytes);
-            return Err(Error::Invalid { what });
-        }
-        let staged = &self.inner.staged;
-        let bucket = self.inner.arriving(name, &piece.expects).await?;
-        let (id, slot) = match piece.id {
-            Some(id) => (id, staged.find(id, bucket, &piece)?),
-            None if piece.offset > 0 => {
-                return Err(Error::Conflict { what: "a body begins at its first byte".to_owned() });
-            }
-            None => {
-                let slot = self.inner.begin_staged(bucket, &piece).await?;
-                (self.inner.enter_staged(name, slot.clone()).await?, slot)
-            }
-        };
-        let mut written = slot.written.lock().await;
-        if piece.offset != written.bytes {
-            let what = format!("body {id} goes on at {} bytes", written.bytes);
-            return Err(Error::Conflict { what });
-        }
-        if let Err(error) = written.append(&piece.bytes, piece.total_bytes).await {
-            staged.all().remove(&id);
-            return Err(error);
-        }
-        Ok(StagedSoFar { id, received_bytes: written.bytes })
     }
 }

@@ -159,7 +159,12 @@ async fn clients_of_a_bucket_that_leaves_read_it_and_are_told_to_change_it_later
         let (status, text) = pool.ask(method.clone(), path, body).await;
         assert_eq!(status, 503, "{method} {path}: {text}");
         assert!(text.contains("<Code>ServiceUnavailable</Code>"), "{text}");
-        assert!(text.contains("moves to a pool, by run 1"), "{text}");
+        assert!(
+            text.contains(
+                "moves to pool 07070707-0707-0707-0707-070707070707 at a pool, by run 0101"
+            ),
+            "{text}"
+        );
     }
     let (_, text) = pool.ask(Method::POST, "/photos?delete", delete).await;
     assert!(!text.contains("<Deleted>"), "{text}");
@@ -176,7 +181,12 @@ async fn a_bucket_that_is_not_here_is_neither_read_nor_listed() {
     for path in ["/photos/key", "/photos", "/photos?policy"] {
         let (status, text) = pool.ask(Method::GET, path, "").await;
         assert_eq!(status, 503, "{path}: {text}");
-        assert!(text.contains("moved to a pool, by run 1"), "{text}");
+        assert!(
+            text.contains(
+                "moved to pool 07070707-0707-0707-0707-070707070707 at a pool, by run 0101"
+            ),
+            "{text}"
+        );
     }
     let of_operator = pool.gateway.buckets("", 10).await.unwrap();
     assert_eq!(of_operator[0].moves, Some(moves(MoveState::Left)));
@@ -391,11 +401,11 @@ async fn a_body_that_begins_while_its_bucket_takes_a_step_is_dropped() {
     let inner = &target.inner;
     let bucket = inner.store.bucket("photos").await.unwrap().id;
     let begun = piece(None, 0, b"");
-    let slot = inner.begin_staged(bucket, &begun).await.unwrap();
+    let slot = inner.staged.begin(&*inner.store, bucket, &begun).await.unwrap();
     let (before, after) = (moves(MoveState::Arriving), moves(MoveState::Left));
     let step = MoveStep { before: Some(before), after: Some(after), bucket: None };
     target.move_bucket("photos", step).await.unwrap();
-    conflict(inner.enter_staged("photos", slot).await);
+    conflict(inner.staged.enter_for(&*inner.store, "photos", slot).await);
     assert_eq!(inner.staged.len(), 0);
 }
 

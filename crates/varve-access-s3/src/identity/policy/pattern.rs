@@ -117,6 +117,11 @@ pub(super) fn fits(pattern: &[PatternPiece], text: &str) -> bool {
     pattern.get(at..).is_none_or(|rest| rest.iter().all(|piece| *piece == PatternPiece::Anything))
 }
 
+/// Whether a text fits a pattern in which `*` stands for anything and `?` for one character.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    fits(&compile(pattern).collect::<Vec<_>>(), text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

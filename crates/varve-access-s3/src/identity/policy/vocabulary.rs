@@ -1,11 +1,13 @@
 //! The words of policies: actions, and keys of conditions. New policies are checked
 //! against them.
 
+use super::pattern::matches;
+
 /// Whether a pattern in lower case, as `s3:get*`, fits any action.
 pub(super) fn is_action(pattern: &str) -> bool {
     ACTIONS
         .split_whitespace()
-        .any(|name| super::matches(pattern, &format!("s3:{}", name.to_ascii_lowercase())))
+        .any(|name| matches(pattern, &format!("s3:{}", name.to_ascii_lowercase())))
 }
 
 /// Whether conditions may ask for it; `key` as conditions keep it, lower-case but for names of tags.
@@ -24,9 +26,8 @@ pub(super) fn is_condition_key(key: &str) -> bool {
 /// Whether a request for an action, or for one that the pattern in lower case fits, can have a value for a condition's
 /// key.
 pub(super) fn applies(key: &str, action: &str) -> bool {
-    let among = |names: &str| {
-        names.split_whitespace().any(|name| super::matches(action, &format!("s3:{name}")))
-    };
+    let among =
+        |names: &str| names.split_whitespace().any(|name| matches(action, &format!("s3:{name}")));
     match key {
         "s3:prefix" | "s3:delimiter" | "s3:max-keys" => among("listbucket listbucketversions"),
         "s3:x-amz-acl" => among(
