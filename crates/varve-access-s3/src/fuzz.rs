@@ -19,6 +19,7 @@ use varve_object::User;
 
 pub use head::{request_target, signed_header, signed_query};
 
+use crate::body::refusal::BodyRefusal;
 use crate::bucket::lifecycle;
 use crate::bucket::view::to_xml;
 use crate::compat::frames::{ChunkedHead, cut};
@@ -309,7 +310,8 @@ fn check_form_policy(policy: &str, fields: &[(String, String)]) {
     }
 }
 
-type ReadForm = Result<(Vec<(String, String)>, String, Result<Vec<u8>, String>), String>;
+type ReadForm =
+    Result<(Vec<(String, String)>, String, Result<Vec<u8>, Option<BodyRefusal>>), String>;
 
 /// Fields, name of the file and the file.
 fn read_form(body: &[u8], step: usize) -> ReadForm {
@@ -327,7 +329,7 @@ fn read_form(body: &[u8], step: usize) -> ReadForm {
         while let Some(piece) = file.next().await {
             match piece {
                 Ok(piece) => all.extend_from_slice(&piece),
-                Err(error) => return Ok((fields, filename, Err(error.to_string()))),
+                Err(error) => return Ok((fields, filename, Err(BodyRefusal::find(&*error)))),
             }
         }
         Ok((fields, filename, Ok(all)))

@@ -1,18 +1,21 @@
 //! Bodies on their way in: counted, hashed, checked, encrypted, and passed on as they come.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use s3s::dto::StreamingBlob;
-use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Result, TrailingHeaders, s3_error};
+use s3s::{S3Result, s3_error};
 use varve_object::{BodyReader, BodyWriter, BucketId, NewBody, ObjectStore, SMALL_BODY_MAX};
 
-use crate::answers::error::{bad_digest, named, of_store};
+use crate::answers::error::{bad_digest, of_store};
 use crate::body::cipher::{BodyKey, Sealer, sealed_len};
 use crate::body::md5_queue::{BodyMd5, Md5Queue};
+use crate::body::refusal::BodyRefusal;
 use crate::body::sums::{self, ChecksumRequest, Hasher};
-use crate::compat::frames::Trailers;
+use crate::compat::body_end::BodyEnd;
+use crate::compat::unframed::{BodyOutcome, TrailerPlace};
+
+#[cfg(test)]
+mod tests;
 
 /// Longest body of one request, in bytes.
 pub(crate) const BODY_BYTES_MAX: u64 = 5 << 30;
@@ -46,59 +49,10 @@ pub(crate) struct Intake {
     pub(crate) md5: Option<[u8; 16]>,
     /// Checksum to compute, and to compare where it is known.
     pub(crate) sum: Option<ChecksumRequest>,
-    /// Where a trailer with the checksum will be.
-    pub(crate) trailers: Option<TrailerPlace>,
+    /// What is told when it has ended.
+    pub(crate) outcome: BodyOutcome,
     /// Key to encrypt with.
     pub(crate) key: Option<BodyKey>,
-}
-
-/// Where trailers are told when a body has ended.
-pub(crate) enum TrailerPlace {
-    /// By the protocol library.
-    Library(TrailingHeaders),
-    /// By `frames`.
-    Decoded(Trailers),
-}
-
-impl TrailerPlace {
-    fn value(&self, name: &str) -> Option<String> {
-        match self {
-            Self::Library(trailers) => trailers.read(|map| {
-                map.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-            })?,
-            Self::Decoded(trailers) => {
-                let trailers = trailers.lock().unwrap_or_else(PoisonError::into_inner);
-                trailers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-            }
-        }
-    }
-}
-
-/// A body out of its frames, for the operation that takes it in place of the one that the protocol library knows.
-#[derive(Clone)]
-pub(crate) struct UnframedBody(Arc<Mutex<Option<(Body, Trailers)>>>);
-
-impl UnframedBody {
-    pub(crate) fn new(body: Body, trailers: Trailers) -> Self {
-        Self(Arc::new(Mutex::new(Some((body, trailers)))))
-    }
-
-    /// The body and the trailers of a request.
-    pub(crate) fn body_of<T>(
-        request: &mut S3Request<T>,
-        body: &mut Option<StreamingBlob>,
-    ) -> Option<TrailerPlace> {
-        let unframed = request.extensions.remove::<Self>();
-        let unframed = unframed
-            .and_then(|Self(kept)| kept.lock().unwrap_or_else(PoisonError::into_inner).take());
-        match unframed {
-            Some((unframed, trailers)) => {
-                *body = Some(StreamingBlob::from(unframed));
-                Some(TrailerPlace::Decoded(trailers))
-            }
-            None => request.trailing_headers.take().map(TrailerPlace::Library),
-        }
-    }
 }
 
 /// A body that has arrived.
@@ -178,11 +132,11 @@ pub(crate) async fn from_client(
     let mut hasher = intake.sum.as_ref().map(|sum| Hasher::new(sum.kind));
     let (mut md5, mut size) = (BodyMd5::new(place.md5), 0u64);
     let mut blob = blob;
-    while let Some(data) = next(&mut blob).await? {
+    while let Some(data) = next(&mut blob, &intake.outcome.end).await? {
         size += data.len() as u64;
         if size > len_max {
             return Err(match intake.len {
-                Length::Exactly(_) => other_len(),
+                Length::Exactly(_) => BodyRefusal::Length.into(),
                 Length::AtMost(_) => s3_error!(EntityTooLarge),
             });
         }
@@ -195,7 +149,7 @@ pub(crate) async fn from_client(
         sink.write(data).await.map_err(of_store)?;
     }
     if matches!(intake.len, Length::Exactly(len) if len != size) {
-        return Err(other_len());
+        return Err(BodyRefusal::Length.into());
     }
     if let Some(sealer) = sealer {
         sink.write(sealer.finish()).await.map_err(of_store)?;
@@ -205,7 +159,7 @@ pub(crate) async fn from_client(
         return Err(bad_digest(&declared, &md5));
     }
     let sum = hasher.map(Hasher::finish);
-    check_sum(intake.sum.as_ref(), sum.as_deref(), intake.trailers.as_ref())?;
+    check_sum(intake.sum.as_ref(), sum.as_deref(), intake.outcome.trailers.as_ref())?;
     Ok(ReceivedBody { body: sink.finish().await.map_err(of_store)?, size, md5, sum })
 }
 
@@ -243,50 +197,9 @@ pub(crate) async fn from_reader(
     })
 }
 
-async fn next(blob: &mut Option<StreamingBlob>) -> S3Result<Option<Bytes>> {
+async fn next(blob: &mut Option<StreamingBlob>, end: &BodyEnd) -> S3Result<Option<Bytes>> {
     let Some(blob) = blob else { return Ok(None) };
-    blob.next().await.transpose().map_err(|error| of_stream(&*error))
-}
-
-/// The streams of the protocol library have private errors: their texts begin with their names.
-pub(crate) fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
-    let text = error.to_string();
-    let is = |name: &str| text.contains(name);
-    if is("SignatureMismatch") {
-        s3_error!(SignatureDoesNotMatch)
-    } else if is("Sha256Mismatch") {
-        named(
-            "XAmzContentSHA256Mismatch",
-            hyper::StatusCode::BAD_REQUEST,
-            "The provided 'x-amz-content-sha256' header does not match what was computed.",
-        )
-    } else if is("FormFileLong") {
-        s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
-    } else if is("FormFileShort") {
-        s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
-    } else if is("DecodedLengthMismatch") {
-        other_len()
-    } else if is("MalformedTrailer") {
-        let text = "The request contained trailing data that was not well-formed or did not conform to our published schema.";
-        named("MalformedTrailerError", hyper::StatusCode::BAD_REQUEST, text)
-    } else if is("ChunkTooSmall") {
-        let text = "Only the last chunk is allowed to have a size less than 8192 bytes";
-        named("InvalidChunkSizeError", hyper::StatusCode::BAD_REQUEST, text)
-    } else if is("FormatError") || is("TooLarge") || is("TooMany") {
-        s3_error!(IncompleteBody, "The request body terminated unexpectedly")
-    } else {
-        S3Error::with_message(
-            S3ErrorCode::IncompleteBody,
-            "The request body terminated unexpectedly",
-        )
-    }
-}
-
-/// More or less bytes than declared.
-fn other_len() -> S3Error {
-    let text =
-        "You did not provide the number of bytes specified by the Content-Length HTTP header";
-    s3_error!(IncompleteBody, "{text}")
+    blob.next().await.transpose().map_err(|error| end.cause(&*error).into())
 }
 
 pub(crate) fn check_sum(

@@ -19,8 +19,10 @@ use s3s::{Body, S3Error, S3Result, s3_error};
 use varve_stdx::hex;
 
 use crate::answers::error::{bad_digest, named, with_elements};
-use crate::body::receive::{check_sum, of_stream};
+use crate::body::receive::check_sum;
+use crate::body::refusal::BodyRefusal;
 use crate::body::sums::{self, ChecksumRequest, Hasher};
+use crate::compat::body_end::BodyEnd;
 use crate::compat::frames::is_in_chunks;
 use crate::compat::xml::{self, XML_BYTES_MAX};
 use crate::request::given::content_md5;
@@ -45,8 +47,8 @@ pub(crate) struct Digests {
     is_document: bool,
     /// Guards the error; held for moments.
     refused: Arc<Mutex<Option<S3Error>>>,
-    /// Why the body ended before its end, which the protocol library takes for an error of ours; held for moments.
-    broken: Arc<Mutex<Option<S3Error>>>,
+    /// How the body ended. An end before its time is one that the protocol library takes for an error of ours.
+    end: BodyEnd,
 }
 
 impl Digests {
@@ -70,12 +72,19 @@ impl Digests {
         };
         let sum = sum.filter(|sum| sum.value.is_some());
         let sha256 = sha256.map(str::to_owned);
-        let (refused, broken) = (Arc::default(), Arc::default());
-        Ok(Self { md5, sha256, sum, is_document, refused, broken })
+        // The length that the library goes by.
+        let len = text("content-length").and_then(|len| len.parse().ok());
+        let is_hashed = is_signed
+            && !is_in_chunks(headers)
+            && text("x-amz-content-sha256").is_some_and(|text| text != "UNSIGNED-PAYLOAD");
+        let end =
+            len.filter(|_| is_hashed).map_or_else(BodyEnd::default, BodyEnd::hashed_by_library);
+        Ok(Self { md5, sha256, sum, is_document, refused: Arc::default(), end })
     }
 
     /// Compares them when the body of a request has been read.
     pub(crate) fn watch(&self, request: &mut Request<Body>) {
+        request.extensions_mut().insert(self.end.clone());
         if hyper::body::Body::is_end_stream(request.body()) {
             return;
         }
@@ -90,7 +99,7 @@ impl Digests {
             sum: self.sum.clone().map(|wanted| (Hasher::new(wanted.kind), wanted)),
             document: self.is_document.then(Vec::new),
             refused: Arc::clone(&self.refused),
-            broken: Arc::clone(&self.broken),
+            end: self.end.clone(),
         });
     }
 
@@ -101,7 +110,7 @@ impl Digests {
 
     /// Why the body ended before its end, if it did.
     pub(crate) fn broken(&self) -> Option<S3Error> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.end.kept().map(S3Error::from)
     }
 }
 
@@ -114,21 +123,17 @@ struct DigestedBody {
     /// A document as far as it is here, to be looked at when it is whole; at most [`XML_BYTES_MAX`] and a frame.
     document: Option<Vec<u8>>,
     refused: Arc<Mutex<Option<S3Error>>>,
-    broken: Arc<Mutex<Option<S3Error>>>,
+    end: BodyEnd,
 }
 
 type BodyError = Box<dyn Error + Send + Sync>;
-
-/// The text begins with the name that `receive` looks for.
-#[derive(Debug, thiserror::Error)]
-#[error("Sha256Mismatch: the body does not have the declared digest")]
-struct DigestRefusal;
 
 impl DigestedBody {
     /// Ends in an error, and keeps why. DIGESTS-1.
     fn refuse(&self, why: S3Error) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-        Poll::Ready(Some(Err(Box::new(DigestRefusal))))
+        self.end.keep(&BodyRefusal::Document);
+        Poll::Ready(Some(Err(Box::new(BodyRefusal::Document))))
     }
 
     /// Compares at the end.
@@ -176,6 +181,7 @@ impl hyper::body::Body for DigestedBody {
         match &next {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
+                    this.end.pass(data.len() as u64);
                     this.md5.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sha256.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sum.iter_mut().for_each(|(hasher, _)| hasher.update(data));
@@ -189,8 +195,7 @@ impl hyper::body::Body for DigestedBody {
                 }
             }
             Some(Err(error)) => {
-                let mut broken = this.broken.lock().unwrap_or_else(PoisonError::into_inner);
-                *broken = Some(of_stream(&**error));
+                this.end.keep(&**error); // BODY-END-1
             }
             None => {
                 if let Err(error) = this.finish() {

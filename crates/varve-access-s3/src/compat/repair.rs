@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::header::{
     AUTHORIZATION, CONTENT_LENGTH, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
@@ -22,8 +23,8 @@ use s3s::service::S3Service;
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
-use crate::body::receive::of_stream;
 use crate::body::sums;
+use crate::compat::body_end::BodyEnd;
 use crate::compat::xml::XML_BYTES_MAX;
 use crate::gateway::GatewayInner;
 use crate::identity::access::{Principal, signer};
@@ -92,12 +93,13 @@ impl S3Route for TolerantRetry {
             |VerifiedPrincipal(caller)| caller,
         );
         let mut again = Request::new(Body::empty());
+        let end = BodyEnd::of(&request.extensions);
         let of_bucket = self.creates_bucket(&request.uri, &request.headers);
         match request.method {
             // Nobody's documents are read only once it is known that he may send them.
-            Method::POST if user.is_some() => completion(request.input, &mut again).await?,
+            Method::POST if user.is_some() => completion(request.input, &end, &mut again).await?,
             Method::PUT if of_bucket && user.is_some() => {
-                creation(request.input, &mut again).await?
+                creation(request.input, &end, &mut again).await?
             }
             Method::POST => *again.body_mut() = request.input,
             Method::PUT if of_bucket => *again.body_mut() = request.input,
@@ -144,9 +146,14 @@ impl TolerantRetry {
 #[derive(Clone)]
 pub(crate) struct NewTags(pub(crate) Vec<Tag>);
 
+/// All of a document. REPAIR-1.
+async fn whole(mut body: Body, end: &BodyEnd, bytes_max: usize) -> S3Result<Bytes> {
+    body.store_all_limited(bytes_max).await.map_err(|error| end.cause(&*error).into())
+}
+
 /// The document that completes an upload, with checksums as the library reads them. REPAIR-1.
-async fn completion(mut body: Body, again: &mut Request<Body>) -> S3Result<()> {
-    let bytes = body.store_all_limited(XML_BYTES_MAX).await.map_err(|error| of_stream(&*error))?;
+async fn completion(body: Body, end: &BodyEnd, again: &mut Request<Body>) -> S3Result<()> {
+    let bytes = whole(body, end, XML_BYTES_MAX).await?;
     *again.body_mut() = match std::str::from_utf8(&bytes) {
         Ok(text) => Body::from(sums::into_known(text)),
         Err(_) => Body::from(bytes),
@@ -155,9 +162,8 @@ async fn completion(mut body: Body, again: &mut Request<Body>) -> S3Result<()> {
 }
 
 /// The document that says how a bucket is to be made, and its tags beside it. REPAIR-1.
-async fn creation(mut body: Body, again: &mut Request<Body>) -> S3Result<()> {
-    let most = CREATION_BYTES_MAX;
-    let bytes = body.store_all_limited(most).await.map_err(|error| of_stream(&*error))?;
+async fn creation(body: Body, end: &BodyEnd, again: &mut Request<Body>) -> S3Result<()> {
+    let bytes = whole(body, end, CREATION_BYTES_MAX).await?;
     *again.body_mut() = match without_tags(&bytes) {
         Some((text, tags)) => {
             let tags = Tagging::deserialize(&mut Deserializer::new(tags.as_bytes()))

@@ -20,10 +20,11 @@ use super::put::{NewObject, check_key, check_quota, place, store};
 use super::{Answer, RequestOrigin, answer, conditions, etag, new_version_id, signed};
 use crate::answers::error::{NO_PART, invalid_argument, of_store};
 use crate::body::cipher::BodyKey;
-use crate::body::receive::{Intake, Length, ReceivedBody, UnframedBody, declared_len, from_client};
+use crate::body::receive::{Intake, Length, ReceivedBody, declared_len, from_client};
 use crate::body::sums::{self, ChecksumRequest, show};
 use crate::bucket::view::BucketView;
 use crate::clock::{ms_of, now_ms, timestamp};
+use crate::compat::unframed::UnframedBody;
 use crate::gateway::GatewayInner;
 use crate::identity::acl::owner;
 use crate::request::given::{Customer, content_md5, customer, given, open_key, show_sse};
@@ -187,7 +188,7 @@ pub(crate) async fn upload_part(
 ) -> Answer<UploadPartOutput> {
     let origin = RequestOrigin::of(&mut request);
     let mut body = request.input.body.take();
-    let trailers = UnframedBody::body_of(&mut request, &mut body);
+    let outcome = UnframedBody::take(&mut request, &mut body);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let mut target =
@@ -214,7 +215,7 @@ pub(crate) async fn upload_part(
         len: Length::Exactly(len),
         md5: content_md5(input.content_md5.as_deref())?,
         sum,
-        trailers,
+        outcome,
         key: target.key.clone(),
     };
     let received = from_client(place(inner, &view, &input.key), body, intake).await?;

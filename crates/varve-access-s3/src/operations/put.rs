@@ -8,13 +8,12 @@ use varve_stdx::hex;
 
 use super::{Answer, RequestOrigin, answer, conditions, etag, new_version_id};
 use crate::answers::error::of_store;
-use crate::body::receive::{
-    BodyDestination, Intake, Length, TrailerPlace, UnframedBody, declared_len, from_client,
-};
+use crate::body::receive::{BodyDestination, Intake, Length, declared_len, from_client};
 use crate::body::sums::{self, ChecksumRequest, show};
 use crate::bucket::lifecycle::expiration;
 use crate::bucket::view::BucketView;
 use crate::clock::now_ms;
+use crate::compat::unframed::{BodyOutcome, UnframedBody};
 use crate::gateway::GatewayInner;
 use crate::request::given::{content_md5, given, show_sse};
 
@@ -27,10 +26,10 @@ pub(crate) async fn put_object(
 ) -> Answer<PutObjectOutput> {
     let origin = RequestOrigin::of(&mut request);
     let mut body = request.input.body.take();
-    let trailers = UnframedBody::body_of(&mut request, &mut body);
+    let outcome = UnframedBody::take(&mut request, &mut body);
     request.input.body = body;
     let len = Length::Exactly(declared_len(request.input.content_length)?);
-    answer(put(inner, &origin, request.input, len, trailers).await?)
+    answer(put(inner, &origin, request.input, len, outcome).await?)
 }
 
 /// What all ways of putting come to.
@@ -39,7 +38,7 @@ pub(crate) async fn put(
     origin: &RequestOrigin,
     input: PutObjectInput,
     len: Length,
-    trailers: Option<TrailerPlace>,
+    outcome: BodyOutcome,
 ) -> S3Result<PutObjectOutput> {
     let view = inner.view(&input.bucket).await?;
     check_key(&input.key)?;
@@ -64,7 +63,7 @@ pub(crate) async fn put(
         len,
         md5: content_md5(input.content_md5.as_deref().or(origin.header("content-md5")))?,
         sum: Some(sum),
-        trailers,
+        outcome,
         key,
     };
     let received = from_client(place(inner, &view, &input.key), input.body, intake).await?;

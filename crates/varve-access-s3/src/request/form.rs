@@ -18,6 +18,7 @@ use crate::answers::error::{invalid_argument, with_elements};
 use crate::body::receive::Length;
 use crate::body::sums;
 use crate::compat::signed::{check_credential, is_moment};
+use crate::compat::unframed::BodyOutcome;
 use crate::gateway::GatewayInner;
 use crate::identity::access::{Peer, Principal, RequestTarget, extra_actions, signer};
 use crate::identity::chain;
@@ -89,7 +90,7 @@ pub(crate) async fn post(
     let range = policy.as_ref().and_then(|policy| policy.length);
     let mut input = input(bucket, &key, &fields)?;
     input.body = Some(form.into_file(range));
-    let output = put::put(inner, &origin, input, len, None).await?;
+    let output = put::put(inner, &origin, input, len, BodyOutcome::default()).await?;
     let object = FormOutcome { bucket, key: &key, location: origin.location(inner, bucket, &key) };
     answer(&fields, &object, &output)
 }

@@ -20,7 +20,6 @@ use time::{OffsetDateTime, UtcOffset};
 
 use crate::answers::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::answers::wording;
-use crate::body::receive::UnframedBody;
 use crate::body::sums;
 use crate::bucket::cors::{self, CorsRequest};
 use crate::bucket::name::is_bucket_name;
@@ -31,6 +30,7 @@ use crate::compat::frames::{ChunkedHead, ReframedBody, has_value, is_in_chunks};
 use crate::compat::misdirected;
 use crate::compat::repair::{COPY_SOURCE, TolerantRetry};
 use crate::compat::signed;
+use crate::compat::unframed::UnframedBody;
 use crate::compat::xml::XML_BYTES_MAX;
 use crate::gateway::GatewayInner;
 use crate::identity::access::{Access, Keys, Principal, SIGNATURE};
@@ -456,14 +456,17 @@ fn reframe(request: &mut Request<Body>, inner: &GatewayInner) -> s3s::S3Result<(
     let body = std::mem::take(request.body_mut());
     let is_object =
         request.method() == Method::PUT && operation::is_of_object(request, &inner.domains);
-    let chain = Some(&inner.users).filter(|_| is_object && announced.is_signed());
+    let chain = Some(&inner.users).filter(|_| announced.is_signed());
     match chain.and_then(|users| Chain::of(request.headers(), users)) {
-        Some(chain) => {
+        Some(chain) if is_object => {
             let (decoded, trailers) = ReframedBody::decoded(body, announced, chain);
             let unframed = UnframedBody::new(Body::http_body_unsync(decoded), trailers);
             request.extensions_mut().insert(unframed);
         }
-        None => *request.body_mut() = Body::http_body_unsync(ReframedBody::new(body, announced)),
+        chain => {
+            let framed = ReframedBody::framed(body, announced, chain);
+            *request.body_mut() = Body::http_body_unsync(framed);
+        }
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) gateway: Gateway,
     front: Front,
     /// The administrator's.
-    key: NewKey,
+    pub(crate) key: NewKey,
 }
 
 impl World {
@@ -44,7 +44,7 @@ impl World {
     }
 
     /// Status, headers and text of the answer.
-    async fn respond(&self, request: Request<Body>) -> (u16, HeaderMap, String) {
+    pub(crate) async fn respond(&self, request: Request<Body>) -> (u16, HeaderMap, String) {
         let response = self.front.answer(request, &Rate::new(0), Arc::default()).await;
         let (head, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
