@@ -1,26 +1,21 @@
 //! Checksums of bodies: which one a request wants, computing it, comparing it, and putting those of parts together.
 //!
-//! SUMS-1: the protocol library knows five kinds. One of the others stands in its field for SHA-256 behind its name and
-//! a colon, which base64 has not, and gets its own name where a document comes in ([`into_known`]) or an answer leaves
-//! ([`rename_header`], [`rename_elements`]).
+//! Kinds that the protocol library has no fields for stand in that of another one (`checksum_names`).
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use crc_fast::CrcAlgorithm;
 use hyper::HeaderMap;
-use hyper::Response;
-use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use ring::digest;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::dto::{self, ChecksumAlgorithm, CompletedPart};
-use s3s::{Body, S3Error, S3Result, s3_error};
+use s3s::{S3Error, S3Result, s3_error};
 use std::hash::Hasher as _;
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 use varve_object::{Checksum, ChecksumKind};
 
-const PREFIX: &str = "x-amz-checksum-";
+pub(crate) const PREFIX: &str = "x-amz-checksum-";
 const TRAILER: &str = "x-amz-trailer";
-const BORROWED: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
 
 /// Sets these fields of an output.
 macro_rules! show {
@@ -236,73 +231,10 @@ pub(crate) fn of_completed(part: &CompletedPart) -> S3Result<Option<(ChecksumKin
         return Err(several());
     }
     let (kind, text) = match text.split_once(':') {
-        Some((name, text)) => (kind_of(name)?, text), // SUMS-1
+        Some((name, text)) => (kind_of(name)?, text), // CHECKSUM-NAMES-1
         None => (kind, text),
     };
     Ok(Some((kind, decode(kind, text)?)))
-}
-
-/// Kinds that the library has no fields for.
-fn foreign() -> impl Iterator<Item = &'static str> {
-    let known = |kind: &ChecksumKind| {
-        matches!(
-            kind,
-            ChecksumKind::Crc32
-                | ChecksumKind::Crc32c
-                | ChecksumKind::Crc64Nvme
-                | ChecksumKind::Sha1
-                | ChecksumKind::Sha256
-        )
-    };
-    ChecksumKind::ALL.into_iter().filter(move |kind| !known(kind)).map(name)
-}
-
-/// A document of a client as the library reads it. SUMS-1.
-pub(crate) fn into_known(document: &str) -> String {
-    foreign().fold(document.to_owned(), |document, name| {
-        document
-            .replace(&format!("<Checksum{name}>"), &format!("<ChecksumSHA256>{name}:"))
-            .replace(&format!("</Checksum{name}>"), "</ChecksumSHA256>")
-    })
-}
-
-/// Gives a checksum in the headers of an answer its own name. SUMS-1.
-pub(crate) fn rename_header(headers: &mut HeaderMap) {
-    let borrowed = headers.get(BORROWED).and_then(|value| value.to_str().ok());
-    let Some((name, value)) = borrowed.and_then(|value| value.split_once(':')) else { return };
-    let name = HeaderName::try_from(format!("{PREFIX}{}", name.to_ascii_lowercase()));
-    let own = name.ok().zip(HeaderValue::from_str(value).ok());
-    headers.remove(BORROWED);
-    headers.extend(own);
-}
-
-/// Gives the checksums in the document of an answer their own names. SUMS-1.
-pub(crate) fn rename_elements(response: &mut Response<Body>) {
-    let Some(bytes) = response.body().bytes() else { return };
-    let Ok(text) = std::str::from_utf8(&bytes) else { return };
-    if let Some(text) = renamed(text) {
-        *response.body_mut() = Body::from(text);
-        response.headers_mut().remove(CONTENT_LENGTH);
-    }
-}
-
-/// A document with checksums under their own names; none if it has them already.
-fn renamed(document: &str) -> Option<String> {
-    let (open, close) = ("<ChecksumSHA256>", "</ChecksumSHA256>");
-    let mut rest = document;
-    let mut out = String::new();
-    while let Some((before, after)) = rest.split_once(open) {
-        let (text, behind) = after.split_once(close)?;
-        out.push_str(before);
-        match text.split_once(':') {
-            Some((name, value)) => {
-                out.push_str(&format!("<Checksum{name}>{value}</Checksum{name}>"));
-            }
-            None => out.extend([open, text, close]),
-        }
-        rest = behind;
-    }
-    (!out.is_empty()).then(|| out + rest)
 }
 
 /// The bytes of a checksum in base64.
@@ -335,7 +267,7 @@ pub(crate) fn part(kind: Option<ChecksumKind>, value: &[u8]) -> dto::Checksum {
 
 fn part_fields(kind: ChecksumKind, text: String) -> dto::Checksum {
     let mut fields = dto::Checksum::default();
-    let foreign = || format!("{}:{text}", name(kind)); // SUMS-1
+    let foreign = || format!("{}:{text}", name(kind)); // CHECKSUM-NAMES-1
     let field = match kind {
         ChecksumKind::Crc32 => &mut fields.checksum_crc32,
         ChecksumKind::Crc32c => &mut fields.checksum_crc32c,
@@ -432,6 +364,8 @@ fn combine(kind: ChecksumKind, parts: &[(Vec<u8>, u64)]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::{HeaderName, HeaderValue};
+
     use super::*;
 
     fn sum(kind: ChecksumKind, data: &[u8]) -> Vec<u8> {
@@ -517,34 +451,5 @@ mod tests {
         assert!(of(&[(crc32, "")]).is_err());
         assert!(of(&[("x-amz-checksum-md4", "y/Q5Jg==")]).is_err());
         assert!(of(&[(tools, "md4")]).is_err());
-    }
-
-    /// SUMS-1.
-    #[test]
-    fn foreign_kinds_come_in_and_leave_under_their_names() {
-        let document = "<Part><ChecksumMD5>YQ==</ChecksumMD5><ChecksumXXHASH128>Yg==</ChecksumXXHASH128></Part>";
-        let known = into_known(document);
-        assert!(known.contains("<ChecksumSHA256>MD5:YQ==</ChecksumSHA256>"));
-        assert_eq!(renamed(&known).unwrap(), document);
-        let plain = "<Part><ChecksumSHA256>YQ==</ChecksumSHA256></Part>";
-        assert_eq!(into_known(plain), plain);
-        assert_eq!(renamed(plain).unwrap(), plain);
-        assert!(renamed("<Part/>").is_none());
-        for kind in ChecksumKind::ALL {
-            let text = BASE64_STANDARD.encode(sum(kind, b"a"));
-            if let Some(value) = part_fields(kind, text.clone()).checksum_sha256 {
-                let mut headers = HeaderMap::from_iter([(BORROWED, value.parse().unwrap())]);
-                rename_header(&mut headers);
-                assert_eq!(headers.len(), 1);
-                assert_eq!(headers[&header(kind)], text.as_str());
-            }
-            let part = into_known(&format!("<Checksum{}>", name(kind)));
-            let field =
-                part.strip_prefix("<ChecksumSHA256>").unwrap_or_default().to_owned() + &text;
-            let part = CompletedPart { checksum_sha256: Some(field), ..CompletedPart::default() };
-            if matches!(kind, ChecksumKind::Sha256) || foreign().any(|known| known == name(kind)) {
-                assert_eq!(of_completed(&part).unwrap(), Some((kind, sum(kind, b"a"))));
-            }
-        }
     }
 }

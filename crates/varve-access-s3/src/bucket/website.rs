@@ -20,9 +20,9 @@ use s3s::service::S3Service;
 use s3s::{Body, S3Error, s3_error};
 
 use crate::answers::wording::reword;
-use crate::compat::repair::VerifiedPrincipal;
 use crate::gateway::GatewayInner;
-use crate::identity::access::{Peer, Principal};
+use crate::identity::principal::VerifiedPrincipal;
+use crate::identity::principal::{Peer, Principal};
 use crate::operations::website::no_website;
 use crate::request::account::RequestNotes;
 use crate::request::given::REDIRECT;

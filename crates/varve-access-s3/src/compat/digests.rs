@@ -1,9 +1,8 @@
-//! Digests in the head of a request which the operation itself does not compare: all those of documents, and
-//! `x-amz-content-sha256` of a request that nobody signed. Called for each request (`front`).
+//! The library does not compare the digests that a request declares of a document, nor `x-amz-content-sha256` of a
+//! request that nobody signed: they are compared here. Called for each request (`front`).
 //!
 //! DIGESTS-1: the body ends in an error where a digest is not the declared one, or a document is too long, so that the
-//! operation does nothing. The protocol library hides that error behind one of its own, so it is kept beside the body
-//! for the answer.
+//! operation does nothing. The library hides that error behind one of its own, so the answer is kept beside the body.
 
 use std::error::Error;
 use std::pin::Pin;

@@ -1,12 +1,12 @@
-//! Bodies in chunks of the protocol's own (`aws-chunked`), on their way to the protocol library, which keeps each chunk
-//! in memory until it is whole, or past it.
+//! The library keeps each chunk of a body (`aws-chunked`) in memory until it is whole, and takes what is not exactly in
+//! chunks: such bodies are checked and cut smaller on their way to it, or go past it.
 //!
 //! BODY-FRAMES-1. A chunk without a signature passes as several of at most [`PIECE_BYTES`]: some clients send 5 GiB as
 //!     one.
 //! BODY-FRAMES-2. Signed chunks of objects and parts do not go to the library: their bytes are taken out of the frames
 //!     here, and pass as they come. Chunks of any length need no memory. Of documents, which must be whole anyway, a
-//!     chunk of more than [`SIGNED_BYTES_MAX`] is refused. `chain` checks the signatures of both: the library would hide
-//!     which check failed.
+//!     chunk of more than [`SIGNED_BYTES_MAX`] is refused. `chain` checks the signatures of both: the library would
+//!     hide which check failed.
 //! BODY-FRAMES-3. A line that is not exactly a size, or a size and a signature, is refused: the library would read some
 //!     of them in another way.
 //! BODY-FRAMES-4. A body that ends anywhere but behind its last line is refused, as are bytes behind that: the library

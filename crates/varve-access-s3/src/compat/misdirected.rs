@@ -1,5 +1,5 @@
-//! Requests that name an operation and a place which do not belong together. The protocol library would take some of
-//! them for another operation. Called for each request (`front`).
+//! The library takes some requests that name an operation and a place which do not belong together for another
+//! operation: they are refused. Called for each request (`head`).
 
 use hyper::{Method, Request, StatusCode};
 use s3s::{S3Error, S3Result, s3_error};

@@ -1,6 +1,6 @@
-//! What HTTP has servers ignore where it makes no sense, and what the protocol library does not know: it refuses both.
-//! It is asked again without them, after it has found the signature good: the signature covers them. Called by the
-//! library (`front`).
+//! The library refuses what HTTP has servers ignore where it makes no sense, and what it does not know. It is asked
+//! again without them, after it has found the signature good: the signature covers them. Called by the library
+//! (`front`).
 //!
 //! REPAIR-1: the body of the first pass is the one that the signature covers: read to its end, with its hash compared,
 //!     before the second begins.
@@ -23,11 +23,12 @@ use s3s::service::S3Service;
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
-use crate::body::sums;
 use crate::compat::body_end::BodyEnd;
+use crate::compat::checksum_names::into_known;
 use crate::compat::xml::XML_BYTES_MAX;
 use crate::gateway::GatewayInner;
-use crate::identity::access::{Principal, signer};
+use crate::identity::access::signer;
+use crate::identity::principal::{Principal, VerifiedPrincipal};
 use crate::request::query::query_value;
 
 pub(crate) const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
@@ -53,10 +54,6 @@ pub(crate) struct TolerantRetry {
     /// Answers whom `access` finds [`VerifiedPrincipal`], as it would who had signed.
     pub(crate) plain: S3Service,
 }
-
-/// Whose signature has been checked already.
-#[derive(Clone)]
-pub(crate) struct VerifiedPrincipal(pub(crate) Principal);
 
 #[async_trait::async_trait]
 impl S3Route for TolerantRetry {
@@ -155,7 +152,7 @@ async fn whole(mut body: Body, end: &BodyEnd, bytes_max: usize) -> S3Result<Byte
 async fn completion(body: Body, end: &BodyEnd, again: &mut Request<Body>) -> S3Result<()> {
     let bytes = whole(body, end, XML_BYTES_MAX).await?;
     *again.body_mut() = match std::str::from_utf8(&bytes) {
-        Ok(text) => Body::from(sums::into_known(text)),
+        Ok(text) => Body::from(into_known(text)),
         Err(_) => Body::from(bytes),
     };
     Ok(())

@@ -1,8 +1,8 @@
-//! What can be said of a signature before it is computed: how it is written, and what it covers. Called for each
-//! request (`front`); the signature itself is the protocol library's.
+//! The library takes headers that a signature does not cover, and signatures that are not well written: both are looked
+//! at before it computes the signature itself. Called for each request (`head`).
 //!
-//! SIGNED-1: a signature covers the host and every `x-amz-` header. The library takes those that it does not cover as
-//! they are: whoever holds a signed URL to put an object could make it a copy of another one, or readable by everybody.
+//! SIGNED-1: a signature covers the host and every `x-amz-` header. Otherwise whoever holds a signed URL to put an
+//!     object could make it a copy of another one, or readable by everybody.
 
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, StatusCode};

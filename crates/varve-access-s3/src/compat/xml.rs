@@ -1,8 +1,8 @@
-//! XML documents of clients, before the protocol library reads them. Called when the body of a document has arrived
-//! (`digests`).
+//! The library skips what it does not know in XML documents of clients: what would change their meaning is refused.
+//! Called when the body of a document has arrived (`digests`).
 //!
-//! The library skips what it does not know. Where an element narrows what a document means, it would mean more without
-//! it: a lifecycle rule whose filter is misspelled deletes every object of its bucket.
+//! Where an element narrows what a document means, it would mean more without it: a lifecycle rule whose filter is
+//! misspelled deletes every object of its bucket.
 //!
 //! XML-1. CDATA sections are refused, since the library takes their text for none, and document types, which it does
 //!     not read.

@@ -4,7 +4,6 @@
 //! Order: a denial of any policy refuses; the administrator, an allowance of any policy, and ownership of the bucket
 //! (unless the owner has a policy of its own) permit; else the lists decide.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
@@ -17,10 +16,9 @@ use varve_object::{Acl, Attributes, Grantee, Permission, Select};
 
 use crate::answers::error::{invalid_argument, of_store, with_elements};
 use crate::bucket::view::BucketView;
-use crate::compat::repair::VerifiedPrincipal;
-use crate::compat::signed;
 use crate::gateway::GatewayInner;
 use crate::identity::policy::{PolicyQuestion, Verdict};
+use crate::identity::principal::{Peer, Principal, VerifiedPrincipal};
 use crate::identity::users::KnownUser;
 use crate::request::account::RequestNotes;
 use crate::request::query::{query_value, tags_of_header};
@@ -36,28 +34,6 @@ pub(crate) struct Keys {
 /// Checks requests before their bodies are read.
 pub(crate) struct Access {
     pub(crate) inner: Arc<GatewayInner>,
-}
-
-/// Of a signed address.
-pub(crate) const SIGNATURE: &str = "X-Amz-Signature";
-
-/// Who sent a request; none: nobody in particular.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Principal {
-    pub(crate) user: Option<Arc<KnownUser>>,
-    /// The address was signed, not the headers.
-    pub(crate) presigned: bool,
-    /// By the second version of signatures.
-    pub(crate) signature_v2: bool,
-    /// Of a website: told what is not there.
-    pub(crate) visitor: bool,
-}
-
-/// Where it came from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) address: Option<IpAddr>,
-    pub(crate) tls: bool,
 }
 
 /// What conditions of policies look at.
@@ -106,31 +82,6 @@ pub(crate) fn signer(
         let error = s3_error!(InvalidAccessKeyId, "{text}");
         with_elements(error, &[("AWSAccessKeyId", access_key)])
     })
-}
-
-impl Principal {
-    /// Of a request with this query.
-    pub(crate) fn new(user: Option<Arc<KnownUser>>, query: &str) -> Self {
-        let signature_v2 = signed::is_v2(query);
-        let presigned = signature_v2 || query_value(query, SIGNATURE).is_some();
-        Self { user, presigned, signature_v2, visitor: false }
-    }
-
-    /// Its id; empty for nobody.
-    pub(crate) fn id(&self) -> &str {
-        self.user.as_ref().map_or("", |known| &known.user.id)
-    }
-
-    pub(crate) fn is_admin(&self) -> bool {
-        self.user.as_ref().is_some_and(|known| known.user.admin)
-    }
-
-    /// Owns what a bucket holds, without rules of its own.
-    fn owns(&self, view: &BucketView) -> bool {
-        self.user
-            .as_ref()
-            .is_some_and(|known| known.policy.is_none() && known.user.id == view.owner())
-    }
 }
 
 #[async_trait::async_trait]

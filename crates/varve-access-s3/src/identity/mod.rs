@@ -5,5 +5,6 @@ pub(crate) mod acl;
 pub(crate) mod chain;
 pub(crate) mod owner;
 pub(crate) mod policy;
+pub(crate) mod principal;
 pub(crate) mod stored_users;
 pub(crate) mod users;

@@ -25,7 +25,8 @@ use crate::answers::error::{no_key, of_store};
 use crate::bucket::view::BucketView;
 use crate::clock::ms_of;
 use crate::gateway::GatewayInner;
-use crate::identity::access::{Context, Peer, Principal, RequestTarget, authorize};
+use crate::identity::access::{Context, RequestTarget, authorize};
+use crate::identity::principal::{Peer, Principal};
 
 /// What operations answer.
 pub(crate) type Answer<T> = S3Result<S3Response<T>>;

@@ -13,7 +13,7 @@ use s3s::Body;
 
 use crate::figures::{OperationCounters, RequestEnd};
 use crate::gateway::GatewayInner;
-use crate::identity::access::Principal;
+use crate::identity::principal::Principal;
 use crate::request::access_log::{LogEntry, ResponseRecord};
 
 /// What becomes known while a request is looked at: what it asks for, and who asks. Travels with it.

@@ -14,8 +14,8 @@ use crate::body::seal::{KEY_LEN, aead, open_with, random, seal_with};
 use crate::bucket::view::BucketView;
 use crate::clock::{ms_of, now_ms};
 use crate::gateway::GatewayInner;
-use crate::identity::access::Principal;
 use crate::identity::acl::{self, AclHeaders, Owners};
+use crate::identity::principal::Principal;
 use crate::request::query::tags_of_header;
 
 /// Most bytes of user metadata, names included.

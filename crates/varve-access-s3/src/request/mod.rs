@@ -9,5 +9,6 @@ pub(crate) mod front;
 pub(crate) mod given;
 pub(crate) mod health;
 pub(crate) mod hosts;
+pub(crate) mod preflight;
 pub(crate) mod query;
 pub(crate) mod server;

@@ -27,7 +27,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::answers::error::{Error, Result};
 use crate::body::memory::Pressure;
 use crate::gateway::{Gateway, GatewayInner};
-use crate::identity::access::Peer;
+use crate::identity::principal::Peer;
 use crate::request::connections::{Activity, Busy, Connections};
 use crate::request::front::{Front, Rate};
 

@@ -9,7 +9,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use s3s::header::X_AMZ_VERSION_ID;
 use time::OffsetDateTime;
 
-use crate::identity::access::Peer;
+use crate::identity::principal::Peer;
 use crate::request::query::query_value;
 
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
