@@ -2,7 +2,8 @@
 //! request that nobody signed: they are compared here. Called for each request (`front`).
 //!
 //! DIGESTS-1: the body ends in an error where a digest is not the declared one, or a document is too long, so that the
-//! operation does nothing. The library hides that error behind one of its own, so the answer is kept beside the body.
+//! operation does nothing. Where the length is known that is at the last byte, before the library looks at the whole.
+//! It hides that error behind one of its own, so the answer is kept beside the body.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -46,6 +47,8 @@ pub(crate) struct Digests {
     is_document: bool,
     /// Guards the error; held for moments.
     refused: Arc<Mutex<Option<S3Error>>>,
+    /// Length that the head declares, in bytes.
+    len: Option<u64>,
     /// How the body ended. An end before its time is one that the protocol library takes for an error of ours.
     end: BodyEnd,
 }
@@ -78,7 +81,7 @@ impl Digests {
             && text("x-amz-content-sha256").is_some_and(|text| text != "UNSIGNED-PAYLOAD");
         let end =
             len.filter(|_| is_hashed).map_or_else(BodyEnd::default, BodyEnd::hashed_by_library);
-        Ok(Self { md5, sha256, sum, is_document, refused: Arc::default(), end })
+        Ok(Self { md5, sha256, sum, is_document, refused: Arc::default(), len, end })
     }
 
     /// Compares them when the body of a request has been read.
@@ -98,6 +101,7 @@ impl Digests {
             sum: self.sum.clone().map(|wanted| (Hasher::new(wanted.kind), wanted)),
             document: self.is_document.then(Vec::new),
             refused: Arc::clone(&self.refused),
+            left: self.len,
             end: self.end.clone(),
         });
     }
@@ -107,9 +111,17 @@ impl Digests {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Why the body ended before its end, if it did.
+    /// Why the body ended before its end, if it did, or that there is none where one was signed.
     pub(crate) fn broken(&self) -> Option<S3Error> {
-        self.end.kept().map(S3Error::from)
+        self.end.kept().map(S3Error::from).or_else(|| self.empty_document())
+    }
+
+    /// The library compares the digest of a document without a byte before anything is read of it.
+    fn empty_document(&self) -> Option<S3Error> {
+        let declared =
+            self.sha256.as_deref().filter(|_| self.is_document && self.len == Some(0))?;
+        let found = hex(digest::digest(&digest::SHA256, b"").as_ref());
+        (!declared.eq_ignore_ascii_case(&found)).then(|| sha256_mismatch(declared, &found))
     }
 }
 
@@ -122,6 +134,8 @@ struct DigestedBody {
     /// A document as far as it is here, to be looked at when it is whole; at most [`XML_BYTES_MAX`] and a frame.
     document: Option<Vec<u8>>,
     refused: Arc<Mutex<Option<S3Error>>>,
+    /// Bytes that have yet to come, where that is known.
+    left: Option<u64>,
     end: BodyEnd,
 }
 
@@ -181,6 +195,7 @@ impl hyper::body::Body for DigestedBody {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
                     this.end.pass(data.len() as u64);
+                    this.left = this.left.and_then(|left| left.checked_sub(data.len() as u64));
                     this.md5.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sha256.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sum.iter_mut().for_each(|(hasher, _)| hasher.update(data));
@@ -190,6 +205,11 @@ impl hyper::body::Body for DigestedBody {
                         if kept.len() > XML_BYTES_MAX {
                             return this.refuse(s3_error!(MaxMessageLengthExceeded));
                         }
+                    }
+                    if this.left == Some(0)
+                        && let Err(error) = this.finish()
+                    {
+                        return this.refuse(error); // DIGESTS-1
                     }
                 }
             }
