@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure of the log: stored bytes that do not decode, or media that failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Stored bytes are not the structure that should be there.
+    /// Stored bytes are not the structure that should be there, by what its fields say (FORMAT-1).
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// Stored bytes are not those the checksum was taken of.

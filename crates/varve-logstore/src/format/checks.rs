@@ -14,7 +14,7 @@ pub(super) fn check_unencrypted(what: &'static str, value: u32) -> Result<()> {
     Ok(())
 }
 
-/// The first `N` bytes, where a structure must have at least as many.
+/// The first `N` bytes, where a structure must have at least as many (FORMAT-2).
 #[inline]
 pub(super) fn head<'a, const N: usize>(what: &'static str, bytes: &'a [u8]) -> Result<&'a [u8; N]> {
     Ok(bytes.first_chunk().ok_or(DecodeError::Truncated { what, need: N, have: bytes.len() })?)
