@@ -1,10 +1,12 @@
 """Daemons that serve a pool on RADOS together (`rados.join`)."""
 
 import os
+import random
 import socket
 import time
 
 from . import server as servers
+from .case import Failure
 
 
 class Node(servers.Varve):
@@ -37,10 +39,15 @@ class Node(servers.Varve):
 
 
 def free_port():
-    """A port that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody has now, and that the system gives to nobody who connects while the node is down."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        given_from = int(file.read().split()[0])
+    ports = range(10_000, given_from) or range(10_000, 60_000)
+    for port in random.sample(ports, min(100, len(ports))):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise Failure("no port is free")
 
 
 def wait(context, is_so, what, seconds=30):
