@@ -3,11 +3,11 @@
 //! `USERS` is a JSON list of `{"id", "name", "email", "access_key", "secret_key", "admin"}`. Prints the address it
 //! listens on, and ends with its standard input.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use tokio::io::AsyncReadExt;
 use varve_access_s3::{Clients, Gateway, MasterKey, Options};
 use varve_object::{MemoryStore, User};
 
@@ -57,9 +57,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let gateway = gateway.clone();
         async move { gateway.run_lifecycle().await }
     });
-    tokio::spawn(async move {
-        let mut rest = Vec::new();
-        let _ = tokio::io::stdin().read_to_end(&mut rest).await;
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = end.send(true);
     });
     gateway.serve(Clients { listener: Some(listener), accepted: None }, None, stop).await;
