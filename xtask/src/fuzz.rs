@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::step::{self, TestCounts};
+use crate::step::{self, Priority, StageRunner, TestCounts};
 
 /// What makes LLVM insert the counters that libFuzzer looks at.
 const COVERAGE: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -36,51 +37,105 @@ pub(crate) struct Fuzz {
 
 impl Fuzz {
     pub(crate) fn run(&self) -> Result<bool> {
-        Ok(fuzz(self.seconds, &self.targets)?.report())
+        let mut stages = StageRunner::new(Priority::Normal);
+        let targets = FuzzTargets::find(&self.targets)?;
+        if targets.build(&mut stages)? {
+            targets.run(&mut stages, self.seconds)?;
+        }
+        Ok(stages.into_counts().report())
     }
 }
 
-/// Builds all targets, then runs each for its share of `seconds`, as many at a time as there are processors.
-pub(crate) fn fuzz(seconds: usize, only: &[String]) -> Result<TestCounts> {
-    let directory = step::root().join("fuzz");
-    let targets = targets(&directory)?;
-    if let Some(unknown) = only.iter().find(|name| !targets.contains(name)) {
-        bail!("no fuzz target {unknown}; there are {}", targets.join(", "));
-    }
-    let targets: Vec<_> =
-        targets.into_iter().filter(|name| only.is_empty() || only.contains(name)).collect();
-    let build_directory = step::root().join("target/fuzz");
-    let mut build = Command::new("cargo");
-    build.args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", TARGET]);
-    build.arg("--target-dir").arg(&build_directory).env("RUSTFLAGS", COVERAGE);
-    let mut counts = step::run("build the fuzz targets", &mut build)?;
-    if counts.failed > 0 {
-        return Ok(counts);
-    }
-    let binaries = build_directory.join(TARGET).join("release");
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(targets.len());
-    let share = (seconds * workers / targets.len().max(1)).max(1);
-    println!("== fuzz {} targets for {share} s each", targets.len());
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = run_target(&directory, &binaries, target, share);
-                    results.lock().expect("no thread panicked").push((target.clone(), result));
-                }
-            });
+/// Targets, and where their programs are.
+pub(crate) struct FuzzTargets {
+    directory: PathBuf,
+    build_directory: PathBuf,
+    names: Vec<String>,
+}
+
+impl FuzzTargets {
+    /// All targets, or only those that are named.
+    pub(crate) fn find(only: &[String]) -> Result<Self> {
+        let directory = step::root().join("fuzz");
+        let mut names = names(&directory)?;
+        if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
+            bail!("no fuzz target {unknown}; there are {}", names.join(", "));
         }
-    });
-    for (target, result) in results.into_inner().expect("no thread panicked") {
-        counts.add(TestCounts::one(&format!("fuzz {target}"), result?));
+        names.retain(|name| only.is_empty() || only.contains(name));
+        Ok(Self { directory, build_directory: step::root().join("target/fuzz"), names })
     }
-    Ok(counts)
+
+    /// Builds all targets there are; whether that succeeded.
+    pub(crate) fn build(&self, stages: &mut StageRunner) -> Result<bool> {
+        let mut build = stages.command("cargo");
+        build.args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
+        build.args(["--target", TARGET, "--target-dir"]).arg(&self.build_directory);
+        stages.run("build the fuzz targets", build.env("RUSTFLAGS", COVERAGE))
+    }
+
+    /// Runs each target for its share of `seconds`, as many at a time as there are processors.
+    pub(crate) fn run(&self, stages: &mut StageRunner, seconds: usize) -> Result<()> {
+        let begin = Instant::now();
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(self.names.len());
+        let share = (seconds * workers / self.names.len().max(1)).max(1);
+        stages.print(&format!("== fuzz {} targets for {share} s each", self.names.len()))?;
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some(target) = self.names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let result = self.run_target(target, share);
+                        results.lock().expect("no thread panicked").push((target, result));
+                    }
+                });
+            }
+        });
+        let mut counts = TestCounts::default();
+        for (target, result) in results.into_inner().expect("no thread panicked") {
+            counts.add(TestCounts::one(&format!("fuzz {target}"), result?));
+        }
+        counts.times.add_stage("fuzz", begin.elapsed());
+        stages.add(counts);
+        Ok(())
+    }
+
+    /// Fuzzes one target; prints the end of its output when it fails. What it learns stays in `fuzz/corpus`, an input
+    /// that fails in `fuzz/artifacts`.
+    fn run_target(&self, target: &str, seconds: usize) -> Result<bool> {
+        let [corpus, artifacts] =
+            ["corpus", "artifacts"].map(|kind| self.directory.join(kind).join(target));
+        for folder in [&corpus, &artifacts] {
+            fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+        }
+        let seeds: PathBuf = self.directory.join("seeds").join(target);
+        let program = self.build_directory.join(TARGET).join("release").join(target);
+        let mut command = Command::new(&program);
+        command
+            .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-rss_limit_mb={MEMORY_MIB}"));
+        command.arg("-timeout=20").arg(format!("-artifact_prefix={}/", artifacts.display()));
+        command.arg(&corpus);
+        if seeds.is_dir() {
+            command.arg(&seeds);
+        }
+        let output = command.output().with_context(|| format!("start fuzz target {target}"))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<_> = text.lines().collect();
+        if output.status.success() {
+            println!("fuzz {target}: {}", lines.last().unwrap_or(&"no output"));
+            return Ok(true);
+        }
+        for line in lines.iter().skip(lines.len().saturating_sub(40)) {
+            println!("{line}");
+        }
+        println!("FAIL fuzz {target}: replay: {} FILE", program.display());
+        Ok(false)
+    }
 }
 
 /// The names of the targets.
-fn targets(directory: &Path) -> Result<Vec<String>> {
+fn names(directory: &Path) -> Result<Vec<String>> {
     let folder = directory.join("fuzz_targets");
     let entries = fs::read_dir(&folder).with_context(|| format!("list {}", folder.display()))?;
     let mut names = Vec::new();
@@ -93,33 +148,4 @@ fn targets(directory: &Path) -> Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
-}
-
-/// Fuzzes one target; prints the end of its output when it fails. What it learns stays in `fuzz/corpus`, an input that
-/// fails in `fuzz/artifacts`.
-fn run_target(directory: &Path, binaries: &Path, target: &str, seconds: usize) -> Result<bool> {
-    let [corpus, artifacts] = ["corpus", "artifacts"].map(|kind| directory.join(kind).join(target));
-    for folder in [&corpus, &artifacts] {
-        fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    }
-    let seeds: PathBuf = directory.join("seeds").join(target);
-    let mut command = Command::new(binaries.join(target));
-    command.arg(format!("-max_total_time={seconds}")).arg(format!("-rss_limit_mb={MEMORY_MIB}"));
-    command.arg("-timeout=20").arg(format!("-artifact_prefix={}/", artifacts.display()));
-    command.arg(&corpus);
-    if seeds.is_dir() {
-        command.arg(&seeds);
-    }
-    let output = command.output().with_context(|| format!("start fuzz target {target}"))?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<_> = text.lines().collect();
-    if output.status.success() {
-        println!("fuzz {target}: {}", lines.last().unwrap_or(&"no output"));
-        return Ok(true);
-    }
-    for line in lines.iter().skip(lines.len().saturating_sub(40)) {
-        println!("{line}");
-    }
-    println!("FAIL fuzz {target}: replay: {} FILE", binaries.join(target).display());
-    Ok(false)
 }

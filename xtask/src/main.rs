@@ -26,7 +26,7 @@ enum Command {
     Ci,
     /// The project's habits: layers, names, sizes, documentation, determinism
     Tidy(tidy::TidyOptions),
-    /// `ci`, then the whole-process tests under tests/
+    /// `ci`, and the whole-process tests under tests/
     Test,
     /// The simulator: random runs, or the replay of one
     Sim(sim::Sim),
@@ -38,7 +38,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Ci => ci::ci().map(|counts| counts.report()),
+        Command::Ci => ci::ci(),
         Command::Tidy(options) => tidy::tidy(&options),
         Command::Test => ci::test(),
         Command::Sim(sim) => sim.run(),

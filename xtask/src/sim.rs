@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use crate::ci::target_directory;
-use crate::step::{self, TestCounts};
+use crate::step::{self, Priority, StageRunner};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
 const KINDS: [(&str, u64); 11] = [
@@ -77,13 +77,14 @@ impl Sim {
         if let Some(Measurement::Reach(reach)) = &self.measurement {
             return reach.run();
         }
-        let mut command = Command::new("cargo");
+        let mut stages = StageRunner::new(Priority::Normal);
+        let mut command = stages.command("cargo");
         command.args(["run", "--quiet", "--release", "-p", "varve-sim", "--"]);
         match self.seed {
             Some(seed) => command.args(["--seed", &seed.to_string()]),
             None => command.args(["--seeds", &self.seeds.to_string()]),
         };
-        Ok(step::run("simulator", command.args(&self.rest))?.failed == 0)
+        stages.run("simulator", command.args(&self.rest))
     }
 }
 
@@ -121,18 +122,18 @@ fn threads() -> String {
 }
 
 /// Runs fresh seeds and prints them: what one finds, `cargo xtask sim --seed` replays.
-pub(crate) fn fresh_seeds() -> Result<TestCounts> {
+pub(crate) fn fresh_seeds(stages: &mut StageRunner) -> Result<()> {
     let first = fresh_seed()?;
-    let mut counts = TestCounts::default();
+    // As the tests built it: by itself it has other features, and everything below it is compiled again.
+    let program = target_directory()?.join("debug/varve-sim");
     for (kind, seeds) in KINDS {
-        println!("seeds {first} to {} {kind}", first + seeds - 1);
-        // As the tests built it: by itself it has other features, and everything below it is compiled again.
-        let mut command = Command::new(target_directory()?.join("debug/varve-sim"));
+        stages.print(&format!("seeds {first} to {} {kind}", first + seeds - 1))?;
+        let mut command = stages.command(&program);
         command.args(["--seed", &first.to_string(), "--seeds", &seeds.to_string()]);
         command.args(["--threads", &threads(), "--kind", kind]);
-        counts.add(step::run("fresh seeds of the simulator", &mut command)?);
+        stages.run("fresh seeds of the simulator", &mut command)?;
     }
-    Ok(counts)
+    Ok(())
 }
 
 #[cfg(test)]

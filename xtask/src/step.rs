@@ -1,5 +1,7 @@
 //! Runs the commands that the checks consist of, and counts the tests they report.
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,6 +10,9 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::times::Times;
+
+/// By how much `nice` lowers the priority of commands that give way.
+const LOW_NICENESS: &str = "10";
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -69,58 +74,127 @@ impl TestCounts {
     }
 }
 
-/// Runs a command with its output shown: one check, that passed if the command succeeded.
-pub(crate) fn run(title: &str, command: &mut Command) -> Result<TestCounts> {
-    let begin = Instant::now();
-    println!("== {title}");
-    let status = command
-        .current_dir(root())
-        .status()
-        .with_context(|| format!("start {:?}", command.get_program()))?;
-    Ok(ended(title, begin, TestCounts::one(title, status.success())))
+/// What the commands of stages give way to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Priority {
+    /// Nothing.
+    Normal,
+    /// What runs beside them and has limits of time.
+    Low,
 }
 
-/// Says how a stage ended and how long it took.
-fn ended(title: &str, begin: Instant, mut counts: TestCounts) -> TestCounts {
-    let took = begin.elapsed();
-    let outcome = if counts.failed == 0 { "ok" } else { "FAILED" };
-    println!("== {title}: {outcome} in {} s", took.as_secs());
-    counts.times.add_stage(title, took);
-    counts
+/// Runs stages one after the other and adds up what they report.
+pub(crate) struct StageRunner {
+    priority: Priority,
+    /// Where output goes that is not to be shown.
+    log: Option<File>,
+    counts: TestCounts,
 }
 
-/// Runs a command, shows its output, and adds up the test results in it. A command that fails without a failed
-/// test counts as one.
-pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<TestCounts> {
-    println!("== {title}");
-    let begin = Instant::now();
-    // Both in one pipe: cargo names the programs on the one, and they print their results on the other.
-    let (output, input) = io::pipe().context("create a pipe")?;
-    command.stdout(input.try_clone().context("share a pipe")?).stderr(input);
-    let mut child = command
-        .current_dir(root())
-        .spawn()
-        .with_context(|| format!("start {:?}", command.get_program()))?;
-    // Drops this side's ends, so that the pipe ends with the child.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut counts = TestCounts::default();
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line.context("read test output")?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        counts.times.read_line(&line);
-        if is_result(&line) {
-            counts.add(TestCounts::of_line(&line).unwrap_or_default());
-        } else if is_failure(&line) {
-            counts.failures.push(line.into_owned());
+impl StageRunner {
+    /// One whose output is shown.
+    pub(crate) fn new(priority: Priority) -> Self {
+        Self { priority, log: None, counts: TestCounts::default() }
+    }
+
+    /// One that runs beside another one: its output goes to a file.
+    pub(crate) fn with_log(path: &Path) -> Result<Self> {
+        let log = File::create(path).with_context(|| format!("create {}", path.display()))?;
+        Ok(Self { log: Some(log), ..Self::new(Priority::Normal) })
+    }
+
+    /// Changes what the stages that follow give way to.
+    pub(crate) fn set_priority(&mut self, priority: Priority) {
+        self.priority = priority;
+    }
+
+    /// What all stages reported.
+    pub(crate) fn into_counts(self) -> TestCounts {
+        self.counts
+    }
+
+    /// Adds what is no stage of its own.
+    pub(crate) fn add(&mut self, counts: TestCounts) {
+        self.counts.add(counts);
+    }
+
+    /// Prints a line among the output.
+    pub(crate) fn print(&mut self, line: &str) -> Result<()> {
+        match &mut self.log {
+            Some(log) => writeln!(log, "{line}").context("write the log"),
+            None => {
+                println!("{line}");
+                Ok(())
+            }
         }
     }
-    io::stdout().flush()?;
-    let status = child.wait().context("wait for the tests")?;
-    if !status.success() && counts.failed == 0 {
-        counts.add(TestCounts::one(title, false));
+
+    /// A command in the root of the repository.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = match self.priority {
+            Priority::Normal => Command::new(program),
+            Priority::Low => {
+                let mut command = Command::new("nice");
+                command.args(["-n", LOW_NICENESS]).arg(program.as_ref());
+                command
+            }
+        };
+        command.current_dir(root());
+        command
     }
-    Ok(ended(title, begin, counts))
+
+    /// Runs a command: one check, that passed if the command succeeded. Returns whether it did.
+    pub(crate) fn run(&mut self, title: &str, command: &mut Command) -> Result<bool> {
+        let begin = Instant::now();
+        self.print(&format!("== {title}"))?;
+        if let Some(log) = &self.log {
+            let share = || log.try_clone().context("share the log");
+            command.stdout(share()?).stderr(share()?);
+        }
+        let status = command.status().with_context(|| format!("start {command:?}"))?;
+        self.end(title, begin, TestCounts::one(title, status.success()))
+    }
+
+    /// Runs a command and adds up the test results in its output. A command that fails without a failed test counts
+    /// as one. Returns whether none failed.
+    pub(crate) fn run_counting(&mut self, title: &str, command: &mut Command) -> Result<bool> {
+        self.print(&format!("== {title}"))?;
+        let begin = Instant::now();
+        // Both in one pipe: cargo names the programs on the one, and they print their results on the other.
+        let (output, input) = io::pipe().context("create a pipe")?;
+        command.stdout(input.try_clone().context("share a pipe")?).stderr(input);
+        let mut child = command.spawn().with_context(|| format!("start {command:?}"))?;
+        // Drops this side's ends, so that the pipe ends with the child.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut counts = TestCounts::default();
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.context("read test output")?;
+            let line = String::from_utf8_lossy(&line);
+            self.print(&line)?;
+            counts.times.read_line(&line);
+            if is_result(&line) {
+                counts.add(TestCounts::of_line(&line).unwrap_or_default());
+            } else if is_failure(&line) {
+                counts.failures.push(line.into_owned());
+            }
+        }
+        let status = child.wait().context("wait for the tests")?;
+        if !status.success() && counts.failed == 0 {
+            counts.add(TestCounts::one(title, false));
+        }
+        self.end(title, begin, counts)
+    }
+
+    /// Adds what a stage reported and says how long it took; whether nothing in it failed.
+    fn end(&mut self, title: &str, begin: Instant, mut counts: TestCounts) -> Result<bool> {
+        let took = begin.elapsed();
+        let is_ok = counts.failed == 0;
+        let outcome = if is_ok { "ok" } else { "FAILED" };
+        self.print(&format!("== {title}: {outcome} in {} s", took.as_secs()))?;
+        counts.times.add_stage(title, took);
+        self.counts.add(counts);
+        Ok(is_ok)
+    }
 }
 
 /// A line that reports results: cargo's, or one that consists of nothing else.
@@ -154,18 +228,46 @@ mod tests {
         assert_eq!(TestCounts::of_line("nothing"), None);
     }
 
+    fn counts_of(title: &str, script: &str) -> (bool, TestCounts) {
+        let mut stages = StageRunner::new(Priority::Low);
+        let mut command = stages.command("sh");
+        let is_ok = stages.run_counting(title, command.args(["-c", script])).unwrap();
+        (is_ok, stages.into_counts())
+    }
+
+    #[test]
+    fn a_log_has_the_output_of_all_stages() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let mut stages = StageRunner::with_log(&path).unwrap();
+        for (title, script) in
+            [("one", "echo out; echo err >&2"), ("two", "echo '1 passed, 0 failed'")]
+        {
+            let mut command = stages.command("sh");
+            command.args(["-c", script]);
+            let is_ok = match title {
+                "one" => stages.run(title, &mut command),
+                _ => stages.run_counting(title, &mut command),
+            };
+            assert!(is_ok.unwrap());
+        }
+        assert_eq!(stages.into_counts().passed, 2);
+        let log = std::fs::read_to_string(path).unwrap();
+        let lines = ["== one", "out", "err", "== one: ok in 0 s", "== two", "1 passed, 0 failed"];
+        assert!(log.starts_with(&lines.join("\n")), "{log}");
+    }
+
     #[test]
     fn a_command_that_dies_without_a_result_counts_as_failed() {
-        let mut command = Command::new("sh");
-        let counts = run_counting("dies", command.args(["-c", "echo hello; exit 3"])).unwrap();
+        let (is_ok, counts) = counts_of("dies", "echo hello; exit 3");
+        assert!(!is_ok);
         assert_eq!((counts.failed, counts.failures), (1, vec!["dies".to_owned()]));
     }
 
     #[test]
     fn results_of_several_programs_add_up() {
         let script = "echo 'test that ... FAILED'; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo '3 passed, 1 failed'; exit 1";
-        let mut command = Command::new("sh");
-        let counts = run_counting("adds", command.args(["-c", script])).unwrap();
+        let (_, counts) = counts_of("adds", script);
         let failures = vec!["test that ... FAILED".to_owned()];
         assert_eq!((counts.passed, counts.failed, counts.skipped), (5, 1, 0));
         assert_eq!(counts.failures, failures);
