@@ -32,8 +32,8 @@ enum Command {
     Sim(sim::Sim),
     /// The fuzz targets
     Fuzz(fuzz::Fuzz),
-    /// What users notice of the changes since the last release, for CHANGELOG.md
-    Changelog,
+    /// CHANGELOG.md: what users notice of the changes since the last release, above the releases
+    Changelog(changelog::Changelog),
 }
 
 fn main() -> ExitCode {
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Command::Test => ci::test(),
         Command::Sim(sim) => sim.run(),
         Command::Fuzz(fuzz) => fuzz.run(),
-        Command::Changelog => changelog::print(),
+        Command::Changelog(changelog) => changelog.run(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
