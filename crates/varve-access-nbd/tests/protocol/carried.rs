@@ -2,13 +2,8 @@
 //! export for writing passes the gate first. Method: an export whose requests take as many ms as their offset has MiB,
 //! in the simulated loop.
 
-#[cfg(test)]
-#[expect(dead_code, reason = "this file uses part of it")]
-mod support;
-
 use std::sync::{Arc, Mutex};
 
-use support::{Client, ROOMY, SlowExport, header};
 use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_block::{ExportInfo, Exports, OpenBarrier, PendingOpen};
 use varve_access_nbd::{
@@ -17,6 +12,8 @@ use varve_access_nbd::{
 };
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
 use varve_types::ErrorKind;
+
+use crate::support::{Client, FIXED_NEWSTYLE, NO_ZEROES, ROOMY, SlowExport, header};
 
 const MS: u64 = 1_000_000;
 
@@ -130,7 +127,7 @@ fn who_opens_for_writing_passes_the_gate_and_who_only_reads_does_not() {
         assert_eq!(attaching.await, 1 << 20);
         assert!(carried.writes_to("disk"));
         let asking = reactor.spawn_join(async move {
-            refused.greet(support::FIXED_NEWSTYLE | support::NO_ZEROES).await;
+            refused.greet(FIXED_NEWSTYLE | NO_ZEROES).await;
             refused.option(7, &[0; 6]).await;
             refused.try_take(1).await
         });

@@ -1,19 +1,15 @@
 //! STARTTLS with libnbd's and QEMU's TLS (GnuTLS) on loopback: every mode, right and wrong certificates.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-#[cfg(test)]
-#[expect(dead_code, reason = "this file uses part of it")]
-mod server;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use server::{Server, client, run};
 use tempfile::TempDir;
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
 use varve_nbd::constant::{cmd, opt};
+
+use crate::server::{Server, client, run};
 
 const MIB: u64 = 1 << 20;
 

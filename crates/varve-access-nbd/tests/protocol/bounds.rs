@@ -1,19 +1,17 @@
 //! What a client can make the server hold is bounded, and one client does not hold up another for ever. Method: greedy
 //! and silent clients in the simulated loop, whose clock makes timeouts cheap.
 
-#[cfg(test)]
-mod support;
-
 use std::pin::pin;
 use std::rc::Rc;
 
 use futures_util::future::{Either, select};
-use support::{Client, ROOMY, SlowExport, connect, header, memory_service};
 use varve_access_block::Export;
 use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{ConnectionEnd, PipeOptions, Service, ServiceOptions, limits};
 use varve_reactor::SimLoop;
 use varve_stdx::AlignedBuf;
+
+use crate::support::{Client, ROOMY, SlowExport, connect, header, memory_service};
 
 const MIB: u32 = 1 << 20;
 

@@ -1,18 +1,14 @@
 //! Reads return what was written last, whatever the replies look like and however the stream is cut. Method: random
 //! requests, several under way at a time on disjoint ranges, checked against plain bytes, in the simulated loop.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-#[cfg(test)]
-#[expect(dead_code, reason = "this file uses part of it")]
-mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Chunk, Client, connect, memory_service};
 use varve_access_block::memory::MemoryExport;
 use varve_access_nbd::PipeOptions;
 use varve_nbd::Framing;
 use varve_reactor::{Reactor, SimLoop};
+
+use crate::support::{Chunk, Client, connect, memory_service};
 
 const LANES: u64 = 8;
 const LANE_BYTES: u64 = 160 << 10;

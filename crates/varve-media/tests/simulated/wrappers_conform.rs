@@ -1,6 +1,5 @@
 //! Goal: wrappers over disks change what they say they change and nothing else. Method: the conformance suite over
 //! each, then each wrapper's own effect.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::rc::Rc;
 

@@ -1,14 +1,11 @@
 //! Clients that know less than the protocol offers today. Method: their bytes, scripted, against a service in the
 //! simulated loop; the WNBD script follows `libwnbd/nbd_protocol.cpp` of WNBD 0.7.
 
-#[cfg(test)]
-#[expect(dead_code, reason = "this file uses part of it")]
-mod support;
-
-use support::{FIXED_NEWSTYLE, NO_ZEROES, ROOMY, connect, header, memory_service};
 use varve_access_block::memory::MemoryExport;
 use varve_access_nbd::ConnectionEnd;
 use varve_reactor::SimLoop;
+
+use crate::support::{FIXED_NEWSTYLE, NO_ZEROES, ROOMY, connect, header, memory_service};
 
 /// HAS_FLAGS, FLUSH, FUA, TRIM, WRITE_ZEROES, MULTI_CONN, CACHE, FAST_ZERO.
 const FLAGS_WITHOUT_DF: u16 = 0x0d6d;

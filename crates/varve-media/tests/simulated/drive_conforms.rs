@@ -1,5 +1,4 @@
 //! Goal: a drive fulfils the contracts over every disk. Method: the conformance suite over one and several drives.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::rc::Rc;
 

@@ -1,6 +1,5 @@
 //! Goal: damage of a drive's own structures is repaired or reported, never taken for something else. Method: bits are
 //! flipped and reads made to fail in superblocks and roots of a simulated drive.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use varve_media::{
     Drive, DriveDisks, DriveOptions, DriveSpec, Error, RootKey, RootVersion, SimLatency, SimMedium,

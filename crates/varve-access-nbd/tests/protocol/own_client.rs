@@ -1,14 +1,10 @@
 //! Goal: the client of `varve-nbd` finds what it wrote, in either form of replies, and tells what the server refuses.
 //! Method: it copies data and zeros to a real server, more requests than are under way at a time, and reads all back.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[expect(dead_code, reason = "this file uses part of it")]
-mod server;
 
 use varve_access_nbd::ServiceOptions;
 use varve_nbd::{AttachRequest, Error, NbdAddress, NbdConnection};
 
-use server::Server;
+use crate::server::Server;
 
 const SIZE: u64 = 8 << 20;
 const PIECE: u32 = 96 << 10;

@@ -1,21 +1,18 @@
 //! Extended headers: lengths of 64 bits, one form for all replies, and payload where the flag says so. Method: a
 //! scripted client in the simulated loop, on exports of 64 PiB that hold little.
 
-#[cfg(test)]
-#[expect(dead_code, reason = "this file uses part of it")]
-mod support;
-
 use std::ops::Range;
 use std::pin::pin;
 
 use futures_util::future::{Either, select};
-use support::{
-    Chunk, Client, PAYLOAD_LEN, ROOMY, SlowExport, connect, extended_header, header, memory_service,
-};
 use varve_access_block::memory::MemoryExport;
 use varve_access_nbd::{ConnectionEnd, Service, ServiceOptions};
 use varve_nbd::Framing;
 use varve_reactor::SimLoop;
+
+use crate::support::{
+    Chunk, Client, PAYLOAD_LEN, ROOMY, SlowExport, connect, extended_header, header, memory_service,
+};
 
 const SIZE: u64 = 1 << 56;
 const GIB: u64 = 1 << 30;

@@ -1,7 +1,6 @@
 //! Goal: MEDIA-1 and MEDIA-2 hold whatever a power cut leaves behind. Method: random operations over the simulated
 //! disk, cut off at a random step, reopened, and compared with what had been acknowledged; several cuts in a row on one
 //! medium.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

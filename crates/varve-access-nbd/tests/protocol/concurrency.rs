@@ -1,13 +1,11 @@
 //! Requests of one connection run side by side, and what clients are promised about their order holds. Method: an
 //! export whose requests take as many ms as their offset has MiB, in the simulated loop.
 
-#[cfg(test)]
-mod support;
-
-use support::{ROOMY, SlowExport, connect, memory_service};
 use varve_access_block::memory::MemoryExport;
 use varve_access_nbd::{ConnectionEnd, Service, ServiceOptions};
 use varve_reactor::SimLoop;
+
+use crate::support::{ROOMY, SlowExport, connect, memory_service};
 
 const MS: u64 = 1_000_000;
 

@@ -1,19 +1,16 @@
 //! The drive works while the rest of a batch of reads is taken in. Method: the first of many reads that arrive together
 //! asks something of the kernel, through the ring of a real loop, and those behind it look whether it was done.
 
-#[cfg(test)]
-#[expect(dead_code, reason = "this file uses part of it")]
-mod support;
-
 use std::cell::Cell;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use support::{Hook, HookedExport, ROOMY, connect, header};
 use varve_access_nbd::{SendPart, Service, ServiceOptions};
 use varve_reactor::net::Socket;
 use varve_reactor::{Loop, LoopConfig};
+
+use crate::support::{Hook, HookedExport, ROOMY, connect, header};
 
 const REQUESTS: u32 = 32;
 

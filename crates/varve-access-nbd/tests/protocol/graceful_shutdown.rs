@@ -1,13 +1,10 @@
 //! A server that shuts down answers what is under way, leaves the rest unanswered, so that clients repeat it, and
 //! closes. Method: clients in various states in the simulated loop.
 
-#[cfg(test)]
-#[expect(dead_code, reason = "this file uses part of it")]
-mod support;
-
-use support::{FIXED_NEWSTYLE, ROOMY, SlowExport, connect, header};
 use varve_access_nbd::{ConnectionEnd, Service, ServiceOptions, limits};
 use varve_reactor::SimLoop;
+
+use crate::support::{FIXED_NEWSTYLE, ROOMY, SlowExport, connect, header};
 
 const MS: u64 = 1_000_000;
 

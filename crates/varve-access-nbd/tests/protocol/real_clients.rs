@@ -1,17 +1,14 @@
 //! Programs that people use, against a real server on real sockets: each does its work, and uses what the table in
 //! `docs/nbd.md` says. A client that is not installed is skipped with a line that says so.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-#[cfg(test)]
-mod server;
 
 use std::fs;
 use std::path::Path;
 
-use server::{Server, client, run};
 use varve_access_block::Export;
 use varve_access_nbd::{ClientUsage, ServiceOptions};
 use varve_nbd::constant::{cmd, flag, opt};
+
+use crate::server::{Server, client, run};
 
 const MIB: u64 = 1 << 20;
 
