@@ -3,9 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use varve_fuzz::with_trailing_checksum;
-use varve_membership::link::{
-    ExportQuestion, ExportReply, FrameHead, HELLO_BYTES, Hello, HelloReply,
-};
+use varve_relay::wire::{ExportQuestion, ExportReply, FrameHead, HELLO_BYTES, Hello, HelloReply};
 
 fuzz_target!(|bytes: &[u8]| {
     with_trailing_checksum(bytes.get(..HELLO_BYTES).unwrap_or(bytes), |bytes| {

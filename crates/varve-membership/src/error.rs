@@ -12,10 +12,10 @@ pub enum Error {
     /// The table's bytes are not what was written.
     #[error("the table of nodes is damaged: {0}")]
     Damaged(#[from] DecodeError),
-    /// The table was written, or a link begun, by another version.
+    /// The table was written by another version.
     #[error("the nodes' format is {found}, known is {known}")]
     Format {
-        /// Of the table, or the link.
+        /// Of the table.
         found: u16,
         /// Of this program.
         known: u16,
@@ -56,9 +56,6 @@ pub enum Error {
         /// The longest.
         limit: usize,
     },
-    /// What another node sent is no beginning of a link.
-    #[error("malformed message from another node: {0}")]
-    Hello(DecodeError),
     /// The store refused or failed.
     #[error("table of nodes: {reason}")]
     Store {
@@ -80,7 +77,7 @@ impl Error {
             | Self::OtherCells { .. } => ErrorKind::Corrupt,
             Self::Format { .. } => ErrorKind::Unsupported,
             Self::TooManyNodes { .. } => ErrorKind::Conflict,
-            Self::PlaceTooLong { .. } | Self::Hello(_) => ErrorKind::Invalid,
+            Self::PlaceTooLong { .. } => ErrorKind::Invalid,
             Self::Store { kind, .. } => *kind,
         }
     }

@@ -10,11 +10,10 @@
 //! of one cell has one owner.
 //!
 //! What the table says is advice: the claims of a pool's shards are what keeps others from writing them. No I/O, no
-//! clock: both are handed in. What nodes say to each other on a link is in [`link`].
+//! clock: both are handed in.
 
 mod error;
 mod format;
-pub mod link;
 mod member;
 mod node;
 mod store;

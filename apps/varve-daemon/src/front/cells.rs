@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::time::{Duration, Instant, timeout};
 use varve_access_admin::volume_path;
-use varve_membership::link::FrontEnd;
+use varve_relay::wire::FrontEnd;
 use varve_types::CellId;
 
 use super::admin::{BoxedStream, PoolCells};

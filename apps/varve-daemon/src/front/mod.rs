@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use varve_access_admin::{ListenAddress, Token};
 use varve_access_nbd::{TlsConfig, TlsMode};
 use varve_client::{Failure, Result};
-use varve_membership::link::FrontEnd;
+use varve_relay::wire::FrontEnd;
 use varve_types::CellId;
 
 use self::admin::Guard;

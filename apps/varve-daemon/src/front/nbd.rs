@@ -10,8 +10,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, Instant, timeout_at};
 use varve_access_nbd::limits::{AGREEMENT_RECEIVE_BYTES, HANDSHAKE_TIMEOUT_MS};
 use varve_access_nbd::{AgreedTerms, Agreement, AgreementStep, KnownExport, OpenRequest, Since};
-use varve_membership::link::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
 use varve_nbd::Framing;
+use varve_relay::wire::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
 use varve_types::{CellId, ErrorKind};
 
 use super::{CARRIED_MAX, HOLD_MAX, Reception};

@@ -9,7 +9,7 @@ use varve_access_admin::{ListenAddress, Token};
 use varve_access_block::notice_dead_peers;
 use varve_access_nbd::StdListener;
 use varve_client::{Failure, Result};
-use varve_membership::link::FrontEnd;
+use varve_relay::wire::FrontEnd;
 
 use crate::config::{S3Listen, Settings};
 use crate::links::ClientStream;

@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc::OwnedPermit;
 use tokio::time::Instant;
-use varve_membership::link::{FrontEnd, HelloReply};
+use varve_relay::wire::{FrontEnd, HelloReply};
 use varve_types::CellId;
 
 use super::{HOLD_MAX, Reception};

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use varve_membership::link::{DATA_BYTES_MAX, LinkFrame};
+use varve_relay::wire::{DATA_BYTES_MAX, LinkFrame};
 
 use super::client::RelayedClient;
 use super::link::{FrameBuffer, receive, send, senseless};

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use varve_access_nbd::RelayProgress;
 use varve_membership::NodeId;
-use varve_membership::link::{DATA_BYTES_MAX, FrontEnd, LinkFrame};
+use varve_relay::wire::{DATA_BYTES_MAX, FrontEnd, LinkFrame};
 use varve_types::CellId;
 
 use super::link::{FrameBuffer, receive, send, senseless};

@@ -21,8 +21,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsStream};
 use varve_access_nbd::ConnectionBalancer;
 use varve_client::Failure;
-use varve_membership::link::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
-use varve_membership::{Error, NodeAddress};
+use varve_membership::NodeAddress;
+use varve_relay::Error;
+use varve_relay::wire::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
 use varve_types::{CellId, PoolId};
 
 use super::deliver::{Delivery, IncomingLink};

@@ -13,10 +13,10 @@ use varve_access_nbd::{
     AgreedTerms, Answer, ClientUsage, Contexts, KnownExport, NegotiatedExport, OpenRequest,
     RelayProgress, Since,
 };
-use varve_membership::link::{
+use varve_nbd::Framing;
+use varve_relay::wire::{
     BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
 };
-use varve_nbd::Framing;
 use varve_types::{CellId, ErrorKind};
 
 use super::deliver::IncomingLink;

@@ -8,10 +8,10 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsStream, client};
-use varve_membership::link::{
+use varve_membership::{Fingerprint, NodeAddress};
+use varve_relay::wire::{
     ANSWER_BYTES, DATA_BYTES_MAX, FRAME_HEAD_BYTES, FrameHead, Hello, HelloReply, LinkFrame,
 };
-use varve_membership::{Fingerprint, NodeAddress};
 
 use super::key::{NodeKey, fingerprint_of};
 

@@ -14,12 +14,12 @@ use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
     ConnectionBalancer, ConnectionLimit, Service, ServiceOptions, serve_connections,
 };
-use varve_membership::link::{
+use varve_membership::{Fingerprint, Node, NodeAddress, NodeId};
+use varve_reactor::{Loop, LoopConfig, port};
+use varve_relay::wire::{
     BeginExport, ExportQuestion, ExportReply, FrontEnd, FrontEndNumber, HELLO_BYTES, Hello,
     HelloReply, LinkExport, LinkFrame,
 };
-use varve_membership::{Fingerprint, Node, NodeAddress, NodeId};
-use varve_reactor::{Loop, LoopConfig, port};
 use varve_types::{CellId, ErrorKind, PoolId};
 
 use super::carry::carry;

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio_rustls::client::TlsStream;
 use varve_membership::NodeId;
-use varve_membership::link::{
+use varve_relay::wire::{
     DATA_BYTES_MAX, ExportQuestion, ExportReply, FrontEnd, Hello, HelloReply, LinkFrame,
 };
 use varve_types::CellId;

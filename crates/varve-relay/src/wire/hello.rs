@@ -12,10 +12,11 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use varve_membership::NodeId;
 use varve_stdx::{DecodeError, Reader, Writer, checksum64};
 use varve_types::{CellId, PoolId};
 
-use crate::{Error, NodeId, Result};
+use crate::{Error, Result};
 
 /// Version of what is said on a link. In version 1 whole connections of NBD were carried, and there were no cells.
 pub const LINK_VERSION: u16 = 2;
