@@ -31,7 +31,9 @@ use crate::room::{free_bytes, used_bytes};
 use crate::shard_thread::ShardThread;
 use crate::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::threads::ShardThreads;
-use crate::{clients, figures, fill, health, holdings, process_metrics, s3_figures, snapshots};
+use crate::{
+    clients, figures, fill, health, holdings, node_status, process_metrics, s3_figures, snapshots,
+};
 
 /// Time to read the catalogue for status and metrics, which do without where drives hang.
 const COUNT_MAX: Duration = Duration::from_secs(1);
@@ -160,7 +162,7 @@ impl<S: ShardStack> PoolBackend<S> {
             fill: self.fill(space_used_bytes, &reports),
             journal: Some(self.facts.journal.clone()),
             standing_by: self.facts.nodes.as_ref().map(RelayMetrics::standing_by),
-            nodes: self.facts.nodes.as_ref().map(RelayMetrics::nodes),
+            nodes: self.facts.nodes.as_ref().map(|relay| node_status::statuses(relay.nodes())),
             memory: MemoryStatus {
                 budget_bytes: self.facts.memory_budget_bytes,
                 used_bytes,
@@ -268,7 +270,8 @@ impl<S: ShardStack> PoolBackend<S> {
             self.threshold_metric(),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
-        metrics.extend(self.facts.nodes.iter().flat_map(RelayMetrics::metrics));
+        metrics
+            .extend(self.facts.nodes.iter().flat_map(|relay| node_status::metrics(&relay.nodes())));
         // They would wait for a shard that does not serve, whose own metrics say so.
         if all_serve(&reports) {
             let figures = self.ask_datasets(|datasets| async move { figures::of(&datasets).await });

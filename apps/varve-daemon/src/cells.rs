@@ -22,10 +22,10 @@ use varve_client::{Failure, Result};
 use varve_types::{ByteCount, CellId};
 
 use crate::admin_runtime::{AdminRuntime, clean};
+use crate::cell_front_ends::RelayListener;
 use crate::config::Settings;
 use crate::front::S3Socket;
 use crate::home::PoolLocation;
-use crate::links::RelayListener;
 use crate::node::{CellCommand, NodeHandle};
 use crate::pool::NbdPlan;
 use crate::pool_media::PoolMedia;

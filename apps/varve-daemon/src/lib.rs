@@ -5,6 +5,7 @@
 mod admin_runtime;
 mod backend;
 mod banner;
+mod cell_front_ends;
 mod cells;
 mod clients;
 pub mod config;
@@ -29,6 +30,7 @@ mod metrics_listener;
 mod moves;
 mod names;
 mod node;
+mod node_status;
 mod notify;
 mod objects;
 mod online_check;

@@ -34,11 +34,12 @@ use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::{CellId, ErrorKind, PoolId};
 
 use crate::banner;
+use crate::cell_front_ends::RelayListener;
 use crate::config::Settings;
 use crate::files::random_id;
 use crate::front::FrontEnds;
 use crate::home::PoolLocation;
-use crate::links::{LinkLimits, NodeKey, RelayListener, View};
+use crate::links::{LinkLimits, NodeKey, View};
 use crate::pool_media::PoolMedia;
 use crate::rados::RadosMedia;
 use crate::s3::S3;

@@ -10,11 +10,11 @@ use varve_client::{Failure, Result};
 use varve_engine::MemoryShares;
 
 use crate::admin_runtime::{AdminRuntime, clean};
+use crate::cell_front_ends::RelayListener;
 use crate::cells::CellPlan;
 use crate::config::{S3Listen, Settings, TlsSettings};
 use crate::front::{FrontEnds, FrontSockets, FrontTls};
 use crate::home::PoolLocation;
-use crate::links::RelayListener;
 use crate::lock::DataLock;
 use crate::names::NameLookup;
 use crate::node::NodeHandle;

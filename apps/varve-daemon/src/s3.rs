@@ -19,10 +19,10 @@ use varve_client::{Failure, Result};
 use varve_dispatch::{Placement, PoolLinks};
 use varve_object::{EngineOptions, EngineStore, ObjectStore, Settings as BucketSettings};
 
+use crate::cell_front_ends::S3Client;
 use crate::config::{S3Listen, Settings};
 use crate::descriptors;
 use crate::front::S3Socket;
-use crate::links::S3Client;
 use crate::objects::{GatewayAdmin, Objects, UNREAD};
 
 /// File of the data directory with the key that secrets are sealed with.

@@ -8,12 +8,12 @@ use varve_client::{Failure, Result};
 use varve_types::CellId;
 
 use crate::backend::PoolFacts;
+use crate::cell_front_ends::{CellFrontEnds, RelayListener};
 use crate::config::Settings;
 use crate::engine_stack::{EngineSource, EngineStack};
 use crate::files;
 use crate::front::S3Socket;
 use crate::home::PoolLocation;
-use crate::links::{CellFrontEnds, RelayListener};
 use crate::pool::{self, NbdPlan, PoolPlan, ServedPool};
 use crate::pool_media::PoolMedia;
 use crate::s3::S3;

@@ -35,9 +35,10 @@ use self::admin::Guard;
 #[cfg(any(test, feature = "memory"))]
 pub use self::admin::memory_cells::{CellConduct, MemoryCells};
 use self::cells::CellsOfAdmin;
-use self::sockets::ClientListener;
+use self::sockets::{ClientListener, accepted_stream};
 pub(crate) use self::sockets::{FrontSockets, S3Socket};
-use super::links::{ClientStream, RelayListener, Router};
+use super::cell_front_ends::{CellFrontEnds, RelayListener};
+use super::links::{ClientStream, Router};
 use super::names::NameLookup;
 
 /// Clients of one socket at a time that are not served by this node; others wait in its listen queue. So those of one
@@ -75,7 +76,7 @@ pub(crate) struct FrontEnds {
 
 /// What clients share.
 struct Reception {
-    ways: Router,
+    ways: Router<CellFrontEnds>,
     tls: FrontTls,
     /// Which cell has a volume; `None` in a pool of one cell.
     names: Option<NameLookup>,
@@ -162,7 +163,7 @@ impl Reception {
             FrontEnd::Export => self.receive_nbd(client, place).await,
             FrontEnd::Admin if self.names.is_some() => {
                 let guard = client.address().map(|_| Guard { token: self.token.clone() });
-                admin::route(Arc::new(CellsOfAdmin(self)), client.into_stream(), guard).await;
+                admin::route(Arc::new(CellsOfAdmin(self)), accepted_stream(client), guard).await;
             }
             FrontEnd::S3 | FrontEnd::Admin => {
                 self.receive_whole(front_end, CellId::FIRST, client).await;

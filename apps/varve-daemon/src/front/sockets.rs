@@ -11,6 +11,7 @@ use varve_access_nbd::StdListener;
 use varve_client::{Failure, Result};
 use varve_relay::wire::FrontEnd;
 
+use super::admin::BoxedStream;
 use crate::config::{S3Listen, Settings};
 use crate::links::ClientStream;
 use crate::pool::{admin_address, nbd_sockets, unable_to_listen};
@@ -132,6 +133,14 @@ impl S3Socket {
                 Self::Failed { failure, is_asked }
             }
         }
+    }
+}
+
+/// A client for who only reads and writes.
+pub(super) fn accepted_stream(client: ClientStream) -> BoxedStream {
+    match client {
+        ClientStream::Unix(stream) => Box::new(stream),
+        ClientStream::Tcp(stream, _) => Box::new(stream),
     }
 }
 

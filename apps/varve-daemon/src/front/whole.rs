@@ -5,10 +5,10 @@ use tokio::time::Instant;
 use varve_relay::wire::{FrontEnd, HelloReply};
 use varve_types::CellId;
 
+use super::sockets::accepted_stream;
 use super::{HOLD_MAX, Reception};
-use crate::links::{
-    AdminClient, CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError, S3Client,
-};
+use crate::cell_front_ends::{AdminClient, S3Client};
+use crate::links::{CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError};
 
 /// What a client of the admin API is told that no node takes.
 const NOBODY_SERVES: &str = "{\"kind\":\"unavailable\",\"message\":\"no node serves the pool now\",\"hint\":\"try again; the log of the nodes says what they wait for\"}";
@@ -83,7 +83,7 @@ impl ClientPlace {
     pub(super) fn serve(self, client: ClientStream) {
         let address = client.address();
         match self {
-            Self::Admin(place) => drop(place.send((client.into_stream(), address))),
+            Self::Admin(place) => drop(place.send((accepted_stream(client), address))),
             Self::S3(place) => match client {
                 ClientStream::Tcp(stream, _) => match stream.into_std() {
                     Ok(stream) => {

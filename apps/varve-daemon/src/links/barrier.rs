@@ -28,27 +28,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::runtime::Handle;
 use varve_access_block::{OpenBarrier, PendingOpen};
 use varve_access_nbd::RelayProgress;
 
 use super::deliver::IncomingLink;
 #[cfg(doc)]
 use super::deliver::TOLD_MAX;
-use super::door::RelayState;
+use super::link_table::LinkTable;
 
 /// Between two looks how far a connection is.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
-impl std::fmt::Debug for RelayState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RelayState({} links)", self.links().len())
-    }
+/// What openings of volumes pass.
+#[derive(Debug)]
+pub(super) struct LinkBarrier {
+    pub(super) links: Arc<LinkTable>,
+    pub(super) threads: Handle,
 }
 
-impl OpenBarrier for RelayState {
+impl OpenBarrier for LinkBarrier {
     fn pass(&self, opening: PendingOpen) {
         let PendingOpen { export, by, passes } = opening;
-        let links = self.links();
+        let links = self.links.open();
         let others = links.iter().filter(|(number, _)| Some(**number) != by);
         let written: Vec<_> = others
             .filter_map(|(_, link)| {

@@ -23,14 +23,6 @@ impl ClientStream {
         }
     }
 
-    /// The same for who only reads and writes.
-    pub(crate) fn into_stream(self) -> Box<dyn varve_access_admin::AcceptedStream> {
-        match self {
-            Self::Unix(stream) => Box::new(stream),
-            Self::Tcp(stream, _) => Box::new(stream),
-        }
-    }
-
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.readable().await,

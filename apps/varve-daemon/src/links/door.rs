@@ -7,47 +7,36 @@
 //!     under way, and openings wait for it.
 //! DOOR-4. A node that is out of the table has its links cut.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
 use tokio_rustls::{TlsAcceptor, TlsStream};
-use varve_access_nbd::ConnectionBalancer;
+use varve_access_block::OpenBarrier;
 use varve_client::Failure;
 use varve_membership::NodeAddress;
 use varve_relay::Error;
 use varve_relay::wire::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
 use varve_types::{CellId, PoolId};
 
+use super::barrier::LinkBarrier;
 use super::deliver::{Delivery, IncomingLink};
 use super::export::converse;
-use super::figures::LinkMetrics;
+use super::figures::RelayMetrics;
+use super::front_ends::LocalFrontEnds;
+use super::key::NodeKey;
+use super::limits::LinkLimits;
 use super::link::{BEGIN_MAX, find_dead_peers, peer};
-use super::{NodeKey, Router, Views};
-
-/// Bounds on what other nodes may hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LinkLimits {
-    /// Links at a time. Each may hold some 200 KiB of buffers.
-    pub(crate) links_max: usize,
-    /// Those of one node.
-    pub(crate) of_node_max: usize,
-    /// Time for the handshake and the hello, and for the answer.
-    pub(crate) begin_max: Duration,
-}
-
-impl Default for LinkLimits {
-    fn default() -> Self {
-        Self { links_max: 2048, of_node_max: 1024, begin_max: BEGIN_MAX }
-    }
-}
+use super::link_table::LinkTable;
+use super::state::RelayState;
+use super::view::Views;
+use super::way::Router;
 
 /// Handshakes at a time; others wait in the listen queue.
 const HANDSHAKES_MAX: usize = 64;
@@ -62,47 +51,14 @@ const PIPE_BYTES: usize = 256 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const OVER_PAUSE: Duration = Duration::from_millis(5);
 
-/// A client of the S3 gateway, and its address if it came from a network.
-pub(crate) type S3Client = (varve_access_s3::AcceptedClient, Option<SocketAddr>);
-/// The same for the admin API.
-pub(crate) type AdminClient = (Box<dyn varve_access_admin::AcceptedStream>, Option<SocketAddr>);
-
-/// Where clients go, those of this node and those of others.
-pub(crate) struct CellFrontEnds {
-    /// The threads that serve NBD.
-    pub(crate) nbd: ConnectionBalancer,
-    /// The S3 gateway, where it is served.
-    pub(crate) s3: Option<mpsc::Sender<S3Client>>,
-    /// The admin API.
-    pub(crate) admin: mpsc::Sender<AdminClient>,
-}
-
 /// This node's door, and the threads behind it.
-pub(crate) struct RelayListener {
-    lobby: Arc<RelayState>,
+pub(crate) struct RelayListener<F> {
+    state: Arc<RelayState<F>>,
     reach: NodeAddress,
     runtime: Option<Runtime>,
 }
 
-/// What everybody at the door knows.
-pub(super) struct RelayState {
-    pub(super) pool: PoolId,
-    /// How many the pool has.
-    pub(super) cells: u16,
-    pub(super) key: NodeKey,
-    pub(super) views: Views,
-    pub(super) threads: Handle,
-    limits: LinkLimits,
-    /// By a number that no other link of this node has (DOOR-3). The lock guards nothing else, and nobody waits while
-    /// it is held.
-    links: Mutex<BTreeMap<u64, Arc<IncomingLink>>>,
-    next: AtomicU64,
-    /// Of the cells that this node serves. The same holds for these.
-    fronts: Mutex<BTreeMap<CellId, CellFrontEnds>>,
-    figures: Mutex<LinkMetrics>,
-}
-
-impl RelayListener {
+impl<F: LocalFrontEnds> RelayListener<F> {
     /// Listens at `address`. Others are told to come to `reached`, where that names no machine.
     pub(crate) fn open(
         pool: PoolId,
@@ -130,21 +86,20 @@ impl RelayListener {
         let ip = if bound.ip().is_unspecified() { reached } else { bound.ip() };
         let reach = NodeAddress::new(SocketAddr::new(ip, bound.port()), key.fingerprint());
         let acceptor = key.acceptor().map_err(|error| failed(&error))?;
-        let lobby = Arc::new(RelayState {
+        let state = Arc::new(RelayState {
             pool,
             cells,
             key,
             views,
             threads: runtime.handle().clone(),
             limits,
-            links: Mutex::default(),
+            links: Arc::default(),
             next: AtomicU64::new(1),
             fronts: Mutex::default(),
-            figures: Mutex::default(),
         });
-        runtime.spawn(accept(Arc::clone(&lobby), listener, acceptor));
-        runtime.spawn(cut_those_who_are_out(Arc::clone(&lobby)));
-        Ok(Self { lobby, reach, runtime: Some(runtime) })
+        runtime.spawn(accept(Arc::clone(&state), listener, acceptor));
+        runtime.spawn(cut_those_who_are_out(Arc::clone(&state.links), state.views.clone()));
+        Ok(Self { state, reach, runtime: Some(runtime) })
     }
 
     /// How others reach this node.
@@ -153,42 +108,44 @@ impl RelayListener {
     }
 
     /// Lets others in to a cell from now on, and serves clients of it.
-    pub(crate) fn serve(&self, cell: CellId, fronts: CellFrontEnds) {
-        self.lobby.fronts().insert(cell, fronts);
+    pub(crate) fn serve(&self, cell: CellId, fronts: F) {
+        self.state.fronts().insert(cell, fronts);
     }
 
     /// Lets nobody in to a cell any more. Links that there are stay until their connections end.
     pub(crate) fn close(&self, cell: CellId) {
-        self.lobby.fronts().remove(&cell);
+        self.state.fronts().remove(&cell);
     }
 
     /// Whether the table says that this node is to serve a cell.
     pub(crate) fn is_mine(&self, cell: CellId) -> bool {
-        self.lobby.views.borrow().is_mine(cell)
+        self.state.views.borrow().is_mine(cell)
     }
 
     /// What openings of volumes pass.
-    pub(crate) fn gate(&self) -> Arc<dyn varve_access_block::OpenBarrier> {
-        Arc::clone(&self.lobby) as Arc<dyn varve_access_block::OpenBarrier>
+    pub(crate) fn gate(&self) -> Arc<dyn OpenBarrier> {
+        let (links, threads) = (Arc::clone(&self.state.links), self.state.threads.clone());
+        Arc::new(LinkBarrier { links, threads })
     }
 
     /// What others carry, as the owner of a cell tells it, for as long as anybody asks.
-    pub(crate) fn watcher(&self, cell: CellId) -> super::figures::RelayMetrics {
-        super::figures::RelayMetrics { lobby: Arc::clone(&self.lobby), cell }
+    pub(crate) fn watcher(&self, cell: CellId) -> RelayMetrics {
+        let (links, views) = (Arc::clone(&self.state.links), self.state.views.clone());
+        RelayMetrics { links, views, cell }
     }
 
     #[cfg(test)]
-    pub(super) fn lobby(&self) -> &RelayState {
-        &self.lobby
+    pub(super) fn links(&self) -> &LinkTable {
+        &self.state.links
     }
 
     /// The ways to who serves.
-    pub(crate) fn ways(&self) -> Router {
-        Router::new(Arc::clone(&self.lobby))
+    pub(crate) fn ways(&self) -> Router<F> {
+        Router::new(Arc::clone(&self.state))
     }
 }
 
-impl Drop for RelayListener {
+impl<F> Drop for RelayListener<F> {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             // The caller may be a task of another runtime; nobody needs what is left.
@@ -197,28 +154,7 @@ impl Drop for RelayListener {
     }
 }
 
-impl RelayState {
-    pub(super) fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<IncomingLink>>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn fronts(&self) -> MutexGuard<'_, BTreeMap<CellId, CellFrontEnds>> {
-        self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Where clients of a cell go, while this node serves it.
-    pub(super) fn here<T>(
-        &self,
-        cell: CellId,
-        with: impl FnOnce(&CellFrontEnds) -> T,
-    ) -> Option<T> {
-        self.fronts().get(&cell).map(with)
-    }
-
-    pub(super) fn figures(&self) -> MutexGuard<'_, LinkMetrics> {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl<F: LocalFrontEnds> RelayState<F> {
     /// Whether it may come in, as far as the table tells.
     fn check(&self, hello: &Hello, link: &TlsStream<TcpStream>) -> HelloReply {
         let view = self.views.borrow();
@@ -242,7 +178,7 @@ impl RelayState {
         let fronts = self.fronts();
         let Some(fronts) = fronts.get(&hello.cell) else { return Err(HelloReply::NotServing) };
         let front_end = hello.front_end.front_end().ok_or(HelloReply::NoFrontEnd)?;
-        let mut links = self.links();
+        let mut links = self.links.open();
         let of_node = links.values().filter(|link| link.node == hello.from).count();
         if links.len() >= self.limits.links_max || of_node >= self.limits.of_node_max {
             return Err(HelloReply::TooMany);
@@ -251,11 +187,14 @@ impl RelayState {
         let front = match front_end {
             FrontEnd::Export => FrontStream::Export,
             FrontEnd::S3 => {
-                let s3 = fronts.s3.as_ref().ok_or(HelloReply::NoFrontEnd)?;
-                FrontStream::Pipe(offer(s3, hello, varve_access_s3::AcceptedClient::Stream)?)
+                let (here, there) = tokio::io::duplex(PIPE_BYTES);
+                fronts.offer_s3(there, hello.client)?;
+                FrontStream::Pipe(here)
             }
             FrontEnd::Admin => {
-                FrontStream::Pipe(offer(&fronts.admin, hello, |stream| Box::new(stream) as _)?)
+                let (here, there) = tokio::io::duplex(PIPE_BYTES);
+                fronts.offer_admin(there, hello.client)?;
+                FrontStream::Pipe(here)
             }
         };
         let (link, delivery) = IncomingLink::new(hello.from, front_end, hello.cell);
@@ -271,33 +210,24 @@ enum FrontStream {
     Pipe(DuplexStream),
 }
 
-fn offer<C>(
-    front: &mpsc::Sender<(C, Option<SocketAddr>)>,
-    hello: &Hello,
-    client: impl FnOnce(DuplexStream) -> C,
-) -> Result<DuplexStream, HelloReply> {
-    let (here, there) = tokio::io::duplex(PIPE_BYTES);
-    match front.try_send((client(there), hello.client)) {
-        Ok(()) => Ok(here),
-        Err(mpsc::error::TrySendError::Full(_)) => Err(HelloReply::TooMany),
-        Err(mpsc::error::TrySendError::Closed(_)) => Err(HelloReply::NotServing),
-    }
-}
-
-async fn accept(lobby: Arc<RelayState>, listener: TcpListener, acceptor: TlsAcceptor) {
+async fn accept<F: LocalFrontEnds>(
+    state: Arc<RelayState<F>>,
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
         let place = Arc::clone(&handshakes).acquire_owned().await;
         let place = place.expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((socket, address)) => {
-                let (lobby, acceptor) = (Arc::clone(&lobby), acceptor.clone());
+                let (state, acceptor) = (Arc::clone(&state), acceptor.clone());
                 tokio::spawn(async move {
-                    let patience = lobby.limits.begin_max;
-                    let begun = tokio::time::timeout(patience, begin(&lobby, socket, acceptor));
+                    let patience = state.limits.begin_max;
+                    let begun = tokio::time::timeout(patience, begin(&state, socket, acceptor));
                     let begun = begun.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
                     drop(place);
-                    if let Err(error) = stay(&lobby, begun).await {
+                    if let Err(error) = stay(&state, begun).await {
                         tracing::debug!(%error, %address, "no link");
                     }
                 });
@@ -319,8 +249,8 @@ struct RelaySession {
 }
 
 /// Handshake and hello; the link, and what is answered if that is not `Accepted`.
-async fn begin(
-    lobby: &RelayState,
+async fn begin<F: LocalFrontEnds>(
+    state: &RelayState<F>,
     socket: TcpStream,
     acceptor: TlsAcceptor,
 ) -> io::Result<(TlsStream<TcpStream>, Result<RelaySession, HelloReply>)> {
@@ -329,8 +259,8 @@ async fn begin(
     let mut bytes = [0; HELLO_BYTES];
     stream.read_exact(&mut bytes).await?;
     let admitted = match Hello::decode(&bytes) {
-        Ok(hello) => match lobby.check(&hello, &stream) {
-            HelloReply::Accepted => lobby.admit(&hello),
+        Ok(hello) => match state.check(&hello, &stream) {
+            HelloReply::Accepted => state.admit(&hello),
             refused => Err(refused),
         },
         Err(Error::Format { known, .. }) => Err(HelloReply::OtherVersion { known }),
@@ -340,13 +270,13 @@ async fn begin(
 }
 
 /// What becomes of whoever has said hello.
-async fn stay(
-    lobby: &RelayState,
+async fn stay<F: LocalFrontEnds>(
+    state: &RelayState<F>,
     begun: io::Result<(TlsStream<TcpStream>, Result<RelaySession, HelloReply>)>,
 ) -> io::Result<()> {
     let (mut stream, admitted) = begun?;
     match admitted {
-        Ok(guest) => guest.stay(lobby, stream).await,
+        Ok(guest) => guest.stay(state, stream).await,
         Err(refused) => {
             answer(&mut stream, refused).await?;
             return Err(io::Error::other(refused.to_string()));
@@ -366,18 +296,18 @@ async fn answer(stream: &mut TlsStream<TcpStream>, answer: HelloReply) -> io::Re
 }
 
 impl RelaySession {
-    async fn stay(self, lobby: &RelayState, stream: TlsStream<TcpStream>) {
+    async fn stay<F: LocalFrontEnds>(self, state: &RelayState<F>, stream: TlsStream<TcpStream>) {
         let Self { number, link, delivery, front } = self;
-        let ended = serve(lobby, number, &link, delivery, front, stream).await;
+        let ended = serve(state, number, &link, delivery, front, stream).await;
         if let Err(error) = ended {
             tracing::debug!(%error, node = %link.node, front_end = ?link.front_end, "a link broke");
         }
-        forget(lobby, number, &link).await;
+        forget(&state.links, number, &link).await;
     }
 }
 
-async fn serve(
-    lobby: &RelayState,
+async fn serve<F: LocalFrontEnds>(
+    state: &RelayState<F>,
     number: u64,
     link: &IncomingLink,
     mut delivery: Delivery,
@@ -388,7 +318,7 @@ async fn serve(
     match front {
         FrontStream::Pipe(front) => delivery.run(stream, front).await,
         FrontStream::Export => {
-            let conversation = converse(lobby, link, number, &mut stream);
+            let conversation = converse(state, link, number, &mut stream);
             match delivery.unless_cut(conversation).await? {
                 Some(front) => delivery.run(stream, front).await,
                 None => Ok(()),
@@ -398,22 +328,20 @@ async fn serve(
 }
 
 /// DOOR-3
-async fn forget(lobby: &RelayState, number: u64, link: &IncomingLink) {
+async fn forget(links: &LinkTable, number: u64, link: &IncomingLink) {
     while link.carried.get().is_some_and(|carried| !carried.is_over()) {
         tokio::time::sleep(OVER_PAUSE).await;
     }
-    lobby.links().remove(&number);
-    lobby.figures().ended(link);
+    links.remove(number, link);
 }
 
 /// DOOR-4
-async fn cut_those_who_are_out(lobby: Arc<RelayState>) {
-    let mut views = lobby.views.clone();
+async fn cut_those_who_are_out(links: Arc<LinkTable>, mut views: Views) {
     while views.changed().await.is_ok() {
         let view = views.borrow_and_update().clone();
-        for link in lobby.links().values().filter(|link| view.node(link.node).is_none()) {
+        for link in links.open().values().filter(|link| view.node(link.node).is_none()) {
             link.cut();
         }
-        lobby.figures().keep(|node| view.node(node).is_some());
+        links.keep(|node| view.node(node).is_some());
     }
 }

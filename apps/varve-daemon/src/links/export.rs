@@ -20,8 +20,9 @@ use varve_relay::wire::{
 use varve_types::{CellId, ErrorKind};
 
 use super::deliver::IncomingLink;
-use super::door::RelayState;
+use super::front_ends::LocalFrontEnds;
 use super::link::{FrameBuffer, receive, senseless};
+use super::state::RelayState;
 
 /// Longer than a client has for its handshake, with all that it may wait for meanwhile.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -48,8 +49,8 @@ pub(crate) fn decode_export(export: LinkExport) -> KnownExport {
 }
 
 /// Answers questions until the client is to be served; this side's end of its connection, if it ever is.
-pub(super) async fn converse(
-    lobby: &RelayState,
+pub(super) async fn converse<F: LocalFrontEnds>(
+    state: &RelayState<F>,
     link: &IncomingLink,
     number: u64,
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
@@ -67,12 +68,12 @@ pub(super) async fn converse(
         };
         let question = ExportQuestion::decode(&buffer[..len]).map_err(io::Error::other)?;
         let replies = match question {
-            ExportQuestion::List => list(lobby, link.cell).await?,
+            ExportQuestion::List => list(state, link.cell).await?,
             ExportQuestion::Open { name, since } => {
                 let since = since.map_or(Since::Listed, Since::Named);
-                vec![open(lobby, link.cell, OpenRequest { name, since }).await?]
+                vec![open(state, link.cell, OpenRequest { name, since }).await?]
             }
-            ExportQuestion::Begin(begun) => return begin(lobby, link, number, *begun).map(Some),
+            ExportQuestion::Begin(begun) => return begin(state, link, number, *begun).map(Some),
         };
         for reply in replies {
             let message = reply.encode().ok_or_else(|| senseless("a reply is too long"))?;
@@ -86,18 +87,25 @@ fn closed<T>(_: T) -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
 }
 
-async fn list(lobby: &RelayState, cell: CellId) -> io::Result<Vec<ExportReply>> {
+async fn list<F: LocalFrontEnds>(
+    state: &RelayState<F>,
+    cell: CellId,
+) -> io::Result<Vec<ExportReply>> {
     let (answer, told) = answer();
-    lobby.here(cell, |fronts| fronts.nbd.list(answer)).ok_or_else(|| closed(()))?;
+    state.here(cell, |fronts| fronts.nbd().list(answer)).ok_or_else(|| closed(()))?;
     Ok(match told.await.map_err(closed)? {
         Ok(names) => ExportReply::names(&names),
         Err(kind) => vec![ExportReply::Refused(kind)],
     })
 }
 
-async fn open(lobby: &RelayState, cell: CellId, request: OpenRequest) -> io::Result<ExportReply> {
+async fn open<F: LocalFrontEnds>(
+    state: &RelayState<F>,
+    cell: CellId,
+    request: OpenRequest,
+) -> io::Result<ExportReply> {
     let (answer, told) = answer();
-    lobby.here(cell, |fronts| fronts.nbd.look(request, answer)).ok_or_else(|| closed(()))?;
+    state.here(cell, |fronts| fronts.nbd().look(request, answer)).ok_or_else(|| closed(()))?;
     Ok(match told.await.map_err(closed)? {
         Ok(found) => ExportReply::Found(encode_export(found)),
         Err(kind) => ExportReply::Refused(kind),
@@ -105,8 +113,8 @@ async fn open(lobby: &RelayState, cell: CellId, request: OpenRequest) -> io::Res
 }
 
 /// Hands the client to a thread that serves NBD.
-fn begin(
-    lobby: &RelayState,
+fn begin<F: LocalFrontEnds>(
+    state: &RelayState<F>,
     link: &IncomingLink,
     number: u64,
     begin: BeginExport,
@@ -125,10 +133,10 @@ fn begin(
     let export = decode_export(export);
     let usage = ClientUsage::of(negotiated);
     let agreed = AgreedTerms { export, negotiated, usage, words, early: Vec::new(), session: None };
-    let is_taken = lobby.here(link.cell, |fronts| {
+    let is_taken = state.here(link.cell, |fronts| {
         // Openings must find it before its client may be told that the export is open (DOOR-3).
         let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(RelayProgress::new(number))));
-        fronts.nbd.begin(there.into(), agreed, Some(carried))
+        fronts.nbd().begin(there.into(), agreed, Some(carried))
     });
     if is_taken == Some(true) {
         return Ok(here);

@@ -19,17 +19,23 @@ mod deliver;
 mod door;
 mod export;
 mod figures;
+mod front_ends;
 mod key;
+mod limits;
 mod link;
+mod link_table;
+mod state;
 #[cfg(test)]
 mod tests;
 mod view;
 mod way;
 
 pub(crate) use self::client::{ClientStream, RelayedClient};
-pub(crate) use self::door::{AdminClient, CellFrontEnds, LinkLimits, RelayListener, S3Client};
+pub(crate) use self::door::RelayListener;
 pub(crate) use self::export::{answer, decode_export, encode_export};
-pub(crate) use self::figures::RelayMetrics;
+pub(crate) use self::figures::{NodeTraffic, RelayMetrics};
+pub(crate) use self::front_ends::{LocalFrontEnds, offer};
 pub(crate) use self::key::NodeKey;
+pub(crate) use self::limits::LinkLimits;
 pub(crate) use self::view::{View, Views};
 pub(crate) use self::way::{CellRoute, OwnerLink, RETRY_PAUSE, RouteError, Router};

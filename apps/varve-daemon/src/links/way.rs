@@ -19,15 +19,15 @@ use varve_types::CellId;
 
 use super::carry::carry;
 use super::client::RelayedClient;
-use super::door::{CellFrontEnds, RelayState};
 use super::link::{FrameBuffer, connect, receive, senseless};
+use super::state::RelayState;
 
 /// Between two attempts to find one.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Finds ways.
-pub(crate) struct Router {
-    lobby: Arc<RelayState>,
+pub(crate) struct Router<F> {
+    state: Arc<RelayState<F>>,
     numbers: AtomicU64,
 }
 
@@ -61,28 +61,24 @@ impl RouteError {
     }
 }
 
-impl Router {
-    pub(super) fn new(lobby: Arc<RelayState>) -> Self {
-        Self { lobby, numbers: AtomicU64::new(1) }
+impl<F> Router<F> {
+    pub(super) fn new(state: Arc<RelayState<F>>) -> Self {
+        Self { state, numbers: AtomicU64::new(1) }
     }
 
     /// The threads that carry.
     pub(crate) fn threads(&self) -> &Handle {
-        &self.lobby.threads
+        &self.state.threads
     }
 
     /// Where clients of a cell go that this node serves; `None` when it does not serve it now. Nobody waits in `with`.
-    pub(crate) fn here<T>(
-        &self,
-        cell: CellId,
-        with: impl FnOnce(&CellFrontEnds) -> T,
-    ) -> Option<T> {
-        self.lobby.here(cell, with)
+    pub(crate) fn here<T>(&self, cell: CellId, with: impl FnOnce(&F) -> T) -> Option<T> {
+        self.state.here(cell, with)
     }
 
     /// How many cells the pool has.
     pub(crate) fn cells(&self) -> u16 {
-        self.lobby.cells
+        self.state.cells
     }
 
     /// A way to a cell for a client of `front_end`, by the table as it is now.
@@ -92,7 +88,7 @@ impl Router {
         cell: CellId,
         client: Option<std::net::SocketAddr>,
     ) -> Result<CellRoute, RouteError> {
-        let view = self.lobby.views.borrow().clone();
+        let view = self.state.views.borrow().clone();
         let from = view
             .me
             .ok_or_else(|| RouteError::not_yet("this node has not joined the others yet"))?;
@@ -108,7 +104,7 @@ impl Router {
             .ok_or_else(|| RouteError::not_yet("a node of an earlier version serves it"))?;
         let hello = Hello {
             front_end: front_end.number(),
-            pool: self.lobby.pool,
+            pool: self.state.pool,
             cell,
             from,
             to: owner.id,
@@ -117,7 +113,7 @@ impl Router {
             client,
         };
         let connected = tokio::select! {
-            connected = connect(&self.lobby.key, reach, &hello) => connected,
+            connected = connect(&self.state.key, reach, &hello) => connected,
             () = self.leads_nowhere(owner.id, cell) => {
                 return Err(RouteError::not_yet("another node is to serve the pool"));
             }
@@ -139,12 +135,12 @@ impl Router {
 
     /// Whether it leads to who serves (WAY-2).
     pub(crate) fn leads(&self, line: &OwnerLink) -> bool {
-        self.lobby.views.borrow().owner(line.cell) == Some(line.to)
+        self.state.views.borrow().owner(line.cell) == Some(line.to)
     }
 
     /// Returns once ways to that node for that cell lead nowhere (WAY-2).
     async fn leads_nowhere(&self, to: NodeId, cell: CellId) {
-        let mut views = self.lobby.views.clone();
+        let mut views = self.state.views.clone();
         // Without anybody who tells what the table says, nothing leads anywhere.
         let _ = views.wait_for(|view| view.owner(cell) != Some(to)).await;
     }
