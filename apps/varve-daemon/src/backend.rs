@@ -20,11 +20,11 @@ use varve_access_admin::{
 };
 use varve_access_nbd::ConnectionLimit;
 use varve_dataset::Datasets;
+use varve_relay::RelayMetrics;
 use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
 use crate::fill::SpaceNow;
-use crate::links::RelayMetrics;
 use crate::objects::Objects;
 use crate::online_check::{self, OnlineCheck};
 use crate::room::{free_bytes, used_bytes};

@@ -6,8 +6,7 @@ use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use varve_access_nbd::ConnectionBalancer;
 use varve_relay::wire::HelloReply;
-
-use crate::links::{self, LocalFrontEnds, offer};
+use varve_relay::{LocalFrontEnds, offer};
 
 /// A client of the S3 gateway, and its address if it came from a network.
 pub(crate) type S3Client = (varve_access_s3::AcceptedClient, Option<SocketAddr>);
@@ -15,7 +14,7 @@ pub(crate) type S3Client = (varve_access_s3::AcceptedClient, Option<SocketAddr>)
 pub(crate) type AdminClient = (Box<dyn varve_access_admin::AcceptedStream>, Option<SocketAddr>);
 
 /// Where links of other nodes arrive.
-pub(crate) type RelayListener = links::RelayListener<CellFrontEnds>;
+pub(crate) type RelayListener = varve_relay::RelayListener<CellFrontEnds>;
 
 /// See the module.
 pub(crate) struct CellFrontEnds {

@@ -23,7 +23,6 @@ mod health;
 mod holdings;
 mod home;
 mod in_process;
-mod links;
 mod lock;
 pub mod logging;
 mod metrics_listener;

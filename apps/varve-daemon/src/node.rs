@@ -7,7 +7,7 @@
 //!                          └─leave(), once it has closed all of them──▶ others open them
 //! ```
 //!
-//! It takes clients all the time (`front`), and carries those of cells that others serve to them (`links`).
+//! It takes clients all the time (`front`), and carries those of cells that others serve to them (`varve-relay`).
 //!
 //! NODE-1. A cell is opened only after the table named this node, with its beat in it, and the table lets go of it only
 //!     after it was closed: so a clean end passes it on without a wait for leases. What keeps two nodes from writing it
@@ -31,6 +31,7 @@ use varve_membership::{
 };
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_relay::{LinkLimits, NodeKey, View};
 use varve_types::{CellId, ErrorKind, PoolId};
 
 use crate::banner;
@@ -39,7 +40,6 @@ use crate::config::Settings;
 use crate::files::random_id;
 use crate::front::FrontEnds;
 use crate::home::PoolLocation;
-use crate::links::{LinkLimits, NodeKey, View};
 use crate::pool_media::PoolMedia;
 use crate::rados::RadosMedia;
 use crate::s3::S3;
@@ -135,7 +135,7 @@ pub(super) fn take_seat(
     let (words, told) = std_mpsc::channel();
     let (ended, given_up) = oneshot::channel();
     let (shows, views) = watch::channel(View::default());
-    let key = NodeKey::make()?;
+    let key = NodeKey::make().map_err(|error| Failure::new(error.to_string()))?;
     let reached = match settings.rados.listen {
         Some(address) if !address.ip().is_unspecified() => address.ip(),
         _ => rados.own_address()?,
@@ -156,7 +156,12 @@ pub(super) fn take_seat(
         reached,
         views,
         LinkLimits::default(),
-    )?;
+    )
+    .map_err(|error| {
+        Failure::new(error.to_string()).hint(
+            "see whether another process holds the address, or choose another with rados.listen",
+        )
+    })?;
     let me = Me { joining, reach: door.reach(), shows };
     let thread = thread::Builder::new()
         .name("node".to_owned())
@@ -504,9 +509,9 @@ fn newcomer(me: &Me) -> Result<Member> {
 mod tests {
     use varve_membership::{Fingerprint, MemberTable, MemoryTable};
     use varve_reactor::{JoinHandle, SimLoop};
+    use varve_relay::Views;
 
     use super::*;
-    use crate::links::Views;
 
     const POOL: PoolId = PoolId([7; 16]);
     const SECOND_NS: u64 = 1_000_000_000;

@@ -2,8 +2,7 @@
 
 use varve_access_admin::v1::NodeStatus;
 use varve_access_admin::{Metric, MetricKind, Sample};
-
-use crate::links::NodeTraffic;
+use varve_relay::NodeTraffic;
 
 /// For the status.
 pub(crate) fn statuses(nodes: Vec<NodeTraffic>) -> Vec<NodeStatus> {

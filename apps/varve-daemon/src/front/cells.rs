@@ -13,11 +13,11 @@ use tokio::net::UnixStream;
 use tokio::time::{Duration, Instant, timeout};
 use varve_access_admin::volume_path;
 use varve_relay::wire::FrontEnd;
+use varve_relay::{CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError};
 use varve_types::CellId;
 
 use super::admin::{BoxedStream, PoolCells};
 use super::{HOLD_MAX, Reception};
-use crate::links::{CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError};
 use crate::names::{NameAnswer, without_run};
 
 /// How long a cell may take to say whether it has a volume.

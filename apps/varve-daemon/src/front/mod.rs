@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  client ──▶ sockets ──▶ nbd: TLS, handshake ──▶ this node serves: a thread gets socket, TLS and what was agreed on
-//!                    └──▶ whole: S3, admin API ─▶ another one does: `links` carry it there
+//!                    └──▶ whole: S3, admin API ─▶ another one does: `varve-relay` carries it
 //!                          `admin` stands before the admin APIs of several cells
 //! ```
 //!
@@ -29,6 +29,7 @@ use varve_access_admin::{ListenAddress, Token};
 use varve_access_nbd::{TlsConfig, TlsMode};
 use varve_client::{Failure, Result};
 use varve_relay::wire::FrontEnd;
+use varve_relay::{ClientStream, Router};
 use varve_types::CellId;
 
 use self::admin::Guard;
@@ -38,7 +39,6 @@ use self::cells::CellsOfAdmin;
 use self::sockets::{ClientListener, accepted_stream};
 pub(crate) use self::sockets::{FrontSockets, S3Socket};
 use super::cell_front_ends::{CellFrontEnds, RelayListener};
-use super::links::{ClientStream, Router};
 use super::names::NameLookup;
 
 /// Clients of one socket at a time that are not served by this node; others wait in its listen queue. So those of one

@@ -12,13 +12,13 @@ use varve_access_nbd::limits::{AGREEMENT_RECEIVE_BYTES, HANDSHAKE_TIMEOUT_MS};
 use varve_access_nbd::{AgreedTerms, Agreement, AgreementStep, KnownExport, OpenRequest, Since};
 use varve_nbd::Framing;
 use varve_relay::wire::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
-use varve_types::{CellId, ErrorKind};
-
-use super::{CARRIED_MAX, HOLD_MAX, Reception};
-use crate::links::{
+use varve_relay::{
     CellRoute, ClientStream, OwnerLink, RETRY_PAUSE, RelayedClient, RouteError, answer,
     decode_export, encode_export,
 };
+use varve_types::{CellId, ErrorKind};
+
+use super::{CARRIED_MAX, HOLD_MAX, Reception};
 
 /// How long a client may take to be told of its end.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);

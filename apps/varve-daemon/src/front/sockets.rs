@@ -9,11 +9,11 @@ use varve_access_admin::{ListenAddress, Token};
 use varve_access_block::notice_dead_peers;
 use varve_access_nbd::StdListener;
 use varve_client::{Failure, Result};
+use varve_relay::ClientStream;
 use varve_relay::wire::FrontEnd;
 
 use super::admin::BoxedStream;
 use crate::config::{S3Listen, Settings};
-use crate::links::ClientStream;
 use crate::pool::{admin_address, nbd_sockets, unable_to_listen};
 use crate::socket_access::SocketAccess;
 

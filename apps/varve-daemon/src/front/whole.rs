@@ -3,12 +3,12 @@
 use tokio::sync::mpsc::OwnedPermit;
 use tokio::time::Instant;
 use varve_relay::wire::{FrontEnd, HelloReply};
+use varve_relay::{CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError};
 use varve_types::CellId;
 
 use super::sockets::accepted_stream;
 use super::{HOLD_MAX, Reception};
 use crate::cell_front_ends::{AdminClient, S3Client};
-use crate::links::{CellRoute, ClientStream, RETRY_PAUSE, RelayedClient, RouteError};
 
 /// What a client of the admin API is told that no node takes.
 const NOBODY_SERVES: &str = "{\"kind\":\"unavailable\",\"message\":\"no node serves the pool now\",\"hint\":\"try again; the log of the nodes says what they wait for\"}";

@@ -5,38 +5,38 @@ use std::sync::Arc;
 use varve_membership::Node;
 use varve_types::CellId;
 
-use super::link_table::LinkTable;
-use super::view::{View, Views};
+use crate::link_table::LinkTable;
+use crate::view::{View, Views};
 
 /// Looks at what is carried.
 #[derive(Clone, Debug)]
-pub(crate) struct RelayMetrics {
-    pub(super) links: Arc<LinkTable>,
-    pub(super) views: Views,
+pub struct RelayMetrics {
+    pub(crate) links: Arc<LinkTable>,
+    pub(crate) views: Views,
     /// By whose owner it is asked.
-    pub(super) cell: CellId,
+    pub(crate) cell: CellId,
 }
 
 /// A node of the pool, and what it carries to this one.
 #[derive(Clone, Debug)]
-pub(crate) struct NodeTraffic {
+pub struct NodeTraffic {
     /// The node.
-    pub(crate) node: Node,
+    pub node: Node,
     /// Whether it is to serve the cell.
-    pub(crate) serves: bool,
+    pub serves: bool,
     /// Connections that it carries now.
-    pub(crate) connections_open: u64,
+    pub connections_open: u64,
     /// Connections that it carries, or has carried.
-    pub(crate) connections: u64,
+    pub connections: u64,
     /// Bytes of clients that it carried.
-    pub(crate) received_bytes: u64,
+    pub received_bytes: u64,
     /// Bytes for clients that it carried.
-    pub(crate) sent_bytes: u64,
+    pub sent_bytes: u64,
 }
 
 impl RelayMetrics {
     /// The nodes of the pool.
-    pub(crate) fn nodes(&self) -> Vec<NodeTraffic> {
+    pub fn nodes(&self) -> Vec<NodeTraffic> {
         let view = self.view();
         let sums = self.links.sums();
         let owner = view.owner(self.cell);
@@ -55,7 +55,7 @@ impl RelayMetrics {
     }
 
     /// Where nodes are that do not serve the cell.
-    pub(crate) fn standing_by(&self) -> Vec<String> {
+    pub fn standing_by(&self) -> Vec<String> {
         self.view().standing_by(self.cell)
     }
 

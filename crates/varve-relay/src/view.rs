@@ -6,39 +6,39 @@ use varve_types::CellId;
 
 /// The table, and which of its nodes this one is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct View {
+pub struct View {
     /// This node.
-    pub(crate) me: Option<NodeId>,
+    pub me: Option<NodeId>,
     /// Version of the table.
-    pub(crate) version: u64,
+    pub version: u64,
     /// Who is to serve each cell of the pool.
-    pub(crate) owners: Vec<Option<NodeId>>,
+    pub owners: Vec<Option<NodeId>>,
     /// Who is there, in the order in which they joined.
-    pub(crate) nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
 }
 
 /// Where it is seen.
-pub(crate) type Views = watch::Receiver<View>;
+pub type Views = watch::Receiver<View>;
 
 impl View {
     /// A node that is there.
-    pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
     /// Who is to serve a cell.
-    pub(crate) fn owner(&self, cell: CellId) -> Option<NodeId> {
+    pub fn owner(&self, cell: CellId) -> Option<NodeId> {
         *self.owners.get(usize::from(cell.0))?
     }
 
     /// Whether this node is to serve a cell.
-    pub(crate) fn is_mine(&self, cell: CellId) -> bool {
+    pub fn is_mine(&self, cell: CellId) -> bool {
         let owner = self.owner(cell);
         owner.is_some() && owner == self.me
     }
 
     /// Where nodes are that do not serve a cell, for people.
-    pub(crate) fn standing_by(&self, cell: CellId) -> Vec<String> {
+    pub fn standing_by(&self, cell: CellId) -> Vec<String> {
         let owner = self.owner(cell);
         let others = self.nodes.iter().filter(|node| Some(node.id) != owner);
         others.map(|node| node.place.clone()).collect()

@@ -1,7 +1,7 @@
 //! The key by which others know a node: made when it starts, shown in TLS as it is, without a certificate.
 //!
 //! LINK-KEY-1. Who makes a link demands the fingerprint of whom it means, during the handshake. Who takes one learns
-//!     the other's fingerprint, and compares it with the table (DOOR-2).
+//!     the other's fingerprint, and compares it with the table (RELAY-LISTENER-2).
 
 use std::sync::Arc;
 
@@ -21,14 +21,15 @@ use rustls::{
     ServerConfig, SignatureScheme,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use varve_client::Failure;
 use varve_membership::Fingerprint;
+
+use crate::{Error, Result};
 
 /// Names mean nothing to nodes; TLS wants one.
 const NAME: &str = "varve";
 
 /// See the module.
-pub(crate) struct NodeKey {
+pub struct NodeKey {
     certified: Arc<CertifiedKey>,
     fingerprint: Fingerprint,
     provider: Arc<CryptoProvider>,
@@ -36,9 +37,11 @@ pub(crate) struct NodeKey {
 
 impl NodeKey {
     /// A new one.
-    pub(crate) fn make() -> varve_client::Result<Self> {
-        let failed =
-            |error: &dyn std::fmt::Display| Failure::new(format!("create the node's key: {error}"));
+    ///
+    /// # Errors
+    /// [`Error::Key`] where there are no random bytes.
+    pub fn make() -> Result<Self> {
+        let failed = |error: &dyn std::fmt::Display| Error::Key { reason: error.to_string() };
         let random = ring::rand::SystemRandom::new();
         let pair = ring::signature::Ed25519KeyPair::generate_pkcs8(&random);
         let pkcs8 =
@@ -54,7 +57,7 @@ impl NodeKey {
     }
 
     /// What the table of nodes has of it.
-    pub(crate) fn fingerprint(&self) -> Fingerprint {
+    pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
@@ -64,7 +67,10 @@ impl NodeKey {
     }
 
     /// Makes links to the node with that key (LINK-KEY-1).
-    pub(super) fn connector(&self, to: Fingerprint) -> Result<TlsConnector, rustls::Error> {
+    pub(crate) fn connector(
+        &self,
+        to: Fingerprint,
+    ) -> std::result::Result<TlsConnector, rustls::Error> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?;
         let own = AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&self.certified));
@@ -76,7 +82,7 @@ impl NodeKey {
     }
 
     /// Takes links of whoever has a key.
-    pub(super) fn acceptor(&self) -> Result<TlsAcceptor, rustls::Error> {
+    pub(crate) fn acceptor(&self) -> std::result::Result<TlsAcceptor, rustls::Error> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?;
         let own = AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&self.certified));
@@ -88,13 +94,13 @@ impl NodeKey {
     }
 
     /// The name that TLS wants.
-    pub(super) fn name() -> ServerName<'static> {
+    pub(crate) fn name() -> ServerName<'static> {
         ServerName::try_from(NAME).expect("it is a name")
     }
 }
 
 /// Of a public key, as TLS shows it.
-pub(super) fn fingerprint_of(public_key: &[u8]) -> Fingerprint {
+pub(crate) fn fingerprint_of(public_key: &[u8]) -> Fingerprint {
     let digest = ring::digest::digest(&ring::digest::SHA256, public_key);
     Fingerprint(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }
@@ -107,7 +113,7 @@ struct KeyVerifier {
 }
 
 impl KeyVerifier {
-    fn check(&self, key: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+    fn check(&self, key: &CertificateDer<'_>) -> std::result::Result<(), rustls::Error> {
         let is_it = self.demands.is_none_or(|demanded| demanded == fingerprint_of(key));
         let refused = CertificateError::ApplicationVerificationFailure;
         if is_it { Ok(()) } else { Err(refused.into()) }
@@ -118,7 +124,7 @@ impl KeyVerifier {
         message: &[u8],
         key: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
         let key = SubjectPublicKeyInfoDer::from(key.as_ref());
         verify_tls13_signature_with_raw_key(message, &key, signature, &self.algorithms)
     }
@@ -137,7 +143,7 @@ impl ServerCertVerifier for KeyVerifier {
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
         self.check(end_entity).map(|()| ServerCertVerified::assertion())
     }
 
@@ -146,7 +152,7 @@ impl ServerCertVerifier for KeyVerifier {
         _message: &[u8],
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
         Err(too_old())
     }
 
@@ -155,7 +161,7 @@ impl ServerCertVerifier for KeyVerifier {
         message: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
         self.check_signature(message, cert, dss)
     }
 
@@ -178,7 +184,7 @@ impl ClientCertVerifier for KeyVerifier {
         end_entity: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
+    ) -> std::result::Result<ClientCertVerified, rustls::Error> {
         self.check(end_entity).map(|()| ClientCertVerified::assertion())
     }
 
@@ -187,7 +193,7 @@ impl ClientCertVerifier for KeyVerifier {
         _message: &[u8],
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
         Err(too_old())
     }
 
@@ -196,7 +202,7 @@ impl ClientCertVerifier for KeyVerifier {
         message: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
         self.check_signature(message, cert, dss)
     }
 

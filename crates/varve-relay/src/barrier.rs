@@ -32,19 +32,19 @@ use tokio::runtime::Handle;
 use varve_access_block::{OpenBarrier, PendingOpen};
 use varve_access_nbd::RelayProgress;
 
-use super::deliver::IncomingLink;
+use crate::deliver::IncomingLink;
 #[cfg(doc)]
-use super::deliver::TOLD_MAX;
-use super::link_table::LinkTable;
+use crate::deliver::TOLD_MAX;
+use crate::link_table::LinkTable;
 
 /// Between two looks how far a connection is.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// What openings of volumes pass.
 #[derive(Debug)]
-pub(super) struct LinkBarrier {
-    pub(super) links: Arc<LinkTable>,
-    pub(super) threads: Handle,
+pub(crate) struct LinkBarrier {
+    pub(crate) links: Arc<LinkTable>,
+    pub(crate) threads: Handle,
 }
 
 impl OpenBarrier for LinkBarrier {

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use super::link::BEGIN_MAX;
+use crate::link::BEGIN_MAX;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LinkLimits {
+pub struct LinkLimits {
     /// Links at a time. Each may hold some 200 KiB of buffers.
-    pub(crate) links_max: usize,
+    pub links_max: usize,
     /// Those of one node.
-    pub(crate) of_node_max: usize,
+    pub of_node_max: usize,
     /// Time for the handshake and the hello, and for the answer.
-    pub(crate) begin_max: Duration,
+    pub begin_max: Duration,
 }
 
 impl Default for LinkLimits {

@@ -9,27 +9,27 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use varve_access_nbd::RelayProgress;
 use varve_membership::NodeId;
-use varve_relay::wire::{DATA_BYTES_MAX, FrontEnd, LinkFrame};
 use varve_types::CellId;
 
-use super::link::{FrameBuffer, receive, send, senseless};
+use crate::link::{FrameBuffer, receive, send, senseless};
+use crate::wire::{DATA_BYTES_MAX, FrontEnd, LinkFrame};
 
 /// How long a front-end may take to end a connection that the carrying node has ended in order.
 const LINGER: Duration = Duration::from_secs(60);
 
 /// How long a node may take to say how far a client has come. A link that is not told of by then is cut.
-pub(super) const TOLD_MAX: Duration = Duration::from_secs(3);
+pub(crate) const TOLD_MAX: Duration = Duration::from_secs(3);
 
 /// A link by which another node carries a connection. What delivers its bytes has the other half.
-pub(super) struct IncomingLink {
+pub(crate) struct IncomingLink {
     /// Who carries it.
-    pub(super) node: NodeId,
-    pub(super) front_end: FrontEnd,
+    pub(crate) node: NodeId,
+    pub(crate) front_end: FrontEnd,
     /// The cell that it leads to.
-    pub(super) cell: CellId,
+    pub(crate) cell: CellId,
     /// How far its connection has come, where a volume is or was served by it.
-    pub(super) carried: OnceLock<Arc<RelayProgress>>,
-    pub(super) counts: LinkCounts,
+    pub(crate) carried: OnceLock<Arc<RelayProgress>>,
+    pub(crate) counts: LinkCounts,
     asks: watch::Sender<u64>,
     told: watch::Receiver<PeerReport>,
     is_delivering: AtomicBool,
@@ -38,11 +38,11 @@ pub(super) struct IncomingLink {
 
 /// Bytes of a link.
 #[derive(Default)]
-pub(super) struct LinkCounts {
+pub(crate) struct LinkCounts {
     /// From the client.
-    pub(super) received: AtomicU64,
+    pub(crate) received: AtomicU64,
     /// To it.
-    pub(super) sent: AtomicU64,
+    pub(crate) sent: AtomicU64,
 }
 
 /// What the carrying node has told.
@@ -54,7 +54,7 @@ struct PeerReport {
 }
 
 /// What delivers.
-pub(super) struct Delivery {
+pub(crate) struct Delivery {
     link: Arc<IncomingLink>,
     asked: watch::Receiver<u64>,
     tells: watch::Sender<PeerReport>,
@@ -63,7 +63,7 @@ pub(super) struct Delivery {
 
 impl IncomingLink {
     /// A link, and what delivers its bytes.
-    pub(super) fn new(node: NodeId, front_end: FrontEnd, cell: CellId) -> (Arc<Self>, Delivery) {
+    pub(crate) fn new(node: NodeId, front_end: FrontEnd, cell: CellId) -> (Arc<Self>, Delivery) {
         let ((asks, asked), (tells, told)) =
             (watch::channel(0), watch::channel(PeerReport::default()));
         let (cut, is_cut) = watch::channel(false);
@@ -82,13 +82,13 @@ impl IncomingLink {
     }
 
     /// Nothing that has not been delivered is, from now on.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.cut.send_replace(true);
     }
 
     /// Bytes delivered once everything is that the client had sent when this is called; `None` when the link has ended,
     /// or is cut for its silence.
-    pub(super) async fn ask(&self) -> Option<u64> {
+    pub(crate) async fn ask(&self) -> Option<u64> {
         let mut number = 0;
         self.asks.send_modify(|latest| {
             *latest += 1;
@@ -113,7 +113,7 @@ impl IncomingLink {
 
 impl Delivery {
     /// Does what comes before there is anything to deliver, unless the link is cut.
-    pub(super) async fn unless_cut<T>(
+    pub(crate) async fn unless_cut<T>(
         &mut self,
         work: impl Future<Output = io::Result<T>>,
     ) -> io::Result<T> {
@@ -125,7 +125,7 @@ impl Delivery {
     }
 
     /// Delivers until either side ends it, it breaks, or is cut. Everything is let go of on return.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         self,
         stream: impl AsyncRead + AsyncWrite,
         front: impl AsyncRead + AsyncWrite,

@@ -1,7 +1,7 @@
 //! The way of a client to the node that serves a cell, from whichever node took it.
 //!
-//! WAY-1. Nobody is sent to a node but by the table of nodes: who it names, by the key that it has of it.
-//! WAY-2. A way leads to one life of one node. Once the table names another one it leads nowhere.
+//! RELAY-ROUTE-1. Nobody is sent to a node but by the table of nodes: who it names, by the key that it has of it.
+//! RELAY-ROUTE-2. A way leads to one life of one node. Once the table names another one it leads nowhere.
 
 use std::io;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio_rustls::client::TlsStream;
 use varve_membership::NodeId;
-use varve_relay::wire::{
-    DATA_BYTES_MAX, ExportQuestion, ExportReply, FrontEnd, Hello, HelloReply, LinkFrame,
-};
 use varve_types::CellId;
 
-use super::carry::carry;
-use super::client::RelayedClient;
-use super::link::{FrameBuffer, connect, receive, senseless};
-use super::state::RelayState;
+use crate::carry::carry;
+use crate::client::RelayedClient;
+use crate::link::{FrameBuffer, connect, receive, senseless};
+use crate::state::RelayState;
+use crate::wire::{
+    DATA_BYTES_MAX, ExportQuestion, ExportReply, FrontEnd, Hello, HelloReply, LinkFrame,
+};
 
 /// Between two attempts to find one.
-pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);
+pub const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Finds ways.
-pub(crate) struct Router<F> {
+/// Finds ways; `F` are the front-ends of a cell that this node serves.
+pub struct Router<F> {
     state: Arc<RelayState<F>>,
     numbers: AtomicU64,
 }
 
 /// Where a cell is served.
-pub(crate) enum CellRoute {
+pub enum CellRoute {
     /// By this node.
     Here,
     /// By another one, to which there is a link.
@@ -40,7 +40,7 @@ pub(crate) enum CellRoute {
 }
 
 /// A link to the node that serves a cell.
-pub(crate) struct OwnerLink {
+pub struct OwnerLink {
     to: NodeId,
     /// Which that node is to serve.
     cell: CellId,
@@ -48,7 +48,7 @@ pub(crate) struct OwnerLink {
 }
 
 /// Why there is none.
-pub(crate) enum RouteError {
+pub enum RouteError {
     /// Nobody serves the cell, or who does is not ready.
     NotYet(String),
     /// It is of no use to try again.
@@ -56,33 +56,34 @@ pub(crate) enum RouteError {
 }
 
 impl RouteError {
-    pub(crate) fn not_yet(why: &str) -> Self {
+    /// It is of use to try again.
+    pub fn not_yet(why: &str) -> Self {
         Self::NotYet(why.to_owned())
     }
 }
 
 impl<F> Router<F> {
-    pub(super) fn new(state: Arc<RelayState<F>>) -> Self {
+    pub(crate) fn new(state: Arc<RelayState<F>>) -> Self {
         Self { state, numbers: AtomicU64::new(1) }
     }
 
     /// The threads that carry.
-    pub(crate) fn threads(&self) -> &Handle {
+    pub fn threads(&self) -> &Handle {
         &self.state.threads
     }
 
     /// Where clients of a cell go that this node serves; `None` when it does not serve it now. Nobody waits in `with`.
-    pub(crate) fn here<T>(&self, cell: CellId, with: impl FnOnce(&F) -> T) -> Option<T> {
+    pub fn here<T>(&self, cell: CellId, with: impl FnOnce(&F) -> T) -> Option<T> {
         self.state.here(cell, with)
     }
 
     /// How many cells the pool has.
-    pub(crate) fn cells(&self) -> u16 {
+    pub fn cells(&self) -> u16 {
         self.state.cells
     }
 
     /// A way to a cell for a client of `front_end`, by the table as it is now.
-    pub(crate) async fn find(
+    pub async fn find(
         &self,
         front_end: FrontEnd,
         cell: CellId,
@@ -97,7 +98,7 @@ impl<F> Router<F> {
             let not_ready = || RouteError::not_yet("this node has not opened the pool yet");
             return if is_ready { Ok(CellRoute::Here) } else { Err(not_ready()) };
         }
-        let owner = view.owner(cell).and_then(|owner| view.node(owner)); // WAY-1
+        let owner = view.owner(cell).and_then(|owner| view.node(owner)); // RELAY-ROUTE-1
         let owner = owner.ok_or_else(|| RouteError::not_yet("nobody is to serve the pool"))?;
         let reach = owner
             .reach
@@ -133,12 +134,12 @@ impl<F> Router<F> {
         }
     }
 
-    /// Whether it leads to who serves (WAY-2).
-    pub(crate) fn leads(&self, line: &OwnerLink) -> bool {
+    /// Whether it leads to who serves (RELAY-ROUTE-2).
+    pub fn leads(&self, line: &OwnerLink) -> bool {
         self.state.views.borrow().owner(line.cell) == Some(line.to)
     }
 
-    /// Returns once ways to that node for that cell lead nowhere (WAY-2).
+    /// Returns once ways to that node for that cell lead nowhere (RELAY-ROUTE-2).
     async fn leads_nowhere(&self, to: NodeId, cell: CellId) {
         let mut views = self.state.views.clone();
         // Without anybody who tells what the table says, nothing leads anywhere.
@@ -146,7 +147,7 @@ impl<F> Router<F> {
     }
 
     /// Asks for exports; what comes is handed to `reply` until that says that it was the last one.
-    pub(crate) async fn ask(
+    pub async fn ask(
         &self,
         line: &mut OwnerLink,
         question: &ExportQuestion,
@@ -160,7 +161,7 @@ impl<F> Router<F> {
     }
 
     /// Carries a client until either side ends it, or the way leads nowhere; `early` is what came of it before.
-    pub(crate) async fn carry(&self, line: Box<OwnerLink>, client: &RelayedClient, early: &[u8]) {
+    pub async fn carry(&self, line: Box<OwnerLink>, client: &RelayedClient, early: &[u8]) {
         let OwnerLink { to, cell, stream } = *line;
         let ended = tokio::select! {
             ended = carry(client, early, stream) => ended,
@@ -174,12 +175,12 @@ impl<F> Router<F> {
 
 impl OwnerLink {
     /// The cell that it leads to.
-    pub(crate) fn cell(&self) -> CellId {
+    pub fn cell(&self) -> CellId {
         self.cell
     }
 
     /// Says something about exports.
-    pub(crate) async fn say(&mut self, question: &ExportQuestion) -> io::Result<()> {
+    pub async fn say(&mut self, question: &ExportQuestion) -> io::Result<()> {
         let message = question.encode().ok_or_else(|| senseless("a question is too long"))?;
         FrameBuffer::new().send_copy(&message, &mut self.stream).await
     }

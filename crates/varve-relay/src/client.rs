@@ -9,21 +9,24 @@ use tokio::net::{TcpStream, UnixStream};
 use varve_access_nbd::TlsSession;
 
 /// A client's connection. Both directions may be used at the same time.
-pub(crate) enum ClientStream {
+pub enum ClientStream {
+    /// On this machine.
     Unix(UnixStream),
+    /// On a network, at that address.
     Tcp(TcpStream, SocketAddr),
 }
 
 impl ClientStream {
     /// Where it comes from, if it comes from a network.
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Unix(_) => None,
             Self::Tcp(_, address) => Some(*address),
         }
     }
 
-    pub(crate) async fn readable(&self) -> io::Result<()> {
+    /// Waits until there is something to read, or the end.
+    pub async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.readable().await,
             Self::Tcp(stream, _) => stream.readable().await,
@@ -31,7 +34,7 @@ impl ClientStream {
     }
 
     /// Reads what is there; 0 at the end, `None` when nothing is there now.
-    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let read = match self {
             Self::Unix(stream) => stream.try_read(buffer),
             Self::Tcp(stream, _) => stream.try_read(buffer),
@@ -43,7 +46,7 @@ impl ClientStream {
     }
 
     /// Reads at least one byte; 0 at the end.
-    pub(crate) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             self.readable().await?;
             if let Some(count) = self.try_read(buffer)? {
@@ -52,7 +55,8 @@ impl ClientStream {
         }
     }
 
-    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    /// Returns once all of it is in the socket.
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = match self {
                 Self::Unix(stream) => {
@@ -75,7 +79,7 @@ impl ClientStream {
     }
 
     /// Nothing more is written.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let fd = match self {
             Self::Unix(stream) => stream.as_fd(),
             Self::Tcp(stream, _) => stream.as_fd(),
@@ -85,7 +89,7 @@ impl ClientStream {
     }
 
     /// The socket in blocking mode, for whoever takes it over.
-    pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
+    pub fn into_fd(self) -> io::Result<OwnedFd> {
         match self {
             Self::Unix(stream) => {
                 let stream = stream.into_std()?;
@@ -102,19 +106,20 @@ impl ClientStream {
 }
 
 /// A client whose connection is carried, in plain text.
-pub(crate) struct RelayedClient {
+pub struct RelayedClient {
     stream: ClientStream,
     /// Where it uses TLS, of which this is the end. The lock is held while bytes are moved in memory.
     tls: Option<Mutex<TlsSession>>,
 }
 
 impl RelayedClient {
-    pub(crate) fn new(stream: ClientStream, session: Option<TlsSession>) -> Self {
+    /// A client, and its session where it uses TLS.
+    pub fn new(stream: ClientStream, session: Option<TlsSession>) -> Self {
         Self { stream, tls: session.map(Mutex::new) }
     }
 
     /// Whether it is on this machine.
-    pub(super) fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         self.stream.address().is_none()
     }
 
@@ -122,12 +127,12 @@ impl RelayedClient {
         tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) async fn readable(&self) -> io::Result<()> {
+    pub(crate) async fn readable(&self) -> io::Result<()> {
         self.stream.readable().await
     }
 
     /// As that of the stream; with `None` the socket is empty too.
-    pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match &self.tls {
             None => self.stream.try_read(buffer),
             Some(tls) => {
@@ -136,7 +141,7 @@ impl RelayedClient {
         }
     }
 
-    pub(super) async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         let Some(tls) = &self.tls else { return self.stream.write_all(bytes).await };
         let mut sealed = Vec::new();
         Self::session(tls).seal(bytes, &mut sealed)?;
@@ -144,7 +149,7 @@ impl RelayedClient {
     }
 
     /// Nothing more is written.
-    pub(super) async fn end(&self) {
+    pub(crate) async fn end(&self) {
         if let Some(tls) = &self.tls {
             let mut last = Vec::new();
             Self::session(tls).say_end(&mut last);

@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsStream, client};
 use varve_membership::{Fingerprint, NodeAddress};
-use varve_relay::wire::{
+
+use crate::key::{NodeKey, fingerprint_of};
+use crate::wire::{
     ANSWER_BYTES, DATA_BYTES_MAX, FRAME_HEAD_BYTES, FrameHead, Hello, HelloReply, LinkFrame,
 };
 
-use super::key::{NodeKey, fingerprint_of};
-
 /// How long a connection to another node, the handshake, and hello and answer take at most.
-pub(super) const BEGIN_MAX: Duration = Duration::from_secs(5);
+pub(crate) const BEGIN_MAX: Duration = Duration::from_secs(5);
 
 /// A machine that acknowledges nothing for so long is gone. What is owed to it is tried until then; one that is owed
 /// nothing is asked.
@@ -26,20 +26,20 @@ const ASKED_EVERY: Duration = Duration::from_secs(2);
 const ASKED_TIMES: u32 = 3;
 
 /// A buffer for a frame with data (LINKS-3).
-pub(super) struct FrameBuffer(Vec<u8>);
+pub(crate) struct FrameBuffer(Vec<u8>);
 
 impl FrameBuffer {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(vec![0; FRAME_HEAD_BYTES + DATA_BYTES_MAX])
     }
 
     /// Where its data goes.
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.0[FRAME_HEAD_BYTES..]
     }
 
     /// Sends these bytes, which fit.
-    pub(super) async fn send_copy(
+    pub(crate) async fn send_copy(
         &mut self,
         bytes: &[u8],
         link: &mut (impl AsyncWrite + Unpin),
@@ -49,7 +49,7 @@ impl FrameBuffer {
     }
 
     /// Sends so many bytes of it.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         len: usize,
         link: &mut (impl AsyncWrite + Unpin),
@@ -61,13 +61,13 @@ impl FrameBuffer {
 }
 
 /// Sends a frame without data.
-pub(super) async fn send(frame: LinkFrame, link: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+pub(crate) async fn send(frame: LinkFrame, link: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     link.write_all(&frame.encode()).await?;
     link.flush().await
 }
 
 /// The next frame; its data is at the beginning of the buffer.
-pub(super) async fn receive(
+pub(crate) async fn receive(
     link: &mut (impl AsyncRead + Unpin),
     buffer: &mut [u8],
 ) -> io::Result<LinkFrame> {
@@ -85,12 +85,12 @@ pub(super) async fn receive(
     })
 }
 
-pub(super) fn senseless(what: &'static str) -> io::Error {
+pub(crate) fn senseless(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// Makes a link to a node, and says hello; what it answers, and the stream if it accepts.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     key: &NodeKey,
     to: NodeAddress,
     hello: &Hello,
@@ -113,7 +113,7 @@ pub(super) async fn connect(
 }
 
 /// Small frames go at once, and a peer whose machine or network is gone is noticed.
-pub(super) fn find_dead_peers(socket: &TcpStream) -> io::Result<()> {
+pub(crate) fn find_dead_peers(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let fd = socket.as_fd();
     sockopt::set_socket_keepalive(fd, true)?;
@@ -126,7 +126,7 @@ pub(super) fn find_dead_peers(socket: &TcpStream) -> io::Result<()> {
 }
 
 /// Of the key that the other end showed.
-pub(super) fn peer(link: &TlsStream<TcpStream>) -> Option<Fingerprint> {
+pub(crate) fn peer(link: &TlsStream<TcpStream>) -> Option<Fingerprint> {
     let (_, session) = link.get_ref();
     session.peer_certificates()?.first().map(|key| fingerprint_of(key))
 }

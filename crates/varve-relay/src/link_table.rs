@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use varve_membership::NodeId;
 
-use super::deliver::IncomingLink;
+use crate::deliver::IncomingLink;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct LinkTable {
-    /// By a number that no other link of this node has (DOOR-3). The lock guards nothing else, and nobody waits while
-    /// it is held.
+pub(crate) struct LinkTable {
+    /// By a number that no other link of this node has (RELAY-LISTENER-3). The lock guards nothing else, and nobody
+    /// waits while it is held.
     open: Mutex<BTreeMap<u64, Arc<IncomingLink>>>,
     /// The same holds for these.
     ended: Mutex<BTreeMap<NodeId, LinkSums>>,
@@ -21,11 +21,11 @@ pub(super) struct LinkTable {
 
 /// What a node carries, and has carried.
 #[derive(Clone, Copy, Default)]
-pub(super) struct LinkSums {
-    pub(super) open: u64,
-    pub(super) connections: u64,
-    pub(super) received_bytes: u64,
-    pub(super) sent_bytes: u64,
+pub(crate) struct LinkSums {
+    pub(crate) open: u64,
+    pub(crate) connections: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) sent_bytes: u64,
 }
 
 impl LinkSums {
@@ -38,7 +38,7 @@ impl LinkSums {
 
 impl LinkTable {
     /// Links that there are.
-    pub(super) fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<IncomingLink>>> {
+    pub(crate) fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<IncomingLink>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,18 +47,18 @@ impl LinkTable {
     }
 
     /// Forgets a link, but for its counts.
-    pub(super) fn remove(&self, number: u64, link: &IncomingLink) {
+    pub(crate) fn remove(&self, number: u64, link: &IncomingLink) {
         self.open().remove(&number);
         self.ended().entry(link.node).or_default().add(link);
     }
 
     /// Forgets the counts of nodes that are not there.
-    pub(super) fn keep(&self, mut is_there: impl FnMut(NodeId) -> bool) {
+    pub(crate) fn keep(&self, mut is_there: impl FnMut(NodeId) -> bool) {
         self.ended().retain(|node, _| is_there(*node));
     }
 
     /// The sums of each node that carries, or has carried.
-    pub(super) fn sums(&self) -> BTreeMap<NodeId, LinkSums> {
+    pub(crate) fn sums(&self) -> BTreeMap<NodeId, LinkSums> {
         let mut sums = self.ended().clone();
         for link in self.open().values() {
             let of_node = sums.entry(link.node).or_default();

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 use varve_access_nbd::ConnectionBalancer;
-use varve_relay::wire::HelloReply;
+
+use crate::wire::HelloReply;
 
 /// See the module. Nothing here blocks.
-pub(crate) trait LocalFrontEnds: Send + 'static {
+pub trait LocalFrontEnds: Send + 'static {
     /// The threads that serve NBD.
     fn nbd(&self) -> &ConnectionBalancer;
 
@@ -25,7 +26,7 @@ pub(crate) trait LocalFrontEnds: Send + 'static {
 }
 
 /// Hands a client to a front-end, unless as many wait there as can.
-pub(crate) fn offer<C>(front: &mpsc::Sender<C>, client: C) -> Result<(), HelloReply> {
+pub fn offer<C>(front: &mpsc::Sender<C>, client: C) -> Result<(), HelloReply> {
     front.try_send(client).map_err(|refused| match refused {
         mpsc::error::TrySendError::Full(_) => HelloReply::TooMany,
         mpsc::error::TrySendError::Closed(_) => HelloReply::NotServing,

@@ -16,16 +16,16 @@ use varve_access_nbd::{
 };
 use varve_membership::{Fingerprint, Node, NodeAddress, NodeId};
 use varve_reactor::{Loop, LoopConfig, port};
-use varve_relay::wire::{
+use varve_types::{CellId, ErrorKind, PoolId};
+
+use crate::carry::carry;
+use crate::deliver::TOLD_MAX;
+use crate::link::{FrameBuffer, connect, receive, send};
+use crate::wire::{
     BeginExport, ExportQuestion, ExportReply, FrontEnd, FrontEndNumber, HELLO_BYTES, Hello,
     HelloReply, LinkExport, LinkFrame,
 };
-use varve_types::{CellId, ErrorKind, PoolId};
-
-use super::carry::carry;
-use super::deliver::TOLD_MAX;
-use super::link::{FrameBuffer, connect, receive, send};
-use super::{
+use crate::{
     ClientStream, LinkLimits, LocalFrontEnds, NodeKey, RelayListener, RelayedClient, View, offer,
 };
 
@@ -288,8 +288,8 @@ fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     let hello = Rig::hello(CARRYING, FrontEnd::Admin);
     assert_eq!(rig.answer(&hello), HelloReply::Accepted);
     assert_eq!(rig.answer(&Hello { pool: PoolId([8; 16]), ..hello }), HelloReply::OtherPool);
-    assert_eq!(rig.answer(&Hello { to: OTHER, ..hello }), HelloReply::OtherNode); // DOOR-1
-    assert_eq!(rig.answer(&Hello { from: OTHER, ..hello }), HelloReply::NotANode); // DOOR-2
+    assert_eq!(rig.answer(&Hello { to: OTHER, ..hello }), HelloReply::OtherNode); // RELAY-LISTENER-1
+    assert_eq!(rig.answer(&Hello { from: OTHER, ..hello }), HelloReply::NotANode); // RELAY-LISTENER-2
     assert_eq!(rig.answer(&Hello { from: NodeId(9), ..hello }), HelloReply::NotANode);
     let s3 = Hello { front_end: FrontEnd::S3.number(), ..hello };
     assert_eq!(rig.answer(&s3), HelloReply::NoFrontEnd);
@@ -302,7 +302,7 @@ fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     let refused = rig.runtime.block_on(connect(&rig.keys[0], elsewhere, &hello));
     assert!(refused.is_err(), "another key is there");
     rig.shows.send_modify(|view| view.owners = vec![Some(OTHER)]);
-    assert_eq!(rig.answer(&hello), HelloReply::NotServing); // DOOR-1
+    assert_eq!(rig.answer(&hello), HelloReply::NotServing); // RELAY-LISTENER-1
     rig.shows.send_modify(|view| view.owners = vec![view.me]);
     rig.door.close(CellId::FIRST);
     assert_eq!(rig.answer(&hello), HelloReply::NotServing);
@@ -377,7 +377,7 @@ fn who_asks_is_told_what_there_is_and_begins_only_with_what_is_still_so() {
         assert!(silent.take(1).await.is_err(), "what makes no sense ends the link");
         drop(silent);
         while !rig.door.links().open().is_empty() {
-            tokio::task::yield_now().await; // Nothing is over later than its link (DOOR-3).
+            tokio::task::yield_now().await; // Nothing is over later than its link (RELAY-LISTENER-3).
         }
     });
 }
@@ -455,7 +455,7 @@ fn a_node_that_is_out_of_the_table_has_its_links_cut() {
     rig.runtime.block_on(async {
         let (mut out, mut stays) = (rig.raw(0).await, rig.raw(1).await);
         assert!(matches!(out.ask(&ExportQuestion::List).await, ExportReply::Names { .. }));
-        rig.shows.send_modify(|view| view.nodes.retain(|node| node.id != CARRYING)); // DOOR-4
+        rig.shows.send_modify(|view| view.nodes.retain(|node| node.id != CARRYING)); // RELAY-LISTENER-4
         assert!(out.take(1).await.is_err());
         stays.open().await;
     });

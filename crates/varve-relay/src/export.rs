@@ -14,42 +14,42 @@ use varve_access_nbd::{
     RelayProgress, Since,
 };
 use varve_nbd::Framing;
-use varve_relay::wire::{
-    BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
-};
 use varve_types::{CellId, ErrorKind};
 
-use super::deliver::IncomingLink;
-use super::front_ends::LocalFrontEnds;
-use super::link::{FrameBuffer, receive, senseless};
-use super::state::RelayState;
+use crate::deliver::IncomingLink;
+use crate::front_ends::LocalFrontEnds;
+use crate::link::{FrameBuffer, receive, senseless};
+use crate::state::RelayState;
+use crate::wire::{
+    BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, LinkExport, LinkFrame,
+};
 
 /// Longer than a client has for its handshake, with all that it may wait for meanwhile.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Somebody who is told, and the answer; an error when nobody answers.
-pub(crate) fn answer<T: Send + 'static>() -> (Answer<T>, oneshot::Receiver<Result<T, ErrorKind>>) {
+pub fn answer<T: Send + 'static>() -> (Answer<T>, oneshot::Receiver<Result<T, ErrorKind>>) {
     let (tell, told) = oneshot::channel();
     // Whoever asked may have gone.
     (Box::new(move |answer| drop(tell.send(answer))), told)
 }
 
 /// An export as links say it.
-pub(crate) fn encode_export(found: KnownExport) -> LinkExport {
+pub fn encode_export(found: KnownExport) -> LinkExport {
     let KnownExport { name, info, since, holder } = found;
     let ExportInfo { size_bytes, block_bytes, read_only, exclusive } = info;
     LinkExport { name, size_bytes, block_bytes, read_only, exclusive, holder, since }
 }
 
 /// An export as NBD means it.
-pub(crate) fn decode_export(export: LinkExport) -> KnownExport {
+pub fn decode_export(export: LinkExport) -> KnownExport {
     let LinkExport { name, size_bytes, block_bytes, read_only, exclusive, holder, since } = export;
     let info = ExportInfo { size_bytes, block_bytes, read_only, exclusive };
     KnownExport { name, info, since, holder }
 }
 
 /// Answers questions until the client is to be served; this side's end of its connection, if it ever is.
-pub(super) async fn converse<F: LocalFrontEnds>(
+pub(crate) async fn converse<F: LocalFrontEnds>(
     state: &RelayState<F>,
     link: &IncomingLink,
     number: u64,
@@ -134,7 +134,7 @@ fn begin<F: LocalFrontEnds>(
     let usage = ClientUsage::of(negotiated);
     let agreed = AgreedTerms { export, negotiated, usage, words, early: Vec::new(), session: None };
     let is_taken = state.here(link.cell, |fronts| {
-        // Openings must find it before its client may be told that the export is open (DOOR-3).
+        // Openings must find it before its client may be told that the export is open (RELAY-LISTENER-3).
         let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(RelayProgress::new(number))));
         fronts.nbd().begin(there.into(), agreed, Some(carried))
     });

@@ -1,11 +1,11 @@
 //! Where other nodes come in.
 //!
-//! DOOR-1. A node is let in for one life of this one: its hello names this node's identity, and this one is who the
-//!     table names for the cell, and serves it.
-//! DOOR-2. It shows the key whose fingerprint the table has for the identity that it says.
-//! DOOR-3. A link stays known until its connection is over, also when it was cut: what was begun from it may still be
-//!     under way, and openings wait for it.
-//! DOOR-4. A node that is out of the table has its links cut.
+//! RELAY-LISTENER-1. A node is let in for one life of this one: its hello names this node's identity, and this one is
+//!     who the table names for the cell, and serves it.
+//! RELAY-LISTENER-2. It shows the key whose fingerprint the table has for the identity that it says.
+//! RELAY-LISTENER-3. A link stays known until its connection is over, also when it was cut: what was begun from it may
+//!     still be under way, and openings wait for it.
+//! RELAY-LISTENER-4. A node that is out of the table has its links cut.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,24 +19,23 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 use varve_access_block::OpenBarrier;
-use varve_client::Failure;
 use varve_membership::NodeAddress;
-use varve_relay::Error;
-use varve_relay::wire::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
 use varve_types::{CellId, PoolId};
 
-use super::barrier::LinkBarrier;
-use super::deliver::{Delivery, IncomingLink};
-use super::export::converse;
-use super::figures::RelayMetrics;
-use super::front_ends::LocalFrontEnds;
-use super::key::NodeKey;
-use super::limits::LinkLimits;
-use super::link::{BEGIN_MAX, find_dead_peers, peer};
-use super::link_table::LinkTable;
-use super::state::RelayState;
-use super::view::Views;
-use super::way::Router;
+use crate::Error;
+use crate::barrier::LinkBarrier;
+use crate::deliver::{Delivery, IncomingLink};
+use crate::export::converse;
+use crate::front_ends::LocalFrontEnds;
+use crate::key::NodeKey;
+use crate::limits::LinkLimits;
+use crate::link::{BEGIN_MAX, find_dead_peers, peer};
+use crate::link_table::LinkTable;
+use crate::metrics::RelayMetrics;
+use crate::route::Router;
+use crate::state::RelayState;
+use crate::view::Views;
+use crate::wire::{FrontEnd, HELLO_BYTES, Hello, HelloReply};
 
 /// Handshakes at a time; others wait in the listen queue.
 const HANDSHAKES_MAX: usize = 64;
@@ -51,16 +50,20 @@ const PIPE_BYTES: usize = 256 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const OVER_PAUSE: Duration = Duration::from_millis(5);
 
-/// This node's door, and the threads behind it.
-pub(crate) struct RelayListener<F> {
+/// Where other nodes come in, and the threads behind it; `F` are the front-ends of a cell.
+pub struct RelayListener<F> {
     state: Arc<RelayState<F>>,
     reach: NodeAddress,
     runtime: Option<Runtime>,
 }
 
 impl<F: LocalFrontEnds> RelayListener<F> {
-    /// Listens at `address`. Others are told to come to `reached`, where that names no machine.
-    pub(crate) fn open(
+    /// Listens at `address`, on threads of its own. Others are told to come to `reached`, where that names no machine.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// [`Error::Listen`].
+    pub fn open(
         pool: PoolId,
         cells: u16,
         key: NodeKey,
@@ -68,11 +71,9 @@ impl<F: LocalFrontEnds> RelayListener<F> {
         reached: IpAddr,
         views: Views,
         limits: LinkLimits,
-    ) -> varve_client::Result<Self> {
-        let failed = |what: &dyn std::fmt::Display| {
-            Failure::new(format!("listen for other nodes on {address}: {what}"))
-                .hint("see whether another process holds the address, or choose another with rados.listen")
-        };
+    ) -> crate::Result<Self> {
+        let failed =
+            |error: &dyn std::fmt::Display| Error::Listen { address, reason: error.to_string() };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(cores.min(THREADS_MAX))
@@ -103,44 +104,44 @@ impl<F: LocalFrontEnds> RelayListener<F> {
     }
 
     /// How others reach this node.
-    pub(crate) fn reach(&self) -> NodeAddress {
+    pub fn reach(&self) -> NodeAddress {
         self.reach
     }
 
     /// Lets others in to a cell from now on, and serves clients of it.
-    pub(crate) fn serve(&self, cell: CellId, fronts: F) {
+    pub fn serve(&self, cell: CellId, fronts: F) {
         self.state.fronts().insert(cell, fronts);
     }
 
     /// Lets nobody in to a cell any more. Links that there are stay until their connections end.
-    pub(crate) fn close(&self, cell: CellId) {
+    pub fn close(&self, cell: CellId) {
         self.state.fronts().remove(&cell);
     }
 
     /// Whether the table says that this node is to serve a cell.
-    pub(crate) fn is_mine(&self, cell: CellId) -> bool {
+    pub fn is_mine(&self, cell: CellId) -> bool {
         self.state.views.borrow().is_mine(cell)
     }
 
     /// What openings of volumes pass.
-    pub(crate) fn gate(&self) -> Arc<dyn OpenBarrier> {
+    pub fn gate(&self) -> Arc<dyn OpenBarrier> {
         let (links, threads) = (Arc::clone(&self.state.links), self.state.threads.clone());
         Arc::new(LinkBarrier { links, threads })
     }
 
     /// What others carry, as the owner of a cell tells it, for as long as anybody asks.
-    pub(crate) fn watcher(&self, cell: CellId) -> RelayMetrics {
+    pub fn watcher(&self, cell: CellId) -> RelayMetrics {
         let (links, views) = (Arc::clone(&self.state.links), self.state.views.clone());
         RelayMetrics { links, views, cell }
     }
 
     #[cfg(test)]
-    pub(super) fn links(&self) -> &LinkTable {
+    pub(crate) fn links(&self) -> &LinkTable {
         &self.state.links
     }
 
     /// The ways to who serves.
-    pub(crate) fn ways(&self) -> Router<F> {
+    pub fn ways(&self) -> Router<F> {
         Router::new(Arc::clone(&self.state))
     }
 }
@@ -163,11 +164,11 @@ impl<F: LocalFrontEnds> RelayState<F> {
         if hello.pool != self.pool {
             HelloReply::OtherPool
         } else if Some(hello.to) != view.me {
-            HelloReply::OtherNode // DOOR-1
+            HelloReply::OtherNode // RELAY-LISTENER-1
         } else if shown.is_none() || known.map(|reach| reach.fingerprint) != shown {
-            HelloReply::NotANode // DOOR-2
+            HelloReply::NotANode // RELAY-LISTENER-2
         } else if !view.is_mine(hello.cell) {
-            HelloReply::NotServing // DOOR-1
+            HelloReply::NotServing // RELAY-LISTENER-1
         } else {
             HelloReply::Accepted
         }
@@ -327,7 +328,7 @@ async fn serve<F: LocalFrontEnds>(
     }
 }
 
-/// DOOR-3
+/// RELAY-LISTENER-3
 async fn forget(links: &LinkTable, number: u64, link: &IncomingLink) {
     while link.carried.get().is_some_and(|carried| !carried.is_over()) {
         tokio::time::sleep(OVER_PAUSE).await;
@@ -335,7 +336,7 @@ async fn forget(links: &LinkTable, number: u64, link: &IncomingLink) {
     links.remove(number, link);
 }
 
-/// DOOR-4
+/// RELAY-LISTENER-4
 async fn cut_those_who_are_out(links: Arc<LinkTable>, mut views: Views) {
     while views.changed().await.is_ok() {
         let view = views.borrow_and_update().clone();

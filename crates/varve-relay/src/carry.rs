@@ -19,10 +19,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use varve_relay::wire::{DATA_BYTES_MAX, LinkFrame};
 
-use super::client::RelayedClient;
-use super::link::{FrameBuffer, receive, send, senseless};
+use crate::client::RelayedClient;
+use crate::link::{FrameBuffer, receive, send, senseless};
+use crate::wire::{DATA_BYTES_MAX, LinkFrame};
 
 /// CARRY-1: what was lost on a network is sent again after some 200 ms; on this machine nothing is.
 const QUIET_NETWORK: Duration = Duration::from_millis(300);
@@ -42,7 +42,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Carries until either side ends it, or it breaks. `early` is what came of the client before.
-pub(super) async fn carry(
+pub(crate) async fn carry(
     client: &RelayedClient,
     early: &[u8],
     link: impl AsyncRead + AsyncWrite,
