@@ -1,6 +1,6 @@
 //! Building blocks that know nothing of storage: aligned buffers and parts of reads, checksums, byte cursors, an
 //! entropy test, a test for zeros, fingerprints, MD5, hexadecimal text, sockets at paths and their peers, work under
-//! way, a process' end.
+//! way, a process' end. With the feature `testing` also pages of worked examples of stored structures.
 
 mod buffer;
 mod bytes;
@@ -8,6 +8,8 @@ mod checksum;
 mod end;
 mod entropy;
 mod fingerprint;
+#[cfg(any(test, feature = "testing"))]
+mod format_examples;
 mod hex;
 mod md5;
 mod pending;
@@ -24,6 +26,8 @@ pub use checksum::{checksum32, checksum64, checksum64_seeded};
 pub use end::end_process;
 pub use entropy::looks_random;
 pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprinter};
+#[cfg(any(test, feature = "testing"))]
+pub use format_examples::{ExamplesPage, compare_file};
 pub use hex::{hex, parse_hex};
 pub use md5::Md5;
 pub use pending::{PendingEntries, PendingGuard};

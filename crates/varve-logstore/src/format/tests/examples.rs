@@ -1,11 +1,12 @@
-//! The worked examples: `docs/format-examples.md` is what this code says, text beside bytes, and `fuzz/seeds` holds the
-//! same bytes for the fuzzer to start from.
+//! The worked examples: `docs/format-examples/logstore.md` is what this code says, text beside bytes, and `fuzz/seeds`
+//! holds the same bytes for the fuzzer to start from.
 //!
-//! After a change of the format on purpose: `VARVE_BLESS=1 cargo test -p varve-logstore examples` writes the files
-//! anew.
+//! After a change of the format on purpose: `VARVE_UPDATE_SNAPSHOTS=1 cargo test -p varve-logstore examples` writes the
+//! files anew.
 
 use std::fmt::{Display, Write};
-use std::path::{Path, PathBuf};
+
+use varve_stdx::compare_file;
 
 use super::samples;
 use crate::format::chunk::{ChunkEntry, MapSlot};
@@ -19,13 +20,14 @@ use crate::format::stream::StreamRecord;
 use crate::format::summary::SummaryEntry;
 use crate::format::usage::UsageEntry;
 
-const PATH: &str = "docs/format-examples.md";
+const PATH: &str = "docs/format-examples/logstore.md";
 
 const INTRODUCTION: &str = "\
-# Worked examples of the on-disk format
+# Worked examples: the log store
 
-One value of each structure of [format.md](format.md): as `varve` prints it, and as bytes (`hexdump -C`; `*` stands for
-repeated rows). A test of `varve-logstore` compares this page with the encoders.
+One value of each structure of sections 4 to 7 of [format.md](../format.md) that `varve-logstore` stores: as `varve` prints
+it, and as bytes (`hexdump -C`; `*` stands for repeated rows). A test of `varve-logstore` compares this page with the
+encoders.
 ";
 
 /// As `hexdump -C` prints it.
@@ -98,6 +100,9 @@ fn page() -> String {
     let mut bytes = [0; StreamRecord::LEN];
     samples::stream_record().encode(&mut bytes);
     example(&mut out, "Stream record", samples::stream_record(), &bytes);
+    let mut bytes = [0; ReservationRecord::LEN];
+    samples::reservation_record().encode(&mut bytes);
+    example(&mut out, "Reservation record", samples::reservation_record(), &bytes);
     example(&mut out, "Shard root", samples::shard_root(), &samples::shard_root().encode());
     example(&mut out, "Pool root", samples::pool_root(), &samples::pool_root().encode());
     out
@@ -112,25 +117,9 @@ fn title_of(ptr: PagePtr) -> &'static str {
     }
 }
 
-fn is_blessing() -> bool {
-    std::env::var_os("VARVE_BLESS").is_some()
-}
-
-fn in_repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
 #[test]
 fn the_document_shows_what_is_stored() {
-    let (path, page) = (in_repository(PATH), page());
-    if is_blessing() {
-        std::fs::write(&path, &page).unwrap();
-    }
-    let stored = std::fs::read_to_string(&path).unwrap();
-    for (number, (stored, made)) in stored.lines().zip(page.lines()).enumerate() {
-        assert_eq!(stored, made, "{PATH} line {}", number + 1);
-    }
-    assert_eq!(stored.lines().count(), page.lines().count());
+    compare_file(PATH, page().as_bytes());
 }
 
 /// Fuzz target and input; trailing zeros that a target adds by itself are left out.
@@ -171,11 +160,6 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
 #[test]
 fn fuzzing_starts_from_what_is_stored() {
     for (target, bytes) in seeds() {
-        let path = in_repository("fuzz/seeds").join(target).join("sample");
-        if is_blessing() {
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, &bytes).unwrap();
-        }
-        assert_eq!(std::fs::read(&path).unwrap(), bytes, "seed of {target}");
+        compare_file(&format!("fuzz/seeds/{target}/sample"), &bytes);
     }
 }

@@ -1,8 +1,7 @@
 //! One value of each table with every field set. Their bytes are stored in `fuzz/seeds`: the fuzzer starts from them,
 //! and a change of the format shows there.
 
-use std::path::{Path, PathBuf};
-
+use varve_stdx::compare_file;
 use varve_types::{Generation, PoolId, SegmentNumber, ShardId};
 
 use crate::class::{Class, ClassId, MediumKind, MediumKinds, StripeShape};
@@ -163,19 +162,10 @@ pub(super) fn stored() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn in_repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
-/// After a change of the format on purpose: `VARVE_BLESS=1 cargo test -p varve-media-redundancy stored_bytes`.
+/// After a change of the format on purpose: `VARVE_UPDATE_SNAPSHOTS=1 cargo test -p varve-media-redundancy format`.
 #[test]
 fn stored_bytes_are_those_that_were_stored_before() {
     for (target, bytes) in stored() {
-        let path = in_repository("fuzz/seeds").join(target).join("sample");
-        if std::env::var_os("VARVE_BLESS").is_some() {
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, &bytes).unwrap();
-        }
-        assert_eq!(std::fs::read(&path).unwrap(), bytes, "{target}");
+        compare_file(&format!("fuzz/seeds/{target}/sample"), &bytes);
     }
 }
