@@ -32,6 +32,8 @@ mod account;
 mod audit;
 mod content;
 mod error;
+#[cfg(test)]
+mod format_examples;
 mod give_back;
 mod hold;
 pub mod keys;

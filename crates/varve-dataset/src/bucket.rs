@@ -54,7 +54,7 @@ impl BucketOwner {
         [BUCKET_PREFIX, &stream.get().to_be_bytes()].concat()
     }
 
-    fn value(&self) -> Vec<u8> {
+    pub(crate) fn value(&self) -> Vec<u8> {
         let mut value = vec![0; FIXED_LEN + self.name.len()];
         let mut out = Writer::new(&mut value);
         out.u16(VERSION);

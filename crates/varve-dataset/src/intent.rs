@@ -46,7 +46,7 @@ pub(crate) struct Intent {
     pub(crate) id: StreamId,
 }
 
-fn encode_part((name, record): &Part) -> Vec<u8> {
+pub(crate) fn encode_part((name, record): &Part) -> Vec<u8> {
     let (full, record) = (name.full(), record.encode());
     let mut bytes = vec![0; 2 + full.len() + record.len()];
     let mut out = Writer::new(&mut bytes);

@@ -12,6 +12,8 @@ mod datasets;
 mod error;
 mod extents;
 mod figures;
+#[cfg(test)]
+mod format_examples;
 mod in_flight;
 mod intent;
 mod mark;

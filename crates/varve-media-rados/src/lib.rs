@@ -9,6 +9,8 @@
 
 mod claim;
 mod failure;
+#[cfg(test)]
+mod format_examples;
 mod lane;
 mod layout;
 mod librados;

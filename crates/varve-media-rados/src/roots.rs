@@ -31,18 +31,27 @@ pub(crate) struct Roots {
 pub(crate) fn empty() -> ObjectChange {
     ObjectChange {
         creates: true,
-        write: Some(Write::Whole(encoded(0, &[]))),
+        write: Some(Write::Whole(encode_root(0, &[]))),
         sets: vec![(VERSION, encode(0)), (EPOCH, encode(0)), (HELD, encode(0))],
         ..ObjectChange::default()
     }
 }
 
-fn encoded(version: u64, contents: &[u8]) -> BufSlice {
+pub(crate) fn encode_root(version: u64, contents: &[u8]) -> BufSlice {
     let mut out = AlignedBuf::scratch(HEADER_BYTES + contents.len());
     out[..8].copy_from_slice(&version.to_le_bytes());
     out[8..HEADER_BYTES].copy_from_slice(&checksum64_seeded(contents, version).to_le_bytes());
     out[HEADER_BYTES..].copy_from_slice(contents);
     out.freeze()
+}
+
+/// Version and contents; none where the checksum is not theirs.
+pub(crate) fn decode_root(bytes: &[u8]) -> Option<(RootVersion, Vec<u8>)> {
+    let (version, rest) = bytes.split_first_chunk::<8>()?;
+    let (sum, contents) = rest.split_first_chunk::<8>()?;
+    let version = u64::from_le_bytes(*version);
+    let is_whole = u64::from_le_bytes(*sum) == checksum64_seeded(contents, version);
+    is_whole.then(|| (RootVersion(version), contents.to_vec()))
 }
 
 impl Roots {
@@ -68,13 +77,7 @@ impl Roots {
         let len = HEADER_BYTES + self.bytes_max as usize;
         let failed = |refusal| self.claim.failure("read", &*self.objects, &object, 0, len, refusal);
         let bytes = self.objects.read(&object, 0, len).await.map_err(failed)?;
-        let decoded = bytes.split_first_chunk::<8>().and_then(|(version, rest)| {
-            let (sum, contents) = rest.split_first_chunk::<8>()?;
-            let version = u64::from_le_bytes(*version);
-            let is_whole = u64::from_le_bytes(*sum) == checksum64_seeded(contents, version);
-            is_whole.then(|| (RootVersion(version), contents.to_vec()))
-        });
-        decoded.ok_or_else(|| Error::Corrupt {
+        decode_root(&bytes).ok_or_else(|| Error::Corrupt {
             what: "root",
             path: format!("rados:{}/{object}", self.objects.pool()),
             reason: "checksum mismatch".to_owned(),
@@ -103,7 +106,7 @@ impl Roots {
         expects.extend(self.claimed(key).map(ShardClaim::expectation));
         let change = ObjectChange {
             expects,
-            write: Some(Write::Whole(encoded(version, &bytes))),
+            write: Some(Write::Whole(encode_root(version, &bytes))),
             sets: vec![(VERSION, encode(version))],
             ..ObjectChange::default()
         };

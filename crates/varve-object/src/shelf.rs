@@ -11,6 +11,8 @@
 mod audit;
 mod change;
 mod drop;
+#[cfg(test)]
+mod examples;
 mod find;
 mod keys;
 mod list;

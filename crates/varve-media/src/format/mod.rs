@@ -17,6 +17,8 @@
 //! A pool of several drives numbers their slots one drive after the other; lane l is lane l / n of drive l % n; roots
 //! are on drive 0.
 
+#[cfg(test)]
+mod examples;
 mod making;
 mod root_slot;
 mod superblock;

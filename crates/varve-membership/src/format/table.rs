@@ -215,7 +215,7 @@ fn count(len: usize) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use varve_stdx::Rng;
+    use varve_stdx::{ExamplesPage, Rng};
 
     use super::*;
 
@@ -254,6 +254,26 @@ mod tests {
             assert_eq!(MemberTable::decode(&table.encode()), Ok(table.clone()));
             assert!(table.encode().len() <= MemberTable::BYTES_MAX);
         }
+    }
+
+    #[test]
+    fn the_page_of_examples_shows_what_is_stored() {
+        let node = |id: u8, address: &str| {
+            let reach = NodeAddress::new(address.parse().unwrap(), Fingerprint([id; 32]));
+            Node { id: NodeId(id.into()), place: format!("node{id}.example"), reach: Some(reach) }
+        };
+        let nodes = [node(5, "10.1.2.3:7444"), node(6, "[::1]:7444")];
+        let mut table = MemberTable::new(PoolId([7; 16]));
+        for node in &nodes {
+            table.beat(node, 1).expect("there is room");
+        }
+        let bytes = table.encode();
+        assert_eq!(MemberTable::decode(&bytes), Ok(table));
+        let first = &bytes[HEADER_BYTES..][..NODE_BYTES + nodes[0].place.len()];
+        ExamplesPage::new("nodes", "the table of nodes", "varve-membership")
+            .example("Table of nodes", &bytes)
+            .example("Node", first)
+            .compare();
     }
 
     #[test]

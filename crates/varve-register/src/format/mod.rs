@@ -88,6 +88,8 @@ fn checksum(covered: &[u8], name: &Name) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use varve_stdx::ExamplesPage;
+
     use super::*;
 
     const POOL: PoolId = PoolId([7; 16]);
@@ -104,6 +106,14 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         let bytes = entry().encode(&name(NameKind::Volume));
         assert_eq!(Entry::decode(POOL, &name(NameKind::Volume), &bytes), Ok(entry()));
+    }
+
+    #[test]
+    fn the_page_of_examples_shows_what_is_stored() {
+        let bytes = entry().encode(&name(NameKind::Volume));
+        ExamplesPage::new("register", "the register of names", "varve-register")
+            .example("Register entry", &bytes)
+            .compare();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod damage;
 mod document;
+mod examples;
 mod round_trip;
 mod rules;
 pub(crate) mod samples;
