@@ -210,6 +210,7 @@ pub async fn read_units(
         })
         .collect();
     let mut read: Vec<_> = reads.try_collect().await?;
+    assert_eq!(read.len(), units.len(), "each unit is read once");
     read.sort_by_key(|(index, _)| *index);
     Ok(read.into_iter().map(|(_, bytes)| bytes).collect())
 }

@@ -28,11 +28,12 @@ use varve_reactor::{Nanos, Notify, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{PoolId, ShardId};
 
+use crate::format::UNIT_BYTES;
 use crate::format::frame::{
-    FRAME_ALIGN, FrameHeader, LogPosition, descriptor_offset, frame_bytes, header_bytes,
-    payload_bytes,
+    FRAME_ALIGN, FRAME_BYTES_MAX, FrameHeader, LogPosition, descriptor_offset, frame_bytes,
+    header_bytes, payload_bytes,
 };
-use crate::format::record::RecordHeader;
+use crate::format::record::{PIECE_BYTES, RecordHeader};
 use crate::planted::{Bug, planted};
 use crate::{Error, Result};
 
@@ -65,6 +66,14 @@ pub const LANE_BYTES_MIN: u64 = 256 << 10;
 pub const FRAME_RECORDS_MAX: usize = FRAME_RECORDS as usize;
 
 const FRAME_RECORDS: u32 = 250;
+
+const _: () = assert!(FRAMES_KEPT > 1); // LANE-5
+const _: () = assert!(LANE_BYTES_MIN.is_multiple_of(FRAME_ALIGN as u64));
+const _: () = assert!(FRAME_RECORDS <= crate::format::frame::FRAME_RECORDS_MAX);
+const _: () = assert!(header_bytes(FRAME_RECORDS) <= 4 * FRAME_ALIGN, "four header blocks");
+const _: () = assert!(RECORDS_WORTH_A_FRAME <= FRAME_RECORDS_MAX);
+const _: () = assert!(FRAME_PAYLOAD_MAX.is_multiple_of(UNIT_BYTES as usize));
+const _: () = assert!(frame_bytes_max(u64::MAX) <= FRAME_BYTES_MAX as u64);
 
 /// A record on its way: header, payload and the checksums of the payload's 4 KiB pieces.
 #[derive(Debug)]
@@ -178,6 +187,7 @@ impl JournalFrame {
     }
 
     fn set(&self, state: FrameState) {
+        assert_ne!(state, FrameState::Forming, "no frame forms again");
         self.state.set(state);
         self.changed.notify_all();
     }
@@ -293,6 +303,10 @@ impl Journal {
             journal.capacity() >= LANE_BYTES_MIN,
             "a lane is large enough for frames to overlap"
         );
+        assert!(
+            journal.capacity().is_multiple_of(u64::from(FRAME_ALIGN)),
+            "a lap ends where a frame may begin"
+        );
         let state = State {
             forming: JournalFrame::new(),
             full: VecDeque::new(),
@@ -339,18 +353,28 @@ impl Journal {
     /// The same for several records, which become durable together or not at all.
     ///
     /// # Panics
-    /// When they are more than fit a frame: [`FRAME_RECORDS_MAX`] records and [`Self::payload_max`] bytes.
+    /// When they are more than fit a frame: [`FRAME_RECORDS_MAX`] records and [`Self::payload_max`] bytes. When they do
+    /// not follow what was appended before (LANE-2), or a payload is not as long as its header says.
     pub fn append_together(&self, records: &[Rc<JournalRecord>]) -> Rc<JournalFrame> {
         let mut state = self.state.borrow_mut();
         if !state.forming.fits(records, self.payload_max()) {
             let full = std::mem::replace(&mut state.forming, JournalFrame::new());
             state.full.push_back(full);
         }
+        let before = state.full.back().and_then(|full| full.records.borrow().last().cloned());
+        if let (Some(before), Some(first)) = (before, records.first()) {
+            assert!(before.header.wseq < first.header.wseq, "frames are filled in order"); // LANE-2
+        }
         let frame = Rc::clone(&state.forming);
         assert!(frame.fits(records, self.payload_max()) && records.len() <= FRAME_RECORDS_MAX);
+        let is_forming = frame.state.get() == FrameState::Forming;
+        assert!(is_forming || state.failure.is_some()); // LANE-4
         frame.payload_bytes.set(frame.payload_bytes.get() + padded_payloads(records));
         let mut in_frame = frame.records.borrow_mut();
         for record in records {
+            let (payload_len, pieces) = (record.payload.len(), record.piece_checksums.len());
+            assert_eq!(payload_len, record.header.payload_len as usize);
+            assert!(pieces == 0 || pieces == payload_len.div_ceil(PIECE_BYTES));
             if let Some(last) = in_frame.last() {
                 assert!(last.header.wseq < record.header.wseq, "records are appended in order"); // LANE-2
             }
@@ -371,6 +395,7 @@ impl Journal {
             while let Some((frame, position, bytes)) = self.next_submission() {
                 let lane = Rc::clone(&self);
                 self.appends.set(self.appends.get() + 1);
+                assert!(self.appends.get() <= FRAMES_IN_FLIGHT_MAX); // LANE-READER-2
                 self.reactor.spawn(async move {
                     let append = lane.journal.append(position, bytes.clone());
                     let outcome = if planted(Bug::StuckIsDurable) {
@@ -418,6 +443,10 @@ impl Journal {
             Some(frame) => frame,
             None => std::mem::replace(&mut state.forming, JournalFrame::new()),
         };
+        assert_eq!(frame.state.get(), FrameState::Forming, "a frame is submitted once");
+        assert!(!frame.records.borrow().is_empty(), "nothing waits for an empty frame");
+        assert!(state.in_flight.back().is_none_or(|last| last.end.get() == state.head)); // LANE-1
+        assert!(state.tail.frame_seq <= start.frame_seq); // LANE-3
         let mut buf = state.take_buffer(bytes);
         let chain = self.encode(&frame, start, state.tail, &mut buf);
         frame.start.set(start);
@@ -432,6 +461,8 @@ impl Journal {
         state.frames_written += 1;
         state.records_written += frame.records.borrow().len() as u64;
         state.in_flight.push_back(Rc::clone(&frame));
+        assert!(state.in_flight.len() <= FRAMES_IN_FLIGHT_MAX); // LANE-READER-2
+        assert!(end_position - state.tail.position <= self.journal.capacity()); // LANE-3
         if planted(Bug::AckBeforeDurable) {
             frame.set(FrameState::Durable);
         }
@@ -450,6 +481,7 @@ impl Journal {
         tail: LogPosition,
         buf: &mut [u8],
     ) -> u64 {
+        debug_assert_eq!(buf.len(), frame.encoded_bytes() as usize); // FRAME-3
         let records = frame.records.borrow();
         let record_count = u32::try_from(records.len()).expect("bounded by FRAME_RECORDS_MAX");
         let mut offset = header_bytes(record_count) as usize;
@@ -480,11 +512,18 @@ impl Journal {
     }
 
     /// Tells up to which segment of the data and the reclaimed chain all are durable; every later frame says so.
+    ///
+    /// # Panics
+    /// When it is less than before.
     pub fn set_witness(&self, data: u64, reclaimed: u64) {
+        let (data_before, reclaimed_before) = self.witness.get();
+        assert!(data >= data_before, "what is durable stays durable");
+        assert!(reclaimed >= reclaimed_before, "what is durable stays durable");
         self.witness.set((data, reclaimed));
     }
 
     fn complete(&self, frame: &Rc<JournalFrame>, bytes: BufSlice, outcome: Result<()>) {
+        assert!(self.appends.get() > 0, "an append ends once");
         self.appends.set(self.appends.get() - 1);
         if self.appends.get() == 0 {
             self.failed.notify_all();
@@ -493,6 +532,7 @@ impl Journal {
             self.fail(error);
             return;
         }
+        assert!(!frame.written.get(), "a frame is written once");
         frame.written.set(true);
         let mut state = self.state.borrow_mut();
         if let Ok(buf) = bytes.try_into_buf() {
@@ -504,6 +544,9 @@ impl Journal {
         while state.in_flight.front().is_some_and(|first| first.written.get()) {
             // LANE-1: only a written prefix becomes durable.
             if let Some(first) = state.in_flight.pop_front() {
+                let before = state.durable.back().map(|last| last.end.get().frame_seq);
+                assert!(before.is_none_or(|end| end == first.start.get().frame_seq)); // LANE-1
+                assert_ne!(first.state.get(), FrameState::Failed, "the lane did not fail"); // LANE-4
                 first.set(FrameState::Durable);
                 state.durable.push_back(first);
             }
@@ -559,7 +602,9 @@ impl Journal {
 
     /// The next durable frame to drain, if there is one now.
     pub fn take_durable(&self) -> Option<Rc<JournalFrame>> {
-        self.state.borrow_mut().durable.pop_front()
+        let frame = self.state.borrow_mut().durable.pop_front()?;
+        assert!(frame.is_durable(), "durable frames never fail");
+        Some(frame)
     }
 
     /// Whether a durable frame waits for the drain.
@@ -581,15 +626,21 @@ impl Journal {
     /// Lets the bytes of `frame` be overwritten (LANE-3).
     ///
     /// # Panics
-    /// When the frame is not durable or was released before.
+    /// When the frame is not durable, or not the one behind the last that was released.
     pub fn release(&self, frame: &JournalFrame) {
         assert!(frame.is_durable(), "only durable frames are released");
+        assert!(frame.written.get(), "only written frames are released");
         let mut state = self.state.borrow_mut();
-        let end = frame.end.get();
+        let (start, end) = (frame.start.get(), frame.end.get());
         assert!(end.position > state.tail.position, "frames are released in order"); // LANE-3
+        assert_eq!(start.frame_seq, state.tail.frame_seq, "no frame is left out"); // LANE-3
+        assert!(start.position >= state.tail.position); // LANE-3
+        assert!(end.position <= state.head.position, "a released frame was submitted");
         state.tail = end;
         state.kept.rotate_left(1);
-        state.kept[FRAMES_KEPT - 1] = frame.start.get().position;
+        state.kept[FRAMES_KEPT - 1] = start.position;
+        assert!(state.kept.is_sorted()); // LANE-5
+        assert!(state.kept[FRAMES_KEPT - 1] < state.tail.position); // LANE-5
         drop(state);
         self.work.notify_one();
     }
@@ -668,7 +719,10 @@ fn padded_payloads(records: &[Rc<JournalRecord>]) -> usize {
 pub fn place_frame(head: u64, bytes: u64, capacity: u64) -> u64 {
     assert!(bytes <= capacity, "a frame fits its lane");
     let left = capacity - head % capacity;
-    if bytes <= left { head } else { head + left }
+    let place = if bytes <= left { head } else { head + left };
+    assert!(place >= head, "lanes only grow");
+    assert!(place % capacity + bytes <= capacity, "a frame ends on the lap on which it begins");
+    place
 }
 
 /// Waits for an append for a second ([`Bug::StuckIsDurable`]).

@@ -29,6 +29,10 @@ const WINDOW_BYTES: u32 = 2 << 20;
 /// they cut, and one more.
 const TORN_FRAMES_MAX: u64 = FRAMES_IN_FLIGHT_MAX as u64 + 2;
 
+const _: () = assert!(WINDOW_BYTES.is_multiple_of(FRAME_ALIGN));
+const _: () = assert!(WINDOW_BYTES as u64 >= frame_bytes_max(u64::MAX), "a frame is read at once");
+const _: () = assert!(TORN_FRAMES_MAX > FRAMES_IN_FLIGHT_MAX as u64); // LANE-READER-5
+
 /// Reads frames of one mount.
 pub struct JournalReader {
     journal: Rc<dyn JournalStore>,
@@ -60,6 +64,10 @@ impl JournalReader {
     /// A reader of the frames that `owner` wrote.
     #[must_use]
     pub fn new(journal: Rc<dyn JournalStore>, owner: JournalOwner) -> Self {
+        assert!(
+            journal.capacity().is_multiple_of(u64::from(FRAME_ALIGN)),
+            "a lap ends where a frame may begin"
+        );
         Self { journal, owner, window: None, window_start: 0 }
     }
 
@@ -96,6 +104,7 @@ impl JournalReader {
         position: u64,
         is_wanted: impl Fn(u64) -> bool,
     ) -> Result<Option<FrameHeader>> {
+        assert!(position < self.journal.capacity(), "a place in the ring, of no lap");
         let bytes = self.window(position, FRAME_ALIGN).await?;
         let Ok(header) = FrameHeader::decode(&bytes) else { return Ok(None) };
         let ours = header.pool == self.owner.pool
@@ -145,6 +154,7 @@ impl JournalReader {
             return Ok(());
         }
         let end = position + torn_max;
+        assert!(end <= capacity, "what may be torn stands on one lap"); // LANE-READER-5
         while position < end {
             if let Some(header) = self.any_header(position, |_| true).await?
                 && header.position / capacity + 1 >= lap
@@ -209,7 +219,9 @@ impl JournalReader {
             Some(window) => window.clone(),
             None => {
                 let ahead = u32::try_from(left.min(u64::from(WINDOW_BYTES.max(len))));
-                let bytes = self.journal.read(position, ahead.expect("bounded by a u32")).await?;
+                let ahead = ahead.expect("bounded by a u32");
+                assert!(ahead >= len);
+                let bytes = self.journal.read(position, ahead).await?;
                 self.window_start = position;
                 self.window = Some(bytes.clone());
                 bytes

@@ -18,8 +18,10 @@
 
 use varve_media::SegmentId;
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
+use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
 
+use crate::format::UNIT_BYTES;
 use crate::format::frame::LogPosition;
 use crate::format::root::ChainHead;
 use crate::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
@@ -35,6 +37,13 @@ pub const UNIT_SPACE_MIN: u32 = UNIT_ALIGN + ENTRY_BYTES;
 
 /// Alignment of other units: the unit of addresses.
 pub const UNIT_ALIGN: u32 = 512;
+
+const _: () = assert!(BLOCK_ALIGN as usize == MEDIA_ALIGN);
+const _: () = assert!(BLOCK_ALIGN.is_multiple_of(UNIT_ALIGN)); // SEGMENT-WRITER-4
+const _: () = assert!(UNIT_ALIGN == UNIT_BYTES);
+const _: () = assert!(STRIP_HEADER_BYTES.is_multiple_of(BLOCK_ALIGN)); // SEGMENT-WRITER-4
+const _: () = assert!(UNIT_SPACE_MIN == unit_space(1)); // SEGMENT-WRITER-5
+const _: () = assert!(ENTRY_BYTES <= BLOCK_ALIGN, "the largest unit leaves room for its entry");
 
 /// Whose segments these are.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +127,8 @@ impl SegmentWriter {
         chain: ChainHead,
     ) -> Self {
         assert!(segment_bytes > 2 * STRIP_HEADER_BYTES, "a segment holds more than its header");
+        assert!(segment_bytes <= SEGMENT_BYTES_MAX);
+        assert!(segment_bytes.is_multiple_of(BLOCK_ALIGN));
         Self {
             owner,
             kind,
@@ -144,6 +155,8 @@ impl SegmentWriter {
     /// When something is in the open segment.
     pub fn resume(&mut self, chain: ChainHead) {
         assert!(self.is_empty(), "a writer resumes before it writes");
+        assert_eq!(self.counted, 0, "what is empty takes no space");
+        assert!(chain.seq >= self.chain.seq, "chains only grow");
         self.chain = chain;
     }
 
@@ -192,6 +205,7 @@ impl SegmentWriter {
     /// Largest unit that an empty segment takes.
     #[must_use]
     pub fn unit_bytes_max(segment_bytes: u32) -> u32 {
+        assert!(segment_bytes > 2 * STRIP_HEADER_BYTES, "a segment holds more than its header");
         segment_bytes - STRIP_HEADER_BYTES - 4096
     }
 
@@ -205,10 +219,14 @@ impl SegmentWriter {
     /// (SEGMENT-WRITER-4). Its entry is to be pushed next.
     ///
     /// # Panics
-    /// When it does not fit: ask [`Self::fits`] first.
+    /// When it does not fit: ask [`Self::fits`] first. When it is empty, or the unit before has no entry yet.
     pub fn push_unit(&mut self, bytes: &[u8], align: u32) -> u32 {
         let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
         assert!(self.fits(len), "unit fits the open segment");
+        assert!(len > 0, "a unit has bytes");
+        assert_eq!(self.unit_pushed, 0, "the entry of the unit before is pushed first");
+        assert!(align == UNIT_ALIGN || align == BLOCK_ALIGN);
+        assert!(align == UNIT_ALIGN || len.is_multiple_of(BLOCK_ALIGN)); // SEGMENT-WRITER-4
         self.unit_pushed = len;
         self.ensure_buffer();
         self.small_pushed = self.moves(align);
@@ -224,14 +242,20 @@ impl SegmentWriter {
         let start = used.next_multiple_of(align);
         buf[*used as usize..start as usize].fill(0);
         *used = start + len;
+        assert!(*used <= self.segment_bytes);
         buf[start as usize..*used as usize].copy_from_slice(bytes);
         start
     }
 
-    /// Adds an entry to the summary.
+    /// Adds an entry to the summary: of the unit that was pushed last, or of none.
+    ///
+    /// # Panics
+    /// When it does not fit, or names another unit.
     pub fn push_entry(&mut self, entry: SummaryEntry, wseq: WriteSeq) {
         let unit_bytes = std::mem::take(&mut self.unit_pushed);
         assert!(self.fits(unit_bytes), "entry fits the open segment");
+        let stored_len = entry.unit().map_or(0, |unit| unit.stored_len);
+        assert_eq!(stored_len, unit_bytes, "an entry names the unit that was pushed before it");
         self.counted += entry_space(unit_bytes);
         self.ensure_buffer();
         self.used = self.used.max(STRIP_HEADER_BYTES);
@@ -245,6 +269,7 @@ impl SegmentWriter {
             self.small_entries.push(self.entries.len());
         }
         self.entries.push(entry);
+        assert!(self.entries.len() <= Self::entries_max(self.segment_bytes) as usize); // SEGMENT-WRITER-5
     }
 
     fn ensure_buffer(&mut self) {
@@ -262,6 +287,8 @@ impl SegmentWriter {
 
     /// Moves the units that may move behind the others (SEGMENT-WRITER-4); returns where all of them end.
     fn place_small_units(&mut self) -> u32 {
+        let keeps_all = self.kind == SegmentKind::Metadata;
+        assert!(!keeps_all || self.small_used == 0, "pages stay where they were placed"); // SEGMENT-WRITER-4
         let start = self.used.next_multiple_of(UNIT_ALIGN);
         self.buf[self.used as usize..start as usize].fill(0);
         let small = self.small_used.next_multiple_of(UNIT_ALIGN);
@@ -272,7 +299,11 @@ impl SegmentWriter {
             self.entries[index].move_unit(start);
         }
         self.small_used = 0;
-        start + small
+        let end = start + small;
+        let mut units = self.entries.iter().filter_map(SummaryEntry::unit);
+        debug_assert!(units.clone().all(|unit| unit.offset() >= STRIP_HEADER_BYTES));
+        debug_assert!(units.all(|unit| unit.offset() + unit.stored_len <= end)); // SEGMENT-3
+        end
     }
 
     /// Takes back the memory of a segment that was put, for a later one.
@@ -292,6 +323,9 @@ impl SegmentWriter {
     /// When the open segment is empty.
     pub fn seal(&mut self, spec: SealSpec) -> SealedSegment {
         assert!(!self.is_empty(), "an empty segment is never sealed");
+        assert_eq!(self.unit_pushed, 0, "every unit has its entry");
+        assert_ne!(spec.next_slot, self.chain.next_slot); // SEGMENT-WRITER-1
+        assert!(spec.witness <= self.chain.seq, "what is durable was sealed before");
         let summary_offset = self.place_small_units();
         let entries = std::mem::take(&mut self.entries);
         let summary_bytes = u32::try_from(entries.len()).expect("bounded by fits") * ENTRY_BYTES;

@@ -155,7 +155,8 @@ impl Space {
             return false;
         }
         for number in range.start.0..range.end.0 {
-            self.take_free(SegmentNumber(number));
+            let was_free = self.take_free(SegmentNumber(number));
+            assert!(was_free, "segment {number} was counted as free");
         }
         true
     }
@@ -174,7 +175,8 @@ impl Space {
             let mut free = self.copies.slots(segments.clone());
             free.extend(self.free.range(segments));
             for number in free {
-                self.take_free(number);
+                let was_free = self.take_free(number);
+                assert!(was_free, "segment {number} was counted as free");
                 self.withheld.insert(number);
             }
         }
@@ -195,6 +197,7 @@ impl Space {
     pub fn stay(&mut self) -> bool {
         let any = !self.leaving.is_empty();
         self.leaving.clear();
+        debug_assert!(self.free.is_disjoint(&self.withheld)); // SPACE-7
         self.free.append(&mut self.withheld);
         any
     }
@@ -206,6 +209,7 @@ impl Space {
     pub fn part(&mut self, first: SegmentNumber, count: u32) {
         assert!(self.has_left(first, count), "only an empty zone leaves");
         let range = first.0..first.0 + count;
+        assert!(self.leaving.contains(&range), "a zone was about to leave before it leaves");
         self.leaving.retain(|leaving| *leaving != range);
         for number in range.map(SegmentNumber) {
             self.withheld.remove(&number);
@@ -229,6 +233,7 @@ impl Space {
         let usage = self.used.remove(&number).expect("reserved segments are in use");
         assert_eq!(usage.state, SegmentState::Reserved, "only a reserved segment is given back");
         assert_eq!(usage.live_bytes, 0, "segment {number} holds something");
+        assert!(!usage.has_pages, "segment {number} holds something"); // SPACE-2
         self.make_free(number);
     }
 
@@ -255,7 +260,8 @@ impl Space {
             kept: 0,
             pins: 0,
         };
-        self.used.insert(entry.segment.number, usage);
+        let before = self.used.insert(entry.segment.number, usage);
+        assert!(before.is_none(), "a free segment was not in use");
         true
     }
 
@@ -292,6 +298,7 @@ impl Space {
     /// Takes the lowest free segment for a writer, or gives a copy up for it (SPACE-COPIES-1).
     pub fn reserve(&mut self) -> Option<SegmentNumber> {
         let number = self.free.pop_first().or_else(|| self.copies.give_up())?;
+        assert!(!self.used.contains_key(&number), "segment {number} is free and in use");
         self.mark_reserved(number);
         Some(number)
     }
@@ -309,8 +316,11 @@ impl Space {
             }
             Some(usage) if usage.state == SegmentState::Reserved || usage.is_new => return false,
             Some(usage) => {
+                assert!(!was_free, "segment {number} is free and in use");
+                assert_eq!(usage.pins, 0, "recovery reads nothing meanwhile"); // SPACE-3
                 let id = SegmentId { number, generation: usage.generation };
-                self.stale_contents.insert(id, usage.live_bytes);
+                let before = self.stale_contents.insert(id, usage.live_bytes);
+                assert!(before.is_none(), "segment {number} was reused once"); // SPACE-5
             }
         }
         self.mark_reserved(number);
@@ -336,7 +346,8 @@ impl Space {
             kept: 0,
             pins: 0,
         };
-        self.used.insert(number, usage);
+        let before = self.used.insert(number, usage);
+        assert!(before.is_none_or(|before| before.state != SegmentState::Reserved));
     }
 
     /// Whether the shard knows the segment and it is in use.
@@ -353,6 +364,7 @@ impl Space {
     pub fn opened(&mut self, id: SegmentId, sealed_at: WriteSeq) {
         let usage = self.get_mut(id.number);
         assert_eq!(usage.state, SegmentState::Reserved, "only reserved segments are written");
+        assert_eq!(usage.live_bytes, 0, "nothing is live in segment {} yet", id.number); // SPACE-1
         usage.generation = id.generation;
         usage.sealed_at = sealed_at;
     }
@@ -361,6 +373,7 @@ impl Space {
     pub fn sealed(&mut self, id: SegmentId) {
         let usage = self.get_mut(id.number);
         assert_eq!(usage.generation, id.generation, "segment {} was reused", id.number);
+        assert_eq!(usage.state, SegmentState::Reserved, "a segment is sealed once");
         usage.state = SegmentState::Sealed;
         // An empty new segment stays until the next checkpoint: recovery follows the chain through it (SPACE-4).
     }
@@ -381,6 +394,8 @@ impl Space {
             "segment {} holds more than its size",
             id.number
         );
+        let live_bytes = u64::from(usage.live_bytes);
+        assert!(live_bytes <= self.live_bytes, "the sum counts each segment"); // SPACE-1
     }
 
     /// Remembers that a segment holds metadata pages (SPACE-2).
@@ -395,6 +410,7 @@ impl Space {
     pub fn sub_live(&mut self, id: SegmentId, bytes: u32) {
         let number = id.number;
         let bytes = unit_space(bytes);
+        assert!(self.live_bytes >= u64::from(bytes), "the shard loses more than it holds"); // SPACE-1
         self.live_bytes -= u64::from(bytes);
         if let Some(live) = self.stale_contents.get_mut(&id) {
             assert!(*live >= bytes, "segment {number} loses more than it holds");
@@ -411,6 +427,7 @@ impl Space {
     /// Keeps a segment, emptied or not, from being reused before the fold is told, by [`Self::confirm_folds`] or a
     /// checkpoint (SPACE-6).
     pub fn keep(&mut self, number: SegmentNumber, fold: u64) {
+        assert!(fold > 0, "folds count from 1"); // SPACE-6
         let usage = self.get_mut(number);
         usage.kept = usage.kept.max(fold);
         self.unconfirmed.insert(number);
@@ -418,8 +435,10 @@ impl Space {
 
     /// Folds up to this one are told durably.
     pub fn confirm_folds(&mut self, fold: u64) {
+        assert!(fold < u64::MAX, "a checkpoint tells the rest"); // SPACE-6
         for number in std::mem::take(&mut self.unconfirmed) {
             let usage = self.get_mut(number);
+            assert!(usage.kept > 0, "segment {number} waits for a fold"); // SPACE-6
             if usage.kept > fold {
                 self.unconfirmed.insert(number);
             } else {
@@ -454,6 +473,10 @@ impl Space {
         if let Some(usage) = self.used.remove(&number) {
             assert_eq!(usage.live_bytes, 0, "only empty segments are freed");
             assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // SPACE-3
+            assert!(!usage.has_pages || planted(Bug::PagesReusedEarly)); // SPACE-2
+            assert!(!usage.is_new || planted(Bug::NewReusedEarly)); // SPACE-4
+            assert!(usage.kept == 0 || planted(Bug::FoldReusedEarly)); // SPACE-6
+            assert!(matches!(usage.state, SegmentState::Sealed | SegmentState::Held));
             self.unconfirmed.remove(&number);
             self.drop_copy(number); // SPACE-COPIES-3
             self.freed.push(SegmentId { number, generation: usage.generation });
@@ -523,6 +546,8 @@ impl Space {
         }
         for number in covered {
             if let Some(usage) = self.used.get_mut(number) {
+                let is_written = usage.state != SegmentState::Reserved;
+                assert!(is_written || planted(Bug::NewReusedEarly)); // SPACE-4
                 usage.is_new = false;
             }
         }
@@ -554,11 +579,13 @@ impl Space {
     /// Segments emptied since the last call: the caller lets the media discard them, then calls [`Self::reusable`].
     #[must_use]
     pub fn take_freed(&mut self) -> Vec<SegmentId> {
+        assert!(self.freed.len() <= self.discarding, "what is freed is discarded next");
         std::mem::take(&mut self.freed)
     }
 
     /// The media are done with an emptied segment: it may be written again.
     pub fn reusable(&mut self, number: SegmentNumber) {
+        assert!(self.discarding > 0, "segment {number} was freed before");
         self.make_free(number);
         self.discarding -= 1;
     }

@@ -62,18 +62,24 @@ impl Copies {
         let no_copy = self.of.insert(of, copy).is_none();
         let no_other = self.originals.insert(copy.slot, of).is_none();
         assert!(no_copy && no_other, "segment {of} has one copy, alone in segment {}", copy.slot);
+        assert_ne!(of, copy.slot, "a copy lies elsewhere");
+        assert_eq!(self.of.len(), self.originals.len()); // SPACE-COPIES-3
     }
 
     /// Forgets the copy of a segment; returns where it lay.
     pub(super) fn remove_of(&mut self, of: SegmentNumber) -> Option<SegmentNumber> {
         let slot = self.of.remove(&of)?.slot;
-        self.originals.remove(&slot);
+        let original = self.originals.remove(&slot);
+        assert_eq!(original, Some(of), "segment {slot} holds one copy"); // SPACE-COPIES-3
         Some(slot)
     }
 
     /// Forgets the copy in a segment; false when there is none.
     pub(super) fn remove_in(&mut self, slot: SegmentNumber) -> bool {
-        self.originals.remove(&slot).is_some_and(|of| self.of.remove(&of).is_some())
+        let Some(of) = self.originals.remove(&slot) else { return false };
+        let copy = self.of.remove(&of);
+        assert!(copy.is_some_and(|copy| copy.slot == slot)); // SPACE-COPIES-3
+        true
     }
 
     /// Gives a copy up for a writer (SPACE-COPIES-1, SPACE-COPIES-4).
@@ -87,6 +93,7 @@ impl Copies {
 impl Space {
     /// Puts copies back that a checkpoint names, before anything else of it. What contradicts itself is left out.
     pub fn restore_copies(&mut self, pairs: &[(SegmentNumber, SegmentNumber)]) {
+        assert!(self.used.is_empty(), "copies are put back before anything else");
         let all: BTreeSet<SegmentNumber> = pairs.iter().map(|(of, _)| *of).collect();
         for (of, slot) in pairs.iter().copied() {
             let is_known = self.free.contains(&of) && !self.copies.of.contains_key(&of);
@@ -122,7 +129,9 @@ impl Space {
         if !planted(Bug::PageCopyReusedEarly) {
             self.free.remove(&slot); // SPACE-COPIES-2
         }
-        self.copies.under_way.insert(slot, of.number);
+        assert_ne!(slot, of.number, "segment {slot} is free and in use");
+        let before = self.copies.under_way.insert(slot, of.number);
+        assert!(before.is_none(), "one copy is written to a segment"); // SPACE-COPIES-2
         Some(slot)
     }
 
