@@ -18,6 +18,12 @@ pub const CHUNK_STORED_MAX: u32 = (1 << 24) - 1;
 
 const FLAG_SHARED: u8 = 1;
 
+const _: () = assert!(CHUNK_STORED_MAX >> 24 == 0);
+const _: () = assert!(ChunkId::MAX.get() >> (8 * ChunkEntry::KEY_LEN) == 0);
+const _: () = assert!(ChunkId::MAX.get() >> MapSlot::SHARD_SHIFT == 0);
+const _: () =
+    assert!(ShardId::COUNT_MAX as u64 == 1 << (MapSlot::KIND_SHIFT - MapSlot::SHARD_SHIFT));
+
 /// Where a chunk is and how it is stored: the value in the chunk table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ChunkEntry {
@@ -85,9 +91,10 @@ impl ChunkEntry {
     /// Writes the entry to the first [`Self::LEN`] bytes of `out`.
     ///
     /// # Panics
-    /// When `out` is shorter or `stored_len` over [`CHUNK_STORED_MAX`].
+    /// When `out` is shorter, or `stored_len` 0 or over [`CHUNK_STORED_MAX`] (FORMAT-4).
     #[inline]
     pub fn encode(&self, out: &mut [u8]) {
+        assert!(self.stored_len > 0, "a chunk has bytes"); // FORMAT-4
         let mut out = Writer::new(room::<{ Self::LEN }>(out));
         out.u32(self.segment.number.0);
         out.u48(self.segment.generation.get());
@@ -97,6 +104,7 @@ impl ChunkEntry {
         out.u8(if self.shared { FLAG_SHARED } else { 0 });
         out.u16(self.logical_512);
         out.u32(self.checksum);
+        assert_eq!(out.position(), Self::LEN); // FORMAT-1
     }
 
     /// Reads an entry. Its bytes have no checksum of their own.

@@ -16,6 +16,9 @@ const WHAT: &str = "death blob";
 /// Bytes of a number at most: an id has 48 bits.
 pub const DEATH_BYTES_MAX: usize = 7;
 
+const _: () = assert!(ChunkId::MAX.get() >> (7 * DEATH_BYTES_MAX) == 0);
+const _: () = assert!(ChunkId::MAX.get() >> (7 * (DEATH_BYTES_MAX - 1)) > 0);
+
 /// Appends ids to `out`, which was empty, as long as no more than `bytes_max` are in it for sure; takes what it
 /// appended.
 ///
@@ -34,6 +37,7 @@ pub fn encode(
         put_number(out, id.get() - last);
         last = id.get();
     }
+    assert!(out.len() - begin <= bytes_max);
 }
 
 /// Reads the ids of a blob. Costs one pass; what is not an id of this version is refused.
@@ -54,6 +58,8 @@ pub fn decode(payload: &[u8], mut each: impl FnMut(ChunkId)) -> Result<()> {
 
 /// Appends a number, which is not 0.
 pub(super) fn put_number(out: &mut Vec<u8>, mut rest: u64) {
+    assert!(rest > 0, "0 says nothing"); // FORMAT-4
+    assert!(rest >> (7 * DEATH_BYTES_MAX) == 0, "a number of an id"); // FORMAT-4
     while let Some(low) = u8::try_from(rest & 0x7F).ok().filter(|_| rest > 0x7F) {
         out.push(low | 0x80);
         rest >>= 7;

@@ -67,6 +67,7 @@ pub fn encode(
         if of_page.is_empty() {
             return;
         }
+        assert!(of_page.len() as u64 <= PAGE_BLOCKS, "a block of a page waits once");
         let (stream, page) = first.page();
         put_number(out, stream.get() + 1);
         put_number(out, page + 1);

@@ -15,6 +15,8 @@ pub struct Features {
     pub incompat: u64,
 }
 
+const _: () = assert!(Features::FOREIGN_NAMES & Features::PAGE_COPIES == 0);
+
 impl Features {
     /// Encoded length in bytes.
     pub const LEN: usize = 24;

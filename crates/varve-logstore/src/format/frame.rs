@@ -34,6 +34,9 @@ pub const FRAME_RECORDS_MAX: u32 = 4000;
 const _: () = assert!(FRAME_ALIGN as usize == MEDIA_ALIGN);
 const _: () = assert!(FRAME_BYTES_MAX >= 2 * REQUEST_BYTES_MAX);
 const _: () = assert!(header_bytes(FRAME_RECORDS_MAX) <= 256 << 10);
+const _: () = assert!(FrameHeader::BYTES as usize == FrameHeader::LEN);
+const _: () = assert!(FRAME_ALIGN.is_multiple_of(UNIT_BYTES));
+const _: () = assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN));
 
 /// Bytes of a frame's header and descriptors, padding included.
 ///
@@ -87,6 +90,7 @@ pub fn chain_seed(pool: PoolId, shard: ShardId, mount: u64) -> u64 {
     out.bytes(&pool.0);
     out.u16(shard.0);
     out.u64(mount);
+    assert_eq!(out.position(), bytes.len());
     checksum64(&bytes)
 }
 
@@ -185,6 +189,7 @@ impl FrameHeader {
         out.u64(self.data_witness);
         out.u64(self.reclaim_witness);
         out.u64(self.previous_chain);
+        assert_eq!(out.position(), Self::LEN - 8); // FORMAT-1
         let chain = chain(header, descriptors, self.previous_chain); // FRAME-1
         *header.last_chunk_mut().expect("a header has eight bytes") = chain.to_le_bytes();
         chain

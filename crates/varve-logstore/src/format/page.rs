@@ -77,6 +77,7 @@ impl PageHeader {
         out.u64(self.position);
         out.u32(u32::try_from(payload.len()).expect("asserted above"));
         out.u32(0); // key id
+        assert_eq!(out.position(), Self::COVERED_LEN); // FORMAT-1
         let checksum = Self::checksum(header, payload);
         *header.last_chunk_mut().expect("a header has eight bytes") = checksum.to_le_bytes();
     }

@@ -38,15 +38,17 @@ impl Location {
     /// Writes the location to the first [`Self::LEN`] bytes of `out`.
     ///
     /// # Panics
-    /// When `out` is shorter.
+    /// When `out` is shorter, or nothing is stored there (FORMAT-4).
     #[inline]
     pub fn encode(&self, out: &mut [u8]) {
+        assert!(self.stored_len > 0, "a unit has bytes"); // FORMAT-4
         let mut out = Writer::new(room::<{ Self::LEN }>(out));
         out.u32(self.segment.number.0);
         out.u48(self.segment.generation.get());
         out.u16(self.offset_512);
         out.u32(self.stored_len);
         out.u32(self.checksum);
+        assert_eq!(out.position(), Self::LEN); // FORMAT-1
     }
 
     /// Reads a location. Its bytes have no checksum of their own.

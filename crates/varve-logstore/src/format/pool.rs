@@ -18,6 +18,7 @@ const ZONE_FREE: u16 = 0xFFFF;
 pub const PLACEMENTS_MAX: usize = 256;
 
 const _: () = assert!(ShardId::COUNT_MAX < ZONE_FREE);
+const _: () = assert!(PLACEMENTS_MAX <= 1 << u8::BITS);
 
 /// What a pool starts from.
 #[derive(Clone, PartialEq, Eq, Debug)]

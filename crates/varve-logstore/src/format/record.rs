@@ -21,6 +21,10 @@ pub const PIECE_BYTES: usize = 4096;
 /// First address that no stream has, in address units; byte addresses below it fit 64 bits.
 const ADDRESS_END: u64 = VOLUME_BYTES_MAX / ADDRESS_UNIT;
 
+const _: () = assert!(ADDRESS_END <= u64::MAX / ADDRESS_UNIT);
+const _: () = assert!(RecordHeader::BYTES as usize == RecordHeader::LEN);
+const _: () = assert!(GRANTED_MAX * GRANTED_BYTES == PIECE_BYTES); // RECORD-2
+
 /// What a record does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
@@ -162,6 +166,7 @@ impl RecordHeader {
         out.u32(self.cut.0);
         out.u32(self.connection);
         out.u64(self.request);
+        assert_eq!(out.position(), Self::LEN); // FORMAT-1
     }
 
     /// Reads a descriptor. The frame's chain value covers it; nothing in it proves it whole.
@@ -279,8 +284,14 @@ pub const GRANTED_BYTES: usize = 8;
 pub const GRANTED_MAX: usize = PIECE_BYTES / GRANTED_BYTES;
 
 /// The payload of a grant of chunks.
+///
+/// # Panics
+/// When they are none, or more than [`GRANTED_MAX`] (FORMAT-4).
 #[must_use]
 pub fn encode_grant(chunks: &[ChunkId]) -> Vec<u8> {
+    assert!(!chunks.is_empty(), "a grant names chunks");
+    assert!(chunks.len() <= GRANTED_MAX);
+    debug_assert!(chunks.iter().all(|chunk| *chunk != ChunkId::ZERO)); // CHUNK-2
     chunks.iter().flat_map(|chunk| chunk.get().to_le_bytes()).collect()
 }
 
@@ -329,6 +340,7 @@ impl<'a> KeyPayload<'a> {
         out.u16(u16::try_from(self.key.len()).expect("keys are far below 64 KiB"));
         out.bytes(self.key);
         out.bytes(self.value);
+        assert_eq!(out.position(), self.encoded_len());
     }
 
     /// Reads a payload that is as long as `bytes`.

@@ -40,6 +40,7 @@ impl ReservationRecord {
         out.u64(self.blocks);
         out.u64(self.pages);
         out.u64(self.floor.get());
+        assert_eq!(out.position(), Self::LEN); // FORMAT-1
     }
 
     /// Reads a record. Its bytes have no checksum of their own.

@@ -139,6 +139,7 @@ impl ShardRoot {
         if !self.copies.is_empty() {
             self.features.incompat |= Features::PAGE_COPIES;
         }
+        assert!(self.copies.is_empty() || self.encoded_len() <= bytes_max as usize);
     }
 
     /// The root as bytes.

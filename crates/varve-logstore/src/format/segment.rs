@@ -169,6 +169,7 @@ impl StripHeader {
         fields.u64(self.witness);
         fields.u64(0); // strip checksum
         fields.u64(self.summary_checksum);
+        assert_eq!(fields.position(), Self::FIELDS_LEN); // FORMAT-1
         fields.zeros(Self::CHECKSUM_OFFSET - Self::FIELDS_LEN);
         let (covered, last) = out.split_last_chunk_mut::<8>().expect("a header has eight bytes");
         let checksum = checksum64(covered);
@@ -324,3 +325,5 @@ impl StripHeader {
 
 const _: () = assert!(StripHeader::LEN == STRIP_HEADER_BYTES as usize);
 const _: () = assert!(StripHeader::FIELDS_LEN <= StripHeader::CHECKSUM_OFFSET);
+const _: () = assert!(STRIP_HEADER_BYTES.is_multiple_of(UNIT_BYTES));
+const _: () = assert!(SEGMENT_BYTES_MAX.is_multiple_of(STRIP_HEADER_BYTES));

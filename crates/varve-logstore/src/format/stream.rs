@@ -6,10 +6,14 @@ use varve_stdx::{Reader, Writer};
 use varve_types::ChunkId;
 
 use super::checks::{head, room};
+use super::chunk::MapSlot;
 use super::pointer::PagePtr;
 use crate::{Error, error::Result};
 
 const WHAT: &str = "stream record";
+
+const _: () = assert!(StreamRecord::SLOT_WIDTH as usize == MapSlot::LEN);
+const _: () = assert!(1u32 << *StreamRecord::BLOCK_SHIFTS.start() == super::UNIT_BYTES);
 
 /// What a shard knows of one stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +61,7 @@ impl StreamRecord {
         let mut root = [0; PagePtr::LEN];
         self.root.encode(&mut root);
         out.array(root);
+        assert_eq!(out.position(), Self::LEN); // FORMAT-1
     }
 
     /// Reads a record. Its bytes have no checksum of their own.

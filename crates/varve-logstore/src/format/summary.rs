@@ -368,8 +368,9 @@ impl SummaryEntry {
     /// Its unit lies `bytes` further on in the segment than was said.
     ///
     /// # Panics
-    /// When it has none, or that is outside of any segment.
+    /// When it has none, or that is outside of any segment or not where a unit may begin.
     pub fn move_unit(&mut self, bytes: u32) {
+        assert!(bytes.is_multiple_of(super::UNIT_BYTES), "units are aligned");
         let unit = match self {
             Self::Data { unit, .. }
             | Self::KeyPut { unit, .. }
@@ -463,6 +464,7 @@ impl SummaryEntry {
         }
         out.u32(0); // key id
         out.bytes(&raw.fingerprint.map_or([0; Fingerprint::LEN], |fingerprint| fingerprint.0));
+        assert_eq!(out.position(), Self::LEN); // FORMAT-1
     }
 
     #[inline]

@@ -45,6 +45,7 @@ impl UsageEntry {
         out.u32(self.live_bytes);
         out.u8(if self.has_pages { FLAG_HAS_PAGES } else { 0 });
         out.zeros(3);
+        assert_eq!(out.position(), Self::LEN); // FORMAT-1
     }
 
     /// Reads an entry.
