@@ -5,7 +5,7 @@
 use crate::tidy::source::{code_only, without_tests};
 use crate::tidy::tree::{Finding, SourceFile, Tree};
 
-const LAYERS: [&str; 9] = [
+const LAYERS: [&str; 13] = [
     "varve-types",
     "varve-stdx",
     "varve-parity",
@@ -15,6 +15,10 @@ const LAYERS: [&str; 9] = [
     "varve-dispatch",
     "varve-dataset",
     "varve-dataset-content",
+    "varve-object",
+    "varve-register",
+    "varve-membership",
+    "varve-media-redundancy",
 ];
 
 /// What is banned, and what to use instead.
