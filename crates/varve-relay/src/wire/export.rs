@@ -114,7 +114,7 @@ impl ExportQuestion {
     /// What the bytes say.
     ///
     /// # Errors
-    /// [`Error::Hello`](crate::Error::Hello).
+    /// [`Error::Hello`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         whole("question about an export", bytes, |fields| match fields.u8()? {
             1 => Ok(Self::List),
@@ -165,7 +165,7 @@ impl ExportReply {
     /// What the bytes say.
     ///
     /// # Errors
-    /// [`Error::Hello`](crate::Error::Hello).
+    /// [`Error::Hello`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         whole("reply about an export", bytes, |fields| match fields.u8()? {
             1 => Ok(Self::Names { is_last: flag("last", fields)?, names: names(fields)? }),
