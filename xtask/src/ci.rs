@@ -5,14 +5,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
-use std::{fs, thread};
 
 use anyhow::{Context, Result};
 
 use crate::fuzz::FuzzTargets;
-use crate::step::{Priority, StageRunner, TestCounts};
+use crate::step::{StageRunner, TestCounts};
 use crate::{sim, tidy};
 
 /// How long CI fuzzes.
@@ -20,50 +19,38 @@ const FUZZ_SECONDS: usize = 120;
 
 /// Format, lints, tidy, tests, fresh seeds of the simulator, fuzzing, the figures of the README, and documentation.
 pub(crate) fn ci() -> Result<bool> {
-    let mut stages = StageRunner::new(Priority::Normal);
+    let mut stages = StageRunner::default();
     check(&mut stages)?;
-    let targets = FuzzTargets::find(&[])?;
-    if targets.build(&mut stages)? {
-        targets.run(&mut stages, FUZZ_SECONDS)?;
-    }
+    fuzz(&mut stages)?;
     Ok(stages.into_counts().report())
 }
 
-/// Installs what whole-process tests need, then all of `ci` with these tests, on a release build, beside it: they wait
-/// more than they compute. What they print is shown when both have ended. Fuzzing, which takes all processors, and
-/// tests that measure times come last.
+/// Installs what whole-process tests need, then `ci`, then these tests on a release build. Not beside each other: on two
+/// processors builds take all there is, and tests have limits of time.
 pub(crate) fn test() -> Result<bool> {
     let begin = Instant::now();
-    let mut stages = StageRunner::new(Priority::Normal);
+    let mut stages = StageRunner::default();
     let mut packages = stages.command("tests/run");
     stages.run("packages", packages.arg("--install-only"))?;
-    let directory = target_directory()?;
-    let log = directory.join("whole-processes.log");
-    println!("== whole processes: beside what follows, with their output in {}", log.display());
-    let targets = FuzzTargets::find(&[])?;
-    stages.set_priority(Priority::Low);
-    let (checked, beside) = thread::scope(|scope| {
-        let beside = scope.spawn(|| test_processes(&directory, &log, &targets));
-        let checked = check(&mut stages);
-        println!("== waiting for the whole processes");
-        (checked, beside.join().expect("no thread panicked"))
-    });
-    let output = fs::read(&log).unwrap_or_default();
-    print!("{}", String::from_utf8_lossy(&output));
-    checked?;
-    let (counts, ready) = beside?;
-    stages.add(counts);
-    stages.set_priority(Priority::Normal);
-    if ready.are_targets_built {
-        targets.run(&mut stages, FUZZ_SECONDS)?;
-    }
-    if ready.is_release_built {
-        let mut timed = stages.command("tests/run");
-        timed.arg("--timed").env("VARVE", release_binary(&directory));
-        stages.run_counting("whole processes that measure times", &mut timed)?;
+    check(&mut stages)?;
+    fuzz(&mut stages)?;
+    let mut build = stages.command(cargo());
+    if stages.run("release build", build.args(["build", "--release", "--bin", "varve"]))? {
+        let mut processes = stages.command("tests/run");
+        processes.env("VARVE", target_directory()?.join("release/varve"));
+        stages.run_counting("whole processes", &mut processes)?;
     }
     println!("== all stages: {} s", begin.elapsed().as_secs());
     Ok(stages.into_counts().report())
+}
+
+/// Builds the fuzz targets and runs them for a while.
+fn fuzz(stages: &mut StageRunner) -> Result<()> {
+    let targets = FuzzTargets::find(&[])?;
+    if targets.build(stages)? {
+        targets.run(stages, FUZZ_SECONDS)?;
+    }
+    Ok(())
 }
 
 /// What is checked without a daemon, but for fuzzing.
@@ -104,39 +91,9 @@ fn test_crates(stages: &mut StageRunner) -> Result<()> {
     Ok(())
 }
 
-/// What is built beside the checks, for what follows them.
-struct BuildOutcome {
-    is_release_built: bool,
-    are_targets_built: bool,
-}
-
-/// Builds the release and runs the whole-process tests that measure no times on it; then builds the fuzz targets.
-fn test_processes(
-    directory: &Path,
-    log: &Path,
-    targets: &FuzzTargets,
-) -> Result<(TestCounts, BuildOutcome)> {
-    let mut stages = StageRunner::with_log(log)?;
-    let mut build = stages.command(cargo());
-    build.args(["build", "--release", "--bin", "varve"]);
-    let is_release_built = stages.run("release build", &mut build)?;
-    if is_release_built {
-        let mut processes = stages.command("tests/run");
-        processes.arg("--untimed").env("VARVE", release_binary(directory));
-        stages.run_counting("whole processes", &mut processes)?;
-    }
-    stages.set_priority(Priority::Low);
-    let are_targets_built = targets.build(&mut stages)?;
-    Ok((stages.into_counts(), BuildOutcome { is_release_built, are_targets_built }))
-}
-
 /// The cargo that runs this.
 fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-fn release_binary(directory: &Path) -> PathBuf {
-    directory.join("release/varve")
 }
 
 /// Where cargo puts what it builds.

@@ -11,7 +11,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::step::{self, Priority, StageRunner, TestCounts};
+use crate::step::{self, StageRunner, TestCounts};
 
 /// What makes LLVM insert the counters that libFuzzer looks at.
 const COVERAGE: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -37,7 +37,7 @@ pub(crate) struct Fuzz {
 
 impl Fuzz {
     pub(crate) fn run(&self) -> Result<bool> {
-        let mut stages = StageRunner::new(Priority::Normal);
+        let mut stages = StageRunner::default();
         let targets = FuzzTargets::find(&self.targets)?;
         if targets.build(&mut stages)? {
             targets.run(&mut stages, self.seconds)?;
@@ -78,7 +78,7 @@ impl FuzzTargets {
         let begin = Instant::now();
         let workers = thread::available_parallelism().map_or(1, usize::from).min(self.names.len());
         let share = (seconds * workers / self.names.len().max(1)).max(1);
-        stages.print(&format!("== fuzz {} targets for {share} s each", self.names.len()))?;
+        println!("== fuzz {} targets for {share} s each", self.names.len());
         let next = AtomicUsize::new(0);
         let results = Mutex::new(Vec::new());
         thread::scope(|scope| {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use crate::ci::target_directory;
-use crate::step::{self, Priority, StageRunner};
+use crate::step::{self, StageRunner};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
 const KINDS: [(&str, u64); 11] = [
@@ -77,7 +77,7 @@ impl Sim {
         if let Some(Measurement::Reach(reach)) = &self.measurement {
             return reach.run();
         }
-        let mut stages = StageRunner::new(Priority::Normal);
+        let mut stages = StageRunner::default();
         let mut command = stages.command("cargo");
         command.args(["run", "--quiet", "--release", "-p", "varve-sim", "--"]);
         match self.seed {
@@ -127,7 +127,7 @@ pub(crate) fn fresh_seeds(stages: &mut StageRunner) -> Result<()> {
     // As the tests built it: by itself it has other features, and everything below it is compiled again.
     let program = target_directory()?.join("debug/varve-sim");
     for (kind, seeds) in KINDS {
-        stages.print(&format!("seeds {first} to {} {kind}", first + seeds - 1))?;
+        println!("seeds {first} to {} {kind}", first + seeds - 1);
         let mut command = stages.command(&program);
         command.args(["--seed", &first.to_string(), "--seeds", &seeds.to_string()]);
         command.args(["--threads", &threads(), "--kind", kind]);

@@ -1,8 +1,7 @@
 //! Runs the commands that the checks consist of, and counts the tests they report.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -10,9 +9,6 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::times::Times;
-
-/// By how much `nice` lowers the priority of commands that give way.
-const LOW_NICENESS: &str = "10";
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -74,40 +70,13 @@ impl TestCounts {
     }
 }
 
-/// What the commands of stages give way to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Priority {
-    /// Nothing.
-    Normal,
-    /// What runs beside them and has limits of time.
-    Low,
-}
-
 /// Runs stages one after the other and adds up what they report.
+#[derive(Default)]
 pub(crate) struct StageRunner {
-    priority: Priority,
-    /// Where output goes that is not to be shown.
-    log: Option<File>,
     counts: TestCounts,
 }
 
 impl StageRunner {
-    /// One whose output is shown.
-    pub(crate) fn new(priority: Priority) -> Self {
-        Self { priority, log: None, counts: TestCounts::default() }
-    }
-
-    /// One that runs beside another one: its output goes to a file.
-    pub(crate) fn with_log(path: &Path) -> Result<Self> {
-        let log = File::create(path).with_context(|| format!("create {}", path.display()))?;
-        Ok(Self { log: Some(log), ..Self::new(Priority::Normal) })
-    }
-
-    /// Changes what the stages that follow give way to.
-    pub(crate) fn set_priority(&mut self, priority: Priority) {
-        self.priority = priority;
-    }
-
     /// What all stages reported.
     pub(crate) fn into_counts(self) -> TestCounts {
         self.counts
@@ -118,27 +87,9 @@ impl StageRunner {
         self.counts.add(counts);
     }
 
-    /// Prints a line among the output.
-    pub(crate) fn print(&mut self, line: &str) -> Result<()> {
-        match &mut self.log {
-            Some(log) => writeln!(log, "{line}").context("write the log"),
-            None => {
-                println!("{line}");
-                Ok(())
-            }
-        }
-    }
-
     /// A command in the root of the repository.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = match self.priority {
-            Priority::Normal => Command::new(program),
-            Priority::Low => {
-                let mut command = Command::new("nice");
-                command.args(["-n", LOW_NICENESS]).arg(program.as_ref());
-                command
-            }
-        };
+        let mut command = Command::new(program);
         command.current_dir(root());
         command
     }
@@ -146,19 +97,15 @@ impl StageRunner {
     /// Runs a command: one check, that passed if the command succeeded. Returns whether it did.
     pub(crate) fn run(&mut self, title: &str, command: &mut Command) -> Result<bool> {
         let begin = Instant::now();
-        self.print(&format!("== {title}"))?;
-        if let Some(log) = &self.log {
-            let share = || log.try_clone().context("share the log");
-            command.stdout(share()?).stderr(share()?);
-        }
+        println!("== {title}");
         let status = command.status().with_context(|| format!("start {command:?}"))?;
-        self.end(title, begin, TestCounts::one(title, status.success()))
+        Ok(self.end(title, begin, TestCounts::one(title, status.success())))
     }
 
     /// Runs a command and adds up the test results in its output. A command that fails without a failed test counts
     /// as one. Returns whether none failed.
     pub(crate) fn run_counting(&mut self, title: &str, command: &mut Command) -> Result<bool> {
-        self.print(&format!("== {title}"))?;
+        println!("== {title}");
         let begin = Instant::now();
         // Both in one pipe: cargo names the programs on the one, and they print their results on the other.
         let (output, input) = io::pipe().context("create a pipe")?;
@@ -170,7 +117,7 @@ impl StageRunner {
         for line in BufReader::new(output).split(b'\n') {
             let line = line.context("read test output")?;
             let line = String::from_utf8_lossy(&line);
-            self.print(&line)?;
+            println!("{line}");
             counts.times.read_line(&line);
             if is_result(&line) {
                 counts.add(TestCounts::of_line(&line).unwrap_or_default());
@@ -182,18 +129,18 @@ impl StageRunner {
         if !status.success() && counts.failed == 0 {
             counts.add(TestCounts::one(title, false));
         }
-        self.end(title, begin, counts)
+        Ok(self.end(title, begin, counts))
     }
 
     /// Adds what a stage reported and says how long it took; whether nothing in it failed.
-    fn end(&mut self, title: &str, begin: Instant, mut counts: TestCounts) -> Result<bool> {
+    fn end(&mut self, title: &str, begin: Instant, mut counts: TestCounts) -> bool {
         let took = begin.elapsed();
         let is_ok = counts.failed == 0;
         let outcome = if is_ok { "ok" } else { "FAILED" };
-        self.print(&format!("== {title}: {outcome} in {} s", took.as_secs()))?;
+        println!("== {title}: {outcome} in {} s", took.as_secs());
         counts.times.add_stage(title, took);
         self.counts.add(counts);
-        Ok(is_ok)
+        is_ok
     }
 }
 
@@ -229,32 +176,10 @@ mod tests {
     }
 
     fn counts_of(title: &str, script: &str) -> (bool, TestCounts) {
-        let mut stages = StageRunner::new(Priority::Low);
+        let mut stages = StageRunner::default();
         let mut command = stages.command("sh");
         let is_ok = stages.run_counting(title, command.args(["-c", script])).unwrap();
         (is_ok, stages.into_counts())
-    }
-
-    #[test]
-    fn a_log_has_the_output_of_all_stages() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("log");
-        let mut stages = StageRunner::with_log(&path).unwrap();
-        for (title, script) in
-            [("one", "echo out; echo err >&2"), ("two", "echo '1 passed, 0 failed'")]
-        {
-            let mut command = stages.command("sh");
-            command.args(["-c", script]);
-            let is_ok = match title {
-                "one" => stages.run(title, &mut command),
-                _ => stages.run_counting(title, &mut command),
-            };
-            assert!(is_ok.unwrap());
-        }
-        assert_eq!(stages.into_counts().passed, 2);
-        let log = std::fs::read_to_string(path).unwrap();
-        let lines = ["== one", "out", "err", "== one: ok in 0 s", "== two", "1 passed, 0 failed"];
-        assert!(log.starts_with(&lines.join("\n")), "{log}");
     }
 
     #[test]
