@@ -43,6 +43,8 @@ pub struct StripeShape {
 impl StripeShape {
     /// One copy.
     pub const NONE: Self = Self { data: 1, parity: 0 };
+    /// Most strips of parity: roots are on at most 8 drives, and so many of those may be lost.
+    pub const PARITY_MAX: u8 = 7;
 
     /// A shape that there is a code for.
     #[must_use]
@@ -50,7 +52,7 @@ impl StripeShape {
         let fits = usize::from(data) + usize::from(parity) <= STRIPS_MAX;
         let has_code = match data {
             0 => false,
-            1 => true,
+            1 => parity <= Self::PARITY_MAX,
             _ => (1..=PARITY_OF_SEVERAL_MAX).contains(&parity),
         };
         (fits && has_code).then_some(Self { data, parity })
@@ -240,8 +242,8 @@ mod tests {
         for (data, parity, there) in [
             (0, 1, false),
             (1, 0, true),
-            (1, 15, true),
-            (1, 16, false),
+            (1, 7, true),
+            (1, 8, false),
             (2, 0, false),
             (2, 1, true),
             (2, 5, false),
