@@ -43,6 +43,7 @@ pub(crate) fn table(units: &[u32]) -> DriveTable {
         zones_max: 1024 * LayoutPage::ROWS,
         loss_epoch: Epoch(0),
         walked_epoch: Epoch(0),
+        settled_epoch: Epoch(0),
     }
 }
 

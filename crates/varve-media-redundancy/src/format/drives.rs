@@ -6,7 +6,7 @@ use varve_stdx::Writer;
 use varve_types::PoolId;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 
-use super::fault::{FormatFault, check};
+use super::fault::{FormatFault, check, check_counter};
 use super::fields::{FieldReader, seal};
 use super::page::LayoutPage;
 use crate::class::{Class, ClassId, MediumKind, MediumKinds, StripGeometry, StripeShape};
@@ -20,6 +20,7 @@ const CLASS_BYTES: usize = 16;
 const RECORD_BYTES: usize = 128;
 const CHECKSUM_BYTES: usize = 8;
 const FLAG_SLOW: u8 = 1;
+const NO_DRIVE: u8 = DriveNumber::COUNT;
 
 /// Three words of feature flags, with the meaning that they have in roots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,6 +81,17 @@ impl DriveState {
             Self::Leaving => 3,
             Self::Failed => 4,
             Self::Gone => 5,
+        }
+    }
+
+    /// Whether a drive in this state may be in `next` by a later table: one that failed or left never lives again.
+    #[must_use]
+    pub const fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Live | Self::Joining | Self::Leaving, _)
+            | (Self::Failed, Self::Failed)
+            | (Self::Failed | Self::Gone, Self::Gone) => true,
+            (Self::Failed | Self::Gone, _) => false,
         }
     }
 
@@ -155,6 +167,8 @@ pub struct DriveRecord {
     pub kind: MediumKind,
     /// Whether it gets no new places, as it is slower than its peers.
     pub is_slow: bool,
+    /// The number that it had before it returned: what it brought has labels with it.
+    pub former: Option<DriveNumber>,
     /// Its units.
     pub units: u32,
     /// Of those, the ones that no place may have.
@@ -163,7 +177,7 @@ pub struct DriveRecord {
     pub since_epoch: Epoch,
     /// The same, in ms since 1970.
     pub since_unix_ms: u64,
-    /// Model and serial number, at most 64 B without zeros, for people.
+    /// Model and serial number, at most 64 B without control characters, for people.
     pub name: String,
 }
 
@@ -200,6 +214,8 @@ pub struct DriveTable {
     pub loss_epoch: Epoch,
     /// `loss_epoch` that the last whole walk began with.
     pub walked_epoch: Epoch,
+    /// Epoch of the last table that is known to be durable on all drives that it called live, joining or leaving.
+    pub settled_epoch: Epoch,
 }
 
 impl DriveTable {
@@ -271,7 +287,7 @@ impl DriveTable {
             w.u32(0);
             w.u64(self.loss_epoch.0);
             w.u64(self.walked_epoch.0);
-            w.u64(0);
+            w.u64(self.settled_epoch.0);
             for earlier in &self.lineage {
                 w.array(earlier.history.0);
                 w.u64(earlier.ended.0);
@@ -317,7 +333,7 @@ impl DriveTable {
             (fields.u32()?, fields.u32()?, fields.u32()?);
         fields.zeros(4)?;
         let (loss_epoch, walked_epoch) = (Epoch(fields.u64()?), Epoch(fields.u64()?));
-        fields.zeros(8)?;
+        let settled_epoch = Epoch(fields.u64()?);
         let lineage = (0..lineage_count).map(|_| read_earlier(&mut fields));
         let lineage = lineage.collect::<Result<_, _>>()?;
         let classes = (0..class_count).map(|_| read_class(&mut fields));
@@ -341,6 +357,7 @@ impl DriveTable {
             zones_max,
             loss_epoch,
             walked_epoch,
+            settled_epoch,
         };
         table.check()?;
         Ok(table)
@@ -358,10 +375,12 @@ impl DriveTable {
         let are_slots = u64::from(zones_max) * u64::from(zone_segments) <= u64::from(u32::MAX);
         let is_bounded = zones_max / LayoutPage::ROWS <= LayoutPage::PAGES_MAX;
         check("zones_max", zones_max, is_paged && are_slots && is_bounded)?;
+        // All other epochs of the table are at most this one.
+        check_counter("epoch", epoch.0)?;
+        check("settled_epoch", self.settled_epoch.0, self.settled_epoch <= epoch)?;
         check("walked_epoch", self.walked_epoch.0, self.walked_epoch <= self.loss_epoch)?;
         check("loss_epoch", self.loss_epoch.0, self.loss_epoch <= epoch)?;
-        let strips_max = crate::class::STRIPS_MAX;
-        check("drops_max", self.drops_max, usize::from(self.drops_max) < strips_max)?;
+        check("drops_max", self.drops_max, self.drops_max <= StripeShape::PARITY_MAX)?;
         self.check_lineage()?;
         check("class_count", self.classes.len() as u64, self.classes.len() <= Self::CLASSES_MAX)?;
         for (index, class) in self.classes.iter().enumerate() {
@@ -389,7 +408,7 @@ impl DriveTable {
 
     fn check_drives(&self) -> Result<(), FormatFault> {
         let most = usize::from(DriveNumber::COUNT);
-        check("drive_count", self.drives.len() as u64, self.drives.len() <= most)?;
+        check("drive_count", self.drives.len() as u64, (1..=most).contains(&self.drives.len()))?;
         let mut least = 0;
         for (index, drive) in self.drives.iter().enumerate() {
             let number = drive.number.get();
@@ -397,14 +416,29 @@ impl DriveTable {
             least = number + 1;
             let is_new = self.drives.iter().take(index).all(|before| before.id != drive.id);
             check("drive_id", number, is_new)?;
-            check("since_epoch", drive.since_epoch.0, drive.since_epoch <= self.epoch)?;
+            let since_max = match drive.state {
+                DriveState::Failed => self.loss_epoch,
+                DriveState::Live | DriveState::Joining | DriveState::Leaving | DriveState::Gone => {
+                    self.epoch
+                }
+            };
+            check("since_epoch", drive.since_epoch.0, drive.since_epoch <= since_max)?;
+            if let Some(former) = drive.former {
+                let is_former = former < drive.number && self.is_given_up(former);
+                check("former", former.get(), is_former)?;
+            }
             let HeldUnits { first, count } = drive.held;
             let is_within = first.0.checked_add(count).is_some_and(|end| end <= drive.units);
             check("held_units", count, is_within && (count > 0 || first.0 == 0))?;
             let is_name = drive.name.len() <= DriveRecord::NAME_BYTES_MAX;
-            check("name", number, is_name && !drive.name.contains('\0'))?;
+            check("name", number, is_name && !drive.name.contains(char::is_control))?;
         }
         Ok(())
+    }
+
+    /// Whether no drive is written under a number any more.
+    fn is_given_up(&self, number: DriveNumber) -> bool {
+        self.drive(number).is_none_or(|drive| !drive.state.may_become(DriveState::Live))
     }
 }
 
@@ -420,7 +454,8 @@ impl DriveRecord {
         w.u8(self.roles.bits());
         w.u8(self.kind.bit());
         w.u8(if self.is_slow { FLAG_SLOW } else { 0 });
-        w.zeros(3);
+        w.u8(self.former.map_or(NO_DRIVE, DriveNumber::get));
+        w.zeros(2);
         w.array(self.id.0);
         w.u32(self.units);
         w.u32(0);
@@ -447,7 +482,8 @@ impl DriveRecord {
             .ok_or(bad("kind", kind))?;
         let roles = DriveRoles::new(roles).ok_or(bad("roles", roles))?;
         check("flags", flags, flags & !FLAG_SLOW == 0)?;
-        fields.zeros(3)?;
+        let former = DriveNumber::new(fields.u8()?);
+        fields.zeros(2)?;
         let (id, units) = (DriveId(fields.array()?), fields.u32()?);
         fields.zeros(4)?;
         let (since_epoch, since_unix_ms) = (Epoch(fields.u64()?), fields.u64()?);
@@ -462,6 +498,7 @@ impl DriveRecord {
             roles,
             kind,
             is_slow,
+            former,
             units,
             held,
             since_epoch,

@@ -53,6 +53,14 @@ pub enum FormatFault {
     },
 }
 
+/// Epochs and positions of journals are below it, so that neither ends and sums of two do not overflow.
+const COUNTER_LIMIT: u64 = 1 << 62;
+
+/// Fails with an epoch or a position that nothing can have reached.
+pub(super) fn check_counter(field: &'static str, value: u64) -> Result<(), FormatFault> {
+    check(field, value, value < COUNTER_LIMIT)
+}
+
 /// Fails with the first relation that does not hold.
 pub(super) fn check(
     field: &'static str,

@@ -7,7 +7,7 @@ use varve_stdx::Writer;
 use varve_types::limits::MEDIA_ALIGN;
 use varve_types::{PoolId, ShardId};
 
-use super::fault::{FormatFault, check};
+use super::fault::{FormatFault, check, check_counter};
 use super::fields::{FieldReader, seal};
 use crate::class::STRIPS_MAX;
 use crate::ids::{DriveNumber, UNIT_BYTES, UnitNumber};
@@ -197,6 +197,7 @@ impl JournalRecord {
     fn check(&self) -> Result<(), FormatFault> {
         let is_aligned = |bytes: u64| bytes.is_multiple_of(MEDIA_ALIGN as u64);
         check("shard", self.shard.0, self.shard.0 < ShardId::COUNT_MAX)?;
+        check_counter("journal_epoch", self.journal_epoch)?;
         let is_ring = self.lane_bytes > 0 && self.lane_bytes <= LANE_BYTES_MAX;
         check("lane_bytes", self.lane_bytes, is_ring && is_aligned(self.lane_bytes))?;
         let counted = self.copies.len();
@@ -204,8 +205,10 @@ impl JournalRecord {
         check("copy_count", counted as u64, self.current().next().is_some())?;
         for (index, copy) in self.copies.iter().enumerate() {
             check("since", copy.since, is_aligned(copy.since))?;
+            check_counter("since", copy.since)?;
             if let JournalCopyState::Former { until } = copy.state {
                 check("until", until, until >= copy.since && is_aligned(until))?;
+                check_counter("until", until)?;
             }
             // PLACE-2: a former copy may be where a current one is, in another place.
             let is_alone = |other: &JournalCopy| {

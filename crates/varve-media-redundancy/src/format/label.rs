@@ -7,7 +7,7 @@
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{Generation, PoolId, SegmentNumber};
 
-use super::fault::{FormatFault, check};
+use super::fault::{FormatFault, check, check_counter};
 use super::fields::{FieldReader, seal};
 use crate::class::{LABEL_BYTES, STRIPS_MAX, StripCode, StripeShape};
 use crate::ids::{DriveNumber, Epoch, Tenancy, UnitNumber};
@@ -23,7 +23,7 @@ pub struct StripLabel {
     pub shape: StripeShape,
     /// Which of them it is.
     pub strip: u8,
-    /// The drive that it was written to. One that came back may have another number since.
+    /// The drive that it was written to, by the number that it had then.
     pub drive: DriveNumber,
     /// Which pool it is of.
     pub pool: PoolId,
@@ -130,6 +130,7 @@ impl StripLabel {
         check("strip", strip, usize::from(strip) < self.shape.strips())?;
         let are_all = self.strip_checksums.len() == self.shape.strips();
         check("strip_checksums", self.strip_checksums.len() as u64, are_all)?;
+        check_counter("epoch", self.epoch.0)?;
         check("tenancy", self.tenancy.get(), self.tenancy > Tenancy::ZERO)?;
         let is_segment = (1..=SEGMENT_BYTES_MAX).contains(&used_bytes);
         check("used_bytes", used_bytes, is_segment && is_aligned(used_bytes))?;

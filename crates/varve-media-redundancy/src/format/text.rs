@@ -28,6 +28,7 @@ impl Display for DriveTable {
         write!(f, "\n  zones_max          {}", self.zones_max)?;
         write!(f, "\n  loss_epoch         {}", self.loss_epoch)?;
         write!(f, "\n  walked_epoch       {}", self.walked_epoch)?;
+        write!(f, "\n  settled_epoch      {}", self.settled_epoch)?;
         self.drives.iter().try_for_each(|drive| write!(f, "\n  {drive}"))
     }
 }
@@ -45,6 +46,9 @@ impl Display for DriveRecord {
         }
         if self.is_slow {
             f.write_str(" slow")?;
+        }
+        if let Some(former) = self.former {
+            write!(f, " formerly {former}")?;
         }
         write!(f, " since epoch {} ({} ms)", self.since_epoch, self.since_unix_ms)?;
         write!(f, " name {:?}", self.name)

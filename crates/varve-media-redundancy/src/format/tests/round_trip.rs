@@ -27,7 +27,7 @@ fn drive() -> impl Strategy<Value = DriveNumber> {
 
 /// Distinct numbers, ascending.
 fn numbers(most: usize) -> impl Strategy<Value = Vec<u8>> {
-    proptest::collection::btree_set(0..DriveNumber::COUNT, 0..=most)
+    proptest::collection::btree_set(0..DriveNumber::COUNT, 1..=most)
         .prop_map(|numbers| numbers.into_iter().collect())
 }
 
@@ -52,6 +52,7 @@ prop_compose! {
             roles: DriveRoles::new(roles).unwrap(),
             kind: MediumKind::ALL[kind],
             is_slow,
+            former: None,
             units,
             held: HeldUnits { first: UnitNumber(first), count },
             since_epoch: Epoch(since),
@@ -72,18 +73,26 @@ prop_compose! {
         numbers in numbers(40),
         records in vec(drive_record(epoch), 40),
         next in any::<u8>(),
-        drops_max in 0u8..16,
+        drops_max in 0..=StripeShape::PARITY_MAX,
         sizes in (1u32..=8192, 1u32..=300, 1u32..=4096),
-        losses in (0..=epoch, 0..=epoch),
+        epochs in (0..=epoch, 0..=epoch, 0..=epoch),
     ) -> DriveTable {
         let classes: Vec<_> = (1u8..).zip(&shapes).map(|(id, (shape, kinds))| Class {
             id: samples::class_id(id),
             shape: *shape,
             kinds: MediumKinds::new(*kinds).unwrap(),
         }).collect();
+        let loss_epoch = Epoch(epochs.0.max(epochs.1));
+        let is_unused = |number: &u8| !numbers.contains(number);
         let drives = numbers.iter().zip(records).map(|(number, record)| DriveRecord {
             number: samples::drive_number(*number),
             id: DriveId([*number; 16]),
+            former: number.checked_sub(1).filter(is_unused).map(samples::drive_number),
+            since_epoch: if record.state == DriveState::Failed {
+                record.since_epoch.min(loss_epoch)
+            } else {
+                record.since_epoch
+            },
             ..record
         });
         let above = numbers.last().map_or(0, |last| last + 1);
@@ -106,8 +115,9 @@ prop_compose! {
             segment_bytes: segments * 4096,
             zone_segments,
             zones_max: pages * LayoutPage::ROWS,
-            loss_epoch: Epoch(losses.0.max(losses.1)),
-            walked_epoch: Epoch(losses.0.min(losses.1)),
+            loss_epoch,
+            walked_epoch: Epoch(epochs.0.min(epochs.1)),
+            settled_epoch: Epoch(epochs.2),
         }
     }
 }
@@ -132,7 +142,7 @@ prop_compose! {
     fn journal_record()(
         pool in pool(),
         shard in 0..ShardId::COUNT_MAX,
-        journal_epoch in any::<u64>(),
+        journal_epoch in 0u64..1 << 62,
         lane in 1u64..1 << 30,
         copies in vec(journal_copy(), 1..=JournalRecord::COPIES_MAX),
         first in any::<u8>(),
@@ -204,7 +214,7 @@ prop_compose! {
         pool in pool(),
         numbers in any::<(u32, u32)>(),
         generation in 0u64..1 << 48,
-        epoch in any::<u64>(),
+        epoch in 0u64..1 << 62,
         tenancy in 1u32..1 << 24,
         blocks in (1u32..=8192, 1u32..=8192),
         sums in vec(any::<u64>(), STRIPS_MAX),

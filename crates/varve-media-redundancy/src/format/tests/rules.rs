@@ -4,8 +4,8 @@ use varve_stdx::checksum64;
 
 use super::samples::{self, PAGE, POOL, SHARD, place, row, striped};
 use crate::format::{
-    DriveTable, FormatFault, JournalCopyState, JournalRecord, LayoutPage, MoveReason, RowState,
-    StripForm, StripLabel, StripSet,
+    DriveState, DriveTable, FormatFault, JournalCopyState, JournalRecord, LayoutPage, MoveReason,
+    RowState, StripForm, StripLabel, StripSet,
 };
 
 /// The sample with `bytes` at an offset, under a right checksum.
@@ -37,16 +37,17 @@ fn tables_of_drives_that_contradict_themselves_are_refused() {
         (10, &[1], "reserved"),
         (12, &1u32.to_le_bytes(), "length"),
         (32, &1u64.to_le_bytes(), "features"),
+        (56, &(1u64 << 62).to_le_bytes(), "epoch"),
         (83, &[3], "class"),
         (83, &[0], "class"),
-        (85, &[16], "drops_max"),
+        (85, &[8], "drops_max"),
         (86, &[4], "drive"),
         (88, &4095u32.to_le_bytes(), "segment_bytes"),
         (92, &65_536u32.to_le_bytes(), "zone_segments"),
         (96, &15u32.to_le_bytes(), "zones_max"),
         (104, &18u64.to_le_bytes(), "loss_epoch"),
         (112, &17u64.to_le_bytes(), "walked_epoch"),
-        (120, &1u64.to_le_bytes(), "reserved"),
+        (120, &18u64.to_le_bytes(), "settled_epoch"),
         (lineage, &[0xA1; 16], "lineage"),
         (lineage + 16, &17u64.to_le_bytes(), "lineage"),
         (lineage + 24 + 16, &12u64.to_le_bytes(), "lineage"),
@@ -59,9 +60,16 @@ fn tables_of_drives_that_contradict_themselves_are_refused() {
         (drives + 2, &[8], "roles"),
         (drives + 3, &[3], "kind"),
         (drives + 4, &[2], "flags"),
+        (drives + 5, &[0], "former"),
+        (drives + 128 + 5, &[0], "former"),
+        (drives + 3 * 128 + 5, &[4], "former"),
+        (drives + 6, &[1], "reserved"),
         (drives + 128 + 8, &[0xD0; 16], "drive_id"),
         (drives + 32, &18u64.to_le_bytes(), "since_epoch"),
+        (drives + 3 * 128 + 32, &17u64.to_le_bytes(), "since_epoch"),
         (drives + 48, &[0], "name"),
+        (drives + 48, b"\n", "name"),
+        (drives + 48, "\u{85}".as_bytes(), "name"),
         (drives + 48, &[0xFF], "name"),
         (drives + 3 * 128 + 116, &(1u32 << 20).to_le_bytes(), "held_units"),
     ] {
@@ -73,10 +81,39 @@ fn tables_of_drives_that_contradict_themselves_are_refused() {
 }
 
 #[test]
+fn a_table_has_a_drive() {
+    let mut table = samples::drive_table();
+    table.drives.truncate(1);
+    assert_eq!(DriveTable::decode(POOL, &table.encode()), Ok(table.clone()));
+    table.drives.clear();
+    assert!(std::panic::catch_unwind(|| table.encode()).is_err());
+}
+
+/// Only loss of a drive is one that a walk has to follow: who left did so whole.
+#[test]
+fn a_drive_may_leave_after_the_last_loss() {
+    let mut table = samples::drive_table();
+    (table.drives[3].state, table.drives[3].since_epoch) = (DriveState::Gone, table.epoch);
+    assert_eq!(DriveTable::decode(POOL, &table.encode()), Ok(table));
+}
+
+#[test]
+fn a_drive_that_was_given_up_never_lives_again() {
+    use DriveState::{Failed, Gone, Joining, Leaving, Live};
+    for (state, next) in [(Live, &DriveState::ALL[..]), (Failed, &[Failed, Gone]), (Gone, &[Gone])]
+    {
+        let may_become = DriveState::ALL.into_iter().filter(|it| state.may_become(*it));
+        assert_eq!(may_become.collect::<Vec<_>>(), next, "{state:?}");
+    }
+    assert!(Joining.may_become(Live) && Leaving.may_become(Live));
+}
+
+#[test]
 fn journal_records_that_contradict_themselves_are_refused() {
     let stored = samples::journal_record().encode();
     for (offset, bytes, expected) in [
-        (40, &[1][..], "lane_bytes"),
+        (32, &(1u64 << 62).to_le_bytes()[..], "journal_epoch"),
+        (40, &[1], "lane_bytes"),
         (40, &(1u64 << 48).to_le_bytes(), "lane_bytes"),
         (48, &[2], "length"),
         (49, &[1], "reserved"),
@@ -85,6 +122,8 @@ fn journal_records_that_contradict_themselves_are_refused() {
         (58, &[3], "state"),
         (60, &65_536u32.to_le_bytes(), "lane"),
         (64, &[1], "since"),
+        (64, &(1u64 << 62).to_le_bytes(), "since"),
+        (56 + 32 + 16, &(1u64 << 62).to_le_bytes(), "until"),
         (72, &4096u64.to_le_bytes(), "until"),
         (56 + 32 + 16, &0u64.to_le_bytes(), "until"),
     ] {
@@ -187,6 +226,7 @@ fn labels_that_contradict_themselves_are_refused() {
         (14, &[255], "drive"),
         (15, &[1], "features"),
         (47, &[1], "generation"),
+        (55, &[0x40], "epoch"),
         (56, &[0], "tenancy"),
         (59, &[1], "tenancy"),
         (60, &1u32.to_le_bytes(), "used_bytes"),

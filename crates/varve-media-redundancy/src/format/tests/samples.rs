@@ -37,6 +37,7 @@ pub(crate) fn drive_record(number: u8) -> DriveRecord {
         roles: DriveRoles::ALL,
         kind: MediumKind::Nvme,
         is_slow: false,
+        former: None,
         units: 1 << 20,
         held: HeldUnits::NONE,
         since_epoch: Epoch(4),
@@ -50,7 +51,8 @@ pub(crate) fn drive_table() -> DriveTable {
     let slow = DriveRecord { is_slow: true, kind: MediumKind::Hdd, ..drive_record(2) };
     let roles = DriveRoles::new(5).unwrap();
     let held = HeldUnits { first: UnitNumber(64), count: 4096 };
-    let failed = DriveRecord { state: DriveState::Failed, roles, held, ..drive_record(4) };
+    let former = Some(drive_number(3));
+    let failed = DriveRecord { state: DriveState::Failed, roles, former, held, ..drive_record(4) };
     DriveTable {
         features: FeatureWords { compat: 5, ..FeatureWords::default() },
         pool: POOL,
@@ -70,6 +72,7 @@ pub(crate) fn drive_table() -> DriveTable {
         zones_max: 14 * 1024,
         loss_epoch: Epoch(16),
         walked_epoch: Epoch(9),
+        settled_epoch: Epoch(15),
     }
 }
 
