@@ -177,6 +177,12 @@ impl DriveSpaces {
         let only = |some: &[UnitRange], others: &[UnitRange]| -> Vec<UnitRange> {
             some.iter().filter(|range| !others.contains(range)).copied().collect()
         };
+        let is_twice = |(index, range): &(usize, &UnitRange)| {
+            after.iter().take(*index).any(|other| other == *range)
+        };
+        if let Some((_, range)) = after.iter().enumerate().find(is_twice) {
+            return Err(SpaceFault::Taken { range: *range }); // PLACE-1
+        }
         // Taken first: what comes in must not lie over what goes, which is read until the change is durable.
         self.take(&only(after, before))?;
         self.give(&only(before, after));
@@ -212,13 +218,20 @@ fn held_units(drive: &DriveRecord) -> Option<UnitRange> {
     })
 }
 
-/// Units of the places of a row, those that both of its sets have once.
+/// Units of the places of a row. Those that both of its sets have are there once where the same strip has them with the
+/// same labels, and else twice, which nothing may have.
 #[must_use]
 pub fn ranges_of_row(table: &DriveTable, row: &Row) -> Vec<UnitRange> {
-    let mut ranges: Vec<_> = row.sets().flat_map(|set| ranges_of_set(table, set)).collect();
-    ranges.sort_unstable();
-    ranges.dedup();
-    ranges
+    let strips = row.sets().flat_map(|set| {
+        let shape = table.class_of(set.class).expect("VIEW-1").shape;
+        let has_labels = set.form == StripForm::Striped;
+        let places = ranges_of_set(table, set).into_iter().zip(set.places.iter().enumerate());
+        places.map(move |(range, (strip, place))| (range, strip, place.tenancy, shape, has_labels))
+    });
+    let mut strips: Vec<_> = strips.collect();
+    strips.sort_unstable();
+    strips.dedup();
+    strips.into_iter().map(|(range, ..)| range).collect()
 }
 
 fn ranges_of_set(table: &DriveTable, set: &StripSet) -> Vec<UnitRange> {

@@ -31,6 +31,14 @@ pub struct StripPlace {
     pub place: UnitNumber,
 }
 
+impl StripPlace {
+    /// Whether it begins where another place does.
+    #[must_use]
+    pub fn is_at(self, other: Self) -> bool {
+        self.drive == other.drive && self.place == other.place
+    }
+}
+
 /// What stands in the places of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StripForm {
@@ -166,7 +174,10 @@ impl Row {
         match &self.state {
             RowState::Empty | RowState::Still(_) => Ok(()),
             // Slots have no labels that would say what was filled already.
-            RowState::Moving { to, .. } => check("kind", KIND_SLOTS, to.form == StripForm::Striped),
+            RowState::Moving { from, to, .. } => {
+                check("kind", KIND_SLOTS, to.form == StripForm::Striped)?;
+                check_shared(from, to)
+            }
         }
     }
 
@@ -269,6 +280,21 @@ fn check_set(set: &StripSet, tenancy: Tenancy) -> Result<(), FormatFault> {
         // PLACE-2
         let is_distinct = set.places.iter().take(index).all(|other| other.drive != place.drive);
         check("drive", place.drive.get(), is_distinct)?;
+    }
+    Ok(())
+}
+
+/// A place of both sets of a row is the same strip's, with the same labels: else a put to one would be over what is read
+/// of the other. That both have as many strips, the drive table says.
+fn check_shared(from: &StripSet, to: &StripSet) -> Result<(), FormatFault> {
+    for (strip, place) in to.places.iter().enumerate() {
+        let is_apart_or_stays = |index: usize, other: &StripPlace| {
+            let stays = index == strip && other == place && from.form == to.form;
+            stays || !other.is_at(*place)
+        };
+        let mut others = from.places.iter().enumerate();
+        let are_sound = others.all(|(index, other)| is_apart_or_stays(index, other));
+        check("place", place.place.0, are_sound)?;
     }
     Ok(())
 }

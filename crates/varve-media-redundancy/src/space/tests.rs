@@ -128,6 +128,37 @@ fn while_a_row_moves_both_places_are_taken() {
     assert_eq!(free(&pool), [units, 0, units]);
 }
 
+/// PLACE-1, within a row.
+#[test]
+fn both_sets_of_a_row_share_units_of_the_same_strip_only() {
+    let mut pool = TestPool::new(table(&[1000; 3]));
+    let from = striped(MIRROR, &[place(0, 1, 0), place(1, 1, 0)]);
+    pool.set_row(0, row(1, RowState::Still(from.clone())));
+    let why = MoveReason::Conversion;
+    let moving = |to| row(2, RowState::Moving { from: from.clone(), to, why });
+    let units = place_units(pool.view.drives(), MIRROR);
+    for (to, drive, first) in [
+        (striped(MIRROR, &[place(1, 1, 0), place(2, 2, 0)]), 1, 0),
+        (striped(MIRROR, &[place(2, 2, 0), place(1, 2, 0)]), 1, 0),
+        (striped(NONE, &[place(0, 2, 0)]), 0, 0),
+        (striped(NONE, &[place(0, 1, 0)]), 0, 0),
+        (striped(MIRROR, &[place(0, 2, 64), place(2, 2, 0)]), 0, 64),
+    ] {
+        let range =
+            UnitRange { drive: drive_number(drive), first: UnitNumber(first), count: units };
+        let row = moving(to);
+        let before = pool.occupancy.clone();
+        let taken = pool.occupancy.replace_row(&pool.view, ZoneIndex(0), &row);
+        assert_eq!(taken, Err(SpaceFault::Taken { range }), "{row}");
+        assert_eq!(pool.occupancy, before, "nothing was taken");
+    }
+    let to = striped(MIRROR, &[place(2, 2, 0), place(1, 2, 0)]);
+    let view = pool.view.with_row(ZoneIndex(0), moving(to)).unwrap();
+    assert!(DriveSpaces::of(&view).is_err());
+    let stays = moving(striped(MIRROR, &[place(0, 1, 0), place(2, 2, 0)]));
+    assert_eq!(pool.occupancy.replace_row(&pool.view, ZoneIndex(0), &stays), Ok(()));
+}
+
 #[test]
 fn units_with_tables_of_a_drive_are_no_place() {
     let mut table = table(&[1000, 1000]);

@@ -182,6 +182,8 @@ fn rows_that_contradict_themselves_are_refused() {
         (moving + 2, &[0], "reserved"),
         (moving + 3, &[0], "why"),
         (moving + 3, &[7], "why"),
+        (moving + 144 + 1, &[7], "place"),
+        (moving + 144, &[4, 8, 0, 0, 0x08, 0x10], "place"),
         (slots + 8, &[0, 0], "split"),
         (empty + 3, &[1], "why"),
         (empty + 16, &[255], "reserved"),
