@@ -19,7 +19,8 @@ pub(crate) const NONE: u8 = 3;
 /// Slots of a zone of these pools.
 pub(crate) const ZONE_SEGMENTS: u32 = 16;
 
-/// A table of drives with so many units each: class 1 is mirror:2, 2 is ec:4+2, 3 none.
+/// A table of drives with so many units each: class 1 is mirror:2, 2 is ec:4+2, 3 none. It drops as many drives as the
+/// largest class that they have room for.
 pub(crate) fn table(units: &[u32]) -> DriveTable {
     let drives = (0u8..).zip(units).map(|(number, units)| DriveRecord {
         id: DriveId([number; 16]),
@@ -36,7 +37,7 @@ pub(crate) fn table(units: &[u32]) -> DriveTable {
         classes: vec![class(MIRROR, 1, 1), class(STRIPED, 4, 2), class(NONE, 1, 0)],
         class: class_id(MIRROR),
         drives: drives.collect(),
-        drops_max: 1,
+        drops_max: if units.len() < 6 { 1 } else { 2 },
         next_drive: u8::try_from(units.len()).unwrap(),
         segment_bytes: 256 << 10,
         zone_segments: ZONE_SEGMENTS,
@@ -107,7 +108,9 @@ impl TestPool {
 
     pub(crate) fn set_state(&mut self, drive: u8, state: DriveState) {
         let table = with_state(self.view.drives(), drive_number(drive), state);
-        self.view = self.view.with_drives(table).unwrap();
+        // Of tables that are read, as a drive that lives again is no change of a table.
+        let (pages, journals) = (self.view.pages().cloned(), self.view.journals().cloned());
+        self.view = LayoutView::new(table, pages, journals).unwrap();
     }
 
     pub(crate) fn add_journal(&mut self, shard: u16, drives: &[u8]) {

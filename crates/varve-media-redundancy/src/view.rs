@@ -1,20 +1,24 @@
 //! The tables of one moment: where each strip is, and on which drives. Immutable, and shared by all threads of a pool;
 //! whoever changes a table makes another view, which shares what did not change.
 //!
-//! VIEW-1. A view's tables agree: rows name classes and drives that the drive table has, and have as many places as
-//!     their class has strips.
-//! VIEW-2. The tenancy of a zone never falls from one view to the next, so labels of an earlier row do not count again.
+//! VIEW-1. A view's tables agree: rows name classes and drives that the drive table has, have as many places as their
+//!     class has strips, and no class survives more lost drives than the drive table drops.
+//! VIEW-2. The tenancy of a zone never falls from one view to the next, and a place that comes in has one above the
+//!     row's before, so labels of an earlier row do not count again.
+//! VIEW-3. What counts up never falls from one view to the next, a drive that failed never lives again, and a class and
+//!     the sizes of zones stay what they are.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use varve_types::{PoolId, SegmentNumber};
 
-use crate::class::{Class, StripGeometry};
+use crate::class::{Class, ClassId, StripGeometry, StripeShape};
 use crate::format::{
-    DriveTable, JournalRecord, LayoutPage, Row, RowState, StripForm, StripLabel, StripPlace,
-    StripSet,
+    DriveTable, JournalCopy, JournalPlaceKind, JournalRecord, LayoutPage, MoveReason, Row,
+    RowState, StripForm, StripLabel, StripPlace, StripSet,
 };
-use crate::ids::ZoneIndex;
+use crate::ids::{DriveNumber, ZoneIndex};
 
 mod fault;
 
@@ -41,6 +45,8 @@ pub struct StripLocation {
     pub strip: u8,
     /// Where its zone's strips of this index are.
     pub place: StripPlace,
+    /// The number that their drive had before it returned.
+    pub former: Option<DriveNumber>,
     /// Where it begins, in bytes behind the beginning of the drive's space: its label, or its bytes where it has none.
     pub offset: u64,
     /// Sizes, and the class.
@@ -59,9 +65,11 @@ impl StripLocation {
         slot: SegmentNumber,
         label: &StripLabel,
     ) -> Option<&'static str> {
-        let Self { strip, place, geometry, .. } = *self;
+        let Self { strip, place, former, geometry, .. } = *self;
         let expected = [
             ("pool", label.pool == pool),
+            // A label of a history that was given up names a drive that is none of these.
+            ("drive", label.drive == place.drive || Some(label.drive) == former),
             ("slot", label.slot == slot),
             ("place", label.place == place.place),
             // PLACE-1: a place that was another zone's, or this one's before, still has its labels.
@@ -94,6 +102,7 @@ impl LayoutView {
         journals: impl IntoIterator<Item = JournalRecord>,
     ) -> Result<Self, ViewFault> {
         let mut view = Self { drives: Arc::new(drives), groups: Vec::new(), journals: Vec::new() };
+        view.check_new_zones()?;
         for page in pages {
             view.check_pool(page.pool)?;
             for (zone, row) in (page.first_zone().0..).map(ZoneIndex).zip(page.rows.iter()) {
@@ -130,11 +139,16 @@ impl LayoutView {
         page.rows.get(index(zone.0 % LayoutPage::ROWS)).unwrap_or(EMPTY)
     }
 
+    /// Pages of zones that have, or had, a row, in order.
+    pub fn pages(&self) -> impl Iterator<Item = &LayoutPage> {
+        self.groups.iter().flatten().flat_map(|group| group.iter().flatten()).map(|page| &**page)
+    }
+
     /// Zones that have places, with their rows, in order.
     pub fn rows(&self) -> impl Iterator<Item = (ZoneIndex, &Row)> {
-        let pages = self.groups.iter().flatten().flat_map(|group| group.iter().flatten());
-        let rows =
-            pages.flat_map(|page| (page.first_zone().0..).map(ZoneIndex).zip(page.rows.iter()));
+        let rows = self
+            .pages()
+            .flat_map(|page| (page.first_zone().0..).map(ZoneIndex).zip(page.rows.iter()));
         rows.filter(|(_, row)| row.state != RowState::Empty)
     }
 
@@ -156,11 +170,7 @@ impl LayoutView {
     }
 
     /// Where the strips of one slot of a zone are: of a set of this view, by index.
-    pub fn locate<'a>(
-        &self,
-        set: &'a StripSet,
-        slot: u32,
-    ) -> impl Iterator<Item = StripLocation> + use<'a> {
+    pub fn locate(&self, set: &StripSet, slot: u32) -> impl Iterator<Item = StripLocation> {
         let geometry = self.drives.geometry(self.class_of(set).shape);
         let form = set.form;
         set.places.iter().enumerate().filter_map(move |(index, place)| {
@@ -177,17 +187,21 @@ impl LayoutView {
             };
             let strip = u8::try_from(index).expect("at most 16 strips");
             let has_label = form == StripForm::Striped;
-            Some(StripLocation { strip, place: *place, offset, geometry, has_label })
+            let former = self.drives.drive(place.drive).and_then(|drive| drive.former);
+            Some(StripLocation { strip, place: *place, former, offset, geometry, has_label })
         })
     }
 
     /// The same with another drive table.
     ///
     /// # Errors
-    /// [`ViewFault`] when rows or journals name what it does not have. O(zones).
+    /// [`ViewFault`] when it cannot follow the one that is there, or rows or journals name what it does not have.
+    /// O(zones).
     pub fn with_drives(&self, drives: DriveTable) -> Result<Self, ViewFault> {
         self.check_pool(drives.pool)?;
+        self.check_next(&drives)?;
         let view = Self { drives: Arc::new(drives), ..self.clone() };
+        view.check_new_zones()?;
         view.rows().try_for_each(|(zone, row)| view.check_row(zone, row))?;
         view.journals().try_for_each(|journal| view.check_journal(journal))?;
         Ok(view)
@@ -199,9 +213,7 @@ impl LayoutView {
     /// [`ViewFault`].
     pub fn with_row(&self, zone: ZoneIndex, row: Row) -> Result<Self, ViewFault> {
         self.check_row(zone, &row)?;
-        if row.tenancy < self.row(zone).tenancy {
-            return Err(ViewFault::Tenancy { zone, found: row.tenancy.get() }); // VIEW-2
-        }
+        self.check_tenancies(zone, &row)?;
         let (mut view, number) = (self.clone(), LayoutPage::of(zone));
         let pool = view.drives.pool;
         let page = view.page_mut(number);
@@ -216,6 +228,11 @@ impl LayoutView {
     /// # Errors
     /// [`ViewFault`].
     pub fn with_journal(&self, journal: JournalRecord) -> Result<Self, ViewFault> {
+        let before = self.journals().find(|known| known.shard == journal.shard);
+        if before.is_some_and(|before| journal.journal_epoch < before.journal_epoch) {
+            let (shard, found) = (journal.shard.0, journal.journal_epoch);
+            return Err(ViewFault::JournalEpoch { shard, found }); // VIEW-3
+        }
         let mut view = self.clone();
         view.insert_journal(journal)?;
         Ok(view)
@@ -247,6 +264,7 @@ impl LayoutView {
 
     fn insert_journal(&mut self, journal: JournalRecord) -> Result<(), ViewFault> {
         self.check_journal(&journal)?;
+        self.check_lanes(&journal)?;
         match self.journals.binary_search_by_key(&journal.shard, |known| known.shard) {
             Ok(at) => *self.journals.get_mut(at).expect("it was found") = Arc::new(journal),
             Err(at) => self.journals.insert(at, Arc::new(journal)),
@@ -258,6 +276,78 @@ impl LayoutView {
         if found == self.drives.pool { Ok(()) } else { Err(ViewFault::Pool { found }) }
     }
 
+    /// VIEW-3, of a drive table.
+    fn check_next(&self, next: &DriveTable) -> Result<(), ViewFault> {
+        let table = &*self.drives;
+        if next.epoch < table.epoch {
+            return Err(ViewFault::Epoch { found: next.epoch });
+        }
+        let sizes =
+            |table: &DriveTable| [table.segment_bytes, table.zone_segments, table.zones_max];
+        if sizes(next) != sizes(table) {
+            return Err(ViewFault::Geometry);
+        }
+        if next.next_drive < table.next_drive {
+            return Err(ViewFault::NextDrive { found: next.next_drive });
+        }
+        for class in &next.classes {
+            let before = table.class_of(class.id).map_or(class.shape, |before| before.shape);
+            let (id, found) = (class.id.get(), class.shape);
+            if found != before {
+                return Err(ViewFault::Shape { class: id, before, found });
+            }
+        }
+        for drive in &next.drives {
+            let before = table.drive(drive.number);
+            if before.is_some_and(|before| !before.state.may_become(drive.state)) {
+                return Err(ViewFault::GivenUp { drive: drive.number });
+            }
+        }
+        Ok(())
+    }
+
+    /// VIEW-1, of the class of new zones.
+    fn check_new_zones(&self) -> Result<(), ViewFault> {
+        let class = self.drives.class_of(self.drives.class);
+        class.map_or(Ok(()), |class| self.check_parity(class.id, class.shape))
+    }
+
+    fn check_parity(&self, class: ClassId, shape: StripeShape) -> Result<(), ViewFault> {
+        let drops_max = self.drives.drops_max;
+        if shape.parity() <= drops_max {
+            return Ok(());
+        }
+        Err(ViewFault::Parity { class: class.get(), drops_max })
+    }
+
+    /// VIEW-2, of a row that this view knows the classes of.
+    fn check_tenancies(&self, zone: ZoneIndex, row: &Row) -> Result<(), ViewFault> {
+        let before = self.row(zone);
+        if row.tenancy < before.tenancy {
+            return Err(ViewFault::Tenancy { zone, found: row.tenancy.get() });
+        }
+        // What a drive brings that returned keeps its labels.
+        let is_catch_up = match &row.state {
+            RowState::Moving { why, .. } => *why == MoveReason::CatchUp,
+            RowState::Empty | RowState::Still(_) => false,
+        };
+        let target = row.target().filter(|_| !is_catch_up);
+        for set in row.source().into_iter().chain(target) {
+            let shape = self.class_of(set).shape;
+            let is_alike =
+                |other: &&StripSet| other.form == set.form && self.class_of(other).shape == shape;
+            for (strip, place) in set.places.iter().enumerate() {
+                let mut alike = before.sets().filter(is_alike);
+                let stays = alike.any(|other| other.places.get(strip) == Some(place));
+                if !stays && place.tenancy <= before.tenancy {
+                    let (drive, found) = (place.drive, place.tenancy.get());
+                    return Err(ViewFault::PlaceTenancy { zone, drive, found });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// VIEW-1, of a row.
     fn check_row(&self, zone: ZoneIndex, row: &Row) -> Result<(), ViewFault> {
         if zone.0 >= self.drives.zones_max {
@@ -266,11 +356,8 @@ impl LayoutView {
         for set in row.sets() {
             let class = self.drives.class_of(set.class);
             let class = class.ok_or(ViewFault::Class { zone, class: set.class.get() })?;
-            let expected = match set.form {
-                StripForm::Striped => class.shape.strips(),
-                StripForm::Slots { split } if u32::from(split) < self.drives.zone_segments => 2,
-                StripForm::Slots { .. } => 1,
-            };
+            self.check_parity(class.id, class.shape)?;
+            let expected = self.places_of(zone, set.form, class)?;
             let found = set.places.len();
             if found != expected {
                 return Err(ViewFault::Strips { zone, expected, found });
@@ -280,18 +367,71 @@ impl LayoutView {
                 return Err(ViewFault::Drive { zone, drive: *drive });
             }
         }
-        Ok(())
+        match &row.state {
+            RowState::Empty | RowState::Still(_) => Ok(()),
+            RowState::Moving { from, to, .. } => self.check_shared(zone, from, to),
+        }
+    }
+
+    /// Places that a set in a form has.
+    fn places_of(
+        &self,
+        zone: ZoneIndex,
+        form: StripForm,
+        class: &Class,
+    ) -> Result<usize, ViewFault> {
+        let StripForm::Slots { split } = form else { return Ok(class.shape.strips()) };
+        if class.shape != StripeShape::NONE {
+            return Err(ViewFault::SlotClass { zone, class: class.id.get() });
+        }
+        match u32::from(split).cmp(&self.drives.zone_segments) {
+            Ordering::Less => Ok(2),
+            Ordering::Equal => Ok(1),
+            Ordering::Greater => Err(ViewFault::Split { zone, split }),
+        }
+    }
+
+    /// Sets of one shape may share places; the rest of what those must have in common the page says.
+    fn check_shared(
+        &self,
+        zone: ZoneIndex,
+        from: &StripSet,
+        to: &StripSet,
+    ) -> Result<(), ViewFault> {
+        if self.class_of(from).shape == self.class_of(to).shape {
+            return Ok(());
+        }
+        let is_shared = |place: &&StripPlace| from.places.iter().any(|other| other.is_at(**place));
+        match to.places.iter().find(is_shared) {
+            None => Ok(()),
+            Some(place) => Err(ViewFault::Shared { zone, drive: place.drive }),
+        }
     }
 
     /// VIEW-1, of a journal record.
     fn check_journal(&self, journal: &JournalRecord) -> Result<(), ViewFault> {
         self.check_pool(journal.pool)?;
-        match journal.copies.iter().find(|copy| self.drives.drive(copy.drive).is_none()) {
-            None => Ok(()),
-            Some(copy) => {
-                Err(ViewFault::JournalDrive { shard: journal.shard.0, drive: copy.drive })
+        let shard = journal.shard.0;
+        let unknown = journal.copies.iter().find(|it| self.drives.drive(it.drive).is_none());
+        if let Some(copy) = unknown {
+            return Err(ViewFault::JournalDrive { shard, drive: copy.drive });
+        }
+        Ok(())
+    }
+
+    /// VIEW-1: no lane of a drive is two shards'. Places are compared where units are given out.
+    fn check_lanes(&self, journal: &JournalRecord) -> Result<(), ViewFault> {
+        let others = self.journals().filter(|other| other.shard != journal.shard);
+        for other in others.flat_map(|other| &other.copies) {
+            let is_same =
+                |copy: &&JournalCopy| copy.drive == other.drive && copy.place == other.place;
+            let same = journal.copies.iter().find(is_same);
+            if let Some(JournalCopy { drive, place: JournalPlaceKind::Lane(lane), .. }) = same {
+                let shard = journal.shard.0;
+                return Err(ViewFault::Lane { shard, drive: *drive, lane: *lane });
             }
         }
+        Ok(())
     }
 }
 
