@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::format::{DriveState, DriveTable, Row, StripForm, StripSet};
+use crate::format::{DriveState, DriveTable, Row, StripForm, StripPlace, StripSet};
 use crate::ids::{DriveNumber, ZoneIndex};
 use crate::view::LayoutView;
 
@@ -27,7 +27,7 @@ pub enum RepairWork {
     Rebuild,
     /// It is whole, and a drive that leaves has a strip.
     Drain,
-    /// It lacks so many that nothing protects what is left.
+    /// Each of its sets lacks so many that nothing protects what is left.
     Salvage,
 }
 
@@ -45,20 +45,22 @@ pub struct ZoneHoldings {
 pub struct RepairItem {
     /// What has to be done.
     pub work: RepairWork,
-    /// What it can still lose.
+    /// What those of its sets can still lose that are not lost; lost where all of them are.
     pub exposure: Exposure,
     is_without_pages: bool,
     held_bytes: u64,
     /// The zone.
     pub zone: ZoneIndex,
+    /// Whether one of its sets is lost: what is in that one alone cannot be read.
+    pub has_lost_set: bool,
 }
 
 /// What is known of a zone beside its row.
 #[derive(Clone, Default, Debug)]
 struct ZoneFacts {
     holdings: ZoneHoldings,
-    /// Drives to which a strip of a put was not written, as it could not be.
-    left_out: BTreeSet<DriveNumber>,
+    /// Places to which a strip of a put was not written, as it could not be. At most those of two sets.
+    left_out: Vec<StripPlace>,
     item: Option<RepairItem>,
 }
 
@@ -68,7 +70,7 @@ pub struct RepairQueue {
     order: BTreeSet<RepairItem>,
     zones: BTreeMap<ZoneIndex, ZoneFacts>,
     zones_of_drive: BTreeMap<DriveNumber, BTreeSet<ZoneIndex>>,
-    /// Zones with rows by what they can lose.
+    /// Zones with rows by what the worst of their sets can lose.
     exposed: BTreeMap<Exposure, u32>,
     exposures: BTreeMap<ZoneIndex, Exposure>,
 }
@@ -102,7 +104,7 @@ impl RepairQueue {
         self.order.iter()
     }
 
-    /// Zones with rows by what they can lose, the most exposed first.
+    /// Zones with rows by what the worst of their sets can lose, the most exposed first.
     pub fn exposed(&self) -> impl Iterator<Item = ExposedZones> + '_ {
         self.exposed
             .iter()
@@ -115,8 +117,8 @@ impl RepairQueue {
         zones.into_iter().for_each(|zone| self.rank(view, zone));
     }
 
-    /// Follows a row: `view` has the new one already. Strips that were left out count for as long as their drive is in
-    /// the row.
+    /// Follows a row: `view` has the new one already. Strips that were left out count for as long as their place is in
+    /// the row: another one on the same drive is written anew.
     pub fn row_changes(&mut self, view: &LayoutView, zone: ZoneIndex, before: &Row) {
         for place in before.sets().flat_map(|set| &set.places) {
             if let Some(zones) = self.zones_of_drive.get_mut(&place.drive) {
@@ -126,8 +128,7 @@ impl RepairQueue {
         let row = view.row(zone);
         self.enter(zone, row);
         if let Some(facts) = self.zones.get_mut(&zone) {
-            let is_there = |drive: &DriveNumber| row.sets().any(|set| set.has_drive(*drive));
-            facts.left_out.retain(is_there);
+            facts.left_out.retain(|place| row.sets().any(|set| set.places.contains(place)));
         }
         self.rank(view, zone);
     }
@@ -138,9 +139,12 @@ impl RepairQueue {
         self.rank(view, zone);
     }
 
-    /// Takes in that a put left out the strip on a drive (EXPOSURE-1).
-    pub fn leave_out(&mut self, view: &LayoutView, zone: ZoneIndex, drive: DriveNumber) {
-        self.zones.entry(zone).or_default().left_out.insert(drive);
+    /// Takes in that a put left out the strip at a place (EXPOSURE-1).
+    pub fn leave_out(&mut self, view: &LayoutView, zone: ZoneIndex, place: StripPlace) {
+        let facts = self.zones.entry(zone).or_default();
+        if !facts.left_out.contains(&place) {
+            facts.left_out.push(place);
+        }
         self.rank(view, zone);
     }
 
@@ -164,13 +168,18 @@ impl RepairQueue {
             is_without_pages: !facts.holdings.has_pages,
             held_bytes: facts.holdings.held_bytes,
             zone,
+            has_lost_set: standing.worst == Exposure::Lost,
         });
         self.order.extend(facts.item);
         let is_plain = facts.item.is_none() && facts.left_out.is_empty();
         if is_plain && facts.holdings == ZoneHoldings::default() {
             self.zones.remove(&zone);
         }
-        let exposure = standing.map(|standing| standing.exposure);
+        self.count(zone, standing.map(|standing| standing.worst));
+    }
+
+    /// Counts a zone by what the worst of its sets can lose.
+    fn count(&mut self, zone: ZoneIndex, exposure: Option<Exposure>) {
         let before = match exposure {
             Some(exposure) => self.exposures.insert(zone, exposure),
             None => self.exposures.remove(&zone),
@@ -200,21 +209,27 @@ pub struct ExposedZones {
 /// How a zone stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ZoneStanding {
+    /// That of the worst set: what is in it alone can lose so much.
+    worst: Exposure,
+    /// That of the worst set that is not lost, by which the zone is ranked.
     exposure: Exposure,
     work: Option<RepairWork>,
 }
 
 impl ZoneStanding {
     /// `None` for a zone without places.
-    fn of(view: &LayoutView, row: &Row, left_out: &BTreeSet<DriveNumber>) -> Option<Self> {
-        // While a row moves, some segments are in one set and some in the other: the worse one counts.
-        let exposure = row.sets().map(|set| exposure_of(view, set, left_out)).min()?;
+    fn of(view: &LayoutView, row: &Row, left_out: &[StripPlace]) -> Option<Self> {
+        // While a row moves, some segments are in one set and some in the other: the worse one counts. One that is lost
+        // says nothing of what can still be saved.
+        let exposures = row.sets().map(|set| exposure_of(view, set, left_out));
+        let exposures: Vec<_> = exposures.collect();
+        let worst = exposures.iter().copied().min()?;
+        let left = exposures.iter().copied().filter(|exposure| *exposure != Exposure::Lost).min();
+        let exposure = left.unwrap_or(Exposure::Lost);
         let table = view.drives();
         let target = row.target()?;
-        let places = row.sets().flat_map(|set| &set.places);
-        let lacks = places.map(|place| place.drive);
-        let lacks =
-            lacks.into_iter().any(|drive| !is_readable(table, drive) || left_out.contains(&drive));
+        let mut places = row.sets().flat_map(|set| &set.places);
+        let lacks = places.any(|place| is_lacking(table, place, left_out));
         let leaves = target.places.iter().any(|place| {
             table.drive(place.drive).is_some_and(|drive| drive.state == DriveState::Leaving)
         });
@@ -223,23 +238,32 @@ impl ZoneStanding {
             (Exposure::Survives(_), true) => Some(RepairWork::Rebuild),
             (Exposure::Survives(_), false) => leaves.then_some(RepairWork::Drain),
         };
-        Some(Self { exposure, work })
+        Some(Self { worst, exposure, work })
     }
 }
 
-fn exposure_of(view: &LayoutView, set: &StripSet, left_out: &BTreeSet<DriveNumber>) -> Exposure {
+fn exposure_of(view: &LayoutView, set: &StripSet, left_out: &[StripPlace]) -> Exposure {
     let table = view.drives();
-    let lacks = |drive: DriveNumber| !is_readable(table, drive) || left_out.contains(&drive);
-    let lost = set.places.iter().filter(|place| lacks(place.drive)).count();
-    let parity = match set.form {
-        StripForm::Striped => view.class_of(set).shape.parity(),
-        StripForm::Slots { .. } => 0,
-    };
-    let left = usize::from(parity).checked_sub(lost).and_then(|left| u8::try_from(left).ok());
+    let lost = set.places.iter().filter(|place| is_lacking(table, place, left_out)).count();
+    let left = usize::from(parity_of(view, set)).checked_sub(lost);
+    let left = left.and_then(|left| u8::try_from(left).ok());
     left.map_or(Exposure::Lost, Exposure::Survives)
 }
 
-fn is_readable(table: &DriveTable, drive: DriveNumber) -> bool {
+/// Strips that a set can lose while it is whole.
+pub(crate) fn parity_of(view: &LayoutView, set: &StripSet) -> u8 {
+    match set.form {
+        StripForm::Striped => view.class_of(set).shape.parity(),
+        StripForm::Slots { .. } => 0,
+    }
+}
+
+fn is_lacking(table: &DriveTable, place: &StripPlace, left_out: &[StripPlace]) -> bool {
+    !is_readable(table, place.drive) || left_out.contains(place)
+}
+
+/// Whether strips on a drive count.
+pub(crate) fn is_readable(table: &DriveTable, drive: DriveNumber) -> bool {
     table.drive(drive).is_some_and(|drive| drive.state.is_readable())
 }
 

@@ -87,7 +87,8 @@ fn a_strip_that_was_left_out_is_remembered_until_it_is_elsewhere() {
     let mut pool = small_pool();
     let mut queue = RepairQueue::of(&pool.view);
     let zone = ZoneIndex(2);
-    queue.leave_out(&pool.view, zone, drive_number(7));
+    let left_out = pool.view.row(zone).target().unwrap().places[1];
+    queue.leave_out(&pool.view, zone, left_out);
     assert_eq!(order(&queue), [2]);
     queue.set_holdings(&pool.view, zone, ZoneHoldings { has_pages: true, held_bytes: 1 });
     queue.drive_changes(&pool.view, drive_number(7));
@@ -103,6 +104,54 @@ fn a_strip_that_was_left_out_is_remembered_until_it_is_elsewhere() {
     pool.set_row(2, row(2, RowState::Still(to)));
     queue.row_changes(&pool.view, zone, &moving);
     assert_eq!(queue.next(), None);
+}
+
+/// What is put to the new place is there, whatever the old one on the same drive lacks.
+#[test]
+fn another_place_on_the_same_drive_lacks_nothing() {
+    let mut pool = small_pool();
+    let mut queue = RepairQueue::of(&pool.view);
+    let zone = ZoneIndex(2);
+    let before = pool.view.row(zone).clone();
+    let from = before.target().unwrap().clone();
+    queue.leave_out(&pool.view, zone, from.places[1]);
+    let to = striped(MIRROR, &[from.places[0], place(7, 2, 2000)]);
+    let moving = row(2, RowState::Moving { from, to: to.clone(), why: MoveReason::Rebuild });
+    pool.set_row(2, moving.clone());
+    queue.row_changes(&pool.view, zone, &before);
+    assert_eq!(order(&queue), [2], "what was put before lacks it");
+    pool.set_row(2, row(2, RowState::Still(to)));
+    queue.row_changes(&pool.view, zone, &moving);
+    assert_eq!(queue.next(), None);
+}
+
+#[test]
+fn a_zone_is_salvaged_only_when_both_of_its_sets_are_lost() {
+    let mut pool = small_pool();
+    let zone = ZoneIndex(2);
+    let from = pool.view.row(zone).target().unwrap().clone();
+    let to = striped(MIRROR, &[place(1, 2, 600), place(2, 2, 600)]);
+    pool.set_row(2, row(2, RowState::Moving { from, to, why: MoveReason::Conversion }));
+    let mut queue = RepairQueue::of(&pool.view);
+    let (rebuild, salvage) = (RepairWork::Rebuild, RepairWork::Salvage);
+    let survives = Exposure::Survives;
+    for (drive, work, exposure, has_lost_set) in [
+        (0, rebuild, survives(0), false),
+        (7, rebuild, survives(1), true),
+        (1, rebuild, survives(0), true),
+        (2, salvage, Exposure::Lost, true),
+    ] {
+        pool.set_state(drive, DriveState::Failed);
+        queue.drive_changes(&pool.view, drive_number(drive));
+        let item = *queue.items().find(|item| item.zone == zone).unwrap();
+        assert_eq!((item.work, item.exposure), (work, exposure), "after drive {drive}");
+        assert_eq!(item.has_lost_set, has_lost_set, "after drive {drive}");
+        let lost = queue.exposed().find(|it| it.exposure == Exposure::Lost);
+        // Zone 4 has its only strip on drive 0.
+        let others = queue.items().filter(|item| item.zone != zone && item.has_lost_set).count();
+        let counted = u32::try_from(others).unwrap() + u32::from(has_lost_set);
+        assert_eq!(lost.map(|it| it.zones), Some(counted), "after drive {drive}");
+    }
 }
 
 #[test]
@@ -125,7 +174,7 @@ fn the_worse_set_of_a_moving_row_counts() {
 #[derive(Clone, Debug)]
 enum QueueEvent {
     Drive(u8, usize),
-    LeaveOut(u32, u8),
+    LeaveOut(u32, usize),
     Holdings(u32, bool, u64),
     Move(u32),
     Empty(u32),
@@ -135,7 +184,7 @@ fn event() -> impl Strategy<Value = QueueEvent> {
     let zone = || 0u32..24;
     prop_oneof![
         (0u8..8, 0usize..5).prop_map(|(drive, state)| QueueEvent::Drive(drive, state)),
-        (zone(), 0u8..8).prop_map(|(zone, drive)| QueueEvent::LeaveOut(zone, drive)),
+        (zone(), 0usize..6).prop_map(|(zone, strip)| QueueEvent::LeaveOut(zone, strip)),
         (zone(), any::<bool>(), 0u64..9)
             .prop_map(|(zone, pages, bytes)| QueueEvent::Holdings(zone, pages, bytes)),
         zone().prop_map(QueueEvent::Move),
@@ -149,20 +198,24 @@ proptest! {
     fn following_events_is_as_good_as_looking_at_all(events in proptest::collection::vec(event(), 1..60)) {
         let mut pool = pool();
         let mut queue = RepairQueue::of(&pool.view);
-        let mut left_out = BTreeSet::new();
+        let mut left_out: Vec<(ZoneIndex, StripPlace)> = Vec::new();
         let mut holdings = BTreeMap::new();
         for event in events {
             match event {
                 QueueEvent::Drive(drive, state) => {
+                    let before = pool.view.drives().drive(drive_number(drive)).unwrap().state;
+                    if matches!(before, DriveState::Failed | DriveState::Gone) {
+                        continue; // It never lives again.
+                    }
                     pool.set_state(drive, DriveState::ALL[state]);
                     queue.drive_changes(&pool.view, drive_number(drive));
                 }
-                QueueEvent::LeaveOut(zone, drive) => {
-                    let (zone, drive) = (ZoneIndex(zone), drive_number(drive));
+                QueueEvent::LeaveOut(zone, strip) => {
+                    let zone = ZoneIndex(zone);
                     let target = pool.view.row(zone).target();
-                    if target.is_some_and(|set| set.has_drive(drive)) {
-                        queue.leave_out(&pool.view, zone, drive);
-                        left_out.insert((zone, drive));
+                    if let Some(place) = target.and_then(|set| set.places.get(strip)).copied() {
+                        queue.leave_out(&pool.view, zone, place);
+                        left_out.push((zone, place));
                     }
                 }
                 QueueEvent::Holdings(zone, has_pages, held_bytes) => {
@@ -194,16 +247,16 @@ proptest! {
                     queue.row_changes(&pool.view, ZoneIndex(zone), &before);
                 }
             }
-            left_out.retain(|(zone, drive)| pool.view.row(*zone).sets().any(|set| set.has_drive(*drive)));
+            left_out.retain(|(zone, place)| pool.view.row(*zone).sets().any(|set| set.places.contains(place)));
             let mut anew = RepairQueue::of(&pool.view);
-            left_out.iter().for_each(|(zone, drive)| anew.leave_out(&pool.view, *zone, *drive));
+            left_out.iter().for_each(|(zone, place)| anew.leave_out(&pool.view, *zone, *place));
             holdings.iter().for_each(|(zone, found)| anew.set_holdings(&pool.view, *zone, *found));
             prop_assert_eq!(&anew.order, &queue.order);
             prop_assert_eq!(&anew.exposed, &queue.exposed);
             for (zone, row) in pool.view.rows() {
                 let lacks = row.sets().flat_map(|set| &set.places).any(|place| {
                     let drive = pool.view.drives().drive(place.drive).unwrap();
-                    !drive.state.is_readable() || left_out.contains(&(zone, place.drive))
+                    !drive.state.is_readable() || left_out.contains(&(zone, *place))
                 });
                 let is_queued = queue.items().any(|item| item.zone == zone && item.work != RepairWork::Drain);
                 prop_assert_eq!(is_queued, lacks, "zone {}", zone); // EXPOSURE-1
