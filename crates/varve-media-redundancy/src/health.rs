@@ -4,13 +4,19 @@
 //!     verified since the last loss, the last of them by a walk of the whole pool that began after it. Who cannot be
 //!     asked is not ok.
 //! POOL-HEALTH-2. What is worst decides the state, and each reason that is not ok stands there with what to do.
+//! POOL-HEALTH-3. Shards are those of the pool root, so a record that was not read is no shard less. A copy of a
+//!     journal counts where it has what a replay would read.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use varve_types::ShardId;
 
-use crate::exposure::{Exposure, RepairItem, RepairQueue, RepairWork};
-use crate::format::{DriveRecord, DriveRoles, DriveState, JournalRecord, MoveReason, RowState};
+use crate::exposure::{Exposure, RepairItem, RepairQueue, RepairWork, is_readable, parity_of};
+use crate::format::{
+    DriveRecord, DriveRoles, DriveState, JournalCopy, JournalCopyState, JournalRecord, MoveReason,
+    Row, RowState,
+};
 use crate::ids::{DriveNumber, Epoch, ZoneIndex};
 use crate::view::LayoutView;
 
@@ -55,11 +61,13 @@ impl fmt::Display for HealthState {
     }
 }
 
-/// What a shard counts of the segments that it holds.
+/// What a shard says: how far its journal goes back, and what it counts of the segments that it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShardFacts {
     /// Which shard.
     pub shard: ShardId,
+    /// The first position of its journal that a replay would begin with.
+    pub journal_tail: u64,
     /// The loss since which it counts.
     pub counted_since: Epoch,
     /// Segments that it holds.
@@ -86,6 +94,8 @@ pub struct HealthFacts<'a> {
     pub view: &'a LayoutView,
     /// What is to be repaired, of the same view.
     pub queue: &'a RepairQueue,
+    /// Shards that the pool root says there are, numbered from 0.
+    pub shard_count: u16,
     /// What shards say; of one that does not answer there is nothing.
     pub shards: &'a [ShardFacts],
     /// Drives that have every root as it is now.
@@ -111,7 +121,7 @@ pub enum HealthReason {
         /// How many.
         segments: u64,
     },
-    /// No copy of a journal can be read.
+    /// No copy of a part of a journal can be read, or its record is not there.
     JournalLost {
         /// Whose.
         shard: ShardId,
@@ -126,7 +136,7 @@ pub enum HealthReason {
         /// How many.
         zones: u64,
     },
-    /// A journal has too few copies.
+    /// A part of a journal has too few copies.
     JournalCopies {
         /// Whose.
         shard: ShardId,
@@ -149,6 +159,11 @@ pub enum HealthReason {
     },
     /// Zones lack strips.
     ZonesDegraded {
+        /// How many.
+        zones: u64,
+    },
+    /// Zones survive less than new ones do, as they were made when the pool promised less.
+    Unconverted {
         /// How many.
         zones: u64,
     },
@@ -207,6 +222,7 @@ impl HealthReason {
             }
             Self::RootsMissing { .. }
             | Self::ZonesDegraded { .. }
+            | Self::Unconverted { .. }
             | Self::DriveFailed { .. }
             | Self::DriveLeaving { .. }
             | Self::Rebuilding { .. }
@@ -239,6 +255,9 @@ impl HealthReason {
             Self::RootsMissing { .. } | Self::Rebuilding { .. } => {
                 "wait; varve drive list shows the progress"
             }
+            Self::Unconverted { .. } => {
+                "wait for the conversion, which varve drive list shows, or begin it with varve pool set --protect"
+            }
             Self::DriveLeaving { .. } => {
                 "wait; varve drive list shows the progress, and varve drive drain --cancel keeps the drive"
             }
@@ -264,7 +283,7 @@ impl fmt::Display for HealthReason {
                 write!(f, "{segments} segments of shard {shard} cannot be read")
             }
             Self::JournalLost { shard } => {
-                write!(f, "no copy of the journal of shard {shard} can be read")
+                write!(f, "a part of the journal of shard {shard} is on no drive that can be read")
             }
             Self::ShardSilent { shard } => write!(f, "shard {shard} does not answer"),
             Self::ZonesExposed { zones } => {
@@ -278,6 +297,9 @@ impl fmt::Display for HealthReason {
             }
             Self::RootsMissing { drive } => write!(f, "drive {drive} lacks copies of roots"),
             Self::ZonesDegraded { zones } => write!(f, "{zones} zones lack strips"),
+            Self::Unconverted { zones } => {
+                write!(f, "{zones} zones survive the loss of fewer drives than new ones")
+            }
             Self::DriveFailed { drive, name } => write!(f, "drive {drive} ({name}) failed"),
             Self::DriveLeaving { drive } => write!(f, "drive {drive} leaves, and still has data"),
             Self::Rebuilding { zones } => write!(f, "{zones} zones are being rebuilt"),
@@ -313,6 +335,7 @@ impl HealthReport {
     pub fn of(facts: &HealthFacts<'_>) -> Self {
         let mut reasons = Vec::new();
         add_zones(facts, &mut reasons);
+        add_unconverted(facts, &mut reasons);
         add_journals(facts, &mut reasons);
         add_roots(facts, &mut reasons);
         add_drives(facts, &mut reasons);
@@ -334,9 +357,41 @@ fn copies_needed(view: &LayoutView) -> usize {
     usize::from(view.drives().drops_max) + 1
 }
 
-fn readable_copies(view: &LayoutView, journal: &JournalRecord) -> usize {
-    let is_readable = |drive| view.drives().drive(drive).is_some_and(|it| it.state.is_readable());
-    journal.current().filter(|copy| is_readable(copy.drive)).count()
+/// Numbers of all shards: those of the pool root, and any others that have a journal record (POOL-HEALTH-3).
+fn shards(facts: &HealthFacts<'_>) -> BTreeSet<ShardId> {
+    let recorded = facts.view.journals().map(|journal| journal.shard);
+    (0..facts.shard_count).map(ShardId).chain(recorded).collect()
+}
+
+/// Drives that can be read and have a copy, of the part of a shard's journal that the fewest have (POOL-HEALTH-3).
+fn journal_copies(facts: &HealthFacts<'_>, shard: ShardId) -> usize {
+    let Some(journal) = facts.view.journals().find(|journal| journal.shard == shard) else {
+        return 0;
+    };
+    let said = facts.shards.iter().find(|facts| facts.shard == shard);
+    // Who does not say where its journal begins has at most what the copies have between them.
+    let least = journal.copies.iter().map(|copy| copy.since).min().unwrap_or_default();
+    let tail = said.map_or(least, |facts| facts.journal_tail);
+    let boundaries = journal.copies.iter().flat_map(boundaries_of).filter(|it| *it > tail);
+    let copies = std::iter::once(tail).chain(boundaries).map(|it| copies_at(facts, journal, it));
+    copies.min().unwrap_or_default()
+}
+
+/// Positions from which on a copy has, or lacks, what is appended.
+fn boundaries_of(copy: &JournalCopy) -> impl Iterator<Item = u64> + use<> {
+    let until = match copy.state {
+        JournalCopyState::Current => None,
+        JournalCopyState::Former { until } => Some(until),
+    };
+    std::iter::once(copy.since).chain(until)
+}
+
+/// Drives that can be read and have a journal's position.
+fn copies_at(facts: &HealthFacts<'_>, journal: &JournalRecord, position: u64) -> usize {
+    let table = facts.view.drives();
+    let counted = journal.copies.iter().filter(|copy| copy.has(position));
+    let drives: BTreeSet<_> = counted.map(|copy| copy.drive).collect();
+    drives.into_iter().filter(|drive| is_readable(table, *drive)).count()
 }
 
 fn root_drives<'a>(facts: &HealthFacts<'a>) -> impl Iterator<Item = &'a DriveRecord> {
@@ -348,18 +403,19 @@ fn add_zones(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
     let count = |is_meant: &dyn Fn(&&RepairItem) -> bool| {
         facts.queue.items().filter(is_meant).count() as u64
     };
-    let mut lost = facts.queue.items().filter(|item| item.work == RepairWork::Salvage);
+    // What was put while a row moved, or before, may be in the lost set alone.
+    let mut lost = facts.queue.items().filter(|item| item.has_lost_set);
     if let Some(first) = lost.next() {
         reasons.push(HealthReason::ZonesLost { first: first.zone, zones: 1 + lost.count() as u64 });
     }
-    let is_exposed = |item: &&RepairItem| {
-        item.work == RepairWork::Rebuild && item.exposure == Exposure::Survives(0)
-    };
+    let is_degraded = |item: &&RepairItem| item.work == RepairWork::Rebuild && !item.has_lost_set;
+    let is_exposed =
+        |item: &&RepairItem| is_degraded(item) && item.exposure == Exposure::Survives(0);
     let exposed = count(&is_exposed);
     if exposed > 0 {
         reasons.push(HealthReason::ZonesExposed { zones: exposed });
     }
-    let degraded = count(&|item| item.work == RepairWork::Rebuild && !is_exposed(item));
+    let degraded = count(&|item| is_degraded(item) && !is_exposed(item));
     if degraded > 0 {
         reasons.push(HealthReason::ZonesDegraded { zones: degraded });
     }
@@ -373,11 +429,21 @@ fn add_zones(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
     }
 }
 
+/// Rows with less parity than zones get now. While a row is converted, a part of its segments has it still.
+fn add_unconverted(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
+    let (view, table) = (facts.view, facts.view.drives());
+    let promised = table.class_of(table.class).map_or(0, |class| class.shape.parity());
+    let has_less = |row: &Row| row.sets().any(|set| parity_of(view, set) < promised);
+    let zones = view.rows().filter(|(_, row)| has_less(row)).count() as u64;
+    if zones > 0 {
+        reasons.push(HealthReason::Unconverted { zones });
+    }
+}
+
 fn add_journals(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
     let needed = copies_needed(facts.view);
-    for journal in facts.view.journals() {
-        let shard = journal.shard;
-        match readable_copies(facts.view, journal) {
+    for shard in shards(facts) {
+        match journal_copies(facts, shard) {
             0 => reasons.push(HealthReason::JournalLost { shard }),
             copies if copies < needed => {
                 reasons.push(HealthReason::JournalCopies { shard, copies, needed });
@@ -421,7 +487,9 @@ fn add_drives(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
             | DriveState::Gone => {}
         }
     }
-    let warns = facts.conditions.iter().filter(|condition| condition.has_warning);
+    // What a drive says that nothing is read from any more is of no use.
+    let is_used = |drive| is_readable(view.drives(), drive);
+    let warns = facts.conditions.iter().filter(|it| it.has_warning && is_used(it.drive));
     reasons.extend(warns.map(|condition| HealthReason::DriveWarns { drive: condition.drive }));
 }
 
@@ -432,7 +500,7 @@ fn add_counts(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
     if table.walked_epoch != loss {
         reasons.push(HealthReason::NotWalked { loss });
     }
-    for shard in facts.view.journals().map(|journal| journal.shard) {
+    for shard in shards(facts) {
         let Some(counts) = facts.shards.iter().find(|facts| facts.shard == shard) else {
             reasons.push(HealthReason::ShardSilent { shard });
             continue;
@@ -452,7 +520,7 @@ fn add_counts(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
 
 fn survives(facts: &HealthFacts<'_>) -> Option<u8> {
     let zones = facts.queue.exposed().next().map(|zones| zones.exposure);
-    let journals = facts.view.journals().map(|journal| readable_copies(facts.view, journal)).min();
+    let journals = shards(facts).into_iter().map(|shard| journal_copies(facts, shard)).min();
     let roots = root_drives(facts).filter(|it| facts.root_drives.contains(&it.number)).count();
     let zones = match zones {
         Some(Exposure::Lost) => return None,

@@ -5,13 +5,20 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::format::DriveTable;
 use crate::format::tests::samples::{class_id, drive_number, place, row, striped};
-use crate::test_pool::{MIRROR, NONE, STRIPED, TestPool, table};
+use crate::format::{DriveTable, JournalPlaceKind};
+use crate::ids::UnitNumber;
+use crate::test_pool::{MIRROR, NONE, STRIPED, TestPool};
+
+/// A table of a pool that survives the loss of so many drives.
+fn table(units: &[u32], drops_max: u8) -> DriveTable {
+    DriveTable { drops_max, ..crate::test_pool::table(units) }
+}
 
 /// A pool with facts that are all well, to be spoiled.
 struct HealthPool {
     pool: TestPool,
+    shard_count: u16,
     shards: Vec<ShardFacts>,
     root_drives: Vec<DriveNumber>,
     conditions: Vec<DriveCondition>,
@@ -19,7 +26,7 @@ struct HealthPool {
 
 impl HealthPool {
     fn new() -> Self {
-        let mut pool = TestPool::new(table(&[20_000; 4]));
+        let mut pool = TestPool::new(table(&[20_000; 4], 1));
         for zone in 0..8 {
             assert!(pool.place(zone, MIRROR));
         }
@@ -27,6 +34,7 @@ impl HealthPool {
         pool.add_journal(1, &[2, 3]);
         let shard = |shard| ShardFacts {
             shard: ShardId(shard),
+            journal_tail: 0,
             counted_since: Epoch(0),
             held: 100,
             verified: 100,
@@ -34,6 +42,7 @@ impl HealthPool {
         };
         Self {
             pool,
+            shard_count: 2,
             shards: vec![shard(0), shard(1)],
             root_drives: (0..4).map(drive_number).collect(),
             conditions: Vec::new(),
@@ -51,10 +60,19 @@ impl HealthPool {
         HealthReport::of(&HealthFacts {
             view: &self.pool.view,
             queue: &queue,
+            shard_count: self.shard_count,
             shards: &self.shards,
             root_drives: &self.root_drives,
             conditions: &self.conditions,
         })
+    }
+
+    /// Gives shard 0 a journal with these copies in another place each.
+    fn set_copies(&mut self, copies: &[JournalCopy]) {
+        let journal = self.pool.view.journals().next().unwrap();
+        let journal_epoch = journal.journal_epoch + 1;
+        let journal = JournalRecord { copies: copies.to_vec(), journal_epoch, ..journal.clone() };
+        self.pool.view = self.pool.view.with_journal(journal).unwrap();
     }
 
     fn states(&self) -> Vec<HealthState> {
@@ -145,6 +163,134 @@ fn a_shard_that_does_not_answer_is_not_ok() {
     assert_eq!(health.report().state().exit_code(), 3);
 }
 
+/// POOL-HEALTH-3.
+#[test]
+fn a_shard_without_a_journal_record_is_lost_and_not_forgotten() {
+    let mut health = HealthPool::new();
+    health.shard_count = 3;
+    let shard = ShardId(2);
+    let report = health.report();
+    let reasons = [HealthReason::JournalLost { shard }, HealthReason::ShardSilent { shard }];
+    assert_eq!((&report.reasons[..], report.survives), (&reasons[..], None));
+    health.shards.push(ShardFacts { shard, ..health.shards[0] });
+    assert_eq!(health.report().reasons, [HealthReason::JournalLost { shard }]);
+}
+
+/// A copy on `drive` that has positions from `since` on, up to `until` if it is a former one.
+fn copy(drive: u8, since: u64, until: Option<u64>) -> JournalCopy {
+    let first = UnitNumber(18_000 + u32::try_from(since / 4096).unwrap() * 16);
+    JournalCopy {
+        drive: drive_number(drive),
+        place: JournalPlaceKind::Units(first),
+        since,
+        state: until.map_or(JournalCopyState::Current, |until| JournalCopyState::Former { until }),
+    }
+}
+
+/// POOL-HEALTH-3: a copy counts where it has what is between the tail and the head.
+#[test]
+fn only_copies_that_have_the_tail_of_a_journal_count() {
+    const TAIL: u64 = 16 << 10;
+    let before = TAIL - 4096;
+    let after = TAIL + 8192;
+    let few = |copies| HealthReason::JournalCopies { shard: ShardId(0), copies, needed: 2 };
+    let lost = HealthReason::JournalLost { shard: ShardId(0) };
+    for (copies, expected, survives) in [
+        (vec![copy(0, 0, None), copy(1, TAIL, None)], None, Some(1)),
+        (vec![copy(0, 0, None), copy(1, after, None)], Some(few(1)), Some(0)),
+        (vec![copy(0, 0, None), copy(1, after, None), copy(2, 0, Some(after))], None, Some(1)),
+        (
+            vec![copy(0, 0, None), copy(1, after, None), copy(2, 0, Some(TAIL))],
+            Some(few(1)),
+            Some(0),
+        ),
+        (vec![copy(0, 0, None), copy(1, 0, None), copy(2, 0, Some(before))], None, Some(1)),
+        // Two copies on one drive are lost with it.
+        (
+            vec![copy(0, after, None), copy(0, 0, Some(after + 4096)), copy(1, 0, None)],
+            None,
+            Some(1),
+        ),
+        (vec![copy(0, after, None), copy(0, 0, Some(after + 4096))], Some(few(1)), Some(0)),
+        (vec![copy(0, after, None), copy(1, after, None)], Some(lost.clone()), None),
+        // A gap behind the tail.
+        (
+            vec![copy(0, after, None), copy(1, after, None), copy(2, 0, Some(TAIL + 4096))],
+            Some(lost),
+            None,
+        ),
+    ] {
+        let mut health = HealthPool::new();
+        health.shards[0].journal_tail = TAIL;
+        health.set_copies(&copies);
+        let report = health.report();
+        assert_eq!(report.reasons, Vec::from_iter(expected), "{copies:?}");
+        assert_eq!(report.survives, survives, "{copies:?}");
+    }
+}
+
+#[test]
+fn a_former_copy_on_a_failed_drive_does_not_count() {
+    let mut health = HealthPool::new();
+    let copies = [copy(1, 0, None), copy(2, 8192, None), copy(3, 0, Some(8192))];
+    health.set_copies(&copies);
+    assert_eq!(health.report().state(), HealthState::Ok);
+    health.pool.set_state(3, DriveState::Failed);
+    let few = HealthReason::JournalCopies { shard: ShardId(0), copies: 1, needed: 2 };
+    assert!(health.report().reasons.contains(&few), "{:?}", health.report());
+    // Once the tail has passed what only two drives had.
+    health.shards[0].journal_tail = 8192;
+    assert!(!health.report().reasons.contains(&few), "{:?}", health.report());
+}
+
+#[test]
+fn zones_that_survive_less_than_new_ones_are_named() {
+    let mut health = HealthPool::new();
+    assert!(health.pool.place(20, NONE));
+    let unconverted = HealthReason::Unconverted { zones: 1 };
+    let report = health.report();
+    assert_eq!((&report.reasons[..], report.survives), (&[unconverted.clone()][..], Some(0)));
+    assert_eq!(report.state(), HealthState::Attention);
+    let before = health.pool.view.row(ZoneIndex(20)).clone();
+    let from = before.target().unwrap().clone();
+    let to = striped(MIRROR, &[place(0, 2, 9000), place(1, 2, 9000)]);
+    let why = MoveReason::Conversion;
+    health.pool.set_row(20, row(2, RowState::Moving { from, to: to.clone(), why }));
+    assert_eq!(health.report().reasons, [unconverted], "a part of its segments has one strip");
+    health.pool.set_row(20, row(2, RowState::Still(to)));
+    assert_eq!(health.report().state(), HealthState::Ok);
+}
+
+/// What is in the set alone that is lost cannot be read, though the other one is whole.
+#[test]
+fn a_moving_row_that_lost_one_set_is_lost() {
+    let mut health = HealthPool::new();
+    let from = striped(NONE, &[place(3, 1, 9000)]);
+    let to = striped(MIRROR, &[place(0, 2, 9000), place(1, 2, 9000)]);
+    let why = MoveReason::Conversion;
+    health.pool.set_row(20, row(2, RowState::Moving { from, to, why }));
+    health.pool.set_state(3, DriveState::Failed);
+    let report = health.report();
+    let lost = HealthReason::ZonesLost { first: ZoneIndex(20), zones: 1 };
+    assert_eq!((report.reasons.first(), report.survives), (Some(&lost), None));
+}
+
+#[test]
+fn drives_that_are_not_read_any_more_do_not_warn() {
+    let mut health = HealthPool::new();
+    let warns = |drive| DriveCondition { drive: drive_number(drive), has_warning: true };
+    health.conditions = (0..4).map(warns).collect();
+    health.pool.set_state(1, DriveState::Leaving);
+    health.pool.set_state(2, DriveState::Failed);
+    health.pool.set_state(3, DriveState::Gone);
+    let reasons = health.report().reasons;
+    let warned = reasons.iter().filter_map(|reason| match reason {
+        HealthReason::DriveWarns { drive } => Some(drive.get()),
+        _ => None,
+    });
+    assert_eq!(warned.collect::<Vec<_>>(), [0, 1]);
+}
+
 #[test]
 fn too_many_lost_drives_are_a_loss_with_a_name() {
     let mut health = HealthPool::new();
@@ -210,10 +356,10 @@ fn a_rebuild_under_way_is_not_ok() {
 /// One copy that is whole is what was promised: what it survives, the report says.
 #[test]
 fn a_pool_without_redundancy_is_ok_and_survives_nothing() {
-    let mut pool = TestPool::new(table(&[20_000]));
+    let mut pool = TestPool::new(table(&[20_000], 1));
     assert!(pool.place(0, NONE));
     pool.add_journal(0, &[0]);
-    let mut health = HealthPool { pool, ..HealthPool::new() };
+    let mut health = HealthPool { pool, shard_count: 1, ..HealthPool::new() };
     health.change_table(|table| {
         (table.drops_max, table.class) = (0, class_id(NONE));
     });
@@ -289,11 +435,11 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
-        let mut pool = TestPool::new(table(&[20_000; 9]));
+        let mut pool = TestPool::new(table(&[20_000; 9], 2));
         for zone in 0..12 {
             assert!(pool.place(zone, STRIPED));
         }
-        pool.add_journal(0, &[7, 8]);
+        pool.add_journal(0, &[6, 7, 8]);
         Self { pool, segments: BTreeMap::new(), next: 0, walk: None }
     }
 
@@ -415,6 +561,7 @@ impl Life {
         let verified = self.segments.values().filter(|it| it.verified == Some(loss)).count();
         let shard = ShardFacts {
             shard: ShardId(0),
+            journal_tail: 0,
             counted_since: loss,
             held: self.segments.len() as u64,
             verified: verified as u64,
@@ -425,6 +572,7 @@ impl Life {
         let report = HealthReport::of(&HealthFacts {
             view: &self.pool.view,
             queue: &queue,
+            shard_count: 1,
             shards: &[shard],
             root_drives: &root_drives,
             conditions: &[],
@@ -453,7 +601,7 @@ proptest! {
             life.step(LifeEvent::Repair);
         }
         let readable = (0..9).map(drive_number).filter(|drive| life.is_readable(*drive));
-        let journal_drives: Vec<_> = readable.take(2).map(DriveNumber::get).collect();
+        let journal_drives: Vec<_> = readable.take(3).map(DriveNumber::get).collect();
         life.pool.add_journal(0, &journal_drives);
         for _ in 0..2 {
             life.step(LifeEvent::WalkBegins);
