@@ -6,16 +6,22 @@
 //! PLACE-2. Strips of a row are on distinct drives, and so are the current copies of a journal.
 //! PLACE-3. As long as zones of one class are placed and none is moved, as many find room as there can be: a drive that
 //!     all further zones need is not left out (see [`zones_that_fit`]).
+//! PLACE-4. A place is chosen on a failed drive only where no other one has room, and for no more strips of a row than
+//!     its class can lose: those that stay on drives that are not read count as well.
+
+use std::cmp::Reverse;
 
 use varve_stdx::{Rng, checksum64_seeded};
 
 use crate::class::{Class, units_of};
+use crate::exposure::is_readable;
 use crate::format::{
-    DriveRecord, DriveRoles, DriveState, JournalPlaceKind, JournalRecord, Row, StripPlace,
+    DriveRecord, DriveRoles, DriveState, JournalPlaceKind, JournalRecord, Row, RowState, StripForm,
+    StripPlace, StripSet,
 };
 use crate::ids::{DriveNumber, Tenancy, UnitNumber, ZoneIndex};
 use crate::shares::SharedZones;
-use crate::space::{DriveSpaces, SpaceFault};
+use crate::space::{DriveSpaces, SpaceFault, ranges_of_row};
 use crate::view::LayoutView;
 
 /// Sets of drives that are compared for a zone.
@@ -77,6 +83,87 @@ impl Occupancy {
         let before = view.journals().find(|journal| journal.shard == after.shard);
         self.spaces.replace_journal(before, after)
     }
+
+    /// Follows a drive table: `after` has it already. Drives that joined, left or grew are counted anew from all rows;
+    /// other changes cost nothing.
+    ///
+    /// # Errors
+    /// [`SpaceFault::Taken`] where places are behind the end of a drive, and then nothing changed.
+    pub fn replace_drives(
+        &mut self,
+        before: &LayoutView,
+        after: &LayoutView,
+    ) -> Result<(), SpaceFault> {
+        let extent = |drive: &DriveRecord| (drive.number, drive.units, drive.held);
+        let had = before.drives().drives.iter().map(extent);
+        if had.ne(after.drives().drives.iter().map(extent)) {
+            self.spaces = DriveSpaces::of(after)?;
+        }
+        Ok(())
+    }
+
+    /// The strip of another zone to be moved, by its index, and the drive to move it to, where [`choose`] finds no
+    /// place as all drives with room have a strip of the zone already. The move makes room on a drive that has none.
+    ///
+    /// Drives of one size always have such a strip: the drive that is full has more zones than the one with room, so
+    /// one of them is not on that.
+    #[must_use]
+    pub fn make_room(
+        &self,
+        view: &LayoutView,
+        request: &PlaceRequest<'_>,
+    ) -> Option<(ZoneIndex, usize, DriveNumber)> {
+        let table = view.drives();
+        let kept = kept_drives(request);
+        let place_units = table.geometry(request.class.shape).place_units();
+        let is_wanted = |drive: &DriveRecord| {
+            takes_new_places(drive, DriveRoles::SEGMENTS) && may_have(drive, request, &kept)
+        };
+        let is_full = |drive: DriveNumber| {
+            let free = self.spaces.drive(drive);
+            free.is_none_or(|free| free.first_fit(place_units).is_none())
+        };
+        let would_do = |place: &StripPlace| {
+            table.drive(place.drive).is_some_and(is_wanted) && is_full(place.drive)
+        };
+        // A drive that the zone could use itself would have to be emptied again.
+        let can_take = |drive: &DriveRecord| {
+            takes_new_places(drive, DriveRoles::SEGMENTS)
+                && !request.avoid.contains(&drive.number)
+                && !is_wanted(drive)
+        };
+        let drives: Vec<_> = table.drives.iter().filter(|drive| can_take(drive)).collect();
+        let mut others = view.rows().filter(|(zone, _)| *zone != request.zone);
+        others.find_map(|(zone, row)| {
+            let RowState::Still(set) = &row.state else { return None };
+            let units = table.geometry(view.class_of(set).shape).place_units();
+            if set.form != StripForm::Striped || units < place_units {
+                return None;
+            }
+            let strip = set.places.iter().position(would_do)?;
+            let drive = self.roomiest(view, set, &drives)?;
+            row.tenancy.next().map(|_| (zone, strip, drive))
+        })
+    }
+
+    /// Of some drives the one with most room that another strip of a set can be put on.
+    fn roomiest(
+        &self,
+        view: &LayoutView,
+        set: &StripSet,
+        drives: &[&DriveRecord],
+    ) -> Option<DriveNumber> {
+        let class = view.class_of(set);
+        let units = view.drives().geometry(class.shape).place_units();
+        let fits = |drive: &&&DriveRecord| {
+            class.kinds.has(drive.kind) && !set.has_drive(drive.number) // PLACE-2
+        };
+        let with_room = drives.iter().filter(fits).filter_map(|drive| {
+            let places = self.spaces.drive(drive.number)?.places(units);
+            (places > 0).then_some((places, Reverse(drive.number)))
+        });
+        with_room.max().map(|(_, Reverse(drive))| drive)
+    }
 }
 
 /// Places that a zone needs.
@@ -108,6 +195,10 @@ struct Candidate {
 
 /// Places for all strips of a zone: those that are kept, and others by the next tenancy. `None` where there is no room,
 /// or the zone was moved too often.
+///
+/// Where too few drives take new places, slow ones get strips, and then failed ones that have room: their strips are
+/// left out, and the zone is in the queue of repair as its row names them. None is when all that is missing would be
+/// left out, as nothing would be gained.
 #[must_use]
 pub fn choose(
     view: &LayoutView,
@@ -116,11 +207,11 @@ pub fn choose(
 ) -> Option<Vec<StripPlace>> {
     let strips = request.class.shape.strips();
     let kept_at = |index: usize| request.kept.get(index).copied().flatten();
-    let kept: Vec<_> = (0..strips).filter_map(kept_at).map(|place| place.drive).collect();
+    let kept = kept_drives(request);
     let missing = strips - kept.len();
     let mut candidates = candidates(view, occupancy, request, &kept);
     if candidates.len() < missing {
-        return None;
+        candidates = with_substitutes(view, occupancy, request, candidates)?;
     }
     let scarce_min = if kept.is_empty() { mark_scarce(&mut candidates, strips) } else { 0 };
     let tenancy = view.row(request.zone).tenancy.next()?;
@@ -146,21 +237,74 @@ fn generator(view: &LayoutView, zone: ZoneIndex, tenancy: Tenancy) -> Rng {
     Rng::new(checksum64_seeded(&view.drives().pool.0, seed))
 }
 
+/// Drives of the places that stay.
+fn kept_drives(request: &PlaceRequest<'_>) -> Vec<DriveNumber> {
+    let places = request.kept.iter().take(request.class.shape.strips()).flatten();
+    places.map(|place| place.drive).collect()
+}
+
 fn candidates(
     view: &LayoutView,
     occupancy: &Occupancy,
     request: &PlaceRequest<'_>,
     kept: &[DriveNumber],
 ) -> Vec<Candidate> {
-    let table = view.drives();
-    let place_units = table.geometry(request.class.shape).place_units();
-    let may_have = |drive: &&DriveRecord| {
-        takes_new_places(drive, DriveRoles::SEGMENTS)
-            && request.class.kinds.has(drive.kind)
-            && !request.avoid.contains(&drive.number)
-            && !kept.contains(&drive.number) // PLACE-2
+    let drives = view.drives().drives.iter();
+    let usable = drives.filter(|drive| takes_new_places(drive, DriveRoles::SEGMENTS));
+    with_room(view, occupancy, request, usable.filter(|drive| may_have(drive, request, kept)))
+}
+
+/// As many drives as strips are missing, where `usable` are too few: all of them, then slow ones, then failed ones,
+/// those with most room first. `None` where there are not so many, or none would be written.
+fn with_substitutes(
+    view: &LayoutView,
+    occupancy: &Occupancy,
+    request: &PlaceRequest<'_>,
+    usable: Vec<Candidate>,
+) -> Option<Vec<Candidate>> {
+    let (table, shape) = (view.drives(), request.class.shape);
+    let kept = kept_drives(request);
+    let missing = shape.strips() - kept.len();
+    let others = |state: DriveState| {
+        let drives = table.drives.iter().filter(|drive| {
+            // Of live drives the slow ones are left.
+            drive.state == state
+                && drive.roles.has(DriveRoles::SEGMENTS)
+                && !takes_new_places(drive, DriveRoles::SEGMENTS)
+                && may_have(drive, request, &kept)
+        });
+        let mut found = with_room(view, occupancy, request, drives);
+        found.sort_by_key(|candidate| Reverse(candidate.room));
+        found
     };
-    let with_room = |drive: &DriveRecord| {
+    let mut chosen = usable;
+    chosen.extend(others(DriveState::Live).into_iter().take(missing - chosen.len()));
+    if chosen.is_empty() {
+        return None;
+    }
+    let lacking = kept.iter().filter(|drive| !is_readable(table, **drive)).count();
+    let spare = usize::from(shape.parity()).saturating_sub(lacking); // PLACE-4
+    let left_out = (missing - chosen.len()).min(spare);
+    chosen.extend(others(DriveState::Failed).into_iter().take(left_out));
+    (chosen.len() == missing).then_some(chosen)
+}
+
+/// Whether a zone may get a place on a drive, if that takes any.
+fn may_have(drive: &DriveRecord, request: &PlaceRequest<'_>, kept: &[DriveNumber]) -> bool {
+    request.class.kinds.has(drive.kind)
+        && !request.avoid.contains(&drive.number)
+        && !kept.contains(&drive.number) // PLACE-2
+}
+
+/// Those of some drives that have room for a strip.
+fn with_room<'a>(
+    view: &LayoutView,
+    occupancy: &Occupancy,
+    request: &PlaceRequest<'_>,
+    drives: impl Iterator<Item = &'a DriveRecord>,
+) -> Vec<Candidate> {
+    let place_units = view.drives().geometry(request.class.shape).place_units();
+    let with_room = drives.filter_map(|drive| {
         let free = occupancy.spaces.drive(drive.number)?;
         Some(Candidate {
             drive: drive.number,
@@ -169,8 +313,8 @@ fn candidates(
             units: f64::from(drive.units),
             is_scarce: false,
         })
-    };
-    table.drives.iter().filter(may_have).filter_map(with_room).collect()
+    });
+    with_room.collect()
 }
 
 fn takes_new_places(drive: &DriveRecord, role: DriveRoles) -> bool {
@@ -306,7 +450,9 @@ fn draw_by_room<'a>(eligible: &[&'a Candidate], rng: &mut Rng) -> &'a Candidate 
 }
 
 /// A place for another current copy of a journal: on a drive that has none of them, one for journals alone first, then
-/// one with few copies. `None` where there is no room.
+/// one with few copies. It is the last one on the drive that is free: journals differ from zones in size, and among
+/// them would leave gaps that none fits. `None` where there is no room, or the record is full of copies, former ones
+/// included.
 #[must_use]
 pub fn choose_journal(
     view: &LayoutView,
@@ -314,6 +460,9 @@ pub fn choose_journal(
     journal: &JournalRecord,
     avoid: &[DriveNumber],
 ) -> Option<JournalPlace> {
+    if journal.copies.len() >= JournalRecord::COPIES_MAX {
+        return None;
+    }
     let units = units_of(journal.lane_bytes);
     let has_copy = |drive: DriveNumber| journal.current().any(|copy| copy.drive == drive);
     let copies_on = |drive: DriveNumber| {
@@ -330,9 +479,41 @@ pub fn choose_journal(
         (drive.roles.has(DriveRoles::SEGMENTS), copies_on(drive.number), drive.number)
     });
     drives.into_iter().find_map(|drive| {
-        let place = occupancy.spaces.drive(drive.number)?.first_fit(units)?;
+        // Only where there is one is it worth a look at all rows.
+        occupancy.spaces.drive(drive.number)?.first_fit(units)?;
+        let place = last_fit(view, drive, units)?;
         Some(JournalPlace { drive: drive.number, place: JournalPlaceKind::Units(place) })
     })
+}
+
+/// The last place of so many units on a drive that is free. O(places).
+fn last_fit(view: &LayoutView, drive: &DriveRecord, units: u32) -> Option<UnitNumber> {
+    let (table, number) = (view.drives(), drive.number);
+    let rows = view.rows().map(|(_, row)| row);
+    let rows = rows.filter(|row| row.sets().any(|set| set.has_drive(number)));
+    let places = rows.flat_map(|row| ranges_of_row(table, row));
+    let places = places.filter(|range| range.drive == number);
+    let places = places.map(|range| (range.first.0, range.first.0 + range.count));
+    let journals = view.journals().flat_map(|journal| {
+        let count = units_of(journal.lane_bytes);
+        journal.copies.iter().filter_map(move |copy| match copy.place {
+            JournalPlaceKind::Units(first) if copy.drive == number => {
+                Some((first.0, first.0 + count))
+            }
+            JournalPlaceKind::Units(_) | JournalPlaceKind::Lane(_) => None,
+        })
+    });
+    let held = (drive.held.first.0, drive.held.first.0 + drive.held.count);
+    let mut taken: Vec<_> = places.chain(journals).chain([held, (0, 0)]).collect();
+    taken.sort_unstable();
+    let mut end = drive.units;
+    for (first, behind) in taken.into_iter().rev() {
+        if end.saturating_sub(behind) >= units {
+            return end.checked_sub(units).map(UnitNumber);
+        }
+        end = end.min(first);
+    }
+    None
 }
 
 /// Where a copy of a journal can be.

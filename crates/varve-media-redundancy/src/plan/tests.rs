@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use varve_types::ShardId;
 
 use super::*;
 use crate::class::{MediumKind, MediumKinds};
-use crate::format::tests::samples::{drive_number, row, striped};
-use crate::format::{MoveReason, RowState};
+use crate::format::tests::samples::{drive_number, place, row, striped};
+use crate::format::{JournalCopy, JournalCopyState, MoveReason};
+use crate::ids::UNIT_BYTES;
 use crate::test_pool::{MIRROR, NONE, STRIPED, TestPool, class_of, place_units, table};
 
 /// A pool whose drives have room for so many places of a class each.
@@ -138,14 +140,239 @@ fn slow_leaving_and_foreign_drives_get_nothing() {
     table.drives[4].kind = MediumKind::Hdd;
     table.classes[0].kinds = MediumKinds::new(MediumKind::Nvme.bit()).unwrap();
     let pool = TestPool::new(table);
-    let drives: BTreeSet<_> =
-        pool.places_for(0, MIRROR).unwrap().iter().map(|place| place.drive.get()).collect();
-    assert_eq!(drives, BTreeSet::from([5, 6]));
     let class = class_of(pool.view.drives(), MIRROR);
-    let avoid = [drive_number(6)];
-    let request =
-        PlaceRequest { zone: ZoneIndex(0), class: &class, kept: &[], avoid: &avoid, prefer: None };
+    for (avoid, expected) in [
+        (&[][..], Some([5, 6])),
+        (&[6], Some([0, 5])), // Slow, but there is no other.
+        (&[0, 6], None),
+    ] {
+        let avoid: Vec<_> = avoid.iter().map(|drive| drive_number(*drive)).collect();
+        let zone = ZoneIndex(0);
+        let request = PlaceRequest { zone, class: &class, kept: &[], avoid: &avoid, prefer: None };
+        let places = choose(&pool.view, &pool.occupancy, &request);
+        let drives = places.map(|places| drives_of(&places));
+        assert_eq!(drives, expected.map(BTreeSet::from), "without {avoid:?}");
+    }
+}
+
+fn drives_of(places: &[StripPlace]) -> BTreeSet<u8> {
+    places.iter().map(|place| place.drive.get()).collect()
+}
+
+/// PLACE-4.
+#[test]
+fn failed_drives_get_strips_that_are_left_out_where_others_lack() {
+    let mut pool = pool_with_rooms(&[50; 7], STRIPED);
+    let full = |pool: &TestPool| drives_of(&pool.places_for(0, STRIPED).unwrap());
+    pool.set_state(0, DriveState::Failed);
+    assert_eq!(full(&pool), BTreeSet::from([1, 2, 3, 4, 5, 6]), "there are enough without it");
+    pool.set_state(1, DriveState::Leaving);
+    assert_eq!(full(&pool), BTreeSet::from([0, 2, 3, 4, 5, 6]));
+    assert!(pool.place(1, STRIPED));
+    let queue = crate::exposure::RepairQueue::of(&pool.view);
+    assert_eq!(queue.next().map(|item| item.zone), Some(ZoneIndex(1)), "its row names drive 0");
+    pool.set_state(2, DriveState::Failed);
+    assert_eq!(full(&pool), BTreeSet::from([0, 2, 3, 4, 5, 6]), "two may be left out");
+    pool.set_state(3, DriveState::Failed);
+    assert_eq!(pool.places_for(0, STRIPED), None, "three may not");
+    assert_eq!(pool.places_for(0, MIRROR).map(|places| places.len()), Some(2));
+}
+
+/// PLACE-4: a strip that stays on a failed drive is left out too, and a move that gains nothing is none.
+#[test]
+fn kept_strips_on_failed_drives_count_as_left_out() {
+    let mut pool = pool_with_rooms(&[50; 6], STRIPED);
+    assert!(pool.place(0, STRIPED));
+    let set = pool.view.row(ZoneIndex(0)).target().unwrap().clone();
+    let class = class_of(pool.view.drives(), STRIPED);
+    let chosen = |pool: &TestPool, kept: &[u8]| {
+        let kept: Vec<_> =
+            set.places.iter().map(|it| kept.contains(&it.drive.get()).then_some(*it)).collect();
+        let zone = ZoneIndex(0);
+        let request = PlaceRequest { zone, class: &class, kept: &kept, avoid: &[], prefer: None };
+        choose(&pool.view, &pool.occupancy, &request)
+    };
+    pool.set_state(0, DriveState::Failed);
+    assert_eq!(chosen(&pool, &[1, 2, 3, 4, 5]), None, "only the failed drive has room");
+    pool.set_state(1, DriveState::Failed);
+    let all = BTreeSet::from([0, 1, 2, 3, 4, 5]);
+    assert_eq!(chosen(&pool, &[0, 2, 3, 4]).map(|it| drives_of(&it)), Some(all));
+    pool.set_state(2, DriveState::Failed);
+    assert_eq!(chosen(&pool, &[0, 1, 3, 4]), None, "drive 2 would be the third");
+}
+
+/// Fills a pool to what is usable from a zone on, loses a drive, and rebuilds all zones in an order that `seed` says,
+/// with the moves of other zones that [`Occupancy::make_room`] says. Returns how many these were.
+fn rebuild_after_loss(rooms: &[u32], class: u8, lost: u8, seed: u64) -> u32 {
+    let mut pool = pool_with_rooms(rooms, class);
+    let units = place_units(pool.view.drives(), class);
+    let class_record = class_of(pool.view.drives(), class);
+    let sizes: Vec<_> = pool.view.drives().drives.iter().map(|drive| drive.units).collect();
+    let mut rng = varve_stdx::Rng::new(seed);
+    let first = u32::try_from(rng.below(10_000)).unwrap();
+    let mut zones: Vec<_> =
+        (first..).take(usable(&sizes, class_record.shape.strips(), units) as usize).collect();
+    assert!(zones.iter().all(|zone| pool.place(*zone, class)));
+    pool.set_state(lost, DriveState::Failed);
+    for last in (1..zones.len()).rev() {
+        zones.swap(last, rng.index(last + 1));
+    }
+    let mut moves = 0;
+    for zone in zones {
+        let set = pool.view.row(ZoneIndex(zone)).target().unwrap().clone();
+        if !set.has_drive(drive_number(lost)) {
+            continue;
+        }
+        let is_kept = |place: &StripPlace| place.drive != drive_number(lost);
+        let kept: Vec<_> = set.places.iter().map(|it| is_kept(it).then_some(*it)).collect();
+        let request = PlaceRequest {
+            zone: ZoneIndex(zone),
+            class: &class_record,
+            kept: &kept,
+            avoid: &[],
+            prefer: None,
+        };
+        let mut places = choose(&pool.view, &pool.occupancy, &request);
+        if places.is_none() {
+            let found = pool.occupancy.make_room(&pool.view, &request);
+            let (other, strip, drive) = found.expect("a strip of another zone can be moved");
+            move_strip(&mut pool, other, strip, drive);
+            moves += 1;
+            places = choose(&pool.view, &pool.occupancy, &request);
+        }
+        move_to(&mut pool, zone, places.expect("there is room now"));
+    }
+    for (_, row) in pool.view.rows() {
+        let drives = drives_of(&row.target().unwrap().places);
+        assert_eq!(drives.len(), class_record.shape.strips());
+        assert!(!drives.contains(&lost));
+    }
+    assert!(Occupancy::of(&pool.view).is_ok_and(|found| found == pool.occupancy));
+    moves
+}
+
+fn move_strip(pool: &mut TestPool, zone: ZoneIndex, strip: usize, drive: DriveNumber) {
+    let row = pool.view.row(zone).clone();
+    let set = row.target().unwrap();
+    assert!(!set.has_drive(drive), "PLACE-2");
+    let units = pool.view.drives().geometry(pool.view.class_of(set).shape).place_units();
+    let place = pool.occupancy.spaces().drive(drive).unwrap().first_fit(units).unwrap();
+    let mut places = set.places.to_vec();
+    places[strip] = StripPlace { drive, tenancy: row.tenancy.next().unwrap(), place };
+    move_to(pool, zone.0, places);
+}
+
+/// Moves a zone of which all is in its target, and ends the move.
+fn move_to(pool: &mut TestPool, zone: u32, places: Vec<StripPlace>) {
+    let before = pool.view.row(ZoneIndex(zone)).clone();
+    let from = before.target().unwrap().clone();
+    let to = StripSet { places: places.into(), ..from.clone() };
+    let tenancy = before.tenancy.get() + 1;
+    let state = RowState::Moving { from, to: to.clone(), why: MoveReason::Rebuild };
+    pool.set_row(zone, row(tenancy, state));
+    pool.set_row(zone, row(tenancy, RowState::Still(to)));
+}
+
+#[test]
+fn full_pools_of_equal_drives_are_rebuilt_by_making_room() {
+    let moves: Vec<_> = (0..8).map(|lost| rebuild_after_loss(&[60; 8], STRIPED, lost, 7)).collect();
+    assert!(moves.iter().any(|moves| *moves > 0), "{moves:?}");
+}
+
+#[test]
+fn room_is_made_on_a_drive_that_the_zone_lacks() {
+    let mut pool = pool_with_rooms(&[2, 2, 2], MIRROR);
+    let units = place_units(pool.view.drives(), MIRROR);
+    let on = |one: StripPlace, other: StripPlace| {
+        row(1, RowState::Still(striped(MIRROR, &[one, other])))
+    };
+    pool.set_row(0, on(place(0, 1, 0), place(1, 1, 0)));
+    pool.set_row(1, on(place(0, 1, units), place(1, 1, units)));
+    let class = class_of(pool.view.drives(), MIRROR);
+    // Drives 0 and 1 are full, and the only one with room has a strip already.
+    let (zone, kept) = (ZoneIndex(2), [Some(place(2, 1, 0)), None]);
+    let request = PlaceRequest { zone, class: &class, kept: &kept, avoid: &[], prefer: None };
     assert_eq!(choose(&pool.view, &pool.occupancy, &request), None);
+    let found = pool.occupancy.make_room(&pool.view, &request);
+    assert_eq!(found, Some((ZoneIndex(0), 0, drive_number(2))));
+    let avoid = [drive_number(0), drive_number(1)];
+    let nowhere = PlaceRequest { avoid: &avoid, ..request };
+    assert_eq!(pool.occupancy.make_room(&pool.view, &nowhere), None);
+    // Drive 2 is full as well.
+    pool.set_row(3, row(1, RowState::Still(striped(NONE, &[place(2, 1, 0)]))));
+    pool.set_row(4, row(1, RowState::Still(striped(NONE, &[place(2, 1, units)]))));
+    assert_eq!(pool.occupancy.make_room(&pool.view, &request), None);
+}
+
+#[test]
+fn spaces_follow_drives_that_join_and_grow() {
+    let mut pool = TestPool::new(table(&[500; 3]));
+    for zone in 0..5 {
+        assert!(pool.place(zone, MIRROR));
+    }
+    let mut grown = pool.view.drives().clone();
+    grown.epoch.0 += 1;
+    grown.drives[1].units = 900;
+    let joined = DriveRecord {
+        state: DriveState::Joining,
+        since_epoch: grown.epoch,
+        ..table(&[500; 4]).drives[3].clone()
+    };
+    grown.drives.push(joined);
+    grown.next_drive = 4;
+    let after = pool.view.with_drives(grown).unwrap();
+    let free = |pool: &TestPool, drive| {
+        pool.occupancy.spaces().drive(drive_number(drive)).unwrap().total()
+    };
+    let before = free(&pool, 1);
+    pool.occupancy.replace_drives(&pool.view, &after).unwrap();
+    pool.view = after;
+    assert_eq!((free(&pool, 1), free(&pool, 3)), (before + 400, 500));
+    assert!(Occupancy::of(&pool.view).is_ok_and(|found| found == pool.occupancy));
+    // One that ends before its places do is refused.
+    let mut shrunk = pool.view.drives().clone();
+    shrunk.epoch.0 += 1;
+    shrunk.drives[0].units = 1;
+    let before = pool.occupancy.clone();
+    let after = LayoutView::new(shrunk, [pool.view.page_of(ZoneIndex(0))], []).unwrap();
+    assert!(pool.occupancy.replace_drives(&pool.view, &after).is_err());
+    assert_eq!(pool.occupancy, before, "nothing changed");
+}
+
+#[test]
+fn journals_are_put_at_the_end_of_their_drives() {
+    let mut pool = TestPool::new(table(&[1000, 1000]));
+    assert!(pool.place(0, MIRROR));
+    let copy = |drive, first, state| JournalCopy {
+        drive: drive_number(drive),
+        place: JournalPlaceKind::Units(UnitNumber(first)),
+        since: 0,
+        state,
+    };
+    let journal = |copies| JournalRecord {
+        pool: pool.view.drives().pool,
+        shard: ShardId(0),
+        journal_epoch: 1,
+        lane_bytes: 16 * UNIT_BYTES,
+        copies,
+    };
+    let (current, former) =
+        (JournalCopyState::Current, JournalCopyState::Former { until: 1 << 20 });
+    for (copies, expected) in [
+        (vec![copy(0, 984, current)], 984),
+        (vec![copy(0, 984, current), copy(1, 984, former)], 968),
+        // What is too small is passed over, and what is just large enough is not.
+        (vec![copy(0, 984, current), copy(1, 980, former), copy(1, 956, former)], 940),
+        (vec![copy(0, 984, current), copy(1, 980, former), copy(1, 948, former)], 964),
+    ] {
+        let journal = journal(copies);
+        let mut occupancy = pool.occupancy.clone();
+        occupancy.replace_journal(&pool.view, &journal).unwrap();
+        let view = pool.view.with_journal(journal.clone()).unwrap();
+        let found = choose_journal(&view, &occupancy, &journal, &[]).unwrap();
+        assert_eq!(found.drive, drive_number(1));
+        assert_eq!(found.place, JournalPlaceKind::Units(UnitNumber(expected)));
+    }
 }
 
 /// What a drive had goes to all others.
@@ -243,6 +470,36 @@ fn journals_go_to_drives_of_their_own_first() {
     pool.add_journal(1, &[2, 3]);
     pool.add_journal(3, &[2]);
     assert_eq!(chosen(&pool, 3, &[3]), Some(0), "one copy there, two on drive 2");
+}
+
+#[test]
+fn a_record_that_is_full_of_copies_gets_no_other() {
+    let mut pool = TestPool::new(table(&[1000; 2]));
+    pool.add_journal(0, &[0]);
+    let record = pool.view.journals().next().unwrap().clone();
+    let with_copies = |count: usize| {
+        let former = |at: usize| JournalCopy {
+            place: JournalPlaceKind::Units(UnitNumber(16 * u32::try_from(at).unwrap())),
+            state: JournalCopyState::Former { until: 1 << 20 },
+            ..record.copies[0]
+        };
+        let copies = record.copies.iter().copied().chain((1..count).map(former)).collect();
+        let journal = JournalRecord { copies, ..record.clone() };
+        choose_journal(&pool.view, &pool.occupancy, &journal, &[]).map(|it| it.drive.get())
+    };
+    assert_eq!(with_copies(JournalRecord::COPIES_MAX - 1), Some(1));
+    assert_eq!(with_copies(JournalRecord::COPIES_MAX), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Pools that are filled to what is usable: whichever drive is lost, all zones are rebuilt.
+    #[test]
+    fn a_lost_drive_of_a_full_pool_is_rebuilt(lost in 0u8..8, seed in any::<u64>()) {
+        rebuild_after_loss(&[60; 8], STRIPED, lost, seed);
+        rebuild_after_loss(&[20, 40, 60, 80, 100], MIRROR, lost % 5, seed);
+    }
 }
 
 proptest! {
