@@ -25,8 +25,8 @@ pub(crate) fn ci() -> Result<bool> {
     Ok(stages.into_counts().report())
 }
 
-/// Installs what whole-process tests need, then `ci`, then these tests on a release build. Not beside each other: on two
-/// processors builds take all there is, and tests have limits of time.
+/// Installs what whole-process tests need, then `ci`, then these tests on a release build. Not beside each other: on
+/// two processors builds take all there is, and tests have limits of time.
 pub(crate) fn test() -> Result<bool> {
     let begin = Instant::now();
     let mut stages = StageRunner::default();

@@ -284,8 +284,8 @@ fn check_set(set: &StripSet, tenancy: Tenancy) -> Result<(), FormatFault> {
     Ok(())
 }
 
-/// A place of both sets of a row is the same strip's, with the same labels: else a put to one would be over what is read
-/// of the other. That both have as many strips, the drive table says.
+/// A place of both sets of a row is the same strip's, with the same labels: else a put to one would be over what is
+/// read of the other. That both have as many strips, the drive table says.
 fn check_shared(from: &StripSet, to: &StripSet) -> Result<(), FormatFault> {
     for (strip, place) in to.places.iter().enumerate() {
         let is_apart_or_stays = |index: usize, other: &StripPlace| {
