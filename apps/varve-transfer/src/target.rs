@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use varve_client::{Failure, Result};
@@ -65,7 +66,8 @@ impl ArchiveTarget {
         partial.push(".partial");
         let partial = PathBuf::from(partial);
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        // It holds what the volume does, whoever may read the directory.
+        options.read(true).write(true).mode(0o600);
         let opened = match run {
             ExportRun::Resumed => options.create(true).truncate(false).open(&partial),
             ExportRun::First | ExportRun::Only => options.create_new(true).open(&partial),

@@ -12,8 +12,9 @@ mod report;
 mod unreadable;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -96,10 +97,11 @@ pub fn run(pool: &OfflinePool, to: &Path, only: Selection) -> Result<SalvageRepo
     })?
 }
 
-/// Creates the directory, or takes an empty one: nothing is overwritten.
+/// Creates the directory, for its owner alone as it will hold what the pool does, or takes an empty one: nothing is
+/// overwritten.
 fn prepare(to: &Path) -> Result<()> {
     let failed = |error| Failure::misuse(format!("directory {}: {error}", to.display()));
-    match fs::create_dir(to) {
+    match DirBuilder::new().mode(0o700).create(to) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         created => return created.map_err(failed),
     }

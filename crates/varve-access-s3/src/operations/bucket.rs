@@ -8,7 +8,7 @@ use s3s::dto::{
     HeadBucketOutput, ListBucketsInput, ListBucketsOutput, ObjectOwnership, OwnershipControls,
     OwnershipControlsRule,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use varve_object::{Acl, BucketOptions, Document, Settings, Versioning};
 
 use super::config::{OWNERSHIPS, bucket_tags};
@@ -137,7 +137,8 @@ async fn check_same(inner: &GatewayInner, name: &str, settings: &Settings) -> S3
 async fn check_bucket_quota(inner: &GatewayInner, owner: &str) -> S3Result<()> {
     let most = inner.users.user(owner).map_or(0, |known| known.user.quota_buckets);
     if most > 0 && count(inner, owner).await? >= most {
-        return Err(s3_error!(TooManyBuckets));
+        let message = format!("The user has {most} buckets, as many as its quota allows.");
+        return Err(S3Error::with_message(S3ErrorCode::TooManyBuckets, message));
     }
     Ok(())
 }
