@@ -7,6 +7,7 @@
 //! MEDIA-3. Nothing here retries: an `Err` is definite.
 //! MEDIA-4. Dropping a future does not cancel what was submitted.
 
+use std::any::Any;
 use std::fmt;
 use std::future::{Future, pending, ready};
 use std::pin::Pin;
@@ -74,6 +75,57 @@ pub trait SegmentStore {
     fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
         Box::pin(ready(Ok(Vec::new())))
     }
+
+    /// Reads once more what the caller's checksum refused, in another way; `attempt` counts from 1. `None` when there is
+    /// no further way: where contents are kept once, there never is.
+    fn get_again(
+        &self,
+        _id: SegmentId,
+        _offset: u32,
+        _len: u32,
+        _attempt: u32,
+    ) -> IoFuture<'_, Option<BufSlice>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    /// Writes what a stored segment lacks of its redundancy. `bytes` are its contents, verified by the caller. What is
+    /// whole is not touched. Durable on return (MEDIA-1).
+    fn complete(&self, _id: SegmentId, _bytes: BufSlice) -> IoFuture<'_, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// Hands over what the owner of zones knows of them; called once, when its shard has opened. Media that move no
+    /// contents by themselves need not know.
+    fn set_contents(&self, _contents: Rc<dyn ZoneContents>) {}
+}
+
+/// What the owner of a zone knows of it: implemented above the media, on the thread that leases the zone, for media
+/// that move contents from drive to drive.
+pub trait ZoneContents {
+    /// Contents of the slots `first .. first + count` that somebody may still read: of a checkpoint, of recovery or of a
+    /// client. `None` while that is not known.
+    fn held(&self, first: SegmentNumber, count: u32) -> Option<Vec<HeldSegment>>;
+
+    /// Keeps a slot from being written until what is returned is dropped; `None` when it has other contents by now.
+    fn pin(&self, id: SegmentId) -> Option<Box<dyn Any>>;
+
+    /// Whether bytes are those of the segment, as the caller wrote them: its header names pool, slot and generation, and
+    /// every unit has its checksum. Costs a pass over the bytes.
+    fn is_whole(&self, id: SegmentId, bytes: &BufSlice) -> bool;
+
+    /// Asks for what is live in a segment to be moved to another slot, as this one is damaged.
+    fn relocate(&self, id: SegmentId, reason: &str);
+}
+
+/// Contents that [`ZoneContents`] knows of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeldSegment {
+    /// Slot and generation.
+    pub id: SegmentId,
+    /// Bytes of it that were put.
+    pub used_bytes: u32,
+    /// Whether it has pages: metadata, without which much else cannot be read.
+    pub has_pages: bool,
 }
 
 /// One lane: a ring of bytes addressed by positions that only grow.
@@ -96,6 +148,31 @@ pub trait JournalStore {
 
     /// Makes durable what reads see now: an append that was cut off or failed may have landed without being durable.
     fn settle(&self) -> IoFuture<'_, ()>;
+
+    /// Places that hold frames, at least 1. [`Self::read`] is [`Self::read_copy`] of the first that answers.
+    fn copies(&self) -> usize {
+        1
+    }
+
+    /// Position from which on a copy was written: it proves nothing before.
+    fn copy_since(&self, _copy: usize) -> u64 {
+        0
+    }
+
+    /// As [`Self::read`], of one copy.
+    fn read_copy(&self, position: u64, len: u32, _copy: usize) -> IoFuture<'_, BufSlice> {
+        self.read(position, len)
+    }
+
+    /// Writes a frame to a copy that another copy has. Durable on return (MEDIA-1).
+    fn restore(&self, position: u64, bytes: BufSlice, _copy: usize) -> IoFuture<'_, ()> {
+        self.append(position, bytes)
+    }
+
+    /// Returns when a copy was lost, so that the journal's records should be in segments soon.
+    fn exposed(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(pending())
+    }
 }
 
 /// Which root.

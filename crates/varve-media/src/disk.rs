@@ -68,6 +68,17 @@ pub trait Disk {
     /// Writes `bytes` at `offset`.
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()>;
 
+    /// As [`Self::write`], of parts one after the other, each aligned (DISK-1). The default joins them, which copies
+    /// all but a single one.
+    fn write_gathered(
+        &self,
+        offset: u64,
+        parts: Vec<BufSlice>,
+        persist: Persist,
+    ) -> IoFuture<'_, ()> {
+        self.write(offset, join_parts(parts), persist)
+    }
+
     /// Makes every write durable that returned before this call.
     fn flush(&self) -> IoFuture<'_, ()>;
 
@@ -96,6 +107,25 @@ pub(crate) fn assert_range(size: u64, offset: u64, len: u64) {
     assert!(len.is_multiple_of(MEDIA_ALIGN as u64), "unaligned length {len}"); // DISK-1
     let end = offset.checked_add(len).expect("the end of a transfer fits 64 bits");
     assert!(end <= size, "{len} bytes at {offset} lie outside {size} bytes");
+}
+
+/// Bytes of all parts together.
+pub(crate) fn bytes_of(parts: &[BufSlice]) -> u64 {
+    parts.iter().map(|part| part.len() as u64).sum()
+}
+
+/// Parts as one; a single one is not copied.
+fn join_parts(mut parts: Vec<BufSlice>) -> BufSlice {
+    if parts.len() == 1 {
+        return parts.swap_remove(0);
+    }
+    let mut joined = AlignedBuf::zeroed(parts.iter().map(|part| part.len()).sum());
+    let mut at = 0;
+    for part in &parts {
+        joined[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    joined.freeze()
 }
 
 /// A part of a disk, addressed from 0.
@@ -141,6 +171,16 @@ impl Disk for Section {
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
         assert_range(self.size, offset, bytes.len() as u64);
         self.disk.write(self.start + offset, bytes, persist)
+    }
+
+    fn write_gathered(
+        &self,
+        offset: u64,
+        parts: Vec<BufSlice>,
+        persist: Persist,
+    ) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, bytes_of(&parts));
+        self.disk.write_gathered(self.start + offset, parts, persist)
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {

@@ -18,7 +18,7 @@ use crate::format::{
     RootSlot, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock, encode_root,
     encode_superblock,
 };
-use crate::making::{SuperblockArea, look_at_all, mark};
+use crate::making::{look_at_all, mark_all};
 use crate::parts::{DriveDisks, Parts};
 use crate::planted::{Bug, planted};
 use crate::spec::DriveSpec;
@@ -88,14 +88,7 @@ impl Drive {
             drive.clone().split(&superblock)?;
             superblocks.push(superblock);
         }
-        // What the marks of others vouch for goes before these.
-        for last in [false, true] {
-            for (meta, found) in metas.iter().zip(&found) {
-                if (*found == SuperblockArea::Marked) == last {
-                    mark(*meta, spec.pool).await?;
-                }
-            }
-        }
+        mark_all(&metas, &found, spec.pool).await?;
         for (drive, superblock) in drives.iter().zip(&superblocks) {
             for root in 0..superblock.root_count() {
                 let root_id = u32::try_from(root).expect("at most 4096 lanes");

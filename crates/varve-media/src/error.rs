@@ -183,6 +183,64 @@ pub enum Error {
         /// File or device.
         path: String,
     },
+    /// More drives are missing than what is stored can lose.
+    #[error(
+        "{present} of {needed} drives that are needed{} are there",
+        .zone.map_or_else(String::new, |it| format!(" for zone {it}"))
+    )]
+    TooFewDrives {
+        /// The zone that lacks them; `None`: the pool's tables do.
+        zone: Option<u32>,
+        /// Drives that answer.
+        present: usize,
+        /// Drives without which nothing goes on.
+        needed: usize,
+    },
+    /// A drive missed changes of its pool, which went on without it.
+    #[error("{path} is stale: its pool went on without it")]
+    Stale {
+        /// File or device.
+        path: String,
+    },
+    /// The drives handed in went on apart from each other.
+    #[error("the drives of the pool went two ways: {histories}")]
+    HistorySplit {
+        /// Each history with its epoch and drives, as text.
+        histories: String,
+    },
+    /// Drives are missing that may know of something newer.
+    #[error(
+        "{missing}, and those that are there may be older than they are (epoch {epoch}, {since_unix_ms} ms)"
+    )]
+    DegradedOpening {
+        /// Which drives, as text.
+        missing: String,
+        /// Epoch of the newest table that was found.
+        epoch: u64,
+        /// When it was written, in ms since 1970.
+        since_unix_ms: u64,
+    },
+    /// The pool is open for reading only, as drives are missing.
+    #[error("the pool is open for reading only: drives are missing")]
+    ReadOnly,
+    /// A drive of the pool failed, and is not used any more.
+    #[error("drive {drive} failed: {reason}")]
+    DriveFailed {
+        /// Its number.
+        drive: u8,
+        /// Why, as text.
+        reason: String,
+    },
+    /// The drive is one of a redundant pool, which is opened in another way.
+    #[error("{path} is drive {number} of the redundant pool {pool}, and cannot be opened alone")]
+    RedundantDrive {
+        /// File or device.
+        path: String,
+        /// Number of the drive in its pool.
+        number: u16,
+        /// Its pool.
+        pool: PoolId,
+    },
     /// The file system under a drive has no files of that size.
     #[error("{path} cannot be {size_bytes} bytes long: its file system has a lower limit")]
     FileTooLarge {
@@ -198,16 +256,23 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Io { .. } => ErrorKind::Internal,
+            Self::Io { .. } | Self::DriveFailed { .. } => ErrorKind::Internal,
             Self::Open { .. }
             | Self::NoPool { .. }
             | Self::FileMissing { .. }
             | Self::Unfinished { .. } => ErrorKind::NotFound,
-            Self::InUse { .. } | Self::RootConflict { .. } => ErrorKind::Conflict,
+            Self::InUse { .. }
+            | Self::RootConflict { .. }
+            | Self::Stale { .. }
+            | Self::HistorySplit { .. } => ErrorKind::Conflict,
             Self::Fenced => ErrorKind::Fenced,
             Self::PoolExists { .. } | Self::NotEmpty { .. } => ErrorKind::Exists,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
-            Self::Unsupported { .. } | Self::CopiedOnWrite { .. } => ErrorKind::Unsupported,
+            Self::Unsupported { .. } | Self::CopiedOnWrite { .. } | Self::RedundantDrive { .. } => {
+                ErrorKind::Unsupported
+            }
+            Self::TooFewDrives { .. } | Self::DegradedOpening { .. } => ErrorKind::Unavailable,
+            Self::ReadOnly => ErrorKind::Denied,
             Self::OutOfRange { .. }
             | Self::Spec { .. }
             | Self::DriveSet { .. }

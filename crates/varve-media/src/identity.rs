@@ -7,8 +7,9 @@ use std::path::Path;
 use varve_types::PoolId;
 
 use crate::blocking::{BlockingDisk, finish};
+use crate::format::{RedundantDrive, UNIT_BYTES};
 use crate::pool_files::META_FILE;
-use crate::superblock_copies::read_superblock;
+use crate::superblock_copies::read_any_superblock;
 use crate::uring::open_error;
 use crate::{Error, Result};
 
@@ -17,14 +18,25 @@ use crate::{Error, Result};
 pub struct DriveIdentity {
     /// Its pool.
     pub pool: PoolId,
-    /// Which of the pool's drives it is, from 0.
+    /// Which of the pool's drives it is, from 0; the number of a drive of a redundant pool.
     pub index: u16,
-    /// Drives of the pool.
+    /// Drives of the pool; 0 of a redundant one, whose tables say that.
     pub count: u16,
     /// Bytes of a segment's slot.
     pub segment_bytes: u32,
-    /// Slots on the drive.
+    /// Slots on the drive; 0 on one of a redundant pool, which has units.
     pub segment_count: u32,
+    /// What a drive of a redundant pool says beside; `None` of another one.
+    pub redundant: Option<RedundantIdentity>,
+}
+
+/// What tells a drive of a redundant pool from all others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RedundantIdentity {
+    /// Random; never used again.
+    pub drive_id: [u8; 16],
+    /// Units of 64 KiB on it.
+    pub units: u32,
 }
 
 impl DriveIdentity {
@@ -45,26 +57,39 @@ impl DriveIdentity {
         if !kind.is_file() && !kind.is_block_device() {
             return Err(no_pool(path)); // Opening others may wait for somebody.
         }
-        let superblock = finish(read_superblock(&BlockingDisk::open_read_only(&meta)?))?;
+        let superblock = finish(read_any_superblock(&BlockingDisk::open_read_only(&meta)?))?;
+        let identity =
+            |it: &RedundantDrive| RedundantIdentity { drive_id: it.drive_id, units: it.units };
         Ok(Self {
             pool: superblock.pool,
             index: superblock.drive_index,
             count: superblock.drive_count,
             segment_bytes: superblock.segment_bytes,
             segment_count: superblock.segment_count,
+            redundant: superblock.redundant.as_ref().map(identity),
         })
     }
 
-    /// Bytes of its segments.
+    /// Bytes of its segments, or units.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        u64::from(self.segment_bytes) * u64::from(self.segment_count)
+        let (each, count) = self.room();
+        each * count
     }
 
-    /// Whether a drive that was made with `size_bytes` has as many segments.
+    /// Whether a drive that was made with `size_bytes` has as many segments, or units.
     #[must_use]
     pub fn has_size(&self, size_bytes: u64) -> bool {
-        size_bytes / u64::from(self.segment_bytes) == u64::from(self.segment_count)
+        let (each, count) = self.room();
+        size_bytes / each == count
+    }
+
+    /// What its room is divided into: bytes of each part, and how many there are.
+    fn room(&self) -> (u64, u64) {
+        match self.redundant {
+            Some(redundant) => (UNIT_BYTES, u64::from(redundant.units)),
+            None => (u64::from(self.segment_bytes), u64::from(self.segment_count)),
+        }
     }
 }
 

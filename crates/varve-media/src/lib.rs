@@ -21,8 +21,10 @@ mod parts;
 pub mod planted;
 mod pool_files;
 mod private;
+mod redundant_superblock;
 mod roots;
 mod segment_cache;
+mod sided_root;
 mod signature;
 mod sim;
 mod sim_host;
@@ -33,22 +35,25 @@ mod throttle;
 mod uring;
 
 pub use contract::{
-    Fence, IoFuture, JournalStore, Media, RootKey, RootStore, RootVersion, SegmentGeometry,
-    SegmentId, SegmentStore,
+    Fence, HeldSegment, IoFuture, JournalStore, Media, RootKey, RootStore, RootVersion,
+    SegmentGeometry, SegmentId, SegmentStore, ZoneContents,
 };
 pub use disk::{Disk, DiskOperation, Persist, Section};
 pub use drive::{Drive, DriveOptions};
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};
-pub use identity::DriveIdentity;
+pub use identity::{DriveIdentity, RedundantIdentity};
 pub use inspect::{MediaPlace, PoolFigures, PoolInspection, RootSide, SuperblockCopy};
+pub use making::mark_new_drives;
 pub use mem::MemDisk;
 pub use overlay::{OverlayDisk, OverlayMemory};
 pub use overlay_media::overlay_media;
 pub use parts::DriveDisks;
 pub use pool_files::{DriveKind, NewDrive, PoolFiles};
+pub use redundant_superblock::{RedundantDriveSpec, RedundantSpec, RedundantSuperblock};
 pub use roots::is_whole_side;
 pub use segment_cache::{CacheStats, CachedSegments};
+pub use sided_root::SidedRoot;
 pub use sim::{SimDisk, SimLatency, SimMedium};
 pub use sim_host::{RoomPolicy, SimHost};
 pub use spec::DriveSpec;

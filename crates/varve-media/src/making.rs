@@ -16,7 +16,7 @@ use crate::format::{
     SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, decode_making, encode_making,
     superblock_claim,
 };
-use crate::superblock_copies::read_superblock;
+use crate::superblock_copies::read_any_superblock;
 use crate::{Error, Result};
 
 /// What a drive writes as a whole, in bytes.
@@ -79,11 +79,38 @@ pub(crate) async fn is_of_making(meta: &dyn Disk, offset: u64) -> Result<bool> {
     Ok(is_known || is_nothing)
 }
 
-/// Puts the marks of `pool` on a drive. Durable on return.
+/// Marks all drives of a pool that is to be made, by the disks that hold their superblocks: until superblocks replace
+/// the marks, there is no pool, and it can be made again (MAKING-1). Durable on return.
 ///
 /// # Errors
-/// The disk's.
-pub(crate) async fn mark(meta: &dyn Disk, pool: PoolId) -> Result<()> {
+/// [`Error::PoolExists`] when one is a drive of a whole pool, or of another one (MAKING-2), or the disks'.
+pub async fn mark_new_drives(metas: &[&dyn Disk], pool: PoolId) -> Result<()> {
+    let found = look_at_all(metas).await?;
+    mark_all(metas, &found, pool).await
+}
+
+/// Marks all drives, on which `found` is now. Durable on return.
+///
+/// # Errors
+/// The disks'.
+pub(crate) async fn mark_all(
+    metas: &[&dyn Disk],
+    found: &[SuperblockArea],
+    pool: PoolId,
+) -> Result<()> {
+    // What the marks of others vouch for goes before these.
+    for last in [false, true] {
+        for (meta, found) in metas.iter().zip(found) {
+            if (*found == SuperblockArea::Marked) == last {
+                mark(*meta, pool).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts the marks of `pool` on a drive. Durable on return.
+async fn mark(meta: &dyn Disk, pool: PoolId) -> Result<()> {
     for offset in copies_within(meta) {
         meta.write(offset, encode_making(pool), Persist::Durable).await?;
     }
@@ -99,7 +126,7 @@ pub(crate) async fn look_at_all(metas: &[&dyn Disk]) -> Result<Vec<SuperblockAre
     let (mut unfinished, mut whole) = (Vec::new(), 0);
     for meta in metas {
         unfinished.extend(marks(*meta).await?);
-        whole += usize::from(read_superblock(*meta).await.is_ok());
+        whole += usize::from(read_any_superblock(*meta).await.is_ok());
     }
     let mut found = Vec::new();
     for meta in metas {

@@ -2,14 +2,24 @@
 
 use crate::disk::{Disk, Persist};
 use crate::format::{
-    REDUNDANT, SUPERBLOCK_BYTES, SUPERBLOCK_STRIDE, Superblock, SuperblockFault, decode_making,
+    SUPERBLOCK_BYTES, SUPERBLOCK_STRIDE, Superblock, SuperblockFault, decode_making,
     decode_superblock, encode_superblock, superblock_claim,
 };
 use crate::making::copies_within;
 use crate::{Error, Result};
 
-/// The superblock on which at least two copies agree; the highest revision of those.
+/// As [`read_any_superblock`], of a drive of a pool without redundancy; no medium of this crate serves others.
 pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
+    let superblock = read_any_superblock(meta).await?;
+    if superblock.redundant.is_some() {
+        let (path, number) = (meta.path().to_owned(), superblock.drive_index);
+        return Err(Error::RedundantDrive { path, number, pool: superblock.pool });
+    }
+    Ok(superblock)
+}
+
+/// The superblock on which at least two copies agree; the highest revision of those.
+pub(crate) async fn read_any_superblock(meta: &dyn Disk) -> Result<Superblock> {
     let path = || meta.path().to_owned();
     let (mut valid, mut reasons, mut marked) = (Vec::new(), Vec::new(), false);
     let mut unfinished = None;
@@ -26,10 +36,6 @@ pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
         unfinished = unfinished.or(decode_making(&bytes));
         marked |= superblock_claim(&bytes).is_some();
         match decode_superblock(&bytes) {
-            // No medium of this crate serves them.
-            Ok(superblock) if superblock.redundant.is_some() => {
-                return Err(Error::Unsupported { path: path(), flags: REDUNDANT });
-            }
             Ok(superblock) => valid.push(superblock),
             Err(SuperblockFault::Features(flags)) => {
                 return Err(Error::Unsupported { path: path(), flags });

@@ -25,10 +25,14 @@ mod superblock;
 mod text;
 
 pub(crate) use making::{decode_making, encode_making};
-pub(crate) use root_slot::{ROOT_HEADER_BYTES, RootSlot, decode_root, encode_root};
+pub(crate) use root_slot::{
+    DRIVE_TABLE_NUMBER, JOURNAL_RECORD_NUMBER, LAYOUT_PAGE_NUMBER, ROOT_HEADER_BYTES, RootFault,
+    RootSlot, decode_root, encode_root,
+};
 pub(crate) use superblock::{
-    LANE_BYTES_MAX, REDUNDANT, ROOT_BYTES_MAX, Shape, Superblock, SuperblockFault,
-    decode_superblock, encode_superblock, superblock_claim,
+    LANE_BYTES_MAX, LAYOUT_PAGES_MAX, PAGE_ROWS, POOL_ROOT_REST, REDUNDANT, ROOT_BYTES_MAX,
+    RedundantDrive, Shape, Superblock, SuperblockFault, UNIT_BYTES, ZONE_OWNER_BYTES,
+    check_figures, decode_superblock, encode_superblock, superblock_claim,
 };
 
 use varve_types::limits::MEDIA_ALIGN;
@@ -43,7 +47,7 @@ pub(crate) const SUPERBLOCK_STRIDE: u64 = 1 << 20;
 pub(crate) const SUPERBLOCK_BYTES: usize = MEDIA_ALIGN;
 
 /// Slots of a drive on one disk begin at a multiple of this, in bytes: RAID stripes and flash pages divide it.
-const SLOTS_ALIGN: u64 = 4 << 20;
+pub(crate) const SLOTS_ALIGN: u64 = 4 << 20;
 
 /// Where things lie, by the figures of the superblock.
 impl Superblock {

@@ -1,7 +1,8 @@
 //! One side of a root: a header and the caller's bytes under one checksum.
 //!
 //! ```text
-//!  0 magic "VARVROOT"   8 format u16   10 reserved u16   12 root u32 (0 pool, s + 1 shard s)
+//!  0 magic "VARVROOT"   8 format u16   10 reserved u16   12 root u32 (0 pool, s + 1 shard s; 0x80000000 and
+//!                                                     above: tables of a redundant pool)
 //! 16 version u64       24 pool 16 bytes
 //! 40 length u32        44 reserved u32
 //! 48 checksum u64 of bytes 0 .. 48 and of the payload
@@ -19,6 +20,15 @@ use varve_types::limits::MEDIA_ALIGN;
 const MAGIC: u64 = u64::from_le_bytes(*b"VARVROOT");
 const FORMAT: u16 = 1;
 const COVERED_BYTES: usize = 48;
+
+/// Number of the drive table of a redundant pool in its slots.
+pub(crate) const DRIVE_TABLE_NUMBER: u32 = 0x8000_0000;
+
+/// Number of the first shard's journal record there.
+pub(crate) const JOURNAL_RECORD_NUMBER: u32 = 0x8100_0000;
+
+/// Number of the first layout page there.
+pub(crate) const LAYOUT_PAGE_NUMBER: u32 = 0x8200_0000;
 
 /// Bytes before the payload.
 pub(crate) const ROOT_HEADER_BYTES: usize = 64;

@@ -37,15 +37,15 @@ pub(crate) const REDUNDANT: u64 = 1;
 const INCOMPAT_KNOWN: u64 = REDUNDANT;
 
 /// Zones of which a layout page has rows, and most layout pages: the owners of all their zones fit the pool's root.
-const PAGE_ROWS: u64 = 14;
-const LAYOUT_PAGES_MAX: u32 = 1 << 19;
+pub(crate) const PAGE_ROWS: u64 = 14;
+pub(crate) const LAYOUT_PAGES_MAX: u32 = 1 << 19;
 
 /// Bytes of an owner of a zone in the pool's root, and room for all else in it.
-const ZONE_OWNER_BYTES: u64 = 2;
-const POOL_ROOT_REST: u64 = 4096;
+pub(crate) const ZONE_OWNER_BYTES: u64 = 2;
+pub(crate) const POOL_ROOT_REST: u64 = 4096;
 
 /// Bytes of a unit, in which space of a redundant drive is counted.
-const UNIT_BYTES: u64 = 64 << 10;
+pub(crate) const UNIT_BYTES: u64 = 64 << 10;
 
 /// Highest number of a redundant drive.
 const DRIVE_NUMBER_MAX: u16 = 254;
@@ -108,7 +108,7 @@ pub(crate) struct RedundantDrive {
 
 impl RedundantDrive {
     /// Bytes of the drive table, of journal records and of layout pages, two sides each.
-    fn tables_bytes(&self, lanes_of_pool: u16) -> u64 {
+    pub(crate) fn tables_bytes(&self, lanes_of_pool: u16) -> u64 {
         let sides = u64::from(lanes_of_pool) + u64::from(self.layout_pages);
         2 * UNIT_BYTES + 2 * MEDIA_ALIGN as u64 * sides
     }
@@ -271,7 +271,7 @@ fn decode_redundant(r: &mut Reader<'_>) -> Result<RedundantDrive, SuperblockFaul
 }
 
 /// Whether positions can be computed from the figures without overflow.
-fn check_figures(superblock: &Superblock) -> Result<(), SuperblockFault> {
+pub(crate) fn check_figures(superblock: &Superblock) -> Result<(), SuperblockFault> {
     let aligned = |bytes: u64| bytes != 0 && bytes.is_multiple_of(MEDIA_ALIGN as u64);
     let Superblock { drive_index, drive_count, lanes_of_pool, .. } = *superblock;
     let Superblock { lane_bytes, segment_bytes, root_bytes_max, .. } = *superblock;

@@ -1,0 +1,1 @@
+//! Figures, places of parts, and what is read of copies.
