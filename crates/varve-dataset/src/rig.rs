@@ -147,7 +147,8 @@ impl Rig {
             let drive = Drive::open(disks(&disk), DriveOptions { discard: false }).await.unwrap();
             let media: Vec<_> =
                 (0..SHARDS).map(|shard| drive.media(ShardId(shard)).unwrap()).collect();
-            let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: SHARDS };
+            let spec =
+                PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: SHARDS, zones: None };
             OpenPool::format(&media, &spec).await.unwrap();
         });
         rig

@@ -173,7 +173,7 @@ async fn format(disk: &Rc<dyn Disk>) {
     Drive::format(&disks, &DriveSpec::new(POOL, 1)).await.expect("format the drive");
     let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("open the drive");
     let media = drive.media(ShardId(0)).expect("one lane");
-    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1 };
+    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1, zones: None };
     OpenPool::format(&[media], &spec).await.expect("format the pool");
 }
 

@@ -10,6 +10,9 @@
 //!     minimum.
 //! POOL-5. After a replacement that failed, the root is read again before anybody is told which zones it has: the
 //!     replacement may have happened.
+//! POOL-6. A zone that is withdrawn is lent to nobody before the root that gives it back is durable, and only a zone
+//!     that nobody has, and that no shard's standing minimum needs, is withdrawn. Pools without redundancy have no such
+//!     zones.
 
 mod zones;
 
@@ -17,10 +20,11 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use futures_util::future::LocalBoxFuture;
-use varve_logstore::format::pool::PoolRoot;
+use varve_logstore::format::Features;
+use varve_logstore::format::pool::{PoolRoot, ZoneOwner};
 use varve_logstore::planted::{Bug, planted};
 use varve_media::{Media, RootKey, RootStore, RootVersion};
 use varve_types::{PoolId, SegmentNumber, ShardId, StreamId};
@@ -30,6 +34,8 @@ use crate::config::ShardConfig;
 use crate::{Error, Result, Shard};
 
 pub use zones::{Zone, ZoneCounts, ZoneSource};
+
+use zones::ZoneShares;
 
 /// Segments of a zone at most, and how many zones a small pool should have at least.
 const ZONE_SEGMENTS_MAX: u32 = 128;
@@ -62,6 +68,34 @@ pub struct PoolSpec {
     pub created_unix_ms: u64,
     /// Shards of the first placement generation.
     pub shard_count: u16,
+    /// Zones that the media have room for, if they say so: those of a redundant pool, which may get more. `None`: all
+    /// segments are in zones, as many as there are.
+    pub zones: Option<ZoneLayout>,
+}
+
+/// How segments are divided into zones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneLayout {
+    /// Segments of a zone, 4 to 128.
+    pub zone_segments: u32,
+    /// Number of zones.
+    pub zones: u32,
+}
+
+impl ZoneLayout {
+    /// How so many segments are divided. Those behind the last whole zone stay unused.
+    #[must_use]
+    pub fn of_segments(segment_count: u32) -> Self {
+        let zone_segments =
+            (segment_count / ZONES_WANTED).clamp(ZONE_SEGMENTS_MIN, ZONE_SEGMENTS_MAX);
+        Self { zone_segments, zones: segment_count / zone_segments }
+    }
+
+    /// Whether media of so many segments have these zones.
+    fn fits(&self, segment_count: u32) -> bool {
+        (ZONE_SEGMENTS_MIN..=ZONE_SEGMENTS_MAX).contains(&self.zone_segments)
+            && self.zones <= segment_count / self.zone_segments
+    }
 }
 
 /// The root of an open pool.
@@ -71,7 +105,8 @@ pub struct OpenPool {
     /// `None` after a failed replacement: which root is on the media is not known then.
     version: Cell<Option<RootVersion>>,
     gate: Semaphore,
-    segment_count: u32,
+    /// Zones for which the media have slots; those that the root does not have are withdrawn.
+    zones_max: u32,
     counts: Arc<ZoneCounts>,
     /// Ids that are reserved and not handed out (POOL-3).
     reserved: RefCell<Range<u64>>,
@@ -92,18 +127,25 @@ impl OpenPool {
             return Err(Error::PoolExists);
         }
         let geometry = first.segments.geometry();
-        let zone_segments = zone_segments(geometry.segment_count);
-        let zones = geometry.segment_count / zone_segments;
+        let (segments, layout) = match spec.zones {
+            None => (geometry.segment_count, ZoneLayout::of_segments(geometry.segment_count)),
+            Some(zones) if zones.fits(geometry.segment_count) => {
+                (zones.zones * zones.zone_segments, zones)
+            }
+            Some(_) => {
+                let reason = "its zones are not those of the drives".to_owned();
+                return Err(Error::BadPoolRoot { reason });
+            }
+        };
+        let ZoneLayout { zone_segments, zones } = layout;
         let share = zones / u32::from(spec.shard_count) * zone_segments;
         let config = ShardConfig::with_memory(spec.pool, ShardId(0), 0);
         if config.usable_bytes(u64::from(share), geometry.segment_bytes) == 0 {
-            let segments = geometry.segment_count;
             return Err(Error::TooFewSegments { segments, shards: spec.shard_count });
         }
-        let first_segments =
-            (geometry.segment_count / FIRST_PART).clamp(zone_segments, ZONE_SEGMENTS_MAX);
+        let first_segments = (segments / FIRST_PART).clamp(zone_segments, ZONE_SEGMENTS_MAX);
         let each = (first_segments / zone_segments).min(zones / u32::from(spec.shard_count)).max(1);
-        let mut zone_owners = vec![None; zones as usize];
+        let mut zone_owners = vec![ZoneOwner::Free; zones as usize];
         for (index, media) in (0..spec.shard_count).zip(media) {
             let config = ShardConfig::with_memory(spec.pool, ShardId(index), 0);
             let segments = &media.segments;
@@ -115,10 +157,11 @@ impl OpenPool {
             segments.settle().await.map_err(varve_logstore::Error::from)?;
             Shard::format(media, &config, zone_at(own.start, zone_segments)).await?;
             let own = own.start as usize..own.end as usize;
-            zone_owners[own].fill(Some(ShardId(index)));
+            zone_owners[own].fill(ZoneOwner::Shard(ShardId(index)));
         }
+        let incompat = if spec.zones.is_some() { Features::WITHDRAWN_ZONES } else { 0 };
         let root = PoolRoot {
-            features: varve_logstore::format::Features::default(),
+            features: Features { incompat, ..Features::default() },
             pool: spec.pool,
             created_unix_ms: spec.created_unix_ms,
             segment_bytes: geometry.segment_bytes,
@@ -160,16 +203,17 @@ impl OpenPool {
             });
         }
         let counts = Arc::new(counts_of(&root));
+        let zones_max = geometry.segment_count / root.zone_segments;
         let pool = Self {
             roots: Rc::clone(&media.roots),
             root: RefCell::new(root),
             version: Cell::new(Some(version)),
             gate: Semaphore::new(1),
-            segment_count: geometry.segment_count,
+            zones_max,
             counts,
             reserved: RefCell::new(0..0),
         };
-        pool.count_lendable();
+        pool.count_zones();
         Ok(Rc::new(pool))
     }
 
@@ -205,7 +249,8 @@ impl OpenPool {
         let _gate = self.gate.take(1).await;
         self.refresh().await?;
         let root = self.root.borrow();
-        let owned = (0u32..).zip(&root.zone_owners).filter(|(_, owner)| **owner == Some(shard));
+        let own = ZoneOwner::Shard(shard);
+        let owned = (0u32..).zip(&root.zone_owners).filter(|(_, owner)| **owner == own);
         Ok(owned.map(|(index, _)| zone_at(index, root.zone_segments)).collect())
     }
 
@@ -215,38 +260,74 @@ impl OpenPool {
         Arc::clone(&self.counts)
     }
 
-    /// Segments of the media.
+    /// Zones that shards have or can get: those that are not withdrawn.
     #[must_use]
-    pub fn segment_count(&self) -> u32 {
-        self.segment_count
+    pub fn zone_count(&self) -> u32 {
+        zones_in_use(&self.root.borrow())
     }
 
-    fn count_lendable(&self) {
+    fn count_zones(&self) {
         let root = self.root.borrow();
+        self.counts.set_shares(shares_of(&root));
         for (shard, lendable) in (0..).map(ShardId).zip(&self.counts.lendable) {
-            let zones = self.lendable_zones(&root, shard);
+            let zones = self.spare_zones(&root, Some(shard));
             lendable.store(zones * u64::from(root.zone_segments), Ordering::Relaxed);
         }
     }
 
-    /// Zones that nobody has, but for those that are left for other shards (POOL-4).
-    fn lendable_zones(&self, root: &PoolRoot, shard: ShardId) -> u64 {
-        let standing = self.counts.standing_segments / u64::from(root.zone_segments);
+    /// Zones that nobody has, but for those that are left for others than one shard (POOL-4).
+    fn spare_zones(&self, root: &PoolRoot, shard: Option<ShardId>) -> u64 {
+        let standing = self.counts.standing_segments() / u64::from(root.zone_segments);
         let mut owned = vec![0_u64; self.counts.lendable.len()];
         let mut free = 0_u64;
         for owner in &root.zone_owners {
             match owner {
-                Some(owner) => {
+                ZoneOwner::Shard(owner) => {
                     if let Some(zones) = owned.get_mut(usize::from(owner.0)) {
                         *zones += 1;
                     }
                 }
-                None => free += 1,
+                ZoneOwner::Free => free += 1,
+                ZoneOwner::Withdrawn => {} // POOL-6
             }
         }
-        let others = (0..).map(ShardId).zip(owned).filter(|(other, _)| *other != shard);
+        let others = (0..).map(ShardId).zip(owned).filter(|(other, _)| Some(*other) != shard);
         let kept: u64 = others.map(|(_, zones)| standing.saturating_sub(zones)).sum();
         free.saturating_sub(kept)
+    }
+
+    /// Makes a redundant pool have `zones` zones that are not withdrawn, as near as can be: it withdraws the last ones
+    /// that nobody has, but for those of standing minimums, or gives back the first ones that were withdrawn. Returns
+    /// how many there are then, durably. A pool without redundancy stays as it is.
+    ///
+    /// # Errors
+    /// When the root cannot be replaced: it may have happened all the same (POOL-5).
+    pub async fn resize(&self, zones: u32) -> Result<u32> {
+        let _gate = self.gate.take(1).await;
+        self.refresh().await?;
+        let mut root = self.root.borrow().clone();
+        let before = zones_in_use(&root);
+        if !root.has_withdrawn_zones() || before == zones {
+            return Ok(before);
+        }
+        if zones < before {
+            let spare = u32::try_from(self.spare_zones(&root, None)).unwrap_or(u32::MAX);
+            withdraw_last(&mut root.zone_owners, spare.min(before - zones));
+        } else {
+            root.zone_owners.resize(self.zones_max as usize, ZoneOwner::Withdrawn);
+            let withdrawn =
+                root.zone_owners.iter_mut().filter(|owner| **owner == ZoneOwner::Withdrawn);
+            let wanted = withdrawn.take((zones - before) as usize);
+            wanted.for_each(|owner| *owner = ZoneOwner::Free);
+        }
+        while root.zone_owners.last() == Some(&ZoneOwner::Withdrawn) {
+            root.zone_owners.pop();
+        }
+        let after = zones_in_use(&root);
+        if after != before {
+            self.replace(root).await?;
+        }
+        Ok(after)
     }
 
     /// Lends a shard one more zone. Durable on return (POOL-1).
@@ -258,16 +339,16 @@ impl OpenPool {
         self.refresh().await?;
         let mut root = self.root.borrow().clone();
         // The first: what was given back before what the media may have no room for.
-        let free = root.zone_owners.iter().position(Option::is_none);
-        let Some(index) = free.filter(|_| self.lendable_zones(&root, shard) > 0) else {
+        let free = root.zone_owners.iter().position(|owner| *owner == ZoneOwner::Free); // POOL-6
+        let Some(index) = free.filter(|_| self.spare_zones(&root, Some(shard)) > 0) else {
             return Ok(None);
         };
-        root.zone_owners[index] = Some(shard);
+        root.zone_owners[index] = ZoneOwner::Shard(shard);
         let zone =
             zone_at(u32::try_from(index).expect("fewer zones than segments"), root.zone_segments);
         if planted(Bug::ZoneLentUndurable) {
             *self.root.borrow_mut() = root;
-            self.count_lendable();
+            self.count_zones();
             return Ok(Some(zone));
         }
         self.replace(root).await?;
@@ -285,7 +366,7 @@ impl OpenPool {
         let index = (zone.first.0 / root.zone_segments) as usize;
         assert_eq!(
             root.zone_owners.get(index),
-            Some(&Some(shard)),
+            Some(&ZoneOwner::Shard(shard)),
             "a shard gives back what it has"
         );
         assert_eq!(
@@ -293,7 +374,7 @@ impl OpenPool {
             zone_at(zone.first.0 / root.zone_segments, root.zone_segments),
             "a whole zone"
         );
-        root.zone_owners[index] = None;
+        root.zone_owners[index] = ZoneOwner::Free;
         self.replace(root).await
     }
 
@@ -336,7 +417,7 @@ impl OpenPool {
             let (version, bytes) = read_root(&*self.roots).await?;
             *self.root.borrow_mut() = PoolRoot::decode(&bytes)?;
             self.version.set(Some(version));
-            self.count_lendable();
+            self.count_zones();
         }
         Ok(())
     }
@@ -346,7 +427,7 @@ impl OpenPool {
         let replaced = self.roots.replace(RootKey::Pool, expected, root.encode()).await;
         self.version.set(Some(replaced.map_err(varve_logstore::Error::from)?));
         *self.root.borrow_mut() = root;
-        self.count_lendable();
+        self.count_zones();
         Ok(())
     }
 }
@@ -391,25 +472,35 @@ async fn read_root(roots: &dyn RootStore) -> Result<(RootVersion, Vec<u8>)> {
     Ok(roots.read(RootKey::Pool).await.map_err(varve_logstore::Error::from)?)
 }
 
-fn zone_segments(segment_count: u32) -> u32 {
-    (segment_count / ZONES_WANTED).clamp(ZONE_SEGMENTS_MIN, ZONE_SEGMENTS_MAX)
+fn zones_in_use(root: &PoolRoot) -> u32 {
+    let zones = root.zone_owners.iter().filter(|owner| **owner != ZoneOwner::Withdrawn).count();
+    u32::try_from(zones).expect("fewer zones than segments")
+}
+
+/// Withdraws so many of the free zones, the last ones.
+fn withdraw_last(owners: &mut [ZoneOwner], count: u32) {
+    let free = owners.iter_mut().rev().filter(|owner| **owner == ZoneOwner::Free);
+    free.take(count as usize).for_each(|owner| *owner = ZoneOwner::Withdrawn);
 }
 
 fn counts_of(root: &PoolRoot) -> ZoneCounts {
     let shards = root.placements.iter().copied().max().unwrap_or(1);
+    ZoneCounts::new(shards, u64::from(root.zone_segments), shares_of(root))
+}
+
+/// A shard's share of the zones that are not withdrawn, and its standing minimum (POOL-4).
+fn shares_of(root: &PoolRoot) -> ZoneShares {
+    let shards = root.placements.iter().copied().max().unwrap_or(1);
     let zone_segments = u64::from(root.zone_segments);
-    let share = root.zone_owners.len() as u64 / u64::from(shards);
+    let share = u64::from(zones_in_use(root)) / u64::from(shards);
     let config = ShardConfig::with_memory(root.pool, ShardId(0), STANDING_MEMORY_BYTES);
     let wanted = STANDING_SEGMENTS * u64::from(root.segment_bytes);
     let takes_some =
         |zones: &u64| config.usable_bytes(zones * zone_segments, root.segment_bytes) >= wanted;
     let standing = (1..share).find(takes_some).unwrap_or(share.max(1));
-    ZoneCounts {
-        lendable: (0..shards).map(|_| AtomicU64::new(0)).collect(),
-        is_wanted: AtomicBool::new(false),
+    ZoneShares {
         share_segments: share * zone_segments,
         standing_segments: standing * zone_segments,
-        zone_segments,
     }
 }
 

@@ -88,7 +88,7 @@ async fn make(reactor: &Reactor, cluster: &MemoryCluster) {
     let (data, meta) = pools(&client);
     RadosPool::make(&data, &meta, &spec()).await.unwrap();
     let media = [claim(reactor, &client).await];
-    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1 };
+    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1, zones: None };
     OpenPool::format(&media, &spec).await.unwrap();
     media[0].fence.release().await.unwrap();
 }

@@ -76,7 +76,7 @@ async fn open(reactor: &Reactor) -> Rc<BucketShard> {
     let drive =
         Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
     let media = drive.media(ShardId(0)).expect("one lane");
-    let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: 1 };
+    let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: 1, zones: None };
     OpenPool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
     let pool = OpenPool::open(&media).await.expect("open the pool");
     let parts = ShardParts {

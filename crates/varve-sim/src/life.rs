@@ -86,6 +86,7 @@ pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
         pool: world.config.pool(),
         created_unix_ms: 0,
         shard_count: world.config.shards,
+        zones: None,
     };
     OpenPool::format(&all, &spec).await
 }

@@ -32,7 +32,7 @@ async fn shard(reactor: &Reactor) -> Rc<Shard> {
     Drive::format(&disks(), &spec).await.expect("format the drive");
     let drive = Drive::open(disks(), DriveOptions { discard: false }).await.expect("open it");
     let media = drive.media(ShardId(0)).expect("a lane");
-    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1 };
+    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1, zones: None };
     OpenPool::format(std::slice::from_ref(&media), &spec).await.expect("format the pool");
     let pool = OpenPool::open(&media).await.expect("open the pool");
     let parts = ShardParts {

@@ -369,7 +369,7 @@ fn judge_pool_root(
         return None;
     }
     for (zone, owner) in root.zone_owners.iter().enumerate() {
-        if let Some(owner) = owner
+        if let Some(owner) = owner.shard()
             && owner.0 >= shard_count
         {
             report.add(bad(format!("zone {zone} belongs to shard {owner}, which does not exist")));

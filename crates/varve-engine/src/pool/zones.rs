@@ -35,22 +35,45 @@ pub trait ZoneSource {
     fn counts(&self) -> &ZoneCounts;
 }
 
-/// What any thread may know of the pool's zones at any time.
+/// What any thread may know of the pool's zones at any time. Shares change as the pool grows and shrinks.
 #[derive(Debug)]
 pub struct ZoneCounts {
     /// Segments that could be lent to each shard now.
     pub(super) lendable: Vec<AtomicU64>,
     /// A shard needs a zone, and none is left for it.
-    pub(super) is_wanted: AtomicBool,
+    is_wanted: AtomicBool,
+    share_segments: AtomicU64,
+    standing_segments: AtomicU64,
+    /// Segments of a zone.
+    zone_segments: u64,
+}
+
+/// What belongs to each shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ZoneShares {
     /// Segments, in whole zones, of a shard when all shards have the same.
     pub(super) share_segments: u64,
     /// Segments of a shard's standing minimum (POOL-4).
     pub(super) standing_segments: u64,
-    /// Segments of a zone.
-    pub(super) zone_segments: u64,
 }
 
 impl ZoneCounts {
+    /// Of a pool with nothing that could be lent.
+    pub(super) fn new(shards: u16, zone_segments: u64, shares: ZoneShares) -> Self {
+        Self {
+            lendable: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            is_wanted: AtomicBool::new(false),
+            share_segments: AtomicU64::new(shares.share_segments),
+            standing_segments: AtomicU64::new(shares.standing_segments),
+            zone_segments,
+        }
+    }
+
+    pub(super) fn set_shares(&self, shares: ZoneShares) {
+        self.share_segments.store(shares.share_segments, Ordering::Relaxed);
+        self.standing_segments.store(shares.standing_segments, Ordering::Relaxed);
+    }
+
     /// Segments that could be lent to a shard now.
     #[must_use]
     pub fn lendable_segments(&self, shard: ShardId) -> u64 {
@@ -62,13 +85,13 @@ impl ZoneCounts {
     /// Segments, in whole zones, of a shard when all shards have the same.
     #[must_use]
     pub fn share_segments(&self) -> u64 {
-        self.share_segments
+        self.share_segments.load(Ordering::Relaxed)
     }
 
     /// Segments that are left for every shard (POOL-4).
     #[must_use]
     pub fn standing_segments(&self) -> u64 {
-        self.standing_segments
+        self.standing_segments.load(Ordering::Relaxed)
     }
 
     /// Segments of a zone.

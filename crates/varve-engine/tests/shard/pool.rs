@@ -75,7 +75,7 @@ pub(crate) async fn format_on(
         Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
     let media: Vec<Media> =
         (0..shards).map(|shard| drive.media(ShardId(shard)).expect("a lane each")).collect();
-    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: shards };
+    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: shards, zones: None };
     let made = OpenPool::format(&media, &spec).await;
     (media, made)
 }

@@ -23,9 +23,11 @@ impl Features {
     /// Flags of `ro_compat` that this version knows.
     pub const RO_COMPAT_KNOWN: u64 = 0;
     /// Flags of `incompat` that this version knows.
-    pub const INCOMPAT_KNOWN: u64 = Self::FOREIGN_NAMES | Self::PAGE_COPIES;
+    pub const INCOMPAT_KNOWN: u64 = Self::FOREIGN_NAMES | Self::PAGE_COPIES | Self::WITHDRAWN_ZONES;
     /// Incompatible, in shard roots: maps name chunks of other shards.
     pub const FOREIGN_NAMES: u64 = 1;
+    /// Incompatible, in the root of a redundant pool: zones may be withdrawn.
+    pub const WITHDRAWN_ZONES: u64 = 1;
     /// Incompatible, in shard roots: it names second copies of segments.
     pub const PAGE_COPIES: u64 = 2;
 

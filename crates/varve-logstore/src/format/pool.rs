@@ -1,5 +1,8 @@
 //! The root of a pool: what all shards share and what rarely changes. Replaced by the pool allocator when a zone or id
 //! range is leased.
+//!
+//! A redundant pool has as many zones as its tables have rows; those for which its drives have no room are withdrawn.
+//! All behind the last one that is not are withdrawn without being stored.
 
 use varve_stdx::{Reader, Writer, checksum64};
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
@@ -14,11 +17,53 @@ const WHAT: &str = "pool root";
 /// Owner of a zone that nobody has leased.
 const ZONE_FREE: u16 = 0xFFFF;
 
+/// Owner of a zone that nobody gets.
+const ZONE_WITHDRAWN: u16 = 0xFFFE;
+
 /// Most placement generations: a stream carries its own in one byte.
 pub const PLACEMENTS_MAX: usize = 256;
 
-const _: () = assert!(ShardId::COUNT_MAX < ZONE_FREE);
+const _: () = assert!(ShardId::COUNT_MAX < ZONE_WITHDRAWN);
 const _: () = assert!(PLACEMENTS_MAX <= 1 << u8::BITS);
+
+/// Who has a zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ZoneOwner {
+    /// Nobody: it can be leased.
+    Free,
+    /// The shard that leases it.
+    Shard(ShardId),
+    /// Nobody, and nobody gets it: there is no room for it.
+    Withdrawn,
+}
+
+impl ZoneOwner {
+    /// The shard that leases the zone, if one does.
+    #[must_use]
+    pub fn shard(self) -> Option<ShardId> {
+        match self {
+            Self::Shard(shard) => Some(shard),
+            Self::Free | Self::Withdrawn => None,
+        }
+    }
+
+    fn encode(self) -> u16 {
+        match self {
+            Self::Free => ZONE_FREE,
+            Self::Shard(shard) => shard.0,
+            Self::Withdrawn => ZONE_WITHDRAWN,
+        }
+    }
+
+    /// Which shards there are is for the root to check.
+    fn decode(word: u16) -> Self {
+        match word {
+            ZONE_FREE => Self::Free,
+            ZONE_WITHDRAWN => Self::Withdrawn,
+            shard => Self::Shard(ShardId(shard)),
+        }
+    }
+}
 
 /// What a pool starts from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,8 +82,8 @@ pub struct PoolRoot {
     pub next_stream: StreamId,
     /// Shard count of each placement generation, the oldest first; 1 to [`PLACEMENTS_MAX`] of them.
     pub placements: Vec<u16>,
-    /// Who leases each zone, in order.
-    pub zone_owners: Vec<Option<ShardId>>,
+    /// Who has each zone, in order. The last one is not withdrawn.
+    pub zone_owners: Vec<ZoneOwner>,
 }
 
 impl PoolRoot {
@@ -88,7 +133,7 @@ impl PoolRoot {
             out.u16(*shard_count);
         }
         for owner in &self.zone_owners {
-            out.u16(owner.map_or(ZONE_FREE, |shard| shard.0));
+            out.u16(owner.encode());
         }
         assert_eq!(out.position(), length as usize - 8, "the length is the sum of the fields");
         *last = checksum64(covered).to_le_bytes();
@@ -121,8 +166,7 @@ impl PoolRoot {
         };
         let placements = words(fields.bytes(placement_count.saturating_mul(2))?);
         let zone_owners = words(fields.bytes(zone_count.saturating_mul(2))?);
-        let zone_owners =
-            zone_owners.iter().map(|o| (*o != ZONE_FREE).then_some(ShardId(*o))).collect();
+        let zone_owners = zone_owners.into_iter().map(ZoneOwner::decode).collect();
         fields.end()?;
         let root = Self {
             features,
@@ -158,10 +202,24 @@ impl PoolRoot {
         if let Some(count) = self.placements.iter().find(bad_count) {
             return Some(("shard_count", u64::from(*count)));
         }
-        let bad_owner = |owner: &ShardId| owner.0 >= ShardId::COUNT_MAX;
-        if let Some(owner) = self.zone_owners.iter().copied().flatten().find(bad_owner) {
-            return Some(("zone_owner", u64::from(owner.0)));
+        let can_withdraw = self.has_withdrawn_zones();
+        let bad_owner = |owner: &&ZoneOwner| match owner {
+            ZoneOwner::Free => false,
+            ZoneOwner::Shard(shard) => shard.0 >= ShardId::COUNT_MAX,
+            ZoneOwner::Withdrawn => !can_withdraw,
+        };
+        if let Some(owner) = self.zone_owners.iter().find(bad_owner) {
+            return Some(("zone_owner", u64::from(owner.encode())));
+        }
+        if self.zone_owners.last() == Some(&ZoneOwner::Withdrawn) {
+            return Some(("zone_count", self.zone_owners.len() as u64));
         }
         None
+    }
+
+    /// Whether zones may be withdrawn: those of a redundant pool.
+    #[must_use]
+    pub fn has_withdrawn_zones(&self) -> bool {
+        self.features.incompat & Features::WITHDRAWN_ZONES != 0
     }
 }

@@ -10,7 +10,7 @@ use super::chunk::{ChunkEntry, MapSlot};
 use super::frame::{Frame, FrameHeader, FrameRecord, LogPosition};
 use super::page::{PageHeader, PageKind};
 use super::pointer::{Location, PagePtr};
-use super::pool::PoolRoot;
+use super::pool::{PoolRoot, ZoneOwner};
 use super::record::{KeyPayload, RecordHeader, RecordKind, RecordOrigin};
 use super::reservation::ReservationRecord;
 use super::root::{ChainHead, ShardRoot, TreeRoot};
@@ -448,8 +448,9 @@ impl Display for PoolRoot {
         }
         for (zone, owner) in self.zone_owners.iter().enumerate() {
             match owner {
-                Some(shard) => field(f, "zone", format_args!("{zone}: shard {shard}"))?,
-                None => field(f, "zone", format_args!("{zone}: free"))?,
+                ZoneOwner::Shard(shard) => field(f, "zone", format_args!("{zone}: shard {shard}"))?,
+                ZoneOwner::Free => field(f, "zone", format_args!("{zone}: free"))?,
+                ZoneOwner::Withdrawn => field(f, "zone", format_args!("{zone}: withdrawn"))?,
             }
         }
         Ok(())

@@ -133,7 +133,8 @@ impl Rig {
             let drive = Drive::open(open_disks(&disks), options).await.expect("works");
             let media: Vec<_> =
                 (0..SHARDS).map(|shard| drive.media(ShardId(shard)).expect("works")).collect();
-            let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: SHARDS };
+            let spec =
+                PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: SHARDS, zones: None };
             OpenPool::format(&media, &spec).await.expect("works");
         });
         rig

@@ -1,6 +1,5 @@
 //! Whatever a writer can store is read back unchanged.
 
-use proptest::option;
 use proptest::prelude::*;
 use varve_media::SegmentId;
 use varve_types::limits::SEGMENT_BYTES_MAX;
@@ -14,7 +13,7 @@ use crate::format::chunk::{CHUNK_STORED_MAX, ChunkEntry, MapSlot};
 use crate::format::frame::{Frame, FrameHeader, LogPosition};
 use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
-use crate::format::pool::PoolRoot;
+use crate::format::pool::{PoolRoot, ZoneOwner};
 use crate::format::record::{KeyPayload, RecordHeader, RecordKind, RecordOrigin, payload_checksum};
 use crate::format::record::{encode_cut, encode_grant};
 use crate::format::reservation::ReservationRecord;
@@ -424,6 +423,14 @@ prop_compose! {
     }
 }
 
+fn zone_owner() -> impl Strategy<Value = ZoneOwner> {
+    prop_oneof![
+        Just(ZoneOwner::Free),
+        Just(ZoneOwner::Withdrawn),
+        shard().prop_map(ZoneOwner::Shard),
+    ]
+}
+
 prop_compose! {
     fn pool_root()(
         features in features(),
@@ -433,8 +440,16 @@ prop_compose! {
         zone_segments in 1..=u32::MAX,
         next_stream in id(StreamId::new),
         placements in prop::collection::vec(1..=ShardId::COUNT_MAX, 1..=256),
-        zone_owners in prop::collection::vec(option::of(shard()), 0..300),
+        owners in prop::collection::vec(zone_owner(), 0..300),
+        is_redundant: bool,
     ) -> PoolRoot {
+        let incompat = if is_redundant { Features::WITHDRAWN_ZONES } else { 0 };
+        let features = Features { incompat, ..features };
+        let mut zone_owners = owners;
+        zone_owners.retain(|owner| is_redundant || *owner != ZoneOwner::Withdrawn);
+        while zone_owners.last() == Some(&ZoneOwner::Withdrawn) {
+            zone_owners.pop();
+        }
         PoolRoot {
             features,
             pool: PoolId(pool),

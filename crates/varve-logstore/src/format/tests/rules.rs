@@ -10,6 +10,7 @@ use crate::format::Features;
 use crate::format::chunk::MapSlot;
 use crate::format::frame::{Frame, FrameHeader, chain_seed};
 use crate::format::pointer::PagePtr;
+use crate::format::pool::{PoolRoot, ZoneOwner};
 use crate::format::record::{
     GRANTED_MAX, PIECE_BYTES, RecordHeader, RecordKind, checksum_of_pieces, decode_grant,
     encode_grant, payload_checksum,
@@ -254,6 +255,28 @@ fn unknown_incompat_flags_stop_reading_and_ro_compat_flags_stop_writing() {
     let error = root.features.check_writable("shard root").unwrap_err();
     assert!(matches!(error, Error::Unsupported { flags: 4, .. }), "{error}");
     samples::pool_root().features.check_writable("pool root").unwrap();
+}
+
+#[test]
+fn zones_are_withdrawn_in_redundant_pools_alone_and_before_the_last_one() {
+    let mut root = samples::pool_root();
+    root.features.incompat = Features::WITHDRAWN_ZONES;
+    root.zone_owners = vec![ZoneOwner::Free, ZoneOwner::Withdrawn, ZoneOwner::Shard(SHARD)];
+    let bytes = root.encode();
+    assert_eq!(PoolRoot::decode(&bytes).unwrap(), root);
+    let of_zones = bytes.len() - 8 - 6..bytes.len() - 8;
+    assert_eq!(bytes[of_zones.clone()][..4], [0xFF, 0xFF, 0xFE, 0xFF]);
+    let refused = |change: &dyn Fn(&mut [u8])| {
+        let mut bytes = bytes.clone();
+        change(&mut bytes);
+        reseal(&mut bytes);
+        PoolRoot::decode(&bytes).unwrap_err().to_string()
+    };
+    let without_flag = refused(&|bytes| bytes[32] = 0);
+    assert!(without_flag.contains("zone_owner"), "{without_flag}");
+    let last =
+        refused(&|bytes| bytes[of_zones.end - 2..of_zones.end].copy_from_slice(&[0xFE, 0xFF]));
+    assert!(last.contains("zone_count"), "{last}");
 }
 
 #[test]

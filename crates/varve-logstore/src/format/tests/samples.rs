@@ -15,7 +15,7 @@ use crate::format::frame::{
 };
 use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
-use crate::format::pool::PoolRoot;
+use crate::format::pool::{PoolRoot, ZoneOwner};
 use crate::format::record::{KeyPayload, RecordHeader, RecordKind, RecordOrigin, payload_checksum};
 use crate::format::reservation::ReservationRecord;
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
@@ -359,6 +359,6 @@ pub(super) fn pool_root() -> PoolRoot {
         zone_segments: 64,
         next_stream: StreamId::new(1024),
         placements: vec![2, 8],
-        zone_owners: vec![Some(ShardId(0)), Some(SHARD), None],
+        zone_owners: vec![ZoneOwner::Shard(ShardId(0)), ZoneOwner::Shard(SHARD), ZoneOwner::Free],
     }
 }
