@@ -8,7 +8,7 @@ use varve_reactor::Reactor;
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::contract::IoFuture;
-use crate::disk::{Disk, DiskOperation, Persist};
+use crate::disk::{Disk, DiskOperation, Persist, bytes_of};
 use crate::{Error, Result};
 
 /// What happens to an operation.
@@ -201,6 +201,19 @@ impl Disk for FaultDisk {
         let operation = DiskOperation::write(persist);
         self.run(operation, hit, Some(()), async move |disk: Rc<dyn Disk>, _| {
             disk.write(offset, bytes, persist).await
+        })
+    }
+
+    fn write_gathered(
+        &self,
+        offset: u64,
+        parts: Vec<BufSlice>,
+        persist: Persist,
+    ) -> IoFuture<'_, ()> {
+        let hit = offset..offset + bytes_of(&parts);
+        let operation = DiskOperation::write(persist);
+        self.run(operation, hit, Some(()), async move |disk: Rc<dyn Disk>, _| {
+            disk.write_gathered(offset, parts, persist).await
         })
     }
 

@@ -112,9 +112,32 @@ impl SegmentStore for OverlaySegments {
         Box::pin(ready(may.and_then(|()| self.keep(id.number, None))))
     }
 
+    fn domain(&self, number: SegmentNumber) -> Option<u32> {
+        self.below.domain(number)
+    }
+
     /// None: leftovers are for who can delete them.
     fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
         Box::pin(ready(Ok(Vec::new())))
+    }
+
+    /// Of what was written here there is one copy.
+    fn get_again(
+        &self,
+        id: SegmentId,
+        offset: u32,
+        len: u32,
+        attempt: u32,
+    ) -> IoFuture<'_, Option<BufSlice>> {
+        if self.written.borrow().contains_key(&id.number) {
+            return Box::pin(ready(Ok(None)));
+        }
+        self.below.get_again(id, offset, len, attempt)
+    }
+
+    /// Writes nothing: what is below stays as it is (OVERLAY-MEDIA-1).
+    fn complete(&self, _: SegmentId, _: BufSlice) -> IoFuture<'_, ()> {
+        Box::pin(ready(Ok(())))
     }
 }
 
@@ -122,6 +145,30 @@ struct OverlayJournal {
     below: Rc<dyn JournalStore>,
     /// By where they are in the ring.
     pages: OverlayPages,
+}
+
+impl OverlayJournal {
+    /// Bytes that were all written here: nothing is asked of the media below, which may be unable to read them.
+    fn written(&self, position: u64, len: u32) -> Option<IoFuture<'_, BufSlice>> {
+        let written = self.pages.whole(position % self.capacity(), len as usize)?;
+        Some(Box::pin(ready(Ok(written.freeze()))))
+    }
+
+    /// What the media below have, with what was written here (OVERLAY-MEDIA-2).
+    fn patched<'a>(
+        &'a self,
+        position: u64,
+        len: u32,
+        below: IoFuture<'a, BufSlice>,
+    ) -> IoFuture<'a, BufSlice> {
+        let at = position % self.capacity();
+        Box::pin(async move {
+            let mut out = AlignedBuf::scratch(len as usize);
+            out.copy_from_slice(&below.await?);
+            self.pages.patch(at, &mut out);
+            Ok(out.freeze())
+        })
+    }
 }
 
 impl JournalStore for OverlayJournal {
@@ -138,21 +185,30 @@ impl JournalStore for OverlayJournal {
     }
 
     fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice> {
-        let at = position % self.capacity();
-        if let Some(written) = self.pages.whole(at, len as usize) {
-            return Box::pin(ready(Ok(written.freeze())));
+        match self.written(position, len) {
+            Some(written) => written,
+            None => self.patched(position, len, self.below.read(position, len)),
         }
-        let below = self.below.read(position, len);
-        Box::pin(async move {
-            let mut out = AlignedBuf::scratch(len as usize);
-            out.copy_from_slice(&below.await?);
-            self.pages.patch(at, &mut out);
-            Ok(out.freeze())
-        })
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(ready(Ok(())))
+    }
+
+    fn copies(&self) -> usize {
+        self.below.copies()
+    }
+
+    fn copy_since(&self, copy: usize) -> u64 {
+        self.below.copy_since(copy)
+    }
+
+    /// What was written here is in all copies, and what one is restored with is written here.
+    fn read_copy(&self, position: u64, len: u32, copy: usize) -> IoFuture<'_, BufSlice> {
+        match self.written(position, len) {
+            Some(written) => written,
+            None => self.patched(position, len, self.below.read_copy(position, len, copy)),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use varve_stdx::{AlignedBuf, BufSlice, checksum32};
 use varve_types::limits::MEDIA_ALIGN;
 use varve_types::{Generation, SegmentNumber};
 
-use crate::contract::{IoFuture, SegmentGeometry, SegmentId, SegmentStore};
+use crate::contract::{IoFuture, SegmentGeometry, SegmentId, SegmentStore, ZoneContents};
 use crate::disk::{Disk, Persist};
 
 /// What is given to one part of a segment.
@@ -409,6 +409,26 @@ impl SegmentStore for CachedSegments {
 
     fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
         self.inner.present()
+    }
+
+    /// What is kept of the range is forgotten: it was read from there, and is not what the caller wants.
+    fn get_again(
+        &self,
+        id: SegmentId,
+        offset: u32,
+        len: u32,
+        attempt: u32,
+    ) -> IoFuture<'_, Option<BufSlice>> {
+        self.shelf.forget(id.number, self.geometry().segment_bytes as usize);
+        self.inner.get_again(id, offset, len, attempt)
+    }
+
+    fn complete(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        self.inner.complete(id, bytes)
+    }
+
+    fn set_contents(&self, contents: Rc<dyn ZoneContents>) {
+        self.inner.set_contents(contents);
     }
 }
 

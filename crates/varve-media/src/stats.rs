@@ -9,7 +9,7 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, PendingEntries, PendingGuard};
 
 use crate::contract::IoFuture;
-use crate::disk::{Disk, DiskOperation, Persist};
+use crate::disk::{Disk, DiskOperation, Persist, bytes_of};
 use crate::{Error, Result};
 
 /// Longest latency a histogram tells apart, in nanoseconds: a minute.
@@ -244,6 +244,21 @@ impl Disk for StatsDisk {
             offset,
             len,
             self.disk.write(offset, bytes, persist),
+        )
+    }
+
+    fn write_gathered(
+        &self,
+        offset: u64,
+        parts: Vec<BufSlice>,
+        persist: Persist,
+    ) -> IoFuture<'_, ()> {
+        let len = bytes_of(&parts);
+        self.count(
+            DiskOperation::write(persist),
+            offset,
+            len,
+            self.disk.write_gathered(offset, parts, persist),
         )
     }
 

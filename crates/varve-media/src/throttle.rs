@@ -8,7 +8,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::Result;
 use crate::contract::IoFuture;
-use crate::disk::{Disk, Persist};
+use crate::disk::{Disk, Persist, bytes_of};
 
 /// Rates of a [`Throttle`]; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,6 +102,17 @@ impl Disk for ThrottleDisk {
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
         self.run(bytes.len() as u64, async move |disk: Rc<dyn Disk>| {
             disk.write(offset, bytes, persist).await
+        })
+    }
+
+    fn write_gathered(
+        &self,
+        offset: u64,
+        parts: Vec<BufSlice>,
+        persist: Persist,
+    ) -> IoFuture<'_, ()> {
+        self.run(bytes_of(&parts), async move |disk: Rc<dyn Disk>| {
+            disk.write_gathered(offset, parts, persist).await
         })
     }
 
