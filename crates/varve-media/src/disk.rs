@@ -115,7 +115,7 @@ pub(crate) fn bytes_of(parts: &[BufSlice]) -> u64 {
 }
 
 /// Parts as one; a single one is not copied.
-fn join_parts(mut parts: Vec<BufSlice>) -> BufSlice {
+pub(crate) fn join_parts(mut parts: Vec<BufSlice>) -> BufSlice {
     if parts.len() == 1 {
         return parts.swap_remove(0);
     }

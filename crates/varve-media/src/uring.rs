@@ -13,12 +13,12 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::rc::Rc;
 
-use varve_reactor::{Reactor, Ring, RingFile};
+use varve_reactor::{Reactor, Ring, RingFile, WRITE_PARTS_MAX};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::limits::MEDIA_ALIGN;
 
 use crate::contract::IoFuture;
-use crate::disk::{Disk, Persist, assert_range};
+use crate::disk::{Disk, Persist, assert_range, bytes_of, join_parts};
 use crate::{Error, Result};
 
 /// A file or block device, driven by one thread's ring.
@@ -83,6 +83,36 @@ impl OpenFile {
         }
         Error::NoSpace { path }
     }
+}
+
+impl OpenFile {
+    /// Writes what an interrupted transfer left of `bytes`, of which the first `done` are written. Rare.
+    async fn write_rest(
+        &self,
+        offset: u64,
+        bytes: &BufSlice,
+        mut done: usize,
+        persist: Persist,
+    ) -> Result<()> {
+        let error = |e: &io::Error| self.error("write", offset, bytes.len() as u64, e);
+        while done < bytes.len() {
+            let rest = BufSlice::copy_from(&bytes[done..]);
+            let (at, dsync) = (offset + done as u64, persist == Persist::Durable);
+            let (count, _) = self.ring.write(&self.file, at, rest, dsync).await;
+            let count = count.map_err(|e| error(&e))?;
+            if count == 0 {
+                return Err(error(&io::ErrorKind::WriteZero.into()));
+            }
+            done += count;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as O_DIRECT wants them: slices that begin within a page are copied.
+fn aligned(bytes: BufSlice) -> BufSlice {
+    let is_aligned = bytes.as_ptr().addr().is_multiple_of(MEDIA_ALIGN);
+    if is_aligned { bytes } else { BufSlice::copy_from(&bytes) }
 }
 
 /// Whether a device has lost these bytes: it says of a write beyond its end that no space is left, as one does that
@@ -157,23 +187,34 @@ impl Disk for UringDisk {
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
         assert_range(self.size, offset, bytes.len() as u64);
         let (target, dsync) = (&self.target, persist == Persist::Durable);
-        // O_DIRECT wants aligned memory: slices that begin within a page are copied.
-        let aligned = bytes.as_ptr().addr().is_multiple_of(MEDIA_ALIGN);
-        let bytes = if aligned { bytes } else { BufSlice::copy_from(&bytes) };
-        let started = target.ring.write(&target.file, offset, bytes, dsync);
+        let started = target.ring.write(&target.file, offset, aligned(bytes), dsync);
         Box::pin(async move {
             let (count, bytes) = started.await;
             let error = |e: &io::Error| target.error("write", offset, bytes.len() as u64, e);
-            let mut done = count.map_err(|e| error(&e))?;
-            while done < bytes.len() {
-                let rest = BufSlice::copy_from(&bytes[done..]);
-                let at = offset + done as u64;
-                let (count, _) = target.ring.write(&target.file, at, rest, dsync).await;
-                let count = count.map_err(|e| error(&e))?;
-                if count == 0 {
-                    return Err(error(&io::ErrorKind::WriteZero.into()));
-                }
-                done += count;
+            let done = count.map_err(|e| error(&e))?;
+            target.write_rest(offset, &bytes, done, persist).await
+        })
+    }
+
+    fn write_gathered(
+        &self,
+        offset: u64,
+        parts: Vec<BufSlice>,
+        persist: Persist,
+    ) -> IoFuture<'_, ()> {
+        let len = bytes_of(&parts);
+        assert_range(self.size, offset, len);
+        if parts.len() < 2 || parts.len() > WRITE_PARTS_MAX {
+            return self.write(offset, join_parts(parts), persist);
+        }
+        let (target, dsync) = (&self.target, persist == Persist::Durable);
+        let parts = parts.into_iter().map(aligned).collect();
+        let started = target.ring.write_gathered(&target.file, offset, parts, dsync);
+        Box::pin(async move {
+            let (count, parts) = started.await;
+            let done = count.map_err(|e| target.error("write", offset, len, &e))?;
+            if (done as u64) < len {
+                target.write_rest(offset, &join_parts(parts), done, persist).await?;
             }
             Ok(())
         })

@@ -18,7 +18,7 @@ pub use notify::{Notified, Notify};
 pub use oneshot::{OneshotReceiver, OneshotSender, SenderGone, oneshot};
 pub use reactor::{Reactor, YieldNow};
 pub use real::{Loop, LoopConfig};
-pub use ring::{Ring, RingFile, RingOperation};
+pub use ring::{Ring, RingFile, RingOperation, WRITE_PARTS_MAX};
 pub use sim::{Progress, SimLoop};
 pub use time::Nanos;
 pub use timer::Sleep;

@@ -33,10 +33,20 @@ pub(crate) enum OperationMemory {
     Nothing,
     Buf(AlignedBuf),
     Slice(BufSlice),
+    Parts(WriteParts),
     Message(Box<Message>),
     /// The result is a new descriptor, to be closed when nobody waits for it.
     NewFd,
 }
+
+/// What a gathered write reads: the parts, and the vectors that point to them.
+pub(crate) struct WriteParts {
+    parts: Vec<BufSlice>,
+    vectors: Vec<libc::iovec>,
+}
+
+/// Parts of one gathered write at most: those of which the kernel takes a vector (`IOV_MAX`).
+pub const WRITE_PARTS_MAX: usize = 1024;
 
 enum OpState {
     Waiting(Option<Waker>),
@@ -202,6 +212,39 @@ impl Ring {
         self.start(entry, OperationMemory::Slice(bytes), file, |result, held| match held {
             OperationMemory::Slice(bytes) => (outcome(result), bytes),
             _ => unreachable!("a write holds a slice"),
+        })
+    }
+
+    /// As [`Self::write`], of parts one after the other.
+    ///
+    /// # Panics
+    /// When there are more than [`WRITE_PARTS_MAX`] parts.
+    pub fn write_gathered(
+        &self,
+        file: &RingFile,
+        offset: u64,
+        parts: Vec<BufSlice>,
+        dsync: bool,
+    ) -> RingOperation<(io::Result<usize>, Vec<BufSlice>)> {
+        assert!(parts.len() <= WRITE_PARTS_MAX, "{} parts of a write", parts.len());
+        let vector = |part: &BufSlice| libc::iovec {
+            iov_base: part.as_ptr().cast_mut().cast(),
+            iov_len: part.len(),
+        };
+        let vectors: Vec<_> = parts.iter().map(vector).collect();
+        // RING-1: vectors and parts do not move when what holds them does.
+        let (ptr, count) = (vectors.as_ptr(), transfer_len(vectors.len()));
+        let flags = if dsync { libc::RWF_DSYNC } else { 0 };
+        let entry = on_file!(file, |fd| {
+            opcode::Writev::new(fd, ptr, count).offset(offset).rw_flags(flags).build()
+        });
+        let held = OperationMemory::Parts(WriteParts { parts, vectors });
+        self.start(entry, held, file, |result, held| match held {
+            OperationMemory::Parts(WriteParts { parts, vectors }) => {
+                drop(vectors);
+                (outcome(result), parts)
+            }
+            _ => unreachable!("a gathered write holds parts"),
         })
     }
 

@@ -23,6 +23,24 @@ pub fn checksum32(bytes: &[u8]) -> u32 {
     low
 }
 
+/// Bytes of a payload whose checksum is taken as one.
+pub const PIECE_BYTES: usize = 4096;
+
+/// Checksum of a payload: the fold of its pieces' checksums, 0 when it is empty. Costs one pass over the payload.
+#[must_use]
+pub fn payload_checksum(payload: &[u8]) -> u64 {
+    checksum_of_pieces(payload.chunks(PIECE_BYTES).map(checksum64))
+}
+
+/// [`payload_checksum`] of a payload whose pieces' checksums ([`checksum64`] of each [`PIECE_BYTES`], the last may be
+/// shorter) are known already: the first, then each next one's bytes hashed under the value so far. Allocates nothing.
+#[must_use]
+pub fn checksum_of_pieces(pieces: impl IntoIterator<Item = u64>) -> u64 {
+    let mut pieces = pieces.into_iter();
+    let first = pieces.next().unwrap_or(0);
+    pieces.fold(first, |so_far, piece| checksum64_seeded(&piece.to_le_bytes(), so_far))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,7 +22,9 @@ mod zero;
 
 pub use buffer::{AlignedBuf, BufSlice};
 pub use bytes::{BigEndian, ByteOrder, DecodeError, LittleEndian, Reader, Writer};
-pub use checksum::{checksum32, checksum64, checksum64_seeded};
+pub use checksum::{
+    PIECE_BYTES, checksum_of_pieces, checksum32, checksum64, checksum64_seeded, payload_checksum,
+};
 pub use end::end_process;
 pub use entropy::looks_random;
 pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprinter};

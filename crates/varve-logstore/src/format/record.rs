@@ -5,7 +5,8 @@
 //! RECORD-2. A payload checksum is made of the checksums of its 4096-byte pieces, so that each piece is read once
 //!     between receipt and segment.
 
-use varve_stdx::{Reader, Writer, checksum64, checksum64_seeded};
+pub use varve_stdx::{PIECE_BYTES, checksum_of_pieces, payload_checksum};
+use varve_stdx::{Reader, Writer};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
 use varve_types::{ChunkId, CutNumber, StreamId, WriteSeq};
 
@@ -14,9 +15,6 @@ use super::frame::FRAME_BYTES_MAX;
 use crate::{Error, error::Result};
 
 const WHAT: &str = "record descriptor";
-
-/// Bytes whose checksum is taken as one.
-pub const PIECE_BYTES: usize = 4096;
 
 /// First address that no stream has, in address units; byte addresses below it fit 64 bits.
 const ADDRESS_END: u64 = VOLUME_BYTES_MAX / ADDRESS_UNIT;
@@ -241,22 +239,6 @@ impl RecordHeader {
         }
         None
     }
-}
-
-/// Checksum of a payload (RECORD-2): the fold of its pieces' checksums, 0 when it is empty. Costs one pass over the
-/// payload.
-#[must_use]
-pub fn payload_checksum(payload: &[u8]) -> u64 {
-    checksum_of_pieces(payload.chunks(PIECE_BYTES).map(checksum64))
-}
-
-/// [`payload_checksum`] of a payload whose pieces' checksums ([`checksum64`] of each [`PIECE_BYTES`], the last may be
-/// shorter) are known already: the first, then each next one's bytes hashed under the value so far. Allocates nothing.
-#[must_use]
-pub fn checksum_of_pieces(pieces: impl IntoIterator<Item = u64>) -> u64 {
-    let mut pieces = pieces.into_iter();
-    let first = pieces.next().unwrap_or(0);
-    pieces.fold(first, |so_far, piece| checksum64_seeded(&piece.to_le_bytes(), so_far))
 }
 
 /// Bytes of the payload of a cut: the stream that is to hold what the record's stream holds.
