@@ -81,7 +81,7 @@ pub(crate) fn facts(
     let media = &source.media;
     let geometry = media.geometry().map_err(|error| explain(&error, settings))?;
     let segment_size_bytes = u64::from(geometry.segment_bytes);
-    let segments = u64::from(geometry.segment_count);
+    let segments = u64::from(media.usable_segments().map_err(|error| explain(&error, settings))?);
     let shards = u64::from(media.lane_count());
     let config = source.shard_config(ShardId(0));
     let capacity_bytes = shards * config.usable_bytes(segments / shards, geometry.segment_bytes);
@@ -161,6 +161,21 @@ fn explain(error: &Error, settings: &Settings) -> Failure {
         Error::NoSpace { .. } => failure.hint("make room on the file system under it"),
         Error::FileTooLarge { .. } => failure.hint("give the drive a smaller size: `--drive PATH=SIZE`"),
         Error::DriveSet { .. } => failure.hint("name all drives of the pool, and no others, with --drive"),
+        Error::RedundantDrive { .. } => {
+            failure.hint("name all drives of that pool, and no others, with --drive")
+        }
+        Error::TooFewDrives { .. } => {
+            failure.hint("connect the drives that are missing; `varve serve --degraded` reads what is there, and writes nothing to them")
+        }
+        Error::DegradedOpening { .. } => {
+            failure.hint("connect another drive of the pool, or start with --degraded to go on from those that are there: what the others have later is lost then")
+        }
+        Error::HistorySplit { .. } => {
+            failure.hint("start with --history ID to keep one; the other drives can then be added as new")
+        }
+        Error::Stale { .. } => {
+            failure.hint("leave the drive out, or add it as a new one once the pool is served: `varve drive add`")
+        }
         Error::NoPool { .. } => {
             failure.hint("see whether the drive is the right one and its contents are mounted")
         }

@@ -79,6 +79,11 @@ impl PoolMedia {
         }
     }
 
+    /// Segments that shards can get. Where zones are withdrawn there are fewer than slots.
+    pub(crate) fn usable_segments(&self) -> varve_media::Result<u32> {
+        Ok(self.geometry()?.segment_count)
+    }
+
     /// What the thread of `shard` works with; on RADOS the shard is taken over from whoever has it.
     pub(crate) async fn media(
         &self,

@@ -55,6 +55,7 @@ pub async fn segments(store: &dyn SegmentStore) {
         let got = store.get(id(0, 1), narrow(offset), narrow(len)).await.expect("get a range");
         assert_eq!(*got, full[offset..offset + len], "{len} bytes at {offset}");
     }
+    read_again(store, id(0, 1), &full).await;
     // A slot is used again, shorter than before.
     store.delete(id(0, 1)).await.expect("delete");
     store.put(id(0, 3), part.clone()).await.expect("put into a used slot");
@@ -66,6 +67,23 @@ pub async fn segments(store: &dyn SegmentStore) {
     assert_eq!(outside.expect_err("a slot outside the store").kind(), ErrorKind::Invalid);
     let outside = store.put(id(last + 1, 3), part).await;
     assert_eq!(outside.expect_err("a slot outside the store").kind(), ErrorKind::Invalid);
+}
+
+/// Whole contents stay what they are when they are read in other ways, of which there is an end, and are completed.
+async fn read_again(store: &dyn SegmentStore, id: SegmentId, bytes: &BufSlice) {
+    let mut attempt = 1;
+    while let Some(again) = store
+        .get_again(id, 0, narrow(2 * MEDIA_ALIGN), attempt)
+        .await
+        .expect("read whole contents again")
+    {
+        assert_eq!(*again, bytes[..2 * MEDIA_ALIGN], "attempt {attempt}");
+        attempt += 1;
+        assert!(attempt < 100, "reading again has an end");
+    }
+    store.complete(id, bytes.clone()).await.expect("complete what is whole");
+    let got = store.get(id, 0, narrow(bytes.len())).await.expect("read what was completed");
+    assert_eq!(*got, **bytes);
 }
 
 fn narrow(len: usize) -> u32 {
@@ -95,6 +113,14 @@ pub async fn journal(store: &dyn JournalStore) {
     assert_eq!(*read_block(block).await.expect("read a neighbour"), second[..MEDIA_ALIGN]);
     store.settle().await.expect("settle");
     assert_eq!(*read_block(capacity).await.expect("read what was settled"), *lap);
+    assert!(store.copies() >= 1, "frames are somewhere");
+    for copy in 0..store.copies() {
+        store.restore(capacity, lap.clone(), copy).await.expect("restore a copy");
+        if store.copy_since(copy) <= capacity {
+            let got = store.read_copy(capacity, narrow(MEDIA_ALIGN), copy).await;
+            assert_eq!(*got.expect("read a copy"), *lap, "copy {copy}");
+        }
+    }
 }
 
 /// Roots begin empty, change only by compare-and-swap, and hold every length up to their bound.

@@ -163,7 +163,7 @@ impl SidedRoot {
 
     /// Version and contents of both sides, or why one cannot be read; nothing is repaired.
     pub(crate) async fn inspect(&self, disk: &dyn Disk, pool: PoolId) -> [SideText; 2] {
-        let look = async |side| match self.read_side(disk, pool, side).await {
+        let look = async |side: usize| match self.read_side(disk, pool, side).await {
             Ok((version, bytes)) => Ok((version.0, bytes)),
             Err(SideFault::Disk(error)) => Err(error.to_string()),
             Err(SideFault::Contents(fault)) => Err(fault.to_string()),
@@ -269,7 +269,7 @@ struct RootName(u32);
 impl fmt::Display for RootName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            0 => RootKey::Pool.fmt(f),
+            0 => write!(f, "{}", RootKey::Pool),
             number @ LAYOUT_PAGE_NUMBER.. => {
                 write!(f, "of layout page {}", number - LAYOUT_PAGE_NUMBER)
             }
@@ -281,3 +281,6 @@ impl fmt::Display for RootName {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,6 +73,27 @@ fn files_are_written_synced_and_read() {
 }
 
 #[test]
+fn parts_of_a_gathered_write_land_one_behind_the_other() {
+    let path = tempfile::NamedTempFile::new().unwrap();
+    let file = File::options().read(true).write(true).open(path.path()).unwrap();
+    let mut real = new_loop();
+    let ring = real.handle().ring().unwrap();
+    let file = ring.register(file.into());
+    real.run(async move {
+        let parts: Vec<_> = (1..=5).map(|byte| BufSlice::copy_from(&[byte; 4096])).collect();
+        // Dropped: it goes on all the same, and so do its parts.
+        drop(ring.write_gathered(&file, 1 << 20, parts.clone(), false));
+        let (count, back) = ring.write_gathered(&file, 4096, parts, true).await;
+        assert_eq!((count.unwrap(), back.len()), (5 * 4096, 5));
+    });
+    drop(real);
+    let bytes = std::fs::read(path.path()).unwrap();
+    let expected: Vec<u8> = (1..=5).flat_map(|byte| [byte; 4096]).collect();
+    assert_eq!(bytes[4096..6 * 4096], expected[..]);
+    assert_eq!(bytes[1 << 20..], expected[..]);
+}
+
+#[test]
 fn other_threads_wake_a_sleeping_loop() {
     let mut real = new_loop();
     let (sender, mut receiver) = port::channel(&real.handle(), 64);

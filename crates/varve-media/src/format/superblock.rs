@@ -427,7 +427,7 @@ mod tests {
             finish(disk.write(copy * SUPERBLOCK_STRIDE, bytes, Persist::Durable)).unwrap();
         }
         let refused = finish(read_superblock(&disk));
-        assert!(matches!(refused, Err(Error::Unsupported { flags: REDUNDANT, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::RedundantDrive { number: 9, .. })), "{refused:?}");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use varve_media::{
     Disk, DiskOperation, DiskStats, Drive, DriveDisks, DriveOptions, DriveSpec, Error, Fault,
     FaultDisk, FaultPlan, FaultRule, MemDisk, OverlayDisk, OverlayMemory, Persist, RootKey,
-    RootVersion, SegmentId, StatsDisk, Throttle, ThrottleDisk, ThrottleLimits, conformance,
-    overlay_media,
+    RootVersion, Section, SegmentId, StatsDisk, Throttle, ThrottleDisk, ThrottleLimits,
+    conformance, overlay_media,
 };
 use varve_reactor::{Nanos, SimLoop};
 use varve_stdx::BufSlice;
@@ -216,4 +216,42 @@ fn a_throttle_keeps_its_rates_and_its_order() {
     assert!((Nanos::millis(99)..Nanos::millis(105)).contains(&bytes_took), "{bytes_took} ns");
     let expected = Nanos::millis(89)..Nanos::millis(105);
     assert!(expected.contains(&operations_took), "{operations_took} ns");
+}
+
+/// Parts of one write, and what they are together.
+fn parts() -> (Vec<BufSlice>, Vec<u8>) {
+    let parts = vec![block(1), BufSlice::copy_from(&[2; 8192]), block(3)];
+    let joined = parts.iter().flat_map(|part| part.to_vec()).collect();
+    (parts, joined)
+}
+
+async fn write_gathered(disk: &dyn Disk) {
+    let (parts, joined) = parts();
+    disk.write_gathered(8192, parts, Persist::Durable).await.unwrap();
+    assert_eq!(disk.read(8192, joined.len()).await.unwrap()[..], joined[..]);
+    disk.write_gathered(4096, vec![block(9)], Persist::Cached).await.unwrap();
+    assert_eq!(disk.read(4096, 8192).await.unwrap()[..], [[9; 4096], [1; 4096]].concat()[..]);
+}
+
+#[test]
+fn gathered_writes_are_one_write_of_their_parts_under_every_wrapper() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        write_gathered(&*mem()).await;
+        write_gathered(&Section::new(mem(), 1 << 20, 1 << 20).unwrap()).await;
+        write_gathered(&FaultDisk::new(mem(), &reactor, FaultPlan::new())).await;
+        let throttle = Throttle::new(&reactor, ThrottleLimits::default());
+        write_gathered(&ThrottleDisk::new(mem(), throttle)).await;
+        write_gathered(&OverlayDisk::new(mem(), OverlayMemory::new(1 << 20))).await;
+        let stats = DiskStats::new();
+        write_gathered(&StatsDisk::new(mem(), &reactor, Rc::clone(&stats))).await;
+        let durable = stats.of(DiskOperation::WriteDurable);
+        assert_eq!((durable.count, durable.bytes), (1, 16384));
+        let plan = FaultPlan::new();
+        plan.add(FaultRule::once(DiskOperation::WriteDurable, 0, Fault::Fail));
+        let failing = FaultDisk::new(mem(), &reactor, plan);
+        let failed = failing.write_gathered(0, parts().0, Persist::Durable).await;
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::Internal);
+    });
 }
