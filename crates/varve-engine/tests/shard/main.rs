@@ -18,4 +18,5 @@ mod sampling;
 mod transactions;
 mod verify;
 mod versions;
+mod withdrawn;
 mod zones;

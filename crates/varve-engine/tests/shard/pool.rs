@@ -64,6 +64,14 @@ pub(crate) async fn format_on(
     shape: Shape,
     shards: u16,
 ) -> (Vec<Media>, Result<(), Error>) {
+    let media = media_on(disk, shape, shards).await;
+    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: shards, zones: None };
+    let made = OpenPool::format(&media, &spec).await;
+    (media, made)
+}
+
+/// Formats the disk alone.
+pub(crate) async fn media_on(disk: &Rc<dyn Disk>, shape: Shape, shards: u16) -> Vec<Media> {
     let spec = DriveSpec {
         segment_bytes: shape.segment_bytes,
         lane_bytes: shape.lane_bytes,
@@ -73,11 +81,7 @@ pub(crate) async fn format_on(
     Drive::format(&disks(), &spec).await.expect("format the drive");
     let drive =
         Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
-    let media: Vec<Media> =
-        (0..shards).map(|shard| drive.media(ShardId(shard)).expect("a lane each")).collect();
-    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: shards, zones: None };
-    let made = OpenPool::format(&media, &spec).await;
-    (media, made)
+    (0..shards).map(|shard| drive.media(ShardId(shard)).expect("a lane each")).collect()
 }
 
 /// Makes a pool and opens its shards.
