@@ -91,7 +91,8 @@ impl SidedRoot {
     }
 
     /// Replaces the contents: the older side first, or one that cannot be read, then the other (ROOTS-1). Both are
-    /// durable on return. Whether `version` may follow what is there is for the caller to know.
+    /// durable on return. Whether `version` may follow what is there is for the caller to know. Costs a flush, two reads
+    /// and two durable writes.
     ///
     /// # Errors
     /// [`Error::RootTooLong`], or the disk's: then one side or both may have been replaced.
@@ -103,6 +104,7 @@ impl SidedRoot {
         bytes: &[u8],
     ) -> Result<()> {
         self.check_len(bytes)?;
+        disk.flush().await?; // ROOTS-4: the side that is kept may be of a process that was killed.
         let newest = match self.read_sides(disk, pool).await {
             Ok(sides) => sides.newest,
             Err(Error::Corrupt { .. }) => 1, // Nothing is left to keep.

@@ -140,6 +140,40 @@ fn a_replacement_cut_off_anywhere_leaves_the_old_or_the_new_contents() {
 }
 
 #[test]
+fn a_side_of_a_process_that_was_killed_is_made_durable_before_the_other_is_written() {
+    for seed in 0..300 {
+        let medium = SimMedium::new("medium", DISK_BYTES);
+        let mut rng = Rng::new(seed);
+        let mut before = SimLoop::new(seed);
+        let disk = medium.open(&before.handle(), SimLatency::default());
+        before.run_until(async move {
+            ROOT.reset(&disk, POOL).await.unwrap();
+            ROOT.write(&disk, POOL, RootVersion(1), b"one").await.unwrap();
+        });
+        drop(before);
+        for version in [2, 3] {
+            let mut sim = SimLoop::new(seed * 7 + version);
+            let disk = medium.open(&sim.handle(), SimLatency::default());
+            let write = async move {
+                let bytes = vec![2; 3000];
+                ROOT.write(&disk, POOL, RootVersion(version), &bytes).await.unwrap();
+            };
+            sim.try_run_until(write, rng.below(40));
+            drop(sim);
+            if version == 2 {
+                medium.kill(&mut rng);
+            } else {
+                medium.crash(&mut rng);
+            }
+        }
+        let mut after = SimLoop::new(seed + 9);
+        let disk = medium.open(&after.handle(), SimLatency::default());
+        let read = after.run_until(async move { ROOT.read(&disk, POOL).await });
+        assert!(read.is_ok_and(|(version, _)| version >= RootVersion(1)), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_disk_that_cannot_be_read_is_not_a_root_that_is_not_there() {
     let medium = SimMedium::new("medium", DISK_BYTES);
     let mut sim = SimLoop::new(5);
