@@ -88,10 +88,19 @@ impl Error {
         matches!(self, Self::LaneDamaged { .. } | Self::LaneLost { .. } | Self::LaneEndLost { .. })
     }
 
-    /// Whether a drive failed to read: what was to be read is neither there nor known to be damaged.
+    /// Whether a drive failed to read, or too many are missing: what was to be read is neither there nor known to be
+    /// damaged.
     #[must_use]
     pub fn is_read_failure(&self) -> bool {
-        matches!(self, Self::Media(varve_media::Error::Io { operation: "read", .. }))
+        use varve_media::Error as Media;
+        matches!(
+            self,
+            Self::Media(
+                Media::Io { operation: "read", .. }
+                    | Media::TooFewDrives { .. }
+                    | Media::DriveFailed { .. }
+            )
+        )
     }
 
     /// What a caller can act on.
