@@ -76,8 +76,8 @@ pub trait SegmentStore {
         Box::pin(ready(Ok(Vec::new())))
     }
 
-    /// Reads once more what the caller's checksum refused, in another way; `attempt` counts from 1. `None` when there is
-    /// no further way: where contents are kept once, there never is.
+    /// Reads once more what the caller's checksum refused, in another way; `attempt` counts from 1. `None` when there
+    /// is no further way: where contents are kept once, there never is.
     fn get_again(
         &self,
         _id: SegmentId,
@@ -102,15 +102,15 @@ pub trait SegmentStore {
 /// What the owner of a zone knows of it: implemented above the media, on the thread that leases the zone, for media
 /// that move contents from drive to drive.
 pub trait ZoneContents {
-    /// Contents of the slots `first .. first + count` that somebody may still read: of a checkpoint, of recovery or of a
-    /// client. `None` while that is not known.
+    /// Contents of the slots `first .. first + count` that somebody may still read: of a checkpoint, of recovery or of
+    /// a client. `None` while that is not known.
     fn held(&self, first: SegmentNumber, count: u32) -> Option<Vec<HeldSegment>>;
 
     /// Keeps a slot from being written until what is returned is dropped; `None` when it has other contents by now.
     fn pin(&self, id: SegmentId) -> Option<Box<dyn Any>>;
 
-    /// Whether bytes are those of the segment, as the caller wrote them: its header names pool, slot and generation, and
-    /// every unit has its checksum. Costs a pass over the bytes.
+    /// Whether bytes are those of the segment, as the caller wrote them: its header names pool, slot and generation,
+    /// and every unit has its checksum. Costs a pass over the bytes.
     fn is_whole(&self, id: SegmentId, bytes: &BufSlice) -> bool;
 
     /// Asks for what is live in a segment to be moved to another slot, as this one is damaged.

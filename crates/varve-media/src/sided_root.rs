@@ -51,8 +51,8 @@ impl SidedRoot {
         }
     }
 
-    /// The newest contents, which both sides hold when this returns (ROOTS-2), durably (ROOTS-4); version 0 and no bytes
-    /// when never written.
+    /// The newest contents, which both sides hold when this returns (ROOTS-2), durably (ROOTS-4); version 0 and no
+    /// bytes when never written.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when neither side can be read (ROOTS-3), [`Error::Fenced`], or the disk's when it cannot be
@@ -91,8 +91,8 @@ impl SidedRoot {
     }
 
     /// Replaces the contents: the older side first, or one that cannot be read, then the other (ROOTS-1). Both are
-    /// durable on return. Whether `version` may follow what is there is for the caller to know. Costs a flush, two reads
-    /// and two durable writes.
+    /// durable on return. Whether `version` may follow what is there is for the caller to know. Costs a flush, two
+    /// reads and two durable writes.
     ///
     /// # Errors
     /// [`Error::RootTooLong`], or the disk's: then one side or both may have been replaced.
@@ -113,8 +113,8 @@ impl SidedRoot {
         self.replace_sides(disk, pool, &RootUpdate { newest, version, bytes }).await
     }
 
-    /// Makes it a root that was never written, whatever it was. Durable on return; cut off, either side may have what it
-    /// had before.
+    /// Makes it a root that was never written, whatever it was. Durable on return; cut off, either side may have what
+    /// it had before.
     ///
     /// # Errors
     /// The disk's.

@@ -1,5 +1,5 @@
-//! Zones that are withdrawn are nobody's: a pool whose drives have room for fewer zones than there are slots lends those
-//! alone, and grows and shrinks.
+//! Zones that are withdrawn are nobody's: a pool whose drives have room for fewer zones than there are slots lends
+//! those alone, and grows and shrinks.
 //!
 //! Method: pools of more slots than zones, on a memory disk; leases until there is nothing more, and other sizes.
 
