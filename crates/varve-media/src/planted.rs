@@ -156,11 +156,51 @@ pub enum Bug {
     PageCopyUnread,
     /// Copies of pages: a segment is given to a writer while a copy is being written there.
     PageCopyReusedEarly,
+    /// Drive table: a drive is left out before the table that drops it is durable.
+    AckBeforeTable,
+    /// Drive table: more drives are dropped at once than the pool survives.
+    DropsUnbounded,
+    /// Opening: a drive that missed changes of its pool is read.
+    StaleRead,
+    /// Opening: a half of the drives goes on by itself, although the others may have gone on too.
+    HalfOpens,
+    /// Opening: drives that went two ways are used together.
+    HistoriesJoin,
+    /// Opening: what lies on drives that are not there counts as not there.
+    AbsentIsEmpty,
+    /// Opening: a drive that cannot be looked at is dropped as one that is not there.
+    ErrorIsAbsence,
+    /// Copies of roots: the first drive's counts, whether or not it is the newest.
+    RootFromFirstDrive,
+    /// Copies of journals: a frame counts as durable once one copy has it.
+    AckAfterFirstCopy,
+    /// Copies of journals: a copy is read for what it was too late to have.
+    CopySinceIgnored,
+    /// Copies of journals: what replay found in one copy is drained before the others have it.
+    FrameNotRestored,
+    /// Stripes: a strip that was left out is on no list of repairs.
+    DegradedForgotten,
+    /// Stripes: a put leaves out strips that seem to be there already.
+    PutInPart,
+    /// Stripes: strips of different puts are decoded together.
+    GenerationsMixed,
+    /// Stripes: a strip is decoded by the place at which it was found in a list of those that are there.
+    IndexTwice,
+    /// Stripes: one strip more is asked for than decoding takes.
+    NeedsOneMore,
+    /// Stripes: a strip is decoded from although its checksum is wrong.
+    ZeroedStripBelieved,
+    /// Stripes: what was decoded counts without the checksum of its parent.
+    DecodedUnchecked,
+    /// Placement: two strips of a segment may lie on one drive.
+    DriveTwice,
+    /// Placement: more places are on failed drives than a segment may lack strips.
+    LeftOutUncounted,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 76] = [
+    pub const ALL: [Self; 96] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -237,6 +277,26 @@ impl Bug {
         Self::StuckIsDurable,
         Self::PageCopyUnread,
         Self::PageCopyReusedEarly,
+        Self::AckBeforeTable,
+        Self::DropsUnbounded,
+        Self::StaleRead,
+        Self::HalfOpens,
+        Self::HistoriesJoin,
+        Self::AbsentIsEmpty,
+        Self::ErrorIsAbsence,
+        Self::RootFromFirstDrive,
+        Self::AckAfterFirstCopy,
+        Self::CopySinceIgnored,
+        Self::FrameNotRestored,
+        Self::DegradedForgotten,
+        Self::PutInPart,
+        Self::GenerationsMixed,
+        Self::IndexTwice,
+        Self::NeedsOneMore,
+        Self::ZeroedStripBelieved,
+        Self::DecodedUnchecked,
+        Self::DriveTwice,
+        Self::LeftOutUncounted,
     ];
 }
 
