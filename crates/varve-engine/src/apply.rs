@@ -8,7 +8,7 @@ mod state;
 
 use std::rc::Rc;
 
-use varve_logstore::chain_reader::{fold_checksum, unit_bytes};
+use varve_logstore::chain_reader::{fold_checksum, read_units, unit_bytes};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::record::{KeyPayload, RecordKind};
 use varve_logstore::format::root::ChainHead;
@@ -304,10 +304,11 @@ impl Shard {
             return Ok(bytes.slice(start..start + unit.stored_len as usize));
         }
         let units = [*unit];
-        let mut read =
-            varve_logstore::chain_reader::read_units(&self.media.segments, segment.id, &units)
-                .await?;
-        Ok(read.pop().expect("one unit was asked for"))
+        let mut read = read_units(&self.media.segments, segment.id, &units).await?;
+        if read.is_damaged {
+            self.note_elsewhere(segment.id);
+        }
+        Ok(read.bytes.pop().expect("one unit was asked for"))
     }
 
     /// Makes blocks holes, or zeros that stay allocated; what they held dies, or waits for mark when there is much of

@@ -13,6 +13,8 @@
 //!     whose write fails closes nothing.
 //! COPIES-3. Nothing is repaired in place: what was read from a copy is moved as reclaim moves things, so that it has
 //!     two copies elsewhere.
+//! COPIES-4. Media that keep several copies themselves get none from here. What they had to read in another way is
+//!     moved all the same, so that what is damaged is in use no longer.
 
 mod state;
 
@@ -20,7 +22,7 @@ use std::rc::Rc;
 
 use futures_util::future::select;
 use varve_logstore::chain_reader::{
-    decode_summary, read_summary, read_units, unit_bytes, unit_is_whole,
+    decode_summary, read_summary, read_units, read_whole, summary_within, unit_bytes, unit_is_whole,
 };
 use varve_logstore::format::pointer::Location;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
@@ -45,6 +47,9 @@ const UNDER_WAY_MAX: usize = 2 * PUTS_MAX;
 
 /// How long a checkpoint waits for a copy, so that its root can name it: the next one can as well.
 const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Why a segment is to be emptied that the media read in another way.
+const READ_ELSEWHERE: &str = "some of it does not match its checksum where it is read first";
 
 /// Units compared with their checksums before other tasks get a turn: some 50 µs of work.
 const UNITS_PER_TURN: usize = 16;
@@ -85,7 +90,10 @@ impl Shard {
             checksum: place.checksum,
         };
         let mut read = read_units(&self.media.segments, segment, &[unit]).await?;
-        Ok(read.pop().expect("one unit was asked for"))
+        if read.is_damaged && segment == place.segment {
+            self.note_elsewhere(segment);
+        }
+        Ok(read.bytes.pop().expect("one unit was asked for"))
     }
 
     /// Under which name the copy of a segment is read.
@@ -94,10 +102,28 @@ impl Shard {
         slot.map(|number| SegmentId { number, ..id })
     }
 
-    /// Has reclaim empty a segment that is damaged and has a copy (COPIES-3).
+    /// Whether the media keep several copies of a segment themselves (COPIES-4).
+    pub(crate) fn media_keep_copies(&self, number: SegmentNumber) -> bool {
+        self.media.segments.domain(number).is_none()
+    }
+
+    /// Has reclaim empty a segment that the media had to read in another way (COPIES-4).
+    pub(crate) fn note_elsewhere(&self, id: SegmentId) {
+        self.note_damaged(id, READ_ELSEWHERE);
+    }
+
+    /// Has reclaim empty a segment that is damaged and can be read all the same: from its copy, or as the media keep
+    /// several (COPIES-3, COPIES-4).
     pub(crate) fn note_damaged(&self, id: SegmentId, reason: &str) {
         let has_copy = self.space.borrow_mut().need_copy(id.number);
-        if !has_copy || !self.config.mends_pages {
+        if has_copy || self.media_keep_copies(id.number) {
+            self.relocate(id, reason);
+        }
+    }
+
+    /// Has reclaim move what is live in a segment elsewhere (COPIES-3).
+    pub(crate) fn relocate(&self, id: SegmentId, reason: &str) {
+        if !self.config.mends_pages {
             return;
         }
         let known =
@@ -107,7 +133,7 @@ impl Shard {
                 shard = self.config.shard.0,
                 segment = id.number.0,
                 reason,
-                "a segment with metadata is damaged: it is read from its copy, and written anew"
+                "a segment is damaged: it is read from another copy, and written anew"
             );
             self.reclaim.request();
         }
@@ -162,16 +188,18 @@ impl Shard {
             Ok(segment) => return Ok(segment),
             Err(error) => error,
         };
-        let Some(copy) = self.copy_of(id) else { return Err(error) };
-        let segment = match self.read_stored(id, copy).await {
-            Ok(segment) => segment,
-            Err(_) => match self.read_entries(id, copy).await {
-                Ok(entries) => StoredSegment { bytes: BufSlice::copy_from(&[]), entries },
-                Err(_) => return Err(error),
-            },
-        };
+        let copy = self.copy_of(id);
+        if let Some(copy) = copy
+            && let Ok(segment) = self.read_stored(id, copy).await
+        {
+            self.note_damaged(id, &error.to_string());
+            return Ok(segment);
+        }
+        let at = copy.or_else(|| self.media_keep_copies(id.number).then_some(id));
+        let Some(at) = at else { return Err(error) };
+        let Ok(entries) = self.read_entries(id, at).await else { return Err(error) };
         self.note_damaged(id, &error.to_string());
-        Ok(segment)
+        Ok(StoredSegment { bytes: BufSlice::copy_from(&[]), entries })
     }
 
     /// The summary of a segment, as its header tells, each from its place or else from the segment's copy: their
@@ -181,29 +209,36 @@ impl Shard {
             Ok(header) => header,
             Err(_) => self.read_header(id, copy).await?,
         };
-        if let Ok(entries) = read_summary(&self.media.segments, &header).await {
-            return Ok(entries);
+        if let Ok(summary) = read_summary(&self.media.segments, &header).await {
+            return Ok(summary.entries);
         }
         let in_copy = StripHeader { slot: copy.number, ..header };
-        Ok(read_summary(&self.media.segments, &in_copy).await?)
+        Ok(read_summary(&self.media.segments, &in_copy).await?.entries)
     }
 
     /// The header of a segment, at its place or in its copy.
     async fn read_header(&self, id: SegmentId, at: SegmentId) -> Result<StripHeader> {
         let damaged = |reason: String| Error::SegmentDamaged { segment: id.number, reason };
-        let segments = &self.media.segments;
+        let segment_bytes = self.media.segments.geometry().segment_bytes;
+        let judge = |bytes: &[u8]| -> Result<StripHeader> {
+            let (header, _) =
+                StripHeader::decode(bytes).map_err(|error| damaged(error.to_string()))?;
+            if header.segment() != id || header.pool != self.config.pool {
+                return Err(damaged("the header belongs elsewhere".to_owned()));
+            }
+            if header.used_bytes > segment_bytes {
+                return Err(damaged("its lengths exceed the segment".to_owned()));
+            }
+            Ok(header)
+        };
+        let (segments, is_right) = (&self.media.segments, |bytes: &BufSlice| judge(bytes).is_ok());
         // A sector that cannot be read is damage too (RECLAIM-4): the shard goes on without this segment's space.
-        let bytes = segments.get(at, 0, STRIP_HEADER_BYTES).await;
-        let bytes = bytes.map_err(|error| damaged(error.to_string()))?;
-        let (header, _) =
-            StripHeader::decode(&bytes).map_err(|error| damaged(error.to_string()))?;
-        if header.segment() != id || header.pool != self.config.pool {
-            return Err(damaged("the header belongs elsewhere".to_owned()));
+        let read = read_whole(segments, at, 0, STRIP_HEADER_BYTES, is_right).await;
+        let read = read.map_err(|error| damaged(error.to_string()))?;
+        if read.is_from_elsewhere() && at == id {
+            self.note_elsewhere(id);
         }
-        if header.used_bytes > segments.geometry().segment_bytes {
-            return Err(damaged("its lengths exceed the segment".to_owned()));
-        }
-        Ok(header)
+        judge(&read.bytes)
     }
 
     /// Reads a segment at its place, or its copy.
@@ -211,15 +246,19 @@ impl Shard {
         let damaged =
             |reason: &str| Error::SegmentDamaged { segment: id.number, reason: reason.to_owned() };
         let header = self.read_header(id, at).await?;
-        let bytes = self.media.segments.get(at, 0, header.used_bytes).await;
-        let bytes = bytes.map_err(|error| damaged(&error.to_string()))?;
-        let start = header.summary_offset as usize;
-        let summary = bytes
-            .get(start..start + header.summary_bytes() as usize)
+        let is_right = |bytes: &BufSlice| {
+            summary_within(&header, bytes).is_some_and(|it| header.check_summary(it).is_ok())
+        };
+        let read = read_whole(&self.media.segments, at, 0, header.used_bytes, is_right).await;
+        let read = read.map_err(|error| damaged(&error.to_string()))?;
+        if read.is_from_elsewhere() && at == id {
+            self.note_elsewhere(id);
+        }
+        let summary = summary_within(&header, &read.bytes)
             .ok_or_else(|| damaged("the summary lies outside"))?;
         let entries =
             decode_summary(&header, summary).map_err(|error| damaged(&error.to_string()))?;
-        Ok(StoredSegment { bytes, entries })
+        Ok(StoredSegment { bytes: read.bytes, entries })
     }
 
     /// A unit of a segment that reclaim read, or of its copy; `None` when it is whole nowhere.
@@ -233,7 +272,9 @@ impl Shard {
             let start = unit.offset() as usize;
             return Some(segment.slice(start..start + unit.stored_len as usize));
         }
-        self.copy_of(id)?;
+        if self.copy_of(id).is_none() && !self.media_keep_copies(id.number) {
+            return None;
+        }
         let bytes = self.stored_unit(&unit.location(id)).await.ok()?;
         self.counters.add_reclaim_read(bytes.len());
         Some(bytes)

@@ -32,14 +32,14 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use roaring::{RoaringBitmap, RoaringTreemap};
-use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
+use varve_logstore::chain_reader::{read_summary, read_whole, unit_bytes, unit_is_whole};
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::{SegmentState, SegmentUsage};
 use varve_media::SegmentId;
 use varve_reactor::Notify;
-use varve_stdx::{FINGERPRINT_BATCH, FINGERPRINT_BYTES};
+use varve_stdx::{BufSlice, FINGERPRINT_BATCH, FINGERPRINT_BYTES};
 use varve_types::{ChunkId, Dedup as Setting, SegmentNumber, StreamId};
 
 use crate::config::BLOCK_BYTES;
@@ -434,15 +434,22 @@ impl Shard {
     async fn learn_segment(&self, id: SegmentId, wanted: bool) -> bool {
         let Some(_pin) = self.pin(id) else { return false };
         let segments = &self.media.segments;
-        let Ok(bytes) = segments.get(id, 0, STRIP_HEADER_BYTES).await else { return false };
-        let Ok((header, _)) = StripHeader::decode(&bytes) else { return false };
-        let is_own = header.pool == self.config.pool && header.shard == self.config.shard;
-        if header.segment() != id || !is_own || header.summary_entries == 0 {
+        let own_header = |bytes: &[u8]| {
+            let (header, _) = StripHeader::decode(bytes).ok()?;
+            let is_own = header.pool == self.config.pool && header.shard == self.config.shard;
+            (header.segment() == id && is_own).then_some(header)
+        };
+        let is_right = |bytes: &BufSlice| own_header(bytes).is_some();
+        let Ok(read) = read_whole(segments, id, 0, STRIP_HEADER_BYTES, is_right).await else {
             return false;
+        };
+        let header = own_header(&read.bytes).filter(|header| header.summary_entries > 0);
+        let Some(header) = header else { return false };
+        let Ok(summary) = read_summary(segments, &header).await else { return false };
+        if read.is_from_elsewhere() || summary.is_damaged {
+            self.note_elsewhere(id);
         }
-        let summary = segments.get(id, header.summary_offset, header.summary_bytes());
-        let Ok(bytes) = summary.await else { return false };
-        let Ok(entries) = decode_summary(&header, &bytes) else { return false };
+        let entries = summary.entries;
         let mut stored = StoredBlock::of_summary(&entries);
         let unsampled = self.unsampled(&entries);
         let samples_only = !unsampled.is_empty();
@@ -489,7 +496,8 @@ impl Shard {
     /// Fingerprints blocks of a segment, and learns them. What is damaged is left to those who read it.
     async fn learn_unsampled(&self, id: SegmentId, data_bytes: u32, units: &[(ChunkId, Unit)]) {
         let _one = self.reduce.learn_gate.take(1).await;
-        let Ok(segment) = self.media.segments.get(id, 0, data_bytes).await else { return };
+        let read = read_whole(&self.media.segments, id, 0, data_bytes, |_| true).await;
+        let Ok(segment) = read.map(|read| read.bytes) else { return };
         for (index, group) in units.chunks(FINGERPRINT_BATCH).enumerate() {
             let mut blocks = Vec::with_capacity(group.len());
             for (chunk, unit) in group {

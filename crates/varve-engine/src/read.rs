@@ -2,15 +2,15 @@
 //!
 //! READ-1. A buffered version is returned only once it is durable, so that what was read once is never absent later.
 //! READ-2. A segment is pinned from the moment its place is looked up until its bytes are here.
-//! READ-3. Bytes from media are compared with the table's checksum; a mismatch is an error unless the block moved
-//!     meanwhile.
+//! READ-3. Bytes from media are compared with the table's checksum; a mismatch is an error unless the media can read
+//!     the right ones in another way (DECODE-5), or the block moved meanwhile.
 //! READ-4. What another shard holds is read there, in one message for each home; what does not answer is an error of
 //!     these blocks. Nothing is pinned for as long as that takes.
 
 use std::collections::BTreeMap;
 
 use futures_util::future::{try_join, try_join_all};
-use varve_logstore::chain_reader::unit_checksum;
+use varve_logstore::chain_reader::{read_again, unit_checksum};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::summary::Codec;
 use varve_logstore::planted::{Bug, planted};
@@ -134,7 +134,7 @@ impl Shard {
             let mut wrong = None;
             let bytes = try_join_all(runs.iter().map(|run| self.read_run(run))).await?;
             for (run, bytes) in runs.into_iter().zip(bytes) {
-                self.place_run(&run, &bytes, blocks, &mut wrong);
+                self.place_run(&run, &bytes, blocks, &mut wrong).await;
                 if keep && wrong.is_none() {
                     self.keep_run(&run, blocks, is_small);
                 }
@@ -237,7 +237,7 @@ impl Shard {
             let bytes = try_join_all(runs.iter().map(|run| self.read_run(run))).await?;
             let mut wrong = None;
             for (run, bytes) in runs.into_iter().zip(bytes) {
-                self.place_run(&run, &bytes, &mut blocks, &mut wrong);
+                self.place_run(&run, &bytes, &mut blocks, &mut wrong).await;
                 if keep && wrong.is_none() {
                     self.keep_run(&run, &blocks, is_small);
                 }
@@ -285,15 +285,43 @@ impl Shard {
         let location = place.location();
         let read = self.media.segments.get(location.segment, location.offset(), run.bytes).await;
         self.counters.add_media_read(run.bytes);
-        if read.is_err() {
-            run.chunks
-                .iter()
-                .for_each(|(chunk, _)| self.reduce.dedup.borrow_mut().invalidate(*chunk));
+        let error = match read {
+            Ok(bytes) => return Ok(bytes),
+            Err(error) => error,
+        };
+        if let Some(bytes) = self.read_run_again(run).await {
+            return Ok(bytes);
         }
-        Ok(read.map_err(varve_logstore::Error::from)?)
+        run.chunks.iter().for_each(|(chunk, _)| self.reduce.dedup.borrow_mut().invalidate(*chunk));
+        Err(varve_logstore::Error::from(error).into())
     }
 
-    fn place_run(
+    /// The bytes of a run whose read failed, each of its chunks read in another way; `None` when one has none.
+    async fn read_run_again(&self, run: &ChunkRun<'_>) -> Option<BufSlice> {
+        let run_start = run.chunks[0].1.location().offset();
+        let mut bytes = AlignedBuf::zeroed(run.bytes as usize);
+        for (_, place) in &run.chunks {
+            let start = (place.location().offset() - run_start) as usize;
+            let data = self.read_chunk_again(place).await?;
+            bytes.get_mut(start..start + data.len())?.copy_from_slice(&data);
+        }
+        Some(bytes.freeze())
+    }
+
+    /// The stored bytes of a chunk, read in another way than at first (DECODE-5).
+    async fn read_chunk_again(&self, place: &ChunkEntry) -> Option<BufSlice> {
+        let location = place.location();
+        let (id, offset, len) = (location.segment, location.offset(), place.stored_len);
+        let is_right = |bytes: &BufSlice| {
+            bytes.len() == len as usize && unit_checksum(bytes) == place.checksum
+        };
+        let bytes = read_again(&self.media.segments, id, offset, len, is_right).await?;
+        self.counters.add_media_read(len);
+        self.note_elsewhere(id);
+        Some(bytes)
+    }
+
+    async fn place_run(
         &self,
         run: &ChunkRun<'_>,
         bytes: &BufSlice,
@@ -303,17 +331,20 @@ impl Shard {
         let run_start = run.chunks[0].1.location().offset();
         for (index, (chunk, place)) in run.chunks.iter().enumerate() {
             let start = (place.location().offset() - run_start) as usize;
-            let data = bytes.slice(start..start + place.stored_len as usize);
+            let mut data = bytes.slice(start..start + place.stored_len as usize);
             let found = unit_checksum(&data);
             if found != place.checksum && !planted(Bug::ReadUnchecked) {
-                *wrong = Some(Error::ChunkCorrupt {
-                    chunk: *chunk,
-                    segment: place.segment.number,
-                    offset: place.location().offset(),
-                    expected: place.checksum,
-                    found,
-                }); // READ-3
-                continue;
+                let Some(right) = self.read_chunk_again(place).await else {
+                    *wrong = Some(Error::ChunkCorrupt {
+                        chunk: *chunk,
+                        segment: place.segment.number,
+                        offset: place.location().offset(),
+                        expected: place.checksum,
+                        found,
+                    }); // READ-3
+                    continue;
+                };
+                data = right;
             }
             let data = match self.restored(*chunk, place, data) {
                 Ok(data) => data,

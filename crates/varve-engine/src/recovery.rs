@@ -26,7 +26,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::{
-    Chain, ChainLink, erase, read_chain, unit_bytes, unit_is_whole,
+    Chain, ChainLink, ReadVerdict, erase, read_chain, read_whole, unit_bytes, unit_is_whole,
 };
 use varve_logstore::format::Features;
 use varve_logstore::format::deaths::decode as decode_deaths;
@@ -356,7 +356,11 @@ impl Shard {
             shard: self.config.shard,
             mount: self.lifecycle.mount(),
         };
-        Ok(read_chain(&self.media.segments, &owner, kind, head, witness).await?)
+        let chain = read_chain(&self.media.segments, &owner, kind, head, witness).await?;
+        for link in chain.links.iter().filter(|link| link.is_damaged) {
+            self.note_elsewhere(link.header.segment());
+        }
+        Ok(chain)
     }
 
     /// Takes the slots of both chains, their successors' included, out of the free ones.
@@ -452,11 +456,18 @@ impl Shard {
             return None;
         }
         let (id, len) = (link.header.segment(), link.header.summary_offset);
+        let are_whole = |bytes: &BufSlice| {
+            let is_whole = |unit: &Unit| {
+                unit_bytes(bytes, unit).is_some_and(|bytes| unit_is_whole(unit, bytes))
+            };
+            units.iter().all(is_whole)
+        };
         // What is wrong elsewhere in the segment keeps no key from being read by itself.
-        let bytes = self.media.segments.get(id, 0, len).await.ok()?;
-        let is_whole =
-            |unit: Unit| unit_bytes(&bytes, &unit).is_some_and(|bytes| unit_is_whole(&unit, bytes));
-        units.into_iter().all(is_whole).then_some(bytes)
+        let read = read_whole(&self.media.segments, id, 0, len, are_whole).await.ok()?;
+        if read.is_from_elsewhere() {
+            self.note_elsewhere(id);
+        }
+        (read.verdict != ReadVerdict::Wrong).then_some(read.bytes)
     }
 
     /// Counts the grants of records that are going to be drained (PEERS-3).

@@ -4,7 +4,7 @@
 //! ENGINE-SALVAGE-1. Nothing is replayed, and no task runs: what is read is what the last checkpoint says
 //!     (`Shard::open_checkpoint`). Nothing is written.
 
-use varve_logstore::chain_reader::unit_checksum;
+use varve_logstore::chain_reader::{read_whole, unit_checksum};
 use varve_stdx::BufSlice;
 use varve_types::ChunkId;
 
@@ -21,9 +21,11 @@ impl Shard {
             return Err(Error::HomeDamaged { home, cause });
         };
         let at = place.location();
-        let read = self.media.segments.get(at.segment, at.offset(), place.stored_len).await;
-        let bytes = read.map_err(varve_logstore::Error::from)?;
-        let (found, expected) = (unit_checksum(&bytes), place.checksum);
+        let (segments, expected) = (&self.media.segments, place.checksum);
+        let is_right = |bytes: &BufSlice| unit_checksum(bytes) == expected;
+        let read = read_whole(segments, at.segment, at.offset(), place.stored_len, is_right).await;
+        let bytes = read.map_err(varve_logstore::Error::from)?.bytes;
+        let found = unit_checksum(&bytes);
         if found != expected {
             let (segment, offset) = (at.segment.number, at.offset());
             return Err(Error::ChunkCorrupt { chunk, segment, offset, expected, found });

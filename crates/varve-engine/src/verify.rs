@@ -533,7 +533,8 @@ impl Shard {
         }
     }
 
-    /// Tells of damage. What is needed and is whole in the segment's copy is not lost: `unit`, or header and summary.
+    /// Tells of damage. What is needed and is whole in the segment's copy, or when the media read it in another way, is
+    /// not lost: `unit`, or header and summary.
     async fn tell_damage(
         &self,
         mut damage: Damage,
@@ -541,7 +542,8 @@ impl Shard {
         verification: &mut Verification<'_>,
     ) {
         let id = damage.segment;
-        if damage.is_needed && self.copy_of(id).is_some() {
+        let may_be_elsewhere = self.copy_of(id).is_some() || self.media_keep_copies(id.number);
+        if damage.is_needed && may_be_elsewhere {
             damage.is_copied = match unit {
                 Some(place) => self.stored_unit(&place).await.is_ok(),
                 None => self.read_segment_to_move(id).await.is_ok(),

@@ -11,12 +11,16 @@
 //!     comes late would be the next link by every sign.
 //! CHAIN-READER-5. What its checksums call whole and this version cannot read was written by another version: an error,
 //!     and never torn.
+//! CHAIN-READER-6. A segment above the witness may lack some of its strips, as its put was cut off. It has all of them
+//!     before it counts.
+//! DECODE-5. What the store reads in another way, or decodes, counts by the checksum that its parent holds, and by
+//!     nothing else.
 
 use std::rc::Rc;
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
 use varve_media::{SegmentId, SegmentStore};
-use varve_stdx::AlignedBuf;
+use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{Generation, SegmentNumber};
 
 use crate::format::record::payload_checksum;
@@ -27,6 +31,9 @@ use crate::planted::{Bug, planted};
 use crate::segment_writer::SegmentOwner;
 use crate::{Error, Result};
 
+/// Other ways to the same bytes that are tried at most: more than a segment has strips, left out one by one.
+const ATTEMPTS_MAX: u32 = 64;
+
 /// A segment of a chain.
 #[derive(Clone, Debug)]
 pub struct ChainLink {
@@ -36,6 +43,54 @@ pub struct ChainLink {
     pub head: ChainHead,
     /// Its summary.
     pub entries: Vec<SummaryEntry>,
+    /// Some of it was read in another way, as it is damaged where it is read first.
+    pub is_damaged: bool,
+}
+
+/// What was read of a segment.
+#[derive(Clone, Debug)]
+pub struct SegmentRead {
+    /// The right bytes; those that were read first where no way gives right ones.
+    pub bytes: BufSlice,
+    /// Which they are.
+    pub verdict: ReadVerdict,
+}
+
+/// Whether bytes are those that the caller's checksum says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadVerdict {
+    /// They were at once.
+    Right,
+    /// They are when read in another way: where they are read first something is damaged.
+    RightElsewhere,
+    /// No way gives right ones.
+    Wrong,
+}
+
+impl SegmentRead {
+    /// Whether the bytes are right, and something is damaged where they are read first.
+    #[must_use]
+    pub fn is_from_elsewhere(&self) -> bool {
+        self.verdict == ReadVerdict::RightElsewhere
+    }
+}
+
+/// The summary of a segment.
+#[derive(Clone, Debug, Default)]
+pub struct SegmentSummary {
+    /// Its entries.
+    pub entries: Vec<SummaryEntry>,
+    /// It was read in another way, as it is damaged where it is read first.
+    pub is_damaged: bool,
+}
+
+/// Units of a segment.
+#[derive(Clone, Debug, Default)]
+pub struct UnitReads {
+    /// The bytes of each.
+    pub bytes: Vec<BufSlice>,
+    /// Some were read in another way, as they are damaged where they are read first.
+    pub is_damaged: bool,
 }
 
 /// What was read of a chain.
@@ -45,7 +100,53 @@ pub struct Chain {
     pub links: Vec<ChainLink>,
 }
 
-/// Segments of `kind` after `head`, in order, as far as the chain holds (CHAIN-READER-1, CHAIN-READER-2).
+/// Reads a range of a segment in one way after the other, until `is_right` says that the bytes are those of the
+/// checksum that the caller holds (DECODE-5). One read where the first bytes are right, or contents are kept once.
+///
+/// # Errors
+/// That of the first read, when it failed and no other way gives right bytes.
+pub async fn read_whole(
+    segments: &Rc<dyn SegmentStore>,
+    id: SegmentId,
+    offset: u32,
+    len: u32,
+    mut is_right: impl FnMut(&BufSlice) -> bool,
+) -> varve_media::Result<SegmentRead> {
+    let first = segments.get(id, offset, len).await;
+    if let Ok(bytes) = &first
+        && is_right(bytes)
+    {
+        return Ok(SegmentRead { bytes: bytes.clone(), verdict: ReadVerdict::Right });
+    }
+    match read_again(segments, id, offset, len, is_right).await {
+        Some(bytes) => Ok(SegmentRead { bytes, verdict: ReadVerdict::RightElsewhere }),
+        None => Ok(SegmentRead { bytes: first?, verdict: ReadVerdict::Wrong }),
+    }
+}
+
+/// As [`read_whole`] goes on after a first read whose bytes were wrong, or which failed; `None` when no other way gives
+/// right bytes.
+pub async fn read_again(
+    segments: &Rc<dyn SegmentStore>,
+    id: SegmentId,
+    offset: u32,
+    len: u32,
+    mut is_right: impl FnMut(&BufSlice) -> bool,
+) -> Option<BufSlice> {
+    for attempt in 1..=ATTEMPTS_MAX {
+        match segments.get_again(id, offset, len, attempt).await {
+            Ok(Some(bytes)) if is_right(&bytes) || planted(Bug::DecodedUnchecked) => {
+                return Some(bytes); // DECODE-5
+            }
+            Ok(Some(_)) | Err(_) => {}
+            Ok(None) => return None,
+        }
+    }
+    None
+}
+
+/// Segments of `kind` after `head`, in order, as far as the chain holds (CHAIN-READER-1, CHAIN-READER-2). Those above
+/// the witness get what they lack of their strips (CHAIN-READER-6).
 ///
 /// # Errors
 /// When media fail, and when a segment below `witness` (what a lane said) or below a later header's witness is damaged.
@@ -57,8 +158,8 @@ pub async fn read_chain(
     witness: u64,
 ) -> Result<Chain> {
     let headers = read_headers(segments, owner, kind, head).await?;
-    let witness = headers.iter().map(|(header, _)| header.witness).fold(witness, u64::max);
-    let reached = headers.last().map_or(head.seq, |(header, _)| header.chain_seq);
+    let witness = headers.iter().map(|link| link.header.witness).fold(witness, u64::max);
+    let reached = headers.last().map_or(head.seq, |link| link.header.chain_seq);
     if reached < witness {
         return Err(Error::ChainBroken { kind: kind_name(kind), seq: reached + 1, witness });
     }
@@ -66,18 +167,24 @@ pub async fn read_chain(
         segments.settle().await?; // CHAIN-READER-3
     }
     let mut chain = Chain::default();
-    for (header, head) in headers {
+    for HeaderLink { header, head, mut is_damaged } in headers {
         let trusted = header.chain_seq <= witness;
-        let entries = match read_summary(segments, &header).await {
-            Ok(entries) => entries,
+        let summary = match read_summary(segments, &header).await {
+            Ok(summary) => summary,
             Err(Error::BadChecksum { .. }) if !trusted => break, // CHAIN-READER-2
             Err(error) => return Err(error),                     // CHAIN-READER-5
         };
-        let unverified = !trusted && !planted(Bug::SegmentUnverified);
-        if unverified && !units_are_whole(segments, &header, &entries).await? {
-            break; // CHAIN-READER-2
+        is_damaged |= summary.is_damaged;
+        let entries = summary.entries;
+        if !trusted && !planted(Bug::SegmentUnverified) {
+            let read = read_segment(segments, &header, head.checksum, &entries).await?;
+            if read.verdict == ReadVerdict::Wrong {
+                break; // CHAIN-READER-2
+            }
+            is_damaged |= read.is_from_elsewhere();
+            segments.complete(header.segment(), read.bytes).await?; // CHAIN-READER-6
         }
-        chain.links.push(ChainLink { header, head, entries });
+        chain.links.push(ChainLink { header, head, entries, is_damaged });
     }
     Ok(chain)
 }
@@ -92,29 +199,40 @@ pub async fn erase(segments: &Rc<dyn SegmentStore>, number: SegmentNumber) -> Re
     Ok(segments.put(id, empty).await?)
 }
 
+/// A header of a chain.
+struct HeaderLink {
+    header: StripHeader,
+    /// The chain as it ends with it.
+    head: ChainHead,
+    is_damaged: bool,
+}
+
 async fn read_headers(
     segments: &Rc<dyn SegmentStore>,
     owner: &SegmentOwner,
     kind: SegmentKind,
     mut head: ChainHead,
-) -> Result<Vec<(StripHeader, ChainHead)>> {
+) -> Result<Vec<HeaderLink>> {
     let mut headers = Vec::new();
-    let count = segments.geometry().segment_count;
-    while head.next_slot.0 < count {
+    let geometry = segments.geometry();
+    while head.next_slot.0 < geometry.segment_count {
         let id = SegmentId { number: head.next_slot, generation: Generation::ZERO };
-        let bytes = segments.get(id, 0, STRIP_HEADER_BYTES).await?;
-        let Ok((header, checksum)) = StripHeader::decode(&bytes) else { break };
-        let follows = header.check_place(owner.pool, head.next_slot).is_ok()
-            && header.shard == owner.shard
-            && header.kind == kind
-            && header.mount <= owner.mount
-            && header.chain_seq == head.seq + 1
-            && header.previous_checksum == head.checksum;
-        if !follows || header.used_bytes > segments.geometry().segment_bytes {
-            break; // CHAIN-READER-1
-        }
+        let next = |bytes: &[u8]| {
+            let (header, checksum) = StripHeader::decode(bytes).ok()?;
+            let follows = header.check_place(owner.pool, head.next_slot).is_ok()
+                && header.shard == owner.shard
+                && header.kind == kind
+                && header.mount <= owner.mount
+                && header.chain_seq == head.seq + 1
+                && header.previous_checksum == head.checksum
+                && header.used_bytes <= geometry.segment_bytes;
+            follows.then_some((header, checksum))
+        };
+        let read =
+            read_whole(segments, id, 0, STRIP_HEADER_BYTES, |bytes| next(bytes).is_some()).await?;
+        let Some((header, checksum)) = next(&read.bytes) else { break }; // CHAIN-READER-1
         head = ChainHead { seq: header.chain_seq, checksum, next_slot: header.next_slot };
-        headers.push((header, head));
+        headers.push(HeaderLink { header, head, is_damaged: read.is_from_elsewhere() });
     }
     Ok(headers)
 }
@@ -126,13 +244,15 @@ async fn read_headers(
 pub async fn read_summary(
     segments: &Rc<dyn SegmentStore>,
     header: &StripHeader,
-) -> Result<Vec<SummaryEntry>> {
-    let bytes = header.summary_bytes();
-    if bytes == 0 {
-        return Ok(Vec::new());
+) -> Result<SegmentSummary> {
+    let (id, offset, len) = (header.segment(), header.summary_offset, header.summary_bytes());
+    if len == 0 {
+        return Ok(SegmentSummary::default());
     }
-    let bytes = segments.get(header.segment(), header.summary_offset, bytes).await?;
-    decode_summary(header, &bytes)
+    let is_right = |bytes: &BufSlice| header.check_summary(bytes).is_ok();
+    let read = read_whole(segments, id, offset, len, is_right).await?;
+    let entries = decode_summary(header, &read.bytes)?;
+    Ok(SegmentSummary { entries, is_damaged: read.is_from_elsewhere() })
 }
 
 /// Verifies and reads the summary out of its bytes.
@@ -144,17 +264,35 @@ pub fn decode_summary(header: &StripHeader, bytes: &[u8]) -> Result<Vec<SummaryE
     bytes.chunks_exact(ENTRY_BYTES as usize).map(SummaryEntry::decode).collect()
 }
 
-/// Whether every unit of a segment is what its summary says.
-async fn units_are_whole(
+/// A segment as it was put; right when header, summary and every unit are (CHAIN-READER-2).
+async fn read_segment(
     segments: &Rc<dyn SegmentStore>,
     header: &StripHeader,
+    checksum: u64,
     entries: &[SummaryEntry],
-) -> Result<bool> {
-    let bytes = segments.get(header.segment(), 0, header.summary_offset).await?;
-    let whole = |unit: &Unit| {
-        unit_bytes(&bytes, unit).is_some_and(|unit_bytes| unit_is_whole(unit, unit_bytes))
+) -> Result<SegmentRead> {
+    let is_right = |bytes: &BufSlice| {
+        StripHeader::decode(bytes).is_ok_and(|(_, found)| found == checksum)
+            && summary_within(header, bytes).is_some_and(|it| header.check_summary(it).is_ok())
+            && units_are_whole(bytes, entries)
     };
-    Ok(entries.iter().filter_map(SummaryEntry::unit).all(whole))
+    Ok(read_whole(segments, header.segment(), 0, header.used_bytes, is_right).await?)
+}
+
+/// The bytes of the summary within a segment's bytes; `None` when it lies outside.
+#[must_use]
+pub fn summary_within<'a>(header: &StripHeader, segment: &'a [u8]) -> Option<&'a [u8]> {
+    let start = header.summary_offset as usize;
+    segment.get(start..start.checked_add(header.summary_bytes() as usize)?)
+}
+
+/// Whether every unit within a segment's bytes is what the summary says.
+#[must_use]
+pub fn units_are_whole(segment: &[u8], entries: &[SummaryEntry]) -> bool {
+    let is_whole = |unit: &Unit| {
+        unit_bytes(segment, unit).is_some_and(|unit_bytes| unit_is_whole(unit, unit_bytes))
+    };
+    entries.iter().filter_map(SummaryEntry::unit).all(is_whole)
 }
 
 /// The bytes of a unit within a segment's bytes; `None` when it lies outside.
@@ -192,27 +330,28 @@ pub async fn read_units(
     segments: &Rc<dyn SegmentStore>,
     id: SegmentId,
     units: &[Unit],
-) -> Result<Vec<varve_stdx::BufSlice>> {
+) -> Result<UnitReads> {
     let reads: FuturesUnordered<_> = units
         .iter()
         .enumerate()
         .map(|(index, unit)| async move {
-            let bytes = segments.get(id, unit.offset(), unit.stored_len).await?;
-            if unit_is_whole(unit, &bytes) {
-                Ok((index, bytes))
-            } else {
-                Err(Error::BadChecksum {
+            let is_right = |bytes: &BufSlice| unit_is_whole(unit, bytes);
+            let read = read_whole(segments, id, unit.offset(), unit.stored_len, is_right).await?;
+            if read.verdict == ReadVerdict::Wrong {
+                return Err(Error::BadChecksum {
                     what: "unit",
                     expected: u64::from(unit.checksum),
-                    found: u64::from(unit_checksum(&bytes)),
-                })
+                    found: u64::from(unit_checksum(&read.bytes)),
+                });
             }
+            Ok((index, read))
         })
         .collect();
     let mut read: Vec<_> = reads.try_collect().await?;
     assert_eq!(read.len(), units.len(), "each unit is read once");
     read.sort_by_key(|(index, _)| *index);
-    Ok(read.into_iter().map(|(_, bytes)| bytes).collect())
+    let is_damaged = read.iter().any(|(_, read)| read.is_from_elsewhere());
+    Ok(UnitReads { bytes: read.into_iter().map(|(_, read)| read.bytes).collect(), is_damaged })
 }
 
 const fn kind_name(kind: SegmentKind) -> &'static str {
@@ -230,7 +369,7 @@ mod tests {
 
     use futures_util::FutureExt;
     use varve_media::{IoFuture, SegmentGeometry};
-    use varve_stdx::{BufSlice, DecodeError, checksum64};
+    use varve_stdx::{DecodeError, checksum64};
     use varve_types::{ChunkId, PoolId, SegmentNumber, ShardId, WriteSeq};
 
     use super::*;

@@ -76,7 +76,8 @@ pub struct Damage {
     pub part: DamagedPart,
     /// Whether anything needs it (VERIFY-2).
     pub is_needed: bool,
-    /// Whether something needs it that the segment's second copy holds: then nothing is lost, and it is written anew.
+    /// Whether something needs it that the segment's second copy holds, or that the media can read in another way: then
+    /// nothing is lost, and it is written anew.
     pub is_copied: bool,
     /// What is wrong.
     pub reason: String,

@@ -1,8 +1,12 @@
 //! Verifies segments of a shard that cannot be opened: of a slot it is not known what should be in it.
 
-use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
+use varve_logstore::chain_reader::{
+    ReadVerdict, decode_summary, read_summary, read_units, read_whole, summary_within, unit_bytes,
+    unit_is_whole, units_are_whole,
+};
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
 use varve_media::{Media, SegmentId};
+use varve_stdx::BufSlice;
 use varve_types::{Generation, SegmentNumber};
 
 use super::report::{Damage, DamagedPart};
@@ -19,55 +23,74 @@ pub async fn verify_slot(
     config: &ShardConfig,
     number: SegmentNumber,
 ) -> Result<Vec<Damage>> {
+    let segments = &media.segments;
+    let segment_bytes = segments.geometry().segment_bytes;
     let unknown = SegmentId { number, generation: Generation::ZERO };
-    let read = media.segments.get(unknown, 0, STRIP_HEADER_BYTES).await;
-    let bytes = read.map_err(varve_logstore::Error::from).map_err(Error::from)?;
-    let Ok((header, _)) = StripHeader::decode(&bytes) else {
-        return Ok(Vec::new());
+    let own_header = |bytes: &[u8]| {
+        let (header, _) = StripHeader::decode(bytes).ok()?;
+        let is_own = header.check_place(config.pool, number).is_ok()
+            && header.shard == config.shard
+            && header.used_bytes <= segment_bytes;
+        is_own.then_some(header)
     };
-    let segment_bytes = media.segments.geometry().segment_bytes;
-    let ours = header.check_place(config.pool, number).is_ok() && header.shard == config.shard;
-    if !ours || header.used_bytes > segment_bytes {
-        return Ok(Vec::new());
-    }
-    let segment = header.segment();
-    let damage = |part, offset, len, reason| Damage {
+    let is_right = |bytes: &BufSlice| own_header(bytes).is_some();
+    let read = read_whole(segments, unknown, 0, STRIP_HEADER_BYTES, is_right).await;
+    let bytes = read.map_err(varve_logstore::Error::from).map_err(Error::from)?.bytes;
+    let Some(header) = own_header(&bytes) else { return Ok(Vec::new()) };
+    Ok(damage_of(media, &header).await)
+}
+
+/// Damage of a segment whose header is sound. What the media can read in another way is not lost.
+async fn damage_of(media: &Media, header: &StripHeader) -> Vec<Damage> {
+    let (segments, segment) = (&media.segments, header.segment());
+    let damage = |part, offset, len, is_copied: bool, reason| Damage {
         segment,
         offset,
         len,
         part,
-        is_needed: true,
-        is_copied: false,
+        is_needed: !is_copied,
+        is_copied,
         reason,
     };
-    let bytes = match media.segments.get(segment, 0, header.used_bytes).await {
-        Ok(bytes) => bytes,
+    let entries_in = |bytes: &[u8]| {
+        let summary = summary_within(header, bytes).unwrap_or(&[]);
+        decode_summary(header, summary)
+    };
+    let is_right =
+        |bytes: &BufSlice| entries_in(bytes).is_ok_and(|entries| units_are_whole(bytes, &entries));
+    let read = match read_whole(segments, segment, 0, header.used_bytes, is_right).await {
+        Ok(read) => read,
         Err(error) => {
             let part = DamagedPart::Range;
-            return Ok(vec![damage(part, 0, header.used_bytes, error.to_string())]);
+            return vec![damage(part, 0, header.used_bytes, false, error.to_string())];
         }
     };
-    let (start, len) = (header.summary_offset, header.summary_bytes());
-    let end = u64::from(start) + u64::from(len);
-    let end = usize::try_from(end).expect("a sum of two u32 fits");
-    let summary = bytes.get(start as usize..end).unwrap_or(&[]);
-    let entries = match decode_summary(&header, summary) {
+    match read.verdict {
+        ReadVerdict::Right => return Vec::new(),
+        ReadVerdict::RightElsewhere => {
+            let reason = "checksum mismatch where it is read first".to_owned();
+            return vec![damage(DamagedPart::Range, 0, header.used_bytes, true, reason)];
+        }
+        ReadVerdict::Wrong => {}
+    }
+    let mut found = Vec::new();
+    let entries = match entries_in(&read.bytes) {
         Ok(entries) => entries,
         Err(error) => {
-            return Ok(vec![damage(DamagedPart::Summary, start, len, error.to_string())]);
+            let (start, len) = (header.summary_offset, header.summary_bytes());
+            let again = read_summary(segments, header).await;
+            let reason = error.to_string();
+            found.push(damage(DamagedPart::Summary, start, len, again.is_ok(), reason));
+            again.map(|summary| summary.entries).unwrap_or_default()
         }
     };
-    let units = entries.iter().filter_map(|entry| Some((entry, entry.unit()?)));
-    let broken = units.filter(|(_, unit)| {
-        !unit_bytes(&bytes, unit).is_some_and(|found| unit_is_whole(unit, found))
-    });
-    let found = broken.map(|(entry, unit)| {
-        damage(
-            DamagedPart::of_entry(entry),
-            unit.offset(),
-            unit.stored_len,
-            "checksum mismatch".to_owned(),
-        )
-    });
-    Ok(found.collect())
+    for (entry, unit) in entries.iter().filter_map(|entry| Some((entry, entry.unit()?))) {
+        if unit_bytes(&read.bytes, unit).is_some_and(|found| unit_is_whole(unit, found)) {
+            continue;
+        }
+        let is_copied = read_units(segments, segment, std::slice::from_ref(unit)).await.is_ok();
+        let (part, reason) = (DamagedPart::of_entry(entry), "checksum mismatch".to_owned());
+        found.push(damage(part, unit.offset(), unit.stored_len, is_copied, reason));
+    }
+    found
 }
