@@ -224,6 +224,7 @@ impl Shard {
         self.spawn_task("apply", Rc::clone(self).run_apply());
         self.spawn_task("checkpoint", Rc::clone(self).run_checkpoints());
         self.spawn_task("reclaim", Rc::clone(self).run_reclaim());
+        lane.restore_end(self.drain.point.get()).await?;
         let mut stop = self.replay_lane(&mut lane).await?;
         is_lost |= self.accept_loss(check_stop(stop.frame_seq, &census))?;
         is_lost |= self.accept_loss(lane.check_end(stop).await)?;

@@ -10,8 +10,17 @@
 //! LANE-READER-4. One of the frames right before a replay point is there, or a newer one (LANE-5). Where none is, the
 //!     lane was lost or is an older copy.
 //! LANE-READER-5. From the second lap on a lane has no room that was never written: behind the stop and what was in
-//!     flight stand frames of the lap before. Where none is found, what followed the stop was lost.
+//!     flight stand frames of the lap before. Where none is found, what followed the stop was lost. Only copies that
+//!     were written for a lap then can be judged so.
+//! LANE-READER-6. A copy proves nothing of positions before its `since`: what stands there is of an earlier use of its
+//!     place. Of the others, the lane ends where none that can be read has the next frame.
+//! JOURNAL-COPIES-3. The last frames that replay found are on all copies before anything of the lane is drained: only
+//!     some of these may have them, as they were under way at the crash. Were one lost with its copy while it is
+//!     drained, segments would hold the first part of a transaction, and nothing the rest.
 
+mod copies;
+
+use std::ops::Range;
 use std::rc::Rc;
 
 use varve_media::JournalStore;
@@ -21,6 +30,7 @@ use crate::format::frame::{FRAME_ALIGN, Frame, FrameHeader, LogPosition, chain_s
 use crate::lane::{FRAMES_IN_FLIGHT_MAX, FRAMES_KEPT, JournalOwner, frame_bytes_max};
 use crate::planted::{Bug, planted};
 use crate::{Error, Result};
+use copies::UnreadParts;
 
 /// Bytes read at a time.
 const WINDOW_BYTES: u32 = 2 << 20;
@@ -37,8 +47,19 @@ const _: () = assert!(TORN_FRAMES_MAX > FRAMES_IN_FLIGHT_MAX as u64); // LANE-RE
 pub struct JournalReader {
     journal: Rc<dyn JournalStore>,
     owner: JournalOwner,
+    copies: Vec<LaneCopy>,
+    /// The copy that had the last frame.
+    at: usize,
+}
+
+/// What is known of a copy of the lane.
+#[derive(Default)]
+struct LaneCopy {
+    /// Bytes that were read ahead, and where they begin.
     window: Option<BufSlice>,
     window_start: u64,
+    /// Some of this cannot be read: there nothing is read ahead.
+    damaged: Range<u64>,
 }
 
 /// A frame as read from the lane, verified.
@@ -68,28 +89,21 @@ impl JournalReader {
             journal.capacity().is_multiple_of(u64::from(FRAME_ALIGN)),
             "a lap ends where a frame may begin"
         );
-        Self { journal, owner, window: None, window_start: 0 }
+        let copies = (0..journal.copies().max(1)).map(|_| LaneCopy::default()).collect();
+        Self { journal, owner, copies, at: 0 }
     }
 
-    /// Looks at the whole ring once, and makes durable what is there (LANE-READER-3). Costs one sequential read of the
-    /// lane, and a flush.
+    /// Looks at the whole ring of each copy once, and makes durable what is there (LANE-READER-3). Costs one sequential
+    /// read of each, and a flush.
     ///
     /// # Errors
-    /// When the media fail.
+    /// When the media fail: a part of the ring can be read in no copy.
     pub async fn census(&mut self) -> Result<JournalScan> {
         let mut census = JournalScan::default();
-        let mut position = 0;
-        while position < self.journal.capacity() {
-            let mount = self.owner.mount;
-            let ours = |of| of == mount;
-            let Some(header) = self.any_header(position, ours).await? else {
-                position += u64::from(FRAME_ALIGN);
-                continue;
-            };
-            census.frame_seq_max = census.frame_seq_max.max(Some(header.frame_seq));
-            census.data_witness = census.data_witness.max(header.data_witness);
-            census.reclaim_witness = census.reclaim_witness.max(header.reclaim_witness);
-            position += u64::from(header.header_bytes().next_multiple_of(FRAME_ALIGN));
+        if self.copies.len() == 1 {
+            self.scan_copy(0, &mut census, None).await?;
+        } else {
+            self.scan_copies(&mut census).await?;
         }
         if !planted(Bug::UnsettledFrameBelieved) {
             self.journal.settle().await?;
@@ -97,15 +111,52 @@ impl JournalReader {
         Ok(census)
     }
 
+    /// Adds what stands in a copy to the census. Parts that cannot be read are left out and told, if the caller wants
+    /// to know.
+    async fn scan_copy(
+        &mut self,
+        copy: usize,
+        census: &mut JournalScan,
+        mut unread: Option<&mut UnreadParts>,
+    ) -> Result<()> {
+        let (mount, since) = (self.owner.mount, self.journal.copy_since(copy));
+        let capacity = self.journal.capacity();
+        let mut position = 0;
+        while position < capacity {
+            let header =
+                match (self.any_header(copy, position, |of| of == mount).await, &mut unread) {
+                    (Ok(header), _) => header,
+                    (Err(error), Some(unread)) => {
+                        position = unread.add(position..capacity, error);
+                        continue;
+                    }
+                    (Err(error), None) => return Err(error),
+                };
+            let Some(header) = header else {
+                position += u64::from(FRAME_ALIGN);
+                continue;
+            };
+            position += u64::from(header.header_bytes().next_multiple_of(FRAME_ALIGN));
+            if header.position < since {
+                continue; // LANE-READER-6
+            }
+            census.frame_seq_max = census.frame_seq_max.max(Some(header.frame_seq));
+            census.data_witness = census.data_witness.max(header.data_witness);
+            census.reclaim_witness = census.reclaim_witness.max(header.reclaim_witness);
+        }
+        Ok(())
+    }
+
     /// The header of a frame of this shard, of a mount that `is_wanted`, at ring position `position`, on whatever lap
     /// it was written.
     async fn any_header(
         &mut self,
+        copy: usize,
         position: u64,
         is_wanted: impl Fn(u64) -> bool,
     ) -> Result<Option<FrameHeader>> {
         assert!(position < self.journal.capacity(), "a place in the ring, of no lap");
-        let bytes = self.window(position, FRAME_ALIGN).await?;
+        let bytes = self.window(copy, position, FRAME_ALIGN).await?;
         let Ok(header) = FrameHeader::decode(&bytes) else { return Ok(None) };
         let ours = header.pool == self.owner.pool
             && header.shard == self.owner.shard
@@ -115,7 +166,7 @@ impl JournalReader {
         if !ours || u64::from(header.frame_bytes) > left {
             return Ok(None);
         }
-        let bytes = self.window(position, header.frame_bytes).await?;
+        let bytes = self.window(copy, position, header.frame_bytes).await?;
         Ok(Frame::decode(&bytes).ok().map(|frame| frame.header))
     }
 
@@ -142,6 +193,9 @@ impl JournalReader {
     /// [`Error::LaneEndLost`] when nothing was ever written there, or only long before. When the media fail.
     pub async fn check_end(&mut self, stop: LogPosition) -> Result<()> {
         let capacity = self.journal.capacity();
+        if !self.reaches(stop.position) {
+            return Err(Error::LaneEndLost { frame_seq: stop.frame_seq, position: stop.position });
+        }
         let torn_max = TORN_FRAMES_MAX * frame_bytes_max(capacity);
         if 2 * torn_max > capacity {
             return Ok(());
@@ -155,15 +209,48 @@ impl JournalReader {
         }
         let end = position + torn_max;
         assert!(end <= capacity, "what may be torn stands on one lap"); // LANE-READER-5
-        while position < end {
-            if let Some(header) = self.any_header(position, |_| true).await?
-                && header.position / capacity + 1 >= lap
+        let begin = lap * capacity + position;
+        let (mut judged, mut failed) = (false, None);
+        for copy in 0..self.copies.len() {
+            if self.journal.copy_since(copy).saturating_add(capacity) > begin {
+                continue; // LANE-READER-5
+            }
+            match self.has_older_frame(copy, position..end, lap).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => judged = true,
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            _ if judged => {
+                Err(Error::LaneEndLost { frame_seq: stop.frame_seq, position: stop.position })
+            }
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a copy has what follows a position, or begins with the next lap: were all of them begun later, something
+    /// was written in between (LANE-READER-6).
+    fn reaches(&self, position: u64) -> bool {
+        let capacity = self.journal.capacity();
+        let next_lap = (position / capacity + 1).saturating_mul(capacity);
+        let mut sinces = (0..self.copies.len()).map(|copy| self.journal.copy_since(copy));
+        sinces.any(|since| since <= position || since == next_lap)
+    }
+
+    /// Whether a frame of lap `lap`, or the one before, stands in a range of a copy's ring.
+    async fn has_older_frame(&mut self, copy: usize, range: Range<u64>, lap: u64) -> Result<bool> {
+        let mut position = range.start;
+        while position < range.end {
+            if let Some(header) = self.any_header(copy, position, |_| true).await?
+                && header.position / self.journal.capacity() + 1 >= lap
             {
-                return Ok(());
+                return Ok(true);
             }
             position += u64::from(FRAME_ALIGN);
         }
-        Err(Error::LaneEndLost { frame_seq: stop.frame_seq, position: stop.position })
+        Ok(false)
     }
 
     /// The frame at `point`, or at the next lap's start when the rest of this lap was too short for it (LANE-READER-1).
@@ -171,7 +258,7 @@ impl JournalReader {
     /// # Errors
     /// When the media fail.
     pub async fn frame_at(&mut self, point: LogPosition) -> Result<Option<ReadFrame>> {
-        if let Some(frame) = self.try_frame(point).await? {
+        if let Some(frame) = self.try_copies(point).await? {
             return Ok(Some(frame));
         }
         let capacity = self.journal.capacity();
@@ -179,11 +266,11 @@ impl JournalReader {
         if left == capacity {
             return Ok(None);
         }
-        self.try_frame(LogPosition { position: point.position + left, ..point }).await
+        self.try_copies(LogPosition { position: point.position + left, ..point }).await
     }
 
-    async fn try_frame(&mut self, point: LogPosition) -> Result<Option<ReadFrame>> {
-        let bytes = self.window(point.position, FRAME_ALIGN).await?;
+    async fn try_frame(&mut self, copy: usize, point: LogPosition) -> Result<Option<ReadFrame>> {
+        let bytes = self.window(copy, point.position, FRAME_ALIGN).await?;
         let Ok(header) = FrameHeader::decode(&bytes) else { return Ok(None) };
         let follows = header.check_place(self.owner.pool, self.owner.shard, point.position).is_ok()
             && header.frame_seq == point.frame_seq
@@ -193,7 +280,7 @@ impl JournalReader {
         if !follows || u64::from(header.frame_bytes) > left {
             return Ok(None);
         }
-        let bytes = self.window(point.position, header.frame_bytes).await?;
+        let bytes = self.window(copy, point.position, header.frame_bytes).await?;
         let Ok(frame) = Frame::decode(&bytes) else { return Ok(None) };
         if frame.verify_payloads().is_err() {
             return Ok(None);
@@ -206,29 +293,38 @@ impl JournalReader {
         Ok(Some(ReadFrame { bytes, end }))
     }
 
-    /// `len` bytes at `position`, out of a window read ahead.
-    async fn window(&mut self, position: u64, len: u32) -> Result<BufSlice> {
+    /// `len` bytes at `position` of a copy, out of a window read ahead.
+    async fn window(&mut self, copy: usize, position: u64, len: u32) -> Result<BufSlice> {
         let capacity = self.journal.capacity();
         let left = capacity - position % capacity;
         assert!(u64::from(len) <= left, "reads stay within a lap");
-        let held = self.window.as_ref().filter(|window| {
-            position >= self.window_start
-                && position + u64::from(len) <= self.window_start + window.len() as u64
+        let held = &self.copies[copy];
+        let window = held.window.as_ref().filter(|window| {
+            position >= held.window_start
+                && position + u64::from(len) <= held.window_start + window.len() as u64
         });
-        let window = match held {
-            Some(window) => window.clone(),
-            None => {
-                let ahead = u32::try_from(left.min(u64::from(WINDOW_BYTES.max(len))));
-                let ahead = ahead.expect("bounded by a u32");
-                assert!(ahead >= len);
-                let bytes = self.journal.read(position, ahead).await?;
-                self.window_start = position;
-                self.window = Some(bytes.clone());
-                bytes
+        if let Some(window) = window {
+            let start = usize::try_from(position - held.window_start).expect("inside the window");
+            return Ok(window.slice(start..start + len as usize));
+        }
+        if held.damaged.contains(&position) {
+            return Ok(self.journal.read_copy(position, len, copy).await?);
+        }
+        let ahead = u32::try_from(left.min(u64::from(WINDOW_BYTES.max(len))));
+        let ahead = ahead.expect("bounded by a u32");
+        assert!(ahead >= len);
+        let bytes = match self.journal.read_copy(position, ahead, copy).await {
+            Err(_) if ahead > len && self.copies.len() > 1 => {
+                // What lies behind may be what cannot be read.
+                self.copies[copy].damaged = position..position + u64::from(ahead);
+                return Ok(self.journal.read_copy(position, len, copy).await?);
             }
+            read => read?,
         };
-        let start = usize::try_from(position - self.window_start).expect("inside the window");
-        Ok(window.slice(start..start + len as usize))
+        let wanted = bytes.slice(0..len as usize);
+        let held = &mut self.copies[copy];
+        (held.window, held.window_start) = (Some(bytes), position);
+        Ok(wanted)
     }
 }
 
