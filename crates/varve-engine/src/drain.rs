@@ -9,6 +9,8 @@
 //! DRAIN-6. A segment counts as durable once it and all earlier ones of the chain have been put, applied or not.
 //! DRAIN-7. Durable frames linger in the lane, as newer ones may make what they hold needless, until `aggregation.rs`
 //!     says that they are due (AGGREGATION-3), or somebody waits for the trees to show them.
+//! DRAIN-8. When the lane lost a copy, all that it holds is drained, and sealed full or not: it has a copy less until
+//!     then.
 
 mod state;
 

@@ -25,6 +25,7 @@ mod error;
 mod grants;
 mod growth;
 mod hash;
+mod held;
 mod inspection;
 mod keys;
 mod lane_begin;

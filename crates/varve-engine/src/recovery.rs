@@ -58,6 +58,7 @@ use crate::config::ShardConfig;
 use crate::deaths::DeadChunks;
 use crate::deltas::MapBuffer;
 use crate::drain::Drain;
+use crate::held::ShardContents;
 use crate::lifecycle::Lifecycle;
 use crate::mark::MarkState;
 use crate::pages::PLACES_AT_ONCE;
@@ -172,6 +173,7 @@ impl Shard {
         match shard.recover(&root, replayed_to).await {
             Ok(()) => {
                 shard.spawn_task("leftovers", Rc::clone(&shard).delete_leftovers());
+                shard.media.segments.set_contents(ShardContents::of(&shard)); // HELD-1
                 Ok(shard)
             }
             Err(error) => {

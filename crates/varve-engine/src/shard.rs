@@ -11,6 +11,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::{Either, select};
@@ -42,6 +43,9 @@ use crate::{Error, Result};
 
 /// Nanoseconds between looks at whether the lane has drained while closing.
 const CLOSE_POLL_NS: u64 = 200_000;
+
+/// Nanoseconds until the journal may say once more that it lost a copy: media that go on saying so keep nobody busy.
+const EXPOSED_PAUSE_NS: u64 = 100_000_000;
 
 /// One shard, open, on one thread (SHARD-1). See the module.
 pub struct Shard {
@@ -181,9 +185,29 @@ impl Shard {
         }
     }
 
-    /// Fails the shard when its lane does.
+    /// Fails the shard when its lane does, and moves what the lane holds on when it lost a copy.
     pub(crate) async fn run_watch(self: Rc<Self>) -> Result<()> {
-        Err(self.lane().failure().await.into())
+        let failure = pin!(self.lane().failure());
+        let exposed = pin!(self.seal_exposed());
+        match select(failure, exposed).await {
+            Either::Left((error, _)) => Err(error.into()),
+            Either::Right((ended, _)) => ended,
+        }
+    }
+
+    /// Seals what the lane holds each time that it lost a copy (DRAIN-8). Returns when the shard has ended.
+    async fn seal_exposed(&self) -> Result<()> {
+        loop {
+            self.media.journal.exposed().await;
+            let used_bytes = self.lane().stats().used_bytes;
+            tracing::warn!(
+                shard = self.config.shard.0,
+                used_bytes,
+                "the journal lost a copy: what it holds is stored at once"
+            );
+            self.apply_acknowledged().await?;
+            self.reactor.sleep(EXPOSED_PAUSE_NS).await;
+        }
     }
 
     /// Counts a write to the media from now until the result is dropped.
