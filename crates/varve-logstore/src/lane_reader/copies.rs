@@ -134,3 +134,6 @@ impl JournalReader {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests;
