@@ -13,6 +13,7 @@ mod peers;
 mod pool;
 mod read_cache;
 mod reduction;
+mod redundant;
 mod reservations;
 mod sampling;
 mod transactions;
