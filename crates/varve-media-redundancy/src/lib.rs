@@ -1,24 +1,36 @@
 //! Redundancy over the drives of a pool, below the contracts of `varve-media`: segments as stripes, journals and roots
-//! in several copies. What is here does no I/O: stored tables, what they say of the pool, and what should be done next.
+//! in several copies.
 //!
 //! ```text
 //!  format ──▶ LayoutView ─┬─▶ DriveSpaces ──▶ plan: where strips go
 //!  (tables)   (a moment)  ├─▶ RepairQueue: which zone is next
 //!                         └─▶ health: what is proven
+//!
+//!  drives ──▶ Survey ──▶ Opening ──▶ Keeper ──▶ Tables ──▶ TablesHandle, DriveHandles of each thread
+//!             (O1 to O3)            (changes)  (views)
 //! ```
 //!
 //! Section numbers in comments are those of RFC 0026.
 
+mod change;
 mod class;
 mod exposure;
 pub mod format;
+mod handles;
 mod health;
 mod ids;
+mod keeper;
+mod making;
+mod opening;
 mod plan;
+mod roots;
 mod shares;
 mod space;
+mod table_store;
+mod tables;
 mod view;
 
+pub use change::{Change, NewMember};
 pub use class::{
     Class, ClassId, LABEL_BYTES, MediumKind, MediumKinds, STRIPS_MAX, StripCode, StripGeometry,
     StripeShape,
@@ -27,12 +39,20 @@ pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, 
 pub use health::{
     DriveCondition, HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts,
 };
+pub use handles::{
+    DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks,
+};
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitNumber, ZoneIndex};
+pub use keeper::{DriveOpener, Keeper};
+pub use making::{MakingSpec, NewPoolDrive, make, superblock_of};
+pub use opening::{Candidate, FoundDrive, Opening, OpeningOptions, Survey, open};
 pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
 };
+pub use roots::MirroredRoots;
 pub use shares::SharedZones;
 pub use space::{DriveSpaces, FreeUnits, SpaceFault, UnitRange, ranges_of_row};
+pub use tables::{Tables, TablesHandle};
 pub use view::{LayoutView, StripLocation, ViewFault, ZoneSlot};
 
 #[cfg(test)]
