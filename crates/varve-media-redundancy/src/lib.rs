@@ -14,10 +14,12 @@
 
 mod change;
 mod class;
+mod drive_changes;
 mod exposure;
 pub mod format;
 mod handles;
 mod health;
+mod histories;
 mod ids;
 mod keeper;
 mod making;
@@ -26,6 +28,7 @@ mod plan;
 mod roots;
 mod shares;
 mod space;
+mod survey;
 mod table_store;
 mod tables;
 mod view;
@@ -45,13 +48,14 @@ pub use handles::{
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitNumber, ZoneIndex};
 pub use keeper::{DriveOpener, Keeper};
 pub use making::{MakingSpec, NewPoolDrive, make, superblock_of};
-pub use opening::{Candidate, FoundDrive, Opening, OpeningOptions, Survey, open};
+pub use opening::{Opening, open};
 pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
 };
 pub use roots::MirroredRoots;
 pub use shares::SharedZones;
 pub use space::{DriveSpaces, FreeUnits, SpaceFault, UnitRange, ranges_of_row};
+pub use survey::{Candidate, FoundDrive, OpeningOptions, Survey};
 pub use tables::{Tables, TablesHandle};
 pub use view::{LayoutView, StripLocation, ViewFault, ZoneSlot};
 

@@ -1,69 +1,251 @@
-//! Which drives may be believed: O1 to O3.
-use varve_media::{Error, RedundantSuperblock, Result};
+//! Opening a pool by the drives that are there: whether they may be believed, and what is written before anything else
+//! is. The rules O1 to O3 are those of RFC 0026, section 3.6.
+//!
+//! ```text
+//!  Survey ─▶ decide ─▶ the table that counts, as it is ─▶ a table without what is missing ─▶ rows, records ─▶ Keeper
+//! ```
+//!
+//! OPEN-2. A pool is opened with more drives than may be dropped, or with all of them; otherwise only where the operator
+//!     says so, and then with a new history.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use varve_media::planted::{Bug, planted};
+use varve_media::{Error, Result};
 use varve_reactor::Reactor;
-use varve_types::PoolId;
-use crate::handles::RedundantDisks;
-use crate::ids::{DriveNumber, HistoryId};
+
+use crate::drive_changes::{TableChange, drop_drive, following, has_drops, is_written};
+use crate::exposure::is_readable;
+use crate::format::{DriveState, DriveTable, EarlierHistory};
+use crate::handles::{DriveHandle, DriveHandles};
+use crate::histories::since_unix_ms;
+use crate::ids::{DriveNumber, ZoneIndex};
+use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey, versions_of};
+use crate::table_store::{StoredRoot, write_all, write_next};
 use crate::view::LayoutView;
 
-/// A place where a drive of the pool may be.
-pub enum Candidate {
-    /// A drive whose superblock was read.
-    Found(FoundDrive),
-    /// One that could not be looked at.
-    Failed {
-        /// Where.
-        path: String,
-        /// Why.
-        error: Error,
-    },
-}
-/// A drive whose superblock was read.
-#[derive(Clone)]
-pub struct FoundDrive {
-    /// Where it is.
-    pub path: String,
-    /// What it says of itself.
-    pub superblock: RedundantSuperblock,
-    /// Its disks.
-    pub disks: RedundantDisks,
-}
-/// How a pool is opened.
-#[derive(Clone, Debug)]
-pub struct OpeningOptions {
-    /// Go on from the newest table that is there, although a newer one may exist.
-    pub degraded: bool,
-    /// Which of two histories that have split counts.
-    pub history: Option<HistoryId>,
-    /// Random: what a new history is called, if there must be one.
-    pub new_history: HistoryId,
-    /// The pool; that of the first drive where it is not known.
-    pub pool: Option<PoolId>,
-    /// How long a drive may not answer, in ns.
-    pub patience_nanos: u64,
-}
-/// What drives say, and which of them counts.
-pub struct Survey {}
-impl Survey {
-    /// Reads the tables of all candidates, and writes nothing.
-    pub async fn take(reactor: &Reactor, candidates: Vec<Candidate>, options: &OpeningOptions) -> Result<Self> { todo!() }
-    /// Drives that should be there.
-    pub fn missing(&self) -> &[DriveNumber] { todo!() }
-    /// Opens the pool by them.
-    pub async fn open(self) -> Result<Opening> { todo!() }
-}
 /// A pool that was opened.
 pub struct Opening {
     /// Its tables.
     pub view: LayoutView,
-    /// Paths of drives that are not read.
+    /// Paths of drives that are not read (OPEN-1).
     pub stale: Vec<String>,
     /// Drives that were missing.
     pub missing: Vec<DriveNumber>,
-    /// Whether nothing may be written.
+    /// Whether nothing may be written: too much is missing, and nothing was written (O3).
     pub is_read_only: bool,
     /// Drives that are used.
     pub drives: Vec<(DriveNumber, FoundDrive)>,
+    pub(crate) handles: Rc<DriveHandles>,
+    pub(crate) versions: BTreeMap<StoredRoot, u64>,
+    pub(crate) patience_nanos: u64,
 }
-/// Opens a pool.
-pub async fn open(reactor: &Reactor, candidates: Vec<Candidate>, options: &OpeningOptions) -> Result<Opening> { todo!() }
+
+/// How a pool may be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OpeningWay {
+    /// By an ordinary table, without the drives that are missing, if there are any.
+    Ordinary,
+    /// By the first table of a new history.
+    NewHistory,
+    /// Without a write.
+    ReadOnly,
+}
+
+/// Opens a pool: looks at the drives, and then writes tables, if the rules allow that.
+///
+/// # Errors
+/// Those of [`Survey::take`] and [`Survey::open`].
+pub async fn open(
+    reactor: &Reactor,
+    candidates: Vec<Candidate>,
+    options: &OpeningOptions,
+) -> Result<Opening> {
+    Survey::take(reactor, candidates, options).await?.open().await
+}
+
+impl Survey {
+    /// Opens the pool. Its tables are durable on all drives that are used when this returns.
+    ///
+    /// # Errors
+    /// [`Error::DegradedOpening`] when drives are missing that may know something newer (O2), [`Error::TooFewDrives`]
+    /// when too much is missing (O3); both without the option to go on. The error of a place that could not be looked
+    /// at, when a drive is missing that may be there (OPEN-5).
+    pub async fn open(self) -> Result<Opening> {
+        match self.decide()? {
+            OpeningWay::ReadOnly => {
+                let view = self.view.clone();
+                Ok(self.finish(view, true))
+            }
+            way => self.write(way).await,
+        }
+    }
+
+    fn decide(&self) -> Result<OpeningWay> {
+        let degraded = self.options.degraded;
+        if self.missing.is_empty() {
+            return Ok(OpeningWay::Ordinary);
+        }
+        if let Some(error) = self.excess() {
+            return if degraded { Ok(OpeningWay::ReadOnly) } else { Err(error) }; // O3
+        }
+        let present = self.readable_count() - self.missing.len();
+        let is_certain = present > usize::from(self.table().drops_max) || planted(Bug::HalfOpens);
+        if !is_certain {
+            return if degraded { Ok(OpeningWay::NewHistory) } else { Err(self.uncertain()) }; // OPEN-2
+        }
+        match self.errors.first() {
+            // OPEN-5
+            Some(error) if !degraded && !planted(Bug::ErrorIsAbsence) => Err(error.clone()),
+            Some(_) | None => Ok(OpeningWay::Ordinary),
+        }
+    }
+
+    /// Drives that the table calls live or leaving.
+    fn readable_count(&self) -> usize {
+        self.table().drives.iter().filter(|record| record.state.is_readable()).count()
+    }
+
+    /// What lacks too many drives: a zone, or the tables.
+    fn excess(&self) -> Option<Error> {
+        let table = self.table();
+        if let Some(error) = self.lost_zone() {
+            return Some(error);
+        }
+        let dropped = table.drives.iter().filter(|record| {
+            let is_missing = self.missing.contains(&record.number);
+            is_missing || !is_written(record.state) && record.since_epoch > table.settled_epoch
+        });
+        let excess = dropped.count().saturating_sub(usize::from(self.drops_limit));
+        let present = self.readable_count() - self.missing.len();
+        if present > 0 && (excess == 0 || planted(Bug::DropsUnbounded)) {
+            return None;
+        }
+        Some(Error::TooFewDrives { zone: None, present, needed: present + excess.max(1) })
+    }
+
+    /// A zone that would be lost with the drives that are missing, and is not yet: one that has lost more strips than it
+    /// can lose by drives that failed before does not keep the pool closed.
+    fn lost_zone(&self) -> Option<Error> {
+        let table = self.table();
+        let has_failed = |drive: DriveNumber| !is_readable(table, drive);
+        self.view.rows().find_map(|(ZoneIndex(zone), row)| {
+            row.sets().find_map(|set| {
+                let spare = usize::from(self.view.class_of(set).shape.parity());
+                let drives = || set.places.iter().map(|place| place.drive);
+                let failed = drives().filter(|drive| has_failed(*drive)).count();
+                let missing = drives().filter(|drive| self.missing.contains(drive)).count();
+                let is_lost = failed <= spare && failed + missing > spare;
+                let present = set.places.len() - failed - missing;
+                let needed = set.places.len() - spare;
+                is_lost.then_some(Error::TooFewDrives { zone: Some(zone), present, needed })
+            })
+        })
+    }
+
+    fn uncertain(&self) -> Error {
+        let table = self.table();
+        let names = self.missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let missing = format!("drives that are missing: {names} of {}", self.readable_count());
+        let since_unix_ms = since_unix_ms(table);
+        Error::DegradedOpening { missing, epoch: table.epoch.0, since_unix_ms }
+    }
+
+    /// Writes the table that counts as it is, then those that follow, and then what some drives lack of the rest.
+    async fn write(mut self, way: OpeningWay) -> Result<Opening> {
+        let table = self.table().clone();
+        let present: Vec<_> = self.handles.all();
+        let written = present.iter().filter(|drive| {
+            table.drive(drive.number()).is_some_and(|record| is_written(record.state))
+        });
+        let written: Vec<_> = written.cloned().collect();
+        let failures = write_next(StoredRoot::DriveTable, &written, &table.encode()).await?;
+        let mut dropped: Vec<_> = failures.iter().map(|failure| failure.drive).collect();
+        for failure in failures {
+            tracing::error!(drive = %failure.drive, error = %failure.error, "a drive failed");
+            self.handles.remove(failure.drive);
+        }
+        let joining = table.drives.iter().filter(|record| record.state == DriveState::Joining);
+        let absent = joining.map(|it| it.number).filter(|it| self.handles.get(*it).is_none());
+        dropped.extend(absent);
+        dropped.extend(&self.missing);
+        dropped.sort_unstable();
+        dropped.dedup();
+        let mut view = self.view.clone();
+        if way == OpeningWay::NewHistory || !dropped.is_empty() {
+            let next = self.without(&table, &dropped, way);
+            view = self.follow(&view, next).await?;
+        }
+        view = self.settle(view).await?;
+        view = self.level(view).await?;
+        Ok(self.finish(view, false))
+    }
+
+    /// The first table of this opening.
+    fn without(&self, table: &DriveTable, dropped: &[DriveNumber], way: OpeningWay) -> DriveTable {
+        let mut next = table.clone();
+        next.epoch.0 += 1;
+        if way == OpeningWay::NewHistory {
+            let earlier = EarlierHistory { history: table.history, ended: table.epoch };
+            next.lineage.insert(0, earlier);
+            next.lineage.truncate(DriveTable::LINEAGE_MAX);
+            next.history = self.options.new_history; // OPEN-2
+        }
+        for drive in dropped {
+            drop_drive(&mut next, *drive, self.reactor.unix_time_ms());
+        }
+        next
+    }
+
+    async fn follow(&self, view: &LayoutView, next: DriveTable) -> Result<LayoutView> {
+        let base = view.drives();
+        // What was raised since is not known to all; what is lowered counts at once.
+        let drops_limit = self.drops_limit;
+        let unix_ms = self.reactor.unix_time_ms();
+        let change = TableChange { handles: &self.handles, base, drops_limit, unix_ms };
+        let table = change.commit(next).await?;
+        view.with_drives(table).map_err(|fault| Error::Corrupt {
+            what: "drive table",
+            path: "the drives of the pool".into(),
+            reason: fault.to_string(),
+        })
+    }
+
+    /// A table that dropped drives is durable on all others now: one that says so is written at once.
+    async fn settle(&self, mut view: LayoutView) -> Result<LayoutView> {
+        while has_drops(view.drives()) {
+            view = self.follow(&view, following(view.drives())).await?;
+        }
+        Ok(view)
+    }
+
+    /// Brings all drives to the newest rows and journal records, before any of them is used.
+    async fn level(&self, mut view: LayoutView) -> Result<LayoutView> {
+        for root in &self.roots {
+            let drives = root.laggards.iter().filter_map(|drive| self.handles.get(*drive));
+            let drives: Vec<Rc<DriveHandle>> = drives.collect();
+            let failures = write_all(root.which, &drives, &root.contents).await?;
+            if failures.is_empty() {
+                continue;
+            }
+            let mut next = following(view.drives());
+            for failure in failures {
+                tracing::error!(drive = %failure.drive, error = %failure.error, "a drive failed");
+                drop_drive(&mut next, failure.drive, self.reactor.unix_time_ms());
+                self.handles.remove(failure.drive);
+            }
+            view = self.follow(&view, next).await?;
+            view = self.settle(view).await?;
+        }
+        Ok(view)
+    }
+
+    fn finish(self, view: LayoutView, is_read_only: bool) -> Opening {
+        let versions = versions_of(&self.roots);
+        let Self { mut drives, handles, missing, stale, options, .. } = self;
+        drives.retain(|(number, _)| handles.get(*number).is_some());
+        let patience_nanos = options.patience_nanos;
+        Opening { view, stale, missing, is_read_only, drives, handles, versions, patience_nanos }
+    }
+}

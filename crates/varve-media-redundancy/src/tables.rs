@@ -51,13 +51,19 @@ struct SharedTables {
     listeners: Mutex<Vec<PortSender<()>>>,
     /// Guards the set only. Roots that are being replaced or copied, by their key, on whichever thread.
     busy_roots: Mutex<BTreeSet<RootKey>>,
-    requests: PortSender<TableRequest>,
 }
 
-/// The tables of a pool, for all threads.
+/// What the keeper hands out, and threads look at.
+#[derive(Clone)]
+pub(crate) struct TableBoard {
+    shared: Arc<SharedTables>,
+}
+
+/// The tables of a pool, for all threads. With the last clone the keeper ends.
 #[derive(Clone)]
 pub struct Tables {
-    shared: Arc<SharedTables>,
+    board: TableBoard,
+    requests: PortSender<TableRequest>,
 }
 
 impl Tables {
@@ -70,15 +76,15 @@ impl Tables {
             failure: Mutex::default(),
             listeners: Mutex::default(),
             busy_roots: Mutex::default(),
-            requests,
         };
-        (Self { shared: Arc::new(shared) }, receiver)
+        let board = TableBoard { shared: Arc::new(shared) };
+        (Self { board, requests }, receiver)
     }
 
     /// The newest view.
     #[must_use]
     pub fn view(&self) -> Arc<LayoutView> {
-        Arc::clone(&lock(&self.shared.view))
+        Arc::clone(&lock(&self.board.shared.view))
     }
 
     /// Epoch of its drive table.
@@ -90,22 +96,28 @@ impl Tables {
     /// Why nothing is written any more, where that is so.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
-        lock(&self.shared.failure).clone()
+        self.board.failure()
     }
 
     /// The tables for the thread of `reactor`. One of them is enough for a thread.
     #[must_use]
     pub fn on(&self, reactor: &Reactor) -> Rc<TablesHandle> {
         let (sender, receiver) = port::channel(reactor, 1);
-        lock(&self.shared.listeners).push(sender);
+        lock(&self.board.shared.listeners).push(sender);
         let changed = Rc::new(Notify::new());
         reactor.spawn(forward(receiver, Rc::clone(&changed)));
-        let version = self.version();
+        let version = self.board.version();
         let view = RefCell::new(self.view());
         let (tables, reactor) = (self.clone(), reactor.clone());
         Rc::new(TablesHandle { tables, reactor, version: Cell::new(version), view, changed })
     }
 
+    pub(crate) fn board(&self) -> &TableBoard {
+        &self.board
+    }
+}
+
+impl TableBoard {
     /// Hands out another view (TABLES-1).
     pub(crate) fn publish(&self, view: Arc<LayoutView>) {
         *lock(&self.shared.view) = view;
@@ -120,10 +132,14 @@ impl Tables {
         self.wake();
     }
 
+    pub(crate) fn failure(&self) -> Option<Error> {
+        lock(&self.shared.failure).clone()
+    }
+
     /// Those whose loop ended are forgotten. A queue that is full wakes its thread anyway.
     fn wake(&self) {
         lock(&self.shared.listeners).retain(|listener| {
-            let _ = listener.send(());
+            drop(listener.send(()));
             !listener.is_closed()
         });
     }
@@ -139,7 +155,7 @@ impl Tables {
         while !lock(&self.shared.busy_roots).insert(key) {
             if reactor.now().since(began) > CLAIM_NANOS_MAX {
                 let reason = format!("root {key} is busy");
-                return Err(Error::Open { path: "the tables of the pool".into(), reason });
+                return Err(Error::TableChange { reason });
             }
             reactor.sleep(CLAIM_AGAIN_NANOS).await;
         }
@@ -188,7 +204,7 @@ impl TablesHandle {
     /// The newest view. Costs a look at a counter while nothing changed.
     #[must_use]
     pub fn view(&self) -> Arc<LayoutView> {
-        let version = self.tables.version();
+        let version = self.tables.board.version();
         if version != self.version.get() {
             self.version.set(version);
             *self.view.borrow_mut() = self.tables.view();
@@ -215,9 +231,9 @@ impl TablesHandle {
         let (sender, answer) = oneshot::channel();
         let mut request = TableRequest { change, answer: sender };
         let began = self.reactor.now();
-        while let Err(refused) = self.tables.shared.requests.send(request) {
+        while let Err(refused) = self.tables.requests.send(request) {
             let is_late = self.reactor.now().since(began) > ASK_NANOS_MAX;
-            if is_late || self.tables.shared.requests.is_closed() {
+            if is_late || self.tables.requests.is_closed() {
                 return Err(self.gone());
             }
             request = refused;

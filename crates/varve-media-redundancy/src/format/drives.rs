@@ -364,7 +364,7 @@ impl DriveTable {
     }
 
     /// Relations between the fields.
-    fn check(&self) -> Result<(), FormatFault> {
+    pub(crate) fn check(&self) -> Result<(), FormatFault> {
         let align = u32::try_from(MEDIA_ALIGN).expect("4096");
         let Self { epoch, segment_bytes, zone_segments, zones_max, .. } = *self;
         let is_size = (align..=SEGMENT_BYTES_MAX).contains(&segment_bytes);

@@ -194,7 +194,7 @@ impl JournalRecord {
     }
 
     /// Relations between the fields.
-    fn check(&self) -> Result<(), FormatFault> {
+    pub(crate) fn check(&self) -> Result<(), FormatFault> {
         let is_aligned = |bytes: u64| bytes.is_multiple_of(MEDIA_ALIGN as u64);
         check("shard", self.shard.0, self.shard.0 < ShardId::COUNT_MAX)?;
         check_counter("journal_epoch", self.journal_epoch)?;

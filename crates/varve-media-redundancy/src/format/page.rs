@@ -167,7 +167,7 @@ impl Row {
     }
 
     /// Relations between the fields.
-    fn check(&self) -> Result<(), FormatFault> {
+    pub(crate) fn check(&self) -> Result<(), FormatFault> {
         for set in self.sets() {
             check_set(set, self.tenancy)?;
         }

@@ -1,0 +1,102 @@
+//! Which of several drive tables counts: O1, as a pure function.
+//!
+//! OPEN-3. Histories that have split do not join: of two tables neither of whose histories is in the lineage of the
+//!     other one's, nobody but the operator says which counts.
+
+use varve_media::planted::{Bug, planted};
+
+use crate::format::{DriveState, DriveTable};
+use crate::ids::{DriveId, HistoryId};
+
+/// The tables that a drive holds, on its two sides.
+pub(crate) struct DriveTables {
+    pub(crate) id: DriveId,
+    pub(crate) path: String,
+    pub(crate) tables: Vec<DriveTable>,
+}
+
+/// Why no table counts.
+pub(crate) enum NoTable {
+    /// No drive has one.
+    None,
+    /// Histories have split; what they are, as text.
+    Split(String),
+}
+
+/// Whether a table is newer than another one, and of the same line.
+pub(crate) fn follows(later: &DriveTable, earlier: &DriveTable) -> bool {
+    if later.history == earlier.history {
+        return later.epoch > earlier.epoch;
+    }
+    let mut lineage = later.lineage.iter();
+    lineage.any(|it| it.history == earlier.history && it.ended >= earlier.epoch)
+}
+
+/// Whether a drive that holds a table may have one that counts instead: it is the same, an older one, or one that an
+/// opening left that was cut off.
+pub(crate) fn is_of_line(counts: &DriveTable, held: &DriveTable) -> bool {
+    follows(counts, held) || (counts.history == held.history && counts.epoch == held.epoch)
+}
+
+/// The table that counts (O1), of what all present drives hold.
+pub(crate) fn newest(
+    drives: &[DriveTables],
+    history: Option<HistoryId>,
+) -> Result<DriveTable, NoTable> {
+    let all: Vec<&DriveTable> = drives.iter().flat_map(|drive| &drive.tables).collect();
+    let is_last = |table: &&DriveTable| all.iter().all(|other| !follows(other, table));
+    let mut last: Vec<&DriveTable> = Vec::new();
+    for table in all.iter().copied().filter(is_last) {
+        if !last.contains(&table) {
+            last.push(table);
+        }
+    }
+    let Some(first) = last.first() else { return Err(NoTable::None) };
+    let is_split = last.iter().any(|table| table.history != first.history);
+    match history {
+        Some(history) if last.iter().any(|table| table.history == history) => {
+            last.retain(|table| table.history == history);
+        }
+        Some(_) => return Err(NoTable::Split(describe(&last, drives))),
+        None if is_split && planted(Bug::HistoriesJoin) => {
+            let latest = last.iter().map(|table| table.epoch).max();
+            last.retain(|table| Some(table.epoch) == latest);
+        }
+        None if is_split => return Err(NoTable::Split(describe(&last, drives))), // OPEN-3
+        None => {}
+    }
+    Ok(of_one_epoch(&last, drives).clone())
+}
+
+/// Of tables of one history and epoch, which openings left that were cut off, the one that all present drives hold that
+/// it calls live or leaving. If there is none, any: none was acknowledged. The same drives give the same one.
+fn of_one_epoch<'a>(last: &[&'a DriveTable], drives: &[DriveTables]) -> &'a DriveTable {
+    let is_whole = |table: &DriveTable| {
+        let readable = table.drives.iter().filter(|record| record.state.is_readable());
+        let mut present = readable.filter_map(|it| drives.iter().find(|drive| drive.id == it.id));
+        present.all(|drive| drive.tables.contains(table))
+    };
+    let by_bytes = |table: &&&DriveTable| (!is_whole(table), table.encode());
+    last.iter().min_by_key(by_bytes).expect("the caller has one")
+}
+
+/// Each history, with its epoch, date and drives.
+fn describe(last: &[&DriveTable], drives: &[DriveTables]) -> String {
+    let one = |table: &&DriveTable| {
+        let holds = |drive: &&DriveTables| drive.tables.contains(table);
+        let paths: Vec<_> = drives.iter().filter(holds).map(|drive| drive.path.as_str()).collect();
+        let (history, epoch, since) = (table.history, table.epoch, since_unix_ms(table));
+        format!("history {history} (epoch {epoch}, {since} ms, {})", paths.join(", "))
+    };
+    last.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// When the state of a drive changed last, in ms since 1970.
+pub(crate) fn since_unix_ms(table: &DriveTable) -> u64 {
+    table.drives.iter().map(|record| record.since_unix_ms).max().unwrap_or(0)
+}
+
+/// Whether a drive in a state is read.
+pub(crate) fn is_read(state: DriveState) -> bool {
+    state.is_readable() || planted(Bug::StaleRead) // OPEN-1
+}

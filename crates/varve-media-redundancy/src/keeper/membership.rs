@@ -1,0 +1,147 @@
+//! Changes of the drive table that drives leave by, and of what the pool promises.
+
+use varve_media::{Error, Result};
+
+use super::{Keeper, refused, unknown};
+use crate::class::{Class, ClassId, MediumKinds, StripeShape};
+use crate::drive_changes::{is_in_state, set_state};
+use crate::format::{DriveRecord, DriveRoles, DriveState, DriveTable};
+use crate::ids::{DriveNumber, Epoch};
+
+impl Keeper {
+    pub(super) async fn set_slow(&mut self, drive: DriveNumber, is_slow: bool) -> Result<()> {
+        let record = self.table().drive(drive).ok_or_else(|| unknown(drive))?;
+        if record.is_slow == is_slow {
+            return Ok(());
+        }
+        self.replace_drives(|table| {
+            if let Some(record) = record_mut(table, drive) {
+                record.is_slow = is_slow;
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn leave(&mut self, drive: DriveNumber) -> Result<()> {
+        let table = self.table();
+        let record = table.drive(drive).ok_or_else(|| unknown(drive))?;
+        if record.state == DriveState::Leaving {
+            return Ok(());
+        }
+        if record.state != DriveState::Live {
+            return Err(refused(&format!("drive {drive} is not live")));
+        }
+        let others = table.drives.iter();
+        let others = others.filter(|it| it.state == DriveState::Live && it.number != drive).count();
+        let needed = usize::from(table.drops_max) + 1;
+        if others < needed {
+            return Err(Error::TooFewDrives { zone: None, present: others, needed });
+        }
+        let unix_ms = self.reactor.unix_time_ms();
+        self.replace_drives(|table| set_state(table, drive, DriveState::Leaving, unix_ms)).await
+    }
+
+    /// One that is gone already stays so.
+    pub(super) async fn forget(&mut self, drive: DriveNumber) -> Result<()> {
+        let record = self.table().drive(drive).ok_or_else(|| unknown(drive))?;
+        let is_failed = match record.state {
+            DriveState::Gone => return Ok(()),
+            DriveState::Live | DriveState::Joining => {
+                return Err(refused(&format!("drive {drive} is neither failed nor leaving")));
+            }
+            DriveState::Failed => true,
+            DriveState::Leaving => false,
+        };
+        if let Some(holder) = self.holder_on(drive) {
+            return Err(refused(&format!("drive {drive} is still needed by {holder}")));
+        }
+        let unix_ms = self.reactor.unix_time_ms();
+        self.replace_drives(|table| {
+            let since = table.drive(drive).map(|record| record.since_epoch);
+            set_state(table, drive, DriveState::Gone, unix_ms);
+            // It was dropped when it failed, and is not once more.
+            if let Some((record, since)) = record_mut(table, drive).zip(since)
+                && is_failed
+            {
+                record.since_epoch = since;
+            }
+        })
+        .await
+    }
+
+    /// What a drive cannot go without.
+    fn holder_on(&self, drive: DriveNumber) -> Option<String> {
+        let mut rows = self.view.rows();
+        let row = rows.find(|(_, row)| row.sets().any(|set| set.has_drive(drive)));
+        if let Some((zone, _)) = row {
+            return Some(format!("zone {zone}"));
+        }
+        let mut journals = self.view.journals();
+        let journal = journals.find(|it| it.copies.iter().any(|copy| copy.drive == drive));
+        if let Some(journal) = journal {
+            return Some(format!("the journal of shard {}", journal.shard));
+        }
+        let table = self.table();
+        let others = table.drives.iter().filter(|it| it.number != drive && has_roots(it)).count();
+        let is_holder = is_in_state(table, drive, DriveState::Leaving);
+        (is_holder && others <= usize::from(table.drops_max)).then(|| "tables and roots".to_owned())
+    }
+
+    /// The class of new zones; so many drives may be dropped from then on as the largest class that is in use survives.
+    pub(super) async fn set_class(&mut self, shape: StripeShape, kinds: MediumKinds) -> Result<()> {
+        let table = self.table();
+        let known = table.classes.iter().find(|it| it.shape == shape && it.kinds == kinds);
+        let class = match known {
+            Some(class) => *class,
+            None => Class { id: self.free_class()?, shape, kinds },
+        };
+        let rows = self.view.rows().flat_map(|(_, row)| row.sets());
+        let of_rows = rows.map(|set| self.view.class_of(set).shape.parity()).max();
+        let drops_max = of_rows.unwrap_or(0).max(shape.parity());
+        let present = table.drives.iter().filter(|it| it.state == DriveState::Live).count();
+        let needed = shape.strips().max(usize::from(drops_max) + 1);
+        if present < needed {
+            return Err(Error::TooFewDrives { zone: None, present, needed });
+        }
+        if table.class == class.id && table.drops_max == drops_max {
+            return Ok(());
+        }
+        self.replace_drives(|table| {
+            if table.class_of(class.id).is_none() {
+                table.classes.push(class);
+            }
+            (table.class, table.drops_max) = (class.id, drops_max);
+        })
+        .await
+    }
+
+    /// A number for another class.
+    fn free_class(&self) -> Result<ClassId> {
+        let classes = &self.table().classes;
+        let is_free = |id: &ClassId| classes.iter().all(|class| class.id != *id);
+        let free = (1..=u8::MAX).filter_map(ClassId::new).find(is_free);
+        let free = free.filter(|_| classes.len() < DriveTable::CLASSES_MAX);
+        free.ok_or_else(|| refused("the pool has all the classes that it can have"))
+    }
+
+    pub(super) async fn note_walk(&mut self, began_with: Epoch) -> Result<()> {
+        let found = self.table().loss_epoch;
+        if found != began_with {
+            let key = "of what was lost".to_owned();
+            return Err(Error::RootConflict { key, expected: began_with.0, found: found.0 });
+        }
+        if self.table().walked_epoch == began_with {
+            return Ok(());
+        }
+        self.replace_drives(|table| table.walked_epoch = began_with).await
+    }
+}
+
+pub(super) fn record_mut(table: &mut DriveTable, drive: DriveNumber) -> Option<&mut DriveRecord> {
+    table.drives.iter_mut().find(|record| record.number == drive)
+}
+
+/// Whether a drive holds tables and roots, and will go on doing so.
+pub(super) fn has_roots(record: &DriveRecord) -> bool {
+    record.state == DriveState::Live && record.roles.has(DriveRoles::ROOTS)
+}

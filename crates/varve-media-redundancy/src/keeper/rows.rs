@@ -1,0 +1,225 @@
+//! Changes of rows and of journal records: the keeper finds the places, or compares what was expected.
+
+use varve_media::planted::{Bug, planted};
+use varve_media::{Error, Result};
+use varve_types::ShardId;
+
+use super::{Keeper, refused, unsound};
+use crate::class::{Class, ClassId};
+use crate::format::{
+    DriveState, JournalCopy, JournalCopyState, JournalRecord, LayoutPage, MoveReason, Row,
+    RowState, StripForm, StripPlace, StripSet,
+};
+use crate::ids::{DriveNumber, Tenancy, ZoneIndex};
+use crate::plan::{Occupancy, PlaceRequest, choose, choose_journal};
+use crate::table_store::StoredRoot;
+
+/// A zone that is to be moved.
+pub(super) struct MoveRequest {
+    pub(super) zone: ZoneIndex,
+    pub(super) why: MoveReason,
+    pub(super) class: Option<ClassId>,
+    pub(super) avoid: Vec<DriveNumber>,
+    pub(super) prefer: Option<DriveNumber>,
+}
+
+/// A copy of a journal that another one takes the place of.
+pub(super) struct SubstituteRequest {
+    pub(super) shard: ShardId,
+    pub(super) expected: u64,
+    pub(super) without: DriveNumber,
+    pub(super) until: u64,
+}
+
+impl Keeper {
+    pub(super) async fn place(&mut self, zone: ZoneIndex) -> Result<()> {
+        self.check_zone(zone)?;
+        let row = self.view.row(zone);
+        if row.state != RowState::Empty {
+            return Ok(());
+        }
+        let table = self.table();
+        let class = *table.class_of(table.class).expect("a table has the class of new zones");
+        let request =
+            PlaceRequest { zone, class: &class, kept: &[], avoid: &[], prefer: None };
+        let set = self.set_for(&request)?;
+        let tenancy = self.next_tenancy(zone)?;
+        self.set_row(zone, Row { tenancy, state: RowState::Still(set) }).await
+    }
+
+    pub(super) async fn move_zone(&mut self, request: &MoveRequest) -> Result<()> {
+        self.check_zone(request.zone)?;
+        let row = self.view.row(request.zone).clone();
+        let Some(target) = row.target() else {
+            return Err(refused(&format!("zone {} has no row that could be moved", request.zone)));
+        };
+        let class = match request.class {
+            None => *self.view.class_of(target),
+            Some(id) => *self.table().class_of(id).ok_or_else(|| refused("unknown class"))?,
+        };
+        let kept = self.kept_places(target, &class, &request.avoid);
+        if kept.iter().all(Option::is_some) {
+            return Err(refused(&format!("zone {} has nothing to be moved", request.zone)));
+        }
+        let MoveRequest { zone, why, ref avoid, prefer, .. } = *request;
+        let to = self.set_for(&PlaceRequest { zone, class: &class, kept: &kept, avoid, prefer })?;
+        let tenancy = self.next_tenancy(zone)?;
+        let state = match row.state {
+            // What was read from `from` still is.
+            RowState::Moving { from, why, .. } => RowState::Moving { from, to, why },
+            RowState::Still(from) => RowState::Moving { from, to, why },
+            RowState::Empty => return Err(refused("an empty row is not moved")),
+        };
+        self.set_row(zone, Row { tenancy, state }).await
+    }
+
+    /// By the strip's index, places that stay: on live drives that are not to be left, where strips are of one form and
+    /// shape.
+    fn kept_places(
+        &self,
+        set: &StripSet,
+        class: &Class,
+        avoid: &[DriveNumber],
+    ) -> Vec<Option<StripPlace>> {
+        let is_alike =
+            set.form == StripForm::Striped && self.view.class_of(set).shape == class.shape;
+        let stays = |place: &StripPlace| {
+            let record = self.table().drive(place.drive);
+            let fits = record
+                .is_some_and(|it| it.state == DriveState::Live && class.kinds.has(it.kind));
+            is_alike && fits && !avoid.contains(&place.drive)
+        };
+        let places = set.places.iter().map(|place| Some(*place).filter(stays));
+        let mut kept: Vec<_> = places.collect();
+        kept.resize(class.shape.strips(), None);
+        kept
+    }
+
+    fn set_for(&self, request: &PlaceRequest<'_>) -> Result<StripSet> {
+        let places = choose(&self.view, self.occupancy()?, request);
+        let places = places.ok_or_else(|| self.no_room())?;
+        Ok(StripSet { class: request.class.id, form: StripForm::Striped, places: places.into() })
+    }
+
+    fn no_room(&self) -> Error {
+        Error::NoSpace { path: format!("the drives of pool {}", self.table().pool) }
+    }
+
+    fn next_tenancy(&self, zone: ZoneIndex) -> Result<Tenancy> {
+        let next = self.view.row(zone).tenancy.next();
+        next.ok_or_else(|| refused(&format!("zone {zone} was moved too often")))
+    }
+
+    fn check_zone(&self, zone: ZoneIndex) -> Result<()> {
+        if zone.0 < self.table().zones_max {
+            return Ok(());
+        }
+        Err(refused(&format!("there is no zone {zone}")))
+    }
+
+    pub(super) async fn replace_row(
+        &mut self,
+        zone: ZoneIndex,
+        expected: &Row,
+        new: Row,
+    ) -> Result<()> {
+        self.check_zone(zone)?;
+        let found = self.view.row(zone);
+        if found != expected && !planted(Bug::RowUnchecked) {
+            let key = format!("of the row of zone {zone}");
+            let (expected, found) = (expected.tenancy.get().into(), found.tenancy.get().into());
+            return Err(Error::RootConflict { key, expected, found }); // KEEPER-3
+        }
+        self.set_row(zone, new).await
+    }
+
+    /// Stores a row: durable on all drives that hold the layout table, and what only the row before had is free, when
+    /// this returns.
+    async fn set_row(&mut self, zone: ZoneIndex, row: Row) -> Result<()> {
+        row.check().map_err(unsound)?;
+        let fault = |fault: crate::view::ViewFault| refused(&fault.to_string());
+        let next = self.view.with_row(zone, row.clone()).map_err(fault)?;
+        let view = std::sync::Arc::clone(&self.view);
+        let occupancy = self.occupancy.as_mut();
+        let occupancy = occupancy.ok_or_else(|| refused("places of the layout table overlap"))?;
+        let taken = occupancy.replace_row(&view, zone, &row);
+        taken.map_err(|fault| refused(&fault.to_string()))?;
+        let epoch = view.drives().epoch;
+        let page = next.page_of(zone);
+        self.store(StoredRoot::Page(LayoutPage::of(zone)), page.encode()).await?;
+        // Drives may have failed meanwhile, which the row knows nothing of.
+        let next = self.view.with_row(zone, row).map_err(|it| self.end(fault(it)))?;
+        if next.drives().epoch != epoch {
+            self.occupancy = Occupancy::of(&next).ok();
+        }
+        self.publish(next);
+        Ok(())
+    }
+
+    fn journal(&self, shard: ShardId, expected: u64) -> Result<JournalRecord> {
+        let mut journals = self.view.journals();
+        let Some(record) = journals.find(|journal| journal.shard == shard) else {
+            return Err(refused(&format!("there is no journal of shard {shard}")));
+        };
+        if record.journal_epoch == expected {
+            return Ok(record.clone());
+        }
+        let key = format!("of the journal record of shard {shard}");
+        Err(Error::RootConflict { key, expected, found: record.journal_epoch }) // KEEPER-3
+    }
+
+    pub(super) async fn replace_copies(
+        &mut self,
+        shard: ShardId,
+        expected: u64,
+        copies: Vec<JournalCopy>,
+    ) -> Result<()> {
+        let mut record = self.journal(shard, expected)?;
+        record.copies = copies;
+        self.set_journal(record).await
+    }
+
+    pub(super) async fn substitute(&mut self, request: &SubstituteRequest) -> Result<()> {
+        let SubstituteRequest { shard, expected, without, until } = *request;
+        let mut record = self.journal(shard, expected)?;
+        let is_read = self.table().drive(without).is_some_and(|it| it.state.is_readable());
+        record.copies.retain_mut(|copy| {
+            if copy.drive != without || !copy.is_current() {
+                return true;
+            }
+            copy.state = JournalCopyState::Former { until };
+            // Of a drive that failed nothing is read, and a copy that proves nothing is none.
+            is_read && copy.since < until
+        });
+        let place = choose_journal(&self.view, self.occupancy()?, &record, &[without]);
+        let place = place.ok_or_else(|| self.no_room())?;
+        record.copies.push(JournalCopy {
+            drive: place.drive,
+            place: place.place,
+            since: until,
+            state: JournalCopyState::Current,
+        });
+        self.set_journal(record).await
+    }
+
+    /// Stores a journal record under the next epoch.
+    async fn set_journal(&mut self, mut record: JournalRecord) -> Result<()> {
+        record.journal_epoch += 1;
+        record.check().map_err(unsound)?;
+        let fault = |fault: crate::view::ViewFault| refused(&fault.to_string());
+        self.view.with_journal(record.clone()).map_err(fault)?;
+        let view = std::sync::Arc::clone(&self.view);
+        let occupancy = self.occupancy.as_mut();
+        let occupancy = occupancy.ok_or_else(|| refused("places of the layout table overlap"))?;
+        let taken = occupancy.replace_journal(&view, &record);
+        taken.map_err(|fault| refused(&fault.to_string()))?;
+        let epoch = view.drives().epoch;
+        self.store(StoredRoot::Journal(record.shard), record.encode()).await?;
+        let next = self.view.with_journal(record).map_err(|it| self.end(fault(it)))?;
+        if next.drives().epoch != epoch {
+            self.occupancy = Occupancy::of(&next).ok();
+        }
+        self.publish(next);
+        Ok(())
+    }
+}
