@@ -212,8 +212,12 @@ impl Disk for PatientDisk {
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {
-        let note =
-            OperationNote { kind: OperationKind::Write, name: "flush", offset: 0, len: self.size() };
+        let note = OperationNote {
+            kind: OperationKind::Write,
+            name: "flush",
+            offset: 0,
+            len: self.size(),
+        };
         self.bound(note, self.disk.flush())
     }
 

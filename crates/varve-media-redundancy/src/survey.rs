@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use varve_media::planted::{Bug, planted};
 use varve_media::{Error, RedundantSuperblock, Result, RootVersion};
 use varve_reactor::Reactor;
-use varve_types::{ErrorKind, PoolId, ShardId};
+use varve_types::{PoolId, ShardId};
 
 use crate::format::{
     DriveRecord, DriveRoles, DriveState, DriveTable, FormatFault, JournalRecord, LayoutPage,
@@ -30,11 +30,17 @@ const READS_AT_ONCE: usize = 64;
 pub enum Candidate {
     /// A drive whose superblock was read.
     Found(FoundDrive),
-    /// One that could not be looked at.
+    /// The system says that nothing is there.
+    Absent {
+        /// Where.
+        path: String,
+    },
+    /// One that could not be looked at. A place that answered, and holds no pool, is as good as absent; any other error
+    /// keeps a pool closed that lacks a drive (OPEN-5).
     Failed {
         /// Where.
         path: String,
-        /// Why; of kind [`ErrorKind::NotFound`] where nothing is there.
+        /// Why.
         error: Error,
     },
 }
@@ -155,9 +161,10 @@ struct Look {
 
 impl Look {
     fn note(&mut self, error: Error) {
-        // A place where nothing is has said so.
-        if error.kind() != ErrorKind::NotFound {
-            self.errors.push(error); // OPEN-5
+        match error {
+            // It answered that there is none.
+            Error::NoPool { .. } | Error::Unfinished { .. } => {}
+            error => self.errors.push(error), // OPEN-5
         }
     }
 
@@ -177,6 +184,7 @@ async fn look_at_all(
     let mut pool = options.pool;
     for candidate in candidates {
         match candidate {
+            Candidate::Absent { path } => tracing::warn!(path, "a drive is not there"),
             Candidate::Failed { path, error } => {
                 tracing::warn!(path, %error, "a drive cannot be looked at");
                 look.note(error);
@@ -271,7 +279,9 @@ fn sort_drives(reactor: &Reactor, table: &DriveTable, look: Look) -> Result<Driv
         let id = DriveId(found.superblock.drive_id);
         let record = table.drives.iter().find(|record| record.id == id);
         let went_apart = tables.iter().any(|held| !is_of_line(table, held));
-        let Some(record) = record.filter(|it| is_used(it.state) && (!went_apart || planted(Bug::StaleRead))) else {
+        let Some(record) =
+            record.filter(|it| is_used(it.state) && (!went_apart || planted(Bug::StaleRead)))
+        else {
             stale.push(found.path); // OPEN-1
             continue;
         };
@@ -298,7 +308,10 @@ fn is_used(state: DriveState) -> bool {
 fn check_figures(table: &DriveTable, record: &DriveRecord, found: &FoundDrive) -> Result<()> {
     let superblock = &found.superblock;
     let checks = [
-        ("its number is another one in the drive table", superblock.number == u16::from(record.number.get())),
+        (
+            "its number is another one in the drive table",
+            superblock.number == u16::from(record.number.get()),
+        ),
         ("it has fewer units than in the drive table", superblock.units >= record.units),
         ("its segments have another size", superblock.segment_bytes == table.segment_bytes),
         (

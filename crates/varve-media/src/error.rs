@@ -220,6 +220,12 @@ pub enum Error {
         /// When it was written, in ms since 1970.
         since_unix_ms: u64,
     },
+    /// Tables of a redundant pool cannot become what they were asked to be.
+    #[error("the tables of the pool are not changed: {reason}")]
+    TableChange {
+        /// Why.
+        reason: String,
+    },
     /// The pool is open for reading only, as drives are missing.
     #[error("the pool is open for reading only: drives are missing")]
     ReadOnly,
@@ -278,6 +284,7 @@ impl Error {
             | Self::DriveSet { .. }
             | Self::NoLane { .. }
             | Self::FileTooLarge { .. }
+            | Self::TableChange { .. }
             | Self::RootTooLong { .. } => ErrorKind::Invalid,
             Self::NoSpace { .. } | Self::TooSmall { .. } | Self::OverlayFull { .. } => {
                 ErrorKind::NoSpace

@@ -5,6 +5,7 @@ pub mod conformance;
 mod contract;
 mod disk;
 mod drive;
+mod empty_roots;
 mod error;
 mod fault;
 mod format;
@@ -40,6 +41,7 @@ pub use contract::{
 };
 pub use disk::{Disk, DiskOperation, Persist, Section};
 pub use drive::{Drive, DriveOptions};
+pub use empty_roots::write_empty_roots;
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 pub use identity::{DriveIdentity, RedundantIdentity};

@@ -5,7 +5,9 @@
 //! JOINING-2. A drive counts for roots from the table on that says so, and no root is replaced between its copy and that
 //!     table.
 
-use varve_media::{Error, Result, RootKey, RootVersion, RedundantSpec, RedundantSuperblock, mark_new_drives};
+use varve_media::{
+    Error, RedundantSpec, RedundantSuperblock, Result, RootKey, RootVersion, mark_new_drives,
+};
 
 use super::membership::{has_roots, record_mut};
 use super::{Keeper, refused};
@@ -123,8 +125,7 @@ impl Keeper {
 
     /// Copies tables and roots, and has the drive live.
     async fn finish_join(&mut self, number: DriveNumber) -> Result<()> {
-        let is_there =
-            |keeper: &Self| is_in_state(keeper.table(), number, DriveState::Joining);
+        let is_there = |keeper: &Self| is_in_state(keeper.table(), number, DriveState::Joining);
         let lost = || Error::DriveFailed {
             drive: number.get(),
             reason: "it failed while it joined".to_owned(),
@@ -189,7 +190,8 @@ impl Keeper {
     /// The root is claimed.
     async fn level_root(&mut self, key: RootKey, further: Option<DriveNumber>) -> Result<()> {
         let which = StoredRoot::Root(key);
-        let joining = |keeper: &Self, drive| is_in_state(keeper.table(), drive, DriveState::Joining);
+        let joining =
+            |keeper: &Self, drive| is_in_state(keeper.table(), drive, DriveState::Joining);
         let (new, mut holders): (Vec<_>, Vec<_>) =
             self.root_drives().into_iter().partition(|drive| joining(self, drive.number()));
         holders.retain(|drive| Some(drive.number()) != further);

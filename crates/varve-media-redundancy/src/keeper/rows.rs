@@ -40,8 +40,7 @@ impl Keeper {
         }
         let table = self.table();
         let class = *table.class_of(table.class).expect("a table has the class of new zones");
-        let request =
-            PlaceRequest { zone, class: &class, kept: &[], avoid: &[], prefer: None };
+        let request = PlaceRequest { zone, class: &class, kept: &[], avoid: &[], prefer: None };
         let set = self.set_for(&request)?;
         let tenancy = self.next_tenancy(zone)?;
         self.set_row(zone, Row { tenancy, state: RowState::Still(set) }).await
@@ -85,8 +84,8 @@ impl Keeper {
             set.form == StripForm::Striped && self.view.class_of(set).shape == class.shape;
         let stays = |place: &StripPlace| {
             let record = self.table().drive(place.drive);
-            let fits = record
-                .is_some_and(|it| it.state == DriveState::Live && class.kinds.has(it.kind));
+            let fits =
+                record.is_some_and(|it| it.state == DriveState::Live && class.kinds.has(it.kind));
             is_alike && fits && !avoid.contains(&place.drive)
         };
         let places = set.places.iter().map(|place| Some(*place).filter(stays));
