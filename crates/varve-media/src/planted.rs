@@ -160,6 +160,8 @@ pub enum Bug {
     AckBeforeTable,
     /// Drive table: more drives are dropped at once than the pool survives.
     DropsUnbounded,
+    /// Keeper: a row is replaced whatever it was.
+    RowUnchecked,
     /// Opening: a drive that missed changes of its pool is read.
     StaleRead,
     /// Opening: a half of the drives goes on by itself, although the others may have gone on too.
@@ -200,7 +202,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 96] = [
+    pub const ALL: [Self; 97] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -279,6 +281,7 @@ impl Bug {
         Self::PageCopyReusedEarly,
         Self::AckBeforeTable,
         Self::DropsUnbounded,
+        Self::RowUnchecked,
         Self::StaleRead,
         Self::HalfOpens,
         Self::HistoriesJoin,

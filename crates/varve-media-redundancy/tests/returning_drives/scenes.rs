@@ -1,0 +1,404 @@
+//! Scenes with one way to go: what O1 to O3 say, and the bugs that break it, one by one.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use varve_media::planted::{Bug, plant};
+use varve_media::{Error, RootKey, RootStore, SimMedium};
+use varve_media_redundancy::format::{DriveState, Row, RowState};
+use varve_media_redundancy::{
+    Candidate, Change, DriveNumber, HistoryId, Opening, OpeningOptions, StripeShape, ZoneIndex,
+    open,
+};
+use varve_reactor::{Reactor, SimLoop};
+
+use crate::pool::{
+    DRIVE_BYTES, OpenPool, SharedMedia, candidates, look, medium, member, new_pool, options,
+};
+
+/// A pool, and what is done to it; power is cut between two things that are.
+struct Scene {
+    media: SharedMedia,
+    lives: u64,
+}
+
+impl Scene {
+    fn new(drives: usize, parity: u8) -> Self {
+        let media: Vec<_> = (0..drives).map(medium).collect();
+        new_pool(&media, StripeShape::new(1, parity).expect("a mirror"));
+        Self { media: Rc::new(RefCell::new(media)), lives: 0 }
+    }
+
+    fn run<T: 'static>(
+        &mut self,
+        life: impl AsyncFnOnce(Reactor, SharedMedia) -> T + 'static,
+    ) -> T {
+        self.lives += 1;
+        let mut sim = SimLoop::new(self.lives);
+        let (reactor, media) = (sim.handle(), Rc::clone(&self.media));
+        sim.run_until(async move { life(reactor, media).await })
+    }
+
+    /// Opens it with some of its drives, and looks at the outcome.
+    fn open(&mut self, present: &[usize], options: OpeningOptions) -> Result<Outcome, Error> {
+        let present = present.to_vec();
+        self.run(async move |reactor, media| {
+            open_some(&reactor, &media, &present, &options)
+                .await
+                .map(|opening| Outcome::of(&opening))
+        })
+    }
+
+    /// Opens it with some of its drives, and changes it.
+    fn change(&mut self, present: &[usize], options: OpeningOptions, change: Change) {
+        let present = present.to_vec();
+        self.run(async move |reactor, media| {
+            let opening = open_some(&reactor, &media, &present, &options).await.unwrap();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            pool.tables.change(change).await.unwrap();
+        });
+    }
+
+    fn fail(&mut self, present: &[usize], drive: u8) {
+        let change = Change::DriveFailed { drive: number(drive), reason: "pulled".to_owned() };
+        self.change(present, options(), change);
+    }
+
+    fn durable(&self) -> Vec<Option<Vec<u8>>> {
+        self.media.borrow().iter().map(|medium| medium.durable(0..DRIVE_BYTES)).collect()
+    }
+}
+
+/// What an opening found.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    epoch: u64,
+    history: HistoryId,
+    is_read_only: bool,
+    stale: Vec<String>,
+    states: Vec<DriveState>,
+}
+
+impl Outcome {
+    fn of(opening: &Opening) -> Self {
+        let table = opening.view.drives();
+        Self {
+            epoch: table.epoch.0,
+            history: table.history,
+            is_read_only: opening.is_read_only,
+            stale: opening.stale.clone(),
+            states: table.drives.iter().map(|drive| drive.state).collect(),
+        }
+    }
+}
+
+async fn open_some(
+    reactor: &Reactor,
+    media: &SharedMedia,
+    present: &[usize],
+    options: &OpeningOptions,
+) -> Result<Opening, Error> {
+    let media: Vec<SimMedium> = media.borrow().clone();
+    let flags: Vec<_> = (0..media.len()).map(|index| present.contains(&index)).collect();
+    let candidates = candidates(reactor, &media, &flags).await;
+    open(reactor, candidates, options).await
+}
+
+fn number(drive: u8) -> DriveNumber {
+    DriveNumber::new(drive).expect("a few drives")
+}
+
+fn degraded(history: u8) -> OpeningOptions {
+    OpeningOptions { degraded: true, new_history: HistoryId([history; 16]), ..options() }
+}
+
+/// Runs a check with a bug planted, and says whether it failed.
+fn fails_with(bug: Bug, check: impl FnOnce() -> bool) -> bool {
+    plant(Some(bug));
+    let holds = check();
+    plant(None);
+    !holds
+}
+
+#[test]
+fn a_new_pool_opens_with_all_drives_and_changes_nothing() {
+    let mut scene = Scene::new(3, 1);
+    let outcome = scene.open(&[0, 1, 2], options()).unwrap();
+    assert_eq!(outcome.epoch, 1);
+    assert_eq!(outcome.states, [DriveState::Live; 3]);
+    assert!(!outcome.is_read_only && outcome.stale.is_empty());
+}
+
+#[test]
+fn a_pool_is_not_made_over_another_one() {
+    let mut scene = Scene::new(2, 1);
+    let again = scene.run(async |reactor, media| {
+        let media = media.borrow().clone();
+        crate::pool::make_pool(&reactor, &media, StripeShape::NONE).await
+    });
+    assert!(matches!(again, Err(Error::PoolExists { .. })), "{again:?}");
+}
+
+#[test]
+fn one_of_three_may_be_missing_and_is_stale_when_it_returns() {
+    let mut scene = Scene::new(3, 1);
+    let outcome = scene.open(&[0, 1], options()).unwrap();
+    assert_eq!(outcome.states, [DriveState::Live, DriveState::Live, DriveState::Failed]);
+    let outcome = scene.open(&[0, 1, 2], options()).unwrap();
+    assert_eq!(outcome.stale, ["2"]);
+    assert_eq!(outcome.states.last(), Some(&DriveState::Failed));
+}
+
+#[test]
+fn stale_read() {
+    let holds = || {
+        let mut scene = Scene::new(3, 1);
+        scene.open(&[0, 1], options()).unwrap();
+        scene.open(&[0, 1, 2], options()).is_ok_and(|outcome| outcome.stale == ["2"])
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::StaleRead, holds));
+}
+
+#[test]
+fn half_opens() {
+    let holds = || {
+        let mut scene = Scene::new(2, 1);
+        scene.fail(&[0, 1], 1);
+        matches!(scene.open(&[1], options()), Err(Error::DegradedOpening { .. }))
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::HalfOpens, holds));
+}
+
+#[test]
+fn the_half_that_knows_of_the_loss_opens_alone() {
+    let mut scene = Scene::new(2, 1);
+    scene.fail(&[0, 1], 1);
+    let outcome = scene.open(&[0], options()).unwrap();
+    assert_eq!(outcome.states, [DriveState::Live, DriveState::Failed]);
+}
+
+#[test]
+fn histories_join() {
+    let holds = || {
+        let mut scene = Scene::new(2, 1);
+        let one = scene.open(&[0], degraded(50)).unwrap();
+        assert_eq!(one.history, HistoryId([50; 16]));
+        scene.change(&[1], degraded(51), Change::Loss);
+        matches!(scene.open(&[0, 1], options()), Err(Error::HistorySplit { .. }))
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::HistoriesJoin, holds));
+}
+
+#[test]
+fn one_of_two_histories_is_chosen_and_the_other_is_stale() {
+    let mut scene = Scene::new(2, 1);
+    scene.open(&[0], degraded(50)).unwrap();
+    scene.open(&[1], degraded(51)).unwrap();
+    for (history, stale) in [(50, "1"), (51, "0")] {
+        let options = OpeningOptions { history: Some(HistoryId([history; 16])), ..options() };
+        let outcome = scene.open(&[0, 1], options).unwrap();
+        assert_eq!(outcome.history, HistoryId([history; 16]));
+        assert_eq!(outcome.stale, [stale]);
+    }
+}
+
+#[test]
+fn a_degraded_history_counts_where_the_other_half_did_not_go_on() {
+    let mut scene = Scene::new(2, 1);
+    scene.open(&[0], degraded(50)).unwrap();
+    let outcome = scene.open(&[0, 1], options()).unwrap();
+    assert_eq!(outcome.history, HistoryId([50; 16]));
+    assert_eq!(outcome.stale, ["1"]);
+    assert!(matches!(scene.open(&[1], options()), Err(Error::DegradedOpening { .. })));
+}
+
+#[test]
+fn too_much_that_is_missing_is_opened_for_reading_only_and_nothing_is_written() {
+    let mut scene = Scene::new(4, 1);
+    let before = scene.durable();
+    let refused = scene.open(&[0, 1], options());
+    assert!(matches!(refused, Err(Error::TooFewDrives { .. })), "{refused:?}");
+    let outcome = scene.open(&[0, 1], degraded(50)).unwrap();
+    assert!(outcome.is_read_only);
+    assert_eq!(scene.durable(), before);
+    let outcome = scene.open(&[0, 1, 2, 3], options()).unwrap();
+    assert_eq!(outcome.states, [DriveState::Live; 4]);
+}
+
+#[test]
+fn drops_unbounded() {
+    let holds = || {
+        let mut scene = Scene::new(4, 1);
+        let is_closed = scene.run(async |reactor, media| {
+            let opening = open_some(&reactor, &media, &[0, 1, 2, 3], &options()).await.unwrap();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            media.borrow()[1].fail_writes(true);
+            media.borrow()[2].fail_writes(true);
+            pool.tables.change(Change::Loss).await.is_err()
+        });
+        scene.media.borrow().iter().for_each(|medium| medium.fail_writes(false));
+        is_closed
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::DropsUnbounded, holds));
+}
+
+#[test]
+fn ack_before_table() {
+    let holds = || {
+        let mut scene = Scene::new(3, 1);
+        scene.fail(&[0, 1, 2], 0);
+        scene.open(&[0, 1, 2], options()).is_ok_and(|it| it.states[0] == DriveState::Failed)
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::AckBeforeTable, holds));
+}
+
+#[test]
+fn error_is_absence() {
+    let holds = || {
+        let mut scene = Scene::new(3, 1);
+        let refused = scene.run(async |reactor, media| {
+            let media = media.borrow().clone();
+            let mut candidates = candidates(&reactor, &media, &[true, true, false]).await;
+            candidates.pop();
+            let (path, reason) = ("2".to_owned(), "too many open files".to_owned());
+            let error = Error::Open { path: path.clone(), reason };
+            candidates.push(Candidate::Failed { path, error });
+            open(&reactor, candidates, &options()).await.is_err()
+        });
+        // Nothing was written: the drive is there once it can be looked at.
+        let outcome = scene.open(&[0, 1, 2], options()).unwrap();
+        refused && outcome.states == [DriveState::Live; 3]
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::ErrorIsAbsence, holds));
+}
+
+#[test]
+fn row_unchecked() {
+    let holds = || {
+        let mut scene = Scene::new(3, 1);
+        scene.run(async |reactor, media| {
+            let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            let zone = ZoneIndex(3);
+            let view = pool.tables.change(Change::Place { zone }).await.unwrap();
+            let tenancy = view.row(zone).tenancy;
+            let new = Row { tenancy, state: RowState::Empty };
+            let change = Change::Row { zone, expected: Row::EMPTY, new };
+            matches!(pool.tables.change(change).await, Err(Error::RootConflict { .. }))
+        })
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::RowUnchecked, holds));
+}
+
+#[test]
+fn root_from_first_drive() {
+    let holds = || {
+        let mut scene = Scene::new(3, 1);
+        scene.run(async |reactor, media| {
+            let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            let (version, _) = pool.roots.read(RootKey::Pool).await.unwrap();
+            pool.roots.replace(RootKey::Pool, version, vec![5; 100]).await.unwrap();
+        });
+        scene.run(async |reactor, media| {
+            let opening = open_some(&reactor, &media, &[1, 2], &options()).await.unwrap();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            pool.roots.read(RootKey::Pool).await.unwrap().1 == vec![5; 100]
+        })
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::RootFromFirstDrive, holds));
+}
+
+#[test]
+fn a_drive_that_joins_has_tables_and_roots_when_it_is_live() {
+    let mut scene = Scene::new(2, 1);
+    scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let view = pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.unwrap();
+        let row = view.row(ZoneIndex(0)).clone();
+        let (version, _) = pool.roots.read(RootKey::Pool).await.unwrap();
+        let version = pool.roots.replace(RootKey::Pool, version, vec![1; 10]).await.unwrap();
+        media.borrow_mut().push(medium(2));
+        let view = pool.tables.change(Change::Join(member(2, 3))).await.unwrap();
+        assert_eq!(view.drives().drive(number(2)).unwrap().state, DriveState::Live);
+        assert_eq!(*view.row(ZoneIndex(0)), row);
+        // This thread has no handle of the new drive: the keeper copies what it writes.
+        assert!(pool.handles.get(number(2)).is_none());
+        pool.roots.replace(RootKey::Pool, version, vec![2; 10]).await.unwrap();
+        for drive in [0, 1] {
+            let reason = "pulled".to_owned();
+            let change = Change::DriveFailed { drive: number(drive), reason };
+            pool.tables.change(change).await.unwrap();
+        }
+    });
+    let (bytes, rows) = scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[2], &options()).await.unwrap();
+        let rows = opening.view.rows().count();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        (pool.roots.read(RootKey::Pool).await.unwrap().1, rows)
+    });
+    assert_eq!((bytes, rows), (vec![2; 10], 1));
+}
+
+#[test]
+fn what_a_drive_held_before_it_joins_counts_no_longer() {
+    let mut scene = Scene::new(2, 1);
+    // Drive 1 goes on alone, and has a higher version of the root than the pool.
+    scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[1], &degraded(50)).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        for _ in 0..5 {
+            let (version, _) = pool.roots.read(RootKey::Pool).await.unwrap();
+            pool.roots.replace(RootKey::Pool, version, vec![9; 10]).await.unwrap();
+        }
+    });
+    let bytes = scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0], &degraded(51)).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let (version, _) = pool.roots.read(RootKey::Pool).await.unwrap();
+        pool.roots.replace(RootKey::Pool, version, vec![1; 10]).await.unwrap();
+        pool.tables.change(Change::Join(member(1, 9))).await.unwrap();
+        pool.roots.read(RootKey::Pool).await.unwrap().1
+    });
+    assert_eq!(bytes, vec![1; 10]);
+    let outcome = scene.open(&[0, 1], options()).unwrap();
+    assert_eq!(outcome.history, HistoryId([51; 16]));
+    assert!(outcome.stale.is_empty());
+}
+
+#[test]
+fn a_drive_that_does_not_answer_is_dropped_in_time() {
+    let mut scene = Scene::new(3, 1);
+    let waited = scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let began = reactor.now();
+        media.borrow()[2].stick(began + 60 * crate::pool::PATIENCE_NANOS);
+        let view = pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.unwrap();
+        assert_eq!(view.drives().drive(number(2)).unwrap().state, DriveState::Failed);
+        reactor.now().since(began)
+    });
+    assert!(waited < 6 * crate::pool::PATIENCE_NANOS, "{waited}");
+}
+
+#[test]
+fn a_copied_drive_is_refused() {
+    let mut scene = Scene::new(2, 1);
+    let refused = scene.run(async |reactor, media| {
+        let media = media.borrow().clone();
+        let copy = media[0].copy();
+        let mut candidates = candidates(&reactor, &media, &[true, true]).await;
+        candidates.push(look(&reactor, &copy, "copy".to_owned()).await);
+        open(&reactor, candidates, &options()).await.map(|_| ())
+    });
+    assert!(matches!(refused, Err(Error::DriveSet { .. })), "{refused:?}");
+}
