@@ -153,7 +153,7 @@ impl Survey {
     }
 
     /// Writes the table that counts as it is, then those that follow, and then what some drives lack of the rest.
-    async fn write(mut self, way: OpeningWay) -> Result<Opening> {
+    async fn write(self, way: OpeningWay) -> Result<Opening> {
         let table = self.table().clone();
         let present: Vec<_> = self.handles.all();
         let written = present.iter().filter(|drive| {
@@ -175,6 +175,7 @@ impl Survey {
         let mut view = self.view.clone();
         if way == OpeningWay::NewHistory || !dropped.is_empty() {
             let next = self.without(&table, &dropped, way);
+            next.check().map_err(|fault| Error::TableChange { reason: fault.to_string() })?;
             view = self.follow(&view, next).await?;
         }
         view = self.settle(view).await?;

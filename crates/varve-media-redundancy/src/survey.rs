@@ -110,13 +110,13 @@ impl Survey {
         options: &OpeningOptions,
     ) -> Result<Self> {
         let look = look_at_all(reactor, candidates, options).await?;
-        let told: Vec<_> = look.present.iter().map(|drive| drive.told()).collect();
-        let table = match newest(&told, options.history) {
+        let held: Vec<_> = look.present.iter().map(PresentDrive::held).collect();
+        let table = match newest(&held, options.history) {
             Ok(table) => table,
             Err(NoTable::Split(histories)) => return Err(Error::HistorySplit { histories }),
             Err(NoTable::None) => return Err(look.no_table()),
         };
-        let drops_limit = drops_limit(&table, &told);
+        let drops_limit = drops_limit(&table, &held);
         let set = sort_drives(reactor, &table, look)?;
         set.read(reactor, options, table, drops_limit).await
     }
@@ -146,7 +146,7 @@ struct PresentDrive {
 }
 
 impl PresentDrive {
-    fn told(&self) -> DriveTables {
+    fn held(&self) -> DriveTables {
         let id = DriveId(self.found.superblock.drive_id);
         DriveTables { id, path: self.found.path.clone(), tables: self.tables.clone() }
     }

@@ -94,7 +94,7 @@ pub(crate) async fn write_all(
     contents: &RootContents,
 ) -> Result<Vec<DriveFailure>> {
     let (version, bytes) = contents;
-    let writes = drives.iter().map(async |drive| {
+    let writes = drives.iter().map(|drive| async move {
         let root = which.on(drive)?;
         root.write(drive.meta(), drive.superblock().pool, *version, bytes).await
     });
@@ -107,7 +107,7 @@ pub(crate) async fn write_next(
     drives: &[Rc<DriveHandle>],
     bytes: &[u8],
 ) -> Result<Vec<DriveFailure>> {
-    let writes = drives.iter().map(async |drive| {
+    let writes = drives.iter().map(|drive| async move {
         let sides = look(which, drive).await?;
         let newest = sides.iter().flatten().map(|(version, _)| version.0).max();
         let version = RootVersion(newest.unwrap_or(0) + 1);

@@ -139,8 +139,8 @@ impl TableBoard {
     /// Those whose loop ended are forgotten. A queue that is full wakes its thread anyway.
     fn wake(&self) {
         lock(&self.shared.listeners).retain(|listener| {
-            drop(listener.send(()));
-            !listener.is_closed()
+            let is_gone = listener.send(()).is_err() && listener.is_closed();
+            !is_gone
         });
     }
 

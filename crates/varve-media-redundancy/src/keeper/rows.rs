@@ -1,5 +1,7 @@
 //! Changes of rows and of journal records: the keeper finds the places, or compares what was expected.
 
+use std::sync::Arc;
+
 use varve_media::planted::{Bug, planted};
 use varve_media::{Error, Result};
 use varve_types::ShardId;
@@ -13,6 +15,7 @@ use crate::format::{
 use crate::ids::{DriveNumber, Tenancy, ZoneIndex};
 use crate::plan::{Occupancy, PlaceRequest, choose, choose_journal};
 use crate::table_store::StoredRoot;
+use crate::view::ViewFault;
 
 /// A zone that is to be moved.
 pub(super) struct MoveRequest {
@@ -88,7 +91,7 @@ impl Keeper {
                 record.is_some_and(|it| it.state == DriveState::Live && class.kinds.has(it.kind));
             is_alike && fits && !avoid.contains(&place.drive)
         };
-        let places = set.places.iter().map(|place| Some(*place).filter(stays));
+        let places = set.places.iter().map(|place| Some(*place).filter(&stays));
         let mut kept: Vec<_> = places.collect();
         kept.resize(class.shape.strips(), None);
         kept
@@ -136,9 +139,9 @@ impl Keeper {
     /// this returns.
     async fn set_row(&mut self, zone: ZoneIndex, row: Row) -> Result<()> {
         row.check().map_err(unsound)?;
-        let fault = |fault: crate::view::ViewFault| refused(&fault.to_string());
+        let fault = |fault: ViewFault| refused(&fault.to_string());
         let next = self.view.with_row(zone, row.clone()).map_err(fault)?;
-        let view = std::sync::Arc::clone(&self.view);
+        let view = Arc::clone(&self.view);
         let occupancy = self.occupancy.as_mut();
         let occupancy = occupancy.ok_or_else(|| refused("places of the layout table overlap"))?;
         let taken = occupancy.replace_row(&view, zone, &row);
@@ -205,9 +208,9 @@ impl Keeper {
     async fn set_journal(&mut self, mut record: JournalRecord) -> Result<()> {
         record.journal_epoch += 1;
         record.check().map_err(unsound)?;
-        let fault = |fault: crate::view::ViewFault| refused(&fault.to_string());
+        let fault = |fault: ViewFault| refused(&fault.to_string());
         self.view.with_journal(record.clone()).map_err(fault)?;
-        let view = std::sync::Arc::clone(&self.view);
+        let view = Arc::clone(&self.view);
         let occupancy = self.occupancy.as_mut();
         let occupancy = occupancy.ok_or_else(|| refused("places of the layout table overlap"))?;
         let taken = occupancy.replace_journal(&view, &record);
