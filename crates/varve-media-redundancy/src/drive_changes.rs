@@ -113,8 +113,8 @@ pub(crate) fn following(base: &DriveTable) -> DriveTable {
     next
 }
 
-/// Drops a drive in a table that is not written yet. One that joins has nothing, and goes without a trace: its number is
-/// not used again.
+/// Drops a drive in a table that is not written yet. One that joins has nothing, and goes without a trace: its number
+/// is not used again.
 pub(crate) fn drop_drive(table: &mut DriveTable, drive: DriveNumber, unix_ms: u64) {
     let epoch = table.epoch;
     if is_in_state(table, drive, DriveState::Joining) {

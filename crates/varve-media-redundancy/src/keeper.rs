@@ -226,7 +226,7 @@ impl Keeper {
 
     /// Nothing is written any more: what drives hold is no longer what the view says.
     fn end(&self, error: Error) -> Error {
-        tracing::error!(%error, "the tables of the pool cannot be replaced, and nothing is written any more");
+        tracing::error!(%error, "tables cannot be replaced, and nothing is written any more");
         self.board.fail(error.clone());
         error
     }

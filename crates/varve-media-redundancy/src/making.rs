@@ -1,7 +1,7 @@
 //! A new pool's tables on new drives.
 //!
 //! ```text
-//!  nothing → marks on all drives → empty tables and roots → tables → superblocks, drive by drive, in place of the marks
+//!  nothing → marks on all drives → empty tables and roots → tables → superblocks, drive by drive, in place of marks
 //! ```
 //!
 //! What a mark says, and when there is a pool, is as with other pools (MAKING-1, MAKING-2).

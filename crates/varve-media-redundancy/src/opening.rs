@@ -5,8 +5,8 @@
 //!  Survey ─▶ decide ─▶ the table that counts, as it is ─▶ a table without what is missing ─▶ rows, records ─▶ Keeper
 //! ```
 //!
-//! OPEN-2. A pool is opened with more drives than may be dropped, or with all of them; otherwise only where the operator
-//!     says so, and then with a new history.
+//! OPEN-2. A pool is opened with more drives than may be dropped, or with all of them; otherwise only where the
+//!     operator says so, and then with a new history.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -87,18 +87,20 @@ impl Survey {
         if self.missing.is_empty() {
             return Ok(OpeningWay::Ordinary);
         }
+        match self.errors.first() {
+            // OPEN-5: what lacks may be there, and this is why nobody can say.
+            Some(error) if !degraded && !planted(Bug::ErrorIsAbsence) => return Err(error.clone()),
+            Some(_) | None => {}
+        }
         if let Some(error) = self.excess() {
             return if degraded { Ok(OpeningWay::ReadOnly) } else { Err(error) }; // O3
         }
         let present = self.readable_count() - self.missing.len();
         let is_certain = present > usize::from(self.table().drops_max) || planted(Bug::HalfOpens);
-        if !is_certain {
-            return if degraded { Ok(OpeningWay::NewHistory) } else { Err(self.uncertain()) }; // OPEN-2
-        }
-        match self.errors.first() {
-            // OPEN-5
-            Some(error) if !degraded && !planted(Bug::ErrorIsAbsence) => Err(error.clone()),
-            Some(_) | None => Ok(OpeningWay::Ordinary),
+        match (is_certain, degraded) {
+            (true, _) => Ok(OpeningWay::Ordinary),
+            (false, true) => Ok(OpeningWay::NewHistory), // OPEN-2
+            (false, false) => Err(self.uncertain()),
         }
     }
 
@@ -125,8 +127,8 @@ impl Survey {
         Some(Error::TooFewDrives { zone: None, present, needed: present + excess.max(1) })
     }
 
-    /// A zone that would be lost with the drives that are missing, and is not yet: one that has lost more strips than it
-    /// can lose by drives that failed before does not keep the pool closed.
+    /// A zone that would be lost with the drives that are missing, and is not yet: one that has lost more strips than
+    /// it can lose by drives that failed before does not keep the pool closed.
     fn lost_zone(&self) -> Option<Error> {
         let table = self.table();
         let has_failed = |drive: DriveNumber| !is_readable(table, drive);

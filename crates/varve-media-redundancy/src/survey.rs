@@ -102,8 +102,8 @@ impl Survey {
     ///
     /// # Errors
     /// [`Error::NoPool`] when no drive has a table that can be read, [`Error::HistorySplit`], [`Error::DriveSet`] for a
-    /// drive of another pool or one that is there twice, [`Error::Unsupported`], [`Error::Corrupt`] when what drives and
-    /// tables say does not agree.
+    /// drive of another pool or one that is there twice, [`Error::Unsupported`], [`Error::Corrupt`] when what drives
+    /// and tables say does not agree.
     pub async fn take(
         reactor: &Reactor,
         candidates: Vec<Candidate>,

@@ -1,9 +1,9 @@
 //! How a drive joins, and how a drive gets tables and roots that it had not.
 //!
-//! JOINING-1. What a drive held before is set to version 0 before anything is copied to it, so that no version of another
-//!     branch counts as newer.
-//! JOINING-2. A drive counts for roots from the table on that says so, and no root is replaced between its copy and that
-//!     table.
+//! JOINING-1. What a drive held before is set to version 0 before anything is copied to it, so that no version of
+//!     another branch counts as newer.
+//! JOINING-2. A drive counts for roots from the table on that says so, and no root is replaced between its copy and
+//!     that table.
 
 use varve_media::{
     Error, RedundantSpec, RedundantSuperblock, Result, RootKey, RootVersion, mark_new_drives,
