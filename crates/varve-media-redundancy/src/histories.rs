@@ -100,3 +100,76 @@ pub(crate) fn since_unix_ms(table: &DriveTable) -> u64 {
 pub(crate) fn is_read(state: DriveState) -> bool {
     state.is_readable() || planted(Bug::StaleRead) // OPEN-1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::EarlierHistory;
+    use crate::ids::Epoch;
+    use crate::test_pool::{table, with_state};
+
+    fn held(id: u8, tables: &[&DriveTable]) -> DriveTables {
+        let tables = tables.iter().map(|table| (*table).clone()).collect();
+        DriveTables { id: DriveId([id; 16]), path: id.to_string(), tables }
+    }
+
+    /// The same table at a later epoch.
+    fn at(base: &DriveTable, epoch: u64) -> DriveTable {
+        DriveTable { epoch: Epoch(epoch), ..base.clone() }
+    }
+
+    /// The first table of another history that began after `base`.
+    fn fork(base: &DriveTable, history: u8) -> DriveTable {
+        let mut next = at(base, base.epoch.0 + 1);
+        next.lineage.insert(0, EarlierHistory { history: base.history, ended: base.epoch });
+        next.history = HistoryId([history; 16]);
+        next
+    }
+
+    fn chosen(drives: &[DriveTables]) -> Option<DriveTable> {
+        newest(drives, None).ok()
+    }
+
+    #[test]
+    fn the_higher_epoch_of_a_history_counts_whoever_has_it() {
+        let old = table(&[64; 3]);
+        let new = at(&old, 7);
+        let drives = [held(0, &[&old]), held(1, &[&old, &new]), held(2, &[])];
+        assert_eq!(chosen(&drives), Some(new));
+        assert!(matches!(newest(&[held(0, &[])], None), Err(NoTable::None)));
+    }
+
+    #[test]
+    fn a_history_counts_before_the_one_that_it_went_on_from() {
+        let old = at(&table(&[64; 2]), 5);
+        let new = fork(&old, 9);
+        assert_eq!(chosen(&[held(0, &[&old]), held(1, &[&new])]), Some(new.clone()));
+        let later = fork(&at(&new, 8), 10);
+        assert_eq!(chosen(&[held(0, &[&old]), held(1, &[&later])]), Some(later));
+    }
+
+    #[test]
+    fn histories_that_split_do_not_join() {
+        let old = at(&table(&[64; 2]), 5);
+        let (one, other) = (fork(&old, 9), fork(&old, 10));
+        let drives = [held(0, &[&one]), held(1, &[&other])];
+        assert!(matches!(newest(&drives, None), Err(NoTable::Split(_)))); // OPEN-3
+        assert_eq!(newest(&drives, Some(other.history)).ok(), Some(other));
+        assert!(matches!(newest(&drives, Some(old.history)), Err(NoTable::Split(_))));
+        let went_on = at(&old, 6);
+        let drives = [held(0, &[&one]), held(1, &[&went_on])];
+        assert!(matches!(newest(&drives, None), Err(NoTable::Split(_))));
+    }
+
+    #[test]
+    fn of_two_tables_of_an_epoch_the_one_counts_that_its_drives_hold() {
+        let base = table(&[64; 4]);
+        let number = |drive: u8| crate::ids::DriveNumber::new(drive).unwrap();
+        let whole = with_state(&base, number(0), DriveState::Failed);
+        let part = with_state(&base, number(3), DriveState::Failed);
+        // The second one was cut off on drive 0, and the first one was acknowledged without it.
+        let drives =
+            [held(0, &[&part]), held(1, &[&whole]), held(2, &[&whole]), held(3, &[&whole])];
+        assert_eq!(chosen(&drives), Some(whole));
+    }
+}

@@ -221,8 +221,16 @@ async fn live(
     let LifeScript { present, options, changes, has_faults, mut rng } = script;
     let media = state.media.borrow().clone();
     let candidates = candidates(&reactor, &media, &present).await;
+    let is_broken = has_faults && rng.chance(1, 6);
+    if is_broken {
+        break_drives(&reactor, &media, &mut rng);
+    }
     let opening = match open(&reactor, candidates, &options).await {
         Ok(opening) => opening,
+        Err(error @ (Error::Io { .. } | Error::TooFewDrives { .. })) if is_broken => {
+            state.note(error.to_string());
+            return Ok(LifeEnd::Refused);
+        }
         Err(error) => return refusal(&state, &error, &present, &options),
     };
     check(&state, &opening, &present, &options)?;
@@ -234,6 +242,10 @@ async fn live(
     let pool = OpenPool::start(&reactor, opening, &state.media);
     let (version, bytes) = match pool.roots.read(RootKey::Pool).await {
         Ok(root) => root,
+        Err(error) if is_broken => {
+            state.note(error.to_string());
+            return Ok(LifeEnd::Lived(stale));
+        }
         Err(error) => return Err(format!("the root cannot be read: {error}")),
     };
     let view = pool.tables.view();
