@@ -18,7 +18,7 @@ use crate::format::{
     DriveRecord, DriveRoles, DriveState, DriveTable, FormatFault, JournalRecord, LayoutPage,
 };
 use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
-use crate::histories::{DriveTables, NoTable, follows, is_of_line, is_read, newest};
+use crate::histories::{DriveTables, NoTable, is_of_line, is_read, newest};
 use crate::ids::{DriveId, DriveNumber, HistoryId};
 use crate::table_store::{RootCensus, RootContents, StoredRoot, census, look};
 use crate::view::LayoutView;
