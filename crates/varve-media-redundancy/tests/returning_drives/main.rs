@@ -14,7 +14,7 @@ use varve_media::planted::{Bug, plant};
 use crate::world::{World, WorldCounts};
 
 /// Worlds that are lived through; each has several openings.
-const WORLDS: u64 = 120;
+const WORLDS: u64 = 400;
 
 fn run(seeds: std::ops::Range<u64>) -> Result<WorldCounts, String> {
     let mut counts = WorldCounts::default();
