@@ -180,6 +180,8 @@ pub enum Bug {
     CopySinceIgnored,
     /// Copies of journals: what replay found in one copy is drained before the others have it.
     FrameNotRestored,
+    /// Stripes: a put of a zone that moves goes to the places that it leaves.
+    PutToOldPlaces,
     /// Stripes: a strip that was left out is on no list of repairs.
     DegradedForgotten,
     /// Stripes: a put leaves out strips that seem to be there already.
@@ -291,6 +293,7 @@ impl Bug {
         Self::AckAfterFirstCopy,
         Self::CopySinceIgnored,
         Self::FrameNotRestored,
+        Self::PutToOldPlaces,
         Self::DegradedForgotten,
         Self::PutInPart,
         Self::GenerationsMixed,
