@@ -1,16 +1,38 @@
 //! Segments as stripes over drives (3.1 to 3.3).
+//!
+//! ```text
+//!  put ──▶ target of the row ──▶ label + strip to each drive, at once ──▶ failed drives: table first ──▶ Ok
+//!  get ──▶ the strip that has the range ──▶ else k others' columns ──▶ else strips by label and sum
+//! ```
+//!
+//! STRIPE-1. A put writes all strips of `to`, or else of `from`.
+//! STRIPE-2. Zones with strips left out are on the repair list: puts tell of them, and after an opening rows do, as
+//!     strips are left out only where the table says that their drive failed.
+//! STRIPE-3. A stripe is never changed in part: all strips of a put have one generation and one set of sums.
 
+use std::ops::Range;
 use std::rc::Rc;
 
-use varve_media::{IoFuture, SegmentGeometry, SegmentId, SegmentStore};
-use varve_stdx::BufSlice;
-use varve_types::SegmentNumber;
+use futures_util::future::join_all;
+use varve_media::{Error, IoFuture, Result, SegmentGeometry, SegmentId, SegmentStore};
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::limits::MEDIA_ALIGN;
+use varve_types::{Generation, SegmentNumber};
 
+use crate::class::LABEL_BYTES;
 use crate::decode::SlotReader;
-use crate::format::StripPlace;
+use crate::format::{Row, RowState, StripForm, StripPlace, StripSet};
 use crate::handles::DriveHandles;
 use crate::ids::ZoneIndex;
-use crate::keeper::TablesHandle;
+use crate::stripe::StripCodes;
+use crate::tables::TablesHandle;
+use crate::view::{LayoutView, StripLocation, ZoneSlot};
+
+mod moves;
+mod put;
+
+use moves::SlotMoves;
+use put::StripeWriter;
 
 /// A strip that a put left out, as its drive could not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,43 +46,457 @@ pub struct LeftOutStrip {
 /// Segments of one thread. Clones share them.
 #[derive(Clone)]
 pub struct StripedSegments {
-    inner: Rc<()>,
+    inner: Rc<SegmentsInner>,
+}
+
+struct SegmentsInner {
+    reader: SlotReader,
+    writer: StripeWriter,
+    handles: Rc<DriveHandles>,
+    tables: Rc<TablesHandle>,
+    moves: SlotMoves,
+    geometry: SegmentGeometry,
 }
 
 impl StripedSegments {
     /// Over the drives and tables of this thread.
     #[must_use]
     pub fn new(handles: Rc<DriveHandles>, tables: Rc<TablesHandle>) -> Self {
-        todo!()
+        let codes = StripCodes::default();
+        let view = tables.view();
+        let table = view.drives();
+        let geometry = SegmentGeometry {
+            segment_bytes: table.segment_bytes,
+            // Zones of which not all slots have a number are none that a pool's root could name.
+            segment_count: table.zones_max.saturating_mul(table.zone_segments),
+        };
+        let reader = SlotReader::new(Rc::clone(&handles), codes.clone());
+        let writer = StripeWriter::new(Rc::clone(&handles), Rc::clone(&tables), codes);
+        let moves = SlotMoves::default();
+        Self { inner: Rc::new(SegmentsInner { reader, writer, handles, tables, moves, geometry }) }
     }
 
     /// Reads by labels, for the mover and scrub.
     #[must_use]
     pub fn reader(&self) -> &SlotReader {
-        todo!()
+        &self.inner.reader
     }
 
     /// Takes the strips that puts of this thread left out since the last call: zones for the repair list (STRIPE-2).
     #[must_use]
     pub fn take_left_out(&self) -> Vec<LeftOutStrip> {
-        todo!()
+        self.inner.writer.take_left_out()
     }
 
     /// Says that a slot of a zone that moves is filled in the set that its row names as `to` now: the mover calls it
     /// once all its strips were read back.
     pub fn mark_filled(&self, id: SegmentId) {
-        todo!()
+        let view = self.inner.tables.view();
+        let Some(ZoneSlot { zone, .. }) = view.zone_of(id.number) else { return };
+        if let RowState::Moving { to, .. } = &view.row(zone).state {
+            self.inner.note_set(id, to);
+        }
     }
 
     /// Whether the slot is known to be filled in `to`, by a put or by [`Self::mark_filled`].
     #[must_use]
     pub fn is_known_filled(&self, id: SegmentId) -> bool {
-        todo!()
+        let view = self.inner.tables.view();
+        let Some(ZoneSlot { zone, slot }) = view.zone_of(id.number) else { return false };
+        match &view.row(zone).state {
+            RowState::Moving { to, .. } => {
+                self.inner.moves.is_filled(zone, slot, to, id.generation) == Some(true)
+            }
+            RowState::Empty | RowState::Still(_) => false,
+        }
     }
 
     /// Returns once no put of this thread that began before the call is under way in `zone`. To be awaited between the
     /// row that names `to` and the last look at what is filled: such a put may have gone to `from` (MOVER-4).
     pub async fn puts_before_now(&self, zone: ZoneIndex) {
-        todo!()
+        self.inner.writer.puts_before_now(zone).await;
     }
 }
+
+/// A part of a strip that a range of a segment has.
+struct Piece {
+    strip: u8,
+    /// Columns of it, counted from the end of its label; multiples of 4 KiB.
+    columns: Range<u32>,
+}
+
+impl SegmentsInner {
+    fn check_range(&self, id: SegmentId, offset: u64, len: u64) -> Result<()> {
+        let is_inside = offset.saturating_add(len) <= u64::from(self.geometry.segment_bytes);
+        if id.number.0 < self.geometry.segment_count && is_inside {
+            return Ok(());
+        }
+        Err(Error::OutOfRange { segment: id.number, offset, len })
+    }
+
+    /// Takes in that all strips of a slot are in `set`.
+    fn note_set(&self, id: SegmentId, set: &StripSet) {
+        let view = self.tables.view();
+        let Some(ZoneSlot { zone, slot }) = view.zone_of(id.number) else { return };
+        if let RowState::Moving { to, .. } = &view.row(zone).state {
+            // A put that began before the row moved went to `from`.
+            self.moves.mark(zone, slot, to, id.generation, to == set);
+        }
+        self.moves.forget_still(&view);
+    }
+
+    /// The set that has a slot: where its zone moves, `to` if it is filled there.
+    async fn set_of<'v>(&self, view: &'v LayoutView, row: &'v Row, id: SegmentId) -> &'v StripSet {
+        let (from, to) = match &row.state {
+            RowState::Moving { from, to, .. } => (from, to),
+            RowState::Still(set) => return set,
+            RowState::Empty => unreachable!("callers look first"),
+        };
+        let ZoneSlot { zone, slot } = view.zone_of(id.number).expect("callers check the range");
+        let is_filled = match self.moves.is_filled(zone, slot, to, id.generation) {
+            Some(known) => known,
+            None => {
+                let is_filled = self.reader.is_filled(view, to, id).await;
+                self.moves.mark(zone, slot, to, id.generation, is_filled);
+                is_filled
+            }
+        };
+        if is_filled { to } else { from }
+    }
+
+    async fn get(&self, id: SegmentId, offset: u32, len: u32) -> Result<BufSlice> {
+        let view = self.tables.view();
+        let ZoneSlot { zone, .. } = view.zone_of(id.number).expect("the range was checked");
+        let row = view.row(zone);
+        if row.state == RowState::Empty {
+            return Ok(zeros(len));
+        }
+        let (id, locations) = if id.generation == Generation::ZERO {
+            // Chains do not know the generation.
+            let plain = row.sets().find(|set| set.form != StripForm::Striped);
+            match (self.reader.current_put(&view, id.number).await?, plain) {
+                (Some(current), _) => {
+                    let generation = current.put.generation;
+                    (SegmentId { generation, ..id }, current.locations)
+                }
+                (None, Some(set)) => (id, locations_of(&view, set, id.number)),
+                (None, None) => return Ok(zeros(len)),
+            }
+        } else {
+            let set = self.set_of(&view, row, id).await;
+            (id, locations_of(&view, set, id.number))
+        };
+        if locations.iter().any(|location| !location.has_label) {
+            return self.get_plain(&view, zone, &locations, offset, len).await;
+        }
+        match self.get_striped(&view, id, &locations, offset, len).await {
+            Some(bytes) => Ok(bytes),
+            // 3.3: whatever strips there are, of both sets.
+            None => match self.reader.read_contents(&view, id, 0).await? {
+                Some(contents) => Ok(part_of(&contents.bytes, offset, len)),
+                None => Ok(zeros(len)),
+            },
+        }
+    }
+
+    /// Of a slot without labels.
+    async fn get_plain(
+        &self,
+        view: &LayoutView,
+        zone: ZoneIndex,
+        locations: &[StripLocation],
+        offset: u32,
+        len: u32,
+    ) -> Result<BufSlice> {
+        let location = locations.first();
+        let drive = location.and_then(|it| self.reader.readable(view, it.place.drive));
+        let Some((location, drive)) = location.zip(drive) else {
+            return Err(Error::TooFewDrives { zone: Some(zone.0), present: 0, needed: 1 });
+        };
+        let range = aligned(offset, len);
+        let read = drive.read(location.offset + u64::from(range.start), range.len()).await?;
+        Ok(part_of(&read.freeze(), offset - range.start, len))
+    }
+
+    /// Reads the strips that have the range, and decodes what of it cannot be read. `None` when that is not possible, or
+    /// would cost more than reading the slot as a whole.
+    async fn get_striped(
+        &self,
+        view: &LayoutView,
+        id: SegmentId,
+        locations: &[StripLocation],
+        offset: u32,
+        len: u32,
+    ) -> Option<BufSlice> {
+        let strip_bytes = locations.first()?.geometry.strip_bytes();
+        let range = aligned(offset, len);
+        let pieces = pieces_of(&range, strip_bytes);
+        let reads = pieces.iter().map(|piece| {
+            let location = locations.iter().find(|location| location.strip == piece.strip);
+            async move {
+                let columns = LABEL_BYTES + piece.columns.start..LABEL_BYTES + piece.columns.end;
+                // A place for hedging: what is late here may be decoded beside it.
+                self.reader.read_at(view, location?, columns).await.ok()
+            }
+        });
+        let mut parts = join_all(reads).await;
+        for (piece, part) in pieces.iter().zip(&mut parts) {
+            if part.is_none() {
+                if pieces.len() > 1 || piece.columns.len() as u64 >= u64::from(strip_bytes) {
+                    return None;
+                }
+                *part = Some(self.decode_piece(view, id, locations, piece).await?);
+            }
+        }
+        let parts: Vec<BufSlice> = parts.into_iter().collect::<Option<_>>()?;
+        Some(part_of(&join(&pieces, &parts), offset - range.start, len))
+    }
+
+    /// Columns of a piece from other strips; zeros behind the strip's end.
+    async fn decode_piece(
+        &self,
+        view: &LayoutView,
+        id: SegmentId,
+        locations: &[StripLocation],
+        piece: &Piece,
+    ) -> Option<BufSlice> {
+        let columns = piece.columns.clone();
+        let reader = &self.reader;
+        let bytes = reader.decode_columns(view, id, locations, piece.strip, columns).await?;
+        if bytes.len() == piece.columns.len() {
+            return Some(bytes);
+        }
+        let mut padded = AlignedBuf::zeroed(piece.columns.len());
+        padded.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+        Some(padded.freeze())
+    }
+
+    /// 3.2: other columns first, then strips by label and sum, then other choices of those.
+    async fn get_again(
+        &self,
+        id: SegmentId,
+        offset: u32,
+        len: u32,
+        attempt: u32,
+    ) -> Result<Option<BufSlice>> {
+        let view = self.tables.view();
+        let ZoneSlot { zone, slot } = view.zone_of(id.number).expect("the range was checked");
+        let row = view.row(zone);
+        if row.state == RowState::Empty || attempt == 0 {
+            return Ok(None);
+        }
+        if attempt == 1 {
+            let set = self.set_of(&view, row, id).await;
+            // What this thread believes of the slot may be what was wrong.
+            self.moves.forget(zone, slot);
+            if set.form == StripForm::Striped && id.generation != Generation::ZERO {
+                let locations = locations_of(&view, set, id.number);
+                let decoded = self.decode_range(&view, id, &locations, offset, len).await;
+                if decoded.is_some() {
+                    return Ok(decoded);
+                }
+            }
+        }
+        // Attempt 1 must not end what attempt 2 could still read.
+        let reading = attempt.saturating_sub(1).max(1);
+        match self.reader.read_contents(&view, id, reading).await {
+            Ok(Some(contents)) => Ok(Some(part_of(&contents.bytes, offset, len))),
+            Ok(None) => self
+                .get_plain_again(&view, row, id, attempt)
+                .await
+                .map(|contents| contents.map(|contents| part_of(&contents, offset, len))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where a zone moves out of slots without labels: those, once.
+    async fn get_plain_again(
+        &self,
+        view: &LayoutView,
+        row: &Row,
+        id: SegmentId,
+        attempt: u32,
+    ) -> Result<Option<BufSlice>> {
+        let is_leaving = row.source().is_some_and(|set| set.form != StripForm::Striped);
+        if !is_leaving || attempt > 2 {
+            return Ok(None);
+        }
+        let unknown = SegmentId { generation: Generation::ZERO, ..id };
+        let contents = self.reader.read_contents(view, unknown, 0).await?;
+        Ok(contents.filter(|contents| contents.put.is_none()).map(|contents| contents.bytes))
+    }
+
+    /// A range with each part of it computed from strips that do not have it.
+    async fn decode_range(
+        &self,
+        view: &LayoutView,
+        id: SegmentId,
+        locations: &[StripLocation],
+        offset: u32,
+        len: u32,
+    ) -> Option<BufSlice> {
+        let strip_bytes = locations.first()?.geometry.strip_bytes();
+        let range = aligned(offset, len);
+        let pieces = pieces_of(&range, strip_bytes);
+        if pieces.len() > 2 {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for piece in &pieces {
+            parts.push(self.decode_piece(view, id, locations, piece).await?);
+        }
+        Some(part_of(&join(&pieces, &parts), offset - range.start, len))
+    }
+}
+
+impl SegmentStore for StripedSegments {
+    fn geometry(&self) -> SegmentGeometry {
+        self.inner.geometry
+    }
+
+    fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()> {
+        let last = SegmentNumber(first.0.saturating_add(count).saturating_sub(1));
+        let id = SegmentId { number: last, generation: Generation::ZERO };
+        let is_inside = self.inner.check_range(id, 0, 0);
+        Box::pin(async move {
+            is_inside?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.inner.writer.allocate(first.0..first.0 + count).await
+        })
+    }
+
+    fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        let inner = Rc::clone(&self.inner);
+        let is_inside = inner.check_range(id, 0, bytes.len() as u64);
+        // MEDIA-4: it goes on when the future is dropped.
+        Box::pin(self.inner.handles.reactor().spawn_join(async move {
+            is_inside?;
+            let set = inner.writer.put(id, &bytes).await?;
+            inner.note_set(id, &set);
+            Ok(())
+        }))
+    }
+
+    fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
+        let is_inside = self.inner.check_range(id, offset.into(), len.into());
+        Box::pin(async move {
+            is_inside?;
+            self.inner.get(id, offset, len).await
+        })
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        Box::pin(self.inner.writer.settle())
+    }
+
+    fn delete(&self, _id: SegmentId) -> IoFuture<'_, ()> {
+        // Room stays taken: places are given back as a whole.
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn domain(&self, number: SegmentNumber) -> Option<u32> {
+        let view = self.inner.tables.view();
+        let ZoneSlot { zone, slot } = view.zone_of(number)?;
+        let set = view.row(zone).target()?;
+        if view.class_of(set).shape.parity() > 0 {
+            return None;
+        }
+        let location = view.locate(set, slot).next()?;
+        Some(location.place.drive.get().into())
+    }
+
+    fn get_again(
+        &self,
+        id: SegmentId,
+        offset: u32,
+        len: u32,
+        attempt: u32,
+    ) -> IoFuture<'_, Option<BufSlice>> {
+        let is_inside = self.inner.check_range(id, offset.into(), len.into());
+        Box::pin(async move {
+            is_inside?;
+            self.inner.get_again(id, offset, len, attempt).await
+        })
+    }
+
+    fn complete(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        let inner = Rc::clone(&self.inner);
+        let is_inside = inner.check_range(id, 0, bytes.len() as u64);
+        Box::pin(self.inner.handles.reactor().spawn_join(async move {
+            is_inside?;
+            if let Some(set) = inner.writer.complete(&inner.reader, id, &bytes).await? {
+                inner.note_set(id, &set);
+            }
+            Ok(())
+        }))
+    }
+}
+
+fn locations_of(view: &LayoutView, set: &StripSet, slot: SegmentNumber) -> Vec<StripLocation> {
+    let slot = view.zone_of(slot).expect("the range was checked").slot;
+    view.locate(set, slot).collect()
+}
+
+/// The smallest range of whole blocks that has `len` bytes at `offset`.
+fn aligned(offset: u32, len: u32) -> Range<u32> {
+    let first = offset - offset % LABEL_BYTES;
+    first..(offset + len).next_multiple_of(LABEL_BYTES)
+}
+
+/// Which strips have the blocks of a range.
+fn pieces_of(range: &Range<u32>, strip_bytes: u32) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let strip = at / strip_bytes;
+        let begins = strip * strip_bytes;
+        let end = range.end.min(begins + strip_bytes);
+        let strip = u8::try_from(strip).expect("a slot has at most 16 strips");
+        pieces.push(Piece { strip, columns: at - begins..end - begins });
+        at = end;
+    }
+    pieces
+}
+
+/// Parts one after the other; a single one is not copied.
+fn join(pieces: &[Piece], parts: &[BufSlice]) -> BufSlice {
+    match parts {
+        [] => BufSlice::copy_from(&[]),
+        [part] => part.clone(),
+        _ => {
+            let len = pieces.iter().map(|piece| piece.columns.len()).sum();
+            let mut joined = AlignedBuf::scratch(len);
+            let mut rest = &mut *joined;
+            for part in parts {
+                let (room, behind) = rest.split_at_mut(part.len());
+                room.copy_from_slice(part);
+                rest = behind;
+            }
+            assert!(rest.is_empty(), "parts are as long as their pieces");
+            joined.freeze()
+        }
+    }
+}
+
+/// `len` bytes at `offset`, as far as there are so many, and zeros behind.
+fn part_of(bytes: &BufSlice, offset: u32, len: u32) -> BufSlice {
+    let (from, len) = (offset as usize, len as usize);
+    if from + len <= bytes.len() {
+        return bytes.slice(from..from + len);
+    }
+    let mut part = AlignedBuf::zeroed(len);
+    let there = bytes.get(from..).unwrap_or_default();
+    part.iter_mut().zip(there).for_each(|(to, byte)| *to = *byte);
+    part.freeze()
+}
+
+fn zeros(len: u32) -> BufSlice {
+    AlignedBuf::zeroed(len as usize).freeze()
+}
+
+const _: () = assert!(LABEL_BYTES as usize == MEDIA_ALIGN);
+
+#[cfg(test)]
+mod tests;
