@@ -1,0 +1,432 @@
+//! Appends to all current copies of a journal, and puts another copy in the place of one that is lost or silent.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use varve_media::planted::{Bug, planted};
+use varve_media::{IoFuture, Persist, Result};
+use varve_reactor::{Nanos, Notify};
+use varve_stdx::BufSlice;
+
+use super::JournalPatience;
+use super::copies::{JournalCopies, copy_place};
+use crate::change::Change;
+use crate::format::{JournalCopy, JournalCopyState, JournalPlaceKind};
+use crate::handles::DriveHandle;
+use crate::ids::{DriveNumber, Epoch};
+
+/// Of the last 8 appends, so many late ones are too many.
+const LATE_MAX: u32 = 4;
+
+/// A drive that has no copy, as none has the number: only a copy is to come.
+const NO_COPY: u8 = DriveNumber::COUNT - 1;
+
+/// What tells copies apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct CopyKey {
+    drive: DriveNumber,
+    place: JournalPlaceKind,
+}
+
+impl CopyKey {
+    const fn of(copy: &JournalCopy) -> Self {
+        Self { drive: copy.drive, place: copy.place }
+    }
+}
+
+/// How the write to one copy ended.
+struct CopyOutcome {
+    copy: JournalCopy,
+    result: Result<()>,
+}
+
+/// When a copy had a frame.
+#[derive(Clone, Copy)]
+struct CopyAnswer {
+    at: Nanos,
+    drive: DriveNumber,
+}
+
+/// An append that was not answered, or was while an earlier one was not: a copy that comes in before it needs it.
+struct AppendEntry {
+    bytes: BufSlice,
+    durable_on: Vec<CopyKey>,
+    is_answered: bool,
+}
+
+#[derive(Default)]
+struct AppendState {
+    /// By position. As many as callers have under way, and those behind the first of them.
+    entries: BTreeMap<u64, AppendEntry>,
+    /// Behind all appends that began.
+    end: u64,
+    /// A bit for each of the last 8 appends of a drive: whether it was late.
+    lateness: BTreeMap<DriveNumber, u8>,
+    /// The first position of a copy that is being asked for: what lies behind is not answered without it.
+    substitute_since: Option<u64>,
+    /// The table in which there was no drive for a substitute.
+    refused_in: Option<Epoch>,
+    /// Current copies at the last look.
+    seen: Vec<CopyKey>,
+    is_trimming: bool,
+}
+
+struct WriterInner {
+    copies: JournalCopies,
+    patience: JournalPatience,
+    state: RefCell<AppendState>,
+    /// A substitute came, or did not.
+    substituted: Notify,
+    losses: Cell<u64>,
+    losses_told: Cell<u64>,
+    lost: Notify,
+}
+
+/// Appends to a journal.
+pub(super) struct JournalWriter {
+    inner: Rc<WriterInner>,
+}
+
+impl JournalWriter {
+    pub(super) fn new(copies: JournalCopies, patience: JournalPatience) -> Self {
+        let seen = copies.current().iter().map(CopyKey::of).collect();
+        let state = RefCell::new(AppendState { seen, ..AppendState::default() });
+        let (losses, losses_told) = (Cell::new(0), Cell::new(0));
+        let (substituted, lost) = (Notify::new(), Notify::new());
+        let inner = WriterInner { copies, patience, state, substituted, losses, losses_told, lost };
+        Self { inner: Rc::new(inner) }
+    }
+
+    /// Writes a frame to all current copies (JOURNAL-COPIES-1). It is under way when this returns.
+    pub(super) fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'static, ()> {
+        let inner = Rc::clone(&self.inner);
+        inner.begin(position, &bytes);
+        let reactor = inner.copies.reactor().clone();
+        // MEDIA-4: it goes on when the future is dropped.
+        Box::pin(reactor.spawn_join(async move {
+            let result = inner.write_everywhere(position, &bytes).await;
+            inner.end(position);
+            result
+        }))
+    }
+
+    /// Returns when a copy was lost since the last time that it returned.
+    pub(super) async fn exposed(&self) {
+        let inner = &self.inner;
+        loop {
+            let (lost, changed) = (inner.lost.notified(), inner.copies.tables().changed());
+            inner.look_for_losses();
+            if inner.losses_told.replace(inner.losses.get()) != inner.losses.get() {
+                return;
+            }
+            select(lost, changed).await;
+        }
+    }
+}
+
+impl WriterInner {
+    fn begin(self: &Rc<Self>, position: u64, bytes: &BufSlice) {
+        let mut state = self.state.borrow_mut();
+        let entry =
+            AppendEntry { bytes: bytes.clone(), durable_on: Vec::new(), is_answered: false };
+        state.entries.insert(position, entry);
+        state.end = state.end.max(position + bytes.len() as u64);
+        drop(state);
+        self.look_for_losses();
+        self.look_after_copies(position);
+    }
+
+    fn end(&self, position: u64) {
+        let mut state = self.state.borrow_mut();
+        if let Some(entry) = state.entries.get_mut(&position) {
+            entry.is_answered = true;
+        }
+        while state.entries.first_key_value().is_some_and(|(_, entry)| entry.is_answered) {
+            state.entries.pop_first();
+        }
+    }
+
+    /// Notes that a copy which was current is not any more: what the journal holds has a copy less.
+    fn look_for_losses(&self) {
+        let now: Vec<CopyKey> = self.copies.current().iter().map(CopyKey::of).collect();
+        let before = std::mem::replace(&mut self.state.borrow_mut().seen, now.clone());
+        if before.iter().any(|copy| !now.contains(copy)) {
+            self.losses.set(self.losses.get() + 1);
+            self.lost.notify_all();
+        }
+    }
+
+    /// Asks for a copy where there are fewer than there should be, and lets go of former ones that the ring has passed.
+    fn look_after_copies(self: &Rc<Self>, position: u64) {
+        let view = self.copies.view();
+        let table = view.drives();
+        let parity = table.class_of(table.class).map_or(0, |class| class.shape.parity());
+        if self.copies.current().len() <= usize::from(parity) {
+            let is_readable = |copy: &&JournalCopy| {
+                table.drive(copy.drive).is_some_and(|drive| drive.state.is_readable())
+            };
+            let shard = self.copies.shard();
+            let record = view.journals().find(|record| record.shard == shard);
+            let gone = record.and_then(|record| record.current().find(|copy| !is_readable(copy)));
+            let none = DriveNumber::new(NO_COPY).expect("below 255");
+            let without = gone.map_or(none, |copy| copy.drive);
+            let this = Rc::clone(self);
+            let wanted = usize::from(parity) + 1;
+            self.copies.reactor().spawn(async move {
+                this.substitute(without, Some(wanted)).await;
+            });
+        }
+        self.trim(position);
+    }
+
+    /// A former copy has nothing once the ring has passed its end by a lap.
+    fn trim(self: &Rc<Self>, position: u64) {
+        let lap = self.copies.lane_bytes();
+        let is_passed = |copy: &JournalCopy| match copy.state {
+            JournalCopyState::Former { until } => until.saturating_add(lap) <= position,
+            JournalCopyState::Current => false,
+        };
+        let view = self.copies.view();
+        let shard = self.copies.shard();
+        let Some(record) = view.journals().find(|record| record.shard == shard) else { return };
+        if !record.copies.iter().any(is_passed) {
+            return;
+        }
+        if std::mem::replace(&mut self.state.borrow_mut().is_trimming, true) {
+            return;
+        }
+        let copies = record.copies.iter().filter(|copy| !is_passed(copy)).copied().collect();
+        let change = Change::JournalCopies { shard, expected: record.journal_epoch, copies };
+        let this = Rc::clone(self);
+        self.copies.reactor().spawn(async move {
+            // Another change came first: the next append asks again.
+            if let Err(error) = this.copies.tables().change(change).await {
+                tracing::debug!(%error, "former copies of a journal stay in its record");
+            }
+            this.state.borrow_mut().is_trimming = false;
+        });
+    }
+
+    /// JOURNAL-COPIES-1
+    async fn write_everywhere(self: &Rc<Self>, position: u64, bytes: &BufSlice) -> Result<()> {
+        loop {
+            self.substitute_decided(position).await;
+            let current = self.copies.current();
+            let mut having = current.iter().filter(|copy| copy.has(position)).peekable();
+            if having.peek().is_none() {
+                return Err(self.copies.none());
+            }
+            let lacking: Vec<JournalCopy> =
+                having.filter(|copy| !self.is_durable_on(position, copy)).copied().collect();
+            if lacking.is_empty() {
+                return Ok(());
+            }
+            self.write_to(position, bytes, lacking).await?;
+            if planted(Bug::AckAfterFirstCopy) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits while a copy is being asked for that may have to have `position`.
+    async fn substitute_decided(&self, position: u64) {
+        loop {
+            let decided = self.substituted.notified();
+            let since = self.state.borrow().substitute_since;
+            if since.is_none_or(|since| since > position) {
+                return;
+            }
+            decided.await;
+        }
+    }
+
+    /// Writes to copies at once, until none of them is both current and without an answer.
+    async fn write_to(
+        self: &Rc<Self>,
+        position: u64,
+        bytes: &BufSlice,
+        copies: Vec<JournalCopy>,
+    ) -> Result<()> {
+        let reactor = self.copies.reactor();
+        let mut open: Vec<CopyKey> = Vec::new();
+        let mut writes = FuturesUnordered::new();
+        for copy in copies {
+            let Some(drive) = self.copies.writable(copy.drive).await? else { continue };
+            open.push(CopyKey::of(&copy));
+            writes.push(self.write_copy(drive, copy, position, bytes.clone()));
+        }
+        let mut answers: Vec<CopyAnswer> = Vec::new();
+        while self.are_current(&open) {
+            let alarm = reactor.sleep(self.patience.substitute_nanos);
+            let CopyOutcome { copy, result } = match select(writes.next(), alarm).await {
+                Either::Left((Some(answer), _)) => answer,
+                Either::Left((None, _)) => break,
+                Either::Right(((), _)) => {
+                    if self.is_durable_somewhere(position) {
+                        for copy in open.clone() {
+                            self.substitute(copy.drive, None).await;
+                        }
+                    }
+                    continue;
+                }
+            };
+            open.retain(|other| *other != CopyKey::of(&copy));
+            match result {
+                Ok(()) => {
+                    self.note_durable(position, &copy);
+                    answers.push(CopyAnswer { at: reactor.now(), drive: copy.drive });
+                    if planted(Bug::AckAfterFirstCopy) {
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    self.copies.fail(copy.drive, error).await?; // KEEPER-1
+                    self.look_for_losses();
+                    self.look_after_copies(position);
+                }
+            }
+        }
+        self.note_lateness(&answers);
+        Ok(())
+    }
+
+    async fn write_copy(
+        &self,
+        drive: Rc<DriveHandle>,
+        copy: JournalCopy,
+        position: u64,
+        bytes: BufSlice,
+    ) -> CopyOutcome {
+        let result = match copy_place(&copy) {
+            Ok(begins) => {
+                let at = begins + position % self.copies.lane_bytes();
+                drive.write(at, vec![bytes], Persist::Durable).await
+            }
+            Err(error) => Err(error),
+        };
+        CopyOutcome { copy, result }
+    }
+
+    fn are_current(&self, open: &[CopyKey]) -> bool {
+        let current = self.copies.current();
+        current.iter().any(|copy| open.contains(&CopyKey::of(copy)))
+    }
+
+    fn is_durable_on(&self, position: u64, copy: &JournalCopy) -> bool {
+        let state = self.state.borrow();
+        let entry = state.entries.get(&position);
+        entry.is_some_and(|entry| entry.durable_on.contains(&CopyKey::of(copy)))
+    }
+
+    fn is_durable_somewhere(&self, position: u64) -> bool {
+        let state = self.state.borrow();
+        state.entries.get(&position).is_some_and(|entry| !entry.durable_on.is_empty())
+    }
+
+    fn note_durable(&self, position: u64, copy: &JournalCopy) {
+        if let Some(entry) = self.state.borrow_mut().entries.get_mut(&position) {
+            entry.durable_on.push(CopyKey::of(copy));
+        }
+    }
+
+    /// Has a copy that is late too often replaced by another one, beside what is appended.
+    fn note_lateness(self: &Rc<Self>, answers: &[CopyAnswer]) {
+        let [.., before, last] = answers else { return };
+        let is_late = last.at.since(before.at) >= self.patience.late_nanos;
+        let mut state = self.state.borrow_mut();
+        for CopyAnswer { drive, .. } in answers {
+            let bits = state.lateness.entry(*drive).or_default();
+            *bits = (*bits << 1) | u8::from(is_late && *drive == last.drive);
+        }
+        let late = state.lateness.get_mut(&last.drive).filter(|bits| bits.count_ones() >= LATE_MAX);
+        if let Some(bits) = late {
+            *bits = 0;
+            let (this, drive) = (Rc::clone(self), last.drive);
+            self.copies.reactor().spawn(async move {
+                this.substitute(drive, None).await;
+            });
+        }
+    }
+
+    /// Asks for a copy in the place of the one on `without`: with `wanted` only while there are fewer than so many, else
+    /// only while it is a current one. False when there is no drive for it.
+    async fn substitute(&self, without: DriveNumber, wanted: Option<usize>) -> bool {
+        loop {
+            let decided = self.substituted.notified();
+            if self.state.borrow().substitute_since.is_none() {
+                break;
+            }
+            decided.await;
+        }
+        let current = self.copies.current();
+        let ends = current.iter().find(|copy| copy.drive == without);
+        let is_needed = wanted.map_or(ends.is_some(), |wanted| current.len() < wanted);
+        let epoch = self.copies.view().drives().epoch;
+        if !is_needed || self.state.borrow().refused_in == Some(epoch) {
+            return !is_needed;
+        }
+        let until = {
+            let mut state = self.state.borrow_mut();
+            let until = match ends {
+                Some(copy) => state.first_not_on(copy),
+                None => state.end,
+            };
+            state.substitute_since = Some(until);
+            until
+        };
+        let (shard, expected) = (self.copies.shard(), self.copies.journal_epoch());
+        let change = Change::JournalSubstitute { shard, expected, without, until };
+        let answer = match self.copies.tables().change(change).await {
+            Ok(_) => self.catch_up(until).await,
+            Err(error) => Err(error),
+        };
+        let mut state = self.state.borrow_mut();
+        state.substitute_since = None;
+        state.refused_in = answer.is_err().then_some(epoch);
+        drop(state);
+        self.substituted.notify_all();
+        self.look_for_losses();
+        if let Err(error) = &answer {
+            tracing::warn!(shard = shard.0, drive = without.get(), %error, "no other journal copy");
+        }
+        answer.is_ok()
+    }
+
+    /// Writes to copies that came in what they must have and was answered already.
+    async fn catch_up(&self, since: u64) -> Result<()> {
+        let answered: Vec<(u64, BufSlice)> = {
+            let state = self.state.borrow();
+            let entries = state.entries.range(since..).filter(|(_, entry)| entry.is_answered);
+            entries.map(|(position, entry)| (*position, entry.bytes.clone())).collect()
+        };
+        for (position, bytes) in answered {
+            for copy in self.copies.current() {
+                if !copy.has(position) || self.is_durable_on(position, &copy) {
+                    continue;
+                }
+                let Some(drive) = self.copies.writable(copy.drive).await? else { continue };
+                let written = self.write_copy(drive, copy, position, bytes.clone()).await;
+                match written.result {
+                    Ok(()) => self.note_durable(position, &copy),
+                    Err(error) => self.copies.fail(copy.drive, error).await?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AppendState {
+    /// The first position that a copy may lack.
+    fn first_not_on(&self, copy: &JournalCopy) -> u64 {
+        let key = CopyKey::of(copy);
+        let mut entries = self.entries.iter();
+        let lacking = entries
+            .find(|(position, entry)| copy.has(**position) && !entry.durable_on.contains(&key));
+        lacking.map_or(self.end, |(position, _)| *position).max(copy.since)
+    }
+}

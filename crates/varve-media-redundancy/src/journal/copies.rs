@@ -1,0 +1,151 @@
+//! The copies of a journal as one thread sees them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use varve_media::{Error, Result};
+use varve_reactor::Reactor;
+use varve_types::ShardId;
+
+use super::{flush_all, no_copy};
+use crate::format::{JournalCopy, JournalPlaceKind, JournalRecord};
+use crate::handles::{DriveHandle, DriveHandles};
+use crate::ids::DriveNumber;
+use crate::tables::TablesHandle;
+use crate::view::LayoutView;
+use crate::written_drive::{fail_drive, written_drive};
+
+/// The copies. Clones share them.
+#[derive(Clone)]
+pub(super) struct JournalCopies {
+    handles: Rc<DriveHandles>,
+    tables: Rc<TablesHandle>,
+    shard: ShardId,
+    lane_bytes: u64,
+    /// All that there were since this opening, by the number that callers know them by: replay must not see them change
+    /// their numbers.
+    known: Rc<RefCell<Vec<JournalCopy>>>,
+}
+
+impl JournalCopies {
+    pub(super) fn new(
+        handles: Rc<DriveHandles>,
+        tables: Rc<TablesHandle>,
+        shard: ShardId,
+    ) -> Result<Self> {
+        let view = tables.view();
+        let lanes = u16::try_from(view.journals().count()).unwrap_or(u16::MAX);
+        let record = record_of(&view, shard).ok_or(Error::NoLane { shard, lanes })?;
+        let lane_bytes = record.lane_bytes;
+        Ok(Self { handles, tables, shard, lane_bytes, known: Rc::default() })
+    }
+
+    pub(super) fn lane_bytes(&self) -> u64 {
+        self.lane_bytes
+    }
+
+    pub(super) fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    pub(super) fn tables(&self) -> &TablesHandle {
+        &self.tables
+    }
+
+    pub(super) fn reactor(&self) -> &Reactor {
+        self.handles.reactor()
+    }
+
+    pub(super) fn view(&self) -> Arc<LayoutView> {
+        self.tables.view()
+    }
+
+    pub(super) fn none(&self) -> Error {
+        no_copy()
+    }
+
+    /// The epoch of the record, 0 where there is none.
+    pub(super) fn journal_epoch(&self) -> u64 {
+        record_of(&self.view(), self.shard).map_or(0, |record| record.journal_epoch)
+    }
+
+    /// All copies on drives that the table calls readable, former ones included: what it calls failed is none.
+    fn counted(&self) -> Vec<JournalCopy> {
+        let view = self.view();
+        let Some(record) = record_of(&view, self.shard) else { return Vec::new() };
+        let is_readable = |copy: &&JournalCopy| {
+            view.drives().drive(copy.drive).is_some_and(|drive| drive.state.is_readable())
+        };
+        record.copies.iter().filter(is_readable).copied().collect()
+    }
+
+    /// Copies that each append goes to.
+    pub(super) fn current(&self) -> Vec<JournalCopy> {
+        self.counted().into_iter().filter(JournalCopy::is_current).collect()
+    }
+
+    /// The same, and the former ones behind them.
+    pub(super) fn in_order(&self) -> Vec<JournalCopy> {
+        let mut copies = self.counted();
+        copies.sort_by_key(|copy| !copy.is_current());
+        copies
+    }
+
+    /// All copies by their number: those that were known before, and those that came since. One whose drive failed
+    /// keeps its number, and is an error to read.
+    pub(super) fn known(&self) -> Vec<JournalCopy> {
+        let mut known = self.known.borrow_mut();
+        for copy in self.in_order() {
+            let is_same = |it: &&mut JournalCopy| it.drive == copy.drive && it.place == copy.place;
+            match known.iter_mut().find(is_same) {
+                Some(it) => *it = copy,
+                None => known.push(copy),
+            }
+        }
+        known.clone()
+    }
+
+    /// The handle of a drive that may be read.
+    pub(super) fn readable(&self, drive: DriveNumber) -> Result<Rc<DriveHandle>> {
+        let view = self.view();
+        let record = view.drives().drive(drive);
+        let is_readable = record.is_some_and(|record| record.state.is_readable());
+        let error =
+            |reason: &str| Error::DriveFailed { drive: drive.get(), reason: reason.to_owned() };
+        if !is_readable {
+            return Err(error("it is not read any more"));
+        }
+        self.handles.get(drive).ok_or_else(|| error("this thread has not opened it"))
+    }
+
+    /// The handle of a drive that is written; `None` where the table says that it is not read any more.
+    pub(super) async fn writable(&self, drive: DriveNumber) -> Result<Option<Rc<DriveHandle>>> {
+        written_drive(&self.handles, &self.tables, drive).await
+    }
+
+    /// Has a drive fail, durably on all others (KEEPER-1).
+    pub(super) async fn fail(&self, drive: DriveNumber, error: Error) -> Result<()> {
+        fail_drive(&self.tables, drive, error).await
+    }
+
+    pub(super) async fn settle(&self) -> Result<()> {
+        flush_all(self).await
+    }
+}
+
+fn record_of(view: &LayoutView, shard: ShardId) -> Option<&JournalRecord> {
+    view.journals().find(|record| record.shard == shard)
+}
+
+/// Where a copy begins on its drive's space.
+pub(super) fn copy_place(copy: &JournalCopy) -> Result<u64> {
+    match copy.place {
+        JournalPlaceKind::Units(first) => Ok(first.offset()),
+        // Pools of an earlier format have those once `pool upgrade` makes them redundant.
+        JournalPlaceKind::Lane(_) => Err(Error::Unsupported {
+            path: format!("journal copy on drive {}", copy.drive),
+            flags: 0,
+        }),
+    }
+}

@@ -1,0 +1,242 @@
+//! Appends while copies fail, are slow, or are replaced; what each copy proves.
+
+use varve_media::conformance;
+use varve_media::planted::{Bug, plant};
+use varve_reactor::Nanos;
+
+use super::*;
+use crate::format::JournalPlaceKind;
+use crate::test_drives::{TestDrives, noise};
+
+const FRAME: u32 = 8192;
+
+struct TestJournal {
+    drives: TestDrives,
+    journal: MirroredJournal,
+}
+
+/// A journal of mirror:2 on drives 0 and 1 of four.
+fn journal() -> TestJournal {
+    let mut drives = TestDrives::new(1, 1, 1, 4);
+    drives.pool.borrow_mut().add_journal(0, &[0, 1]);
+    let view = std::sync::Arc::new(drives.pool.borrow().view.clone());
+    drives.tables.tables().publish(view);
+    let (handles, tables) = (Rc::clone(&drives.handles), Rc::clone(&drives.tables));
+    let journal =
+        MirroredJournal::new(handles, tables, ShardId(0), JournalPatience::default()).unwrap();
+    // Handles of tables see what was published.
+    drives.sim.run_until(std::future::ready(()));
+    TestJournal { drives, journal }
+}
+
+impl TestJournal {
+    fn append(&mut self, index: u64) -> Result<()> {
+        let journal = self.journal.clone();
+        let position = index * u64::from(FRAME);
+        let append = async move { journal.append(position, noise(index, FRAME)).await };
+        self.drives.sim.run_until(append)
+    }
+
+    fn read(&mut self, index: u64, copy: usize) -> Result<BufSlice> {
+        let journal = self.journal.clone();
+        let position = index * u64::from(FRAME);
+        self.drives.sim.run_until(async move { journal.read_copy(position, FRAME, copy).await })
+    }
+
+    fn is_exposed(&mut self) -> bool {
+        let journal = self.journal.clone();
+        let exposed = async move { journal.exposed().await };
+        self.drives.sim.try_run_until(exposed, 1000).is_some()
+    }
+}
+
+impl TestJournal {
+    fn record(&self) -> crate::format::JournalRecord {
+        self.drives.tables.view().journals().next().unwrap().clone()
+    }
+
+    /// Drives of current copies.
+    fn current(&self) -> Vec<u8> {
+        self.record().current().map(|copy| copy.drive.get()).collect()
+    }
+
+    /// Lets what goes on beside appends come to its end.
+    fn settle_down(&mut self) {
+        let reactor = self.drives.sim.handle();
+        self.drives.sim.run_until(async move { reactor.sleep(Nanos::seconds(30)).await });
+    }
+
+    /// Asserts JOURNAL-COPIES-1 and 2 of frames `0 .. count`: each copy has what it must.
+    fn check_copies(&mut self, count: u64) {
+        let known = self.journal.inner.copies.known();
+        for (index, copy) in known.iter().enumerate() {
+            assert!(planted(Bug::CopySinceIgnored) || self.journal.copy_since(index) == copy.since);
+            for frame in 0..count {
+                if copy.has(frame * u64::from(FRAME)) && self.current().contains(&copy.drive.get())
+                {
+                    assert_eq!(*self.read(frame, index).unwrap(), *noise(frame, FRAME));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_contract_is_kept() {
+    let mut test = journal();
+    let journal = test.journal.clone();
+    test.drives.sim.run_until(async move { conformance::journal(&journal).await });
+}
+
+#[test]
+fn appends_are_on_all_copies() {
+    let mut test = journal();
+    for frame in 0..10 {
+        test.append(frame).unwrap();
+    }
+    assert_eq!(test.journal.copies(), 2);
+    for frame in 0..10 {
+        for copy in 0..2 {
+            assert_eq!(*test.read(frame, copy).unwrap(), *noise(frame, FRAME));
+        }
+    }
+    assert!(!test.is_exposed());
+}
+
+#[test]
+fn a_copy_that_fails_is_out_of_the_table_first_and_gets_a_substitute() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    test.drives.media[0].fail_writes(true);
+    test.append(1).unwrap();
+    let view = test.drives.tables.view();
+    let failed = view.drives().drive(crate::ids::DriveNumber::new(0).unwrap()).unwrap();
+    assert!(!failed.state.is_readable(), "KEEPER-1");
+    assert!(test.is_exposed());
+    assert!(!test.is_exposed(), "once for each loss");
+    test.settle_down();
+    test.append(2).unwrap();
+    assert_eq!(test.current().len(), 2);
+    assert!(test.current().contains(&1));
+    let since = test.record().current().find(|copy| copy.drive.get() != 1).unwrap().since;
+    assert!((u64::from(FRAME)..=2 * u64::from(FRAME)).contains(&since), "{since}");
+    test.check_copies(3);
+    // What failed keeps its number, and is no copy.
+    assert!(test.read(0, 0).is_err());
+}
+
+#[test]
+fn a_silent_copy_is_a_former_one_and_what_waits_goes_to_its_substitute() {
+    let mut test = journal();
+    for frame in 0..3 {
+        test.append(frame).unwrap();
+    }
+    test.drives.media[0].stick(Nanos(Nanos::seconds(3600)));
+    let began = test.drives.sim.handle().now();
+    let journal = test.journal.clone();
+    let both = async move {
+        let first = journal.append(3 * u64::from(FRAME), noise(3, FRAME));
+        let second = journal.append(4 * u64::from(FRAME), noise(4, FRAME));
+        second.await.unwrap();
+        first.await.unwrap();
+    };
+    test.drives.sim.run_until(both);
+    let took = test.drives.sim.handle().now().since(began);
+    assert!(took < Nanos::seconds(2), "{took} ns, and the drive is still silent");
+    let record = test.record();
+    let former = record.copies.iter().find(|copy| copy.drive.get() == 0).unwrap();
+    assert!(!former.is_current());
+    assert!(former.has(2 * u64::from(FRAME)) && !former.has(3 * u64::from(FRAME)));
+    assert_eq!(record.current().count(), 2);
+    assert!(test.is_exposed());
+    test.check_copies(5);
+    for copy in record.current() {
+        let known = test.journal.inner.copies.known();
+        let index = known.iter().position(|it| it.drive == copy.drive).unwrap();
+        for frame in [3, 4] {
+            assert_eq!(*test.read(frame, index).unwrap(), *noise(frame, FRAME));
+        }
+    }
+    assert!(test.drives.tables.view().drives().drives[0].state.is_readable(), "it only was late");
+}
+
+#[test]
+fn without_another_drive_a_silent_one_is_waited_for_and_fails() {
+    let mut test = journal();
+    for drive in [2, 3] {
+        test.drives.lose(crate::ids::DriveNumber::new(drive).unwrap());
+    }
+    test.append(0).unwrap();
+    test.drives.media[0].stick(Nanos(Nanos::seconds(3600)));
+    test.append(1).unwrap();
+    assert!(!test.drives.tables.view().drives().drives[0].state.is_readable());
+    assert_eq!(*test.read(1, 1).unwrap(), *noise(1, FRAME));
+}
+
+#[test]
+fn restore_brings_a_frame_to_a_copy_that_lacks_it() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    let journal = test.journal.clone();
+    let restored =
+        async move { journal.restore(u64::from(FRAME), noise(1, FRAME), 1).await.unwrap() };
+    test.drives.sim.run_until(restored);
+    assert_eq!(*test.read(1, 1).unwrap(), *noise(1, FRAME));
+    assert_ne!(*test.read(1, 0).unwrap(), *noise(1, FRAME), "the other one is left alone");
+}
+
+#[test]
+fn former_copies_go_once_the_ring_has_passed_them() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    test.drives.media[0].stick(test.drives.sim.handle().now() + Nanos::seconds(2));
+    test.append(1).unwrap();
+    assert_eq!(test.record().copies.len(), 3);
+    let lap = test.journal.capacity() / u64::from(FRAME);
+    test.append(lap + 1).unwrap();
+    test.settle_down();
+    assert_eq!(test.record().copies.len(), 2);
+}
+
+/// Runs `scene` without the bug, where it must hold, and with it, where it must not.
+fn assert_found(bug: Bug, scene: impl Fn() -> bool) {
+    assert!(scene(), "it holds without {bug:?}");
+    plant(Some(bug));
+    let holds = scene();
+    plant(None);
+    assert!(!holds, "{bug:?} shows");
+}
+
+#[test]
+fn ack_after_first_copy() {
+    assert_found(Bug::AckAfterFirstCopy, || {
+        let mut test = journal();
+        test.drives.media[0].stick(Nanos(Nanos::seconds(1)));
+        test.append(0).unwrap();
+        let current = test.current();
+        let known = test.journal.inner.copies.known();
+        let is_there = |copy: &JournalCopy| {
+            let JournalPlaceKind::Units(first) = copy.place else { return false };
+            let medium = &test.drives.media[usize::from(copy.drive.get())];
+            let held = medium.durable(first.offset()..first.offset() + u64::from(FRAME));
+            held.is_some_and(|held| held == *noise(0, FRAME))
+        };
+        let current = known.iter().filter(|copy| current.contains(&copy.drive.get()));
+        current.filter(|copy| is_there(copy)).count() == 2
+    });
+}
+
+#[test]
+fn copy_since_ignored() {
+    assert_found(Bug::CopySinceIgnored, || {
+        let mut test = journal();
+        test.append(0).unwrap();
+        test.drives.media[0].fail_writes(true);
+        test.append(1).unwrap();
+        test.settle_down();
+        test.append(2).unwrap();
+        let known = test.journal.inner.copies.known();
+        let substitute = known.iter().position(|copy| copy.since > 0).unwrap();
+        test.journal.copy_since(substitute) > 0
+    });
+}
