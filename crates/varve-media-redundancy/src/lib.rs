@@ -14,6 +14,7 @@
 
 mod change;
 mod class;
+mod decode;
 mod drive_changes;
 mod exposure;
 pub mod format;
@@ -21,22 +22,30 @@ mod handles;
 mod health;
 mod histories;
 mod ids;
+mod journal;
 mod keeper;
 mod making;
 mod opening;
 mod plan;
+mod pool;
 mod roots;
+mod segments;
 mod shares;
 mod space;
+mod stripe;
 mod survey;
 mod table_store;
 mod tables;
 mod view;
+mod written_drive;
 
 pub use change::{Change, NewMember};
 pub use class::{
     Class, ClassId, LABEL_BYTES, MediumKind, MediumKinds, STRIPS_MAX, StripCode, StripGeometry,
     StripeShape,
+};
+pub use decode::{
+    LabelReading, PutIdentity, SlotContents, SlotReader, StripDefect, StripFault,
 };
 pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
 pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks};
@@ -44,18 +53,24 @@ pub use health::{
     DriveCondition, HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts,
 };
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitNumber, ZoneIndex};
+pub use journal::{JournalPatience, MirroredJournal};
 pub use keeper::{DriveOpener, Keeper};
 pub use making::{MakingSpec, NewPoolDrive, make, superblock_of};
 pub use opening::{Opening, open};
 pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
 };
+pub use pool::RedundantThread;
 pub use roots::MirroredRoots;
+pub use segments::{LeftOutStrip, StripedSegments};
 pub use shares::SharedZones;
 pub use space::{DriveSpaces, FreeUnits, SpaceFault, UnitRange, ranges_of_row};
+pub use stripe::{Stripe, StripCodes};
 pub use survey::{Candidate, FoundDrive, OpeningOptions, Survey};
 pub use tables::{Tables, TablesHandle};
 pub use view::{LayoutView, StripLocation, ViewFault, ZoneSlot};
 
 #[cfg(test)]
 mod test_pool;
+#[cfg(test)]
+mod test_drives;
