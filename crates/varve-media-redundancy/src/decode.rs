@@ -199,7 +199,7 @@ impl SlotReader {
         let mut count = 0;
         for reading in readings {
             match reading.label {
-                Err(StripFault::NoDrive) => {}
+                Err(StripFault::NoDrive) if is_given_up(view, &reading.location) => {}
                 Err(_) => return false,
                 Ok(label) => {
                     let put = PutIdentity::of(&label);
@@ -301,7 +301,7 @@ impl SlotReader {
             let Some(contents) = self.decode(view, &group, None) else { continue };
             let common = contents.len().min(bytes.len());
             if contents.get(..common) == bytes.get(..common) {
-                let whole = group.strips.iter().map(|strip| strip.location).collect();
+                let whole = group.locations().collect();
                 return Ok(PutMatch { contents: Some(contents), whole });
             }
             has_others = true;
@@ -334,7 +334,8 @@ impl SlotReader {
             columns.start.min(len)..columns.end.min(len)
         };
         let strips = 0..u8::try_from(geometry.shape.strips()).expect("at most 16 strips");
-        let parts: &Vec<Range<u32>> = &strips.map(part_of).collect();
+        let parts: Vec<Range<u32>> = strips.map(part_of).collect();
+        let parts = &parts;
         // Each round that fails has a strip less.
         while group.is_enough() {
             let chosen = group.strips.iter().take(usize::from(geometry.shape.data()));
@@ -374,7 +375,7 @@ impl SlotReader {
         let plan = code.plan(&indexes_of(sources), &[usize::from(wanted)]).ok()?;
         let mut output = AlignedBuf::scratch(len);
         let bytes: Vec<&[u8]> = sources.iter().map(|source| &*source.bytes).collect();
-        plan.rebuild(&bytes, &mut [&mut output]);
+        plan.rebuild(&bytes, &mut [&mut *output]);
         Some(output.freeze())
     }
 
@@ -571,6 +572,12 @@ fn indexes_of(strips: &[GroupStrip]) -> Vec<usize> {
         return (0..strips.len()).collect();
     }
     strips.iter().map(|strip| usize::from(strip.index)).collect()
+}
+
+/// Whether the table says that a strip is not read any more, whatever is there.
+fn is_given_up(view: &LayoutView, location: &StripLocation) -> bool {
+    let drive = view.drives().drive(location.place.drive);
+    !drive.is_some_and(|drive| drive.state.is_readable())
 }
 
 /// Strips of a slot that have labels, in one set.

@@ -69,6 +69,7 @@ impl MirroredJournal {
     ) -> Result<Self> {
         let copies = JournalCopies::new(handles, tables, shard)?;
         let capacity = copies.lane_bytes();
+        copies.known(); // Numbers them.
         let writer = JournalWriter::new(copies.clone(), patience);
         Ok(Self { inner: Rc::new(JournalInner { copies, writer, capacity }) })
     }

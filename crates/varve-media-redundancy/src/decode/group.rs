@@ -23,6 +23,8 @@ pub(super) struct PutGroup {
     /// The newest one that a label names.
     pub(super) epoch: Epoch,
     pub(super) strips: Vec<GroupStrip>,
+    /// Where the same strips are once more: in the other set of a row that moves.
+    twins: Vec<StripLocation>,
 }
 
 impl PutGroup {
@@ -33,7 +35,13 @@ impl PutGroup {
 
     /// Whether the strip at a place is one of them, or the same as one.
     pub(super) fn has(&self, location: &StripLocation) -> bool {
-        self.strips.iter().any(|strip| strip.location == *location)
+        self.locations().any(|other| other == *location)
+    }
+
+    /// Where its strips are.
+    pub(super) fn locations(&self) -> impl Iterator<Item = StripLocation> {
+        let strips = self.strips.iter().map(|strip| strip.location);
+        strips.chain(self.twins.iter().copied())
     }
 }
 
@@ -75,12 +83,15 @@ pub(super) fn group_strips(readings: &[StripReading]) -> PutGroups {
             is_mixed || group.put == put
         };
         match groups.iter_mut().find(is_same) {
-            None => groups.push(PutGroup { put, epoch: label.epoch, strips: vec![strip] }),
+            None => {
+                let (epoch, strips, twins) = (label.epoch, vec![strip], Vec::new());
+                groups.push(PutGroup { put, epoch, strips, twins });
+            }
             Some(group) => {
                 group.epoch = group.epoch.max(label.epoch);
-                // Sets of a row that moves may have the same strip twice.
-                if let Err(at) = group.strips.binary_search_by_key(&strip.index, |it| it.index) {
-                    group.strips.insert(at, strip);
+                match group.strips.binary_search_by_key(&strip.index, |it| it.index) {
+                    Ok(_) => group.twins.push(strip.location),
+                    Err(at) => group.strips.insert(at, strip),
                 }
             }
         }

@@ -8,9 +8,10 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use varve_media::planted::{Bug, planted};
-use varve_media::{IoFuture, Persist, Result};
+use varve_media::{Error, IoFuture, Persist, Result};
 use varve_reactor::{Nanos, Notify};
 use varve_stdx::BufSlice;
+use varve_types::ErrorKind;
 
 use super::JournalPatience;
 use super::copies::{JournalCopies, copy_place};
@@ -386,7 +387,8 @@ impl WriterInner {
         };
         let mut state = self.state.borrow_mut();
         state.substitute_since = None;
-        state.refused_in = answer.is_err().then_some(epoch);
+        let has_no_room = |error: &Error| error.kind() == ErrorKind::NoSpace;
+        state.refused_in = answer.as_ref().err().is_some_and(has_no_room).then_some(epoch);
         drop(state);
         self.substituted.notify_all();
         self.look_for_losses();
