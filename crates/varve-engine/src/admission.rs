@@ -43,11 +43,13 @@ pub(crate) struct Permit {
 impl Permit {
     /// Leaves the amount taken: somebody else gives it back by [`Semaphore::give`].
     pub(crate) fn keep(mut self) {
+        assert!(self.state.taken.get() >= self.amount, "what is kept was taken"); // ADMISSION-3
         self.amount = 0;
     }
 
     /// Leaves `part` of the amount taken, as [`Self::keep`] does with all of it.
     pub(crate) fn keep_part(&mut self, part: u64) {
+        assert!(self.state.taken.get() >= self.amount, "what is kept was taken"); // ADMISSION-3
         assert!(part <= self.amount, "a part is not more than the whole");
         self.amount -= part;
     }
@@ -110,7 +112,10 @@ impl Semaphore {
         let (granted, grant) = oneshot();
         self.state.waiters.borrow_mut().push_back(Waiter { amount, granted });
         match grant.await {
-            Ok(taken) => taken,
+            Ok(taken) => {
+                assert_eq!(taken.amount, amount, "who waits gets what it asked for"); // ADMISSION-1
+                taken
+            }
             // The sender stays in the queue until it is served, so this is the end of the shard.
             Err(_) => std::future::pending().await,
         }
@@ -148,6 +153,7 @@ impl Semaphore {
     pub(crate) fn lift(&self) {
         self.state.total.set(u64::MAX);
         self.state.serve();
+        assert!(!self.is_contended(), "everyone passed");
     }
 
     /// Lets everyone pass who waits now, to find out why it was let through; later ones wait as before.
@@ -159,6 +165,7 @@ impl Semaphore {
         let total = self.state.total.replace(u64::MAX);
         self.state.serve();
         self.state.total.set(total);
+        assert!(!self.is_contended(), "everyone passed");
     }
 
     pub(crate) fn is_contended(&self) -> bool {

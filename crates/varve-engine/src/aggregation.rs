@@ -23,6 +23,8 @@ pub(crate) const LINGER_NS: u64 = 1_000_000_000;
 /// How long write-through waits for more once no put is under way whose answers would bring it: less than a put takes.
 const PATIENCE_NS: u64 = 1_000_000;
 
+const _: () = assert!(PATIENCE_NS < LINGER_NS, "clients wait for write-through alone");
+
 /// What speaks for appending a durable frame now.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WriteBack {

@@ -26,6 +26,11 @@ pub(crate) use state::Allocation;
 /// Pages that applying one entry changes at worst: the paths to the block and to two chunks.
 const PAGES_PER_ENTRY: usize = 5;
 
+const _: () = assert!(
+    PAGES_PER_ENTRY >= PAGES_OF_ENTRY,
+    "the worst entry changes no fewer pages than others"
+);
+
 /// Segments that a checkpoint may take for one segment of data, about, while garbage fills the shard.
 const STUCK_SEGMENTS: usize = 3;
 
@@ -47,6 +52,7 @@ impl Shard {
         let trees = &mut *self.trees.borrow_mut();
         let taken = trees.deaths.bytes() + trees.deltas.bytes();
         let left = whole.saturating_sub(taken).max(whole / 2);
+        assert!(left <= whole, "the sets beside it do not enlarge the page cache"); // DEATHS-5
         trees.cache.resize(left);
         self.caches.page_bytes.set(left);
     }
@@ -112,6 +118,8 @@ impl Shard {
                 if space.free_count() > reserve
                     && let Some(number) = space.reserve()
                 {
+                    assert!(!space.is_free(number), "nobody else gets segment {number}");
+                    assert!(!space.is_leaving(number), "segment {number} is withheld"); // SPACE-7
                     return Ok(number);
                 }
             }

@@ -92,6 +92,8 @@ impl WriteBuffer {
         } else {
             // Hidden from now on, and draining may leave them out: nothing would remove them (BUFFER-2).
             self.blocks.retain(|key, _| key.stream != stream || !(first..end).contains(&key.block));
+            let wseq = pending.wseq;
+            debug_assert!(self.ranges.iter().all(|range| range.pending.wseq < wseq)); // BUFFER-1
             self.ranges.push(PendingRange { stream, first, end, pending });
         }
     }
@@ -141,6 +143,7 @@ impl WriteBuffer {
 
     /// First block of `first .. end` with an entry of its own, or `end`.
     fn next_entry(&self, stream: StreamId, first: u64, end: u64) -> u64 {
+        assert!(first <= end, "a span holds a block");
         let near = end.min(first + PROBES_MAX);
         let probe = |block: &u64| self.blocks.contains_key(&BlockKey { stream, block: *block });
         if let Some(block) = (first..near).find(probe) {
@@ -161,6 +164,7 @@ impl WriteBuffer {
 
     /// Removes a trim or zero that the map shows now (BUFFER-2).
     pub(crate) fn remove_range(&mut self, stream: StreamId, first: u64, end: u64, wseq: WriteSeq) {
+        assert!(first <= end, "a range does not end before it begins");
         if end - first <= SMALL_RANGE_BLOCKS {
             for block in first..end {
                 self.remove(stream, block, wseq);

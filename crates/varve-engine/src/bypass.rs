@@ -43,6 +43,9 @@ const LARGE_BYTES_MIN: u64 = 64 << 10;
 /// one media read.
 pub(crate) const BYPASS_BYTES_MAX: usize = 1 << 20;
 
+const _: () =
+    assert!(BYPASS_BYTES_MAX as u64 >= LARGE_BYTES_MIN, "a large write is appended at once");
+
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// A large write under way, until it is dropped.
@@ -53,7 +56,9 @@ pub(crate) struct LargeWrite<'a> {
 
 impl Drop for LargeWrite<'_> {
     fn drop(&mut self) {
-        self.bypass.bytes_under_way.set(self.bypass.bytes_under_way.get() - self.bytes);
+        let under_way = self.bypass.bytes_under_way.get();
+        assert!(under_way >= self.bytes, "a write counts until it ends"); // BYPASS-3
+        self.bypass.bytes_under_way.set(under_way - self.bytes);
     }
 }
 
@@ -100,6 +105,7 @@ impl Shard {
         data: &BufSlice,
     ) -> Result<BypassProgress> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
+        assert!(data.len() <= BYPASS_BYTES_MAX, "what is longer is cut before");
         let mut credits = self.admit(stream, data.len()).await?;
         let fingerprinted = self.fingerprinted(stream);
         let checksums: Vec<u64> = if fingerprinted == FingerprintScope::Sample {
@@ -177,6 +183,8 @@ impl Shard {
         known: &KnownRun<'_>,
         mut kept: Option<&mut Vec<(ChunkId, BufSlice)>>,
     ) -> usize {
+        assert!(self.drain.gate.taken() > 0, "who appends holds the gate"); // BYPASS-1
+        assert!(run.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let (seq, wseq) = (self.drain.writer.borrow().seq(), self.admission.fresh_wseq());
         let mut done = 0;
         while done < run.len() && self.fits_a_block() {

@@ -84,6 +84,7 @@ impl BlockLocks {
     }
 
     fn await_range(&self, stream: StreamId, blocks: Range<u64>) -> LockWait<'_> {
+        assert!(blocks.start < blocks.end, "who waits has a block to wait for"); // CLAIMS-3
         let range = (stream, blocks);
         self.awaited.borrow_mut().push(range.clone());
         LockWait { claims: self, range }

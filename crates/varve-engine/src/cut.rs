@@ -83,7 +83,12 @@ impl Shard {
         let payload = AlignedBuf::from_slice(&encode_cut(pair.copy));
         let (wseq, frame) = self.append_payload(RecordKind::Cut, pair.source, payload);
         let cut = PendingCut { pair, wseq, frame: Rc::clone(&frame), is_drained: false };
-        self.admission.cuts.pending.borrow_mut().push(cut);
+        let mut pending = self.admission.cuts.pending.borrow_mut();
+        assert!(
+            pending.last().is_none_or(|last| last.wseq < wseq),
+            "cuts are in the order of their numbers"
+        ); // CUT-1
+        pending.push(cut);
         frame
     }
 
@@ -130,6 +135,7 @@ impl Shard {
                 self.diff_step(trees, [from, to], block..end, limits, &mut runs)
             };
             block = self.with_pages(step).await?;
+            assert!(block <= end, "a comparison stays in its range");
             self.reactor.yield_now().await;
         }
         runs.truncate(max);
@@ -152,6 +158,7 @@ impl Shard {
         let buffer = self.admission.buffer.borrow();
         let spans = streams.map(|stream| buffer.span(stream, blocks.start, blocks.end));
         let until = spans[0].1.min(spans[1].1);
+        assert!(until > blocks.start && until <= blocks.end, "a span holds a block of the range");
         if spans.iter().any(|(pending, _)| pending.is_some()) {
             let added = tree::DiffRun::add(runs, limits.runs, true, until - blocks.start);
             return Ok(if added { until } else { blocks.start });

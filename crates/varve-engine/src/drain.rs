@@ -42,6 +42,8 @@ pub(crate) use state::{Drain, SealedData};
 /// Address units of a block.
 pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
 
+const _: () = assert!(BLOCK_UNITS * ADDRESS_UNIT == BLOCK_BYTES as u64);
+
 /// Data segments whose put is under way or whose entries are not in the map yet; bounds memory and recovery's full
 /// verification.
 const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
@@ -53,8 +55,12 @@ const BATCH_BLOCKS_MAX: usize = 64;
 /// The same where other shards are asked: a message carries as many.
 const ASKED_BLOCKS_MAX: usize = 512;
 
+const _: () = assert!(BATCH_BLOCKS_MAX <= ASKED_BLOCKS_MAX, "a message is worth a larger batch");
+
 /// Blocks drained before other tasks get a turn: some 50 µs of work.
 const BLOCKS_PER_TURN: usize = 32;
+
+const _: () = assert!(BLOCKS_PER_TURN >= 4, "a turn is a block at least, however it is compressed");
 
 /// What is known of blocks; nothing of streams that are not deduplicated.
 pub(crate) type KnownBlocks = Vec<Option<DedupLookup>>;
@@ -86,12 +92,15 @@ impl Shard {
             for frame in frames {
                 let _gate = self.drain.gate.take(1).await; // DRAIN-5
                 self.drain_frame(&frame, &mut known).await?;
+                assert!(self.drain.taken.get() > 0, "frames of the batch were counted");
                 self.drain.taken.set(self.drain.taken.get() - 1);
                 let is_wanted = self.drain.refused.get() || self.grants_wait();
                 if is_wanted || self.has_waiters() {
                     self.admission.press(); // It may have looked while this frame was still in the lane.
                 }
             }
+            assert_eq!(self.drain.taken.get(), 0, "the batch is drained");
+            assert!(known.next().is_none(), "what is known was asked for each block once");
         }
         Ok(())
     }
@@ -122,6 +131,7 @@ impl Shard {
             end = next.end().frame_seq;
             frames.push(next);
         }
+        debug_assert!(frames.iter().all(|frame| frame.is_durable())); // DRAIN-1
         frames
     }
 
@@ -176,11 +186,14 @@ impl Shard {
         frame: &Rc<JournalFrame>,
         known: &mut std::vec::IntoIter<Option<DedupLookup>>,
     ) -> Result<()> {
+        assert!(self.drain.gate.taken() > 0, "nothing comes between records of a frame"); // DRAIN-5
         let records = frame.records().clone();
         for record in &records {
             self.drain_record(record, known).await?;
         }
         self.drain.frames.borrow_mut().push(Rc::clone(frame)); // DRAIN-3
+        let begin = self.drain.point.get().frame_seq;
+        assert!(begin < frame.end().frame_seq, "frames are drained in the order of the lane"); // DRAIN-2
         self.drain.point.set(frame.end());
         self.drain.advanced.notify_all();
         let lane_half_taken = self.lane().is_half_taken();
@@ -267,7 +280,9 @@ impl Shard {
         if !wanted.is_empty() {
             self.follow_hooks(&fingerprints).await;
         }
-        self.know(fingerprints).await
+        let known = self.know(fingerprints).await;
+        assert_eq!(known.len(), blocks.len(), "each block was looked up");
+        known
     }
 
     /// Appends one record to the data segments, with what is `known` next. The caller holds the data gate (DRAIN-4).
@@ -276,6 +291,7 @@ impl Shard {
         record: &JournalRecord,
         known: &mut std::vec::IntoIter<Option<DedupLookup>>,
     ) -> Result<()> {
+        assert!(self.drain.gate.taken() > 0, "who drains holds the gate"); // DRAIN-5
         let header = &record.header;
         match header.kind {
             RecordKind::Write => self.drain_write(record, known).await,
@@ -394,6 +410,9 @@ impl Shard {
         checksum: u64,
         known: Option<&DedupLookup>,
     ) -> Option<ChunkId> {
+        assert_eq!(data.len(), BLOCK_BYTES, "blocks are stored one by one");
+        assert!(self.drain.gate.taken() > 0, "who appends holds the gate"); // DRAIN-5
+        assert!(self.fits_a_block(), "the caller looked whether it fits");
         let BlockSource { stream, block, wseq, cut, class, bypassed } = *source;
         let push = |entry| self.drain.writer.borrow_mut().push_entry(entry, wseq);
         // Asked for once more: what is known may be older than the promise.
@@ -450,6 +469,7 @@ impl Shard {
                 raw_unit(offset, BLOCK_ALIGN, checksum)
             }
             Some((codec, stored)) => {
+                assert!(stored.len() < data.len(), "it saves something"); // REDUCE-1
                 let offset = self.drain.writer.borrow_mut().push_unit(stored, UNIT_ALIGN);
                 let len = u32::try_from(stored.len()).expect("shorter than a block");
                 let unit = raw_unit(offset, len, checksum64(stored));
@@ -499,6 +519,7 @@ impl Shard {
 
     /// Lets other tasks go on after some 50 µs of work on blocks of a stream.
     async fn take_turn(&self, stream: StreamId) {
+        assert!(self.drain.blocks_this_turn.get() < BLOCKS_PER_TURN, "a turn ends in time");
         let weight = BLOCKS_PER_TURN / self.blocks_per_turn(stream);
         let blocks = self.drain.blocks_this_turn.get() + weight;
         if blocks < BLOCKS_PER_TURN {
@@ -525,6 +546,7 @@ impl Shard {
         entry: SummaryEntry,
         wseq: varve_types::WriteSeq,
     ) -> Result<()> {
+        assert!(self.drain.gate.taken() > 0, "who appends holds the gate"); // DRAIN-5
         if !self.drain.writer.borrow().fits(0) || self.is_enough_while_starved() {
             self.seal_data().await?;
         }
@@ -538,6 +560,7 @@ impl Shard {
 
     /// Seals the open data segment, if it holds anything, and starts its put. The caller holds the data gate.
     pub(crate) async fn seal_data(&self) -> Result<()> {
+        assert!(self.drain.gate.taken() > 0, "who seals holds the gate"); // DRAIN-5
         if self.drain.writer.borrow().is_empty() {
             return Ok(());
         }
@@ -568,7 +591,9 @@ impl Shard {
         self.drain.settles.set(0);
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
         let bypassed_bytes = self.drain.bypassed_bytes.take();
+        debug_assert!(frames.iter().all(|frame| frame.end().frame_seq <= lane.frame_seq)); // DRAIN-3
         let put = self.spawn_data_put(&sealed);
+        assert!(self.segments_in_flight() < SEGMENTS_IN_FLIGHT_MAX, "the gate keeps others out");
         self.apply.enqueue(SealedData { sealed, put, frames, bypassed_bytes, lane });
         Ok(())
     }
@@ -577,8 +602,8 @@ impl Shard {
     /// (DRAIN-6).
     fn spawn_data_put(&self, sealed: &SealedSegment) -> JoinHandle<Result<()>> {
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
-        self.drain.puts.begin();
         let (me, seq) = (self.me.clone(), sealed.link.seq);
+        self.drain.puts.begin(seq);
         self.reactor.spawn_join(async move {
             let outcome = put.await;
             if let Some(shard) = me.upgrade() {

@@ -77,6 +77,7 @@ impl Lifecycle {
 
     /// The shard stays as its last checkpoint has it.
     pub(crate) fn stay_at_checkpoint(&self) {
+        assert!(matches!(*self.state.borrow(), ShardState::Serving), "it was just opened"); // ENGINE-SALVAGE-1
         *self.state.borrow_mut() = ShardState::AtCheckpoint;
     }
 
@@ -96,10 +97,12 @@ impl Lifecycle {
     pub(crate) fn end(&self) {
         self.writes.refuse();
         self.is_stopped.set(true);
+        assert!(self.writes.begin().is_none(), "no write begins any more"); // WRITES-1
     }
 
     /// Tells those who wait for the end.
     pub(crate) fn announce_end(&self) {
+        assert!(self.is_stopped.get(), "it has ended");
         self.stop.notify_all();
     }
 

@@ -38,7 +38,8 @@ impl PendingKeys {
     ) {
         let version =
             KeyVersion { wseq, frame: Rc::clone(frame), value: value.map(<[u8]>::to_vec) };
-        self.keys.insert(key, version);
+        let before = self.keys.insert(key, version);
+        assert!(before.is_none_or(|before| before.wseq < wseq), "versions are entered in order");
     }
 
     /// The newest version of a key, if one waits.

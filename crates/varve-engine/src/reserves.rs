@@ -40,6 +40,7 @@ pub(crate) struct Reserves {
 
 impl Reserves {
     pub(crate) fn new(config: &ShardConfig, segments: u64, segment_bytes: u32) -> Self {
+        assert!(segment_bytes > STRIP_HEADER_BYTES + BLOCK_ALIGN, "a segment holds a block");
         let count = |segments: u64| usize::try_from(segments).unwrap_or(usize::MAX);
         let segment = segment_bytes as usize;
         let small_part = count(segments / 32).max(1).saturating_mul(segment);
@@ -65,6 +66,12 @@ impl Reserves {
         // A segment's payload is less than the segment: the header, and what the last unit leaves free.
         let payload = u64::from(segment_bytes - STRIP_HEADER_BYTES - BLOCK_ALIGN);
         let usable_bytes = segments.saturating_sub(slack) * (payload - payload / 64);
+        // ALLOCATION-1
+        assert!(data > RECLAIM_RESERVE, "data leave something to checkpoints too");
+        assert!(free_target > data, "reclaim aims above what data leave");
+        assert!(dirty_limit <= config.page_cache_bytes, "what is changed fits the page cache");
+        let whole = segments.saturating_mul(u64::from(segment_bytes));
+        assert!(usable_bytes <= whole, "a shard takes no more than its segments"); // ALLOCATION-2
         Self { dirty_limit, data, free_target, usable_bytes }
     }
 }

@@ -38,6 +38,8 @@ const KEY_BYTES_MAX: usize = 2048;
 /// Bytes of data of a transaction at most, where the lane's frames are that long.
 const DATA_BYTES_MAX: usize = 256 << 10;
 
+const _: () = assert!(DATA_BYTES_MAX.is_multiple_of(BLOCK_BYTES), "whole blocks");
+
 /// What a transaction takes at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TransactionRoom {
@@ -72,11 +74,13 @@ pub struct Transaction {
 impl Transaction {
     /// Writes whole blocks, from `block` on.
     pub fn write(&mut self, stream: StreamId, block: u64, data: BufSlice) {
+        assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         self.changes.push(TransactionChange::Write { stream, block, data });
     }
 
     /// Makes blocks `first .. end` holes.
     pub fn trim(&mut self, stream: StreamId, first: u64, end: u64) {
+        assert!(first < end, "a range holds a block");
         self.changes.push(TransactionChange::Trim { stream, first, end });
     }
 

@@ -34,6 +34,9 @@ use crate::{Error, Result, Shard};
 /// Payload of one record at most: bounds what a frame holds and how long its copy takes.
 const RECORD_BYTES_MAX: usize = 256 << 10;
 
+const _: () =
+    assert!(RECORD_BYTES_MAX.is_multiple_of(BLOCK_BYTES) && RECORD_BYTES_MAX <= BYPASS_BYTES_MAX);
+
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 impl Shard {
@@ -110,6 +113,7 @@ impl Shard {
         within: usize,
         part: &[u8],
     ) -> Result<Rc<JournalFrame>> {
+        assert!(within + part.len() <= BLOCK_BYTES, "a part of one block"); // WRITE-2
         let mut attempt = 0;
         loop {
             let ahead = self.read_ahead(stream, block).await?; // WRITE-4
@@ -151,6 +155,8 @@ impl Shard {
         block: u64,
         ahead: Option<BufSlice>,
     ) -> Result<AlignedBuf> {
+        let is_claimed = || self.admission.claims.any(stream, block, block + 1);
+        debug_assert!(is_claimed() || planted(Bug::PartsUnclaimed)); // WRITE-2
         let mut whole = AlignedBuf::zeroed(BLOCK_BYTES);
         let pending = self.admission.buffer.borrow().newest(stream, block).cloned();
         let pending = pending.map(|pending| pending.content);
@@ -165,6 +171,7 @@ impl Shard {
                     }
                     filled += part.len();
                 }
+                assert_eq!(filled, BLOCK_BYTES, "a read gives what it is asked for");
             }
         }
         Ok(whole)
@@ -221,6 +228,7 @@ impl Shard {
         block: u64,
         data: BufSlice,
     ) -> Rc<JournalRecord> {
+        assert!(data.len() <= RECORD_BYTES_MAX, "what is longer is cut before");
         assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let (checksum, piece_checksums) = if data.len() == BLOCK_BYTES {
             (checksum64(&data), Vec::new())
@@ -382,6 +390,7 @@ impl Shard {
         end: u64,
         kind: RecordKind,
     ) -> JournalRecord {
+        assert!(first < end, "a range holds a block");
         let header = RecordHeader {
             offset_512: first * BLOCK_UNITS,
             len_512: (end - first) * BLOCK_UNITS,
@@ -393,6 +402,7 @@ impl Shard {
     /// Enters a trim or zero in the write buffer, in the step in which it was appended (WRITE-1).
     pub(crate) fn enter_cleared(&self, record: &JournalRecord, frame: &Rc<JournalFrame>) {
         let RecordHeader { stream, wseq, offset_512, len_512, kind, .. } = record.header;
+        assert!(matches!(kind, RecordKind::Trim | RecordKind::Zero), "{kind:?} clears no blocks");
         let first = offset_512 / BLOCK_UNITS;
         let content =
             if kind == RecordKind::Zero { BufferedContent::Zero } else { BufferedContent::Hole };
@@ -424,6 +434,7 @@ impl Shard {
         stream: StreamId,
         payload: AlignedBuf,
     ) -> JournalRecord {
+        assert!(payload.len() <= BLOCK_BYTES, "it is charged as a block"); // WRITE-3
         let header = RecordHeader {
             payload_len: u32::try_from(payload.len()).expect("less than a block"),
             payload_checksum: checksum64(&payload),

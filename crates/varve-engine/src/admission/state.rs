@@ -81,11 +81,13 @@ impl Admission {
 
     /// Recovery saw a record with this number: later ones get higher ones.
     pub(crate) fn see_wseq(&self, seen: WriteSeq) {
+        assert!(self.lane.get().is_none(), "recovery sees numbers before any is given"); // RECOVERY-4
         self.next_wseq.set(self.next_wseq.get().max(seen.next()));
     }
 
     /// So many numbers may have been given to records that nobody saw.
     pub(crate) fn skip_wseqs(&self, count: u64) {
+        assert!(self.lane.get().is_none(), "recovery skips numbers before any is given"); // RECOVERY-4
         self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + count));
     }
 

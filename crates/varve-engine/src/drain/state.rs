@@ -46,8 +46,11 @@ impl DataPuts {
     }
 
     /// The put of the segment behind all others begins.
-    pub(super) fn begin(&self) {
-        self.ended.borrow_mut().push_back(false);
+    pub(super) fn begin(&self, seq: u64) {
+        let mut ended = self.ended.borrow_mut();
+        // DRAIN-6
+        assert_eq!(place_behind(self.witness.get(), seq), ended.len(), "puts follow the chain");
+        ended.push_back(false);
     }
 
     /// The put of a segment ended well.
@@ -60,6 +63,7 @@ impl DataPuts {
             witness += 1;
         }
         self.witness.set(witness);
+        assert!(ended.front() != Some(&true), "the witness stands before a put that is under way"); // DRAIN-6
     }
 
     /// Whether none is under way.
@@ -161,6 +165,7 @@ impl Drain {
 
     /// Goes on behind the last data segment that recovery applied.
     pub(crate) fn resume(&self, chain: ChainHead) {
+        assert!(chain.seq >= self.puts.witness(), "chains only grow");
         assert!(self.puts.are_none(), "recovery ends before anything is put");
         self.puts.witness.set(chain.seq);
         self.writer.borrow_mut().resume(chain);
