@@ -15,6 +15,7 @@ use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
 use varve_logstore::lane::{JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
+use varve_logstore::segment_writer::UNIT_ALIGN;
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, StreamId, WriteSeq};
@@ -70,6 +71,9 @@ impl Shard {
     async fn apply_sealed(&self, item: SealedData) -> Result<()> {
         let SealedData { sealed, put, frames, bypassed_bytes, lane } = item;
         put.await?; // APPLY-1
+        let seq = sealed.link.seq;
+        assert!(self.segment_is_durable(seq), "segment {seq} and all before it are durable"); // APPLY-1
+        assert!(lane.frame_seq >= self.apply.lane().frame_seq, "the lane only goes on");
         let gate = self.apply.tree_gate.take(1).await; // APPLY-2
         let applicable = Applicable {
             id: sealed.id,
@@ -104,8 +108,14 @@ impl Shard {
         }
     }
 
+    /// Whether nobody but the holder of the tree gate, or recovery, changes the trees (APPLY-2, APPLY-3).
+    pub(crate) fn trees_are_held(&self) -> bool {
+        self.apply.is_gated() || self.admission.lane().is_none()
+    }
+
     /// Applies one segment. The caller holds the tree gate, or is recovery (APPLY-3).
     pub(crate) async fn apply_segment(&self, segment: Applicable<'_>) -> Result<()> {
+        assert!(self.trees_are_held(), "a checkpoint sees whole segments"); // APPLY-2
         assert_eq!(segment.head.seq, self.apply.chain().seq + 1, "segments are applied in order"); // APPLY-1
         // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones
         // costs as much as applying.
@@ -343,6 +353,7 @@ impl Shard {
                     trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
                 })
                 .await?;
+            assert!(from > begin && from <= end, "a step goes on");
             let own = dead.iter().filter_map(|slot| self.own(*slot));
             self.reservations.cleared(stream, begin..from, own);
             self.overwritten(stream, &dead);
@@ -352,6 +363,7 @@ impl Shard {
     }
 
     async fn apply_cut(&self, source: StreamId, copy: StreamId, ceiling: ChunkId) -> Result<()> {
+        assert!(self.trees_are_held(), "who reads the copy sees all of it"); // CUT-4
         if !planted(Bug::CutForgetsDeltas) {
             self.settle_stream(source).await?; // DELTAS-4
         }
@@ -410,6 +422,7 @@ impl Shard {
 
     /// Takes chunks that nobody names out of the table.
     async fn free_chunks(&self, chunks: &[ChunkId]) -> Result<()> {
+        assert!(self.trees_are_held(), "no checkpoint is between table and accounts"); // TREES-1
         for chunk in chunks {
             self.with_pages(|trees| trees.kill(&mut self.space.borrow_mut(), *chunk)).await?;
             self.forget(*chunk);
@@ -438,6 +451,8 @@ pub(crate) fn chunk_entry(segment: SegmentId, unit: &Unit) -> ChunkEntry {
 
 /// A raw unit at `offset` of a segment.
 pub(crate) fn raw_unit(offset: u32, len: u32, checksum: u64) -> Unit {
+    assert!(offset.is_multiple_of(UNIT_ALIGN), "units begin at address units");
+    assert!(len > 0, "a unit has bytes");
     let units = |bytes: u32| u16::try_from(bytes / 512).expect("inside a segment");
     Unit {
         offset_512: units(offset),

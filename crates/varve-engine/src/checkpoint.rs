@@ -52,11 +52,15 @@ pub(crate) const PUTS_MAX: usize = 4;
 /// Payload of one usage blob at most.
 const USAGE_BLOB_BYTES: usize = 1 << 20;
 
+const _: () = assert!(USAGE_BLOB_BYTES > UsageEntry::LEN, "a blob holds an entry");
+
 /// As much for death blobs: encoding one takes 0.5 ms.
 const DEATH_BLOB_BYTES: usize = 128 << 10;
 
 /// As much for delta blobs.
 const DELTA_BLOB_BYTES: usize = 128 << 10;
+
+const _: () = assert!(DEATH_BLOB_BYTES <= USAGE_BLOB_BYTES && DELTA_BLOB_BYTES <= USAGE_BLOB_BYTES);
 
 /// Why placing table pages paused.
 enum Pause {
@@ -173,6 +177,7 @@ impl Shard {
             let bytes = {
                 let trees = self.trees.borrow();
                 let page = trees.cache.peek(name).expect("dirty pages are pinned");
+                assert!(!page.is_empty(), "{name:?} would not be read again"); // BT2, MAP-2
                 encode_page(page, name)
             };
             let (id, unit) =
@@ -187,6 +192,8 @@ impl Shard {
                 self.reactor.yield_now().await;
             }
         }
+        let is_table = |name: &PagePtr| !matches!(name, PagePtr::Chunk(_));
+        debug_assert!(self.trees.borrow().cache.dirty_names().iter().all(is_table)); // CHECKPOINT-1
         Ok(())
     }
 
@@ -217,6 +224,7 @@ impl Shard {
             }
             self.open_metadata();
         }
+        debug_assert_eq!(self.dirty_bytes(), 0, "every changed page has its place"); // CHECKPOINT-2
         let dead = self.trees.borrow_mut().table_names.take_dead();
         let mut space = self.space.borrow_mut();
         for name in dead {
@@ -236,6 +244,7 @@ impl Shard {
             if placed == PAGES_PER_TURN {
                 return Err(Pause::Turn);
             }
+            assert!(!page.is_empty(), "a page of the table would not be read again"); // BT2
             let bytes = encode_page(page, PagePtr::Null);
             let mut writer = self.checkpoint.metadata.writer.borrow_mut();
             let len = u32::try_from(bytes.len()).expect("pages are small");
@@ -313,6 +322,8 @@ impl Shard {
         mut bytes: Vec<u8>,
         entry: impl Fn(Unit) -> SummaryEntry,
     ) -> Result<Location> {
+        assert!(bytes.len() > PageHeader::LEN, "a blob holds something");
+        assert!(bytes.len() - PageHeader::LEN <= self.blob_room(), "a blob fits a segment");
         blob_header(kind).encode(&mut bytes);
         let (id, unit) = self.push_metadata(&bytes, entry).await?;
         self.count_metadata(id, unit.stored_len);
@@ -326,6 +337,7 @@ impl Shard {
         self.open_metadata();
         let entries = self.space.borrow().to_entries();
         let per_blob = self.blob_room().min(USAGE_BLOB_BYTES) / UsageEntry::LEN;
+        assert!(per_blob > 0, "a segment holds an entry");
         let mut blobs = Vec::new();
         for entries in entries.chunks(per_blob) {
             let bytes = encode_usage(entries);
@@ -357,6 +369,7 @@ impl Shard {
         if let Some(id) = self.checkpoint.metadata.open.get() {
             return id;
         }
+        assert!(self.checkpoint.metadata.is_empty(), "what is in a segment was named with it");
         let number = self.checkpoint.metadata.writer.borrow().slot();
         let id = SegmentId { number, generation: self.allocation.fresh_generation() };
         self.space.borrow_mut().opened(id, self.admission.last_wseq());
@@ -375,6 +388,7 @@ impl Shard {
         }
         let id = self.open_metadata();
         let mut writer = self.checkpoint.metadata.writer.borrow_mut();
+        assert_eq!(writer.slot(), id.number, "units are named where they are placed");
         let offset = writer.push_unit(bytes, UNIT_ALIGN);
         let unit = metadata_unit(offset, bytes);
         writer.push_entry(entry(unit), WriteSeq::ZERO);
@@ -406,6 +420,10 @@ impl Shard {
         let copy = self.begin_copy(sealed.id, &sealed.bytes);
         let durable = self.spawn_put(sealed.id, sealed.bytes);
         let pages = self.checkpoint.metadata.open_pages.take();
+        assert!(
+            self.checkpoint.metadata.puts.borrow().len() < PUTS_MAX,
+            "one checkpoint writes at a time"
+        );
         self.checkpoint.metadata.puts.borrow_mut().push(MetadataWrite { id, durable, copy, pages });
         Ok(())
     }
@@ -433,6 +451,14 @@ impl Shard {
     }
 
     async fn write_root(&self) -> Result<()> {
+        assert!(self.apply.is_gated(), "nothing is applied meanwhile"); // CHECKPOINT-1
+        let is_early = planted(Bug::RootBeforePuts);
+        assert!(self.checkpoint.metadata.puts.borrow().is_empty() || is_early); // CHECKPOINT-2
+        assert!(self.checkpoint.metadata.is_empty(), "what it names is on its way at least"); // CHECKPOINT-2
+        let (applied, drained) = (self.apply.lane(), self.drain.point.get());
+        assert!(applied.frame_seq <= drained.frame_seq, "what is applied was drained"); // APPLY-1
+        assert!(self.apply.chain().seq <= self.drain.puts.witness(), "what is applied is durable"); // APPLY-1
+        assert!(self.reclaim.chain().seq <= self.reclaim.witness(), "what is moved is durable"); // RECLAIM-3
         let mut root = {
             let trees = self.trees.borrow();
             let tree = |page, height| TreeRoot { page, height };
@@ -493,6 +519,8 @@ impl Shard {
         id: SegmentId,
         bytes: varve_stdx::BufSlice,
     ) -> JoinHandle<Result<()>> {
+        let segment_bytes = self.media.segments.geometry().segment_bytes as usize;
+        assert!(bytes.len() <= segment_bytes, "a put stays in its segment");
         let segments = Rc::clone(&self.media.segments);
         let under_way = self.begin_write();
         let (me, reactor) = (self.me.clone(), self.reactor.clone());
@@ -524,6 +552,7 @@ fn metadata_unit(offset: u32, bytes: &[u8]) -> Unit {
 }
 
 fn encode_usage(entries: &[UsageEntry]) -> Vec<u8> {
+    debug_assert!(entries.is_sorted_by_key(|entry| entry.segment.number), "each stands once");
     let mut bytes = vec![0; PageHeader::LEN + entries.len() * UsageEntry::LEN];
     for (entry, out) in
         entries.iter().zip(bytes[PageHeader::LEN..].chunks_exact_mut(UsageEntry::LEN))

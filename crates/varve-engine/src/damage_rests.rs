@@ -15,6 +15,8 @@ pub(crate) const REST_NS_MIN: u64 = 5_000_000_000;
 /// And at most.
 const REST_NS_MAX: u64 = 3_600_000_000_000;
 
+const _: () = assert!(REST_NS_MIN < REST_NS_MAX, "pauses double up to their bound");
+
 /// The damaged segments of a shard, and when each may be tried again.
 #[derive(Default)]
 pub(crate) struct DamageRests(RefCell<HashMap<SegmentNumber, DamageRest>>);
@@ -33,6 +35,7 @@ impl DamageRests {
         let mut rests = self.0.borrow_mut();
         let before = rests.get(&id.number).filter(|rest| rest.generation == id.generation);
         let pause_ns = before.map_or(REST_NS_MIN, |rest| (2 * rest.pause_ns).min(REST_NS_MAX));
+        assert!((REST_NS_MIN..=REST_NS_MAX).contains(&pause_ns), "a pause has bounds"); // RECLAIM-4
         let rest = DamageRest { generation: id.generation, until: now + pause_ns, pause_ns };
         rests.insert(id.number, rest);
     }

@@ -98,6 +98,10 @@ impl Shard {
 
     fn ask_for_folds(&self) -> u64 {
         let round = self.reclaim.purge_rounds.asked.get() + 1;
+        assert!(
+            round > self.reclaim.purge_rounds.served.get(),
+            "rounds are served after they are asked for"
+        );
         self.reclaim.purge_rounds.asked.set(round);
         round
     }
@@ -108,6 +112,7 @@ impl Shard {
     }
 
     async fn wait_for_folds(&self, round: u64) -> Result<()> {
+        assert!(round <= self.reclaim.purge_rounds.asked.get(), "somebody asked for it");
         while self.reclaim.purge_rounds.served.get() < round {
             self.check_running()?;
             if self.lifecycle.is_stopped() {
@@ -131,6 +136,7 @@ impl Shard {
 
     /// Folds dense windows (DEATHS-6). The caller holds the tree gate, or is recovery.
     pub(crate) async fn fold_dense(&self) -> Result<()> {
+        assert!(self.trees_are_held(), "the set changes under the gate"); // DEATHS-3
         let ids = self.trees.borrow_mut().deaths.take_dense();
         self.fold_again(&ids).await?;
         self.settle_freed();
@@ -151,6 +157,7 @@ impl Shard {
             }
         }
         // In one step with the last fold: what was folded is told by no segment that is sealed before.
+        assert!(self.reclaim.purge_rounds.ranges.get() < number, "ranges are folded one by one"); // DEATHS-6
         self.reclaim.purge_rounds.ranges.set(number);
         drop(gate);
         self.tell_ranges(told).await
@@ -183,7 +190,9 @@ impl Shard {
                 return Ok(range.end);
             }
             let count = self.fold_some(&ids, folding).await?;
+            assert!(count > 0 && count <= ids.len(), "a fold goes on");
             at = ids[count - 1].get() + 1;
+            assert!(at <= range.end, "it stays in its range"); // DEATHS-6
             self.trees.borrow_mut().deaths.cursor = at;
             if !self.has_room_to_fold() {
                 return Ok(at);
@@ -208,6 +217,7 @@ impl Shard {
 
     /// Folds what a durable segment of reclaim calls dead (DEATHS-6). The caller holds the tree gate, or is recovery.
     pub(crate) async fn fold_freed(&self, mut ids: Vec<ChunkId>) -> Result<()> {
+        assert!(self.trees_are_held(), "the set changes under the gate"); // DEATHS-3
         ids.sort_unstable();
         ids.dedup();
         ids.retain(|chunk| self.trees.borrow().deaths.contains(*chunk)); // A checkpoint may have been first.
@@ -218,6 +228,7 @@ impl Shard {
     /// what is too much or was asked for, as far as the cache and free segments allow. Returns the rounds that it
     /// serves.
     pub(crate) async fn fold_at_checkpoint(&self) -> Result<u64> {
+        assert!(self.apply.is_gated(), "nothing is applied meanwhile"); // CHECKPOINT-1
         let asked = self.reclaim.purge_rounds.asked.get();
         let all = asked > self.reclaim.purge_rounds.served.get();
         let mut first = self.reclaim.take_left();
@@ -238,6 +249,7 @@ impl Shard {
                 deaths.next()
             };
             let folded = self.fold_some(&ids, ReuseRule::Checkpoint).await?;
+            assert!(folded > 0 && folded <= ids.len(), "a fold goes on");
             self.trees.borrow_mut().deaths.cursor = ids[folded - 1].get() + 1;
             if folded < ids.len() {
                 break;
@@ -248,6 +260,7 @@ impl Shard {
 
     /// Rounds up to this one are served.
     pub(crate) fn note_purged(&self, round: u64) {
+        assert!(round <= self.reclaim.purge_rounds.asked.get(), "somebody asked for it");
         self.reclaim.purge_rounds.served.set(round);
         self.reclaim.purge_rounds.changed.notify_all();
     }
@@ -259,6 +272,7 @@ impl Shard {
         while count < ids.len() && (count == 0 || self.has_room_to_fold()) {
             count += self.fold_leaf(&ids[count..], folding).await?;
         }
+        assert!(count <= ids.len(), "no more are folded than were asked for");
         Ok(count)
     }
 
@@ -279,6 +293,7 @@ impl Shard {
         let mut rest = ids;
         while !rest.is_empty() {
             let folded = self.fold_leaf(rest, folding).await?;
+            assert!(folded > 0, "a fold goes on");
             rest = &rest[folded..];
         }
         Ok(())

@@ -45,6 +45,8 @@ use crate::{Result, Shard};
 /// overwritten in order. Replay goes by it (DELTAS-2).
 const DIRECT: u32 = 16;
 
+const _: () = assert!(DIRECT as usize <= MAP_SLOTS, "a page has so many blocks");
+
 /// Memory of a delta, with its share of what vectors leave empty.
 pub(crate) const DELTA_BYTES: usize = 10;
 
@@ -69,6 +71,8 @@ const LIMIT_MIN: u64 = 64;
 /// Pages swept at once.
 const SWEEP_PAGES: usize = PageCache::CLEAN_PAGES_MIN / 2;
 
+const _: () = assert!(SWEEP_PAGES > 0, "a sweep goes on");
+
 /// So few pages say nothing.
 const TELLING_PAGES: u64 = 16;
 
@@ -83,6 +87,9 @@ const STATUS_BLOCKS: u64 = 1 << 14;
 
 /// Bits of a packed delta that are its chunk's.
 const CHUNK_BITS: u32 = 48;
+
+const _: () = assert!(ChunkId::MAX.get() < 1 << CHUNK_BITS, "a packed delta holds any chunk");
+const _: () = assert!(GROUP_BLOCKS <= 1 << (64 - CHUNK_BITS), "and any block of its group");
 
 /// A stream and the number of a page of its map.
 pub(crate) type LeafId = (StreamId, u64);
@@ -185,6 +192,7 @@ impl MapBuffer {
 
     /// Lets a chunk wait for a block; returns the one that did.
     pub(crate) fn set(&mut self, stream: StreamId, block: u64, chunk: ChunkId) -> Option<ChunkId> {
+        debug_assert!(!self.exact.contains(&stream), "what is promised to is exact"); // DELTAS-6
         let group = group_of(stream, block);
         let of_group = self.groups.entry(group).or_default();
         let index = of_group.partition_point(|packed| *packed < place_of(block));
@@ -202,6 +210,7 @@ impl MapBuffer {
         of_group.insert(index, packed);
         self.places += of_group.capacity() - before;
         self.count += 1;
+        assert!(self.places as u64 >= self.count, "each one has a place"); // DELTAS-7
         None
     }
 
@@ -232,6 +241,8 @@ impl MapBuffer {
                 self.groups.remove(&group);
             }
         }
+        assert_eq!(self.count == 0, self.groups.is_empty(), "no group is empty");
+        assert!(self.places as u64 >= self.count, "each one has a place"); // DELTAS-7
     }
 
     /// Nothing waits for a page any more: it is in there.
@@ -443,6 +454,10 @@ impl Trees {
             dead.extend(data_slot(old).filter(|dead| *dead != slot));
         }
         self.deltas.settled(leaf); // DELTAS-1
+        debug_assert!(
+            self.deltas.first_in(leaf.0, blocks_of(leaf)).is_none(),
+            "all of it is in the page"
+        );
         Ok(())
     }
 
@@ -475,6 +490,7 @@ impl Trees {
         self.ensure_stream(stream)?;
         if !planted(Bug::DeltaOutlivesChange) {
             self.flush_leaf(leaf_of(stream, block), dead)?; // DELTAS-1
+            debug_assert!(self.deltas.get(stream, block).is_none(), "it is in the page");
         }
         let stream = self.streams.get_mut(&stream).expect("opened above");
         let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
@@ -492,6 +508,7 @@ impl Trees {
         let shard = self.shard;
         let each = |delta: Delta| dead.push(MapSlot::data(shard, delta.chunk));
         self.deltas.take_range(stream, &blocks, each);
+        debug_assert!(self.deltas.first_in(stream, blocks).is_none()); // DELTAS-1
     }
 
     /// Loads what [`Self::set_slot`] needs: faults as it does.
@@ -544,6 +561,7 @@ impl Trees {
         let mut block = first;
         for waiting in self.deltas.in_range(stream, blocks).take(MAP_SLOTS).map(|(block, _)| block)
         {
+            assert!(block <= waiting, "updates come in the order of their blocks");
             if block < waiting {
                 match map.status(&self.cache, block, waiting, max_runs, runs) {
                     Ok(next) if next == waiting => {}
@@ -574,6 +592,7 @@ impl Trees {
 impl Shard {
     /// Puts what waits for a stream into its map. The caller holds the tree gate, or is recovery.
     pub(crate) async fn settle_stream(&self, stream: StreamId) -> Result<()> {
+        assert!(self.trees_are_held(), "maps change under the gate"); // APPLY-2
         loop {
             let leaves = self.trees.borrow().deltas.leaves_of(stream, SWEEP_PAGES);
             if leaves.is_empty() {
@@ -614,6 +633,7 @@ impl Shard {
     /// Sweeps what a checkpoint should (DELTAS-3), as far as the cache and free segments allow; at least some, so that
     /// rounds end. Decides whether updates wait until the next root. The caller is a checkpoint.
     pub(crate) async fn flush_map_buffer(&self) -> Result<()> {
+        assert!(self.apply.is_gated(), "only a checkpoint sweeps"); // DELTAS-3
         let (all, left) = {
             let deltas = &mut self.trees.borrow_mut().deltas;
             let all = std::mem::take(&mut deltas.sweep_wanted) || deltas.limit == 0;
@@ -686,6 +706,7 @@ impl Shard {
     /// Whether updates wait from the coming root on, and how many (DELTAS-2): while maps do not fit into the cache, as
     /// reads of their pages tell.
     fn decide_waiting(&self, swept: u64, reads: u64) {
+        assert!(self.apply.is_gated(), "a root is about to say so"); // DELTAS-2
         let entries = self.checkpoint.new_entries();
         let trees = &mut *self.trees.borrow_mut();
         let (deltas, chunks) = (&mut trees.deltas, trees.data.chunks);

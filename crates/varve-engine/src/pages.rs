@@ -16,6 +16,8 @@ use crate::{Error, Result, Shard};
 /// Pages fetched at once for one operation.
 const LOADS_MAX: usize = 32;
 
+const _: () = assert!(LOADS_MAX <= PageCache::CLEAN_PAGES_MIN, "what is loaded at once fits"); // PAGE-CACHE-2
+
 /// Chunks whose places are looked up together: the fullest cache holds the pages of as many.
 pub(crate) const PLACES_AT_ONCE: usize = PageCache::CLEAN_PAGES_MIN;
 
@@ -117,7 +119,9 @@ impl Shard {
         };
         let page = decode_page(&bytes, fault).map_err(|error| damaged(error.to_string()))?;
         self.counters.add_page_read();
-        self.trees.borrow_mut().cache.insert(fault.ptr, page);
+        let cache = &mut self.trees.borrow_mut().cache;
+        cache.insert(fault.ptr, page);
+        assert!(cache.contains(fault.ptr), "a page that was loaded is there"); // PAGE-CACHE-2
         Ok(())
     }
 

@@ -48,6 +48,8 @@ pub(crate) use state::Reclaim;
 /// Units moved before other tasks get a turn: some 50 µs of work.
 const UNITS_PER_TURN: usize = 32;
 
+const _: () = assert!(UNITS_PER_TURN <= PLACES_AT_ONCE, "places are loaded for turns to come");
+
 /// Victims whose survivors may wait in one open segment.
 const VICTIMS_OPEN_MAX: usize = 64;
 
@@ -59,6 +61,8 @@ const PAGES_PERCENT_MAX: u64 = 90;
 /// next checkpoint each, so that with fewer nothing might be gained.
 const PAGES_GAIN: u64 = 3;
 
+const _: () = assert!(PAGES_GAIN < VICTIMS_OPEN_MAX as u64, "so many may be emptied together");
+
 /// Reclaim may miss new segments until they are one in so many, for a checkpoint costs something as well.
 const NEW_PART: u64 = 4;
 
@@ -67,6 +71,8 @@ const NEW_MIN: u64 = 16;
 
 /// A segment with more of its payload live is not worth moving, whatever its age.
 const LIVE_PERCENT_MAX: u64 = 97;
+
+const _: () = assert!(PAGES_PERCENT_MAX < LIVE_PERCENT_MAX && LIVE_PERCENT_MAX < 100);
 
 /// A segment that may be emptied.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -318,6 +324,7 @@ impl Shard {
     /// How many of the emptiest segments fit into `gain` fewer, at most as many as hold `live_max` bytes if that are
     /// enough; 0 when none do.
     fn packable(&self, emptiest: &[Candidate], gain: u64, live_max: u64) -> usize {
+        debug_assert!(emptiest.is_sorted(), "the emptiest come first"); // RECLAIM-5
         // What units of different alignment leave free at worst.
         let packed = self.segment_payload() - u64::from(unit_space(BLOCK_ALIGN));
         let (mut sum, mut packable) = (0, 0);
@@ -335,6 +342,7 @@ impl Shard {
 
     /// The one whose move gives most for its cost: emptiness times age over what is copied.
     fn worthiest<'c>(&self, candidates: &'c [Candidate]) -> Option<&'c Candidate> {
+        debug_assert!(candidates.len() <= VICTIMS_OPEN_MAX);
         let (now, payload) = (self.admission.next_wseq().get(), self.segment_payload());
         let score = |candidate: &Candidate| {
             let age = now.saturating_sub(candidate.sealed_at.get()) + 1;
@@ -345,6 +353,7 @@ impl Shard {
     }
 
     async fn reclaim_segment(&self, number: SegmentNumber) -> Result<()> {
+        assert!(self.reclaim.dead.borrow().is_empty(), "one victim is emptied at a time"); // RECLAIM-6
         let generation = {
             let mut space = self.space.borrow_mut();
             space.victim(number);
@@ -470,6 +479,7 @@ impl Shard {
             self.seal_reclaimed().await?;
         }
         let mut writer = self.reclaim.writer.borrow_mut();
+        assert_ne!(writer.slot(), from.number, "survivors lie elsewhere"); // RECLAIM-3
         let offset = writer.push_unit(&bytes, align);
         let moved = Unit {
             codec: place.codec,
@@ -551,7 +561,9 @@ impl Shard {
             let entry = SummaryEntry::Folded { first, count };
             self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
         }
-        self.reclaim.told.set(self.reclaim.purge_rounds.ranges.get());
+        let folded = self.reclaim.purge_rounds.ranges.get();
+        assert!(self.reclaim.told.get() <= folded, "what is told was folded"); // DEATHS-6
+        self.reclaim.told.set(folded);
         Ok(())
     }
 
@@ -623,6 +635,7 @@ impl Shard {
         if !planted(Bug::VictimBeforeSurvivors) {
             put.await?; // RECLAIM-3
         }
+        assert!(sealed.link.seq > self.reclaim.witness(), "the chain only grows");
         self.reclaim.witness.set(sealed.link.seq);
         self.tell_witnesses();
         {
@@ -648,6 +661,7 @@ impl Shard {
         head: ChainHead,
         entries: &[SummaryEntry],
     ) -> Result<Vec<ChunkId>> {
+        assert!(self.trees_are_held(), "the table changes under its gate"); // RECLAIM-2
         assert_eq!(
             head.seq,
             self.reclaim.chain().seq + 1,

@@ -27,12 +27,17 @@ use crate::tree::{
 /// First id of map and key pages (TREES-3).
 pub(crate) const PAGE_ID_FIRST: u64 = 1 << 47;
 
+const _: () = assert!(PAGE_ID_FIRST * 2 - 1 == ChunkId::MAX.get(), "both halves are as long"); // TREES-3
+
 /// First byte of keys that the engine keeps for itself.
 const STREAM_PREFIX: u8 = 0;
 /// First byte of keys of the layers above.
 const USER_PREFIX: u8 = 1;
 /// First byte of keys of what is promised to streams.
 const RESERVATION_PREFIX: u8 = 2;
+
+// A scan of streams ends where the keys of the layers above begin.
+const _: () = assert!(STREAM_PREFIX < USER_PREFIX && USER_PREFIX < RESERVATION_PREFIX);
 
 /// Why a tree operation stopped.
 #[derive(Debug)]
@@ -260,6 +265,7 @@ impl Trees {
         from: &ChunkEntry,
         to: &ChunkEntry,
     ) -> Result<bool, Stop> {
+        assert_eq!(from.stored_len, to.stored_len, "a move changes the place alone");
         let now = self.chunk(chunk)?;
         let place = |entry: &ChunkEntry| (entry.segment, entry.offset_512);
         if now.as_ref().map(place) != Some(place(from)) && !planted(Bug::MoveUnchecked) {
@@ -335,6 +341,7 @@ impl Trees {
         };
         table.delete_sorted(cache, table_names, ids.iter().map(|id| ChunkEntry::key(*id)), fold)?;
         assert!(folded.count <= ids.len(), "no more than was asked for");
+        assert!(folded.count > 0 || ids.is_empty(), "a visit deals with one at least");
         match damaged {
             Some(error) => Err(Stop::Failed(error)),
             None => Ok(folded),
@@ -411,7 +418,9 @@ impl Trees {
         let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
         let on_dead = |_: u64, slot: MapSlot| dead.extend(data_slot(slot));
         let (cache, names, first) = (&mut self.cache, &mut self.names, range.start);
+        let end = range.end;
         let next = map.fill_range(cache, names, range, fill, budget, on_dead)?;
+        assert!((first..=end).contains(&next), "a step stays in its range");
         if !planted(Bug::DeltaOutlivesTrim) {
             self.forget_waiting(stream, first..next, dead); // DELTAS-1
         }
@@ -463,6 +472,7 @@ impl Trees {
         self.keys.delete(&mut self.cache, &mut self.names, &stream_key(id))?;
         self.streams.remove(&id);
         self.deltas.remove_stream(id);
+        debug_assert!(self.deltas.first_in(id, 0..u64::MAX).is_none()); // DELTAS-1
         Ok(())
     }
 }

@@ -53,6 +53,8 @@ impl Apply {
 
     /// Puts a segment behind those that wait.
     pub(crate) fn enqueue(&self, sealed: SealedData) {
+        assert!(!sealed.sealed.entries.is_empty(), "an empty segment is never sealed");
+        assert!(sealed.sealed.link.seq > self.chain.get().seq, "what is applied was sealed before"); // APPLY-1
         self.entries.set(self.entries.get() + sealed.sealed.entries.len());
         self.queue.borrow_mut().push_back(Some(sealed));
         self.filled.notify_one();

@@ -116,6 +116,8 @@ impl Metadata {
 
     /// Takes another slot for the next segment. Nothing is in the open one, so that nobody names it.
     pub(crate) fn go_on_in(&self, next_slot: varve_types::SegmentNumber) {
+        assert_ne!(next_slot, self.next_slot(), "it takes another one");
+        assert!(self.open_pages.borrow().is_empty(), "no page is in an empty segment");
         assert!(self.is_empty(), "a segment goes where its units were placed");
         let chain = self.writer.borrow().chain();
         self.writer.borrow_mut().resume(ChainHead { next_slot, ..chain });
@@ -124,6 +126,7 @@ impl Metadata {
 
     /// Sets where the first segment goes.
     pub(crate) fn resume(&self, chain: ChainHead) {
+        assert!(self.is_empty(), "recovery ends before anything is written");
         self.writer.borrow_mut().resume(chain);
     }
 }

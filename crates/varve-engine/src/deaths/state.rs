@@ -21,6 +21,8 @@ const WINDOW_BYTES: usize = 24;
 /// Fresh deaths that make a window dense: one visit to a leaf or two for as many.
 const DENSE: u32 = 32;
 
+const _: () = assert!(DENSE as u64 <= WINDOW_IDS, "a window may become dense");
+
 /// Reclaim has deaths folded that are one chunk of data in so many, as each misleads it: about eight die in one visit
 /// to a leaf then.
 const MISLEADING_PART: u64 = 16;
@@ -101,6 +103,7 @@ impl DeadChunks {
     pub(super) fn insert(&mut self, chunk: ChunkId) {
         let is_new = !self.saved.contains(chunk.get()) && self.fresh.insert(chunk.get());
         self.count += usize::from(is_new);
+        debug_assert!(self.contains(chunk));
     }
 
     /// Adds what a checkpoint found dead in the pages that it swept: its root is the first to name it.
@@ -109,6 +112,7 @@ impl DeadChunks {
             self.swept.insert(chunk.get());
             self.count += 1;
         }
+        debug_assert!(self.contains(chunk), "the coming root names it"); // DELTAS-3
     }
 
     /// Adds what a root names; false when it is there already.
@@ -144,6 +148,7 @@ impl DeadChunks {
             self.count -= 1;
             self.left += 1;
         }
+        debug_assert!(!self.contains(chunk), "it stands in one of both"); // DEATHS-2
     }
 
     /// Ids from `from` on, in order.
@@ -162,8 +167,12 @@ impl DeadChunks {
 
     /// The next ids to fold, in order; all of them have their turn before one comes again.
     pub(super) fn next(&self) -> Vec<ChunkId> {
-        let next: Vec<_> = self.ids_from(self.cursor).take(BATCH).collect();
-        if next.is_empty() { self.ids_from(0).take(BATCH).collect() } else { next }
+        let mut next: Vec<_> = self.ids_from(self.cursor).take(BATCH).collect();
+        if next.is_empty() {
+            next = self.ids_from(0).take(BATCH).collect();
+        }
+        assert_eq!(next.is_empty(), self.count == 0, "all have their turn");
+        next
     }
 
     /// Fresh ids of dense windows, in order; those are dense no more.
@@ -177,6 +186,7 @@ impl DeadChunks {
             fresh.advance_to(first);
             ids.extend(fresh.take_while(|id| *id < first + WINDOW_IDS).map(ChunkId::new));
         }
+        debug_assert!(ids.is_sorted(), "windows do not overlap");
         ids
     }
 

@@ -95,11 +95,13 @@ impl Reclaim {
 
     /// Segments of survivors that the last checkpoint does not cover.
     pub(crate) fn uncovered(&self) -> u64 {
+        assert!(self.checkpointed_seq.get() <= self.chain.get().seq, "chains only grow");
         self.chain.get().seq - self.checkpointed_seq.get()
     }
 
     /// As many of a chain of data that ends with this segment.
     pub(super) fn uncovered_data(&self, data_seq: u64) -> u64 {
+        assert!(self.checkpointed_data_seq.get() <= data_seq, "chains only grow");
         data_seq - self.checkpointed_data_seq.get()
     }
 
@@ -119,6 +121,8 @@ impl Reclaim {
 
     /// Goes on behind the end of the chain that recovery found.
     pub(crate) fn resume(&self) {
+        assert!(self.emptied.borrow().is_empty(), "recovery empties nothing");
+        assert!(self.chain.get().seq >= self.witness.get(), "chains only grow");
         let chain = self.chain.get();
         self.witness.set(chain.seq);
         self.writer.borrow_mut().resume(chain);
