@@ -86,6 +86,8 @@ pub struct PageCache {
 const HEAT_MAX: u8 = 3;
 /// Of a page that was loaded and not looked at yet.
 const HEAT_LOADED: u8 = u8::MAX;
+
+const _: () = assert!(HEAT_LOADED > HEAT_MAX, "no warm page looks as if it was just loaded");
 /// Longest search for a cold page; bounds the cost of one insert to some microseconds.
 const SWEEP_MAX: usize = 128;
 
@@ -120,6 +122,7 @@ impl PageCache {
     /// Current counters.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
+        assert_eq!(self.in_rings(), self.index.len(), "each page has one state");
         CacheStats {
             hits: self.hits.get(),
             misses: self.misses.get(),
@@ -251,6 +254,7 @@ impl PageCache {
         assert!(!self.is_dirty(frame));
         let old = self.rename(frame, name);
         self.set_state(frame, PageState::Dirty);
+        debug_assert!(!self.contains(old), "nobody finds it under its old name");
         old
     }
 
@@ -272,6 +276,7 @@ impl PageCache {
         let old = self.rename(frame, name);
         self.set_state(frame, PageState::Dirty);
         self.add(old, theirs, state);
+        debug_assert_eq!(self.state(old), Some(state), "others find theirs as it was"); // MAP-4
     }
 
     /// Gives a dirty page another name; returns the old one, which was never stored.
@@ -304,8 +309,16 @@ impl PageCache {
             .copied()
     }
 
+    /// Pages of all states.
+    fn in_rings(&self) -> usize {
+        self.clean.len() + self.dirty.len() + self.writing.len()
+    }
+
     fn names_of(&self, ring: &Ring) -> Vec<PagePtr> {
-        ring.iter(&self.frames).map(|frame| self.frames[frame.index()].name).collect()
+        let frames = ring.iter(&self.frames);
+        let names: Vec<_> = frames.map(|frame| self.frames[frame.index()].name).collect();
+        debug_assert_eq!(names.len(), ring.len(), "a ring counts its frames");
+        names
     }
 
     fn add(&mut self, name: PagePtr, page: Page, state: PageState) -> FrameId {
@@ -326,6 +339,7 @@ impl PageCache {
         };
         self.index_name(name, frame);
         self.ring_of(frame).push(frame);
+        assert_eq!(self.index.len() + self.vacant.len(), self.frames.len(), "no frame is lost");
         frame
     }
 
@@ -365,6 +379,7 @@ impl PageCache {
     }
 
     fn make_room(&mut self) {
+        assert_eq!(self.in_rings(), self.index.len(), "each page has one state");
         let pinned = self.dirty.len() + self.writing.len();
         let pages_max = (self.capacity_bytes / Self::BYTES_PER_PAGE).saturating_sub(pinned);
         let clean_max = pages_max.max(Self::CLEAN_PAGES_MIN); // PAGE-CACHE-2
@@ -386,6 +401,7 @@ impl PageCache {
             ring.push(oldest);
         }
         let oldest = self.clean.first().expect("there is more than the minimum of clean pages");
+        assert_eq!(self.frames[oldest.index()].state, PageState::Clean, "others are pinned"); // PAGE-CACHE-1
         self.remove(oldest);
         self.evictions += 1;
     }

@@ -46,6 +46,7 @@ impl ChunkNames {
     /// Ids left in the reservation.
     #[must_use]
     pub fn remaining(&self) -> u64 {
+        assert!(self.next <= self.ceiling, "what is given was reserved");
         self.ceiling.get() - self.next.get()
     }
 
@@ -81,7 +82,7 @@ impl PageNames for ChunkNames {
     }
 
     fn unused(&mut self, name: PagePtr) {
-        assert!(matches!(name, PagePtr::Chunk(_)));
+        assert!(matches!(name, PagePtr::Chunk(id) if id < self.next), "{name:?} was given");
     }
 }
 
@@ -123,6 +124,9 @@ impl PageNames for MemoryNames {
     }
 
     fn unused(&mut self, name: PagePtr) {
-        assert!(matches!(name, PagePtr::Memory(_)));
+        assert!(
+            matches!(name, PagePtr::Memory(number) if number <= self.next),
+            "{name:?} was given"
+        );
     }
 }

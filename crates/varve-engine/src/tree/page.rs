@@ -55,7 +55,17 @@ impl Page {
             Self::Tree(page) => PageShape::Tree { layout: page.tree_layout(), level: page.level() },
         }
     }
+
+    /// Whether nothing is in it; no tree keeps such a page (BT2, MAP-2).
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Map(page) => page.used() == 0,
+            Self::Tree(page) => page.is_empty(),
+        }
+    }
 }
+
+const _: () = assert!(super::BODY_BYTES <= PAGE_BYTES, "entries fit a page");
 
 pub(crate) fn zeroed_bytes() -> Box<[u8; PAGE_BYTES]> {
     let bytes = vec![0u8; PAGE_BYTES].into_boxed_slice();

@@ -8,6 +8,8 @@ use varve_logstore::format::pointer::PagePtr;
 /// Tag of a pointer to a page that has no location yet. It exists in memory only; the stored format refuses it.
 const TAG_MEMORY: u8 = 3;
 
+const _: () = assert!(PagePtr::LEN >= 12, "a memory number fits a pointer");
+
 /// A well-mixed hash; one multiplication.
 #[inline]
 pub(super) fn hash64(ptr: PagePtr) -> u64 {
@@ -45,6 +47,7 @@ pub(super) fn is_memory(bytes: &[u8]) -> bool {
 /// Reads what [`encode`] wrote.
 #[inline]
 pub(super) fn decode(bytes: &[u8]) -> PagePtr {
+    debug_assert_eq!(bytes.len(), PagePtr::LEN, "a child is a pointer");
     if is_memory(bytes) {
         let number = bytes[4..12].try_into().expect("the slice has 8 bytes");
         return PagePtr::Memory(u64::from_le_bytes(number));

@@ -45,6 +45,7 @@ impl Ring {
     }
 
     pub(super) fn push(&mut self, frames: &mut [CacheFrame], frame: FrameId) {
+        assert_eq!(self.len == 0, self.last == NONE, "an empty ring has no end");
         frames[frame.index()].links = Links { before: self.last, after: NONE };
         if self.last == NONE {
             self.first = frame;
@@ -71,5 +72,6 @@ impl Ring {
             frames[after.index()].links.before = before;
         }
         self.len -= 1;
+        assert_eq!(self.len == 0, self.first == NONE, "an empty ring has no start");
     }
 }

@@ -95,3 +95,7 @@ impl std::fmt::Debug for MapSlot {
 }
 
 const _: () = assert!(size_of::<MapSlot>() == chunk::MapSlot::LEN);
+const _: () =
+    assert!(matches!(MapSlot::HOLE.kind(), SlotKind::Hole), "a slot of zeros holds nothing");
+const _: () = assert!(matches!(MapSlot::ZERO.kind(), SlotKind::Zero));
+const _: () = assert!(ChunkId::MAX.get() == (1 << 48) - 1, "an id leaves room for shard and kind");

@@ -15,6 +15,8 @@ const SPARSE_BYTES: usize = BODY_BYTES / 4;
 /// Two pages become one only if that leaves room, or the next insertion would split it again.
 const JOINED_BYTES_MAX: usize = BODY_BYTES * 3 / 4;
 
+const _: () = assert!(2 * SPARSE_BYTES <= JOINED_BYTES_MAX, "two sparse pages become one");
+
 #[derive(PartialEq, Eq)]
 enum JoinOutcome {
     /// Two pages became one; the parent lost an entry.
@@ -104,6 +106,7 @@ impl BTree {
         self.make_dirty(cache, names, &path);
         let leaf = tree_page_mut(cache, leaf_frame);
         leaf.remove_sorted(&removed);
+        assert!(removed.len() <= asked, "what was not asked about stays");
         if leaf.used_bytes() < SPARSE_BYTES {
             self.shrink(cache, names, &path);
         }
@@ -112,6 +115,8 @@ impl BTree {
 
     /// Drops empty pages and joins sparse ones along a dirty path, from the leaf up.
     fn shrink(&mut self, cache: &mut PageCache, names: &mut impl PageNames, path: &Path) {
+        assert_eq!(path.len(), usize::from(self.height), "it leads from the root to a leaf");
+        debug_assert!(path.iter().all(|step| cache.is_dirty(step.frame))); // BT1
         for depth in (1..path.len()).rev() {
             let (parent, child) = (path[depth - 1].frame, path[depth - 1].child);
             let page = tree_page(cache, path[depth].frame);
@@ -152,6 +157,7 @@ impl BTree {
         child: usize,
     ) -> JoinOutcome {
         let children = tree_page(cache, parent).len();
+        assert!(child < children, "the page is one of its parent");
         if child > 0 {
             let joined = self.join(cache, names, parent, child - 1);
             if joined != JoinOutcome::Not {
@@ -173,6 +179,7 @@ impl BTree {
         left: usize,
     ) -> JoinOutcome {
         let above = tree_page(cache, parent);
+        assert!(left + 1 < above.len(), "both are children of the parent");
         let level = above.level() - 1;
         let separator = above.key(left + 1).to_vec();
         let find = |index| cache.find_resident(above.child(index), self.shape(level));
@@ -214,6 +221,7 @@ impl BTree {
         frame: FrameId,
         page: TreePage,
     ) {
+        assert!(!page.is_empty(), "no page is empty"); // BT2
         let name = names.fresh();
         if cache.is_dirty(frame) {
             names.unused(cache.rename_dirty(frame, name)); // BT4
@@ -239,6 +247,7 @@ fn even_out(mut left: TreePage, mut right: TreePage) -> (TreePage, TreePage) {
         }
         left.move_tail(keep, &mut moved);
         right.move_tail(0, &mut moved);
+        assert!(!left.is_empty() && !moved.is_empty(), "no page is empty"); // BT2
         return (left, moved);
     }
     let mut take = 0;
@@ -253,5 +262,6 @@ fn even_out(mut left: TreePage, mut right: TreePage) -> (TreePage, TreePage) {
     let mut rest = TreePage::new(right.tree_layout(), right.level());
     right.move_tail(take, &mut rest);
     right.move_tail(0, &mut left);
+    assert!(!left.is_empty() && !rest.is_empty(), "no page is empty"); // BT2
     (left, rest)
 }

@@ -79,6 +79,7 @@ impl FixedEntries {
     }
 
     pub(super) fn set_key(&mut self, index: usize, key: &[u8]) {
+        assert_eq!(key.len(), self.key_len, "keys have one length");
         let at = self.at(index);
         self.bytes[at..at + self.key_len].copy_from_slice(key);
         self.note_ends(index);
@@ -164,13 +165,17 @@ impl FixedEntries {
             to += len;
         }
         self.count -= indices.len();
+        debug_assert_eq!(to, self.count * self.stride, "what is left stands side by side");
         self.note_ends(0);
     }
 
     /// Moves the entries from `index` on into `to`, behind what it has.
     pub(super) fn move_tail(&mut self, index: usize, to: &mut Self) {
+        assert_eq!((self.key_len, self.stride), (to.key_len, to.stride), "pages of one tree");
+        assert!(index <= self.count, "a tail begins in the page or behind it");
         let tail = index * self.stride..self.used_bytes();
         let end = to.used_bytes();
+        assert!(end + tail.len() <= BODY_BYTES, "the entries fit the page");
         to.bytes[end..end + tail.len()].copy_from_slice(&self.bytes[tail]);
         to.count += self.count - index;
         self.count = index;

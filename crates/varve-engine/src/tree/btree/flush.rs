@@ -42,6 +42,7 @@ impl BTree {
         }
         let placed = PagePtr::Location(place(cache.page(frame))?);
         cache.place(frame, placed);
+        assert!(!cache.is_dirty(frame), "a page that has its place is being written");
         Ok(placed)
     }
 

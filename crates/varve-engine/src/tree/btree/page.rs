@@ -169,7 +169,9 @@ impl TreePage {
     pub(super) fn child_index(&self, key: &[u8]) -> usize {
         debug_assert!(self.level > 0 && !self.is_empty());
         let (index, equal) = each!(&self.entries, e => e.lower_bound(1, key));
-        if equal { index } else { index.max(1) - 1 }
+        let child = if equal { index } else { index.max(1) - 1 };
+        debug_assert!(child < self.len(), "every key belongs to a child");
+        child
     }
 
     #[inline]
@@ -189,8 +191,15 @@ impl TreePage {
 
     pub(super) fn insert(&mut self, index: usize, key: &[u8], value: &[u8]) {
         each!(&mut self.entries, e => e.insert(index, key, value));
+        debug_assert!(self.level > 0 || self.is_in_order(index), "keys ascend");
         let len = if index == self.run.next { self.run.len + 1 } else { 0 };
         self.run = InsertRun { next: index + 1, len };
+    }
+
+    /// Whether an entry of a leaf stands between its neighbours.
+    fn is_in_order(&self, index: usize) -> bool {
+        let is_above = |at: usize| at == 0 || at >= self.len() || self.key(at - 1) < self.key(at);
+        is_above(index) && is_above(index + 1)
     }
 
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
@@ -239,6 +248,8 @@ impl TreePage {
             right.insert(index - at, key, value);
         }
         assert!(!self.is_empty() && !right.is_empty());
+        assert_eq!(self.level, right.level, "neighbours stand on one level");
+        assert!(self.used_bytes() <= BODY_BYTES && right.used_bytes() <= BODY_BYTES);
         let separator = self.separator(&mut right);
         (separator, right)
     }
@@ -253,6 +264,7 @@ impl TreePage {
 
     /// Gives an entry another key, which must fit and keep the order.
     pub(super) fn set_key(&mut self, index: usize, key: &[u8]) {
+        assert!(self.fits_key(index, key.len()), "the caller looked whether it fits");
         match &mut self.entries {
             Entries::Fixed(entries) => entries.set_key(index, key),
             Entries::Slotted(entries) => {
@@ -265,6 +277,7 @@ impl TreePage {
 
     /// Moves entries from `index` on behind those of `to`.
     pub(super) fn move_tail(&mut self, index: usize, to: &mut Self) {
+        assert!(index <= self.len(), "a tail begins in the page or behind it");
         assert_eq!((self.layout, self.level), (to.layout, to.level));
         match (&mut self.entries, &mut to.entries) {
             (Entries::Fixed(from), Entries::Fixed(to)) => from.move_tail(index, to),
@@ -299,6 +312,7 @@ impl TreePage {
     /// The lower bound by which a parent tells `right`, the following page, from this one. Above leaves it is taken
     /// out of `right`, where nobody looks at it.
     pub(super) fn separator(&self, right: &mut Self) -> Vec<u8> {
+        assert!(!self.is_empty() && !right.is_empty(), "no page is empty"); // BT2
         let first = right.key(0);
         if matches!(self.layout, TreeLayout::Fixed { .. }) {
             return first.to_vec();

@@ -69,6 +69,7 @@ impl BTree {
         value: &[u8],
     ) {
         let path = self.descend(cache, key, 0).expect("the path is cached");
+        assert_eq!(path.len(), usize::from(self.height), "it leads to a leaf");
         let (mut index, mut key, mut value) = (index, key.to_vec(), value.to_vec());
         for depth in (0..path.len()).rev() {
             let at_edge =

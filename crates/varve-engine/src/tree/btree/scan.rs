@@ -50,6 +50,7 @@ impl BTree {
                 Err(_) => return Ok(Scan::More(from)),
             };
             let start = leaf.search(&from).unwrap_or_else(|index| index);
+            debug_assert!(start == leaf.len() || leaf.key(start) >= from.as_slice());
             for index in start..leaf.len() {
                 let flow = visit(leaf.key(index), leaf.value(index));
                 visited += 1;
@@ -63,7 +64,10 @@ impl BTree {
             }
             match after {
                 None => return Ok(Scan::Done),
-                Some(key) => from = key.to_vec(),
+                Some(key) => {
+                    debug_assert!(key > from.as_slice(), "a scan goes on");
+                    from = key.to_vec();
+                }
             }
         }
     }

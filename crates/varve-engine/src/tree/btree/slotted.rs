@@ -19,6 +19,8 @@ pub(super) struct SlottedEntries {
 }
 
 const SLOT_BYTES: usize = 2;
+
+const _: () = assert!(BODY_BYTES <= u16::MAX as usize, "a slot names any place of a page");
 const CELL_HEADER_BYTES: usize = 4;
 
 /// Cost of an entry beside its key and value.
@@ -86,18 +88,22 @@ impl SlottedEntries {
         self.count += 1;
         self.put_u16(slot, at);
         assert!(self.heap_start >= self.count * SLOT_BYTES); // SL1
+        assert!(self.live_bytes <= BODY_BYTES - self.heap_start, "cells lie in the heap"); // SL1
     }
 
     pub(super) fn remove(&mut self, index: usize) {
+        assert!(self.live_bytes <= BODY_BYTES - self.heap_start, "cells lie in the heap"); // SL1
         let (key_at, _, end) = self.cell(index);
         self.live_bytes -= end - key_at + CELL_HEADER_BYTES;
         let slot = index * SLOT_BYTES;
         self.bytes.copy_within(slot + SLOT_BYTES..self.count * SLOT_BYTES, slot);
         self.count -= 1;
+        assert!(self.count > 0 || self.live_bytes == 0, "each cell has a slot"); // SL1
     }
 
     /// Moves the entries from `index` on into `to`, behind what it has.
     pub(super) fn move_tail(&mut self, index: usize, to: &mut Self) {
+        assert!(index <= self.count, "a tail begins in the page or behind it");
         for i in index..self.count {
             to.insert(to.count, self.key(i), self.value(i));
         }
@@ -113,6 +119,7 @@ impl SlottedEntries {
         }
         assert_eq!(compacted.live_bytes, self.live_bytes); // SL1
         *self = compacted;
+        assert!(self.used_bytes() <= BODY_BYTES, "nothing but garbage was between"); // SL1
     }
 
     /// Start of the key, start of the value, end of the cell.
@@ -121,6 +128,7 @@ impl SlottedEntries {
         let at = self.get_u16(index * SLOT_BYTES);
         let key_at = at + CELL_HEADER_BYTES;
         let value_at = key_at + self.get_u16(at);
+        debug_assert!(at >= self.heap_start && value_at <= BODY_BYTES); // SL1
         (key_at, value_at, value_at + self.get_u16(at + 2))
     }
 

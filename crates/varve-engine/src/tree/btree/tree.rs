@@ -20,8 +20,13 @@ pub const TREE_HEIGHT_MAX: usize = 32;
 /// Longest entry in bytes, its slot included: a full page and one more entry always make two pages.
 pub const TREE_ENTRY_BYTES_MAX: usize = BODY_BYTES / 2;
 
+const _: () = assert!(2 * TREE_ENTRY_BYTES_MAX <= BODY_BYTES, "a page holds two entries");
+
 /// Longest key in bytes: with a page pointer it fits a third of a page.
 pub const TREE_KEY_BYTES_MAX: usize = BODY_BYTES / 3 - ENTRY_OVERHEAD - PagePtr::LEN;
+
+// Pages above the leaves hold two children at least.
+const _: () = assert!(2 * (TREE_KEY_BYTES_MAX + ENTRY_OVERHEAD + PagePtr::LEN) <= BODY_BYTES);
 
 /// An entry is larger than half a page, or its key is longer than [`TREE_KEY_BYTES_MAX`], or of the wrong length for
 /// a tree of fixed layout. Longer values are chunks, kept by name.
@@ -62,6 +67,7 @@ impl Path {
     }
 
     pub(super) fn push(&mut self, step: BtreeStep) {
+        assert!(self.len < TREE_HEIGHT_MAX, "a path is no longer than the tree is high");
         self.steps[self.len] = step;
         self.len += 1;
     }
@@ -93,6 +99,7 @@ impl BTree {
     /// The root page; what a checkpoint stores.
     #[must_use]
     pub fn root(&self) -> PagePtr {
+        assert_eq!(self.root == PagePtr::Null, self.height == 0, "an empty tree has no page"); // BT2
         self.root
     }
 
@@ -125,6 +132,7 @@ impl BTree {
     /// # Errors
     /// The first absent page of the path.
     pub fn get<'c>(&self, cache: &'c PageCache, key: &[u8]) -> Result<Option<&'c [u8]>, Fault> {
+        assert_eq!(self.root == PagePtr::Null, self.height == 0, "an empty tree has no page"); // BT2
         if self.root == PagePtr::Null {
             return Ok(None);
         }
@@ -196,6 +204,7 @@ impl BTree {
             }
             path.push(BtreeStep { frame, child });
         }
+        assert_eq!(path.len(), usize::from(self.height - level), "one page a level");
         Ok(path)
     }
 
@@ -214,6 +223,7 @@ impl BTree {
         });
         let bound = bounds.next(); // The lowest page has the tightest one.
         drop(bounds);
+        debug_assert!(bound.is_none_or(|bound| key < bound), "the key belongs to the leaf");
         Ok((path, bound))
     }
 
@@ -241,6 +251,7 @@ impl BTree {
                 }
             }
         }
+        debug_assert!(path.iter().all(|step| cache.is_dirty(step.frame))); // BT1
     }
 
     /// Names a dirty page anew (BT4). `parent` is its dirty parent and its place there; the root has none.
@@ -251,6 +262,7 @@ impl BTree {
         frame: FrameId,
         parent: Option<BtreeStep>,
     ) {
+        assert_eq!(parent.is_none(), cache.name(frame) == self.root, "only the root has no parent");
         let name = names.fresh();
         names.unused(cache.rename_dirty(frame, name));
         match parent {

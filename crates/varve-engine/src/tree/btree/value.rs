@@ -2,7 +2,11 @@
 
 use std::ops::Deref;
 
+use varve_logstore::format::chunk::ChunkEntry;
+
 const INLINE_MAX: usize = 30;
+
+const _: () = assert!(ChunkEntry::LEN <= INLINE_MAX && INLINE_MAX <= u8::MAX as usize);
 
 #[derive(Clone)]
 enum Repr {

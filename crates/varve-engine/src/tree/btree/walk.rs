@@ -50,6 +50,7 @@ impl BTree {
                 }
             }
             let lowest = path[path.len() - 1];
+            assert_eq!(level, 1, "the parents of leaves come last");
             let page = tree_page(cache, lowest.frame);
             for index in lowest.child..page.len() {
                 visit(page.child(index), 0);
@@ -60,7 +61,10 @@ impl BTree {
             }
             match after {
                 None => return Ok(Scan::Done),
-                Some(key) => from = key.to_vec(),
+                Some(key) => {
+                    debug_assert!(key > from.as_slice(), "a walk goes on"); // BT4
+                    from = key.to_vec();
+                }
             }
             if reported >= max_pages {
                 return Ok(Scan::More(from));

@@ -9,10 +9,10 @@
 //! Slots after the last piece are holes.
 
 use varve_stdx::Reader;
-use varve_types::StreamId;
+use varve_types::{ChunkId, StreamId};
 
 use crate::tree::map::{MAP_SLOTS, MapPage, level_fits};
-use crate::tree::{MapSlot, SlotKind};
+use crate::tree::{MapSlot, PAGE_BYTES, SlotKind};
 
 use super::{MAP_PACKED, MAP_RAW, PageError};
 
@@ -22,9 +22,13 @@ const RUN: u8 = 3;
 const LITERALS: u8 = 4;
 
 const RAW_BYTES: usize = MAP_SLOTS * 8;
+
+const _: () = assert!(RAW_BYTES == PAGE_BYTES, "words take what they take in memory");
 /// Shortest run that interrupts literals: it and the restart of the literals cost 23 bytes.
 const RUN_MIN: usize = 8;
 const ID_MASK: u64 = (1 << 48) - 1;
+
+const _: () = assert!(ID_MASK == ChunkId::MAX.get());
 
 /// Appends the payload; returns its encoding.
 pub(super) fn encode(page: &MapPage, out: &mut Vec<u8>) -> u8 {
@@ -50,6 +54,7 @@ pub(super) fn encode(page: &MapPage, out: &mut Vec<u8>) -> u8 {
     }
     out.truncate(start);
     out.extend(page.slots().iter().flat_map(|slot| slot.bits().to_le_bytes()));
+    assert_eq!(out.len() - start, RAW_BYTES, "one word a slot");
     MAP_RAW
 }
 
@@ -57,6 +62,7 @@ pub(super) fn encode(page: &MapPage, out: &mut Vec<u8>) -> u8 {
 fn encode_named(slots: &[MapSlot], out: &mut Vec<u8>) -> usize {
     let run = run_len(slots);
     let literals = if run >= RUN_MIN { 0 } else { literal_len(slots) };
+    assert!(run > 0 && literals <= slots.len(), "a piece holds slots");
     if literals <= run {
         put_head(out, RUN, run);
         out.extend_from_slice(&slots[0].bits().to_le_bytes());
@@ -66,6 +72,7 @@ fn encode_named(slots: &[MapSlot], out: &mut Vec<u8>) -> usize {
     let base = ids().min().expect("there is a slot");
     let span = ids().max().expect("there is a slot") - base;
     let width = (64 - span.leading_zeros()).div_ceil(8).max(1);
+    assert!(width <= 6, "ids have 48 bits");
     put_head(out, LITERALS, literals);
     out.extend_from_slice(&slots[0].bits().to_le_bytes()[6..]);
     out.extend_from_slice(&base.to_le_bytes()[..6]);
@@ -104,6 +111,7 @@ fn literal_len(slots: &[MapSlot]) -> usize {
 }
 
 fn put_head(out: &mut Vec<u8>, piece: u8, count: usize) {
+    assert!(count > 0 && count <= MAP_SLOTS, "a piece holds slots of one page");
     let count = u16::try_from(count).expect("at most the slots of a page");
     out.push(piece);
     out.extend_from_slice(&count.to_le_bytes());

@@ -77,6 +77,10 @@ pub fn encode_page(page: &Page, name: PagePtr) -> Vec<u8> {
     let level = level_of(page.shape());
     let header = PageHeader { kind, encoding, level, slot_width, name, stream, position };
     header.encode(&mut unit);
+    assert!(
+        unit.len() <= super::PAGE_BYTES + PageHeader::LEN,
+        "a page is stored as no more than it is"
+    );
     unit
 }
 

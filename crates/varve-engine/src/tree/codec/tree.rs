@@ -55,6 +55,7 @@ pub(super) fn encode(page: &TreePage, out: &mut Vec<u8>) -> u8 {
 
 /// Appends packed entries byte by byte of an entry, and once what is equal in all of them.
 fn put_columns(packed: &[u8], stride: usize, out: &mut Vec<u8>) {
+    assert!(stride > 0 && packed.len().is_multiple_of(stride), "entries are whole");
     let map = out.len();
     out.resize(map + stride.div_ceil(8), 0);
     for (column, first) in packed[..stride].iter().enumerate() {

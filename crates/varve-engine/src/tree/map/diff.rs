@@ -20,6 +20,7 @@ pub struct DiffRun {
 impl DiffRun {
     /// Adds blocks to the last run or as a new one; false if that would be one too many.
     pub(crate) fn add(runs: &mut Vec<Self>, max_runs: usize, differs: bool, blocks: u64) -> bool {
+        assert!(blocks > 0, "a run holds a block");
         let full = runs.len() >= max_runs;
         match runs.last_mut() {
             Some(last) if last.differs == differs => last.blocks += blocks,
@@ -128,6 +129,8 @@ impl Map {
 
     /// The slot of a page that stands for the block.
     fn below(&self, cache: &PageCache, node: DiffNode, block: u64) -> Result<DiffNode, Fault> {
+        assert!(node.level > 0, "nothing is below a leaf's slot");
+        assert_eq!(node.slot.kind(), SlotKind::Page, "only pages are looked into");
         let level = node.level - 1;
         let page = map_page(cache, self.find(cache, PagePtr::Chunk(node.slot.id()), level, block)?);
         debug_assert_eq!(blocks_of_page(level), blocks_of_slot(node.level));

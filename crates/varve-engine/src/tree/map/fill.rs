@@ -138,6 +138,7 @@ impl Map {
         fill: Fill,
         on_dead: &mut impl FnMut(u64, MapSlot),
     ) -> u64 {
+        assert_eq!(path.level, 0, "the path leads to a leaf");
         let leaf = path[path.len() - 1].frame;
         let start = slot_index(0, range.start);
         let len =
@@ -176,6 +177,7 @@ impl Map {
         range: Range<u64>,
         fill: Fill,
     ) -> u64 {
+        assert!(path.level > 0, "no leaf is there");
         let block = range.start;
         let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
         if path.slot == fill.slot() {
@@ -199,6 +201,7 @@ impl Map {
         fill: Fill,
         next: u64,
     ) {
+        assert_ne!(path.slot, fill.slot(), "it is filled once");
         self.make_dirty(cache, names, path);
         let last = path[path.len() - 1];
         map_page_mut(cache, last.frame).set(last.slot, fill.slot());
@@ -235,6 +238,11 @@ impl Map {
 
     /// The map of the subtree below the slot that a path ends at.
     fn subtree(&self, path: &Path, block: u64) -> Self {
+        assert_eq!(path.slot.kind(), SlotKind::Page, "a subtree begins with a page");
+        assert!(
+            block.is_multiple_of(blocks_of_slot(path.level)),
+            "a subtree begins with its first block"
+        );
         let root = PagePtr::Chunk(path.slot.id());
         Self { root, height: path.level, base: block, ..self.clone() }
     }
@@ -252,6 +260,7 @@ impl Map {
 
 /// Whether a slot of `level` begins with `block` and ends in `range`, which begins there or before.
 fn is_covered(block: u64, level: u8, range: &Range<u64>) -> bool {
+    debug_assert!(block < range.end, "a slot begins in the range");
     let blocks = blocks_of_slot(level);
     block.is_multiple_of(blocks) && range.end - block >= blocks
 }

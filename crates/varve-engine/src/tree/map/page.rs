@@ -73,6 +73,7 @@ impl MapPage {
         let old = std::mem::replace(&mut self.slots[index], slot);
         self.used -= usize::from(old != MapSlot::HOLE);
         self.used += usize::from(slot != MapSlot::HOLE);
+        debug_assert!(self.used <= MAP_SLOTS, "a slot counts once");
     }
 }
 

@@ -38,6 +38,7 @@ impl Map {
                 rest[..len].fill(path.slot);
                 len
             };
+            assert!(filled > 0, "a look-up goes on");
             block += filled as u64;
             rest = &mut rest[filled..];
         }
@@ -99,6 +100,7 @@ impl Map {
         }
         let path = self.descend(cache, first).expect("the path was found before");
         let start = slot_index(0, first);
+        assert!(start + slots.len() <= MAP_SLOTS, "the blocks belong to one leaf");
         let same = if path.level == 0 {
             map_page(cache, path[path.len() - 1].frame).slots()[start..start + slots.len()]
                 == *slots

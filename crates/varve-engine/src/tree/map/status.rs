@@ -37,6 +37,7 @@ impl StatusRun {
         mapped: BlockMapping,
         blocks: u64,
     ) -> bool {
+        assert!(blocks > 0, "a run holds a block");
         let full = runs.len() >= max_runs;
         match runs.last_mut() {
             Some(last) if last.mapped == mapped => last.blocks += blocks,

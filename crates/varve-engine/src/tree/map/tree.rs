@@ -7,16 +7,22 @@
 //!     dropped from the cache before they are stored, and never reported as dead.
 
 use varve_logstore::planted::{Bug, planted};
+use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ChunkId, ShardId, StreamId};
 
+use crate::config::BLOCK_BYTES;
 use crate::tree::cache::FrameId;
 use crate::tree::page::{Fault, Page, PageShape};
 use crate::tree::{MapSlot, PageCache, PageNames, PagePtr, SlotKind};
 
-use super::page::{MapPage, blocks_of_page, slot_index};
+use super::page::{LEVEL_BITS, MapPage, blocks_of_page, slot_index};
 
 /// Most levels of a map: 2^45 blocks.
 pub const MAP_HEIGHT_MAX: u8 = 5;
+
+const _: () = assert!(LEVEL_BITS * MAP_HEIGHT_MAX as u32 == 45);
+const _: () =
+    assert!(is_block_of_map(VOLUME_BYTES_MAX / BLOCK_BYTES as u64 - 1), "a map has every block");
 
 /// The map of a stream, or a subtree detached from one. Nothing is durable until a checkpoint has stored the dirty
 /// pages and the root.
@@ -80,6 +86,7 @@ impl Map {
     /// which is to be above all names given so far (MAP-4). Costs O(1).
     #[must_use]
     pub fn copy_to(&mut self, stream: StreamId, ceiling: ChunkId) -> Self {
+        assert_eq!(self.base, 0, "only a whole map is copied");
         assert!(ceiling >= self.ceiling, "names only grow");
         self.ceiling = ceiling;
         Self { stream, ..self.clone() }
@@ -140,6 +147,7 @@ impl Map {
     /// First block after those that the pages cover.
     #[must_use]
     pub fn end_block(&self) -> u64 {
+        assert_eq!(self.root == PagePtr::Null, self.height == 0, "an empty map has no page");
         self.base + self.height.checked_sub(1).map_or(0, blocks_of_page)
     }
 
@@ -226,6 +234,7 @@ impl Map {
         block: u64,
     ) -> Result<FrameId, Fault> {
         let first_block = block & !(blocks_of_page(level) - 1);
+        debug_assert!(self.covers(block), "only blocks of the map have pages");
         let shape = PageShape::Map { level, first_block };
         cache.find(ptr, shape).ok_or(Fault { ptr, shape })
     }
@@ -256,6 +265,7 @@ impl Map {
             if slot.kind() != SlotKind::Page || stop(level) {
                 path.level = level;
                 path.slot = slot;
+                assert_eq!(path.len, usize::from(self.height - level), "one page a level");
                 return Ok(path);
             }
             ptr = PagePtr::Chunk(slot.id());
@@ -306,6 +316,8 @@ impl Map {
             map_page_mut(cache, frame).set(slot_index(level + 1, block), slot);
             frame = child;
         }
+        debug_assert_eq!(map_page(cache, frame).level(), 0, "it is a leaf");
+        debug_assert!(self.is_own(cache, frame), "it may be changed in place"); // MAP-4
         frame
     }
 
@@ -338,6 +350,7 @@ impl Map {
                 }
             }
         }
+        debug_assert!(path.iter().all(|step| self.is_own(cache, step.frame))); // MAP-1
     }
 
     /// Drops the last page of a path, whose slots are all `fill`, and the pages above that become mere holes. Returns
@@ -358,6 +371,7 @@ impl Map {
                 self.height = 0;
                 return 0;
             };
+            assert_ne!(last.frame, parent.frame, "a page is not its own parent");
             self.make_dirty(cache, names, above);
             self.drop_page(cache, names, last.frame);
             let page = map_page_mut(cache, parent.frame);
