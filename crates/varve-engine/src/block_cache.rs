@@ -17,6 +17,8 @@ pub(crate) const SMALL_READ_BYTES: usize = 64 << 10;
 /// where such reads are.
 const LARGE_PART: usize = 512;
 
+const _: () = assert!(SMALL_READ_BYTES % BLOCK_BYTES == 0, "runs are of whole blocks");
+
 /// Memory of a block beside its data, and of a run beside its blocks, about: the index while it doubles, the list of
 /// runs, reference counts.
 const BLOCK_OVERHEAD: usize = 96;
@@ -81,6 +83,7 @@ impl BlockCache {
         };
         self.hits += 1;
         let run = &mut self.runs[place.run];
+        assert_eq!(run.blocks[place.block].0, chunk, "the index names its place");
         run.referenced = true;
         Some(run.blocks[place.block].1.clone())
     }
@@ -109,6 +112,7 @@ impl BlockCache {
             self.evict_one();
         }
         self.bytes += bytes;
+        assert!(self.bytes <= self.capacity_bytes, "what is kept fits");
         let run = self.runs.len();
         for (block, (chunk, _)) in blocks.iter().enumerate() {
             self.index.insert(*chunk, CachedPlace { run, block });
@@ -141,6 +145,7 @@ impl BlockCache {
     fn remove_run(&mut self, slot: usize) {
         let run = self.runs.swap_remove(slot);
         self.bytes -= run.bytes;
+        assert!(self.bytes > 0 || self.runs.is_empty(), "each run takes memory");
         for (chunk, _) in &run.blocks {
             if self.index.get(chunk).is_some_and(|place| place.run == slot) {
                 self.index.remove(chunk);
@@ -160,6 +165,7 @@ impl BlockCache {
     pub(crate) fn remove(&mut self, chunk: ChunkId) {
         let Some(CachedPlace { run: slot, .. }) = self.index.remove(&chunk) else { return };
         let run = &mut self.runs[slot];
+        assert!(run.live > 0, "a block that is found lives");
         run.live -= 1;
         if run.live == 0 {
             self.remove_run(slot);

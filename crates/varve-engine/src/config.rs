@@ -78,6 +78,9 @@ impl MemoryShares {
         let divided = memory_bytes - Self::FIXED_BYTES.min(memory_bytes / 2);
         let share = |sixteenths: u64| divided / 16 * sixteenths;
         let cache = |sixteenths| usize::try_from(share(sixteenths)).unwrap_or(usize::MAX);
+        let sets = cache(2) + cache(2);
+        assert!(sets <= cache(8) / 2, "the sets leave half of the page cache"); // DEATHS-5, DELTAS-7
+        assert!(share(3 + 8 + 1 + 1 + 1) <= memory_bytes, "no more is shared than there is");
         Self {
             buffer_bytes: share(3),
             page_cache_bytes: cache(8),

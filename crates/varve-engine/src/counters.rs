@@ -135,6 +135,8 @@ impl Counters {
 
     /// What was counted, and what the shard holds. Without `..`: a field that is added has to be filled.
     pub(crate) fn stats(&self, gauges: StateGauges) -> ShardStats {
+        assert!(self.foreign_blocks.get() <= self.deduplicated_blocks.get(), "these are a part");
+        assert!(self.bypassed_bytes.get() <= self.write_bytes.get(), "these are a part");
         ShardStats {
             writes: self.writes.get(),
             write_bytes: self.write_bytes.get(),

@@ -58,6 +58,8 @@ const HOOK_INTERVAL: u32 = 32;
 /// Hooks that lead to a segment before its summary is read: one may be chance.
 const SIGNALS_MIN: u32 = 2;
 
+const _: () = assert!(SIGNALS_MIN > 1, "one may be chance");
+
 /// Damaged chunks that are remembered; beyond them, something else is wrong with the drive.
 const DAMAGED_MAX: usize = 4096;
 
@@ -135,6 +137,7 @@ impl Dedup {
             return;
         }
         let count = self.grants.get_mut(&chunk).expect("references are counted before applied");
+        assert!(*count > 0, "what is counted is on its way"); // DEDUP-2
         *count -= 1;
         if *count == 0 {
             self.grants.remove(&chunk);
@@ -227,6 +230,7 @@ impl Dedup {
             self.completed.clear();
         }
         self.completed.insert(segment, self.index.forgotten);
+        assert!(self.completed.len() <= COMPLETED_MAX, "few are remembered");
     }
 
     /// Learns what a chunk holds that was just stored to a segment. `is_hook` makes its fingerprint one (DEDUP-5).
@@ -299,6 +303,7 @@ impl Dedup {
             self.read.pop_front();
         }
         self.read.push_back((segment, successor));
+        assert!(self.read.len() <= READ_MAX, "few are remembered");
     }
 
     /// Entries of the index.
@@ -352,7 +357,8 @@ struct SummaryRead<'a> {
 
 impl<'a> SummaryRead<'a> {
     fn begin(dedup: &'a RefCell<Dedup>, number: SegmentNumber) -> Self {
-        dedup.borrow_mut().reading.insert(number);
+        let is_fresh = dedup.borrow_mut().reading.insert(number);
+        assert!(is_fresh, "who meets it while it is read waits");
         Self { dedup, number }
     }
 }
@@ -360,7 +366,8 @@ impl<'a> SummaryRead<'a> {
 impl Drop for SummaryRead<'_> {
     fn drop(&mut self) {
         let mut dedup = self.dedup.borrow_mut();
-        dedup.reading.remove(&self.number);
+        let was_read = dedup.reading.remove(&self.number);
+        assert!(was_read, "a summary is read by one");
         dedup.read_ended.notify_all();
     }
 }
@@ -585,6 +592,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
 
     pub(crate) fn insert(&mut self, key: K, value: V) {
         self.recent.insert(key, value);
+        assert!(self.recent.len() <= self.half_max, "a half is full at most");
         if self.recent.len() >= self.half_max {
             self.older = std::mem::take(&mut self.recent);
             self.forgotten += 1;

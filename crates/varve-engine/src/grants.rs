@@ -61,6 +61,7 @@ impl Shard {
             return Ok(granted);
         }
         let unshared: Vec<_> = unshared.into_iter().collect();
+        assert!(unshared.len() <= GRANTED_MAX, "a record holds them");
         credits.expect("taken before what needs a record").keep();
         let payload = AlignedBuf::from_slice(&encode_grant(&unshared));
         let (_, frame) = self.append_payload(RecordKind::Grant, StreamId::ZERO, payload);
@@ -139,6 +140,7 @@ impl Shard {
 
     /// Marks granted chunks as shared. What is gone by now was freed by mark: this is a record that is drained again.
     pub(crate) async fn apply_grant(&self, first: ChunkId, count: u64) -> Result<()> {
+        assert!(self.trees_are_held(), "the table changes under its gate"); // APPLY-2
         for chunk in (first.get()..first.get() + count).map(ChunkId::new) {
             self.with_pages(|trees| trees.share_chunk(chunk)).await?;
             self.reduce.dedup.borrow_mut().settle(chunk); // PEERS-3
@@ -169,7 +171,9 @@ impl Shard {
         self.check_open()?;
         let bytes = chunks.len() * BLOCK_BYTES;
         let reads = chunks.chunks(CHUNKS_AT_ONCE).map(|some| self.read_some_chunks(some, bytes));
-        Ok(try_join_all(reads).await?.into_iter().flatten().collect())
+        let read: Vec<_> = try_join_all(reads).await?.into_iter().flatten().collect();
+        assert_eq!(read.len(), chunks.len(), "an answer for each");
+        Ok(read)
     }
 
     /// Bytes of segments that chunks take; none for one that is not here.
@@ -187,6 +191,7 @@ impl Shard {
             Ok(())
         };
         self.with_pages(step).await?;
+        assert_eq!(stored.len(), chunks.len(), "each chunk was looked up");
         Ok(stored)
     }
 }

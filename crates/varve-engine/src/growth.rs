@@ -68,6 +68,10 @@ impl Shard {
             None if self.zone_moves.source.lendable_segments() == 0 => return Ok(false),
             None => match self.zone_moves.source.lease().await {
                 Ok(Some(zone)) => {
+                    debug_assert!(
+                        !self.zone_moves.owned.borrow().contains(&zone),
+                        "it was nobody's"
+                    ); // POOL-1
                     self.zone_moves.owned.borrow_mut().push(zone);
                     zone
                 }
@@ -77,6 +81,7 @@ impl Shard {
         };
         let asked = self.room_for(zone).await;
         let count = *asked.as_ref().unwrap_or(&0);
+        assert!(count <= zone.count, "room is asked for no more than the zone"); // GROWTH-1
         self.space.borrow_mut().add(zone.first, count);
         self.set_aside(Zone {
             first: SegmentNumber(zone.first.0 + count),
@@ -89,6 +94,7 @@ impl Shard {
 
     /// How many segments of a zone, from its first on, have room now (GROWTH-2).
     async fn room_for(&self, zone: Zone) -> Result<u32> {
+        assert!(zone.count > 0, "a zone has segments");
         let mut count = 0;
         if self.has_room(zone).await? {
             count = zone.count;
@@ -141,6 +147,7 @@ impl Shard {
     /// Makes sure that what recovery left free has room (GROWTH-1): all has, unless files were copied as sparse ones.
     /// Called before anything is written.
     pub(crate) async fn check_room(&self) -> Result<()> {
+        assert!(self.admission.lane().is_none(), "nothing is written before"); // GROWTH-1
         for zone in self.allocation.growth.without_room.take() {
             if self.has_room(zone).await? {
                 continue;

@@ -64,6 +64,7 @@ impl Shard {
             let (found, next) = self.key_page(&from, end, max - live.len()).await?;
             live.extend(found);
             let Some(next) = next else { break };
+            assert!(next > from, "a page goes on behind the one before");
             from = next;
         }
         live.truncate(max);
@@ -133,6 +134,8 @@ impl Shard {
             Scan::More(next) if end.is_none_or(|end| next.as_slice() < end) => Some(next),
             Scan::More(_) | Scan::Done => None,
         };
+        debug_assert!(step.is_sorted_by(|a, b| a.0 < b.0), "keys come in order");
+        assert!(step.len() <= max && pending.len() <= max, "a step keeps to its bound");
         Ok((step, more, pending))
     }
 
@@ -159,7 +162,10 @@ impl Shard {
                 .await?;
             match scan {
                 // A bound between two keys, which may be shorter than any of them.
-                Scan::More(next) if next < end => from = next,
+                Scan::More(next) if next < end => {
+                    assert!(next > from, "a scan goes on");
+                    from = next;
+                }
                 _ => break,
             }
         }

@@ -74,6 +74,8 @@ impl Shard {
         assert!(number > self.mark.ended.get(), "passes end after they begin");
         self.mark.passes.set(number);
         let ticket = MarkTicket { mount: self.lifecycle.mount(), number };
+        let next_chunk = self.trees.borrow().next_chunk;
+        assert!(self.apply.chunk() < next_chunk, "what is applied was given an id"); // MARK-1
         self.mark.pass.replace(Some(MarkPass {
             marked: self.reduce.dedup.borrow().granted().map(ChunkId::get).collect(), // MARK-6
             chunk_ceiling: self.apply.chunk().next(),                                 // MARK-1

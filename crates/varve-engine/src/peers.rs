@@ -55,6 +55,8 @@ const ASK_NS_MAX: u64 = 200_000_000;
 /// reopens does not slow others down.
 const REST_NS: u64 = 1_000_000_000;
 
+const _: () = assert!(ASK_NS_MAX < REST_NS, "who is late is not asked at once"); // PEERS-10
+
 /// Memory of an entry of the index of homes, in bytes: key, shard, a byte of the table's, and what that leaves empty at
 /// worst.
 const HOME_BYTES: usize = 39;
@@ -115,6 +117,7 @@ pub trait Peers {
 /// The shard that remembers where blocks with a fingerprint are.
 #[must_use]
 pub fn owner_of(fingerprint: Fingerprint, shards: u16) -> ShardId {
+    assert!(shards > 0, "a pool has shards");
     let [_, high] = halves(fingerprint);
     ShardId(u16::try_from(high % u64::from(shards)).expect("below a u16"))
 }
@@ -162,6 +165,7 @@ impl Homes {
             Some(shard) => shard.grant(fingerprints).await.unwrap_or_default(),
             None => Vec::new(),
         };
+        assert!(granted.len() <= fingerprints.len(), "an answer for each");
         let answer = |(index, fingerprint): (usize, &Fingerprint)| {
             let granted: Option<ChunkId> = granted.get(index).copied().flatten();
             granted.map(DedupReply::Granted).unwrap_or_else(|| {
@@ -222,7 +226,8 @@ struct Ask<'a> {
 
 impl Drop for Ask<'_> {
     fn drop(&mut self) {
-        self.foreign.asks.borrow_mut().remove(&self.number);
+        let was_under_way = self.foreign.asks.borrow_mut().remove(&self.number);
+        assert!(was_under_way, "an ask ends once"); // PEERS-7
         self.foreign.ask_ended.notify_all();
     }
 }
@@ -259,7 +264,8 @@ impl Foreign {
     fn begin(&self) -> Ask<'_> {
         let number = self.next_ask.get();
         self.next_ask.set(number + 1);
-        self.asks.borrow_mut().insert(number);
+        let is_fresh = self.asks.borrow_mut().insert(number);
+        assert!(is_fresh, "asks have numbers of their own"); // PEERS-7
         Ask { foreign: self, number }
     }
 
@@ -282,6 +288,7 @@ impl Foreign {
     pub(crate) fn settle(&self, name: ForeignChunk) {
         let mut granted = self.granted.borrow_mut();
         let count = granted.get_mut(&name).expect("held before it is settled");
+        assert!(*count > 0, "who is counted holds it");
         *count -= 1;
         if *count == 0 {
             granted.remove(&name);
@@ -309,6 +316,7 @@ impl Foreign {
 
     /// Names a chunk in a segment: it is held until that is applied.
     pub(crate) fn name(&self, grant: &ForeignGrant) -> ForeignChunk {
+        assert!(self.granted.borrow().contains_key(&grant.name), "a batch holds what it may name"); // PEERS-6
         grant.is_used.set(true);
         self.hold(grant.name);
         grant.name
@@ -362,6 +370,7 @@ impl Shard {
             self.rest(late); // PEERS-10
         }
         let grant = |(fingerprint, name): (Fingerprint, ForeignChunk)| {
+            assert_ne!(name.home, self.config.shard, "its own are found in its own index");
             self.foreign.hold(name);
             let foreign = Rc::clone(&self.foreign);
             (fingerprint, Rc::new(ForeignGrant { name, foreign, is_used: Cell::new(false) }))

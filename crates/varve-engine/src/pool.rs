@@ -48,6 +48,8 @@ const FIRST_PART: u32 = 32;
 /// Segments of a zone at least: both chains of a shard begin in its first zone.
 const ZONE_SEGMENTS_MIN: u32 = 4;
 
+const _: () = assert!(ZONE_SEGMENTS_MIN < ZONE_SEGMENTS_MAX);
+
 /// Segments' worth of data that a shard takes with its standing minimum of zones, at least (POOL-4).
 const STANDING_SEGMENTS: u64 = 8;
 
@@ -58,6 +60,8 @@ const STANDING_MEMORY_BYTES: u64 = 1 << 30;
 /// Ids of streams reserved at once: writing the root costs two durable writes, which one snapshot in so many then waits
 /// for.
 const STREAMS_RESERVED: u64 = 1024;
+
+const _: () = assert!(STREAMS_RESERVED > 1, "not every id costs a write");
 
 /// What a new pool is made of.
 #[derive(Clone, Debug)]
@@ -145,6 +149,7 @@ impl OpenPool {
         }
         let first_segments = (segments / FIRST_PART).clamp(zone_segments, ZONE_SEGMENTS_MAX);
         let each = (first_segments / zone_segments).min(zones / u32::from(spec.shard_count)).max(1);
+        assert!(u32::from(spec.shard_count) * each <= zones, "each shard has zones of its own"); // POOL-1
         let mut zone_owners = vec![ZoneOwner::Free; zones as usize];
         for (index, media) in (0..spec.shard_count).zip(media) {
             let config = ShardConfig::with_memory(spec.pool, ShardId(index), 0);
@@ -404,6 +409,7 @@ impl OpenPool {
     fn take_reserved(&self, count: u64) -> Option<StreamId> {
         let mut reserved = self.reserved.borrow_mut();
         let first = reserved.start;
+        assert!(first <= reserved.end, "ids are reserved before they are given"); // POOL-3
         if reserved.end - first < count {
             return None;
         }
@@ -498,6 +504,7 @@ fn shares_of(root: &PoolRoot) -> ZoneShares {
     let takes_some =
         |zones: &u64| config.usable_bytes(zones * zone_segments, root.segment_bytes) >= wanted;
     let standing = (1..share).find(takes_some).unwrap_or(share.max(1));
+    assert!(standing > 0, "no shard gives all away"); // POOL-4
     ZoneShares {
         share_segments: share * zone_segments,
         standing_segments: standing * zone_segments,
@@ -505,5 +512,6 @@ fn shares_of(root: &PoolRoot) -> ZoneShares {
 }
 
 fn zone_at(index: u32, zone_segments: u32) -> Zone {
+    assert!(zone_segments > 0, "a zone has segments");
     Zone { first: SegmentNumber(index * zone_segments), count: zone_segments }
 }

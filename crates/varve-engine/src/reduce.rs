@@ -25,9 +25,14 @@ use crate::sampling::{FingerprintScope, SamplingState};
 /// Stored bytes of a compressed block at most (REDUCE-1): stored in units of 512 B, it saves one of eight.
 const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
 
+const _: () = assert!(STORED_MAX * 8 == BLOCK_BYTES * 7); // REDUCE-1
+
 /// Tries in vain in a row, and how many blocks it takes after so many for one to be tried: a try costs as much as the
 /// rest of a write.
 const TRY_INTERVALS: [(u32, u32); 2] = [(24, 64), (8, 8)];
+
+const _: () =
+    assert!(TRY_INTERVALS[0].0 > TRY_INTERVALS[1].0, "the first that fits is the longest");
 
 /// What makes the fingerprints of different uses of one key different. Changing it forgets which blocks are equal to
 /// stored ones.
@@ -163,6 +168,7 @@ impl Reducer {
         }
         let found = self.try_compress(block, compression);
         self.tries.entry(stream).or_default().note(found.is_some());
+        assert!(found.is_none_or(|(_, len)| len <= STORED_MAX), "it saves an eighth"); // REDUCE-1
         found.map(|(codec, len)| (codec, &self.scratch[..len]))
     }
 

@@ -59,6 +59,8 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 /// Pause between looks, in ns.
 const LOOK_PAUSE_NS: u64 = 1_000_000;
 
+const _: () = assert!(LOOK_PAUSE_NS < PATIENCE_NS, "who waits looks again");
+
 /// Since when a write waits.
 #[derive(Default)]
 pub(crate) struct Deadline(Option<Nanos>);
@@ -292,6 +294,7 @@ impl Shard {
 
     /// Reads what is promised, of which nothing counts as held until it is counted (RESERVATIONS-6, RESERVATIONS-7).
     pub(crate) async fn load_reservations(&self) -> Result<()> {
+        assert!(self.admission.lane().is_none(), "they are there before the first write"); // RESERVATIONS-7
         if planted(Bug::PromisesForgotten) {
             return Ok(());
         }
@@ -313,6 +316,7 @@ impl Shard {
     /// Lets nothing wait for streams to which something was promised when the root was stored: replay must not see less
     /// than the shard did (DELTAS-2, DELTAS-6).
     pub(crate) async fn load_exact_streams(&self) -> Result<()> {
+        assert!(self.admission.lane().is_none(), "replay goes by what the root says"); // DELTAS-2
         let (records, damaged) = self.stored_promises().await?;
         let forbid = || self.trees.borrow_mut().deltas.forbid();
         if damaged.is_some() {
@@ -350,7 +354,10 @@ impl Shard {
                 })
                 .await;
             match scan {
-                Ok(Scan::More(next)) if stream_of_reservation(&next).is_some() => from = next,
+                Ok(Scan::More(next)) if stream_of_reservation(&next).is_some() => {
+                    assert!(next > from, "a scan goes on");
+                    from = next;
+                }
                 Ok(_) => break,
                 // What media cannot read, or read wrongly.
                 Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) => {
@@ -399,6 +406,7 @@ impl Shard {
                 Some(it) => it.map.walk(&trees.cache, from, STEP, |_| false, &mut count)?,
                 None => None,
             };
+            assert!(next.is_none_or(|next| next > from), "a count goes on"); // RESERVATIONS-6
             promise.held += found;
             promise.count = next.map_or(Count::Done, Count::To);
             Ok(())

@@ -22,11 +22,16 @@ const WINDOW_BLOCKS: u32 = 1024;
 /// Of a window, so many have to be found for all blocks to go on being fingerprinted.
 const WINDOW_FOUND_MIN: u32 = WINDOW_BLOCKS / 32;
 
+const _: () = assert!(WINDOW_FOUND_MIN > 0 && WINDOW_FOUND_MIN < WINDOW_BLOCKS);
+
 /// Blocks of the sample of which two that are found are no chance.
 const SAMPLE_BLOCKS: u32 = 32;
 
 /// See [`SAMPLE_BLOCKS`].
 const SAMPLE_FOUND_MIN: u32 = 2;
+
+const _: () =
+    assert!(SAMPLE_FOUND_MIN > 1 && SAMPLE_FOUND_MIN < SAMPLE_BLOCKS, "one may be chance");
 
 /// Samples in vain after which all blocks of a window are looked at once more, as blocks that are met often may all be
 /// outside of the sample: after some 256 MiB.
@@ -78,6 +83,7 @@ impl SamplingState {
     pub(crate) fn note(&mut self, is_found: bool) {
         self.looked_up += 1;
         self.found += u32::from(is_found);
+        assert!(self.found <= self.looked_up, "what is found was looked up");
         if self.samples_only {
             let pays = self.found >= SAMPLE_FOUND_MIN;
             if pays || self.looked_up >= SAMPLE_BLOCKS {

@@ -181,6 +181,7 @@ impl<'a, C> Walk<'a, C> {
 impl Walk<'_, MapCursor> {
     /// The same walk, which finds updates that wait in place of what pages have.
     pub(crate) fn with_waiting(mut self) -> Self {
+        assert!(!self.is_begun, "all steps find the same");
         self.cursor = self.cursor.take().map(|cursor| MapCursor { has_waiting: true, ..cursor });
         self
     }
@@ -261,6 +262,7 @@ impl Walk<'_, TableCursor> {
                 ControlFlow::Continue(())
             };
             let scan = trees.table.scan(&trees.cache, &cursor.from, STEP, visit)?;
+            assert!(entries.len() <= STEP, "a step keeps to its bound"); // WALK-4
             let next = next_key(&cursor.from, scan);
             Ok(Some((entries, next.map(|from| TableCursor { from }))))
         })

@@ -63,9 +63,15 @@ const EMPTYING_NS_MAX: u64 = 15_000_000_000;
 const PACKING_NS_MAX: u64 = 5_000_000_000;
 const PACKING_PAUSE_NS: u64 = 200_000_000;
 
+// Who waits for a round outlasts what happens in it.
+const _: () = assert!(PACKING_PAUSE_NS < PACKING_NS_MAX && PACKING_NS_MAX < EMPTYING_NS_MAX);
+const _: () = assert!(EMPTYING_NS_MAX < ROUND_PATIENCE_NS && ASK_PAUSE_NS < ROUND_PATIENCE_NS);
+
 /// How long the media may take to discard what became empty, in pauses, and such a pause in ns.
 const DISCARD_PAUSES: u32 = 500;
 const DISCARD_PAUSE_NS: u64 = 1_000_000;
+
+const _: () = assert!(DISCARD_PAUSES as u64 * DISCARD_PAUSE_NS < PACKING_NS_MAX);
 
 /// Free segments beside those that are kept back while zones leave.
 const SPARE_FREE: usize = 4;
@@ -102,6 +108,7 @@ pub fn plan_zone_moves(states: &[ZoneState]) -> Vec<u64> {
         };
         let most = (0..states.len()).max_by_key(|index| (left(*index), Reverse(*index)));
         let Some(most) = most.filter(|index| left(*index) > 0) else { break };
+        assert!(gives[most] < states[most].spare_zones, "nobody gives more than it spares"); // ZONE-MOVES-4
         gives[most] += 1;
         wanted -= 1;
     }
@@ -130,6 +137,7 @@ impl Shard {
     /// Begins a round of the coordinator; every one is followed by [`Self::end_zone_round`].
     pub fn begin_zone_round(&self) -> ZoneState {
         let moves = &self.zone_moves;
+        assert!(moves.ended.get() <= moves.begun.get(), "rounds end after they begin");
         moves.begun.set(moves.begun.get() + 1);
         moves.asked_round.set(moves.awaiting.get() > 0);
         let now = (self.counters.writes(), self.space.borrow().stats().live_bytes);
@@ -147,6 +155,7 @@ impl Shard {
                 moves.seen_empty.set(now); // Looking costs a walk over all segments.
             }
         }
+        assert!(idle_zones <= spare_zones, "idle zones are spare ones"); // ZONE-MOVES-4
         ZoneState {
             wanted_zones: if moves.awaiting.get() > 0 { asked } else { 0 },
             spare_zones,
@@ -160,6 +169,7 @@ impl Shard {
     /// shard.
     pub fn end_zone_round(&self, any_may_mark: bool) {
         let moves = &self.zone_moves;
+        assert!(moves.ended.get() <= moves.begun.get(), "rounds end after they begin");
         moves.ended.set(moves.begun.get());
         moves.others_may_mark.set(any_may_mark);
         if self.zone_moves.source.lendable_segments() > 0 {
@@ -250,6 +260,7 @@ impl Shard {
                 high = middle - 1;
             }
         }
+        debug_assert!(low == 0 || keeps_enough(low), "what is left is enough"); // ZONE-MOVES-4
         low
     }
 
@@ -316,6 +327,7 @@ impl Shard {
         }
         self.wait_discards().await;
         let zones = self.choose_zones(wanted).await?;
+        assert!(zones.len() as u64 <= wanted, "no more leave than were asked for");
         // Space may have been promised while data were packed (ZONE-MOVES-4).
         if zones.is_empty() || self.spare_zones() < zones.len() as u64 {
             self.zone_moves.seen_empty.set(self.zone_moves.seen.get());
@@ -350,6 +362,7 @@ impl Shard {
         {
             // Whoever takes a segment meanwhile finds one beside what is kept for others (ALLOCATION-1): else the zones
             // would stay.
+            assert!(free >= self.free_in(zone), "free segments of a zone are the shard's");
             free -= self.free_in(zone);
             let left = segments - (empty.len() as u64 + 1) * u64::from(zone.count);
             if free <= Reserves::new(&self.config, left, segment_bytes).data + SPARE_FREE {
@@ -379,6 +392,7 @@ impl Shard {
     /// Has reclaim pack data until so many segments are free, or it gets no further.
     async fn pack(&self, free: usize) -> Result<()> {
         let moves = &self.zone_moves;
+        assert_eq!(moves.aim.get(), 0, "one packs at a time");
         moves.aim.set(free);
         let _aiming = FreeTargetGuard(&moves.aim);
         let end = self.reactor.now() + PACKING_NS_MAX;
@@ -462,6 +476,7 @@ impl Shard {
         }
         moves.emptying.set(moves.emptying.get() + 1);
         let target = moves.emptying.get();
+        assert!(moves.emptied.get() < target, "rounds end after they begin");
         self.reclaim.request();
         let mut patience = Box::pin(self.reactor.sleep(EMPTYING_NS_MAX));
         while moves.emptied.get() < target {
@@ -488,16 +503,19 @@ impl Shard {
 
     /// Tells the pool that zones are not the shard's any more (ZONE-MOVES-3).
     async fn hand_over(&self, zones: Vec<Zone>) -> Result<u64> {
+        assert_eq!(self.zone_moves.phase.get(), ZonePhase::Giving, "they do not stay any more"); // ZONE-MOVES-2
         let mut given = 0;
         for zone in zones {
             if let Err(error) = self.zone_moves.source.give_back(zone).await {
                 return Err(self.fail_unsure("return of a zone", error));
             }
             self.space.borrow_mut().part(zone.first, zone.count);
+            debug_assert!(self.zone_moves.owned.borrow().contains(&zone), "a zone leaves once"); // ZONE-MOVES-3
             self.zone_moves.owned.borrow_mut().retain(|owned| *owned != zone);
             given += 1;
         }
         tracing::debug!(shard = self.config.shard.0, zones = given, "gave zones back to the pool");
+        assert_eq!(self.zone_moves.phase.get(), ZonePhase::Giving, "nobody took the rest back"); // ZONE-MOVES-2
         self.zone_moves.phase.set(ZonePhase::Emptying);
         self.keep_leaving(); // The rest of them.
         self.allocation.note_change(); // Who waits may lease what was given.

@@ -48,6 +48,7 @@ impl Shard {
             return Ok(false);
         }
         let _awaiting = self.mark.await_pass();
+        assert!(self.mark.ended.get() <= self.mark.passes.get(), "passes end after they begin");
         let begun_later = self.mark.passes.get() + 1;
         let given_up = self.mark.given_up.get();
         let mut patience = Box::pin(self.reactor.sleep(MARK_PATIENCE_NS));

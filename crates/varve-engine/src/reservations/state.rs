@@ -20,6 +20,8 @@ const TABLE_ENTRY_SPACE: u64 = 128;
 /// What a block takes that is stored as it is.
 pub(super) const BLOCK_SPACE: u64 = unit_space(BLOCK_ALIGN) as u64 + TABLE_ENTRY_SPACE;
 
+const _: () = assert!(BLOCK_SPACE > BLOCK_BYTES as u64, "a block takes its entries besides"); // RESERVATIONS-1
+
 /// What a page of a map takes, and its entry in the table.
 #[expect(clippy::cast_possible_truncation, reason = "a page is a few KiB")]
 const PAGE_SPACE: u64 =
@@ -84,7 +86,9 @@ impl Promise {
     pub(super) fn outstanding(&self) -> u64 {
         let left = self.size.blocks.saturating_sub(self.held);
         // Pages are promised always: a changed one is there twice.
-        ReservationSize { blocks: left, ..self.size }.space()
+        let outstanding = ReservationSize { blocks: left, ..self.size }.space();
+        assert!(outstanding <= self.size.space(), "no more is kept than was promised"); // RESERVATIONS-1
+        outstanding
     }
 
     /// Whether a change of a block is to be counted, as the block was.

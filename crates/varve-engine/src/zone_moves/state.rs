@@ -78,6 +78,7 @@ impl ZoneMoves {
 
     /// Whether reclaim is to empty something now.
     pub(crate) fn emptying_is_asked(&self) -> bool {
+        assert!(self.emptied.get() <= self.emptying.get(), "rounds end after they begin");
         self.emptied.get() < self.emptying.get()
     }
 
