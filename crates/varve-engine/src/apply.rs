@@ -26,7 +26,7 @@ use crate::deltas::BufferPolicy;
 use crate::drain::SealedData;
 use crate::pages::fault_of;
 use crate::peers::ForeignChunk;
-use crate::tree::{Fill, MapSlot};
+use crate::tree::{Fill, MAP_SLOTS, MapSlot};
 use crate::trees::{Stop, Trees, stream_of_reservation};
 use crate::{Result, Shard};
 
@@ -38,8 +38,12 @@ const ENTRIES_PER_TURN: usize = 64;
 /// Map slots cleared by a trim before other tasks get a turn.
 const SLOTS_PER_STEP: usize = 512;
 
+const _: () = assert!(SLOTS_PER_STEP >= MAP_SLOTS, "a step gets past a page");
+
 /// A trim of more blocks than this drops whole pages and leaves their chunks to mark.
 const PRECISE_TRIM_BLOCKS: u64 = 1 << 18;
+
+const _: () = assert!(PRECISE_TRIM_BLOCKS >= MAP_SLOTS as u64, "a longer one has whole pages");
 
 /// A mark pass is wanted once so many stored bytes of shared chunks were overwritten, and one part in so many of what
 /// is live, or of the room that is left.
@@ -438,7 +442,7 @@ pub(crate) fn charge(payload_len: usize) -> u64 {
 
 /// The table's entry for a unit.
 pub(crate) fn chunk_entry(segment: SegmentId, unit: &Unit) -> ChunkEntry {
-    ChunkEntry {
+    let entry = ChunkEntry {
         segment,
         offset_512: unit.offset_512,
         stored_len: unit.stored_len,
@@ -446,7 +450,9 @@ pub(crate) fn chunk_entry(segment: SegmentId, unit: &Unit) -> ChunkEntry {
         shared: false,
         logical_512: unit.logical_512,
         checksum: unit.checksum,
-    }
+    };
+    debug_assert_eq!(entry.location(), unit.location(segment), "the table names where it lies");
+    entry
 }
 
 /// A raw unit at `offset` of a segment.
@@ -454,11 +460,13 @@ pub(crate) fn raw_unit(offset: u32, len: u32, checksum: u64) -> Unit {
     assert!(offset.is_multiple_of(UNIT_ALIGN), "units begin at address units");
     assert!(len > 0, "a unit has bytes");
     let units = |bytes: u32| u16::try_from(bytes / 512).expect("inside a segment");
-    Unit {
+    let unit = Unit {
         offset_512: units(offset),
         stored_len: len,
         logical_512: units(len.next_multiple_of(512)),
         codec: Codec::Raw,
         checksum: fold_checksum(checksum),
-    }
+    };
+    assert_eq!(unit.offset(), offset, "it is read where it was put");
+    unit
 }

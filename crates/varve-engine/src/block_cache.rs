@@ -96,6 +96,7 @@ impl BlockCache {
     /// Keeps blocks that may share buffers, in the order in which they lie there, evicting what was not used since the
     /// hand last passed.
     pub(crate) fn insert_run(&mut self, mut blocks: Vec<(ChunkId, BufSlice)>) {
+        debug_assert!(blocks.iter().all(|(_, data)| data.len() == BLOCK_BYTES), "whole blocks");
         if blocks.is_empty() {
             return;
         }

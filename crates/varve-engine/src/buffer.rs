@@ -19,6 +19,8 @@ pub(crate) const SMALL_RANGE_BLOCKS: u64 = 1024;
 /// Blocks looked up one by one before all entries are looked through for the next one.
 const PROBES_MAX: u64 = 64;
 
+const _: () = assert!(PROBES_MAX <= SMALL_RANGE_BLOCKS);
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct BlockKey {
     stream: StreamId,
@@ -113,6 +115,7 @@ impl WriteBuffer {
 
     /// Whether the newest version of a block of `first .. end` is in the lane and not in the map yet.
     pub(crate) fn is_journaled(&self, stream: StreamId, first: u64, end: u64) -> bool {
+        assert!(first <= end, "a range does not end before it begins");
         let in_lane = |block| {
             let entry = self.blocks.get(&BlockKey { stream, block });
             entry.is_some_and(|pending| matches!(pending.carrier, Carrier::Frame(_)))
@@ -138,6 +141,7 @@ impl WriteBuffer {
         let edges = self.ranges.iter().filter(|range| range.stream == stream);
         let edges = edges.flat_map(|range| [range.first, range.end]);
         let until = edges.filter(|edge| *edge > block).fold(end, u64::min);
+        assert!(until > block && until <= end, "a span holds a block of the range");
         (newest, self.next_entry(stream, block + 1, until))
     }
 

@@ -183,6 +183,7 @@ impl Shard {
         known: &KnownRun<'_>,
         mut kept: Option<&mut Vec<(ChunkId, BufSlice)>>,
     ) -> usize {
+        assert!(self.admission.credits.data.taken() > 0, "credits come before data"); // BYPASS-4
         assert!(self.drain.gate.taken() > 0, "who appends holds the gate"); // BYPASS-1
         assert!(run.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let (seq, wseq) = (self.drain.writer.borrow().seq(), self.admission.fresh_wseq());

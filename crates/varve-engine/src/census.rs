@@ -185,6 +185,7 @@ impl Shard {
             }
         }
         self.leave(survey, &mut path, u8::MAX, &mut total).await?;
+        assert!(path.is_empty(), "the walk has left all pages"); // CENSUS-1
         Ok((total, chunks_of_stream))
     }
 

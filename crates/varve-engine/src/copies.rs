@@ -99,6 +99,7 @@ impl Shard {
     /// Under which name the copy of a segment is read.
     pub(crate) fn copy_of(&self, id: SegmentId) -> Option<SegmentId> {
         let slot = self.space.borrow().copy_of(id.number).filter(|_| !planted(Bug::PageCopyUnread));
+        assert_ne!(slot, Some(id.number), "a copy lies elsewhere"); // SPACE-COPIES-3
         slot.map(|number| SegmentId { number, ..id })
     }
 
@@ -289,6 +290,8 @@ impl Shard {
         let (segments, bytes) = (Rc::clone(&self.media.segments), bytes.clone());
         let domain_of = |number| segments.domain(number);
         let slot = self.space.borrow_mut().reserve_copy(id, domain_of)?;
+        assert_ne!(slot, id.number, "a copy lies elsewhere"); // SPACE-COPIES-3
+        assert!(self.space.borrow().copies_under_way() <= UNDER_WAY_MAX, "few are under way"); // COPIES-2
         self.counters.add_page_copy(bytes.len());
         let me = self.me.clone();
         Some(self.reactor.spawn_join(async move {

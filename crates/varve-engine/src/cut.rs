@@ -28,7 +28,7 @@ use varve_types::{ByteRange, StreamId};
 use crate::config::BLOCK_BYTES;
 use crate::cut::state::PendingCut;
 use crate::read::{STATUS_TURNS_MAX, bytes_of_runs};
-use crate::tree::{self, DiffLimits, Map};
+use crate::tree::{self, DiffLimits, MAP_SLOTS, Map};
 use crate::trees::{Stop, Trees};
 use crate::{Result, Shard};
 
@@ -39,6 +39,8 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Blocks or equal subtrees looked at before other tasks get a turn: some 50 µs of work.
 const DIFF_STEPS_MAX: usize = 512;
+
+const _: () = assert!(DIFF_STEPS_MAX >= MAP_SLOTS, "a step gets past a page");
 
 /// Consecutive bytes that differ between two streams, or do not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

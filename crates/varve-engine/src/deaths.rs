@@ -56,6 +56,7 @@ pub(crate) enum PurgeExtent {
 impl Shard {
     /// Notes a chunk that a block no longer holds. The caller holds the tree gate, or is recovery.
     pub(crate) fn note_death(&self, chunk: ChunkId) {
+        assert!(self.trees_are_held(), "the set changes under the gate"); // DEATHS-3
         let mean_bytes = {
             let trees = &mut *self.trees.borrow_mut();
             trees.deaths.count_overwritten(chunk);
@@ -202,6 +203,7 @@ impl Shard {
 
     /// Folds a range that a segment of reclaim tells. The caller is recovery.
     pub(crate) async fn fold_range(&self, range: Range<u64>) -> Result<()> {
+        assert!(self.admission.lane().is_none(), "recovery folds what was folded"); // RECOVERY-6
         let mut at = range.start;
         loop {
             let ids: Vec<_> = {

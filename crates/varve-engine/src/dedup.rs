@@ -159,6 +159,7 @@ impl Dedup {
         if self.damaged.len() < DAMAGED_MAX {
             self.damaged.insert(chunk);
         }
+        assert!(self.damaged.len() <= DAMAGED_MAX, "few are remembered");
     }
 
     /// A chunk is gone, and with it what was wrong with it.
@@ -272,6 +273,7 @@ impl Dedup {
     /// The segment whose summary is worth reading, or waiting for, now that a block with this fingerprint comes: the
     /// one that several hooks led to, or the successor of one that was read and is being met.
     fn signal(&mut self, fingerprint: Fingerprint) -> Option<SegmentNumber> {
+        assert!(self.signals.len() <= SIGNALS_MAX, "few are remembered");
         let (hook, is_multiple) = hook_of(fingerprint);
         if !is_multiple && self.sampled.is_empty() {
             return None;
@@ -431,6 +433,7 @@ impl Shard {
                 break;
             }
             barren = if self.learn_segment(id, false).await { 0 } else { barren + 1 };
+            assert!(barren <= BARREN_MAX, "it gives up in time");
             self.reactor.sleep(WARM_PAUSE_NS).await;
         }
         Ok(())

@@ -85,6 +85,8 @@ const SETTLED_PART: usize = 8;
 /// turn: the map is asked for what lies between two, and looks at as many each time.
 const STATUS_BLOCKS: u64 = 1 << 14;
 
+const _: () = assert!(STATUS_BLOCKS as usize >= MAP_SLOTS, "a turn gets past a page");
+
 /// Bits of a packed delta that are its chunk's.
 const CHUNK_BITS: u32 = 48;
 
@@ -148,7 +150,9 @@ fn part(of_group: &[u64], group: u64, blocks: &Range<u64>) -> Range<usize> {
         Some(in_group) if in_group >= GROUP_BLOCKS => of_group.len(),
         Some(in_group) => of_group.partition_point(|packed| *packed < place_of(in_group)),
     };
-    index_of(blocks.start)..index_of(blocks.end)
+    let part = index_of(blocks.start)..index_of(blocks.end);
+    debug_assert!(part.start <= part.end, "updates stand in the order of their blocks");
+    part
 }
 
 /// Blocks of a page of a map.
@@ -187,6 +191,7 @@ impl MapBuffer {
         let of_group = self.groups.get(&group)?;
         let index = of_group.partition_point(|packed| *packed < place_of(block));
         let found = unpack(group, *of_group.get(index)?);
+        debug_assert!(found.block >= block, "no update before it is its own");
         (found.block == block).then_some(found.chunk)
     }
 
@@ -197,6 +202,7 @@ impl MapBuffer {
         let of_group = self.groups.entry(group).or_default();
         let index = of_group.partition_point(|packed| *packed < place_of(block));
         let packed = place_of(block) | chunk.get();
+        debug_assert_eq!(unpack(group, packed).block, block, "it is found as it was packed");
         if let Some(there) = of_group.get_mut(index)
             && unpack(group, *there).block == block
         {
@@ -249,6 +255,7 @@ impl MapBuffer {
     fn settled(&mut self, leaf: LeafId) {
         let before = self.count;
         self.take_range(leaf.0, &blocks_of(leaf), |_| {});
+        assert!(self.count <= before, "nothing new waits"); // DELTAS-1
         self.settled += before - self.count;
     }
 
@@ -613,6 +620,7 @@ impl Shard {
     /// holds the data gate: what is applied meanwhile is little. Returns how many are left, of which the segment hears
     /// once it has what asks for it.
     pub(crate) async fn sweep_for(&self, stream: StreamId) -> Result<usize> {
+        assert!(self.drain.gate.taken() > 0, "little is applied meanwhile");
         let max = self.config.page_cache_bytes / PAGE_BYTES / SETTLED_PART;
         let max = max.clamp(1, SETTLED_AT_ONCE_MAX);
         let waiting = || {
@@ -661,6 +669,7 @@ impl Shard {
                 }
                 deltas.next_leaves(if self.has_room_to_fold() { at_once } else { 1 })
             };
+            assert!(!leaves.is_empty(), "a sweep goes on");
             reads += self.load_leaves(&leaves).await;
             swept += leaves.len() as u64;
             for leaf in leaves {
@@ -692,6 +701,7 @@ impl Shard {
 
     /// Notes what a sweep found dead (DELTAS-3); homes are told of foreign chunks (PEERS-8).
     fn note_swept(&self, slots: &[MapSlot]) {
+        assert!(self.apply.is_gated(), "only a checkpoint sweeps"); // DELTAS-3
         let deaths = &mut self.trees.borrow_mut().deaths;
         let dedup = self.reduce.dedup.borrow();
         for slot in slots {

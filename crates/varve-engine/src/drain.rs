@@ -48,6 +48,8 @@ const _: () = assert!(BLOCK_UNITS * ADDRESS_UNIT == BLOCK_BYTES as u64);
 /// verification.
 const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
 
+const _: () = assert!(SEGMENTS_IN_FLIGHT_MAX >= 2, "one is put while another is applied");
+
 /// Blocks of frames that are drained as one batch where they are deduplicated: hashes of many side by side take less
 /// time each. So few are still in the cache when they are compressed.
 const BATCH_BLOCKS_MAX: usize = 64;
@@ -203,6 +205,7 @@ impl Shard {
     /// Seals the open segment though it is not full, if that gives those who wait what they wait for (AGGREGATION-4).
     /// The caller holds the data gate.
     async fn seal_for(&self, waiting: SegmentWaiters) -> Result<()> {
+        assert!(self.drain.gate.taken() > 0, "who seals holds the gate"); // DRAIN-5
         let drain = &self.drain;
         let segment = PartFilled {
             gives_credits: !drain.frames.borrow().is_empty() || drain.bypassed_bytes.get() > 0,

@@ -20,6 +20,7 @@ use varve_types::{ChunkId, StreamId};
 use crate::admission::Permit;
 use crate::apply::charge;
 use crate::config::BLOCK_BYTES;
+use crate::peers::ASK_NS_MAX;
 use crate::read::CHUNKS_AT_ONCE;
 use crate::reclaim::runs;
 use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
@@ -28,6 +29,8 @@ use crate::{Result, Shard};
 /// How long who asks for grants waits for credits, in ns: a segment is put and applied meanwhile, and the answer is no
 /// late one.
 const CREDITS_NS_MAX: u64 = 50_000_000;
+
+const _: () = assert!(CREDITS_NS_MAX < ASK_NS_MAX, "the answer is no late one"); // PEERS-10
 
 /// What a round of grants has so far.
 struct Round {
@@ -122,6 +125,7 @@ impl Shard {
 
     /// Appends a grant to the data segments. The caller holds the data gate.
     pub(crate) async fn drain_grant(&self, record: &JournalRecord) -> Result<()> {
+        assert!(self.drain.gate.taken() > 0, "who appends holds the gate"); // DRAIN-5
         let wseq = record.header.wseq;
         for (first, count) in runs(&self.granted_by(&record.payload)?) {
             self.push_data_entry(SummaryEntry::Grant { first, count, wseq }, wseq).await?;
@@ -150,6 +154,7 @@ impl Shard {
 
     /// Counts chunks of an entry or record that recovery is going to apply (PEERS-3).
     pub(crate) fn count_granted(&self, chunks: impl IntoIterator<Item = ChunkId>) {
+        assert!(self.admission.lane().is_none(), "recovery counts what it is going to apply"); // PEERS-3
         if planted(Bug::GrantsForgottenInReplay) {
             return;
         }

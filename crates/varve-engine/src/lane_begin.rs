@@ -46,6 +46,8 @@ impl Shard {
             drop(under_way);
             begun
         });
-        Ok(begun.await?)
+        let begun = begun.await?;
+        assert!(begun.frame_seq >= head.frame_seq, "the lane only goes on"); // LANE-5
+        Ok(begun)
     }
 }

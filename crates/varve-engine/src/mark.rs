@@ -181,6 +181,7 @@ impl Shard {
                 trees.deltas.in_range(stream, from..u64::MAX).take(STEP).collect()
             };
             let Some((last, _)) = some.last() else { break };
+            assert!(*last >= from, "updates come in the order of their blocks");
             from = last + 1;
             self.pass(ticket, |pass| {
                 pass.marked.extend(some.iter().map(|(_, chunk)| chunk.get()));
@@ -340,7 +341,9 @@ impl MarkPass {
             WalkItem::Data { slot, .. } => {
                 self.marked.insert(slot.id().get());
             }
-            WalkItem::Known { .. } => {} // MARK-9
+            WalkItem::Known { page, .. } => {
+                debug_assert!(self.finished.contains(page.get()), "what is below was marked"); // MARK-9
+            }
         }
     }
 

@@ -49,7 +49,7 @@ pub use names::{ForeignChunk, ForeignNames};
 
 /// How long a batch waits for grants, in ns: as long as threads of a busy machine wait for their turns on the way there
 /// and back.
-const ASK_NS_MAX: u64 = 200_000_000;
+pub(crate) const ASK_NS_MAX: u64 = 200_000_000;
 
 /// How long nobody is asked at most after somebody did not answer in time, in ns, unless the answer comes: a shard that
 /// reopens does not slow others down.
@@ -66,6 +66,8 @@ const SIGNALS_MIN: usize = 2;
 
 /// Blocks that a neighbour is asked for in vain: as many as lie in a segment, whose hooks the first of them are for.
 const VAIN_MAX: usize = 1024;
+
+const _: () = assert!(VAIN_MAX > SIGNALS_MIN, "a neighbour has more than one chance");
 
 /// What a shard says of a fingerprint that it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -326,6 +328,7 @@ impl Foreign {
 impl Shard {
     /// The way to a home (PEERS-9).
     pub(crate) fn peers_of(&self, home: ShardId) -> Result<&Rc<dyn Peers>> {
+        assert_ne!(home, self.config.shard, "nobody is a peer of itself");
         let cause = || "this one was opened alone".to_owned();
         let peers = self.foreign.peers();
         peers.ok_or_else(|| Error::HomeUnavailable { home, cause: cause() })
@@ -404,6 +407,7 @@ impl Shard {
         });
         self.tell_owners(stored);
         for (home, count) in self.foreign.overwritten.take() {
+            assert_ne!(home, self.config.shard, "it counts its own by itself"); // PEERS-8
             peers.tell_overwritten(home, count);
         }
     }

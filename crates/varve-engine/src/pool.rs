@@ -276,6 +276,7 @@ impl OpenPool {
         self.counts.set_shares(shares_of(&root));
         for (shard, lendable) in (0..).map(ShardId).zip(&self.counts.lendable) {
             let zones = self.spare_zones(&root, Some(shard));
+            assert!(zones <= root.zone_owners.len() as u64, "no more can be lent than there are"); // POOL-4
             lendable.store(zones * u64::from(root.zone_segments), Ordering::Relaxed);
         }
     }
@@ -425,6 +426,7 @@ impl OpenPool {
             self.version.set(Some(version));
             self.count_zones();
         }
+        assert!(self.version.get().is_some(), "it is known which root there is"); // POOL-5
         Ok(())
     }
 

@@ -32,8 +32,16 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Chunks that lie side by side are read together up to that many bytes.
 const READ_BYTES_MAX: u32 = 1 << 20;
 
+const _: () =
+    assert!(SMALL_READ_BYTES <= READ_BYTES_MAX as usize, "a small read is one of the media");
+
 /// Chunks that are read together for another shard.
 pub(crate) const CHUNKS_AT_ONCE: usize = 256;
+
+const _: () = assert!(
+    CHUNKS_AT_ONCE * BLOCK_BYTES <= READ_BYTES_MAX as usize,
+    "raw ones may lie side by side"
+);
 
 /// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
 pub(crate) const ATTEMPTS_MAX: usize = 16;
@@ -80,7 +88,9 @@ impl Shard {
             }
         }
         self.counters.add_read(len);
-        Ok(cut(blocks, first, offset, end))
+        let parts = cut(blocks, first, offset, end);
+        debug_assert_eq!(parts.iter().map(ReadPart::len).sum::<usize>(), len, "all of it is there");
+        Ok(parts)
     }
 
     /// Fills in blocks that are not there yet. Returns why some are still missing: then their place changed meanwhile.
@@ -150,6 +160,10 @@ impl Shard {
                 wrong = wrong.or(Some(Error::ForeignMissing { stream, block, home, chunk }));
             }
         }
+        debug_assert!(
+            wrong.is_some() || blocks.iter().all(Option::is_some),
+            "each block was found"
+        );
         let Some(error) = wrong else { return Ok(None) };
         self.report_or_retry(stream, first, blocks, error).await
     }
@@ -328,6 +342,7 @@ impl Shard {
         blocks: &mut [Option<ReadPart>],
         wrong: &mut Option<Error>,
     ) {
+        assert!(run.first + run.chunks.len() <= blocks.len(), "a run is for blocks of the read");
         let run_start = run.chunks[0].1.location().offset();
         for (index, (chunk, place)) in run.chunks.iter().enumerate() {
             let start = (place.location().offset() - run_start) as usize;
@@ -359,6 +374,7 @@ impl Shard {
 
     /// Keeps what was read: of a small read each block by itself, so that each stays as long as it is used.
     fn keep_run(&self, run: &ChunkRun<'_>, blocks: &[Option<ReadPart>], is_small: bool) {
+        assert!(run.first < blocks.len(), "a run is for blocks of the read");
         let mut cache = self.caches.blocks.borrow_mut();
         let data = blocks[run.first..].iter().map_while(|part| match part {
             Some(ReadPart::Data(data)) => Some(data),
@@ -530,6 +546,7 @@ impl Shard {
                 self.reactor.yield_now().await;
             }
         }
+        assert!(block <= end, "a look stays in its range");
         runs.truncate(max);
         let runs = runs.into_iter().map(|run| (run.blocks, run.mapped));
         Ok(bytes_of_runs(range, runs).map(|(len, mapped)| BlockStatus { len, mapped }).collect())
@@ -568,6 +585,7 @@ pub struct BlockStatus {
 }
 
 fn push_run(runs: &mut Vec<StatusRun>, blocks: u64, mapped: BlockMapping) {
+    assert!(blocks > 0, "a run holds a block");
     match runs.last_mut() {
         Some(last) if last.mapped == mapped => last.blocks += blocks,
         _ => runs.push(StatusRun { blocks, mapped }),
@@ -588,6 +606,7 @@ fn extend(runs: &mut [ChunkRun<'_>], index: usize, chunk: ChunkId, place: &Chunk
     let bytes = place.location().offset() + place.stored_len - start;
     let adjacent = bytes <= READ_BYTES_MAX;
     if adjacent {
+        assert!(bytes >= run.bytes, "a run grows at its end");
         run.chunks.push((chunk, *place));
         run.bytes = bytes;
     }
@@ -602,6 +621,7 @@ fn cut(blocks: Vec<Option<ReadPart>>, first: u64, offset: u64, end: u64) -> Vec<
         let start = (first + index as u64) * BLOCK;
         let skip = usize::try_from(offset.saturating_sub(start)).expect("inside a block");
         let stop = usize::try_from((end - start).min(BLOCK)).expect("inside a block");
+        assert!(skip < stop, "each block has a part of the read");
         let part = block.trimmed(skip, stop - skip);
         match (parts.last_mut(), &part) {
             (Some(ReadPart::Zero(before)), ReadPart::Zero(len)) => *before += len,

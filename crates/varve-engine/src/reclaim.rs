@@ -612,6 +612,7 @@ impl Shard {
     }
 
     async fn seal_reclaimed(&self) -> Result<()> {
+        assert!(!self.reclaim.writer.borrow().is_empty(), "an empty segment is never sealed");
         let next_slot = self.take_segment(SegmentKind::Reclaimed).await?;
         let spec = SealSpec {
             generation: self.allocation.fresh_generation(),
@@ -735,6 +736,7 @@ pub(crate) fn runs(ids: &[ChunkId]) -> impl Iterator<Item = (ChunkId, u64)> {
 /// A key that belongs to a page of the chunk table.
 fn table_key(page: &Page, level: u8) -> Vec<u8> {
     let Page::Tree(page) = page else { unreachable!("decoded as a page of the table") };
+    assert!(!page.is_empty(), "no page is empty"); // BT2
     // Above leaves the first bound stands for minus infinity; any later one is inside the page.
     let index = usize::from(level > 0 && page.len() > 1);
     page.key(index).to_vec()

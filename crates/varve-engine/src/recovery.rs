@@ -78,6 +78,8 @@ const KEYS_OF_A_SEGMENT_MIN: usize = 8;
 /// How far ids go on above everything seen (RECOVERY-4): far more than can be in flight.
 const ID_GAP: u64 = 1 << 20;
 
+const _: () = assert!(PAGE_ID_FIRST / ID_GAP > 1 << 20, "ids are enough for a million openings"); // RECOVERY-4
+
 /// What a shard is opened from.
 pub struct ShardParts {
     /// The loop of its thread.
@@ -198,6 +200,7 @@ impl Shard {
     }
 
     async fn recover(self: &Rc<Self>, root: &ShardRoot, replayed_to: u64) -> Result<()> {
+        assert!(self.admission.lane().is_none(), "a shard recovers before it serves");
         self.replace_root(root).await?; // RECOVERY-1
         self.restore_usage(root).await?;
         self.restore_deaths(root).await?;
@@ -393,6 +396,7 @@ impl Shard {
 
     /// Applies the moves; returns what the segments call dead.
     async fn replay_moves(&self, links: &[ChainLink]) -> Result<Vec<ChunkId>> {
+        assert_eq!(self.apply.segments(), 0, "data come later"); // RECOVERY-2
         let segment_bytes = self.media.segments.geometry().segment_bytes;
         let entries_max = SegmentWriter::entries_max(segment_bytes);
         let mut freed = Vec::new();
@@ -589,6 +593,8 @@ impl Shard {
 
     /// Everything in segments is in the trees: from here on the shard writes, under new ids (RECOVERY-4).
     async fn end_replay_of_segments(&self) -> Result<()> {
+        assert!(self.no_data_put(), "nothing is written behind what is not erased"); // RECOVERY-7
+        assert!(self.checkpoint.metadata.is_empty(), "nothing is written under old ids"); // RECOVERY-4
         if let Some(id) = self.space.borrow_mut().finish_replay() {
             return Err(
                 self.bad_root(format!("segment {} was reused while it was live", id.number))
@@ -654,9 +660,11 @@ impl Shard {
             ..stop
         };
         let head = self.begin_lane(start, head).await?;
+        assert!(head.frame_seq >= stop.frame_seq, "the lane goes on behind what was replayed"); // LANE-5
         self.drain.point.set(head);
         self.drain.lane_mount.set(self.lifecycle.mount());
         let last_chunk = ChunkId::new(self.trees.borrow().next_chunk.get() - 1);
+        assert!(last_chunk >= self.apply.chunk(), "ids only grow"); // RECOVERY-4
         self.apply.resume(head, last_chunk);
         self.checkpoint().await?;
         let lane = Journal::new(

@@ -127,6 +127,7 @@ impl Tries {
         if counts {
             self.passed_by = 0;
         }
+        assert!(self.passed_by < TRY_INTERVALS[0].1, "one of so many is tried");
         counts
     }
 

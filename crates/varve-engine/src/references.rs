@@ -138,6 +138,7 @@ impl Shard {
                     continue;
                 }
             };
+            assert_eq!(stored.len(), names.len(), "an answer for each");
             let missing = names.into_iter().zip(stored).filter(|(_, stored)| stored.is_none());
             for ((block, chunk), _) in missing {
                 let slot = self.with_pages(|trees| trees.lookup(stream, block)).await?;

@@ -39,7 +39,7 @@ use crate::bypass::BYPASS_BYTES_MAX;
 use crate::mark::MarkWish;
 use crate::reservations::state::{BLOCK_SPACE, Count, Promise};
 use crate::reserves::Reserves;
-use crate::tree::{Scan, WalkItem};
+use crate::tree::{MAP_SLOTS, Scan, WalkItem};
 use crate::trees::{Stop, reservation_key, stream_of_reservation};
 use crate::{Error, Result, Shard};
 
@@ -52,6 +52,8 @@ const OVERWRITE_SPACE: u64 = 2 * with_pages(BYPASS_BYTES_MAX as u64);
 
 /// Pages or slots looked at before other tasks get a turn: some 50 µs of work.
 const STEP: usize = 1024;
+
+const _: () = assert!(STEP >= MAP_SLOTS, "a step gets past a page");
 
 /// How long a write waits for promised space to become free, and others for a count, in ns.
 const PATIENCE_NS: u64 = 60_000_000_000;

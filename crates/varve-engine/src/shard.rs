@@ -176,6 +176,7 @@ impl Shard {
         self.drain.puts.changed.notify_all();
         self.reclaim.purge_rounds.changed.notify_all();
         self.zone_moves.changed.notify_all();
+        assert!(self.begin_write().is_err(), "nothing more is written"); // SHARD-2
     }
 
     /// Lets every later frame say up to which segments of both chains all are durable.

@@ -128,6 +128,10 @@ impl Shard {
     /// shortest lanes.
     #[must_use]
     pub fn transaction_changes_max(&self) -> usize {
+        assert!(
+            self.transaction_bytes_max() <= self.lane().payload_max(),
+            "a frame holds the data"
+        ); // TRANSACTION-1
         let keys_bytes = self.lane().payload_max() - self.transaction_bytes_max();
         (keys_bytes / KEY_BYTES_MAX).min(TRANSACTION_CHANGES_MAX)
     }

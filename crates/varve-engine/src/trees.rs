@@ -293,6 +293,7 @@ impl Trees {
         let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
         self.deaths.remove(chunk); // DEATHS-2
         count_dead(space, &mut self.data, chunk, &entry);
+        debug_assert!(!self.deaths.contains(chunk), "it leaves set and table at once"); // DEATHS-2
         Ok(true)
     }
 
@@ -443,6 +444,7 @@ impl Trees {
         };
         map.detach_range(&mut self.cache, &mut self.names, range.clone(), on_dropped)?;
         self.deltas.take_range(stream, &range, |_| {}); // DELTAS-1. Their chunks wait for mark as well.
+        debug_assert!(self.deltas.first_in(stream, range).is_none()); // DELTAS-1
         Ok(())
     }
 
@@ -519,6 +521,7 @@ pub(crate) fn user_key(key: &[u8]) -> Vec<u8> {
     let mut whole = Vec::with_capacity(key.len() + 1);
     whole.push(USER_PREFIX);
     whole.extend_from_slice(key);
+    debug_assert_eq!(key_of_user(&whole), Some(key), "it is found as it was named");
     whole
 }
 

@@ -151,6 +151,7 @@ impl Shard {
             .map(|(number, usage)| SegmentId { number, generation: usage.generation })
             .collect();
         ids.sort_unstable_by_key(|id| id.number);
+        debug_assert!(ids.is_sorted_by(|a, b| a.number < b.number), "each slot holds one");
         ids
     }
 
@@ -385,6 +386,7 @@ impl Shard {
         unit: &Unit,
         verification: &Verification<'_>,
     ) -> Need {
+        assert!(self.apply.is_gated(), "summary and table belong together"); // VERIFY-4
         match entry {
             SummaryEntry::Data { chunk, .. }
             | SummaryEntry::Move { chunk, .. }
@@ -466,6 +468,7 @@ impl Shard {
         entries: &[TableEntry],
         segments: &HashSet<SegmentId>,
     ) -> Vec<NeededUnit<'_>> {
+        assert!(self.apply.is_gated(), "what is found is pinned where it lies"); // VERIFY-5
         let entries = entries.iter().flatten();
         let entries = entries.filter(|(_, entry)| segments.contains(&entry.segment));
         let entries = entries.filter(|(chunk, entry)| !self.is_dead(*chunk, entry));
@@ -480,6 +483,7 @@ impl Shard {
         segments: &HashSet<SegmentId>,
         verification: &Verification<'_>,
     ) -> Vec<NeededUnit<'_>> {
+        assert!(self.apply.is_gated(), "pages and blobs of one checkpoint"); // VERIFY-4
         let pages = verification.table_pages.iter().flatten();
         let mut places: Vec<_> = pages.map(|place| (DamagedPart::TablePage, *place)).collect();
         let blobs = &self.checkpoint.blobs;
@@ -553,6 +557,7 @@ impl Shard {
         if damage.is_copied {
             self.note_damaged(id, &damage.reason);
         }
+        assert!(!damage.is_needed || !damage.is_copied, "what is copied is not lost"); // VERIFY-2
         verification.damage(damage);
     }
 

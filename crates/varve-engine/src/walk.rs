@@ -36,6 +36,8 @@ use crate::{Result, Shard};
 /// Slots, pages or entries that a step looks at before other tasks get a turn: some 50 µs of work (WALK-4).
 pub(crate) const STEP: usize = 1024;
 
+const _: () = assert!(STEP >= MAP_SLOTS, "a step gets past a page"); // WALK-4
+
 /// Which steps of a walk take the tree gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GateUse {

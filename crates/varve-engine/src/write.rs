@@ -80,6 +80,7 @@ impl Shard {
             };
             at += len as u64;
         }
+        assert_eq!(at, end, "all of it is on its way");
         // The last frame is durable after all others, and so is the last segment.
         if let Some(frame) = frame {
             self.wait_frame(&frame).await?;
@@ -213,6 +214,7 @@ impl Shard {
         data: BufSlice,
         credits: Permit,
     ) -> Result<Rc<JournalFrame>> {
+        assert!(self.admission.credits.data.taken() > 0, "credits come before a record"); // WRITE-3
         self.check_open()?;
         let record = self.write_record(stream, block, data);
         let frame = self.lane().append(Rc::clone(&record));
@@ -249,6 +251,7 @@ impl Shard {
     /// Enters the blocks of a record in the write buffer, in the step in which it was appended (WRITE-1).
     pub(crate) fn enter_blocks(&self, record: &JournalRecord, frame: &Rc<JournalFrame>) {
         let RecordHeader { stream, wseq, offset_512, payload_len, .. } = record.header;
+        assert_eq!(record.payload.len(), payload_len as usize, "header and payload agree");
         let mut buffer = self.admission.buffer.borrow_mut();
         let first = offset_512 / BLOCK_UNITS;
         for (block, start) in (first..).zip((0..record.payload.len()).step_by(BLOCK_BYTES)) {
@@ -375,6 +378,7 @@ impl Shard {
         let credits = self.admit_record().await?;
         self.admission.claims.wait(stream, first, end).await;
         self.check_open()?;
+        assert!(self.admission.credits.records.taken() > 0, "credits come before a record"); // WRITE-3
         credits.keep();
         let record = Rc::new(self.clear_record(stream, first, end, kind));
         let frame = self.lane().append(Rc::clone(&record));

@@ -362,7 +362,6 @@ impl Shard {
         {
             // Whoever takes a segment meanwhile finds one beside what is kept for others (ALLOCATION-1): else the zones
             // would stay.
-            assert!(free >= self.free_in(zone), "free segments of a zone are the shard's");
             free -= self.free_in(zone);
             let left = segments - (empty.len() as u64 + 1) * u64::from(zone.count);
             if free <= Reserves::new(&self.config, left, segment_bytes).data + SPARE_FREE {
@@ -386,7 +385,9 @@ impl Shard {
     fn free_in(&self, zone: Zone) -> usize {
         let space = self.space.borrow();
         let segments = zone.first.0..zone.first.0 + zone.count;
-        segments.filter(|number| space.is_free(SegmentNumber(*number))).count()
+        let free = segments.filter(|number| space.is_free(SegmentNumber(*number))).count();
+        assert!(free <= space.free_count(), "free segments of a zone are the shard's");
+        free
     }
 
     /// Has reclaim pack data until so many segments are free, or it gets no further.

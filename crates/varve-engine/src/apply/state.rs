@@ -132,6 +132,8 @@ impl Apply {
 
     /// Recovery is through: the lane continues there, and no chunk up to `chunk` is on its way.
     pub(crate) fn resume(&self, lane: LogPosition, chunk: ChunkId) {
+        assert!(lane.frame_seq >= self.lane.get().frame_seq, "the lane only goes on");
+        assert!(chunk >= self.chunk.get(), "ids only grow");
         self.lane.set(lane);
         self.chunk.set(chunk);
     }

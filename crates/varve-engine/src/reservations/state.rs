@@ -169,6 +169,7 @@ impl Reservations {
         blocks: Range<u64>,
         old: impl Iterator<Item = ChunkId>,
     ) {
+        assert!(blocks.start <= blocks.end, "a range does not end before it begins");
         self.change(stream, |promise| {
             let counted_to = match promise.count {
                 Count::Done => u64::MAX,

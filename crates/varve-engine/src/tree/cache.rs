@@ -299,6 +299,7 @@ impl PageCache {
         self.ring_of(frame).unlink(frame);
         self.vacant.push(frame);
         let page = self.frames[frame.index()].page.take();
+        debug_assert!(!self.contains(name), "{name:?} names one page");
         (name, page.expect("frame ids name occupied frames"))
     }
 
@@ -322,6 +323,11 @@ impl PageCache {
     }
 
     fn add(&mut self, name: PagePtr, page: Page, state: PageState) -> FrameId {
+        let has_place = !matches!(name, PagePtr::Null | PagePtr::Memory(_));
+        assert!(
+            has_place || state == PageState::Dirty,
+            "only changed pages have no place: {name:?}"
+        );
         let new = CacheFrame {
             name,
             page: Some(page),
@@ -344,6 +350,7 @@ impl PageCache {
     }
 
     fn index_name(&mut self, name: PagePtr, frame: FrameId) {
+        debug_assert!(self.position(name).is_none(), "{name:?} names one page");
         let frames = &self.frames;
         self.index.insert_unique(pointer::hash64(name), frame, |other| {
             pointer::hash64(frames[other.index()].name)
@@ -356,6 +363,7 @@ impl PageCache {
     }
 
     fn rename(&mut self, frame: FrameId, name: PagePtr) -> PagePtr {
+        debug_assert!(self.frames[frame.index()].page.is_some(), "frame ids name occupied frames");
         assert!(!self.contains(name), "{name:?} is taken");
         let old = std::mem::replace(&mut self.frames[frame.index()].name, name);
         self.unindex(old, frame);
@@ -395,6 +403,7 @@ impl PageCache {
             if matches!(heat.get(), 0 | HEAT_LOADED) {
                 break;
             }
+            assert!(heat.get() <= HEAT_MAX, "a page that was looked at has bounded heat");
             heat.set(heat.get() - 1);
             let mut ring = self.ring_of(oldest);
             ring.unlink(oldest);

@@ -36,6 +36,7 @@ pub(super) fn encode(ptr: PagePtr) -> [u8; PagePtr::LEN] {
     } else {
         ptr.encode(&mut bytes);
     }
+    debug_assert_eq!(is_memory(&bytes), matches!(ptr, PagePtr::Memory(_)), "tags tell them apart");
     bytes
 }
 

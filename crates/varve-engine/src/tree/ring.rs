@@ -45,6 +45,7 @@ impl Ring {
     }
 
     pub(super) fn push(&mut self, frames: &mut [CacheFrame], frame: FrameId) {
+        assert_ne!(self.last, frame, "a frame is in one ring, once");
         assert_eq!(self.len == 0, self.last == NONE, "an empty ring has no end");
         frames[frame.index()].links = Links { before: self.last, after: NONE };
         if self.last == NONE {

@@ -33,7 +33,9 @@ impl MapSlot {
     /// When the id is 0, which names no chunk.
     #[must_use]
     pub fn data(shard: ShardId, chunk: ChunkId) -> Self {
-        Self(chunk::MapSlot::Data { shard, chunk }.to_bits())
+        let slot = Self(chunk::MapSlot::Data { shard, chunk }.to_bits());
+        debug_assert_eq!((slot.kind(), slot.shard(), slot.id()), (SlotKind::Data, shard, chunk));
+        slot
     }
 
     /// A child page of `shard`.
@@ -42,7 +44,9 @@ impl MapSlot {
     /// When the id is 0, which names no chunk.
     #[must_use]
     pub fn page(shard: ShardId, chunk: ChunkId) -> Self {
-        Self(chunk::MapSlot::Page { shard, chunk }.to_bits())
+        let slot = Self(chunk::MapSlot::Page { shard, chunk }.to_bits());
+        debug_assert_eq!((slot.kind(), slot.shard(), slot.id()), (SlotKind::Page, shard, chunk));
+        slot
     }
 
     /// Reads the bits; `None` when they are not those of a slot.

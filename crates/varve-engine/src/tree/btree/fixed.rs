@@ -124,6 +124,8 @@ impl FixedEntries {
             low = if below { middle + 1 } else { low };
             high = if below { high } else { middle };
         }
+        debug_assert!(low == self.count || self.word(low) >= wanted, "from here on none is below");
+        debug_assert!(low == start || self.word(low - 1) < wanted, "all before are below");
         (low, low < self.count && self.word(low) == wanted)
     }
 

@@ -32,6 +32,7 @@ impl BTree {
         place: &mut impl FnMut(&Page) -> Result<Location, E>,
     ) -> Result<PagePtr, E> {
         let frame = self.pinned(cache, ptr, level);
+        assert!(cache.is_dirty(frame), "only changed pages have no place: {ptr:?}");
         let children = if level == 0 { 0 } else { tree_page(cache, frame).len() };
         for index in 0..children {
             let child = tree_page(cache, frame).child(index);

@@ -56,6 +56,7 @@ impl BTree {
         } else {
             self.split_path(cache, names, index, key, value);
         }
+        assert!(self.root != PagePtr::Null && self.height > 0, "a tree with an entry has a page"); // BT2
         Ok(old)
     }
 

@@ -98,6 +98,7 @@ impl BTree {
         let mut ptr = self.root;
         for level in (0..self.height).rev() {
             let page = tree_page(cache, self.find(cache, ptr, level)?);
+            debug_assert!(!page.is_empty(), "no page is empty"); // BT2
             if level == 0 {
                 return Ok(Some(page));
             }
@@ -116,6 +117,7 @@ impl BTree {
         let mut after = None;
         for level in (0..self.height).rev() {
             let page = tree_page(cache, self.find(cache, ptr, level)?);
+            debug_assert!(!page.is_empty(), "no page is empty"); // BT2
             if level == 0 {
                 return Ok(Some((page, after)));
             }

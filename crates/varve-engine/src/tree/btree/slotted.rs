@@ -66,6 +66,8 @@ impl SlottedEntries {
             base += if self.key(base + half - 1) < key { half } else { 0 };
             len -= half;
         }
+        debug_assert!(self.key(base) >= key, "from here on none is below");
+        debug_assert!(base == start || self.key(base - 1) < key, "all before are below");
         (base, self.key(base) == key)
     }
 

@@ -173,6 +173,7 @@ impl BTree {
         ptr: PagePtr,
         level: u8,
     ) -> Result<FrameId, Fault> {
+        debug_assert!(level < self.height, "pages stand below the root or are it");
         let shape = self.shape(level);
         cache.find(ptr, shape).ok_or(Fault { ptr, shape })
     }
@@ -275,6 +276,7 @@ impl BTree {
     pub(super) fn drop_page(cache: &mut PageCache, names: &mut impl PageNames, frame: FrameId) {
         let never_stored = cache.is_dirty(frame);
         let (name, _) = cache.remove(frame);
+        debug_assert!(!cache.contains(name), "nobody finds it any more");
         if never_stored {
             names.unused(name);
         } else {

@@ -98,6 +98,7 @@ impl BTree {
             return Ok(false);
         }
         let path = self.descend(cache, key, level)?;
+        assert_eq!(cache.name(path[path.len() - 1].frame), expected, "its parent points to it");
         self.make_dirty(cache, names, &path);
         Ok(true)
     }

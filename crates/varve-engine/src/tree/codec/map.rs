@@ -192,6 +192,7 @@ fn decode_pieces(payload: &[u8]) -> Result<Vec<MapSlot>, PageError> {
             _ => return Err(PageError::Payload("piece")),
         }
     }
+    assert!(slots.len() <= MAP_SLOTS, "counts were compared with what is left");
     Ok(slots)
 }
 

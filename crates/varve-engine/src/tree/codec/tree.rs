@@ -32,6 +32,7 @@ pub(super) fn encode(page: &TreePage, out: &mut Vec<u8>) -> u8 {
         out.extend_from_slice(&[key_len, value_len]);
         out.extend_from_slice(&count.to_le_bytes());
         let (packed, start) = (page.packed().expect("the layout is fixed"), out.len());
+        debug_assert_eq!(packed.len(), page.used_bytes(), "entries and nothing between them");
         put_columns(packed, usize::from(key_len) + usize::from(value_len), out);
         if out.len() - start < packed.len() {
             return TREE_COLUMNS;

@@ -132,6 +132,7 @@ impl Map {
         assert!(node.level > 0, "nothing is below a leaf's slot");
         assert_eq!(node.slot.kind(), SlotKind::Page, "only pages are looked into");
         let level = node.level - 1;
+        assert!(level < self.height, "pages stand below the root or are it");
         let page = map_page(cache, self.find(cache, PagePtr::Chunk(node.slot.id()), level, block)?);
         debug_assert_eq!(blocks_of_page(level), blocks_of_slot(node.level));
         Ok(DiffNode { slot: page.slot(slot_index(level, block)), level })

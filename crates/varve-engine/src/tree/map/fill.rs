@@ -109,6 +109,7 @@ impl Map {
             let path =
                 self.descend_to_covered(cache, block, &range).expect("both edges are cached");
             let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
+            assert!(slot_end > block, "a step goes on");
             if path.slot == MapSlot::HOLE {
                 block = slot_end;
             } else if is_covered(block, path.level, &range) {
@@ -180,6 +181,7 @@ impl Map {
         assert!(path.level > 0, "no leaf is there");
         let block = range.start;
         let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
+        assert!(slot_end > block, "a step goes on");
         if path.slot == fill.slot() {
             return slot_end.min(range.end);
         }

@@ -79,11 +79,13 @@ impl MapPage {
 
 /// Blocks a page of that level covers.
 pub(crate) const fn blocks_of_page(level: u8) -> u64 {
+    debug_assert!(LEVEL_BITS * (level as u32 + 1) < u64::BITS);
     1 << (LEVEL_BITS * (level as u32 + 1))
 }
 
 /// Blocks a slot of a page of that level covers.
 pub(crate) const fn blocks_of_slot(level: u8) -> u64 {
+    debug_assert!(LEVEL_BITS * (level as u32) < u64::BITS);
     1 << (LEVEL_BITS * level as u32)
 }
 

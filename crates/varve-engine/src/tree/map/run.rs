@@ -111,6 +111,7 @@ impl Map {
             return;
         }
         let leaf = self.make_leaf(cache, names, first, &path);
+        debug_assert!(map_page(cache, leaf).first_block() <= first, "the leaf has the blocks");
         let page = map_page_mut(cache, leaf);
         for ((index, block), slot) in (start..).zip(first..).zip(slots) {
             let old = page.slot(index);

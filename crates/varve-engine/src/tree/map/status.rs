@@ -9,6 +9,8 @@ use super::tree::{Map, map_page};
 /// Slots looked at in one call: some ten microseconds, so that other tasks get a turn. A page more may be looked at.
 const SLOTS_MAX: usize = 1 << 14;
 
+const _: () = assert!(SLOTS_MAX >= MAP_SLOTS, "a call gets past a page");
+
 /// What a block holds, without saying which chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockMapping {

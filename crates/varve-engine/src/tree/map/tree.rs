@@ -207,6 +207,7 @@ impl Map {
             return Ok(old);
         }
         let leaf = self.make_leaf(cache, names, block, &path);
+        debug_assert!(map_page(cache, leaf).first_block() <= block, "the leaf has the block");
         let page = map_page_mut(cache, leaf);
         page.set(slot_index(0, block), slot);
         if page.used() == 0 {
@@ -295,6 +296,7 @@ impl Map {
             self.height += 1;
             cache.create(self.root, Page::Map(root));
         }
+        assert!(self.height <= MAP_HEIGHT_MAX, "a map is no higher");
     }
 
     /// Makes the path changeable and its leaf exist; returns the leaf.
