@@ -157,6 +157,7 @@ impl Shard {
     /// Lets items of a walk show what waits, and notes what is hidden under that: it is in the table, and nothing else
     /// says that it is dead.
     fn audit_hidden(&self, stream: StreamId, part: &mut MapPart, audit: &mut Audit) {
+        assert!(self.apply.is_gated(), "nothing is applied during an audit"); // AUDIT-1
         let trees = self.trees.borrow();
         let names = |items: &[WalkItem]| {
             let (mut own, mut foreign) = (RoaringTreemap::new(), ForeignNames::default());
@@ -227,6 +228,7 @@ impl Shard {
 
     /// Compares an entry of the table with what was found of the chunk or page, which may wait for the next checkpoint.
     fn audit_entry(&self, chunk: ChunkId, entry: &ChunkEntry, waits: bool, audit: &mut Audit) {
+        assert!(self.apply.is_gated(), "nothing is applied during an audit"); // AUDIT-1
         if !entry.shared && audit.named_again.contains(chunk.get()) {
             audit.differs(|| format!("chunk {chunk} is named twice and not shared"));
         }

@@ -159,6 +159,8 @@ impl WriteBuffer {
 
     /// Removes a version that the map shows now (BUFFER-2).
     pub(crate) fn remove(&mut self, stream: StreamId, block: u64, wseq: WriteSeq) {
+        let entry = self.blocks.get(&BlockKey { stream, block });
+        debug_assert!(entry.is_none_or(|entry| entry.wseq >= wseq), "the newest version waits"); // BUFFER-1
         if let Entry::Occupied(entry) = self.blocks.entry(BlockKey { stream, block })
             && entry.get().wseq == wseq
         {

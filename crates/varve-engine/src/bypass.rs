@@ -43,6 +43,8 @@ const LARGE_BYTES_MIN: u64 = 64 << 10;
 /// one media read.
 pub(crate) const BYPASS_BYTES_MAX: usize = 1 << 20;
 
+const _: () = assert!(BYPASS_BYTES_MAX.is_multiple_of(BLOCK_BYTES), "whole blocks");
+
 const _: () =
     assert!(BYPASS_BYTES_MAX as u64 >= LARGE_BYTES_MIN, "a large write is appended at once");
 

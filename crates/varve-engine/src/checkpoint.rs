@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use varve_logstore::chain_reader::unit_checksum;
 use varve_logstore::format::deaths::encode as encode_deaths;
-use varve_logstore::format::deltas::encode as encode_deltas;
+use varve_logstore::format::deltas::{Delta, encode as encode_deltas};
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::root::{ShardRoot, TreeRoot};
@@ -48,6 +48,8 @@ const MEDIA_FULL_PAUSE_NS: u64 = 100_000_000;
 
 /// Puts of metadata segments under way at once.
 pub(crate) const PUTS_MAX: usize = 4;
+
+const _: () = assert!(PUTS_MAX > 1, "one is filled while others are put");
 
 /// Payload of one usage blob at most.
 const USAGE_BLOB_BYTES: usize = 1 << 20;
@@ -254,6 +256,7 @@ impl Shard {
             let level = match page.shape() {
                 PageShape::Tree { level, .. } | PageShape::Map { level, .. } => level,
             };
+            assert_eq!(writer.slot(), id.number, "units are named where they are placed");
             let offset = writer.push_unit(&bytes, UNIT_ALIGN);
             let unit = metadata_unit(offset, &bytes);
             writer.push_entry(SummaryEntry::TablePage { level, unit }, WriteSeq::ZERO);
@@ -289,6 +292,7 @@ impl Shard {
             if bytes.len() == PageHeader::LEN {
                 break;
             }
+            assert!(from.is_none_or(|next| next > first), "a blob takes one at least");
             let entry = |unit| SummaryEntry::DeathBlob { unit };
             blobs.push(self.store_blob(PageKind::Deaths, bytes, entry).await?);
         }
@@ -308,6 +312,11 @@ impl Shard {
                 encode_deltas(&mut rest, &mut bytes, self.blob_room().min(DELTA_BLOB_BYTES));
                 rest.peek().copied()
             };
+            let place = |delta: Delta| (delta.stream, delta.block);
+            assert!(
+                from.is_none_or(|next| place(next) > place(first)),
+                "a blob takes one at least"
+            );
             let entry = |unit| SummaryEntry::DeltaBlob { unit };
             blobs.push(self.store_blob(PageKind::Deltas, bytes, entry).await?);
         }

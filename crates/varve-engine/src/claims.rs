@@ -57,6 +57,7 @@ impl Drop for LockWait<'_> {
 impl BlockLocks {
     /// Whether a block of `first .. end` is claimed.
     pub(crate) fn any(&self, stream: StreamId, first: u64, end: u64) -> bool {
+        debug_assert!(first <= end, "a range does not end before it begins");
         let blocks = self.blocks.borrow();
         let inside = |(of, block): &(StreamId, u64)| *of == stream && (first..end).contains(block);
         !blocks.is_empty() && blocks.iter().any(inside)

@@ -330,6 +330,7 @@ impl Shard {
         let copies = &self.checkpoint.metadata.copies;
         let next = self.space.borrow().to_copy(copies.from.get(), COPIES_PER_CHECKPOINT);
         let last = next.last().filter(|_| next.len() == COPIES_PER_CHECKPOINT);
+        assert!(next.len() <= COPIES_PER_CHECKPOINT, "others do not wait long"); // COPIES-2
         copies.from.set(last.map_or(SegmentNumber(0), |id| SegmentNumber(id.number.0 + 1)));
         for id in next {
             if self.space.borrow().copy_of(id.number).is_none()

@@ -558,6 +558,7 @@ impl Shard {
             return None; // DEDUP-1
         }
         dedup.grant(chunk);
+        debug_assert!(dedup.is_granted(chunk) || planted(Bug::GrantNotCounted)); // DEDUP-2
         if let Some(pass) = self.mark.pass.borrow_mut().as_mut() {
             pass.note_grant(chunk); // DEDUP-4
         }

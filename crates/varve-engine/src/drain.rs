@@ -54,6 +54,9 @@ const _: () = assert!(SEGMENTS_IN_FLIGHT_MAX >= 2, "one is put while another is 
 /// time each. So few are still in the cache when they are compressed.
 const BATCH_BLOCKS_MAX: usize = 64;
 
+const _: () =
+    assert!(BATCH_BLOCKS_MAX.is_multiple_of(FINGERPRINT_BATCH), "hashes are taken side by side");
+
 /// The same where other shards are asked: a message carries as many.
 const ASKED_BLOCKS_MAX: usize = 512;
 

@@ -89,6 +89,7 @@ impl Lifecycle {
 
     /// The shard failed.
     pub(crate) fn fail(&self, cause: Error) {
+        assert!(!self.has_failed(), "a shard fails once"); // SHARD-2
         assert!(!self.is_stopped.get(), "what has ended does not fail");
         *self.state.borrow_mut() = ShardState::Failed(cause);
     }

@@ -236,8 +236,10 @@ impl Drop for Ask<'_> {
 
 impl Foreign {
     pub(crate) fn new(peers: Option<Rc<dyn Peers>>) -> Self {
+        let shards = peers.as_ref().map(|peers| peers.count());
+        assert_ne!(shards, Some(0), "a pool has shards");
         Self {
-            shards: peers.as_ref().map(|peers| peers.count()),
+            shards,
             peers: peers.filter(|peers| peers.count() > 1),
             asks: RefCell::default(),
             next_ask: Cell::new(0),

@@ -49,6 +49,8 @@ impl PendingKeys {
 
     /// The tree shows version `wseq`; a newer one stays.
     pub(crate) fn applied(&mut self, key: &[u8], wseq: WriteSeq) {
+        let is_newer = |version: &KeyVersion| version.wseq >= wseq;
+        debug_assert!(self.keys.get(key).is_none_or(is_newer), "the newest version waits");
         if self.keys.get(key).is_some_and(|version| version.wseq == wseq) {
             self.keys.remove(key);
         }

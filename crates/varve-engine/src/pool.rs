@@ -415,6 +415,7 @@ impl OpenPool {
             return None;
         }
         reserved.start += count;
+        assert!(reserved.start <= reserved.end, "no more are given than are reserved"); // POOL-3
         Some(StreamId::new(first))
     }
 
@@ -506,6 +507,7 @@ fn shares_of(root: &PoolRoot) -> ZoneShares {
     let takes_some =
         |zones: &u64| config.usable_bytes(zones * zone_segments, root.segment_bytes) >= wanted;
     let standing = (1..share).find(takes_some).unwrap_or(share.max(1));
+    assert!(standing <= share.max(1), "every shard can have as much"); // POOL-4
     assert!(standing > 0, "no shard gives all away"); // POOL-4
     ZoneShares {
         share_segments: share * zone_segments,

@@ -271,6 +271,7 @@ impl Shard {
 
     fn next_of_batch(&self, space: &Space) -> Option<SegmentNumber> {
         let mut batch = self.reclaim.batch.borrow_mut();
+        assert!(batch.len() <= VICTIMS_OPEN_MAX, "a batch is of few segments");
         std::iter::from_fn(|| batch.pop()).find(|number| {
             space.get(*number).is_some_and(|usage| self.may_be_victim(*number, usage))
         })
@@ -337,6 +338,7 @@ impl Shard {
                 packable = count;
             }
         }
+        assert!(packable <= emptiest.len(), "no more are packed than there are"); // RECLAIM-5
         packable
     }
 

@@ -54,7 +54,7 @@ use crate::allocation::Allocation;
 use crate::apply::{Applicable, Apply};
 use crate::caches::Caches;
 use crate::checkpoint::Checkpoint;
-use crate::config::ShardConfig;
+use crate::config::{BLOCK_BYTES, ShardConfig};
 use crate::deaths::DeadChunks;
 use crate::deltas::MapBuffer;
 use crate::drain::Drain;
@@ -74,6 +74,8 @@ use crate::{Error, Result, Shard};
 
 /// Fewer keys are read one by one: a segment takes longer, if it holds large bodies beside them.
 const KEYS_OF_A_SEGMENT_MIN: usize = 8;
+
+const _: () = assert!(PIECE_BYTES == BLOCK_BYTES, "a piece of a record is a block of the map");
 
 /// How far ids go on above everything seen (RECOVERY-4): far more than can be in flight.
 const ID_GAP: u64 = 1 << 20;
@@ -423,6 +425,7 @@ impl Shard {
     }
 
     async fn replay_data(&self, links: &[ChainLink]) -> Result<()> {
+        assert_eq!(self.apply.segments(), 0, "nothing else is on its way to the trees"); // APPLY-1
         for entry in links.iter().flat_map(|link| &link.entries) {
             match *entry {
                 SummaryEntry::Reference { chunk, .. } => {

@@ -147,8 +147,10 @@ pub(crate) struct Reducer {
 
 impl Reducer {
     pub(crate) fn new() -> Self {
+        let scratch = vec![0; get_maximum_output_size(BLOCK_BYTES)];
+        assert!(scratch.len() >= BLOCK_BYTES, "any block fits, compressed or not");
         Self {
-            scratch: vec![0; get_maximum_output_size(BLOCK_BYTES)],
+            scratch,
             lz4_table: CompressTable::small(),
             tries: HashMap::default(),
             zstd: None,

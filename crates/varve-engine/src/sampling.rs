@@ -95,6 +95,7 @@ impl SamplingState {
         } else if self.looked_up >= WINDOW_BLOCKS {
             *self = Self { samples_only: self.found < WINDOW_FOUND_MIN, ..Self::default() };
         }
+        assert!(self.looked_up < WINDOW_BLOCKS, "it is decided in time");
     }
 }
 

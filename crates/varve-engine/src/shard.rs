@@ -275,6 +275,7 @@ impl Shard {
         {
             let _gate = self.drain.gate.take(1).await;
             self.seal_data().await?;
+            assert!(self.drain.writer.borrow().is_empty(), "what is drained is sealed");
         }
         let target = self.drain.writer.borrow().chain().seq;
         while self.apply.chain().seq < target {

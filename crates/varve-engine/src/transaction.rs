@@ -24,6 +24,7 @@ use varve_types::StreamId;
 use crate::admission::Permit;
 use crate::apply::charge;
 use crate::config::BLOCK_BYTES;
+use crate::tree::TREE_ENTRY_BYTES_MAX;
 use crate::trees::user_key;
 use crate::{Error, Result, Shard};
 
@@ -34,6 +35,8 @@ const _: () = assert!(TRANSACTION_CHANGES_MAX <= FRAME_RECORDS_MAX);
 
 /// Bytes that the largest key takes in a frame with its value.
 const KEY_BYTES_MAX: usize = 2048;
+
+const _: () = assert!(TREE_ENTRY_BYTES_MAX <= KEY_BYTES_MAX, "no key takes more");
 
 /// Bytes of data of a transaction at most, where the lane's frames are that long.
 const DATA_BYTES_MAX: usize = 256 << 10;
@@ -183,6 +186,7 @@ impl Shard {
         }
         let records: Vec<Rc<JournalRecord>> =
             transaction.changes.iter().map(|change| self.change_record(change, &room)).collect();
+        debug_assert!(records.is_sorted_by(|a, b| a.header.wseq < b.header.wseq)); // TRANSACTION-2
         let frame = if planted(Bug::TransactionTorn) {
             let frames = records.iter().map(|record| self.lane().append(Rc::clone(record)));
             frames.last().expect("a transaction holds a change")

@@ -9,24 +9,29 @@
 
 use varve_logstore::format::Features;
 use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::format::deltas::PAGE_BLOCKS;
 use varve_logstore::format::stream::StreamRecord;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::{Space, unit_space};
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
+use crate::config::BLOCK_BYTES;
 use crate::deaths::{DeadChunks, ReuseRule};
 use crate::deltas::MapBuffer;
 use crate::hash::HashMap;
 use crate::peers::ForeignChunk;
 use crate::tree::{
-    BTree, ChunkNames, DetachedContent, Fault, Fill, Map, MapSlot, MemoryNames, PageCache,
-    SlotKind, TreeLayout,
+    BTree, ChunkNames, DetachedContent, Fault, Fill, MAP_SLOTS, Map, MapSlot, MemoryNames,
+    PageCache, SlotKind, TreeLayout,
 };
 
 /// First id of map and key pages (TREES-3).
 pub(crate) const PAGE_ID_FIRST: u64 = 1 << 47;
 
+// Blocks of records of streams, of updates that wait, and of maps are the same.
+const _: () =
+    assert!(1 << StreamMap::BLOCK_SHIFT == BLOCK_BYTES && MAP_SLOTS as u64 == PAGE_BLOCKS);
 const _: () = assert!(PAGE_ID_FIRST * 2 - 1 == ChunkId::MAX.get(), "both halves are as long"); // TREES-3
 
 /// First byte of keys that the engine keeps for itself.
@@ -79,6 +84,9 @@ pub(crate) struct StreamMap {
 }
 
 impl StreamMap {
+    /// Of a block's bytes, as a power of two.
+    const BLOCK_SHIFT: u8 = 12;
+
     fn new(map: Map) -> Self {
         Self { map, chunk_ceiling: ChunkId::ZERO, stored: None }
     }
@@ -87,7 +95,7 @@ impl StreamMap {
         StreamRecord {
             root: self.map.root(),
             height: self.map.height(),
-            block_shift: 12,
+            block_shift: Self::BLOCK_SHIFT,
             slot_width: StreamRecord::SLOT_WIDTH,
             page_ceiling: self.map.ceiling(),
             chunk_ceiling: self.chunk_ceiling,
@@ -199,6 +207,7 @@ impl Trees {
             let source = self.streams.get_mut(&source).expect("opened above");
             source.chunk_ceiling = source.chunk_ceiling.max(chunk_ceiling);
             let map = source.map.copy_to(copy, page_ceiling);
+            assert_eq!(map.ceiling(), source.map.ceiling(), "neither changes what both have"); // CUT-5
             StreamMap { chunk_ceiling: source.chunk_ceiling, ..StreamMap::new(map) }
         } else {
             StreamMap::new(Map::new(copy, self.shard))

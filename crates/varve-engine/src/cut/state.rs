@@ -72,6 +72,8 @@ impl Cuts {
 
     /// A cut is in the trees.
     pub(crate) fn applied(&self, copy: StreamId) {
+        let is_in_order = |cut: &PendingCut| cut.pair.copy != copy || cut.is_drained;
+        debug_assert!(self.pending.borrow().iter().all(is_in_order), "what is applied was drained"); // CUT-1
         self.pending.borrow_mut().retain(|cut| cut.pair.copy != copy);
     }
 

@@ -28,6 +28,7 @@ impl ForeignNames {
         for (home, chunks) in &other.0 {
             *self.0.entry(*home).or_default() |= chunks;
         }
+        assert!(self.0.len() >= other.0.len(), "no home is lost");
     }
 
     /// How many chunks there are.

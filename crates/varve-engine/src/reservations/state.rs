@@ -125,7 +125,10 @@ impl Reservations {
     pub(crate) fn outstanding_bytes(&self, except: Option<StreamId>) -> u64 {
         let promises = self.promises.borrow();
         let others = promises.iter().filter(|(stream, _)| Some(**stream) != except);
-        others.fold(0, |sum, (_, promise)| sum.saturating_add(promise.outstanding()))
+        let bytes =
+            others.fold(0_u64, |sum, (_, promise)| sum.saturating_add(promise.outstanding()));
+        debug_assert!(bytes <= self.reserved_bytes(), "no more is kept than was promised");
+        bytes
     }
 
     pub(crate) fn reserved_bytes(&self) -> u64 {

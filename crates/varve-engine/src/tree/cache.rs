@@ -192,6 +192,7 @@ impl PageCache {
     /// # Panics
     /// When the page is dirty.
     pub fn mark_clean(&mut self, name: PagePtr) {
+        assert!(!matches!(name, PagePtr::Null | PagePtr::Memory(_)), "{name:?} is not stored"); // CHECKPOINT-4
         let Some(frame) = self.position(name) else { return };
         assert_ne!(
             self.frames[frame.index()].state,

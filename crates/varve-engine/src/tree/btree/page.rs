@@ -159,6 +159,7 @@ impl TreePage {
     /// As [`Self::search`], for a key that is above those before entry `start`.
     #[inline]
     pub(super) fn search_from(&self, start: usize, key: &[u8]) -> Result<usize, usize> {
+        debug_assert!(start <= self.len(), "a search begins in the page or behind it");
         debug_assert_eq!(self.level, 0);
         let (index, equal) = each!(&self.entries, e => e.lower_bound(start, key));
         if equal { Ok(index) } else { Err(index) }
@@ -289,6 +290,7 @@ impl TreePage {
     /// The index that halves the bytes of a full page and of one more entry at `index`, and whether that entry belongs
     /// before it.
     fn middle(&self, index: usize, entry_bytes: usize) -> (usize, bool) {
+        assert!(index <= self.len(), "an entry goes between others, or behind them");
         let total = self.used_bytes() + entry_bytes;
         let mut before = 0;
         let mut best = (usize::MAX, (0, false));

@@ -17,6 +17,8 @@ use super::slotted::ENTRY_OVERHEAD;
 /// than a shard can hold.
 pub const TREE_HEIGHT_MAX: usize = 32;
 
+const _: () = assert!(PageCache::CLEAN_PAGES_MIN >= 2 * TREE_HEIGHT_MAX); // PAGE-CACHE-2
+
 /// Longest entry in bytes, its slot included: a full page and one more entry always make two pages.
 pub const TREE_ENTRY_BYTES_MAX: usize = BODY_BYTES / 2;
 

@@ -52,6 +52,9 @@ const TREE_FIXED: u8 = 1;
 const TREE_SLOTTED: u8 = 2;
 const TREE_COLUMNS: u8 = 3;
 
+// Beside the entries stand lengths and count.
+const _: () = assert!(super::BODY_BYTES + PageHeader::LEN + 4 <= super::PAGE_BYTES);
+
 /// Encodes a page as the exact bytes of a unit. `name` is the chunk id of a map or key page, and `Null` for a page of
 /// the chunk table, which must point to placed pages only. Costs a pass over the page.
 ///
