@@ -17,7 +17,7 @@ pub(crate) const SMALL_READ_BYTES: usize = 64 << 10;
 /// where such reads are.
 const LARGE_PART: usize = 512;
 
-const _: () = assert!(SMALL_READ_BYTES % BLOCK_BYTES == 0, "runs are of whole blocks");
+const _: () = assert!(SMALL_READ_BYTES.is_multiple_of(BLOCK_BYTES), "runs are of whole blocks");
 
 /// Memory of a block beside its data, and of a run beside its blocks, about: the index while it doubles, the list of
 /// runs, reference counts.

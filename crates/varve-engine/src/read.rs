@@ -160,10 +160,6 @@ impl Shard {
                 wrong = wrong.or(Some(Error::ForeignMissing { stream, block, home, chunk }));
             }
         }
-        debug_assert!(
-            wrong.is_some() || blocks.iter().all(Option::is_some),
-            "each block was found"
-        );
         let Some(error) = wrong else { return Ok(None) };
         self.report_or_retry(stream, first, blocks, error).await
     }

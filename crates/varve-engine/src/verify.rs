@@ -557,7 +557,7 @@ impl Shard {
         if damage.is_copied {
             self.note_damaged(id, &damage.reason);
         }
-        assert!(!damage.is_needed || !damage.is_copied, "what is copied is not lost"); // VERIFY-2
+        assert!(!(damage.is_needed && damage.is_copied), "what is copied is not lost"); // VERIFY-2
         verification.damage(damage);
     }
 
