@@ -206,7 +206,7 @@ async fn keep(
         for TableRequest { change, answer } in batch.drain(..) {
             let changed = apply(&mut pool.borrow_mut(), change);
             let view = Arc::new(pool.borrow().view.clone());
-            tables.publish(Arc::clone(&view));
+            tables.board().publish(Arc::clone(&view));
             drop(answer.send(changed.map(|()| view)));
         }
     }

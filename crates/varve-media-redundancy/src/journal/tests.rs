@@ -20,7 +20,7 @@ fn journal() -> TestJournal {
     let mut drives = TestDrives::new(1, 1, 1, 4);
     drives.pool.borrow_mut().add_journal(0, &[0, 1]);
     let view = std::sync::Arc::new(drives.pool.borrow().view.clone());
-    drives.tables.tables().publish(view);
+    drives.tables.tables().board().publish(view);
     let (handles, tables) = (Rc::clone(&drives.handles), Rc::clone(&drives.tables));
     let journal =
         MirroredJournal::new(handles, tables, ShardId(0), JournalPatience::default()).unwrap();
