@@ -204,7 +204,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 97] = [
+    pub const ALL: [Self; 98] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
