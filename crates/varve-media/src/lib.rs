@@ -6,6 +6,7 @@ mod contract;
 mod disk;
 mod drive;
 mod empty_roots;
+mod drive_files;
 mod error;
 mod fault;
 mod format;
@@ -42,6 +43,7 @@ pub use contract::{
 pub use disk::{Disk, DiskOperation, Persist, Section};
 pub use drive::{Drive, DriveOptions};
 pub use empty_roots::write_empty_roots;
+pub use drive_files::{DiskLayers, DriveExtent, DriveFiles, DriveParts};
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 pub use identity::{DriveIdentity, RedundantIdentity};

@@ -345,7 +345,7 @@ pub(crate) fn missing_files(path: &Path, superblock: &Superblock) -> Vec<Error> 
     missing.map(|file| Error::FileMissing { file, drive: path.display().to_string() }).collect()
 }
 
-fn kind_of(drive: &NewDrive) -> Result<DriveKind> {
+pub(crate) fn kind_of(drive: &NewDrive) -> Result<DriveKind> {
     let found = match fs::metadata(&drive.path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(open_error(&drive.path, &error)),
@@ -366,11 +366,11 @@ fn kind_of(drive: &NewDrive) -> Result<DriveKind> {
     }
 }
 
-fn make_directory(path: &Path) -> Result<()> {
+pub(crate) fn make_directory(path: &Path) -> Result<()> {
     private::create_directory(path).map_err(|error| open_error(path, &error))
 }
 
-fn touch(path: &Path) -> Result<()> {
+pub(crate) fn touch(path: &Path) -> Result<()> {
     let opened = private::create_options().append(true).open(path);
     opened.map(drop).map_err(|error| open_error(path, &error))
 }
@@ -411,7 +411,7 @@ pub(crate) fn lock(path: &Path, device: bool, owner: Owner) -> Result<File> {
 
 /// Looks at all places before anything is written to one, and takes away what superblocks there are where a pool may be
 /// made: that for which marks elsewhere vouch before these.
-fn clear_places(drives: &[NewDrive], places: &[(DriveKind, PathBuf)], lanes: u16) -> Result<()> {
+pub(crate) fn clear_places(drives: &[NewDrive], places: &[(DriveKind, PathBuf)], lanes: u16) -> Result<()> {
     let new = drives.iter().zip(places).filter(|(drive, _)| !drive.replace_pool);
     let new: Vec<_> = new.collect();
     let disks = new.iter().map(|(_, (_, path))| BlockingDisk::open(path));
@@ -551,7 +551,7 @@ fn make(drive: &NewDrive, kind: DriveKind, superblock: &Superblock) -> Result<Dr
 }
 
 /// A file of `bytes` bytes, of which the first `written` are written zeros and the rest is a hole.
-fn make_file(path: &Path, bytes: u64, written: u64) -> Result<()> {
+pub(crate) fn make_file(path: &Path, bytes: u64, written: u64) -> Result<()> {
     assert!(bytes.is_multiple_of(MEDIA_ALIGN as u64), "sizes of files are aligned");
     let opened = private::create_options().read(true).write(true).open(path);
     let file = opened.map_err(|error| open_error(path, &error))?;
@@ -573,7 +573,7 @@ fn make_file(path: &Path, bytes: u64, written: u64) -> Result<()> {
 }
 
 /// Makes the names of a drive's files durable, and the drive's own.
-fn sync_entries(path: &Path) -> Result<()> {
+pub(crate) fn sync_entries(path: &Path) -> Result<()> {
     let absolute = std::path::absolute(path).map_err(|error| open_error(path, &error))?;
     let own = path.is_dir().then_some(path);
     for directory in own.into_iter().chain(absolute.parent()) {

@@ -1,0 +1,282 @@
+//! One drive as files, for pools that put their parts where the superblock of a redundant drive says: found, locked,
+//! made, and opened for a thread. Pools of the other format have `PoolFiles`.
+//!
+//! DRIVE-FILES-1. A drive is locked as long as its [`DriveFiles`] are there, as POOL-FILES-1 has it: a pool of either
+//!     format that has it open elsewhere refuses this one.
+//! DRIVE-FILES-2. Nothing is written to any drive of a pool that is to be made before all were looked at and locked.
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use varve_reactor::Reactor;
+
+use crate::blocking::{BlockingDisk, finish};
+use crate::disk::{Disk, DiskOperation, Persist, Section};
+use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
+use crate::pool_files::{
+    DriveKind, META_FILE, NewDrive, Owner, SEGMENTS_FILE, clear_places, kind_of, lock,
+    make_directory, make_file, sync_entries, touch,
+};
+use crate::private;
+use crate::redundant_superblock::RedundantSuperblock;
+use crate::stats::{DiskStats, StatsDisk};
+use crate::superblock_copies::heal_redundant;
+use crate::uring::{UringDisk, open_error};
+use crate::{Error, Result};
+
+/// Bytes that are written at once where places of journals get their zeros.
+const ZEROS_BYTES: u64 = 1 << 20;
+
+/// A drive that this process has locked (DRIVE-FILES-1).
+pub struct DriveFiles {
+    path: PathBuf,
+    kind: DriveKind,
+    _lock: File,
+}
+
+/// Where the two parts of a drive end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveExtent {
+    /// Bytes before the first unit: superblocks, tables and roots.
+    pub meta_bytes: u64,
+    /// Bytes of its units.
+    pub space_bytes: u64,
+}
+
+/// The two parts of a drive as disks.
+pub struct DriveParts {
+    /// What lies before the first unit, by offsets of the drive.
+    pub meta: Rc<dyn Disk>,
+    /// Units; the first one is at offset 0.
+    pub space: Rc<dyn Disk>,
+}
+
+/// What lies between a thread and the disks that it opens.
+#[derive(Clone, Default)]
+pub struct DiskLayers {
+    /// Where operations are counted.
+    pub stats: Option<Rc<DiskStats>>,
+    /// By how much every operation begins later, in ns: slow media, for tests.
+    pub delay_ns: u64,
+}
+
+impl DriveFiles {
+    /// Finds and locks the drive at a path. Writes nothing; of a directory without the first file of a drive it says
+    /// [`Error::NoPool`].
+    ///
+    /// # Errors
+    /// [`Error::NoPool`], [`Error::InUse`], or the system's.
+    pub fn open(path: &Path) -> Result<Self> {
+        let metadata = fs::metadata(path).map_err(|error| open_error(path, &error))?;
+        let kind = match metadata.file_type() {
+            it if it.is_dir() => DriveKind::Directory,
+            it if it.is_block_device() => DriveKind::Device,
+            it if it.is_file() => DriveKind::File,
+            _ => return Err(Error::NoPool { path: path.display().to_string() }),
+        };
+        let first = first_file(path, kind);
+        let is_there = first.try_exists().map_err(|error| open_error(&first, &error))?;
+        if !is_there {
+            return Err(Error::NoPool { path: path.display().to_string() });
+        }
+        let lock = lock(&first, kind == DriveKind::Device, Owner::Sole)?;
+        Ok(Self { path: path.to_owned(), kind, _lock: lock })
+    }
+
+    /// Finds, locks and clears the places of new drives: what may be overwritten is what [`crate::PoolFiles::create`]
+    /// overwrites (DRIVE-FILES-2). Blocks for a few reads and writes of each.
+    ///
+    /// # Errors
+    /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], or the system's.
+    pub fn prepare(drives: &[NewDrive]) -> Result<Vec<Self>> {
+        let (mut prepared, mut places) = (Vec::new(), Vec::new());
+        for drive in drives {
+            let kind = kind_of(drive)?;
+            if kind == DriveKind::Directory {
+                make_directory(&drive.path)?;
+            }
+            let first = first_file(&drive.path, kind);
+            if kind != DriveKind::Device {
+                touch(&first)?;
+            }
+            let lock = lock(&first, kind == DriveKind::Device, Owner::Sole)?;
+            prepared.push(Self { path: drive.path.clone(), kind, _lock: lock });
+            places.push((kind, first));
+        }
+        clear_places(drives, &places, 0)?;
+        Ok(prepared)
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it lies on.
+    #[must_use]
+    pub const fn kind(&self) -> DriveKind {
+        self.kind
+    }
+
+    /// Bytes that a device or an existing file has; `None` of a directory, which has those that it is given.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn size(&self) -> Result<Option<u64>> {
+        match self.kind {
+            DriveKind::Directory => Ok(None),
+            DriveKind::Device | DriveKind::File => Ok(Some(BlockingDisk::open(&self.path)?.size())),
+        }
+    }
+
+    /// The superblock; `None` of a drive of the other format. Heals copies of it that differ. Blocks.
+    ///
+    /// # Errors
+    /// As [`RedundantSuperblock::read`].
+    pub fn superblock(&self) -> Result<Option<RedundantSuperblock>> {
+        let disk = BlockingDisk::open(&first_file(&self.path, self.kind))?;
+        let superblock = finish(RedundantSuperblock::read(&disk))?;
+        if let Some(superblock) = &superblock {
+            finish(heal_redundant(&disk, superblock));
+            self.files().iter().for_each(|file| private::tighten(file)); // POOL-FILES-3
+        }
+        Ok(superblock)
+    }
+
+    /// Makes the files of a new drive at their full size. What lies before the units is written, as it is written again
+    /// and again (POOL-FILES-2); units of files are holes.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::FileTooLarge`], or the system's.
+    pub fn make(&self, extent: DriveExtent) -> Result<()> {
+        let DriveExtent { meta_bytes, space_bytes } = extent;
+        match self.kind {
+            DriveKind::Device => Ok(()),
+            DriveKind::File => make_file(&self.path, meta_bytes + space_bytes, meta_bytes),
+            DriveKind::Directory => {
+                make_file(&self.path.join(META_FILE), meta_bytes, meta_bytes)?;
+                make_file(&self.path.join(SEGMENTS_FILE), space_bytes, 0)
+            }
+        }
+    }
+
+    /// Writes zeros to places of a file, so that later writes there change no metadata of the file system
+    /// (POOL-FILES-2). Durable on return. A device needs none.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write_zeros(&self, extent: DriveExtent, places: &[Range<u64>]) -> Result<()> {
+        if self.kind == DriveKind::Device {
+            return Ok(());
+        }
+        let space = self.blocking_disks(extent)?.space;
+        for place in places {
+            let mut at = place.start;
+            while at < place.end {
+                let len = usize::try_from((place.end - at).min(ZEROS_BYTES)).expect("a MiB");
+                let zeros = varve_stdx::AlignedBuf::zeroed(len).freeze();
+                finish(space.write(at, zeros, Persist::Cached))?;
+                at += len as u64;
+            }
+        }
+        finish(space.flush())
+    }
+
+    /// Makes the names of its files durable, and its own.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync_entries(&self) -> Result<()> {
+        sync_entries(&self.path)
+    }
+
+    /// Opens it for callers without a loop: every future of these disks is complete.
+    ///
+    /// # Errors
+    /// [`Error::Open`], or [`Error::TooSmall`] when it has shrunk.
+    pub fn blocking_disks(&self, extent: DriveExtent) -> Result<DriveParts> {
+        self.parts(extent, &|path| Ok(Rc::new(BlockingDisk::open(path)?)))
+    }
+
+    /// Opens it once more, for the loop of this thread.
+    ///
+    /// # Errors
+    /// [`Error::Open`], or [`Error::TooSmall`] when it has shrunk.
+    ///
+    /// # Panics
+    /// In the simulator, which has no files.
+    pub fn disks(
+        &self,
+        reactor: &Reactor,
+        extent: DriveExtent,
+        layers: &DiskLayers,
+    ) -> Result<DriveParts> {
+        self.parts(extent, &|path| {
+            let mut disk: Rc<dyn Disk> = Rc::new(UringDisk::open(reactor, path)?);
+            if layers.delay_ns > 0 {
+                disk = Rc::new(FaultDisk::new(disk, reactor, delays(layers.delay_ns)));
+            }
+            Ok(match &layers.stats {
+                Some(stats) => Rc::new(StatsDisk::new(disk, reactor, Rc::clone(stats))),
+                None => disk,
+            })
+        })
+    }
+
+    fn parts(
+        &self,
+        extent: DriveExtent,
+        open: &dyn Fn(&Path) -> Result<Rc<dyn Disk>>,
+    ) -> Result<DriveParts> {
+        let DriveExtent { meta_bytes, space_bytes } = extent;
+        let section = |disk: &Rc<dyn Disk>, start, size| -> Result<Rc<dyn Disk>> {
+            Ok(Rc::new(Section::new(Rc::clone(disk), start, size)?))
+        };
+        if self.kind != DriveKind::Directory {
+            let disk = open(&self.path)?;
+            let meta = section(&disk, 0, meta_bytes)?;
+            return Ok(DriveParts { meta, space: section(&disk, meta_bytes, space_bytes)? });
+        }
+        for file in [META_FILE, SEGMENTS_FILE] {
+            let is_there = self.path.join(file).try_exists();
+            if is_there.is_ok_and(|is_there| !is_there) {
+                let drive = self.path.display().to_string();
+                return Err(Error::FileMissing { file: file.to_owned(), drive });
+            }
+        }
+        let (meta, segments) =
+            (open(&self.path.join(META_FILE))?, open(&self.path.join(SEGMENTS_FILE))?);
+        let meta = section(&meta, 0, meta_bytes)?;
+        Ok(DriveParts { meta, space: section(&segments, 0, space_bytes)? })
+    }
+
+    /// What it lies in.
+    fn files(&self) -> Vec<PathBuf> {
+        match self.kind {
+            DriveKind::Device | DriveKind::File => vec![self.path.clone()],
+            DriveKind::Directory => {
+                [META_FILE, SEGMENTS_FILE].map(|name| self.path.join(name)).into()
+            }
+        }
+    }
+}
+
+/// The file or device that has the superblocks.
+fn first_file(path: &Path, kind: DriveKind) -> PathBuf {
+    match kind {
+        DriveKind::Directory => path.join(META_FILE),
+        DriveKind::Device | DriveKind::File => path.to_owned(),
+    }
+}
+
+fn delays(delay_ns: u64) -> Rc<FaultPlan> {
+    let plan = FaultPlan::new();
+    for operation in DiskOperation::ALL {
+        plan.add(FaultRule::always(operation, Fault::Delay(delay_ns)));
+    }
+    plan
+}
