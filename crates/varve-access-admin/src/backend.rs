@@ -8,9 +8,9 @@ use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, EndReceive, ExtentPage,
-    ExtentsWanted, MoveVolume, Pool, RollBack, Snapshot, Space, Status, Volume, VolumeClients,
-    VolumeFamily, VolumeMove,
+    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, DriveList, EndReceive,
+    ExtentPage, ExtentsWanted, Health, MoveVolume, Pool, RollBack, Snapshot, Space, Status, Volume,
+    VolumeClients, VolumeFamily, VolumeMove,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -23,6 +23,12 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// The pool and its drives.
     fn pool(&self) -> AdminFuture<'_, Pool>;
+
+    /// The pool's drives and their states.
+    fn drives(&self) -> AdminFuture<'_, DriveList>;
+
+    /// How safe what the pool holds is. Costs a look at the rows of all zones.
+    fn health(&self) -> AdminFuture<'_, Health>;
 
     /// What is stored, by volume and in sum. Costs walks over the maps of all volumes and snapshots.
     fn space(&self) -> AdminFuture<'_, Space>;

@@ -17,10 +17,10 @@ use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
-    EndReceive, ExtentPage, ExtentsWanted, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, MoveVolume, NodeStatus, Pool, Reservation, RollBack, ServiceState, ShardState,
-    ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeClient, VolumeClients,
-    VolumeFamily, VolumeMove, VolumeSpace,
+    DriveList, DriveState, EndReceive, ExtentPage, ExtentsWanted, Fill, FillLevel, Health,
+    HealthReason, HealthState, JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, NodeStatus,
+    Pool, Reservation, RollBack, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace,
+    Space, Status, Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -33,6 +33,7 @@ pub struct MemoryBackend {
     without_s3: bool,
     slow_counts: AtomicU32,
     used_bytes: Option<u64>,
+    drives: Option<Vec<Drive>>,
 }
 
 /// When the pool and every volume in it came to be: 2026-01-01 00:00 UTC.
@@ -77,6 +78,26 @@ impl MemoryBackend {
     #[must_use]
     pub fn with_slow_counts(slow_counts: u32) -> Self {
         Self { slow_counts: AtomicU32::new(slow_counts), ..Self::default() }
+    }
+
+    /// A backend of a pool that mirrors two drives, of which the second has failed.
+    #[must_use]
+    pub fn with_failed_drive() -> Self {
+        let drive = |number: u8, state, read_errors| Drive {
+            path: format!("/srv/drive-{number}"),
+            size_bytes: Some(68 << 30),
+            number: Some(number),
+            id: Some(format!("{number:02x}").repeat(16)),
+            name: Some(format!("drive-{number}")),
+            kind: Some("ssd".to_owned()),
+            state: Some(state),
+            since_unix_ms: Some(CREATED_UNIX_MS),
+            used_bytes: Some(34 << 30),
+            read_errors,
+            ..Drive::default()
+        };
+        let drives = vec![drive(0, DriveState::Live, 0), drive(1, DriveState::Failed, 3)];
+        Self { drives: Some(drives), ..Self::default() }
     }
 
     /// A backend of which so much of 64 GiB is used.
@@ -202,13 +223,25 @@ impl MemoryBackend {
             capacity_bytes: 64 << 30,
             used_bytes,
             free_bytes: (64 << 30) - used_bytes,
-            drives: vec![Drive {
-                path: "varve-data/drive".to_owned(),
-                size_bytes: Some(65 << 30),
-                ..Drive::default()
-            }],
+            drives: self.drives.clone().unwrap_or_else(|| vec![embedded_drive()]),
+            protect: Some(if self.drives.is_some() { "mirror:2" } else { "none" }.to_owned()),
+            survives: Some(0),
+            usable_bytes: Some(68 << 30),
+            raw_bytes: Some(if self.drives.is_some() { 136 << 30 } else { 68 << 30 }),
             missing_cells: Vec::new(),
         }
+    }
+
+    /// Zones lack strips where a drive has failed.
+    fn health_now(&self) -> Health {
+        let drives = self.pool_now().drives;
+        let failed = drives.iter().filter(|drive| drive.state == Some(DriveState::Failed));
+        let reason = |drive: &Drive| HealthReason {
+            state: HealthState::AtRisk,
+            message: format!("drive {} failed", drive.number.unwrap_or_default()),
+            advice: "replace it".to_owned(),
+        };
+        Health::of(failed.map(reason).collect(), Some(0))
     }
 
     /// What a volume holds: half of its size, half of that is shared with others, and all compresses to three quarters.
@@ -389,6 +422,12 @@ fn clients_of(volume: &Volume) -> VolumeClients {
     VolumeClients { clients: (1..=volume.openers).map(client).collect() }
 }
 
+/// What a pool is put on when nobody says.
+fn embedded_drive() -> Drive {
+    let path = "varve-data/drive".to_owned();
+    Drive { path, size_bytes: Some(65 << 30), ..Drive::default() }
+}
+
 fn ready<'a, T: Send + 'a>(result: Result<T>) -> AdminFuture<'a, T> {
     Box::pin(std::future::ready(result))
 }
@@ -400,6 +439,14 @@ impl AdminBackend for MemoryBackend {
 
     fn pool(&self) -> AdminFuture<'_, Pool> {
         ready(Ok(self.pool_now()))
+    }
+
+    fn drives(&self) -> AdminFuture<'_, DriveList> {
+        ready(Ok(DriveList { drives: self.pool_now().drives, missing_cells: Vec::new() }))
+    }
+
+    fn health(&self) -> AdminFuture<'_, Health> {
+        ready(Ok(self.health_now()))
     }
 
     fn space(&self) -> AdminFuture<'_, Space> {

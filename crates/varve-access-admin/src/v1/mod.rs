@@ -8,6 +8,7 @@ mod client_routes;
 mod clients;
 mod compression;
 mod dedup;
+mod drives;
 mod encoded;
 mod object_endpoints;
 mod object_routes;
@@ -26,6 +27,7 @@ pub use bucket_moves::{
 };
 pub use checks::{CheckReport, CheckState, CheckStatus};
 pub use clients::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
+pub use drives::{Drive, DriveList, DriveState, Health, HealthReason, HealthState};
 pub use encoded::Base64;
 pub use objects::{
     AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,
@@ -39,8 +41,8 @@ pub use snapshots::{
     ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    BucketSpace, CellStatus, ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill,
-    FillLevel, JournalStatus, ListenerStatus, MemoryStatus, MoveRemark, MoveState, MoveVolume,
-    NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space,
-    Status, Volume, VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
+    BucketSpace, CellStatus, ChangeVolume, CreateVolume, DeleteVolume, ErrorBody, Fill, FillLevel,
+    JournalStatus, ListenerStatus, MemoryStatus, MoveRemark, MoveState, MoveVolume, NodeStatus,
+    Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
 };

@@ -16,6 +16,7 @@ use crate::v1::bucket_moves::{
 use crate::v1::checks::{CheckReport, CheckState, CheckStatus};
 use crate::v1::clients::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
 use crate::v1::dedup::DedupSetting;
+use crate::v1::drives::{Drive, DriveList, DriveState, Health, HealthReason, HealthState};
 use crate::v1::encoded::Base64;
 use crate::v1::object_endpoints;
 use crate::v1::objects::{
@@ -27,10 +28,10 @@ use crate::v1::snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{
-    BucketSpace, CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel,
-    JournalStatus, ListenerStatus, MemoryStatus, MoveRemark, MoveState, MoveVolume, NodeStatus,
-    Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
-    VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
+    BucketSpace, CellStatus, ChangeVolume, CreateVolume, ErrorBody, Fill, FillLevel, JournalStatus,
+    ListenerStatus, MemoryStatus, MoveRemark, MoveState, MoveVolume, NodeStatus, Pool, Reservation,
+    ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily,
+    VolumeMove, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -56,7 +57,7 @@ pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     ENDPOINTS.iter().chain(&object_endpoints::ENDPOINTS)
 }
 
-static ENDPOINTS: [Endpoint; 27] = [
+static ENDPOINTS: [Endpoint; 29] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -73,6 +74,24 @@ static ENDPOINTS: [Endpoint; 27] = [
         summary: "The pool and its drives.",
         request: None,
         success: (200, Some("Pool")),
+        errors: &[],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/drives",
+        operation: "listDrives",
+        summary: "The pool's drives: where each is, its state, and what failed on it.",
+        request: None,
+        success: (200, Some("DriveList")),
+        errors: &[],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/health",
+        operation: "getHealth",
+        summary: "How safe what the pool holds is, why, and what to do.",
+        request: None,
+        success: (200, Some("Health")),
         errors: &[],
     },
     Endpoint {
@@ -522,6 +541,11 @@ fn schemas() -> Value {
     add::<DisconnectClients>(&mut all);
     add::<DisconnectedClients>(&mut all);
     add::<Drive>(&mut all);
+    add::<DriveList>(&mut all);
+    add::<DriveState>(&mut all);
+    add::<Health>(&mut all);
+    add::<HealthReason>(&mut all);
+    add::<HealthState>(&mut all);
     add::<EndReceive>(&mut all);
     add::<ErrorBody>(&mut all);
     add::<Extent>(&mut all);

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::metrics;
 use crate::server::LimitsConfig;
 use crate::v1::checks::CheckStatus;
+use crate::v1::drives::{DriveList, Health};
 use crate::v1::types::{
     ChangeVolume, CreateVolume, DeleteVolume, Pool, ShardState, ShardStatus, Space, Status, Volume,
     VolumeFamily, VolumeMove, VolumePage,
@@ -63,6 +64,8 @@ pub(crate) fn router(
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/pool", get(pool))
+        .route("/v1/drives", get(drives))
+        .route("/v1/health", get(health))
         .route("/v1/space", get(space))
         .route("/v1/volumes", get(list_volumes).post(create_volume))
         .route("/v1/volumes/{name}", get(show_volume).patch(change_volume).delete(delete_volume))
@@ -125,6 +128,14 @@ async fn status(State(api): State<Api>) -> Result<Json<Status>> {
 
 async fn pool(State(api): State<Api>) -> Result<Json<Pool>> {
     api.within_limit(api.backend.pool()).await.map(Json)
+}
+
+async fn drives(State(api): State<Api>) -> Result<Json<DriveList>> {
+    api.within_limit(api.backend.drives()).await.map(Json)
+}
+
+async fn health(State(api): State<Api>) -> Result<Json<Health>> {
+    api.within_limit(api.backend.health()).await.map(Json)
 }
 
 async fn space(State(api): State<Api>) -> Result<Json<Space>> {

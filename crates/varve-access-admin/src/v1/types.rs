@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use varve_types::{Compression, Dedup, MigrationRunId, PoolId, SnapshotIdentity};
 
+use crate::v1::drives::Drive;
 use crate::v1::{compression, dedup};
 
 /// What the daemon is doing now.
@@ -224,26 +225,22 @@ pub struct Pool {
     pub free_bytes: u64,
     /// The pool's drives.
     pub drives: Vec<Drive>,
+    /// How new data are kept over its drives: `none`, `mirror:N` or `ec:K+M`. Here and below: absent in a pool on RADOS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protect: Option<String>,
+    /// How many drives may be lost at once without loss of data, whichever they are; absent when data are lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survives: Option<u8>,
+    /// What of the drives may hold segments, less what redundancy takes, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usable_bytes: Option<u64>,
+    /// Space on all drives together, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_bytes: Option<u64>,
     /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there
     /// is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_cells: Vec<u16>,
-}
-
-/// A block device or directory that holds part of the pool.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
-pub struct Drive {
-    /// Where it is.
-    pub path: String,
-    /// How much of it holds segments, in bytes; absent when that is all of a block device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size_bytes: Option<u64>,
-    /// Failed reads since the daemon started.
-    #[serde(default)]
-    pub read_errors: u64,
-    /// Failed writes and flushes since then.
-    #[serde(default)]
-    pub write_errors: u64,
 }
 
 /// What is stored, by volume and in sum. On a pool that is written to, the amounts are of moments close to each other;

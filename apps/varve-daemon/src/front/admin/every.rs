@@ -27,6 +27,8 @@ const COUNT_MAX: Duration = Duration::from_secs(40);
 pub(super) enum Sum {
     Status,
     Pool,
+    Drives,
+    Health,
     Space,
     Volumes(PageRequest),
     Snapshots(PageRequest),
@@ -66,6 +68,8 @@ impl Sum {
         match self {
             Self::Status => gathered.merge(together::status),
             Self::Pool => gathered.merge(together::pool),
+            Self::Drives => gathered.merge(together::drives),
+            Self::Health => gathered.merge(together::health),
             Self::Space => gathered.merge(together::space),
             Self::Check => gathered.merge(together::check),
             Self::Volumes(page) => gathered.merge(|all| volumes(page, all)),

@@ -65,6 +65,8 @@ impl CellTarget {
             ("GET", ["metrics"]) => Some(Self::All(Sum::Metrics)),
             ("GET", ["v1", "status"]) => Some(Self::All(Sum::Status)),
             ("GET", ["v1", "pool"]) => Some(Self::All(Sum::Pool)),
+            ("GET", ["v1", "drives"]) => Some(Self::All(Sum::Drives)),
+            ("GET", ["v1", "health"]) => Some(Self::All(Sum::Health)),
             ("GET", ["v1", "space"]) => Some(Self::All(Sum::Space)),
             ("GET" | "POST" | "DELETE", ["v1", "check"]) => Some(Self::All(Sum::Check)),
             ("GET", ["v1", "volumes"]) => {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_access_admin::v1::{
-    BucketSpace, CellStatus, CheckReport, CheckState, CheckStatus, Fill, MemoryStatus, NodeStatus,
-    Pool, ServiceState, ShardStatus, Space, Status, VolumeSpace,
+    BucketSpace, CellStatus, CheckReport, CheckState, CheckStatus, DriveList, Fill, Health,
+    HealthReason, HealthState, MemoryStatus, NodeStatus, Pool, ServiceState, ShardStatus, Space,
+    Status, VolumeSpace,
 };
 use varve_types::{CellId, PoolId};
 
@@ -97,8 +98,41 @@ pub(super) fn pool(all: GatheredAnswers<Pool>) -> Pool {
         used_bytes: sum(|pool| pool.used_bytes),
         free_bytes: sum(|pool| pool.free_bytes),
         drives,
+        protect: None,
+        survives: None,
+        usable_bytes: None,
+        raw_bytes: None,
         missing_cells: missing,
     }
+}
+
+pub(super) fn drives(all: GatheredAnswers<DriveList>) -> DriveList {
+    let GatheredAnswers { cells, missing, .. } = all;
+    let mut drives = Vec::new();
+    for drive in cells.into_iter().flat_map(|(_, list)| list.drives) {
+        if !drives.contains(&drive) {
+            drives.push(drive);
+        }
+    }
+    DriveList { drives, missing_cells: missing }
+}
+
+/// The worst of all cells; of one that does not answer it cannot be told.
+pub(super) fn health(all: GatheredAnswers<Health>) -> Health {
+    let GatheredAnswers { cells, missing, .. } = all;
+    let silent = missing.iter().map(|cell| HealthReason {
+        state: HealthState::Unknown,
+        message: format!("cell {cell} does not answer"),
+        advice: "look into the log of the nodes for what they wait for".to_owned(),
+    });
+    let mut reasons: Vec<HealthReason> = silent.collect();
+    for (cell, health) in cells {
+        reasons.extend(health.reasons.into_iter().map(|reason| HealthReason {
+            message: format!("cell {cell}: {}", reason.message),
+            ..reason
+        }));
+    }
+    Health { missing_cells: missing, ..Health::of(reasons, None) }
 }
 
 pub(super) fn space(all: GatheredAnswers<Space>) -> Space {

@@ -70,6 +70,10 @@ async fn amounts_are_summed_up_and_the_fullest_cell_is_the_pools() {
     let pool = fake.get("/v1/pool").await;
     assert_eq!((&pool["shards"], &pool["used_bytes"]), (&json!(6), &json!(69u64 << 30)));
     assert_eq!(pool["id"], "00000000-0000-0000-0000-000000000001");
+    let drives = fake.get("/v1/drives").await;
+    assert_eq!(drives["drives"].as_array().unwrap().len(), 1, "they are the same ones");
+    let health = fake.get("/v1/health").await;
+    assert_eq!((&health["state"], &health["reasons"]), (&json!("ok"), &json!([])));
     let space = fake.get("/v1/space").await;
     assert_eq!(
         (names(&space, "volumes"), &space["fill"]),
@@ -79,6 +83,14 @@ async fn amounts_are_summed_up_and_the_fullest_cell_is_the_pools() {
     assert_eq!(bytes("used_bytes") + bytes("free_bytes"), bytes("capacity_bytes"));
     assert_eq!(bytes("stored_bytes") + bytes("metadata_bytes"), bytes("used_bytes"));
     assert_eq!(bytes("logical_bytes"), 1 << 30);
+}
+
+#[tokio::test]
+async fn the_worst_cell_is_the_pools_health() {
+    let fake = MemoryCells::new(vec![MemoryBackend::default(), MemoryBackend::with_failed_drive()]);
+    let health = fake.get("/v1/health").await;
+    assert_eq!(health["state"], "at_risk");
+    assert_eq!(health["reasons"][0]["message"], "cell 1: drive 1 failed");
 }
 
 #[tokio::test]
