@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use varve_client::{Failure, Result};
 use varve_media::DriveIdentity;
+use varve_media_redundancy::DriveId;
 use varve_types::PoolId;
 
 use crate::drives::{DriveEntry, is_block_device};
@@ -53,13 +54,17 @@ struct DrivePlace {
 /// # Errors
 /// When some hold drives of a pool and others do not, or not all of its drives are there.
 pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
-    let identities: Vec<Option<DriveIdentity>> =
-        paths.iter().map(|path| DriveIdentity::read(path).ok()).collect(); // SEARCH-1
-    let Some((first, of_pool)) =
-        paths.iter().zip(&identities).find_map(|(path, identity)| Some((path, identity.clone()?)))
-    else {
+    let read: Vec<_> = paths.iter().map(|path| DriveIdentity::read(path)).collect(); // SEARCH-1
+    let found = |(path, identity): (_, &varve_media::Result<DriveIdentity>)| {
+        Some((path, identity.clone().ok()?))
+    };
+    let Some((first, of_pool)) = paths.iter().zip(&read).find_map(found) else {
         return Ok(None);
     };
+    if of_pool.redundant.is_some() {
+        return redundant_pool_at(first, &of_pool, paths.iter().zip(read));
+    }
+    let identities: Vec<Option<DriveIdentity>> = read.into_iter().map(|it| it.ok()).collect();
     let (pool, count) = (of_pool.pool, of_pool.count);
     let first =
         format!("{} is drive {} of {count} of pool {pool}", first.display(), of_pool.index + 1);
@@ -89,6 +94,81 @@ pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
             .hint("name all of them with --drive: a pool needs each of its drives"));
     }
     Ok(Some(FoundPool { pool, drives: drives.into_values().collect() }))
+}
+
+/// A pool with redundancy, of which one of these paths holds a drive. Others may be missing, or cannot be read: whether
+/// it opens without them it says itself.
+fn redundant_pool_at<'a>(
+    first: &Path,
+    of_pool: &DriveIdentity,
+    read: impl Iterator<Item = (&'a PathBuf, varve_media::Result<DriveIdentity>)>,
+) -> Result<Option<FoundPool>> {
+    let (pool, mut drives) = (of_pool.pool, Vec::new());
+    let first = format!("{} is drive {} of pool {pool}", first.display(), of_pool.index);
+    for (path, identity) in read {
+        match identity {
+            Ok(identity) if identity.pool == pool => drives.push((path.clone(), identity)),
+            Ok(other) => {
+                let what = format!("{first}, and {} of pool {}", path.display(), other.pool);
+                return Err(Failure::misuse(what).hint("name the drives of one pool"));
+            }
+            // Creating the pool was cut off: whoever creates it finds out.
+            Err(varve_media::Error::Unfinished { .. }) => return Ok(None),
+            Err(varve_media::Error::NoPool { .. }) => {
+                let what = format!("{first}, and {} of no pool", path.display());
+                return Err(Failure::misuse(what).hint("name the drives of the pool alone"));
+            }
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a drive that was named cannot be read");
+            }
+        }
+    }
+    Ok(Some(FoundPool { pool, drives }))
+}
+
+/// What a drive of a pool with redundancy is known by.
+pub(super) fn id_of(identity: &DriveIdentity) -> Option<String> {
+    identity.redundant.map(|it| DriveId(it.drive_id).to_string())
+}
+
+/// The drives of a pool with redundancy that are there: at the paths that are given, where they were seen last as
+/// `known`, or, where that is certain, elsewhere (SEARCH-2).
+pub(super) fn locate_redundant(
+    pool: PoolId,
+    known: &[DriveEntry],
+    given: &[PathBuf],
+) -> Vec<(PathBuf, DriveIdentity)> {
+    let read = |path: &PathBuf| {
+        let identity = DriveIdentity::read(path).ok()?;
+        (identity.pool == pool && identity.redundant.is_some()).then(|| (path.clone(), identity))
+    };
+    let mut paths: Vec<PathBuf> = given.to_vec();
+    paths.extend(known.iter().map(|drive| drive.path.clone()));
+    let mut found: Vec<(PathBuf, DriveIdentity)> = Vec::new();
+    for (path, identity) in paths.iter().filter_map(read) {
+        if !found.iter().any(|(_, other)| id_of(other) == id_of(&identity)) {
+            found.push((path, identity));
+        }
+    }
+    let is_found = |found: &[(PathBuf, DriveIdentity)], drive: &DriveEntry| {
+        found.iter().any(|(_, identity)| id_of(identity) == drive.id)
+    };
+    if known.iter().all(|drive| is_found(&found, drive)) {
+        return found;
+    }
+    let elsewhere = candidates(&paths).into_iter().filter(|path| !paths.contains(path));
+    let elsewhere: Vec<_> = elsewhere.filter_map(|path| read(&path)).collect();
+    for drive in known {
+        if is_found(&found, drive) {
+            continue;
+        }
+        let alike = elsewhere.iter().filter(|(_, identity)| id_of(identity) == drive.id);
+        let alike: Vec<_> = alike.cloned().collect();
+        let Some((path, identity)) = certain(drive, &alike) else { continue };
+        tracing::warn!(drive = identity.index, path = %path.display(), "a drive of the pool has moved");
+        found.push((path, identity));
+    }
+    found
 }
 
 /// Where the drives of a pool are now that were seen last as `known`; `None` where each is where it was, or cannot be
@@ -147,11 +227,19 @@ fn moved(
     index: u16,
     elsewhere: &[(PathBuf, DriveIdentity)],
 ) -> Option<(PathBuf, DriveIdentity)> {
-    let alike = || elsewhere.iter().filter(|(_, identity)| identity.index == index);
+    let alike = elsewhere.iter().filter(|(_, identity)| identity.index == index);
+    certain(drive, &alike.cloned().collect::<Vec<_>>())
+}
+
+/// The one of several places of the same identity where the drive is, if that is certain (SEARCH-2).
+fn certain(
+    drive: &DriveEntry,
+    alike: &[(PathBuf, DriveIdentity)],
+) -> Option<(PathBuf, DriveIdentity)> {
     if drive.file.is_some() {
-        return alike().find(|(path, _)| FileMark::read(path) == drive.file).cloned();
+        return alike.iter().find(|(path, _)| FileMark::read(path) == drive.file).cloned();
     }
-    let mut devices = alike().filter(|(path, _)| is_block_device(path));
+    let mut devices = alike.iter().filter(|(path, _)| is_block_device(path));
     devices.next().filter(|_| devices.next().is_none()).cloned()
 }
 

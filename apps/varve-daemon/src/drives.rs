@@ -1,5 +1,8 @@
 //! Which drives belong to a data directory: chosen at the first start, remembered, and found again at later ones.
 //!
+//! Drives of a pool with redundancy are known by their identities too: one that is missing stays in the list, and whether
+//! the pool opens without it its own tables say.
+//!
 //! DRIVES-1: once remembered, the pool is the one of `drives.json`: a start with drives of another is refused instead
 //! of making a new pool beside the old one. Its drives are known by their superblocks; paths are where they were seen
 //! last.
@@ -10,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use varve_client::{Failure, Result};
 use varve_media::DriveIdentity;
+use varve_media_redundancy::{DriveId, Protection};
 use varve_types::{ByteCount, PoolId};
 
 use crate::config::Settings;
@@ -25,7 +29,7 @@ pub const EMBEDDED_DRIVE: &str = "drive";
 const EMBEDDED_BYTES_MAX: u64 = 64 << 30;
 
 /// A drive of the pool: absolute path and the bytes that the pool may use.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DriveEntry {
     /// Block device, file or directory.
     pub path: PathBuf,
@@ -34,9 +38,23 @@ pub struct DriveEntry {
     /// Which file or directory it was (SEARCH-2); `None` of block devices, and in what earlier versions wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) file: Option<FileMark>,
+    /// Identity of a drive of a pool with redundancy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
 }
 
 impl DriveEntry {
+    /// As it is to be remembered: with what lies there now, where that is the drive.
+    fn marked(&self) -> Self {
+        let found = DriveIdentity::read(&self.path).ok().and_then(|it| it.redundant);
+        let id = found.map(|it| DriveId(it.drive_id).to_string());
+        let is_there = id.is_some() || self.id.is_none();
+        if !is_there || self.id.is_some() && self.id != id {
+            return self.clone();
+        }
+        Self { file: FileMark::read(&self.path), id, ..self.clone() }
+    }
+
     /// Whether another file lies there than the one that is remembered.
     fn is_other_file(&self) -> bool {
         FileMark::read(&self.path).is_some_and(|mark| self.file != Some(mark))
@@ -52,6 +70,10 @@ pub(crate) struct Drives {
     pub(crate) remembered: bool,
     /// Whether a pool is on them already.
     pub(crate) has_pool: bool,
+    /// How a pool that is to be made keeps data.
+    pub(crate) protect: Protection,
+    /// Whether the pool that is on them, or is to be made, has redundancy.
+    pub(crate) is_redundant: bool,
     /// Whether what is remembered has to be written: it is the first time, or a drive has moved.
     is_list_new: bool,
 }
@@ -61,6 +83,9 @@ struct ListFile {
     /// Identity of the pool; absent in what earlier versions wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
+    /// Whether the pool has redundancy over its drives, so that some may be missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    redundant: bool,
     drives: Vec<DriveEntry>,
 }
 
@@ -87,6 +112,9 @@ impl Drives {
 
     /// The drives of a pool that the directory remembers (DRIVES-1).
     fn known(settings: &Settings, list: &ListFile, given: &[PathBuf]) -> Result<Self> {
+        if let Some(pool) = list.pool().filter(|_| list.redundant) {
+            return Self::known_redundant(settings, list, pool, given);
+        }
         let paths = list.paths();
         let found = match given.is_empty() || paths == given {
             true => {
@@ -109,11 +137,54 @@ impl Drives {
                     path,
                     size_bytes: list.drives.get(index).and_then(|drive| drive.size_bytes),
                     file: list.drives.get(index).and_then(|drive| drive.file),
+                    id: None,
                 })
                 .collect(),
         };
         let is_list_new = moved || entries.iter().any(DriveEntry::is_other_file);
-        Ok(Self { entries, remembered: true, has_pool: true, is_list_new })
+        Ok(Self {
+            entries,
+            remembered: true,
+            has_pool: true,
+            protect: Protection::NONE,
+            is_redundant: false,
+            is_list_new,
+        })
+    }
+
+    /// Those of a pool with redundancy: wherever they are now, or else where they were.
+    fn known_redundant(
+        settings: &Settings,
+        list: &ListFile,
+        pool: PoolId,
+        given: &[PathBuf],
+    ) -> Result<Self> {
+        let is_other = |path: &PathBuf| DriveIdentity::read(path).is_ok_and(|it| it.pool != pool);
+        if given.iter().any(is_other) {
+            return Err(other_drives(settings, &list.drives));
+        }
+        let found = drive_search::locate_redundant(pool, &list.drives, given);
+        check_found_sizes(settings, given, &FoundPool { pool, drives: found.clone() })?;
+        let mut entries = list.drives.clone();
+        for (path, identity) in found {
+            let id = drive_search::id_of(&identity);
+            let is_it = |entry: &&mut DriveEntry| {
+                entry.id == id || entry.id.is_none() && entry.path == path
+            };
+            match entries.iter_mut().find(is_it) {
+                Some(entry) => (entry.path, entry.id) = (path, id),
+                None => entries.push(found_drive(path, &identity)),
+            }
+        }
+        let is_list_new = entries != list.drives || entries.iter().any(|it| it.marked() != *it);
+        Ok(Self {
+            entries,
+            remembered: true,
+            has_pool: true,
+            protect: Protection::NONE,
+            is_redundant: true,
+            is_list_new,
+        })
     }
 
     /// The drives for a directory that remembers none: a pool may be on them, whose directory was lost or whose first
@@ -124,19 +195,34 @@ impl Drives {
         }
         if let Some(found) = drive_search::pool_at(&paths)? {
             check_found_sizes(settings, &paths, &found)?;
-            let entry = |(path, identity): (PathBuf, DriveIdentity)| DriveEntry {
-                size_bytes: (!is_block_device(&path)).then(|| identity.size_bytes()),
-                path,
-                file: None,
-            };
-            let entries = found.drives.into_iter().map(entry).collect();
-            return Ok(Self { entries, remembered: false, has_pool: true, is_list_new: true });
+            let is_redundant = found.drives.iter().any(|(_, it)| it.redundant.is_some());
+            let mut entries: Vec<DriveEntry> =
+                found.drives.iter().map(|(path, it)| found_drive(path.clone(), it)).collect();
+            // Whether a pool with redundancy opens without them it says itself.
+            let missing = paths.into_iter().filter(|path| is_redundant && found.at(path).is_none());
+            entries.extend(missing.map(|path| DriveEntry { path, ..DriveEntry::default() }));
+            return Ok(Self {
+                entries,
+                remembered: false,
+                has_pool: true,
+                protect: Protection::NONE,
+                is_redundant,
+                is_list_new: true,
+            });
         }
+        let protect = protection(settings, paths.len())?;
         let sizes = settings.drives.iter().map(|drive| drive.size).chain([None]);
         let entries =
             paths.into_iter().zip(sizes).map(|(path, size)| new_drive(settings, path, size));
         let entries = entries.collect::<Result<_>>()?;
-        Ok(Self { entries, remembered: false, has_pool: false, is_list_new: true })
+        Ok(Self {
+            entries,
+            remembered: false,
+            has_pool: false,
+            protect,
+            is_redundant: protect.is_redundant(),
+            is_list_new: true,
+        })
     }
 
     /// Remembers the drives, if that is news. Durable on return; called once the pool on them is.
@@ -144,12 +230,8 @@ impl Drives {
         if !self.is_list_new {
             return Ok(());
         }
-        let mark = |drive: &DriveEntry| {
-            let file = FileMark::read(&drive.path);
-            DriveEntry { file, ..drive.clone() }
-        };
-        let drives = self.entries.iter().map(mark).collect();
-        let list = ListFile { pool: Some(pool.to_string()), drives };
+        let drives = self.entries.iter().map(DriveEntry::marked).collect();
+        let list = ListFile { pool: Some(pool.to_string()), redundant: self.is_redundant, drives };
         remembered::remember(&data.join(LIST_FILE), &list)
     }
 }
@@ -158,6 +240,24 @@ impl Drives {
 fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path)
         .map_err(|error| Failure::new(format!("drive {}: {error}", path.display())))
+}
+
+/// How a new pool on so many drives keeps data.
+fn protection(settings: &Settings, drives: usize) -> Result<Protection> {
+    let protect = settings.redundancy.protect.unwrap_or_else(|| Protection::for_drives(drives));
+    let needed = protect.drives_min();
+    if drives >= needed {
+        return Ok(protect);
+    }
+    let are = if drives == 1 { "1 is" } else { &format!("{drives} are") };
+    Err(Failure::misuse(format!("{protect} needs {needed} drives, and {are} given"))
+        .hint("name more with --drive, or choose another --protect"))
+}
+
+/// A drive of a pool that is there.
+fn found_drive(path: PathBuf, identity: &DriveIdentity) -> DriveEntry {
+    let size_bytes = (!is_block_device(&path)).then(|| identity.size_bytes());
+    DriveEntry { path, size_bytes, file: None, id: drive_search::id_of(identity) }
 }
 
 /// A drive that is to be made, with a size for what has none of its own.
@@ -172,7 +272,7 @@ fn new_drive(settings: &Settings, path: PathBuf, size: Option<ByteCount>) -> Res
         None if is_block_device(&path) => None,
         None => Some(embedded_bytes(&settings.data)?),
     };
-    Ok(DriveEntry { path, size_bytes, file: None })
+    Ok(DriveEntry { path, size_bytes, file: None, id: None })
 }
 
 /// Warns of a file that its file system cannot hold now. Drives are sparse, so that is allowed; writes wait for room
@@ -313,6 +413,30 @@ mod tests {
     }
 
     #[test]
+    fn several_drives_are_protected_unless_somebody_says_otherwise() {
+        let dir = tempfile::tempdir().unwrap();
+        let size = Some(1 << 30);
+        let all = ["/a", "/b", "/c", "/d", "/e", "/f"].map(|path| (path, size));
+        let of = |drives: usize, protect: Option<&str>| {
+            let mut settings = settings(dir.path(), &all[..drives]);
+            settings.redundancy.protect = protect.map(|text| text.parse().unwrap());
+            Drives::choose(&settings).map(|drives| {
+                assert_eq!(drives.is_redundant, drives.protect.is_redundant());
+                drives.protect.to_string()
+            })
+        };
+        let defaults = (1..=6).map(|drives| of(drives, None).unwrap());
+        let expected = ["none", "mirror:2", "mirror:2", "ec:2+1", "ec:3+1", "ec:4+2"];
+        assert_eq!(defaults.collect::<Vec<_>>(), expected);
+        assert_eq!(of(3, Some("none")).unwrap(), "none");
+        assert_eq!(of(3, Some("mirror:3")).unwrap(), "mirror:3");
+        let refused = of(3, Some("ec:4+2")).unwrap_err().to_string();
+        assert!(refused.contains("ec:4+2 needs 6 drives, and 3 are given"), "{refused}");
+        let refused = of(1, Some("mirror:2")).unwrap_err().to_string();
+        assert!(refused.contains("mirror:2 needs 2 drives, and 1 is given"), "{refused}");
+    }
+
+    #[test]
     fn a_drive_larger_than_what_its_file_system_has_free_is_warned_of() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
@@ -339,10 +463,17 @@ mod tests {
         let entry = |path: &str, bytes| DriveEntry {
             path: path.into(),
             size_bytes: Some(bytes),
-            file: None,
+            ..DriveEntry::default()
         };
         let entries = vec![entry("/a", 1 << 30), entry("/b", 2 << 30)];
-        let drives = Drives { entries, remembered: false, has_pool: false, is_list_new: true };
+        let drives = Drives {
+            entries,
+            remembered: false,
+            has_pool: false,
+            protect: Protection::NONE,
+            is_redundant: false,
+            is_list_new: true,
+        };
         drives.remember(dir.path(), PoolId([7; 16])).unwrap();
         let missing = |drives: &[(&str, Option<u64>)]| {
             Drives::choose(&settings(dir.path(), drives)).unwrap_err().to_string()

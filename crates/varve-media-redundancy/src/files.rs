@@ -1,53 +1,390 @@
 //! Redundant pools on block devices, files and directories: made once, opened by one process, and used by each of its
 //! threads through descriptors of its own. Stands beside `PoolFiles` of `varve-media`.
 //!
-//! FILES-1. All drives that are there are locked before one is read, and as long as the pool is open: drives that are
-//!     stale or left too, so that nobody makes something else of them meanwhile.
-//! FILES-2. The keeper of the pool has a thread and a loop of its own, and ends before the locks do.
+//! ```text
+//!  thread of the keeper   create, or open ──▶ Keeper::run
+//!                              │
+//!  threads of shards       RedundantFiles::thread ──▶ RedundantThread
+//! ```
+//!
+//! FILES-1. All drives that are there are locked before tables are read, and as long as the pool is open: those that
+//!     are stale too, so that nobody makes something else of them meanwhile.
+//! FILES-2. What cannot be opened or read is handed on as it is: whether it counts as missing says the opening
+//!     (OPEN-5). Only a drive that another process has is refused here.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use varve_media::{Error, NewDrive, Result, SegmentGeometry};
+use futures_util::future::{Either, select};
+use varve_media::{
+    DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveParts, Error, IoFuture,
+    RedundantSuperblock, Result, SegmentGeometry,
+};
 use varve_reactor::Reactor;
 use varve_types::PoolId;
 
-/// A redundant pool that this process has open. It may be shared between threads.
-pub struct RedundantFiles {}
+use crate::change::NewMember;
+use crate::format::DriveState;
+use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
+use crate::ids::{DriveNumber, HistoryId};
+use crate::journal::JournalPatience;
+use crate::keeper::{DriveOpener, Keeper};
+use crate::opening::{Candidate, FoundDrive, Opening, OpeningOptions, Survey};
+use crate::pool::RedundantThread;
+use crate::sizes::PoolSizes;
+use crate::tables::Tables;
+use crate::view::LayoutView;
+
+/// Pause between two looks for drives that are missing, in ns.
+const LOOK_AGAIN_NANOS: u64 = 500_000_000;
 
 /// How a pool is opened.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
+    /// Which pool is expected; that of the first drive where it is not known.
+    pub pool: Option<PoolId>,
     /// Go on from the newest table that is there, although a newer one may exist.
     pub is_degraded: bool,
     /// Which of two histories that have split counts.
     pub history: Option<HistoryId>,
-    /// How long a drive may not answer.
-    pub drive_patience_ns: u64,
-    /// How long a copy of a journal may not answer.
-    pub journal_patience_ns: u64,
-    /// By how much every operation begins later, in ns; for tests.
-    pub delay_ns: u64,
+    /// Random: what a new history is called, if there must be one.
+    pub new_history: HistoryId,
+    /// How long a drive may not answer, in ns.
+    pub drive_patience_nanos: u64,
+    /// How long a copy of a journal may not answer, in ns.
+    pub journal_patience_nanos: u64,
+    /// How long drives that are missing are waited for, in ns.
+    pub missing_wait_nanos: u64,
+    /// By how much every operation begins later, in ns: slow media, for tests.
+    pub delay_nanos: u64,
+}
+
+/// A redundant pool that this process has open. It may be shared between threads.
+pub struct RedundantFiles {
+    drives: Arc<LockedDrives>,
+    /// Which of them a drive of the tables is, by where it lies.
+    used: Vec<(DriveNumber, String)>,
+    tables: Tables,
+    options: FilesOptions,
+    opened: OpenedDrives,
+    created_unix_ms: u64,
+    lane_count: u16,
+}
+
+/// What came of looking at the drives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenedDrives {
+    /// Paths of drives that are not read, as the pool went on without them.
+    pub stale: Vec<String>,
+    /// Drives that were missing.
+    pub missing: Vec<DriveNumber>,
+    /// Whether nothing may be written.
+    pub is_read_only: bool,
+}
+
+/// One thread's part of a pool.
+pub struct ThreadFiles {
+    /// Its media.
+    pub thread: RedundantThread,
+    /// Its drives, with counts of what they did.
+    pub handles: Rc<DriveHandles>,
+    /// What its disks do.
+    pub stats: Rc<DiskStats>,
 }
 
 impl RedundantFiles {
-    /// Makes a pool on new drives. Blocks. Durable on return.
-    pub fn create(drives: &[NewDrive], spec: &RedundantSpec) -> Result<()> {
-        todo!()
+    /// Opens and locks a pool by the drives at these paths, of which some may be missing. Called on the loop that the
+    /// keeper is to run on; blocks it for some system calls.
+    ///
+    /// # Errors
+    /// [`Error::InUse`], [`Error::NoPool`], what O1 to O3 say, or the system's.
+    pub async fn open(
+        reactor: &Reactor,
+        paths: &[PathBuf],
+        options: &FilesOptions,
+    ) -> Result<(Self, Keeper)> {
+        let (drives, opening) = find(reactor, paths, options).await?;
+        let first = opening.drives.first().ok_or_else(|| no_pool(paths))?;
+        let (created_unix_ms, lane_count) =
+            (first.1.superblock.created_unix_ms, first.1.superblock.lanes_of_pool);
+        for (_, drive) in opening.drives.iter().filter(|_| !opening.is_read_only) {
+            drive.superblock.heal(&*drive.disks.meta).await;
+        }
+        let drives = Arc::new(drives);
+        let used = opening.drives.iter().map(|(number, it)| (*number, it.path.clone())).collect();
+        let opened = OpenedDrives {
+            stale: opening.stale.clone(),
+            missing: opening.missing.clone(),
+            is_read_only: opening.is_read_only,
+        };
+        let opener = FilesOpener { reactor: reactor.clone(), joined: RefCell::default() };
+        let keeper = Keeper::new(reactor, opening, Rc::new(opener));
+        let (tables, options) = (keeper.tables(), options.clone());
+        let files = Self { drives, used, tables, options, opened, created_unix_ms, lane_count };
+        Ok((files, keeper))
     }
 
-    /// Opens a pool by the drives at these paths, which may be some of its drives.
-    pub fn open(paths: &[PathBuf], options: &FilesOptions) -> Result<Self> {
-        todo!()
-    }
-
-    /// What the thread of a shard works with.
-    pub fn thread(&self, reactor: &Reactor) -> Result<RedundantThread> {
-        todo!()
+    /// Opens the pool's files once more, for the loop of this thread.
+    ///
+    /// # Errors
+    /// [`Error::Open`], or [`Error::TooSmall`] when a file has shrunk, of a drive that the tables call live.
+    ///
+    /// # Panics
+    /// In the simulator, which has no files.
+    pub fn thread(&self, reactor: &Reactor) -> Result<ThreadFiles> {
+        let (stats, handles) = (DiskStats::new(), DriveHandles::new(reactor));
+        let layers =
+            DiskLayers { stats: Some(Rc::clone(&stats)), delay_ns: self.options.delay_nanos };
+        let view = self.tables.view();
+        for (number, path) in &self.used {
+            let is_used = |state: DriveState| match state {
+                DriveState::Live | DriveState::Joining | DriveState::Leaving => true,
+                DriveState::Failed | DriveState::Gone => false,
+            };
+            let record = view.drives().drive(*number);
+            let Some(drive) =
+                self.drives.at(path).filter(|_| record.is_some_and(|it| is_used(it.state)))
+            else {
+                continue;
+            };
+            let disks = drive.disks(reactor, &layers)?;
+            let patience = self.options.drive_patience_nanos;
+            let handle = DriveHandle::new(reactor, drive.superblock.clone(), &disks, patience);
+            handles.insert(handle.ok_or_else(|| no_number(path))?);
+        }
+        let patience = JournalPatience {
+            substitute_nanos: self.options.journal_patience_nanos,
+            ..JournalPatience::default()
+        };
+        let tables = self.tables.on(reactor);
+        let thread = RedundantThread::new(Rc::clone(&handles), tables, patience);
+        Ok(ThreadFiles { thread, handles, stats })
     }
 
     /// The tables as they are now.
+    #[must_use]
     pub fn view(&self) -> Arc<LayoutView> {
-        todo!()
+        self.tables.view()
+    }
+
+    /// Why nothing is written any more, where that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        self.tables.failure()
+    }
+
+    /// What came of looking at the drives when it was opened.
+    #[must_use]
+    pub const fn opened(&self) -> &OpenedDrives {
+        &self.opened
+    }
+
+    /// Where a drive lies; `None` of one that was not there.
+    #[must_use]
+    pub fn path_of(&self, number: DriveNumber) -> Option<&str> {
+        self.used.iter().find(|(used, _)| *used == number).map(|(_, path)| path.as_str())
+    }
+
+    /// Identity of the pool.
+    #[must_use]
+    pub fn pool(&self) -> PoolId {
+        self.view().drives().pool
+    }
+
+    /// Wall clock of the pool's making, in ms since 1970.
+    #[must_use]
+    pub const fn created_unix_ms(&self) -> u64 {
+        self.created_unix_ms
+    }
+
+    /// Journals of the pool: shards it can have.
+    #[must_use]
+    pub const fn lane_count(&self) -> u16 {
+        self.lane_count
+    }
+
+    /// Sizes of its segment store, with the slots that it may grow to have.
+    #[must_use]
+    pub fn geometry(&self) -> SegmentGeometry {
+        let view = self.view();
+        let table = view.drives();
+        let segment_count = table.zones_max.saturating_mul(table.zone_segments);
+        SegmentGeometry { segment_bytes: table.segment_bytes, segment_count }
+    }
+
+    /// What its tables promise room for.
+    #[must_use]
+    pub fn sizes(&self) -> PoolSizes {
+        PoolSizes::of_view(&self.view())
+    }
+}
+
+/// Drives that this process has locked, and places where one was expected (FILES-1).
+#[derive(Default)]
+struct LockedDrives {
+    drives: Vec<LockedDrive>,
+    failed: Vec<FailedPlace>,
+}
+
+struct LockedDrive {
+    files: DriveFiles,
+    superblock: RedundantSuperblock,
+    path: String,
+}
+
+/// A place with nothing to lock, or nothing that can be read.
+struct FailedPlace {
+    path: String,
+    error: Error,
+}
+
+impl LockedDrive {
+    async fn open(reactor: &Reactor, path: &Path, patience_nanos: u64) -> Result<Self> {
+        let files = DriveFiles::open(path)?;
+        let disk = files.first_disk(reactor)?;
+        let read = Box::pin(RedundantSuperblock::read(&*disk));
+        let path = path.display().to_string();
+        let found = match select(read, reactor.sleep(patience_nanos)).await {
+            Either::Left((found, _)) => found?,
+            Either::Right(((), _)) => return Err(silent(&path, patience_nanos)),
+        };
+        let superblock = found.ok_or_else(|| Error::NoPool { path: path.clone() })?;
+        files.tighten();
+        Ok(Self { files, superblock, path })
+    }
+
+    fn disks(&self, reactor: &Reactor, layers: &DiskLayers) -> Result<RedundantDisks> {
+        let DriveParts { meta, space } =
+            self.files.disks(reactor, extent_of(&self.superblock), layers)?;
+        self.superblock.check_sizes(&*meta, &*space)?;
+        Ok(RedundantDisks { meta, space })
+    }
+}
+
+impl LockedDrives {
+    fn at(&self, path: &str) -> Option<&LockedDrive> {
+        self.drives.iter().find(|drive| drive.path == path)
+    }
+
+    /// Locks the drives that are there now and were not before (FILES-2).
+    async fn look(&mut self, reactor: &Reactor, paths: &[PathBuf], patience: u64) -> Result<()> {
+        self.failed.clear();
+        for path in paths {
+            let name = path.display().to_string();
+            if self.at(&name).is_some() {
+                continue;
+            }
+            match LockedDrive::open(reactor, path, patience).await {
+                Ok(drive) => self.drives.push(drive),
+                Err(error @ Error::InUse { .. }) => return Err(error),
+                Err(error) => self.failed.push(FailedPlace { path: name, error }),
+            }
+        }
+        Ok(())
+    }
+
+    fn candidates(&self, reactor: &Reactor, layers: &DiskLayers) -> Vec<Candidate> {
+        let failed = self.failed.iter().map(|place| Candidate::Failed {
+            path: place.path.clone(),
+            error: place.error.clone(),
+        });
+        let found = self.drives.iter().map(|drive| match drive.disks(reactor, layers) {
+            Ok(disks) => Candidate::Found(FoundDrive {
+                path: drive.path.clone(),
+                superblock: drive.superblock.clone(),
+                disks,
+            }),
+            Err(error) => Candidate::Failed { path: drive.path.clone(), error },
+        });
+        found.chain(failed).collect()
+    }
+}
+
+/// Locks the drives that are there, waits for those that are missing, and opens the pool by them.
+async fn find(
+    reactor: &Reactor,
+    paths: &[PathBuf],
+    options: &FilesOptions,
+) -> Result<(LockedDrives, Opening)> {
+    let opening = OpeningOptions {
+        degraded: options.is_degraded,
+        history: options.history,
+        new_history: options.new_history,
+        pool: options.pool,
+        patience_nanos: options.drive_patience_nanos,
+    };
+    let layers = DiskLayers { stats: None, delay_ns: options.delay_nanos };
+    let (mut drives, began) = (LockedDrives::default(), reactor.now());
+    let mut is_told = false;
+    loop {
+        drives.look(reactor, paths, options.drive_patience_nanos).await?;
+        let candidates = drives.candidates(reactor, &layers);
+        let is_over = reactor.now().since(began) >= options.missing_wait_nanos;
+        let may_wait = !options.is_degraded && !is_over && !drives.failed.is_empty();
+        match Survey::take(reactor, candidates, &opening).await {
+            Ok(survey) if survey.missing().is_empty() || !may_wait => {
+                return Ok((drives, survey.open().await?));
+            }
+            Err(error) if !may_wait => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        if !is_told {
+            is_told = true;
+            let seconds = options.missing_wait_nanos / 1_000_000_000;
+            for FailedPlace { path, error } in &drives.failed {
+                tracing::warn!(path, %error, "a drive is missing: waiting for it for up to {seconds} s");
+            }
+        }
+        reactor.sleep(LOOK_AGAIN_NANOS).await;
+    }
+}
+
+/// Opens drives that join, and keeps their locks (FILES-1).
+struct FilesOpener {
+    reactor: Reactor,
+    joined: RefCell<Vec<DriveFiles>>,
+}
+
+impl DriveOpener for FilesOpener {
+    fn open<'a>(
+        &'a self,
+        member: &'a NewMember,
+        superblock: &'a RedundantSuperblock,
+    ) -> IoFuture<'a, RedundantDisks> {
+        Box::pin(async move {
+            let files = DriveFiles::open(Path::new(&member.path))?;
+            let extent = extent_of(superblock);
+            let DriveParts { meta, space } =
+                files.disks(&self.reactor, extent, &DiskLayers::default())?;
+            self.joined.borrow_mut().push(files);
+            Ok(RedundantDisks { meta, space })
+        })
+    }
+}
+
+/// Where the parts of a drive lie.
+pub(crate) fn extent_of(superblock: &RedundantSuperblock) -> DriveExtent {
+    DriveExtent { meta_bytes: superblock.space_offset, space_bytes: superblock.space_bytes() }
+}
+
+fn no_pool(paths: &[PathBuf]) -> Error {
+    let path = paths.first().map_or_else(String::new, |path| path.display().to_string());
+    Error::NoPool { path }
+}
+
+fn no_number(path: &str) -> Error {
+    let reason = "its number is out of range".to_owned();
+    Error::Corrupt { what: "superblock", path: path.to_owned(), reason }
+}
+
+fn silent(path: &str, patience_nanos: u64) -> Error {
+    Error::Io {
+        operation: "read",
+        path: path.to_owned(),
+        offset: 0,
+        len: 0,
+        reason: format!("no answer for {} ms", patience_nanos / 1_000_000),
     }
 }

@@ -1,6 +1,7 @@
 //! Names of drives, zones and units of a redundant pool, and the counters that tell their states apart.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// Bytes of a unit, in which space of drives is given out.
 pub const UNIT_BYTES: u64 = 64 << 10;
@@ -120,5 +121,49 @@ pub struct HistoryId(pub [u8; 16]);
 impl fmt::Display for HistoryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for HistoryId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        hex_bytes(text).map(Self).ok_or_else(|| {
+            format!("`{text}` is not the identity of a history: it has 32 hexadecimal digits")
+        })
+    }
+}
+
+impl FromStr for DriveId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        hex_bytes(text).map(Self).ok_or_else(|| {
+            format!("`{text}` is not the identity of a drive: it has 32 hexadecimal digits")
+        })
+    }
+}
+
+/// The bytes of 32 hexadecimal digits.
+fn hex_bytes(text: &str) -> Option<[u8; 16]> {
+    let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
+    Some(number.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_read_as_they_are_shown() {
+        let mut bytes = [0; 16];
+        bytes[0] = 0x1c;
+        bytes[15] = 7;
+        assert_eq!(HistoryId(bytes).to_string().parse(), Ok(HistoryId(bytes)));
+        assert_eq!(DriveId(bytes).to_string().parse(), Ok(DriveId(bytes)));
+        for text in ["", "1c", &"g".repeat(32), &"0".repeat(33), &format!("+{}", "0".repeat(31))] {
+            assert!(text.parse::<HistoryId>().is_err(), "{text}");
+        }
     }
 }

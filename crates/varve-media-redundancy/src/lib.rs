@@ -17,6 +17,7 @@ mod class;
 mod decode;
 mod drive_changes;
 mod exposure;
+mod files;
 pub mod format;
 mod handles;
 mod health;
@@ -26,6 +27,8 @@ mod journal;
 mod keeper;
 mod making;
 mod opening;
+mod medium;
+mod new_files;
 mod plan;
 mod pool;
 mod roots;
@@ -51,6 +54,7 @@ pub use decode::{
 };
 pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
 pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks};
+pub use files::{FilesOptions, OpenedDrives, RedundantFiles, ThreadFiles};
 pub use health::{
     DriveCondition, HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts,
 };
@@ -59,6 +63,7 @@ pub use journal::{JournalPatience, MirroredJournal};
 pub use keeper::{DriveOpener, Keeper};
 pub use making::{MakingSpec, NewPoolDrive, make, superblock_of};
 pub use opening::{Opening, open};
+pub use new_files::{NewRedundantDrive, NewRedundantPool};
 pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
 };

@@ -21,9 +21,7 @@ use crate::pool_files::{
     make_directory, make_file, sync_entries, touch,
 };
 use crate::private;
-use crate::redundant_superblock::RedundantSuperblock;
 use crate::stats::{DiskStats, StatsDisk};
-use crate::superblock_copies::heal_redundant;
 use crate::uring::{UringDisk, open_error};
 use crate::{Error, Result};
 
@@ -48,7 +46,7 @@ pub struct DriveExtent {
 
 /// The two parts of a drive as disks.
 pub struct DriveParts {
-    /// What lies before the first unit, by offsets of the drive.
+    /// What has the bytes before the first unit, by offsets of the drive: all of a drive that is one disk.
     pub meta: Rc<dyn Disk>,
     /// Units; the first one is at offset 0.
     pub space: Rc<dyn Disk>,
@@ -133,18 +131,20 @@ impl DriveFiles {
         }
     }
 
-    /// The superblock; `None` of a drive of the other format. Heals copies of it that differ. Blocks.
+    /// The disk with the superblocks, for the loop of this thread.
     ///
     /// # Errors
-    /// As [`RedundantSuperblock::read`].
-    pub fn superblock(&self) -> Result<Option<RedundantSuperblock>> {
-        let disk = BlockingDisk::open(&first_file(&self.path, self.kind))?;
-        let superblock = finish(RedundantSuperblock::read(&disk))?;
-        if let Some(superblock) = &superblock {
-            finish(heal_redundant(&disk, superblock));
-            self.files().iter().for_each(|file| private::tighten(file)); // POOL-FILES-3
-        }
-        Ok(superblock)
+    /// [`Error::Open`].
+    ///
+    /// # Panics
+    /// In the simulator, which has no files.
+    pub fn first_disk(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
+        Ok(Rc::new(UringDisk::open(reactor, &first_file(&self.path, self.kind))?))
+    }
+
+    /// Makes its files their owner's only (POOL-FILES-3).
+    pub fn tighten(&self) {
+        self.files().iter().for_each(|file| private::tighten(file));
     }
 
     /// Makes the files of a new drive at their full size. What lies before the units is written, as it is written again
@@ -238,8 +238,8 @@ impl DriveFiles {
         };
         if self.kind != DriveKind::Directory {
             let disk = open(&self.path)?;
-            let meta = section(&disk, 0, meta_bytes)?;
-            return Ok(DriveParts { meta, space: section(&disk, meta_bytes, space_bytes)? });
+            let space = section(&disk, meta_bytes, space_bytes)?;
+            return Ok(DriveParts { meta: disk, space });
         }
         for file in [META_FILE, SEGMENTS_FILE] {
             let is_there = self.path.join(file).try_exists();
@@ -248,10 +248,9 @@ impl DriveFiles {
                 return Err(Error::FileMissing { file: file.to_owned(), drive });
             }
         }
-        let (meta, segments) =
-            (open(&self.path.join(META_FILE))?, open(&self.path.join(SEGMENTS_FILE))?);
-        let meta = section(&meta, 0, meta_bytes)?;
-        Ok(DriveParts { meta, space: section(&segments, 0, space_bytes)? })
+        let segments = open(&self.path.join(SEGMENTS_FILE))?;
+        let space = section(&segments, 0, space_bytes)?;
+        Ok(DriveParts { meta: open(&self.path.join(META_FILE))?, space })
     }
 
     /// What it lies in.

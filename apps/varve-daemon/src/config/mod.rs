@@ -6,12 +6,14 @@
 mod file;
 mod nbd;
 mod rados;
+mod redundancy;
 mod settings;
 mod table;
 
 pub use file::{CONFIG_FILE, read, read_data};
 pub use nbd::{NbdSettings, TlsSettings};
 pub use rados::RadosSettings;
+pub use redundancy::RedundancySettings;
 pub use settings::{
     DATA_DEFAULT, DriveSetting, LogFormat, LogLevel, S3Listen, S3Settings, Settings, Thresholds,
 };

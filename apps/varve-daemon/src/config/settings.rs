@@ -10,6 +10,7 @@ use varve_types::ByteCount;
 
 use crate::config::nbd::NbdSettings;
 use crate::config::rados::RadosSettings;
+use crate::config::redundancy::RedundancySettings;
 
 /// The data directory unless another one is given.
 pub const DATA_DEFAULT: &str = "varve-data";
@@ -23,6 +24,8 @@ pub struct Settings {
     pub drives: Vec<DriveSetting>,
     /// Shards of a new pool; 0 means one for two cores.
     pub shards: u16,
+    /// How a pool keeps data over its drives.
+    pub redundancy: RedundancySettings,
     /// Bound on caches and buffers of all shards.
     pub memory: ByteCount,
     /// Part of it that keeps data blocks for reads, beside their share of the rest.
@@ -202,6 +205,7 @@ impl Default for Settings {
             data: PathBuf::from(DATA_DEFAULT),
             drives: Vec::new(),
             shards: 0,
+            redundancy: RedundancySettings::default(),
             memory: ByteCount(512 << 20),
             read_cache: ByteCount(0),
             rados: RadosSettings::default(),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use varve_access_admin::ListenAddress;
+use varve_media_redundancy::Protection;
 use varve_types::{ByteCount, parse_size};
 
 use crate::config::settings::{DriveSetting, LogFormat, LogLevel, S3Listen, Settings};
@@ -54,6 +55,8 @@ pub(crate) enum ValueForm {
     Group,
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// How data are kept over drives.
+    Protection,
     /// True or false.
     Switch,
 }
@@ -130,6 +133,13 @@ impl Value {
         }
     }
 
+    fn protection(self) -> Protection {
+        match self {
+            Self::Text(text) => text.parse().expect("the form has parsed it"),
+            other => panic!("{other:?} passed the check of a protection"),
+        }
+    }
+
     fn switch(&self) -> bool {
         match self {
             Self::Switch(on) => *on,
@@ -177,6 +187,42 @@ pub(crate) const SETTINGS: &[Setting] = &[
         reason: "Space for segments. A journal lane of `journal.lane_size` a shard comes on top of it. Files are sparse until \
                  written, except the lanes.",
         apply: |settings, value| last_drive(settings).size = Some(value.size()),
+    },
+    Setting {
+        key: "pool.protect",
+        flag: Some("--protect"),
+        form: ValueForm::Protection,
+        default: "by the number of drives: 1 \"none\", 2 or 3 \"mirror:2\", 4 \"ec:2+1\", 5 \"ec:3+1\", 6 and more \"ec:4+2\"",
+        reason: "How a new pool on several drives keeps data, so that lost drives lose nothing: `mirror:N` has N copies, of which N - 1 may be lost; `ec:K+M` has K parts and M of \
+                 parity, of which any M may be lost, on K + M drives at least. With `none` each drive has a part of the pool, and a lost one loses the pool. \
+                 Fixed when the pool is created.",
+        apply: |settings, value| settings.redundancy.protect = Some(value.protection()),
+    },
+    Setting {
+        key: "pool.drive_patience_s",
+        flag: None,
+        form: ValueForm::Count { min: 1, max: 60, unit: "seconds" },
+        default: "10",
+        reason: "How long a drive of a pool with redundancy may not answer before it counts as failed and the pool goes on without it. A drive that failed is not used \
+                 again as it is, so this should be longer than anything that a sound drive does: Linux retries for some seconds itself.",
+        apply: |settings, value| settings.redundancy.drive_patience_s = value.count32(),
+    },
+    Setting {
+        key: "pool.journal_patience_ms",
+        flag: None,
+        form: ValueForm::Count { min: 50, max: 10_000, unit: "ms" },
+        default: "300",
+        reason: "How long one copy of a journal may not answer while the others did before another drive gets it. Writes of clients wait as long.",
+        apply: |settings, value| settings.redundancy.journal_patience_ms = value.count32(),
+    },
+    Setting {
+        key: "pool.missing_wait_s",
+        flag: None,
+        form: ValueForm::Count { min: 0, max: 600, unit: "seconds" },
+        default: "30",
+        reason: "How long a start waits for drives of a pool with redundancy that are not there: some appear late. After that the pool goes on without them, if it may, and \
+                 they have failed.",
+        apply: |settings, value| settings.redundancy.missing_wait_s = value.count32(),
     },
     Setting {
         key: "memory.budget",
@@ -574,6 +620,9 @@ impl ValueForm {
                 Some(text) => Err(format!("`{text}` is not a host name")),
                 None => Ok(Value::Hosts(texts.iter().map(|text| (*text).to_owned()).collect())),
             },
+            (Self::Protection, Raw::Text(text)) => {
+                text.parse::<Protection>().map(|_| Value::Text((*text).to_owned()))
+            }
             (Self::Mode, Raw::Text(text)) => match u32::from_str_radix(text, 8) {
                 Ok(mode) if mode <= 0o777 => Ok(Value::Number(u64::from(mode))),
                 _ => Err(format!("invalid mode `{text}`")),
@@ -609,7 +658,9 @@ impl ValueForm {
         match self {
             Self::Size { .. } => "a size in quotes, such as \"20GiB\"",
             Self::Count { .. } => "a whole number",
-            Self::Path | Self::Host | Self::Group | Self::Choice(_) => "text in quotes",
+            Self::Path | Self::Host | Self::Group | Self::Protection | Self::Choice(_) => {
+                "text in quotes"
+            }
             Self::Hosts => "host names in quotes",
             Self::Mode => "an octal mode in quotes, such as \"0660\"",
             Self::Address | Self::AddressOrNone | Self::TcpAddress => "an address in quotes",
@@ -634,6 +685,10 @@ impl ValueForm {
             Self::Addresses => "a list of \"unix:PATH\" and \"IP:PORT\"".to_owned(),
             Self::Mode => "octal digits in text, such as \"0660\"".to_owned(),
             Self::Group => "the name or number of a group in text".to_owned(),
+            Self::Protection => {
+                "\"none\", \"mirror:N\" with 2 to 5 copies, or \"ec:K+M\" with K 2 to 12 and M 1 to 4"
+                    .to_owned()
+            }
             Self::Choice(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 quoted.join(", ")
@@ -687,6 +742,7 @@ mod tests {
             ValueForm::TcpAddress => Value::Addresses(vec!["127.0.0.1:1".parse().unwrap()]),
             ValueForm::Mode => Value::Number(0o660),
             ValueForm::Group => Value::Text("kvm".to_owned()),
+            ValueForm::Protection => Value::Text("ec:4+2".to_owned()),
             ValueForm::Choice(words) => Value::Text(words[words.len() - 1].to_owned()),
             ValueForm::Switch => Value::Switch(setting.default == "false"),
         }

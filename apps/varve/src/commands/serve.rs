@@ -9,6 +9,7 @@ use varve_daemon::config::{
     self, CONFIG_FILE, DriveSetting, LogFormat, LogLevel, S3Listen, Settings,
 };
 use varve_daemon::logging;
+use varve_media_redundancy::{HistoryId, Protection};
 use varve_types::{ByteCount, parse_size};
 
 use crate::cli::Global;
@@ -37,6 +38,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=256))]
     shards: Option<u16>,
 
+    /// How a new pool on several drives keeps data: none, mirror:N or ec:K+M [default: by the number of drives]
+    #[arg(long, value_name = "CLASS")]
+    protect: Option<Protection>,
+
     /// Address for S3 clients, or none [default: 127.0.0.1:9000, if it is free]
     #[arg(long, value_name = "ADDR|none")]
     s3: Option<S3Listen>,
@@ -57,6 +62,15 @@ pub(crate) struct Serve {
     /// too, and what is left is of no single moment: see docs/durability.md. Leave it out of later starts
     #[arg(long)]
     accept_lost_journal: bool,
+
+    /// Go on from the drives that are there although missing ones may hold something newer: it is lost then. Drives of
+    /// which more are missing than the pool survives are opened for reading alone. Leave it out of later starts
+    #[arg(long)]
+    degraded: bool,
+
+    /// Which history of the drives counts, where they went on apart from each other: the others are not read
+    #[arg(long, value_name = "ID")]
+    history: Option<HistoryId>,
 
     /// Delay every drive operation by this many µs, to imitate slow media in tests
     #[arg(long, hide = true, value_name = "US", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
@@ -104,12 +118,15 @@ impl Serve {
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         settings.media_delay_us = self.media_delay_us.unwrap_or(0);
         settings.accept_lost_journal = self.accept_lost_journal;
+        settings.redundancy.protect = self.protect.or(settings.redundancy.protect);
+        settings.redundancy.is_degraded = self.degraded;
+        settings.redundancy.history = self.history;
         settings.check()?;
         Ok(settings)
     }
 }
 
-fn drive(text: &str) -> std::result::Result<DriveSetting, String> {
+pub(crate) fn drive(text: &str) -> std::result::Result<DriveSetting, String> {
     let (path, size) = match text.rsplit_once('=') {
         Some((path, size)) => (path, Some(drive_size(size)?)),
         None => (text, None),

@@ -1,0 +1,34 @@
+//! Settings of pools over several drives of this machine.
+
+use varve_media_redundancy::{HistoryId, Protection};
+
+/// How a pool keeps data over its drives, and how long it waits for them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RedundancySettings {
+    /// How a new pool keeps data; `None` for what suits the number of its drives.
+    pub protect: Option<Protection>,
+    /// For how long a drive may not answer before it has failed, in seconds.
+    pub(crate) drive_patience_s: u32,
+    /// For how long one copy of a journal may not answer before another takes its place, in ms.
+    pub(crate) journal_patience_ms: u32,
+    /// For how long a start waits for drives that are missing, in seconds.
+    pub(crate) missing_wait_s: u32,
+    /// Whether to go on from the drives that are there although others may know of something newer. Of one start, so
+    /// only a flag.
+    pub is_degraded: bool,
+    /// Which of two histories of the drives counts; only a flag, too.
+    pub history: Option<HistoryId>,
+}
+
+impl Default for RedundancySettings {
+    fn default() -> Self {
+        Self {
+            protect: None,
+            drive_patience_s: 10,
+            journal_patience_ms: 300,
+            missing_wait_s: 30,
+            is_degraded: false,
+            history: None,
+        }
+    }
+}
