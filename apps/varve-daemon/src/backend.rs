@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive, EndReceive,
-    ExtentPage, ExtentsWanted, Fill, JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, Pool,
-    RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeClients,
-    VolumeFamily, VolumeMove,
+    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive, DriveList,
+    EndReceive, ExtentPage, ExtentsWanted, Fill, Health, JournalStatus, ListenerStatus,
+    MemoryStatus, MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status,
+    Volume, VolumeClients, VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -27,6 +27,7 @@ use crate::config::Thresholds;
 use crate::fill::SpaceNow;
 use crate::objects::Objects;
 use crate::online_check::{self, OnlineCheck};
+use crate::redundancy::{DriveRedundancy, RedundancySummary};
 use crate::room::{free_bytes, used_bytes};
 use crate::shard_thread::ShardThread;
 use crate::stack::{ShardMetric, ShardReport, ShardStack};
@@ -50,7 +51,9 @@ pub(crate) struct PoolFacts {
     pub(crate) segment_size_bytes: u64,
     pub(crate) size_bytes: u64,
     pub(crate) capacity_bytes: u64,
+    /// As the data directory remembers them.
     pub(crate) drives: Vec<Drive>,
+    pub(crate) redundancy: DriveRedundancy,
     pub(crate) journal: JournalStatus,
     /// The pool's nodes, if this is one.
     pub(crate) nodes: Option<RelayMetrics>,
@@ -186,6 +189,8 @@ impl<S: ShardStack> PoolBackend<S> {
         let reports = self.reports().await?;
         let used_bytes = used_bytes(&reports);
         let facts = self.facts.clone();
+        let RedundancySummary { protect, survives, usable_bytes, raw_bytes } =
+            facts.redundancy.summary(facts.size_bytes, &reports);
         Ok(Pool {
             id: facts.id,
             created_unix_ms: facts.created_unix_ms,
@@ -195,7 +200,11 @@ impl<S: ShardStack> PoolBackend<S> {
             capacity_bytes: facts.capacity_bytes,
             used_bytes,
             free_bytes: free_bytes(facts.capacity_bytes, used_bytes, &reports),
-            drives: health::drives(&facts.drives, &reports),
+            drives: facts.redundancy.drives(&facts.drives, &reports),
+            protect,
+            survives,
+            usable_bytes,
+            raw_bytes,
             missing_cells: Vec::new(),
         })
     }
@@ -242,6 +251,16 @@ impl<S: ShardStack> PoolBackend<S> {
             .await
     }
 
+    async fn drives_now(&self) -> Result<DriveList> {
+        let reports = self.reports().await?;
+        let drives = self.facts.redundancy.drives(&self.facts.drives, &reports);
+        Ok(DriveList { drives, missing_cells: Vec::new() })
+    }
+
+    async fn health_now(&self) -> Result<Health> {
+        Ok(self.facts.redundancy.health(&self.reports().await?))
+    }
+
     async fn metrics_now(&self) -> Result<Vec<Metric>> {
         let reports = self.reports().await?;
         let used_bytes = used_bytes(&reports);
@@ -286,6 +305,7 @@ impl<S: ShardStack> PoolBackend<S> {
         metrics.extend(by_name(&reports));
         metrics.extend(self.daemon_metrics(&reports));
         metrics.extend(health::metrics(&self.facts.drives, &reports));
+        metrics.extend(self.facts.redundancy.metrics(&reports));
         Ok(metrics)
     }
 
@@ -354,6 +374,14 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn pool(&self) -> AdminFuture<'_, Pool> {
         Box::pin(self.pool_now())
+    }
+
+    fn drives(&self) -> AdminFuture<'_, DriveList> {
+        Box::pin(self.drives_now())
+    }
+
+    fn health(&self) -> AdminFuture<'_, Health> {
+        Box::pin(self.health_now())
     }
 
     fn space(&self) -> AdminFuture<'_, Space> {

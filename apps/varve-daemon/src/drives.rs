@@ -8,6 +8,7 @@
 //! last.
 
 use std::fs;
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -40,10 +41,18 @@ pub struct DriveEntry {
     pub(super) file: Option<FileMark>,
     /// Identity of a drive of a pool with redundancy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) id: Option<String>,
+    pub(crate) id: Option<String>,
 }
 
 impl DriveEntry {
+    /// Bytes that a pool may use of it.
+    pub(crate) fn room(&self) -> Result<u64> {
+        let failed =
+            |error: io::Error| Failure::new(format!("size of {}: {error}", self.path.display()));
+        let end = || fs::File::open(&self.path)?.seek(SeekFrom::End(0));
+        self.size_bytes.map_or_else(|| end().map_err(failed), Ok)
+    }
+
     /// As it is to be remembered: with what lies there now, where that is the drive.
     fn marked(&self) -> Self {
         let found = DriveIdentity::read(&self.path).ok().and_then(|it| it.redundant);

@@ -1,4 +1,4 @@
-//! The pool's files: made at the first start, opened at every one.
+//! The pool's files: made at the first start, opened at every one, with redundancy over drives or without.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,14 +8,22 @@ use varve_access_admin::v1::{Drive, JournalStatus};
 use varve_client::age::now_unix_ms;
 use varve_client::{Failure, Result};
 use varve_media::{DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
+use varve_media_redundancy::{
+    DriveId, FilesOptions, HistoryId, NewRedundantDrive, NewRedundantPool,
+};
+use varve_reactor::{Loop, LoopConfig};
+use varve_types::limits::SEGMENT_BYTES_DEFAULT;
 use varve_types::{ByteCount, PoolId, ShardId};
 
 use crate::backend::PoolFacts;
 use crate::config::Settings;
-use crate::drives::Drives;
+use crate::drives::{DriveEntry, Drives};
 use crate::engine_stack::EngineSource;
 use crate::event_loop;
 use crate::lock::take_lock;
+use crate::pool_media::PoolMedia;
+use crate::redundancy::{self, DriveRedundancy};
+use crate::redundant_pool::{OpenFailure, RedundantPool};
 
 /// Least memory of a shard: one request of the largest size, its buffers, and pages enough to walk a map.
 const SHARD_MEMORY_MIN: u64 = 64 << 20;
@@ -24,16 +32,52 @@ const SHARD_MEMORY_MIN: u64 = 64 << 20;
 const SHARD_MEMORY_GOOD: u64 = 128 << 20;
 
 /// Opens the pool, which is made first where the data directory remembers none. Blocks, for seconds when it is made.
-pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles>> {
-    let paths: Vec<PathBuf> = drives.entries.iter().map(|drive| drive.path.clone()).collect();
+pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
     if !drives.has_pool {
         make(settings, drives)?;
+    }
+    let paths: Vec<PathBuf> = drives.entries.iter().map(|drive| drive.path.clone()).collect();
+    if drives.is_redundant {
+        return open_redundant(settings, &paths);
     }
     let open = || PoolFiles::open(&paths, DriveOptions { discard: false });
     let files = take_lock(open, is_in_use);
     let files = files.map_err(|error| explain(&error, settings))?;
     check_memory(settings, files.lane_count(), 1)?;
-    Ok(Arc::new(files.delayed(settings.media_delay_us * 1000)))
+    Ok(PoolMedia::Files(Arc::new(files.delayed(settings.media_delay_us * 1000))))
+}
+
+/// Opens a pool of which some drives may be missing.
+fn open_redundant(settings: &Settings, paths: &[PathBuf]) -> Result<PoolMedia> {
+    let redundancy = &settings.redundancy;
+    let options = FilesOptions {
+        pool: None,
+        is_degraded: redundancy.is_degraded,
+        history: redundancy.history,
+        new_history: HistoryId(random_bytes()?),
+        drive_patience_nanos: u64::from(redundancy.drive_patience_s) * 1_000_000_000,
+        journal_patience_nanos: u64::from(redundancy.journal_patience_ms) * 1_000_000,
+        missing_wait_nanos: u64::from(redundancy.missing_wait_s) * 1_000_000_000,
+        delay_nanos: settings.media_delay_us * 1000,
+    };
+    let open = || RedundantPool::open(paths, &options);
+    let pool = match take_lock(open, OpenFailure::is_in_use).map_err(OpenFailure::of_thread) {
+        Ok(pool) => pool,
+        Err(Ok(error)) => return Err(explain(&error, settings)),
+        Err(Err(failure)) => return Err(failure),
+    };
+    let opened = pool.files().opened();
+    if opened.is_read_only {
+        return Err(explain(&Error::ReadOnly, settings));
+    }
+    for drive in &opened.missing {
+        tracing::warn!(drive = drive.get(), "a drive is missing: the pool goes on without it");
+    }
+    for path in &opened.stale {
+        tracing::warn!(path, "the drive is not used: the pool went on without it");
+    }
+    check_memory(settings, pool.files().lane_count(), 1)?;
+    Ok(PoolMedia::Redundant(Arc::new(pool)))
 }
 
 /// Makes the pool, unless the drives hold one: a start that was cut off before the drives were remembered.
@@ -42,25 +86,23 @@ fn make(settings: &Settings, drives: &Drives) -> Result<()> {
     check_memory(settings, shards, 1)?;
     // Nothing is created where nothing could be served.
     drop(event_loop::start()?);
-    let new_drives: Vec<NewDrive> = drives
-        .entries
-        .iter()
-        .map(|drive| NewDrive {
-            path: drive.path.clone(),
-            kind: None,
-            capacity_bytes: drive.size_bytes,
-            replace_pool: false,
-        })
-        .collect();
-    let mut spec = DriveSpec::new(random_id()?, shards);
-    spec.created_unix_ms = now_unix_ms();
-    spec.lane_bytes = settings.lane.0;
-    match take_lock(|| PoolFiles::create(&new_drives, &spec), is_in_use) {
+    let (pool, created) = if drives.is_redundant {
+        let new = new_redundant(settings, drives)?;
+        (new.pool, take_lock(|| create_redundant(&new), is_in_use))
+    } else {
+        let new_drives: Vec<NewDrive> = drives.entries.iter().map(new_drive).collect();
+        let mut spec = DriveSpec::new(random_id()?, shards);
+        spec.created_unix_ms = now_unix_ms();
+        spec.lane_bytes = settings.lane.0;
+        (spec.pool, take_lock(|| PoolFiles::create(&new_drives, &spec), is_in_use))
+    };
+    match created {
         Ok(()) => {
-            tracing::info!(pool = %spec.pool, shards, "pool made");
-            if new_drives.len() > 1 {
+            let (protect, count) = (drives.protect, drives.entries.len());
+            tracing::info!(%pool, shards, %protect, "pool made");
+            if count > 1 && !protect.is_redundant() {
                 tracing::warn!(
-                    drives = new_drives.len(),
+                    drives = count,
                     "the pool has no redundancy: the loss of one drive loses the pool"
                 );
             }
@@ -69,6 +111,42 @@ fn make(settings: &Settings, drives: &Drives) -> Result<()> {
         Err(error) => return Err(explain(&error, settings)),
     }
     Ok(())
+}
+
+fn new_drive(drive: &DriveEntry) -> NewDrive {
+    NewDrive {
+        path: drive.path.clone(),
+        kind: None,
+        capacity_bytes: drive.size_bytes,
+        replace_pool: false,
+    }
+}
+
+/// A pool with redundancy as the settings want it on these drives.
+pub(crate) fn new_redundant(settings: &Settings, drives: &Drives) -> Result<NewRedundantPool> {
+    let new = |drive: &DriveEntry| -> Result<NewRedundantDrive> {
+        Ok(NewRedundantDrive { place: new_drive(drive), id: DriveId(random_bytes()?) })
+    };
+    Ok(NewRedundantPool {
+        pool: random_id()?,
+        created_unix_ms: now_unix_ms(),
+        lane_count: shard_count(settings),
+        lane_bytes: settings.lane.0,
+        segment_bytes: SEGMENT_BYTES_DEFAULT,
+        shape: drives.protect.shape(),
+        drives: drives.entries.iter().map(new).collect::<Result<_>>()?,
+        history: HistoryId(random_bytes()?),
+    })
+}
+
+fn create_redundant(new: &NewRedundantPool) -> varve_media::Result<()> {
+    let failed = |error: std::io::Error| Error::Open {
+        path: "an event loop".to_owned(),
+        reason: error.to_string(),
+    };
+    let mut event_loop = Loop::new(LoopConfig::default()).map_err(failed)?;
+    let (reactor, new) = (event_loop.handle(), new.clone());
+    event_loop.run(async move { new.create(&reactor).await }).map(|_| ())
 }
 
 /// What stays the same while the pool is open.
@@ -82,17 +160,26 @@ pub(crate) fn facts(
     let geometry = media.geometry().map_err(|error| explain(&error, settings))?;
     let segment_size_bytes = u64::from(geometry.segment_bytes);
     let segments = u64::from(media.usable_segments().map_err(|error| explain(&error, settings))?);
+    let size_bytes = segment_size_bytes * segments;
     let shards = u64::from(media.lane_count());
     let config = source.shard_config(ShardId(0));
     let capacity_bytes = shards * config.usable_bytes(segments / shards, geometry.segment_bytes);
+    let (redundancy, journal) = match media {
+        PoolMedia::Redundant(pool) => {
+            (DriveRedundancy::Over(Arc::clone(pool)), redundancy::journal(pool, journal))
+        }
+        PoolMedia::Files(_) => (DriveRedundancy::None, journal),
+        PoolMedia::Rados(_) => (DriveRedundancy::Elsewhere, journal),
+    };
     Ok(PoolFacts {
         id: media.pool().to_string(),
         created_unix_ms: media.created_unix_ms(),
         shards: media.lane_count(),
         segment_size_bytes,
-        size_bytes: segment_size_bytes * segments,
+        size_bytes,
         capacity_bytes,
         drives,
+        redundancy,
         journal,
         nodes: None,
         memory_budget_bytes: settings.memory.0,
@@ -146,7 +233,7 @@ fn is_in_use(error: &Error) -> bool {
     matches!(error, Error::InUse { .. })
 }
 
-fn explain(error: &Error, settings: &Settings) -> Failure {
+pub(crate) fn explain(error: &Error, settings: &Settings) -> Failure {
     let failure = Failure::new(format!("pool of {}: {error}", settings.data.display()));
     match error {
         Error::InUse { .. } => failure.hint(
@@ -161,21 +248,6 @@ fn explain(error: &Error, settings: &Settings) -> Failure {
         Error::NoSpace { .. } => failure.hint("make room on the file system under it"),
         Error::FileTooLarge { .. } => failure.hint("give the drive a smaller size: `--drive PATH=SIZE`"),
         Error::DriveSet { .. } => failure.hint("name all drives of the pool, and no others, with --drive"),
-        Error::RedundantDrive { .. } => {
-            failure.hint("name all drives of that pool, and no others, with --drive")
-        }
-        Error::TooFewDrives { .. } => {
-            failure.hint("connect the drives that are missing; `varve serve --degraded` reads what is there, and writes nothing to them")
-        }
-        Error::DegradedOpening { .. } => {
-            failure.hint("connect another drive of the pool, or start with --degraded to go on from those that are there: what the others have later is lost then")
-        }
-        Error::HistorySplit { .. } => {
-            failure.hint("start with --history ID to keep one; the other drives can then be added as new")
-        }
-        Error::Stale { .. } => {
-            failure.hint("leave the drive out, or add it as a new one once the pool is served: `varve drive add`")
-        }
         Error::NoPool { .. } => {
             failure.hint("see whether the drive is the right one and its contents are mounted")
         }
@@ -184,6 +256,21 @@ fn explain(error: &Error, settings: &Settings) -> Failure {
         }
         Error::TooSmall { .. } => {
             failure.hint("for a new pool, give the drive more room, or make journal.lane_size smaller; a drive of a pool was cut short: give it back its size")
+        }
+        Error::DegradedOpening { .. } => {
+            failure.hint("connect another drive of the pool, or start with --degraded to go on from these: what the others have later is lost then")
+        }
+        Error::TooFewDrives { .. } | Error::ReadOnly => {
+            failure.hint("connect more of its drives: nothing was written to those that are there, and what cannot be read without the others stays as it is")
+        }
+        Error::HistorySplit { .. } => {
+            failure.hint("start with --history ID to keep one; the drives of the others are not read then")
+        }
+        Error::Stale { .. } => {
+            failure.hint("the other drives of the pool know what it missed: connect them")
+        }
+        Error::RedundantDrive { .. } => {
+            failure.hint("`varve serve` opens such pools; this command does not yet")
         }
         Error::Open { .. } => {
             failure.hint("see whether the path exists and this user may read and write it")
@@ -194,6 +281,8 @@ fn explain(error: &Error, settings: &Settings) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use varve_media_redundancy::Protection;
+
     use super::*;
 
     fn settings(data: &std::path::Path) -> Settings {
@@ -311,7 +400,8 @@ mod tests {
             path: dir.path().join(name),
             size: Some(ByteCount(64 << 20)),
         };
-        let two = Settings { drives: vec![drive("a"), drive("b")], ..settings(dir.path()) };
+        let mut two = Settings { drives: vec![drive("a"), drive("b")], ..settings(dir.path()) };
+        two.redundancy.protect = Some(Protection::NONE);
         let drives = Drives::choose(&two).unwrap();
         let id = open(&two, &drives).unwrap().pool();
         let refused = |drives: &[&str]| {

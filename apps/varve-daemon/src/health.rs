@@ -138,6 +138,8 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
             memory_used_bytes: 0,
             space_used_bytes: None,
             room: None,
+            used_segments: 0,
+            drives: Vec::new(),
             metrics: Vec::new(),
             health: ShardHealth::default(),
         },
@@ -179,7 +181,7 @@ pub(super) fn drives(drives: &[Drive], reports: &[ShardReport]) -> Vec<Drive> {
 }
 
 /// Failed reads and writes of a drive: the device itself, or files in the directory.
-fn errors_of(drive: &str, reports: &[ShardReport]) -> (u64, u64) {
+pub(super) fn errors_of(drive: &str, reports: &[ShardReport]) -> (u64, u64) {
     let errors = reports.iter().flat_map(|report| &report.health.errors);
     let of_drive = errors.filter(|(path, _)| Path::new(path).starts_with(drive));
     of_drive

@@ -53,7 +53,7 @@ impl PoolLocation {
     pub(super) fn open(&self, settings: &Settings) -> Result<PoolMedia> {
         match self {
             Self::Drives(drives) => {
-                let media = PoolMedia::Files(files::open(settings, drives)?);
+                let media = files::open(settings, drives)?;
                 if !drives.remembered {
                     make_roots(&media)?;
                 }
@@ -82,6 +82,7 @@ impl PoolLocation {
         let of_drive = |entry: &DriveEntry| Drive {
             path: entry.path.display().to_string(),
             size_bytes: entry.size_bytes,
+            id: entry.id.clone(),
             ..Drive::default()
         };
         match self {

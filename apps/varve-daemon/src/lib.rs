@@ -23,6 +23,7 @@ mod health;
 mod holdings;
 mod home;
 mod in_process;
+mod local_pools;
 mod lock;
 pub mod logging;
 mod metrics_listener;
@@ -41,6 +42,8 @@ mod rados;
 mod rados_cache;
 mod rados_look;
 mod rados_pools;
+mod redundancy;
+mod redundant_pool;
 mod remembered;
 mod room;
 mod s3;
@@ -57,6 +60,7 @@ mod token;
 
 #[cfg(any(test, feature = "memory"))]
 pub use front::{CellConduct, MemoryCells};
+pub use local_pools::{NewLocalPool, PlannedPool, create as create_local_pool};
 pub use in_process::{InProcess, VolumeRoute};
 pub use process::run;
 pub use rados::{RadosLocation, RadosMedia};

@@ -1,20 +1,25 @@
-//! The media of a pool: drives of this machine, or pools of RADOS.
+//! The media of a pool: drives of this machine, with or without redundancy, or pools of RADOS.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+use varve_engine::ZoneLayout;
 use varve_media::{CachedSegments, DiskStats, Media, PoolFiles, SegmentGeometry};
+use varve_media_redundancy::{DriveHandles, PoolSizes, ThreadFiles};
 use varve_reactor::Reactor;
 use varve_register::Register;
 use varve_types::{CellId, PoolId, ShardId};
 
 use crate::rados::RadosMedia;
+use crate::redundant_pool::RedundantPool;
 
 /// An open pool's media. Clones share them.
 #[derive(Clone)]
 pub(crate) enum PoolMedia {
     /// Drives of this machine.
     Files(Arc<PoolFiles>),
+    /// Drives of this machine, of which some may be lost.
+    Redundant(Arc<RedundantPool>),
     /// Pools of RADOS.
     Rados(Arc<RadosMedia>),
 }
@@ -28,6 +33,8 @@ pub(crate) struct ShardMedia {
     pub(crate) disks: Option<Rc<DiskStats>>,
     /// Its read cache, if it has one.
     pub(crate) cache: Option<Rc<CachedSegments>>,
+    /// The drives that it has redundancy over, if it has.
+    pub(crate) drives: Option<Rc<DriveHandles>>,
 }
 
 impl PoolMedia {
@@ -35,6 +42,7 @@ impl PoolMedia {
     pub(crate) fn pool(&self) -> PoolId {
         match self {
             Self::Files(files) => files.pool(),
+            Self::Redundant(pool) => pool.files().pool(),
             Self::Rados(rados) => rados.spec().pool,
         }
     }
@@ -42,7 +50,7 @@ impl PoolMedia {
     /// Which cell of the pool this is.
     pub(crate) fn cell(&self) -> CellId {
         match self {
-            Self::Files(_) => CellId::FIRST,
+            Self::Files(_) | Self::Redundant(_) => CellId::FIRST,
             Self::Rados(rados) => rados.spec().cell.cell,
         }
     }
@@ -50,7 +58,7 @@ impl PoolMedia {
     /// Cells of the pool.
     pub(crate) fn cells(&self) -> u16 {
         match self {
-            Self::Files(_) => 1,
+            Self::Files(_) | Self::Redundant(_) => 1,
             Self::Rados(rados) => rados.spec().cell.cells,
         }
     }
@@ -59,6 +67,7 @@ impl PoolMedia {
     pub(crate) fn created_unix_ms(&self) -> u64 {
         match self {
             Self::Files(files) => files.created_unix_ms(),
+            Self::Redundant(pool) => pool.files().created_unix_ms(),
             Self::Rados(rados) => rados.spec().created_unix_ms,
         }
     }
@@ -67,6 +76,7 @@ impl PoolMedia {
     pub(crate) fn lane_count(&self) -> u16 {
         match self {
             Self::Files(files) => files.lane_count(),
+            Self::Redundant(pool) => pool.files().lane_count(),
             Self::Rados(rados) => rados.spec().lane_count,
         }
     }
@@ -75,13 +85,31 @@ impl PoolMedia {
     pub(crate) fn geometry(&self) -> varve_media::Result<SegmentGeometry> {
         match self {
             Self::Files(files) => files.geometry(),
+            Self::Redundant(pool) => Ok(pool.files().geometry()),
             Self::Rados(rados) => Ok(rados.geometry()),
+        }
+    }
+
+    /// How zones of a new pool lie on its drives; `None` where that follows from its segments.
+    pub(crate) fn zones(&self) -> Option<ZoneLayout> {
+        match self {
+            Self::Files(_) | Self::Rados(_) => None,
+            Self::Redundant(pool) => {
+                let PoolSizes { zones, zone_segments, .. } = pool.files().sizes();
+                Some(ZoneLayout { zone_segments, zones })
+            }
         }
     }
 
     /// Segments that shards can get. Where zones are withdrawn there are fewer than slots.
     pub(crate) fn usable_segments(&self) -> varve_media::Result<u32> {
-        Ok(self.geometry()?.segment_count)
+        match self {
+            Self::Files(_) | Self::Rados(_) => Ok(self.geometry()?.segment_count),
+            Self::Redundant(pool) => {
+                let PoolSizes { zones, zone_segments, .. } = pool.files().sizes();
+                Ok(zones.saturating_mul(zone_segments))
+            }
+        }
     }
 
     /// What the thread of `shard` works with; on RADOS the shard is taken over from whoever has it.
@@ -94,7 +122,17 @@ impl PoolMedia {
             Self::Files(files) => {
                 let drive = files.drive(reactor)?;
                 let (media, disks) = (drive.media(shard)?, drive.stats().cloned());
-                Ok(ShardMedia { media, register: None, disks, cache: None })
+                Ok(ShardMedia { media, register: None, disks, cache: None, drives: None })
+            }
+            Self::Redundant(pool) => {
+                let ThreadFiles { thread, handles, stats } = pool.files().thread(reactor)?;
+                Ok(ShardMedia {
+                    media: thread.media(shard)?,
+                    register: None,
+                    disks: Some(stats),
+                    cache: None,
+                    drives: Some(handles),
+                })
             }
             Self::Rados(rados) => rados.media(reactor, shard).await,
         }

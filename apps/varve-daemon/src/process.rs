@@ -40,6 +40,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         check_ports(settings)?; // A pool that could not be served would be left behind.
     }
     let media = home.open(settings)?;
+    let _until_end = media.clone(); // Threads of shards end before what all of them share.
     let pool = media.pool();
     let runtime = AdminRuntime::make()?;
     let token = token::load(settings)?;

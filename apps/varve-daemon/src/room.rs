@@ -68,6 +68,8 @@ mod tests {
             memory_used_bytes: 0,
             space_used_bytes: Some(0),
             room,
+            used_segments: 0,
+            drives: Vec::new(),
             metrics: Vec::new(),
             health: ShardHealth::default(),
         }

@@ -11,6 +11,7 @@ use varve_client::{Failure, Result};
 use varve_dataset::{Datasets, StoredSpace};
 use varve_dispatch::{Placement, PoolLinks};
 use varve_media::DiskErrors;
+use varve_media_redundancy::DriveNumber;
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
@@ -127,6 +128,10 @@ pub(crate) struct ShardReport {
     pub(crate) space_used_bytes: Option<u64>,
     /// What it could still take; nothing while it does not serve.
     pub(crate) room: Option<ShardRoom>,
+    /// Segments that hold something, or did when they were given up and no checkpoint says so yet.
+    pub(crate) used_segments: u64,
+    /// Failed operations by drive, where the pool has redundancy over them.
+    pub(crate) drives: Vec<DriveErrors>,
     /// Counters and gauges.
     pub(crate) metrics: Vec<ShardMetric>,
     /// The oldest work under way, and failed operations on media.
@@ -157,6 +162,21 @@ pub(crate) struct PendingWork {
     pub(crate) number: u64,
     /// Time since it began.
     pub(crate) age: Duration,
+}
+
+/// Operations that failed on a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DriveErrors {
+    /// Which.
+    pub(crate) drive: DriveNumber,
+    /// Reads.
+    pub(crate) reads: u64,
+    /// Writes and flushes.
+    pub(crate) writes: u64,
+    /// Strips and labels that were not what they should have been.
+    pub(crate) checksums: u64,
+    /// Operations that were not answered in time.
+    pub(crate) timeouts: u64,
 }
 
 /// One counter or gauge of a shard.

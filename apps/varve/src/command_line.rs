@@ -5,8 +5,8 @@ use varve_client::Result;
 
 use crate::cli::Global;
 use crate::commands::{
-    bench, bucket, check, completions, df, dump, man, node, plan, pool, report, salvage, serve,
-    status, user, volume, wait,
+    bench, bucket, check, completions, df, drive, dump, health, man, node, plan, pool, report,
+    salvage, serve, status, user, volume, wait,
 };
 
 /// The version, with the commit where the build knows it.
@@ -36,6 +36,9 @@ enum Command {
     Node(node::NodeCommand),
     #[command(subcommand)]
     Pool(pool::PoolCommand),
+    #[command(subcommand)]
+    Drive(drive::DriveCommand),
+    Health(health::HealthCommand),
     Df(df::Df),
     Status(status::Status),
     Wait(wait::Wait),
@@ -62,6 +65,8 @@ impl Cli {
             Command::User(command) => command.run(&global.client()),
             Command::Node(command) => command.run(&global),
             Command::Pool(command) => command.run(&global),
+            Command::Drive(command) => command.run(&global.client()),
+            Command::Health(command) => command.run(&global.client()),
             Command::Df(command) => command.run(&global.client()),
             Command::Status(command) => command.run(&global.client()),
             Command::Wait(command) => command.run(&global.client()),

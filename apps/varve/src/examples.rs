@@ -113,6 +113,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "pool create",
         &[
+            "varve pool create --drive /dev/nvme0n1 --drive /dev/nvme1n1 --drive /dev/nvme2n1",
             "varve pool create --rados /etc/ceph/ceph.conf --data-pool varve-data --meta-pool varve-meta",
         ],
     ),
@@ -134,6 +135,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("pool keys export", &["varve pool keys export /media/usb/varve.key"]),
     ("pool keys import", &["varve pool keys import /media/usb/varve.key"]),
     ("pool keys renew", &["varve pool keys renew"]),
+    ("drive list", &["varve drive list", "varve drive list --json"]),
+    ("drive show", &["varve drive show 2", "varve drive show /dev/nvme0n1"]),
+    ("health", &["varve health", "varve health --json"]),
     ("df", &["varve df", "varve df --json"]),
     ("status", &["varve status", "varve status --json", "varve status --check"]),
     ("wait", &["varve wait", "varve wait --timeout 300"]),

@@ -82,8 +82,8 @@ fn is_about_rados(arguments: &[String]) -> bool {
 fn pool_on_drives(command: &str) -> Option<Failure> {
     let (what, hint) = match command {
         "pool create" => (
-            "a pool on drives is created by `varve serve --drive …`, at its first start; `varve pool create` creates one on Ceph's RADOS",
-            "`varve serve --drive /dev/nvme0n1`, with one --drive for each",
+            "a pool is created on drives by `varve pool create --drive …`, or on Ceph's RADOS by `varve pool create --rados …`",
+            "`varve pool create --drive /dev/nvme0n1`, with one --drive for each; `varve serve --drive …` creates it at its first start, too",
         ),
         "pool attach" => (
             "a pool on drives is not attached: `varve serve --drive …` finds the pool that is on them; `varve pool attach` is for pools on Ceph's RADOS",

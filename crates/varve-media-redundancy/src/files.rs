@@ -73,6 +73,11 @@ pub struct RedundantFiles {
     lane_count: u16,
 }
 
+/// Drives of a pool, locked until this is dropped.
+pub struct DriveLocks {
+    _drives: Arc<LockedDrives>,
+}
+
 /// What came of looking at the drives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenedDrives {
@@ -212,6 +217,12 @@ impl RedundantFiles {
         let table = view.drives();
         let segment_count = table.zones_max.saturating_mul(table.zone_segments);
         SegmentGeometry { segment_bytes: table.segment_bytes, segment_count }
+    }
+
+    /// Lets go of its tables, and keeps its drives locked (FILES-1).
+    #[must_use]
+    pub fn into_locks(self) -> DriveLocks {
+        DriveLocks { _drives: self.drives }
     }
 
     /// What its tables promise room for.

@@ -33,13 +33,14 @@ use varve_dispatch::{
     serve_jobs,
 };
 use varve_media::{CachedSegments, DiskStats, Media, PendingOperation};
+use varve_media_redundancy::{DriveHandle, DriveHandles};
 use varve_reactor::Reactor;
 use varve_reactor::port::PortReceiver;
 use varve_types::{ByteCount, ShardId};
 
 use crate::pool_media::ShardMedia;
 use crate::room::ShardRoom;
-use crate::stack::{PendingWork, ShardHealth, ShardReport, ShardStack, ThreadContext};
+use crate::stack::{DriveErrors, PendingWork, ShardHealth, ShardReport, ShardStack, ThreadContext};
 
 use self::advice::{START_AGAIN, is_damage, open_failed};
 pub(crate) use self::exports::ARRIVING;
@@ -69,6 +70,8 @@ pub(crate) struct EngineStack {
     disks: Option<Rc<DiskStats>>,
     /// The thread's read cache, if it has one.
     cache: Option<Rc<CachedSegments>>,
+    /// The thread's drives, if the pool has redundancy over them.
+    drives: Option<Rc<DriveHandles>>,
     /// Of the thread's NBD clients.
     times: Rc<RequestTimes>,
     reactor: Reactor,
@@ -92,7 +95,7 @@ impl ShardStack for EngineStack {
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format!("open shard {shard}: {error}"));
         let opened = source.media.media(&reactor, shard).await;
-        let ShardMedia { media, register, disks, cache } =
+        let ShardMedia { media, register, disks, cache, drives } =
             opened.map_err(|error| failed(&error))?;
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
@@ -116,6 +119,7 @@ impl ShardStack for EngineStack {
             used_bytes: Cell::new(None),
             disks,
             cache,
+            drives,
             times,
             reactor,
             dispatch,
@@ -231,6 +235,8 @@ impl ShardStack for EngineStack {
                 + stats.block_cache_bytes,
             space_used_bytes: self.used_bytes.get(),
             room,
+            used_segments: stats.space.segments.saturating_sub(stats.space.free),
+            drives: self.drives.iter().flat_map(|drives| counts_of(drives)).collect(),
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
@@ -280,6 +286,21 @@ impl ShardStack for EngineStack {
                 .hint("it is closed; the next start waits some seconds for it")
         })
     }
+}
+
+/// What the drives did for a thread.
+fn counts_of(drives: &DriveHandles) -> Vec<DriveErrors> {
+    let counts = |drive: Rc<DriveHandle>| {
+        let counts = drive.counts();
+        DriveErrors {
+            drive: drive.number(),
+            reads: counts.read_errors(),
+            writes: counts.write_errors(),
+            checksums: counts.checksum_errors(),
+            timeouts: counts.timeouts(),
+        }
+    };
+    drives.all().into_iter().map(counts).collect()
 }
 
 /// An operation on media as a noun phrase.

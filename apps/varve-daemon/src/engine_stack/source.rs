@@ -75,7 +75,7 @@ pub(crate) fn make_roots(pool: &PoolMedia) -> Result<()> {
                 pool: pool.pool(),
                 created_unix_ms: pool.created_unix_ms(),
                 shard_count: pool.lane_count(),
-                zones: None,
+                zones: pool.zones(),
             };
             OpenPool::format(&media, &spec).await.map_err(|error| {
                 failed(&error)

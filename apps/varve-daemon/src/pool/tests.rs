@@ -170,6 +170,8 @@ impl ShardStack for MemoryStack {
             memory_used_bytes: 10,
             space_used_bytes: Some(100),
             room: None,
+            used_segments: 0,
+            drives: Vec::new(),
             metrics: vec![ShardMetric {
                 name: "varve_engine_writes_total",
                 help: "Writes.",
@@ -200,6 +202,7 @@ fn plan(shared: Shared, socket: &Path) -> PoolPlan<MemoryStack> {
         size_bytes: 1 << 30,
         capacity_bytes: 1 << 30,
         drives: Vec::new(),
+        redundancy: crate::redundancy::DriveRedundancy::None,
         journal: JournalStatus { place: "drives".to_owned(), durability: "none".to_owned() },
         nodes: None,
         memory_budget_bytes: 1 << 29,

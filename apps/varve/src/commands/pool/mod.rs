@@ -3,6 +3,7 @@
 mod attach;
 mod create;
 mod keys;
+mod local;
 mod migrate;
 mod rados_caps;
 mod show;
@@ -15,7 +16,7 @@ use varve_media_rados::ClusterOptions;
 
 use crate::cli::Global;
 
-/// Show the pool; create one on Ceph's RADOS; move volumes and buckets to another
+/// Show the pool; create one on drives or on Ceph's RADOS; move volumes and buckets to another
 #[derive(Subcommand, Debug)]
 pub(crate) enum PoolCommand {
     Create(create::PoolCreate),

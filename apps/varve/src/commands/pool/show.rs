@@ -10,6 +10,7 @@ use varve_types::ByteCount;
 
 use crate::cells;
 use crate::cli::Format;
+use crate::commands::drive::{errors, size, state};
 
 /// Show the pool, its drives and how full it is
 #[derive(Args, Debug)]
@@ -27,7 +28,7 @@ impl PoolShow {
 
 fn describe(pool: &v1::Pool) -> String {
     let percent = pool.used_bytes.saturating_mul(100) / pool.capacity_bytes.max(1);
-    let mut text = table::labelled(&[
+    let mut facts = vec![
         ("pool", pool.id.clone()),
         ("created", age::since(pool.created_unix_ms)),
         ("shards", pool.shards.to_string()),
@@ -36,30 +37,40 @@ fn describe(pool: &v1::Pool) -> String {
         ("capacity", ByteCount(pool.capacity_bytes).to_string()),
         ("used", format!("{} ({percent} %)", ByteCount(pool.used_bytes))),
         ("free", ByteCount(pool.free_bytes).to_string()),
-    ]);
+    ];
+    if let Some(protect) = pool.protect.as_ref().filter(|_| is_protected(pool)) {
+        let raw = pool.raw_bytes.map(|bytes| format!(" of {} raw", ByteCount(bytes)));
+        facts.push(("protect", format!("{protect}{}", raw.unwrap_or_default())));
+        let survives = pool.survives.map_or_else(
+            || "something cannot be read: see `varve health`".to_owned(),
+            |drives| format!("the loss of {drives} more drives"),
+        );
+        facts.push(("survives", survives));
+    }
+    let mut text = table::labelled(&facts);
     text.push_str(&cells::without(&pool.missing_cells));
     let row = |drive: &v1::Drive| vec![drive.path.clone(), size(drive), errors(drive)];
-    let rows: Vec<Vec<String>> = pool.drives.iter().map(row).collect();
-    let header = [("DRIVE", Align::Left), ("SIZE", Align::Right), ("ERRORS", Align::Left)];
+    let mut rows: Vec<Vec<String>> = pool.drives.iter().map(row).collect();
+    let mut header = vec![("DRIVE", Align::Left), ("SIZE", Align::Right), ("ERRORS", Align::Left)];
+    if is_protected(pool) {
+        header.push(("STATE", Align::Left));
+        for (row, drive) in rows.iter_mut().zip(&pool.drives) {
+            row.push(state(drive));
+        }
+    }
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
-    if is_joined(&pool.drives) {
+    if is_joined(&pool.drives) && !is_protected(pool) {
         let _ = writeln!(text, "\nno redundancy: the loss of one drive loses the pool");
     }
     text
 }
 
+/// Whether it keeps data over its drives so that one may be lost.
+fn is_protected(pool: &v1::Pool) -> bool {
+    pool.protect.as_ref().is_some_and(|protect| protect != "none")
+}
+
 /// Whether each of several drives has a part of the pool. What is in RADOS has copies there.
 fn is_joined(drives: &[v1::Drive]) -> bool {
     drives.iter().filter(|drive| !drive.path.starts_with("rados:")).count() > 1
-}
-
-fn errors(drive: &v1::Drive) -> String {
-    match (drive.read_errors, drive.write_errors) {
-        (0, 0) => "none".to_owned(),
-        (reads, writes) => format!("{reads} reads, {writes} writes"),
-    }
-}
-
-fn size(drive: &v1::Drive) -> String {
-    drive.size_bytes.map_or_else(|| "all".to_owned(), |bytes| ByteCount(bytes).to_string())
 }

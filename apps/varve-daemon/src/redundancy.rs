@@ -1,0 +1,338 @@
+//! What the admin API says of drives and their redundancy: by the tables of the pool as they are now, by what shards
+//! count, and by what drives answered.
+//!
+//! REDUNDANCY-1. What nobody counts is not claimed: segments that were written before the last loss count as not
+//!     verified since, and a shard that does not serve as silent. So a pool that lost something is not ok again before
+//!     it was walked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use varve_access_admin::v1::{
+    Drive, DriveState, Health, HealthReason, HealthState, JournalStatus, ShardState,
+};
+use varve_access_admin::{Metric, MetricKind, Sample};
+use varve_media_redundancy::format::{
+    DriveRecord, DriveRoles, DriveState as RecordState, DriveTable, JournalRecord,
+};
+use varve_media_redundancy::{
+    DriveNumber, DriveSpaces, Epoch, Exposure, HealthFacts, HealthReport,
+    HealthState as ReportState, LayoutView, MediumKind, Protection, RepairQueue, ShardFacts,
+    StripeShape, UNIT_BYTES,
+};
+use varve_types::ShardId;
+
+use crate::health::{self, errors_of};
+use crate::redundant_pool::RedundantPool;
+use crate::stack::{DriveErrors, ShardReport};
+
+/// How what a pool holds survives the loss of a drive. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) enum DriveRedundancy {
+    /// Not at all: each drive has a part of it.
+    None,
+    /// Over these drives.
+    Over(Arc<RedundantPool>),
+    /// Somebody else takes care of that, as RADOS does.
+    Elsewhere,
+}
+
+/// What `Pool` says of it.
+pub(crate) struct RedundancySummary {
+    pub(crate) protect: Option<String>,
+    pub(crate) survives: Option<u8>,
+    pub(crate) usable_bytes: Option<u64>,
+    pub(crate) raw_bytes: Option<u64>,
+}
+
+impl DriveRedundancy {
+    /// The summary of a pool of `size_bytes`.
+    pub(crate) fn summary(&self, size_bytes: u64, reports: &[ShardReport]) -> RedundancySummary {
+        match self {
+            Self::Elsewhere => RedundancySummary {
+                protect: None,
+                survives: None,
+                usable_bytes: None,
+                raw_bytes: None,
+            },
+            Self::None => RedundancySummary {
+                protect: Some(Protection::NONE.to_string()),
+                survives: Some(0),
+                usable_bytes: Some(size_bytes),
+                raw_bytes: Some(size_bytes),
+            },
+            Self::Over(pool) => {
+                let (view, sizes) = (pool.files().view(), pool.files().sizes());
+                RedundancySummary {
+                    protect: Some(shape_of(view.drives()).to_string()),
+                    survives: report_of(&view, reports).survives,
+                    usable_bytes: Some(sizes.usable_bytes),
+                    raw_bytes: Some(sizes.raw_bytes),
+                }
+            }
+        }
+    }
+
+    /// The drives: `known` are those that the data directory remembers.
+    pub(crate) fn drives(&self, known: &[Drive], reports: &[ShardReport]) -> Vec<Drive> {
+        match self {
+            Self::None | Self::Elsewhere => health::drives(known, reports),
+            Self::Over(pool) => of_tables(pool, known, reports),
+        }
+    }
+
+    /// How safe what the pool holds is (REDUNDANCY-1).
+    pub(crate) fn health(&self, reports: &[ShardReport]) -> Health {
+        let (mut reasons, survives): (Vec<HealthReason>, _) = match self {
+            Self::None => (reports.iter().filter_map(silent).collect(), Some(0)),
+            Self::Elsewhere => (reports.iter().filter_map(silent).collect(), None),
+            Self::Over(pool) => {
+                let report = report_of(&pool.files().view(), reports);
+                let failure = pool.files().failure();
+                let reasons = report.reasons.iter().map(reason_of);
+                (reasons.chain(failure.map(|it| stopped(&it))).collect(), report.survives)
+            }
+        };
+        let trouble = |message: String| HealthReason {
+            state: HealthState::Attention,
+            message,
+            advice: "look into the log, and at the drive".to_owned(),
+        };
+        reasons.extend(health::troubles(reports).into_iter().map(trouble));
+        let is_lost = reasons.iter().any(|it| it.state == HealthState::Lost);
+        Health::of(reasons, survives.filter(|_| !is_lost))
+    }
+
+    /// Of drives and their redundancy; none where there is none.
+    pub(crate) fn metrics(&self, reports: &[ShardReport]) -> Vec<Metric> {
+        let help =
+            "How safe what the pool holds is: 0 ok, 1 attention, 2 at risk, 3 lost, 4 unknown.";
+        let state = self.health(reports).state.exit_code();
+        let mut metrics = vec![Metric::gauge("varve_health_state", help, state.into())];
+        if let Self::Over(pool) = self {
+            let view = pool.files().view();
+            metrics.extend([
+                state_metric(view.drives()),
+                error_metric(view.drives(), reports),
+                exposed_metric(&view),
+                copies_metric(&view),
+            ]);
+        }
+        metrics
+    }
+}
+
+/// What an acknowledged write survives.
+pub(crate) fn journal(pool: &RedundantPool, plain: JournalStatus) -> JournalStatus {
+    let view = pool.files().view();
+    let copies = view.journals().map(|journal| journal.current().count()).min().unwrap_or(0);
+    let lost = match copies.saturating_sub(1) {
+        0 => "crashes and power loss".to_owned(),
+        1 => "crashes, power loss and the loss of a drive".to_owned(),
+        drives => format!("crashes, power loss and the loss of {drives} drives"),
+    };
+    let copies = if copies == 1 { "one copy".to_owned() } else { format!("{copies} copies") };
+    JournalStatus { durability: format!("{copies}: survives {lost}"), ..plain }
+}
+
+fn shape_of(table: &DriveTable) -> StripeShape {
+    table.class_of(table.class).map_or(StripeShape::NONE, |class| class.shape)
+}
+
+/// A pool that writes nothing any more, as more drives failed than may.
+fn stopped(error: &varve_media::Error) -> HealthReason {
+    HealthReason {
+        state: HealthState::Unknown,
+        message: format!("the pool writes nothing any more: {error}"),
+        advice: "connect the drives that it lost, and start the daemon again".to_owned(),
+    }
+}
+
+fn silent(report: &ShardReport) -> Option<HealthReason> {
+    let trouble = report.status.trouble.as_deref().unwrap_or("it is being opened");
+    let (state, advice) = match report.status.state {
+        ShardState::Serving => return None,
+        ShardState::Opening => (HealthState::Unknown, "wait, or look into the log"),
+        ShardState::Damaged => (
+            HealthState::Lost,
+            "run varve check to see what it is about, and restore that from a backup",
+        ),
+    };
+    let message = format!("shard {} does not serve: {trouble}", report.status.shard);
+    Some(HealthReason { state, message, advice: advice.to_owned() })
+}
+
+fn report_of(view: &LayoutView, reports: &[ShardReport]) -> HealthReport {
+    let serving = reports.iter().filter(|report| report.status.state == ShardState::Serving);
+    let shards: Vec<ShardFacts> = serving.map(|report| shard_facts(view, report)).collect();
+    let has_roots = |drive: &&DriveRecord| {
+        drive.state == RecordState::Live && drive.roles.has(DriveRoles::ROOTS)
+    };
+    // An opening brings all roots to all of them, and a drive that misses a replacement has failed.
+    let root_drives: Vec<DriveNumber> =
+        view.drives().drives.iter().filter(has_roots).map(|drive| drive.number).collect();
+    HealthReport::of(&HealthFacts {
+        view,
+        queue: &RepairQueue::of(view),
+        shard_count: u16::try_from(reports.len()).unwrap_or(u16::MAX),
+        shards: &shards,
+        root_drives: &root_drives,
+        conditions: &[],
+    })
+}
+
+/// What a shard proves (REDUNDANCY-1): all it holds, until something was lost.
+fn shard_facts(view: &LayoutView, report: &ShardReport) -> ShardFacts {
+    let shard = ShardId(report.status.shard);
+    let journal = view.journals().find(|journal| journal.shard == shard);
+    ShardFacts {
+        shard,
+        journal_tail: journal.map_or(0, tail_of),
+        counted_since: Epoch(0),
+        held: report.used_segments,
+        verified: report.used_segments,
+        unreadable: 0,
+    }
+}
+
+/// A position that the journal's tail has passed: a copy that ended leaves the record when it has, so without one all
+/// that is needed is in the current copies.
+fn tail_of(journal: &JournalRecord) -> u64 {
+    let has_former = journal.copies.iter().any(|copy| !copy.is_current());
+    let since = journal.current().map(|copy| copy.since);
+    let tail = if has_former { since.min() } else { since.max() };
+    tail.unwrap_or(0)
+}
+
+fn reason_of(reason: &varve_media_redundancy::HealthReason) -> HealthReason {
+    let state = match reason.state() {
+        ReportState::Ok => HealthState::Ok,
+        ReportState::Attention => HealthState::Attention,
+        ReportState::AtRisk => HealthState::AtRisk,
+        ReportState::Unknown => HealthState::Unknown,
+        ReportState::Lost => HealthState::Lost,
+    };
+    HealthReason { state, message: reason.to_string(), advice: reason.advice().to_owned() }
+}
+
+/// The drives of the tables, but those that are gone.
+fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> Vec<Drive> {
+    let (files, view) = (pool.files(), pool.files().view());
+    let spaces = DriveSpaces::of(&view).ok();
+    let there = view.drives().drives.iter().filter(|it| it.state != RecordState::Gone);
+    let drive = |record: &DriveRecord| {
+        let id = record.id.to_string();
+        let remembered = || known.iter().find(|drive| drive.id.as_ref() == Some(&id));
+        let path = files.path_of(record.number).map(str::to_owned);
+        let path = path.or_else(|| remembered().map(|drive| drive.path.clone()));
+        let path = path.unwrap_or_else(|| record.name.clone());
+        let (read_errors, write_errors) = errors_of(&path, reports);
+        let free = spaces.as_ref().and_then(|spaces| spaces.drive(record.number));
+        let used = free.map(|free| free.units().saturating_sub(free.total()));
+        Drive {
+            size_bytes: Some(u64::from(record.units) * UNIT_BYTES),
+            read_errors,
+            write_errors,
+            number: Some(record.number.get()),
+            id: Some(id),
+            name: Some(record.name.clone()),
+            kind: Some(kind_of(record.kind).to_owned()),
+            state: Some(state_of(record.state)),
+            since_unix_ms: Some(record.since_unix_ms),
+            is_slow: record.is_slow,
+            used_bytes: used.map(|units| u64::from(units) * UNIT_BYTES),
+            path,
+        }
+    };
+    there.map(drive).collect()
+}
+
+const fn kind_of(kind: MediumKind) -> &'static str {
+    match kind {
+        MediumKind::Nvme => "nvme",
+        MediumKind::Ssd => "ssd",
+        MediumKind::Hdd => "hdd",
+    }
+}
+
+const fn state_of(state: RecordState) -> DriveState {
+    match state {
+        RecordState::Live => DriveState::Live,
+        RecordState::Joining => DriveState::Joining,
+        RecordState::Leaving => DriveState::Leaving,
+        RecordState::Failed => DriveState::Failed,
+        RecordState::Gone => DriveState::Gone,
+    }
+}
+
+fn state_metric(table: &DriveTable) -> Metric {
+    let help = "What a drive is to the pool: 1 for its state, 0 for the others.";
+    let mut metric = Metric::new("varve_drive_state", help, MetricKind::Gauge);
+    for drive in &table.drives {
+        for state in DriveState::ALL {
+            let labels =
+                vec![("drive", drive.number.to_string()), ("state", state.word().to_owned())];
+            let value = u64::from(state_of(drive.state) == state);
+            metric.samples.push(Sample { labels, value });
+        }
+    }
+    metric
+}
+
+fn error_metric(table: &DriveTable, reports: &[ShardReport]) -> Metric {
+    let help = "Operations that failed on the drive since the start.";
+    let mut metric = Metric::new("varve_drive_errors_total", help, MetricKind::Counter);
+    let mut sums: BTreeMap<DriveNumber, [u64; 4]> =
+        table.drives.iter().map(|drive| (drive.number, [0; 4])).collect();
+    for errors in reports.iter().flat_map(|report| &report.drives) {
+        let DriveErrors { drive, reads, writes, checksums, timeouts } = *errors;
+        let sum = sums.entry(drive).or_default();
+        for (sum, count) in sum.iter_mut().zip([reads, writes, checksums, timeouts]) {
+            *sum = sum.saturating_add(count);
+        }
+    }
+    for (drive, counts) in sums {
+        for (kind, value) in ["read", "write", "checksum", "timeout"].into_iter().zip(counts) {
+            let labels = vec![("drive", drive.to_string()), ("kind", kind.to_owned())];
+            metric.samples.push(Sample { labels, value });
+        }
+    }
+    metric
+}
+
+fn exposed_metric(view: &LayoutView) -> Metric {
+    let help = "Zones, by how many more drives they survive the loss of.";
+    let mut metric = Metric::new("varve_redundancy_exposed_zones", help, MetricKind::Gauge);
+    let queue = RepairQueue::of(view);
+    let mut counts = BTreeMap::<String, u64>::new();
+    counts.insert("lost".to_owned(), 0);
+    for left in 0..=view.drives().drops_max {
+        counts.insert(left.to_string(), 0);
+    }
+    for zones in queue.exposed() {
+        let label = match zones.exposure {
+            Exposure::Lost => "lost".to_owned(),
+            Exposure::Survives(left) => left.to_string(),
+        };
+        *counts.entry(label).or_default() += u64::from(zones.zones);
+    }
+    for (exposure, value) in counts {
+        metric.samples.push(Sample { labels: vec![("exposure", exposure)], value });
+    }
+    metric
+}
+
+fn copies_metric(view: &LayoutView) -> Metric {
+    let help = "Current copies of the shard's journal on drives that can be read.";
+    let mut metric = Metric::new("varve_redundancy_journal_copies", help, MetricKind::Gauge);
+    let table = view.drives();
+    for journal in view.journals() {
+        let is_there = |drive: DriveNumber| {
+            table.drive(drive).is_some_and(|record| record.state.is_readable())
+        };
+        let copies = journal.current().filter(|copy| is_there(copy.drive)).count() as u64;
+        let labels = vec![("shard", journal.shard.to_string())];
+        metric.samples.push(Sample { labels, value: copies });
+    }
+    metric
+}
