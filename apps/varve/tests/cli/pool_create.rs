@@ -58,11 +58,63 @@ fn a_pool_on_rados_takes_no_drives_and_is_not_checked_where_it_cannot_be_reached
 }
 
 #[test]
-fn a_pool_on_drives_is_created_by_serve() {
-    for more in [&["tank", "/dev/a"][..], &["--drive", "/dev/a"][..], &[][..]] {
+fn a_pool_is_on_drives_or_on_rados() {
+    for more in [&["tank", "/dev/a"][..], &[][..]] {
         let said = varve_in(Path::new("."), &[&["pool", "create"], more].concat()).refused(2);
-        assert!(said.contains("a pool on drives is created by `varve serve --drive …`"), "{said}");
+        assert!(said.contains("`varve pool create --drive …`"), "{said}");
     }
     let said = varve_in(Path::new("."), &["pool", "create", "--data-pool", "d"]).refused(2);
     assert!(said.contains("--meta-pool"), "{said}");
+    let said = varve_in(Path::new("."), &create(&["--drive", "/dev/a"])).refused(2);
+    assert!(said.contains("cannot be used with"), "{said}");
+    let said = varve_in(Path::new("."), &create(&["--protect", "mirror:2"])).refused(2);
+    assert!(said.contains("--drive"), "{said}");
+}
+
+const TWO: [&str; 6] = ["pool", "create", "--drive", "a=256MiB", "--drive", "b=256MiB"];
+
+#[test]
+fn nothing_is_created_before_somebody_agreed() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = varve_in(dir.path(), &[&TWO[..], &["--data", "d"]].concat()).refused(2);
+    assert!(said.contains("add --yes"), "{said}");
+    let said = varve_in(dir.path(), &[&TWO[..], &["--data", "d", "--json"]].concat()).refused(2);
+    assert!(said.contains("add --yes"), "{said}");
+    for (protect, why) in
+        [("mirror:3", "mirror:3 needs 3 drives, and 2 are given"), ("raid5", "raid5")]
+    {
+        let more = ["--data", "d", "--yes", "--protect", protect];
+        let said = varve_in(dir.path(), &[&TWO[..], &more].concat()).refused(2);
+        assert!(said.contains(why), "{said}");
+    }
+    for drive in ["a", "b"] {
+        assert!(!dir.path().join(drive).exists(), "{drive}");
+    }
+}
+
+#[test]
+fn drives_that_are_too_small_are_named_with_what_they_need() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--data", "d", "--yes", "--lane-size", "1GiB"];
+    let said = varve_in(dir.path(), &[&TWO[..], &more].concat()).refused(1);
+    assert!(said.contains("has 268435456 bytes, needs"), "{said}");
+    assert!(said.contains("lane_size"), "{said}");
+    assert!(!dir.path().join("a").exists());
+}
+
+#[test]
+fn a_pool_on_drives_says_what_it_survives_and_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--data", "d", "--yes", "--lane-size", "16MiB", "--shards", "1", "--json"];
+    let json = varve_in(dir.path(), &[&TWO[..], &more].concat()).json();
+    assert_eq!((&json["protect"], &json["survives"]), (&"mirror:2".into(), &1.into()));
+    let (usable, raw) =
+        (json["usable_bytes"].as_u64().unwrap(), json["raw_bytes"].as_u64().unwrap());
+    assert_eq!(raw, 512 << 20);
+    assert!((100 << 20..256 << 20).contains(&usable), "{usable}");
+    let again = varve_in(dir.path(), &[&TWO[..], &more].concat()).refused(2);
+    assert!(again.contains("has a pool already"), "{again}");
+    let other = ["--data", "e", "--yes"];
+    let taken = varve_in(dir.path(), &[&TWO[..], &other].concat()).refused(2);
+    assert!(taken.contains("holds a pool already"), "{taken}");
 }

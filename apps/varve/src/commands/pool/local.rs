@@ -31,8 +31,11 @@ impl LocalPool {
         } else {
             Settings { data, ..Settings::default() }
         };
-        let mut settings =
-            Settings { drives: self.drives, shards: self.shards, lane: self.lane_size, ..found };
+        // What the command line does not say, the file may.
+        let shards = if self.shards > 0 { self.shards } else { found.shards };
+        let is_default = self.lane_size == Settings::default().lane;
+        let lane = if is_default { found.lane } else { self.lane_size };
+        let mut settings = Settings { drives: self.drives, shards, lane, ..found };
         settings.redundancy.protect = self.protect.or(settings.redundancy.protect);
         let (is_agreed, is_json) = (self.is_agreed, self.format.json);
         if is_json && !is_agreed {

@@ -1,0 +1,27 @@
+//! Goal: `varve health` says by its exit code how safe data are, and in words why and what to do. Method: a memory
+//! backend behind the real API, and nobody at all.
+
+use varve_access_admin::MemoryBackend;
+
+use crate::rig::{Api, varve_in};
+
+#[test]
+fn a_whole_pool_is_ok() {
+    let text = Api::start().varve(&["health"]).ok();
+    assert!(text.starts_with("ok\n"), "{text}");
+    assert_eq!(Api::start().varve(&["health", "--json"]).json()["state"], "ok");
+}
+
+#[test]
+fn a_lost_drive_is_told_with_what_to_do() {
+    let api = Api::over(MemoryBackend::with_failed_drive());
+    let said = api.varve(&["health"]).refused(2);
+    assert!(said.contains("at risk: drive 1 failed") && said.contains("replace it"), "{said}");
+}
+
+#[test]
+fn who_cannot_be_asked_is_not_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = varve_in(dir.path(), &["--data", ".", "health"]).refused(4);
+    assert!(said.contains("health is unknown"), "{said}");
+}
