@@ -15,8 +15,11 @@ fn a_whole_pool_is_ok() {
 #[test]
 fn a_lost_drive_is_told_with_what_to_do() {
     let api = Api::over(MemoryBackend::with_failed_drive());
-    let said = api.varve(&["health"]).refused(2);
-    assert!(said.contains("at risk: drive 1 failed") && said.contains("replace it"), "{said}");
+    let run = api.varve(&["health"]);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stdout.starts_with("at risk\na lost drive would lose data\n"), "{}", run.stdout);
+    assert!(run.stderr.contains("at risk: drive 1 failed"), "{}", run.stderr);
+    assert!(run.stderr.contains("replace it"), "{}", run.stderr);
 }
 
 #[test]

@@ -76,9 +76,13 @@ const TWO: [&str; 6] = ["pool", "create", "--drive", "a=256MiB", "--drive", "b=2
 #[test]
 fn nothing_is_created_before_somebody_agreed() {
     let dir = tempfile::tempdir().unwrap();
-    let said = varve_in(dir.path(), &[&TWO[..], &["--data", "d"]].concat()).refused(2);
-    assert!(said.contains("add --yes"), "{said}");
-    let said = varve_in(dir.path(), &[&TWO[..], &["--data", "d", "--json"]].concat()).refused(2);
+    let small = ["--data", "d", "--lane-size", "16MiB", "--shards", "1"];
+    let asked = varve_in(dir.path(), &[&TWO[..], &small].concat());
+    assert_eq!(asked.code, 2, "{}", asked.stderr);
+    assert!(asked.stdout.starts_with("2 drives, mirror:2: "), "{}", asked.stdout);
+    assert!(asked.stdout.contains("survives the loss of any drive"), "{}", asked.stdout);
+    assert!(asked.stderr.contains("add --yes"), "{}", asked.stderr);
+    let said = varve_in(dir.path(), &[&TWO[..], &small, &["--json"]].concat()).refused(2);
     assert!(said.contains("add --yes"), "{said}");
     for (protect, why) in
         [("mirror:3", "mirror:3 needs 3 drives, and 2 are given"), ("raid5", "raid5")]
