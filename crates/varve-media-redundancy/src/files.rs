@@ -13,6 +13,9 @@
 //!     (OPEN-5). Only a drive that another process has is refused here.
 
 use std::cell::RefCell;
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,14 +34,18 @@ use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
 use crate::ids::{DriveNumber, HistoryId};
 use crate::journal::JournalPatience;
 use crate::keeper::{DriveOpener, Keeper};
-use crate::opening::{Candidate, FoundDrive, Opening, OpeningOptions, Survey};
+use crate::opening::Opening;
 use crate::pool::RedundantThread;
 use crate::sizes::PoolSizes;
+use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey};
 use crate::tables::Tables;
 use crate::view::LayoutView;
 
 /// Pause between two looks for drives that are missing, in ns.
 const LOOK_AGAIN_NANOS: u64 = 500_000_000;
+
+/// What the system says of the name of a device that is gone: no such device or address, no such device, no medium.
+const GONE: [i32; 3] = [6, 19, 123];
 
 /// How a pool is opened.
 #[derive(Clone, Debug)]
@@ -249,6 +256,8 @@ struct LockedDrive {
 struct FailedPlace {
     path: String,
     error: Error,
+    /// Whether the system says that nothing is there.
+    is_absent: bool,
 }
 
 impl LockedDrive {
@@ -279,9 +288,10 @@ impl LockedDrives {
         self.drives.iter().find(|drive| drive.path == path)
     }
 
-    /// Locks the drives that are there now and were not before (FILES-2).
-    async fn look(&mut self, reactor: &Reactor, paths: &[PathBuf], patience: u64) -> Result<()> {
+    /// Locks the drives that are there now and were not before (FILES-2); whether there are any.
+    async fn look(&mut self, reactor: &Reactor, paths: &[PathBuf], patience: u64) -> Result<bool> {
         self.failed.clear();
+        let before = self.drives.len();
         for path in paths {
             let name = path.display().to_string();
             if self.at(&name).is_some() {
@@ -290,16 +300,19 @@ impl LockedDrives {
             match LockedDrive::open(reactor, path, patience).await {
                 Ok(drive) => self.drives.push(drive),
                 Err(error @ Error::InUse { .. }) => return Err(error),
-                Err(error) => self.failed.push(FailedPlace { path: name, error }),
+                Err(error) => {
+                    let is_absent = is_absent(path);
+                    self.failed.push(FailedPlace { path: name, error, is_absent });
+                }
             }
         }
-        Ok(())
+        Ok(self.drives.len() > before)
     }
 
     fn candidates(&self, reactor: &Reactor, layers: &DiskLayers) -> Vec<Candidate> {
-        let failed = self.failed.iter().map(|place| Candidate::Failed {
-            path: place.path.clone(),
-            error: place.error.clone(),
+        let failed = self.failed.iter().map(|place| match place.is_absent {
+            true => Candidate::Absent { path: place.path.clone() },
+            false => Candidate::Failed { path: place.path.clone(), error: place.error.clone() },
         });
         let found = self.drives.iter().map(|drive| match drive.disks(reactor, layers) {
             Ok(disks) => Candidate::Found(FoundDrive {
@@ -328,28 +341,53 @@ async fn find(
     };
     let layers = DiskLayers { stats: None, delay_ns: options.delay_nanos };
     let (mut drives, began) = (LockedDrives::default(), reactor.now());
-    let mut is_told = false;
+    let mut is_first = true;
     loop {
-        drives.look(reactor, paths, options.drive_patience_nanos).await?;
-        let candidates = drives.candidates(reactor, &layers);
+        let is_news = drives.look(reactor, paths, options.drive_patience_nanos).await?;
         let is_over = reactor.now().since(began) >= options.missing_wait_nanos;
         let may_wait = !options.is_degraded && !is_over && !drives.failed.is_empty();
-        match Survey::take(reactor, candidates, &opening).await {
-            Ok(survey) if survey.missing().is_empty() || !may_wait => {
-                return Ok((drives, survey.open().await?));
+        if is_first || is_news || !may_wait {
+            let candidates = drives.candidates(reactor, &layers);
+            match Survey::take(reactor, candidates, &opening).await {
+                Ok(survey) if survey.missing().is_empty() || !may_wait => {
+                    return Ok((drives, survey.open().await?));
+                }
+                Err(error) if !may_wait || is_final(&error) => return Err(error),
+                Ok(_) | Err(_) => {}
             }
-            Err(error) if !may_wait => return Err(error),
-            Ok(_) | Err(_) => {}
         }
-        if !is_told {
-            is_told = true;
+        if is_first {
+            is_first = false;
             let seconds = options.missing_wait_nanos / 1_000_000_000;
-            for FailedPlace { path, error } in &drives.failed {
+            for FailedPlace { path, error, .. } in &drives.failed {
                 tracing::warn!(path, %error, "a drive is missing: waiting for it for up to {seconds} s");
             }
         }
         reactor.sleep(LOOK_AGAIN_NANOS).await;
     }
+}
+
+/// Whether the system says that nothing is at a path, or that the device of that name is gone.
+fn is_absent(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(found) if found.file_type().is_block_device() => {
+            let opened = fs::File::open(path);
+            opened.is_err_and(|it| it.raw_os_error().is_some_and(|it| GONE.contains(&it)))
+        }
+        Ok(_) => false,
+    }
+}
+
+/// Whether more drives would not change what was found.
+fn is_final(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::HistorySplit { .. }
+            | Error::DriveSet { .. }
+            | Error::Unsupported { .. }
+            | Error::Corrupt { .. }
+    )
 }
 
 /// Opens drives that join, and keeps their locks (FILES-1).
