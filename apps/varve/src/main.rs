@@ -6,6 +6,7 @@ mod command_line;
 mod commands;
 mod examples;
 mod explicit_flags;
+mod local_pool;
 mod misuse;
 mod plan;
 

@@ -41,8 +41,8 @@ impl MediumDescription {
 /// The directory of a device: that of the whole one, of a partition.
 fn device_of(number: u64) -> Option<PathBuf> {
     // As the C library takes the two parts of a number apart.
-    let major = (number >> 8 & 0xfff) | (number >> 32 & !0xfff);
-    let minor = (number & 0xff) | (number >> 12 & !0xff);
+    let major = ((number >> 8) & 0xfff) | ((number >> 32) & !0xfff);
+    let minor = (number & 0xff) | ((number >> 12) & 0xffff_ff00);
     let found = fs::canonicalize(format!("{DEVICES}/{major}:{minor}")).ok()?;
     let is_part = found.join("partition").exists();
     if is_part { found.parent().map(Path::to_owned) } else { Some(found) }

@@ -137,9 +137,10 @@ impl NewRedundantPool {
             ..RedundantSpec::new(self.pool, self.lane_count, zones)
         };
         let mut drives = Vec::new();
-        for ((number, drive), room) in (0..).zip(&self.drives).zip(rooms) {
+        for ((index, drive), room) in self.drives.iter().enumerate().zip(rooms) {
             let too_many = || Error::Spec { field: "drives", value: self.drives.len() as u64 };
-            let number = DriveNumber::new(number).ok_or_else(too_many)?;
+            let number = u8::try_from(index).ok().and_then(DriveNumber::new);
+            let number = number.ok_or_else(too_many)?;
             drives.push(new_drive(&figures, number, drive, room)?);
         }
         let units: Vec<u32> = drives.iter().map(|(_, superblock)| superblock.units).collect();

@@ -9,10 +9,10 @@ use varve_daemon::config::{DriveSetting, Settings};
 use varve_media_redundancy::Protection;
 use varve_types::{ByteCount, parse_size};
 
-use super::local::LocalPool;
 use super::{Journal, RadosArguments, RadosPools, journal};
 use crate::cli::{Format, Global};
 use crate::commands::serve::drive;
+use crate::local_pool::LocalPool;
 
 /// Create a pool on drives of this machine or on Ceph's RADOS, for the data directory to serve
 ///

@@ -3,7 +3,6 @@
 mod attach;
 mod create;
 mod keys;
-mod local;
 mod migrate;
 mod rados_caps;
 mod show;

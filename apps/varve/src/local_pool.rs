@@ -1,4 +1,4 @@
-//! `varve pool create --drive`: a pool on drives of this machine.
+//! A pool on drives of this machine, as `varve pool create --drive` makes it: what it will be is said first.
 
 use std::fmt::Write;
 use std::io::{self, BufRead, IsTerminal};
@@ -13,18 +13,18 @@ use varve_types::ByteCount;
 use crate::cli::{Format, Global};
 
 /// What to make.
-pub(super) struct LocalPool {
-    pub(super) drives: Vec<DriveSetting>,
-    pub(super) protect: Option<Protection>,
-    pub(super) shards: u16,
-    pub(super) lane_size: ByteCount,
+pub(crate) struct LocalPool {
+    pub(crate) drives: Vec<DriveSetting>,
+    pub(crate) protect: Option<Protection>,
+    pub(crate) shards: u16,
+    pub(crate) lane_size: ByteCount,
     /// Whether nobody is to be asked.
-    pub(super) is_agreed: bool,
-    pub(super) format: Format,
+    pub(crate) is_agreed: bool,
+    pub(crate) format: Format,
 }
 
 impl LocalPool {
-    pub(super) fn create(self, global: &Global) -> Result<String> {
+    pub(crate) fn create(self, global: &Global) -> Result<String> {
         let data = global.data();
         let found = if data.join(CONFIG_FILE).exists() {
             read_data(&data)?
