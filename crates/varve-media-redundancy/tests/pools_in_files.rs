@@ -1,0 +1,145 @@
+//! Goal: pools on directories are made once, belong to one process, open without a drive where they may, and do not read
+//! what they went on without. Method: real files and a real loop; nothing is tested where there is no io_uring.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use varve_media::{Error, NewDrive, Result};
+use varve_media_redundancy::format::DriveState;
+use varve_media_redundancy::{
+    DriveId, FilesOptions, HistoryId, Keeper, NewRedundantDrive, NewRedundantPool, RedundantFiles,
+    StripeShape,
+};
+use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_types::PoolId;
+
+const DRIVE_BYTES: u64 = 256 << 20;
+
+fn paths(dir: &Path, drives: u8) -> Vec<PathBuf> {
+    (0..drives).map(|number| dir.join(format!("drive-{number}"))).collect()
+}
+
+fn new_pool(paths: &[PathBuf]) -> NewRedundantPool {
+    let drives = (1..).zip(paths).map(|(number, path)| NewRedundantDrive {
+        place: NewDrive::directory(path, DRIVE_BYTES),
+        id: DriveId([number; 16]),
+    });
+    NewRedundantPool {
+        pool: PoolId([7; 16]),
+        created_unix_ms: 5,
+        lane_count: 2,
+        lane_bytes: 16 << 20,
+        segment_bytes: 2 << 20,
+        shape: StripeShape::new(1, 1).unwrap(),
+        drives: drives.collect(),
+        history: HistoryId([1; 16]),
+    }
+}
+
+fn options(is_degraded: bool) -> FilesOptions {
+    FilesOptions {
+        pool: None,
+        is_degraded,
+        history: None,
+        new_history: HistoryId([2; 16]),
+        drive_patience_nanos: 10_000_000_000,
+        journal_patience_nanos: 300_000_000,
+        missing_wait_nanos: 0,
+        delay_nanos: 0,
+    }
+}
+
+/// Runs a test on a loop of its own, if the system lets it have one.
+fn on_loop<F: Future<Output = ()> + 'static>(test: impl FnOnce(Reactor) -> F) {
+    let Ok(mut event_loop) = Loop::new(LoopConfig::default()) else { return };
+    let running = test(event_loop.handle());
+    event_loop.run(running);
+}
+
+async fn open(
+    reactor: &Reactor,
+    paths: &[PathBuf],
+    is_degraded: bool,
+) -> Result<(RedundantFiles, Keeper)> {
+    RedundantFiles::open(reactor, paths, &options(is_degraded)).await
+}
+
+#[test]
+fn a_pool_is_made_once_and_belongs_to_one_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = paths(dir.path(), 3);
+    on_loop(async move |reactor| {
+        let new = new_pool(&paths);
+        let planned = new.sizes().unwrap();
+        assert_eq!(new.create(&reactor).await.unwrap(), planned, "what was said before is so");
+        let again = new.create(&reactor).await.unwrap_err();
+        assert!(matches!(again, Error::PoolExists { .. }), "{again}");
+        let (files, keeper) = open(&reactor, &paths, false).await.unwrap();
+        assert_eq!((files.pool(), files.lane_count(), files.created_unix_ms()), (new.pool, 2, 5));
+        assert_eq!(files.sizes(), planned);
+        let view = files.view();
+        assert!(view.drives().drives.iter().all(|drive| drive.state == DriveState::Live));
+        assert!(view.journals().all(|journal| journal.current().count() == 2));
+        let second = open(&reactor, &paths, false).await.err().unwrap();
+        assert!(matches!(second, Error::InUse { .. }), "{second}");
+        let parts = files.thread(&reactor).unwrap();
+        assert_eq!(parts.handles.all().len(), 3);
+        drop((parts, keeper));
+        let locks = files.into_locks();
+        let held = open(&reactor, &paths, false).await.err().unwrap();
+        assert!(matches!(held, Error::InUse { .. }), "the tables are gone, the locks are not");
+        drop(locks);
+        open(&reactor, &paths, false).await.unwrap();
+    });
+}
+
+#[test]
+fn a_drive_that_is_away_fails_and_is_stale_when_it_returns() {
+    let dir = tempfile::tempdir().unwrap();
+    let (paths, aside) = (paths(dir.path(), 3), dir.path().join("aside"));
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        fs::rename(&paths[1], &aside).unwrap();
+        let (files, _) = open(&reactor, &paths, false).await.unwrap();
+        let missing: Vec<u8> = files.opened().missing.iter().map(|drive| drive.get()).collect();
+        assert_eq!((missing, files.opened().is_read_only), (vec![1], false));
+        let sizes = files.sizes();
+        drop(files);
+        fs::rename(&aside, &paths[1]).unwrap();
+        let (files, _) = open(&reactor, &paths, false).await.unwrap();
+        assert_eq!(files.opened().stale, [paths[1].display().to_string()]);
+        assert_eq!(files.sizes(), sizes, "what is promised stays");
+        let (view, parts) = (files.view(), files.thread(&reactor).unwrap());
+        assert_eq!(view.drives().drives[1].state, DriveState::Failed);
+        assert_eq!(parts.handles.all().len(), 2, "it is not read");
+    });
+}
+
+#[test]
+fn half_of_a_mirror_goes_on_only_when_it_is_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let (paths, aside) = (paths(dir.path(), 2), dir.path().join("aside"));
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        fs::rename(&paths[0], &aside).unwrap();
+        let refused = open(&reactor, &paths, false).await.err().unwrap();
+        assert!(matches!(refused, Error::DegradedOpening { .. }), "{refused}");
+        let (files, _) = open(&reactor, &paths, true).await.unwrap();
+        assert_eq!(files.view().drives().history, HistoryId([2; 16]));
+        drop(files);
+        open(&reactor, &paths, false).await.unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_is_gone_is_no_absent_drive() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = paths(dir.path(), 3);
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        fs::remove_file(paths[2].join("segments")).unwrap();
+        let refused = open(&reactor, &paths, false).await.err().unwrap();
+        assert!(matches!(refused, Error::FileMissing { .. }), "{refused}");
+    });
+}
