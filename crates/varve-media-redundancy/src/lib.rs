@@ -54,7 +54,6 @@ pub use decode::{
 };
 pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
 pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks};
-pub use files::{FilesOptions, OpenedDrives, RedundantFiles, ThreadFiles};
 pub use files::{DriveLocks, FilesOptions, OpenedDrives, RedundantFiles, ThreadFiles};
 pub use health::{
     DriveCondition, HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts,
