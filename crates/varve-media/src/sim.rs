@@ -255,6 +255,21 @@ impl SimMedium {
         Some(bytes)
     }
 
+    /// What reads see of a range whose start is a multiple of 4 KiB: all that returned, durable or not (MEDIA-SIM-2).
+    #[must_use]
+    pub fn visible(&self, range: Range<u64>) -> Vec<u8> {
+        let mut bytes = vec![0; len_of(&range)];
+        self.state.borrow().read(range.start, &mut bytes);
+        bytes
+    }
+
+    /// Whether nothing is cached or under way, so that a power cut changes nothing.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let state = self.state.borrow();
+        state.cached.is_empty() && state.in_flight.is_empty()
+    }
+
     /// Another medium with what this one holds, as a copy of the device has it.
     #[must_use]
     pub fn copy(&self) -> Self {
@@ -548,10 +563,13 @@ mod tests {
             assert_eq!(same.durable(0..512), Some(vec![1; 512]));
             disk.write(4096, filled(2, 4096), Persist::Cached).await.unwrap();
             assert_eq!(same.durable(0..512), None);
+            assert_eq!(same.visible(4096..4608), vec![2; 512]);
             disk.flush().await.unwrap();
             assert_eq!(same.durable(4096..4608), Some(vec![2; 512]));
+            assert!(same.is_settled());
             drop(disk.write(0, filled(3, 4096), Persist::Durable));
-            assert_eq!(same.durable(0..512), None);
+            assert_eq!((same.durable(0..512), same.is_settled()), (None, false));
+            assert_eq!(same.visible(0..512), vec![1; 512]);
         });
         drop(sim);
         medium.crash(&mut Rng::new(1));

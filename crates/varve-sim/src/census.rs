@@ -1,0 +1,179 @@
+//! The strip census: reads raw media, and counts of each segment that shards hold how many of its strips are there and
+//! right. It shares no code with the crate of redundant pools but the decoders of stored bytes, and where these say
+//! that strips lie.
+//!
+//! CENSUS-1. Of every held segment as many strips are right as its class has of data, while no more drives are lost than
+//!     it survives.
+//! CENSUS-2. Strips on drives that the pool reads and that never were out of order are all right: redundancy is never
+//!     less than the pool believes.
+//! CENSUS-3. Health never says that more may be lost than what was counted can lose, and never ok where a strip lacks.
+
+use hashbrown::HashMap;
+use varve_logstore::format::payload_checksum;
+use varve_media::SegmentId;
+use varve_media_redundancy::format::StripLabel;
+use varve_media_redundancy::{
+    HealthReport, HealthState, LABEL_BYTES, StripLocation, StripeShape, ZoneIndex,
+};
+use varve_types::PoolId;
+
+use crate::drives::RedundantMedia;
+use crate::raw_tables::RawLayout;
+
+/// What was counted of one segment.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentCount {
+    /// Which.
+    pub id: SegmentId,
+    /// Its zone.
+    pub zone: ZoneIndex,
+    /// Its class.
+    pub shape: StripeShape,
+    /// Strips of one put that are right.
+    pub right: usize,
+    /// Places on drives that the pool reads.
+    pub placed: usize,
+}
+
+impl SegmentCount {
+    /// Whether it can be read.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.right >= usize::from(self.shape.data())
+    }
+
+    /// Whether every strip is right that lies on a drive which the pool reads (CENSUS-2).
+    pub(crate) fn is_as_placed(&self) -> bool {
+        self.right >= self.placed
+    }
+
+    /// How many strips may be lost.
+    pub(crate) fn survives(&self) -> Option<usize> {
+        self.right.checked_sub(usize::from(self.shape.data()))
+    }
+}
+
+/// What was counted.
+pub(crate) struct StripCensus {
+    /// Each segment.
+    pub segments: Vec<SegmentCount>,
+}
+
+impl StripCensus {
+    /// Counts the strips of segments. One whose zone has no row counts none.
+    pub(crate) fn take(
+        media: &RedundantMedia,
+        layout: &RawLayout,
+        pool: PoolId,
+        held: &[SegmentId],
+    ) -> Self {
+        let counter = StripCounter { media, layout, pool };
+        Self { segments: held.iter().filter_map(|id| counter.count(*id)).collect() }
+    }
+
+    /// The first segment of which too few strips are right: with `is_complete`, of those that the pool must have, else
+    /// of those that suffice to read it.
+    pub(crate) fn fault(&self, is_complete: bool) -> Option<String> {
+        let is_wrong = |count: &&SegmentCount| {
+            !count.is_readable() || is_complete && !count.is_as_placed() // CENSUS-1, CENSUS-2
+        };
+        self.segments.iter().find(is_wrong).map(|count| {
+            let SegmentCount { id, zone, shape, right, placed } = count;
+            let SegmentId { number, generation } = id;
+            format!(
+                "segment {number} generation {} of zone {zone} has {right} right strips of {shape}, \
+                 {placed} on drives that are read",
+                generation.get()
+            )
+        })
+    }
+
+    /// What health says more than what was counted.
+    pub(crate) fn contradiction(&self, health: &HealthReport) -> Option<String> {
+        let least = self.segments.iter().map(SegmentCount::survives).min()?;
+        // CENSUS-3
+        let promises_more = match (health.survives, least) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(promised), Some(least)) => usize::from(promised) > least,
+        };
+        let lacks = self.segments.iter().find(|count| count.right < count.shape.strips());
+        let is_blind = health.state() == HealthState::Ok && lacks.is_some();
+        (promises_more || is_blind).then(|| {
+            let (state, promised) = (health.state(), health.survives);
+            format!("health is {state}, survives {promised:?}; counted {least:?}, lacks {lacks:?}")
+        })
+    }
+}
+
+/// Counts strips.
+struct StripCounter<'a> {
+    media: &'a RedundantMedia,
+    layout: &'a RawLayout,
+    pool: PoolId,
+}
+
+impl StripCounter<'_> {
+    fn count(&self, id: SegmentId) -> Option<SegmentCount> {
+        let view = &self.layout.view;
+        let at = view.zone_of(id.number)?;
+        let row = view.row(at.zone);
+        let shape = view.class_of(row.target()?).shape;
+        // Strips by what all strips of one put have in common. While a row moves, some are in one set only.
+        let mut puts: HashMap<Vec<u64>, StripIndexes> = HashMap::new();
+        let mut placed = StripIndexes::default();
+        for location in row.sets().flat_map(|set| view.locate(set, at.slot)) {
+            if self.layout.drive(self.media, location.place.drive).is_none() {
+                continue;
+            }
+            placed.add(location.strip);
+            if let Some(label) = self.right_label(id, &location) {
+                puts.entry(label.strip_checksums.to_vec()).or_default().add(location.strip);
+            }
+        }
+        let right = puts.values().map(StripIndexes::count).max().unwrap_or_default();
+        Some(SegmentCount { id, zone: at.zone, shape, right, placed: placed.count() })
+    }
+
+    /// The label of a strip that is right: it belongs where it is, and its bytes are those that it speaks of.
+    fn right_label(&self, id: SegmentId, location: &StripLocation) -> Option<StripLabel> {
+        let units = self.layout.drive(self.media, location.place.drive)?.units();
+        let start = units.start + location.offset;
+        let behind = start + u64::from(LABEL_BYTES);
+        let label = StripLabel::decode(&units.medium.visible(start..behind)).ok()?;
+        let geometry = &location.geometry;
+        let is_its = label.pool == self.pool
+            && label.slot == id.number
+            && label.generation == id.generation
+            && label.shape == geometry.shape
+            && label.strip == location.strip
+            && label.place == location.place.place
+            && label.tenancy == location.place.tenancy
+            && (label.drive == location.place.drive || Some(label.drive) == location.former)
+            && label.data_bytes == geometry.data_bytes(location.strip, label.used_bytes);
+        if !is_its {
+            return None;
+        }
+        let sum = label.strip_checksums.get(usize::from(label.strip)).copied()?;
+        let bytes = units.medium.visible(behind..behind + u64::from(label.data_bytes));
+        // A strip behind the end of its segment has no bytes, and 0 for a sum.
+        let is_right = if bytes.is_empty() { sum == 0 } else { payload_checksum(&bytes) == sum };
+        is_right.then_some(label)
+    }
+}
+
+/// A set of indexes of strips.
+#[derive(Clone, Copy, Default)]
+struct StripIndexes(u16);
+
+impl StripIndexes {
+    fn add(&mut self, strip: u8) {
+        self.0 |= 1 << strip;
+    }
+
+    fn count(&self) -> usize {
+        self.0.count_ones() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

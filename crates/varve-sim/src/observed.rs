@@ -1,0 +1,122 @@
+//! A segment store between a shard and its media that learns what the shard holds, as the media do, and which puts are
+//! under way.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use varve_media::{IoFuture, SegmentGeometry, SegmentId, SegmentStore, ZoneContents};
+use varve_stdx::BufSlice;
+use varve_types::SegmentNumber;
+
+/// What is known of the segments of a shard.
+#[derive(Clone, Default)]
+pub(crate) struct SegmentKnowledge {
+    contents: Rc<RefCell<Option<Rc<dyn ZoneContents>>>>,
+    puts: Rc<Cell<u64>>,
+}
+
+impl SegmentKnowledge {
+    /// Contents of the slots `first .. first + count` that somebody may still read; `None` while that is not known, or a
+    /// put is under way.
+    pub(crate) fn held(&self, first: SegmentNumber, count: u32) -> Option<Vec<SegmentId>> {
+        if self.puts.get() > 0 {
+            return None;
+        }
+        let contents = self.contents.borrow();
+        let held = contents.as_ref()?.held(first, count)?;
+        Some(held.iter().map(|segment| segment.id).collect())
+    }
+}
+
+/// The store.
+pub(crate) struct ObservedSegments {
+    inner: Rc<dyn SegmentStore>,
+    knowledge: SegmentKnowledge,
+}
+
+impl ObservedSegments {
+    /// Over `inner`, and what will be known by it.
+    pub(crate) fn over(inner: Rc<dyn SegmentStore>) -> (Rc<dyn SegmentStore>, SegmentKnowledge) {
+        let knowledge = SegmentKnowledge::default();
+        let store = Self { inner, knowledge: knowledge.clone() };
+        (Rc::new(store), knowledge)
+    }
+
+    fn count_put<'a>(&'a self, put: IoFuture<'a, ()>) -> IoFuture<'a, ()> {
+        let guard = PutGuard::new(&self.knowledge.puts);
+        Box::pin(async move {
+            let outcome = put.await;
+            drop(guard);
+            outcome
+        })
+    }
+}
+
+/// Counts a put as long as it is under way, or somebody waits for it.
+struct PutGuard(Rc<Cell<u64>>);
+
+impl PutGuard {
+    fn new(puts: &Rc<Cell<u64>>) -> Self {
+        puts.set(puts.get() + 1);
+        Self(Rc::clone(puts))
+    }
+}
+
+impl Drop for PutGuard {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl SegmentStore for ObservedSegments {
+    fn geometry(&self) -> SegmentGeometry {
+        self.inner.geometry()
+    }
+
+    fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()> {
+        self.inner.allocate(first, count)
+    }
+
+    fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        self.count_put(self.inner.put(id, bytes))
+    }
+
+    fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
+        self.inner.get(id, offset, len)
+    }
+
+    fn get_again(
+        &self,
+        id: SegmentId,
+        offset: u32,
+        len: u32,
+        attempt: u32,
+    ) -> IoFuture<'_, Option<BufSlice>> {
+        self.inner.get_again(id, offset, len, attempt)
+    }
+
+    fn complete(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        self.count_put(self.inner.complete(id, bytes))
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.inner.settle()
+    }
+
+    fn delete(&self, id: SegmentId) -> IoFuture<'_, ()> {
+        self.inner.delete(id)
+    }
+
+    fn domain(&self, number: SegmentNumber) -> Option<u32> {
+        self.inner.domain(number)
+    }
+
+    fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
+        self.inner.present()
+    }
+
+    fn set_contents(&self, contents: Rc<dyn ZoneContents>) {
+        *self.knowledge.contents.borrow_mut() = Some(Rc::clone(&contents));
+        self.inner.set_contents(contents);
+    }
+}
