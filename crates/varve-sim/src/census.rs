@@ -9,7 +9,7 @@
 //! CENSUS-3. Health never says that more may be lost than what was counted can lose, and never ok where a strip lacks.
 
 use hashbrown::HashMap;
-use varve_logstore::format::payload_checksum;
+use varve_logstore::format::record::payload_checksum;
 use varve_media::SegmentId;
 use varve_media_redundancy::format::StripLabel;
 use varve_media_redundancy::{
@@ -56,6 +56,8 @@ impl SegmentCount {
 pub(crate) struct StripCensus {
     /// Each segment.
     pub segments: Vec<SegmentCount>,
+    /// What health says at the same moment.
+    health: HealthReport,
 }
 
 impl StripCensus {
@@ -67,7 +69,8 @@ impl StripCensus {
         held: &[SegmentId],
     ) -> Self {
         let counter = StripCounter { media, layout, pool };
-        Self { segments: held.iter().filter_map(|id| counter.count(*id)).collect() }
+        let segments = held.iter().filter_map(|id| counter.count(*id)).collect();
+        Self { segments, health: layout.health(media) }
     }
 
     /// The first segment of which too few strips are right: with `is_complete`, of those that the pool must have, else
@@ -88,7 +91,8 @@ impl StripCensus {
     }
 
     /// What health says more than what was counted.
-    pub(crate) fn contradiction(&self, health: &HealthReport) -> Option<String> {
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let health = &self.health;
         let least = self.segments.iter().map(SegmentCount::survives).min()?;
         // CENSUS-3
         let promises_more = match (health.survives, least) {

@@ -6,6 +6,8 @@ use varve_types::{Compression, Dedup, PoolId, Reduction, ShardId};
 
 use varve_engine::ShardConfig;
 
+use crate::redundancy::{DriveFaults, PoolFigures, Redundancy};
+
 /// Keeps what is written, and large reads.
 const LARGE_BLOCK_CACHE: usize = 64 << 20;
 
@@ -105,6 +107,8 @@ pub struct WorldConfig {
     pub host_policy: Option<RoomPolicy>,
     /// Segments for which it has room while others take nothing.
     pub host_segments: u32,
+    /// A redundant pool; none: drives are joined to one.
+    pub redundancy: Option<Redundancy>,
 }
 
 /// What goes wrong beside power cuts.
@@ -222,6 +226,7 @@ impl WorldConfig {
             one_disk: false,
             host_policy: None,
             host_segments: 0,
+            redundancy: None,
         }
     }
 
@@ -396,6 +401,37 @@ impl WorldConfig {
             stream_blocks: (blocks / (u64::from(shards) * seeded.streams as u64)).clamp(8, 4000),
             write_bytes_max: 64 << 10,
             large_percent: 40,
+            ..seeded
+        }
+    }
+
+    /// A world on redundant drives, to which `faults` happen, from the same seed.
+    #[must_use]
+    pub fn on_redundant_drives(seed: u64, faults: DriveFaults) -> Self {
+        let seeded = Self::from_seed(seed);
+        let mut rng = Rng::new(seed ^ 0x5265_6475_6E64);
+        let shards = if rng.chance(1, 3) { 2 } else { 1 };
+        let figures = PoolFigures {
+            segment_bytes: seeded.segment_bytes,
+            segments: (64 + small_below(&mut rng, 60)) * u32::from(shards),
+            lane_bytes: seeded.lane_bytes,
+            shards,
+        };
+        let redundancy = Redundancy::draw(&mut rng, &figures, faults);
+        let writes_much = faults == DriveFaults::None || rng.chance(1, 3);
+        Self {
+            shards,
+            segments: redundancy.zones * redundancy.zone_segments,
+            faults: Faults::None,
+            object_percent: 0,
+            streams: seeded.streams.min(3),
+            stream_blocks: seeded.stream_blocks.min(8 + rng.below(200)),
+            large_percent: if writes_much { 60 } else { seeded.large_percent },
+            workers: if writes_much { 8 } else { seeded.workers },
+            lives: 3 + small_below(&mut rng, 12),
+            drives: 0,
+            one_disk: rng.chance(1, 3),
+            redundancy: Some(redundancy),
             ..seeded
         }
     }

@@ -9,10 +9,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use varve_media::{
-    Disk, RedundantDriveSpec, RedundantSpec, RedundantSuperblock, Section, SimLatency, SimMedium,
+use varve_media::{Disk, RedundantSpec, RedundantSuperblock, SimLatency, SimMedium};
+use varve_media_redundancy::format::DriveRoles;
+use varve_media_redundancy::{
+    DriveId, DriveNumber, MediumKind, NewMember, RedundantDisks, UNIT_BYTES, superblock_of,
 };
-use varve_media_redundancy::{RedundantDisks, UNIT_BYTES};
 use varve_reactor::{Nanos, Reactor};
 use varve_stdx::Rng;
 
@@ -41,51 +42,51 @@ pub(crate) enum DriveCondition {
 
 /// One drive.
 pub(crate) struct SimDrive {
-    path: String,
     /// Superblocks, tables and roots, or the disk that holds everything.
     meta: SimMedium,
     /// Its units, where they are a file of their own.
     units_file: Option<SimMedium>,
+    member: NewMember,
     superblock: RedundantSuperblock,
     condition: Cell<DriveCondition>,
 }
 
 impl SimDrive {
     fn new(config: &WorldConfig, redundancy: &Redundancy, index: usize) -> Self {
-        let spec = redundancy.spec(config);
         let units_bytes = u64::from(redundancy.drive_units[index]) * UNIT_BYTES;
-        let number = u16::try_from(index).expect("at most six drives");
-        let drive = |is_directory, bytes| RedundantDriveSpec {
-            number,
-            drive_id: drive_id(config.seed, index),
-            is_directory,
-            bytes,
-        };
-        let sound = "the figures of a world are sound";
-        let directory = RedundantSuperblock::new(&spec, &drive(true, units_bytes)).expect(sound);
-        let before_units = directory.space_offset;
+        let directory = member(config, index, true, units_bytes);
+        let superblock = superblock(config, redundancy, index, &directory);
+        let before_units = superblock.space_offset;
+        let condition = Cell::new(DriveCondition::Well);
         if config.one_disk {
             let bytes = before_units + units_bytes;
+            let member = member(config, index, false, bytes);
             return Self {
-                path: format!("disk{index}"),
-                meta: SimMedium::new(&format!("disk{index}"), bytes),
+                meta: SimMedium::new(&member.path, bytes),
                 units_file: None,
-                superblock: RedundantSuperblock::new(&spec, &drive(false, bytes)).expect(sound),
-                condition: Cell::new(DriveCondition::Well),
+                superblock: self::superblock(config, redundancy, index, &member),
+                member,
+                condition,
             };
         }
+        let file = |name: &str, bytes| SimMedium::new(&format!("{}/{name}", directory.path), bytes);
         Self {
-            path: format!("drive{index}"),
-            meta: SimMedium::new(&format!("drive{index}/meta"), before_units),
-            units_file: Some(SimMedium::new(&format!("drive{index}/segments"), units_bytes)),
-            superblock: directory,
-            condition: Cell::new(DriveCondition::Well),
+            meta: file("meta", before_units),
+            units_file: Some(file("segments", units_bytes)),
+            superblock,
+            member: directory,
+            condition,
         }
     }
 
     /// What messages call it.
     pub(crate) fn path(&self) -> &str {
-        &self.path
+        &self.member.path
+    }
+
+    /// What the pool is told of it when it is made.
+    pub(crate) fn member(&self) -> &NewMember {
+        &self.member
     }
 
     /// Where its parts lie, and who it is.
@@ -117,7 +118,7 @@ impl SimDrive {
     }
 
     /// Has it be in a condition from now on.
-    pub(crate) fn set_condition(&self, condition: DriveCondition, now: Nanos) {
+    fn set_condition(&self, condition: DriveCondition, now: Nanos) {
         self.condition.set(condition);
         let is_failing = condition == DriveCondition::Failing;
         for medium in self.media() {
@@ -125,6 +126,7 @@ impl SimDrive {
             if is_failing {
                 medium.fail_reads(0..u64::MAX);
             }
+            medium.fail_next_write(false);
             medium.fail_writes(is_failing || condition == DriveCondition::ReadOnly);
             let silence = if condition == DriveCondition::Silent { SILENCE_NANOS } else { 0 };
             medium.stick(if silence > 0 { now + silence } else { Nanos(0) });
@@ -138,14 +140,13 @@ impl SimDrive {
         latencies: &DriveLatencies,
     ) -> varve_media::Result<RedundantDisks> {
         let meta: Rc<dyn Disk> = Rc::new(self.meta.open(reactor, latencies.meta.clone()));
-        let space: Rc<dyn Disk> = match &self.units_file {
-            Some(medium) => Rc::new(medium.open(reactor, latencies.units.clone())),
-            None => {
-                let (start, whole) = (self.superblock.space_offset, meta.size());
-                Rc::new(Section::new(Rc::clone(&meta), start, whole - start)?)
+        match &self.units_file {
+            Some(medium) => {
+                let space = Rc::new(medium.open(reactor, latencies.units.clone()));
+                Ok(RedundantDisks { meta, space })
             }
-        };
-        Ok(RedundantDisks { meta, space })
+            None => RedundantDisks::one(&meta, &self.superblock),
+        }
     }
 }
 
@@ -173,6 +174,8 @@ pub(crate) struct RedundantMedia {
     /// Drives that were ever out of order (SIM-DRIVES-1).
     lost: RefCell<BTreeSet<usize>>,
     survives: usize,
+    /// How often a drive changed its condition.
+    changes: Cell<u64>,
 }
 
 impl RedundantMedia {
@@ -180,7 +183,12 @@ impl RedundantMedia {
     pub(crate) fn new(config: &WorldConfig, redundancy: &Redundancy) -> Self {
         let drives = 0..redundancy.drives();
         let drives = drives.map(|index| SimDrive::new(config, redundancy, index)).collect();
-        Self { drives, lost: RefCell::default(), survives: redundancy.survives() }
+        Self {
+            drives,
+            lost: RefCell::default(),
+            survives: redundancy.survives(),
+            changes: Cell::new(0),
+        }
     }
 
     /// The drives, by index.
@@ -193,24 +201,45 @@ impl RedundantMedia {
         self.drives.iter().flat_map(SimDrive::media)
     }
 
-    /// The drive with an identity.
-    pub(crate) fn drive_of(&self, id: [u8; 16]) -> Option<&SimDrive> {
-        self.drives.iter().find(|drive| drive.superblock.drive_id == id)
+    /// Has a drive be in a condition from now on.
+    pub(crate) fn set_condition(&self, index: usize, condition: DriveCondition, now: Nanos) {
+        self.changes.set(self.changes.get() + 1);
+        if let Some(drive) = self.drives.get(index) {
+            drive.set_condition(condition, now);
+        }
     }
 
-    /// Has a drive be lost from now on, in a way that [`SimDrive::set_condition`] brings.
+    /// Has the next write to a part of a drive fail.
+    pub(crate) fn fail_next_write(&self, index: usize, rng: &mut Rng) {
+        self.changes.set(self.changes.get() + 1);
+        let media: Vec<_> = self.drives[index].media().collect();
+        media[rng.index(media.len())].fail_next_write(true);
+    }
+
+    /// Has a drive not answer for a while.
+    pub(crate) fn stop(&self, index: usize, until: Nanos) {
+        self.changes.set(self.changes.get() + 1);
+        self.drives[index].media().for_each(|medium| medium.stick(until));
+    }
+
+    /// How often a drive changed its condition.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
+    /// Counts a drive as lost from now on (SIM-DRIVES-1).
     pub(crate) fn lose(&self, index: usize) {
         self.lost.borrow_mut().insert(index);
+    }
+
+    /// Counts these drives as lost, and no others.
+    pub(crate) fn set_lost(&self, lost: impl IntoIterator<Item = usize>) {
+        *self.lost.borrow_mut() = lost.into_iter().collect();
     }
 
     /// Whether a drive is lost.
     pub(crate) fn is_lost(&self, index: usize) -> bool {
         self.lost.borrow().contains(&index)
-    }
-
-    /// Whether none is lost.
-    pub(crate) fn has_all(&self) -> bool {
-        self.lost.borrow().is_empty()
     }
 
     /// How many more drives may be lost while nothing shows.
@@ -249,9 +278,30 @@ impl Redundancy {
     }
 }
 
-/// Identity of a drive.
-pub(crate) fn drive_id(seed: u64, index: usize) -> [u8; 16] {
+/// What the pool is told of a drive with so many bytes.
+fn member(config: &WorldConfig, index: usize, is_directory: bool, bytes: u64) -> NewMember {
+    let path = if is_directory { format!("drive{index}") } else { format!("disk{index}") };
     let mut id = [0; 16];
-    Rng::new(seed ^ (0x4964 + index as u64)).fill(&mut id);
-    id
+    Rng::new(config.seed ^ (0x4964 + index as u64)).fill(&mut id);
+    NewMember {
+        name: path.clone(),
+        path,
+        id: DriveId(id),
+        is_directory,
+        bytes,
+        kind: MediumKind::Ssd,
+        roles: DriveRoles::ALL,
+        former: None,
+        is_given_up: false,
+    }
+}
+
+fn superblock(
+    config: &WorldConfig,
+    redundancy: &Redundancy,
+    index: usize,
+    member: &NewMember,
+) -> RedundantSuperblock {
+    let number = u8::try_from(index).ok().and_then(DriveNumber::new).expect("at most six drives");
+    superblock_of(&redundancy.spec(config), number, member).expect("figures of a world are sound")
 }

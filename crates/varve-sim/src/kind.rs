@@ -6,6 +6,7 @@ use std::fmt;
 use clap::ValueEnum;
 
 use crate::config::WorldConfig;
+use crate::redundancy::DriveFaults;
 
 /// A kind of worlds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -32,6 +33,16 @@ pub enum WorldKind {
     FullHost,
     /// Disks do not answer for seconds
     Stuck,
+    /// Redundant drives of which some fail, at any step
+    LosingDrives,
+    /// Redundant drives that leave between lives and return, in any sets
+    ReturningDrives,
+    /// Redundant drives and large writes, of which power cuts leave some strips
+    TornStripes,
+    /// Redundant drives on which strips, journals, roots and tables are damaged after the last power cut
+    RottingStrips,
+    /// Redundant drives of which one answers late, or stops for a while
+    SlowDrives,
 }
 
 impl WorldKind {
@@ -50,6 +61,11 @@ impl WorldKind {
             Self::Drives => WorldConfig::on_drives(seed),
             Self::FullHost => WorldConfig::full_host(seed),
             Self::Stuck => WorldConfig::stuck(seed),
+            Self::LosingDrives => WorldConfig::on_redundant_drives(seed, DriveFaults::Losing),
+            Self::ReturningDrives => WorldConfig::on_redundant_drives(seed, DriveFaults::Returning),
+            Self::TornStripes => WorldConfig::on_redundant_drives(seed, DriveFaults::None),
+            Self::RottingStrips => WorldConfig::on_redundant_drives(seed, DriveFaults::Rotting),
+            Self::SlowDrives => WorldConfig::on_redundant_drives(seed, DriveFaults::Slow),
         }
     }
 }

@@ -2,18 +2,22 @@
 //! power cut between any two steps, and checkers that know what may be read.
 
 mod block;
+mod branches;
 mod census;
 mod config;
 mod content;
 mod drives;
 mod flood;
+mod found_tables;
 mod host;
 mod kind;
 mod life;
+mod losses;
 mod media;
 mod model;
 mod objects;
 mod observed;
+mod openings;
 mod pages;
 mod peers;
 mod pool_media;
@@ -21,7 +25,9 @@ mod promises;
 mod raw_tables;
 mod redundancy;
 mod redundant_pool;
+mod redundant_world;
 mod register;
+mod rot;
 mod run;
 mod workload;
 mod world;

@@ -7,17 +7,19 @@ use futures_util::future::select;
 use hashbrown::HashSet;
 use varve_engine::{
     AuditReport, Error, ForeignNames, MarkWish, OpenPool, PoolSpec, PoolZones, Result, Shard,
-    ShardParts, ZoneState, plan_zone_moves,
+    ShardParts, ZoneLayout, ZoneState, plan_zone_moves,
 };
-use varve_media::Drive;
 use varve_reactor::{JoinHandle, Reactor};
 use varve_stdx::Rng;
 use varve_types::{ErrorKind, ShardId};
 
 use crate::config::Faults;
 use crate::host::Host;
+use crate::losses::bring_drive_faults;
 use crate::objects::{audit_objects, sweeps_ended};
 use crate::peers::{Network, SimPeers};
+use crate::pool_media::PoolMedia;
+use crate::redundant_world::RedundantWorld;
 use crate::workload::SimClient;
 use crate::world::World;
 
@@ -60,7 +62,7 @@ const EMPTY_WRITE_BYTES: u64 = 64 << 10;
 struct Machine {
     world: Rc<World>,
     reactor: Reactor,
-    drive: Drive,
+    media: PoolMedia,
     pool: Rc<OpenPool>,
     network: Rc<Network>,
 }
@@ -71,22 +73,23 @@ struct Machine {
 /// The engine's.
 pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
     let media = |error| Error::Log(varve_logstore::Error::from(error));
-    match Drive::format(&world.disks(&reactor), &world.spec()).await {
-        Ok(()) | Err(varve_media::Error::PoolExists { .. }) => {} // Made before the power was cut.
-        Err(error) => return Err(media(error)),
-    }
-    let drive = world.drive(&reactor).await.map_err(media)?;
+    PoolMedia::make(&world, &reactor).await.map_err(media)?;
+    let pool = PoolMedia::open(&world, &reactor).await.map_err(media)?;
     let shards = world.config.shards;
-    let of = |shard| drive.media(ShardId(shard)).map_err(media);
+    let of = |shard| pool.media(ShardId(shard)).map_err(media);
     let all = (0..shards).map(of).collect::<Result<Vec<_>>>()?;
     if OpenPool::exists(&all[0]).await? {
         return Ok(());
     }
+    let zones = world.config.redundancy.as_ref().map(|redundancy| ZoneLayout {
+        zone_segments: redundancy.zone_segments,
+        zones: redundancy.zones,
+    });
     let spec = PoolSpec {
         pool: world.config.pool(),
         created_unix_ms: 0,
         shard_count: world.config.shards,
-        zones: None,
+        zones,
     };
     OpenPool::format(&all, &spec).await
 }
@@ -100,6 +103,10 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: LifePlan) {
             reactor.spawn(fill_host(Rc::clone(&world), reactor.clone(), world.split_rng()));
         }
     }
+    if world.on_redundant().is_some() && plan == LifePlan::Work {
+        let faults = bring_drive_faults(Rc::clone(&world), reactor.clone(), world.split_rng());
+        reactor.spawn(faults);
+    }
     let outcome = open_machine(&world, &reactor).await;
     let machine = match outcome {
         Ok(machine) => machine,
@@ -109,6 +116,7 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: LifePlan) {
         Ok(clients) => clients,
         Err(error) => return judge_opening(&world, plan, &error),
     };
+    machine.take_census();
     if world.config.promise_per_mille > 0
         && !matches!(plan, LifePlan::Damaged | LifePlan::AcceptLoss)
     {
@@ -116,7 +124,9 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: LifePlan) {
             client.release_strangers().await;
         }
     }
-    match plan {
+    // What drives have lost for good is known once they were opened.
+    let is_damaged = plan == LifePlan::Inspect && world.lost_too_many();
+    match if is_damaged { LifePlan::Damaged } else { plan } {
         LifePlan::Work => machine.work(clients, &mut rng).await,
         LifePlan::Open => {}
         LifePlan::Inspect => machine.inspect(clients, &mut rng).await,
@@ -142,11 +152,15 @@ fn judge_opening(world: &World, plan: LifePlan, error: &Error) {
         LifePlan::Damaged if world.config.faults == Faults::Lanes => {
             matches!(error, Error::Log(error) if error.is_lane_lost())
         }
+        // Whatever it was: nothing that is read may be wrong.
+        LifePlan::Damaged if world.lost_too_many() => true,
         // A shard may find the damage, and close, between its own opening and that of its shelf.
         LifePlan::Damaged => matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable),
         LifePlan::Work | LifePlan::Open | LifePlan::Inspect | LifePlan::AcceptLoss => {
             let may_lack_room = world.host.as_ref().is_some_and(Host::promises_nothing);
-            world.faulty.get() || may_lack_room && error.kind() == ErrorKind::NoSpace
+            world.faulty.get()
+                || may_lack_room && error.kind() == ErrorKind::NoSpace
+                || world.on_redundant().is_some_and(RedundantWorld::is_refused_rightly)
         }
     };
     world.record("opening failed", ShardId(0), &[u64::from(excused)]);
@@ -158,10 +172,10 @@ fn judge_opening(world: &World, plan: LifePlan, error: &Error) {
 
 async fn open_machine(world: &Rc<World>, reactor: &Reactor) -> Result<Machine> {
     let media = |error| Error::Log(varve_logstore::Error::from(error));
-    let drive = world.drive(reactor).await.map_err(media)?;
-    let pool = OpenPool::open(&drive.media(ShardId(0)).map_err(media)?).await?;
+    let drives = PoolMedia::open(world, reactor).await.map_err(media)?;
+    let pool = OpenPool::open(&drives.media(ShardId(0)).map_err(media)?).await?;
     let network = Network::new(reactor, world);
-    Ok(Machine { world: Rc::clone(world), reactor: reactor.clone(), drive, pool, network })
+    Ok(Machine { world: Rc::clone(world), reactor: reactor.clone(), media: drives, pool, network })
 }
 
 impl Machine {
@@ -175,7 +189,7 @@ impl Machine {
     }
 
     async fn open_shard(&self, id: ShardId) -> Result<SimClient> {
-        let media = self.drive.media(id).map_err(varve_logstore::Error::from)?;
+        let media = self.media.media(id).map_err(varve_logstore::Error::from)?;
         let openings = self.world.openings.get() + 1;
         self.world.openings.set(openings);
         let mut config = self.world.config.shard(id);
@@ -237,7 +251,11 @@ impl Machine {
             return;
         }
         self.world.heal();
+        if self.world.lost_too_many() {
+            return; // What is lost is missing in accounts too.
+        }
         audit_all(&clients, false).await;
+        self.take_census();
         if rng.chance(1, 4) {
             self.close(&clients).await;
         }
@@ -285,6 +303,7 @@ impl Machine {
             self.world.heal();
             match self.open_shard(client.id).await {
                 Ok(again) => *client = again,
+                Err(_) if self.world.lost_too_many() => return false,
                 Err(error) => {
                     self.world.violated(format!("reopening shard {}: {error}", client.id));
                     return false;
@@ -292,6 +311,25 @@ impl Machine {
             }
         }
         any
+    }
+
+    /// Counts strips on raw media, where drives are redundant and nothing changes just now (CENSUS-1 to CENSUS-3).
+    fn take_census(&self) {
+        let (Some(pool), Some(redundant)) = (self.media.redundant(), self.world.on_redundant())
+        else {
+            return;
+        };
+        if self.world.lost_too_many() || self.world.is_violated() {
+            return;
+        }
+        let Some(census) = pool.census() else { return };
+        redundant.count(census.segments.len());
+        let is_complete = !redundant.is_rotten();
+        let fault = census.fault(is_complete);
+        let contradiction = census.contradiction().filter(|_| is_complete);
+        if let Some(fault) = fault.or(contradiction) {
+            self.world.violated(format!("census: {fault}"));
+        }
     }
 
     /// Runs a mark pass whenever a write waits for one. Has no end.
@@ -430,6 +468,7 @@ impl Machine {
             client.settle(client.shard.checkpoint().await, "checkpoint");
         }
         audit_all(&clients, true).await;
+        self.take_census();
         for client in &clients {
             client.check_promises().await;
         }

@@ -34,7 +34,7 @@ struct Active {
 }
 
 /// A stream's blocks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct StreamModel {
     blocks: BTreeMap<u64, BlockModel>,
     /// Of so many blocks, one is modelled as a whole and the others by sectors; 0: all as a whole.
@@ -271,7 +271,49 @@ pub(crate) struct ShardModel {
     pub refused: Cell<u64>,
 }
 
+/// What a shard held at one moment.
+pub(crate) struct ShardSnapshot {
+    streams: Vec<StreamSnapshot>,
+    keys: BTreeMap<Vec<u8>, KeyRegister>,
+}
+
+struct StreamSnapshot {
+    id: StreamId,
+    model: StreamModel,
+    is_dropped: bool,
+    is_promised: bool,
+}
+
 impl ShardModel {
+    /// What it holds now: streams and keys, in a world without objects.
+    pub(crate) fn snapshot(&self) -> ShardSnapshot {
+        assert!(self.bucket.get().is_none(), "objects are not part of snapshots");
+        let streams = self.streams.borrow();
+        let streams = streams.iter().map(|stream| StreamSnapshot {
+            id: stream.id,
+            model: stream.model.borrow().clone(),
+            is_dropped: stream.dropped.get(),
+            is_promised: stream.is_promised.get(),
+        });
+        ShardSnapshot { streams: streams.collect(), keys: self.keys.borrow().clone() }
+    }
+
+    /// Has it hold what it held then.
+    pub(crate) fn restore(&self, snapshot: &ShardSnapshot) {
+        let streams = snapshot.streams.iter().map(|stream| {
+            Rc::new(ModelStream {
+                id: stream.id,
+                model: RefCell::new(stream.model.clone()),
+                dropped: Cell::new(stream.is_dropped),
+                is_promised: Cell::new(stream.is_promised),
+                promise_changes: Cell::new(false),
+            })
+        });
+        self.streams.replace(streams.collect());
+        self.keys.replace(snapshot.keys.clone());
+        self.copies.borrow_mut().clear();
+    }
+
     /// Power was cut.
     pub(crate) fn cut(&self, now: u64) {
         self.copies.borrow_mut().clear();

@@ -16,12 +16,13 @@ pub(crate) struct SegmentKnowledge {
 }
 
 impl SegmentKnowledge {
-    /// Contents of the slots `first .. first + count` that somebody may still read; `None` while that is not known, or a
-    /// put is under way.
+    /// Whether a put is under way, or it is not known yet what is held.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.puts.get() > 0 || self.contents.borrow().is_none()
+    }
+
+    /// Contents of the slots `first .. first + count` that somebody may still read; `None` where that is not known.
     pub(crate) fn held(&self, first: SegmentNumber, count: u32) -> Option<Vec<SegmentId>> {
-        if self.puts.get() > 0 {
-            return None;
-        }
         let contents = self.contents.borrow();
         let held = contents.as_ref()?.held(first, count)?;
         Some(held.iter().map(|segment| segment.id).collect())

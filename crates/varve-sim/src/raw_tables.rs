@@ -2,8 +2,8 @@
 //! what the pool is opened with, to judge that by it.
 
 use varve_media::{SidedRoot, SimMedium, is_whole_side};
-use varve_media_redundancy::format::{DriveState, DriveTable, JournalRecord, LayoutPage, RowState};
-use varve_media_redundancy::{DriveNumber, LayoutView, ZoneIndex};
+use varve_media_redundancy::format::{DriveState, DriveTable, JournalRecord, LayoutPage};
+use varve_media_redundancy::{DriveNumber, HealthFacts, HealthReport, LayoutView, RepairQueue};
 use varve_types::{PoolId, ShardId};
 
 use crate::drives::{DriveCondition, RedundantMedia, SimDrive};
@@ -91,38 +91,49 @@ impl RawLayout {
         let (_, newest) = tables
             .iter()
             .find(|(_, table)| tables.iter().all(|(_, other)| follows(table, other)))?;
-        let drives: Vec<_> = newest
-            .drives
-            .iter()
-            .filter(|record| record.state.is_readable())
-            .filter_map(|record| {
-                let at = media.drives().iter().position(|drive| {
-                    drive.superblock().drive_id == record.id.0
-                        && drive.condition() == DriveCondition::Well
-                })?;
-                Some((record.number, at))
-            })
-            .collect();
+        let drives = readable_drives(media, newest);
         let live = || drives.iter().filter_map(|(_, at)| media.drives().get(*at));
-        let newest_of = |root_of: &dyn Fn(&SimDrive) -> SidedRoot| {
-            let found = live().filter_map(|drive| read_root(drive, pool, &root_of(drive)));
+        let newest_of = |root_of: &dyn Fn(&SimDrive) -> Option<SidedRoot>| {
+            let found = live().filter_map(|drive| read_root(drive, pool, &root_of(drive)?));
             found.max_by_key(|root| root.version)
         };
         let pages = newest.zones_max / LayoutPage::ROWS;
         let mut found_pages = Vec::new();
         for page in 0..pages {
-            let root = newest_of(&|drive| drive.superblock().layout_page(page))?;
+            let root = newest_of(&|drive| Some(drive.superblock().layout_page(page)))?;
             if root.version > 0 {
                 found_pages.push(LayoutPage::decode(pool, page, &root.bytes).ok()?);
             }
         }
         let mut journals = Vec::new();
         for shard in (0..shards).map(ShardId) {
-            let root = newest_of(&|drive| drive.superblock().journal_record(shard))?;
+            let root = newest_of(&|drive| drive.superblock().journal_record(shard).ok())?;
             journals.push(JournalRecord::decode(pool, shard, &root.bytes).ok()?);
         }
         let view = LayoutView::new(newest.clone(), found_pages, journals).ok()?;
         Some(Self { view, drives })
+    }
+
+    /// Tables that are known otherwise.
+    #[cfg(test)]
+    pub(crate) fn of(media: &RedundantMedia, view: LayoutView) -> Self {
+        Self { drives: readable_drives(media, view.drives()), view }
+    }
+
+    /// What health says by the tables, while no shard is asked.
+    pub(crate) fn health(&self, media: &RedundantMedia) -> HealthReport {
+        let has_roots = |(number, _): &&(DriveNumber, usize)| self.drive(media, *number).is_some();
+        let root_drives: Vec<_> =
+            self.drives.iter().filter(has_roots).map(|(number, _)| *number).collect();
+        let shards = self.view.journals().count();
+        HealthReport::of(&HealthFacts {
+            view: &self.view,
+            queue: &RepairQueue::of(&self.view),
+            shard_count: u16::try_from(shards).expect("a few"),
+            shards: &[],
+            root_drives: &root_drives,
+            conditions: &[],
+        })
     }
 
     /// The drive that a number stands for, where it is read and in order.
@@ -134,11 +145,19 @@ impl RawLayout {
         let (_, at) = self.drives.iter().find(|(known, _)| *known == number)?;
         media.drives().get(*at)
     }
+}
 
-    /// Whether a zone has places.
-    pub(crate) fn has_row(&self, zone: ZoneIndex) -> bool {
-        self.view.row(zone).state != RowState::Empty
-    }
+/// Drives that a table reads and that are in order, by number.
+fn readable_drives(media: &RedundantMedia, table: &DriveTable) -> Vec<(DriveNumber, usize)> {
+    let readable = table.drives.iter().filter(|record| record.state.is_readable());
+    let found = readable.filter_map(|record| {
+        let is_it = |drive: &SimDrive| {
+            let is_well = drive.condition() == DriveCondition::Well;
+            drive.superblock().drive_id == record.id.0 && is_well
+        };
+        Some((record.number, media.drives().iter().position(is_it)?))
+    });
+    found.collect()
 }
 
 /// Whether a drive is read and written by a table.

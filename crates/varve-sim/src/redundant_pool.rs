@@ -1,28 +1,38 @@
 //! An open redundant pool of the machine: its drives as they were found, its keeper, which is a task of the same loop,
-//! and one thread's worth of handles for each shard.
+//! and handles of its own for each shard.
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
 
-use varve_media::{Media, Result};
+use futures_util::future::{Either, select};
+use varve_media::{Error, IoFuture, Media, RedundantSuperblock, Result};
+use varve_media_redundancy::{
+    Candidate, DriveHandle, DriveHandles, DriveNumber, DriveOpener, FoundDrive, HistoryId,
+    JournalPatience, Keeper, MakingSpec, MediumKinds, NewMember, NewPoolDrive, OpeningOptions,
+    RedundantDisks, RedundantThread, Tables, make, open,
+};
 use varve_reactor::Reactor;
+use varve_stdx::Rng;
 use varve_types::{SegmentNumber, ShardId};
 
 use crate::census::StripCensus;
+use crate::drives::{DriveCondition, DriveLatencies, SimDrive};
+use crate::found_tables::{FoundTables, OpeningWish};
 use crate::observed::{ObservedSegments, SegmentKnowledge};
-use crate::raw_tables::RawLayout;
+use crate::raw_tables::{RawLayout, is_member};
+use crate::redundancy::Redundancy;
 use crate::world::World;
 
-/// What the caller says to an opening.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct OpeningWish {
-    /// To go on although something newer may exist.
-    pub is_degraded: bool,
-}
+/// Of how long a copy of a journal may not answer, the part by which it is late.
+const LATE_PART: u64 = 3;
 
 /// The pool.
 pub(crate) struct RedundantPool {
     world: Rc<World>,
+    reactor: Reactor,
+    tables: Tables,
+    drives: Vec<(DriveNumber, FoundDrive)>,
     knowledge: RefCell<Vec<(ShardId, SegmentKnowledge)>>,
 }
 
@@ -31,7 +41,27 @@ pub(crate) struct RedundantPool {
 /// # Errors
 /// The drives'.
 pub(crate) async fn make_drives(world: &World, reactor: &Reactor) -> Result<()> {
-    todo!()
+    let redundancy = world.redundancy();
+    let latencies = world.drive_latencies(None);
+    let drives = world.redundant().drives().iter().map(|drive| {
+        Ok(NewPoolDrive {
+            member: drive.member().clone(),
+            superblock: drive.superblock().clone(),
+            disks: drive.disks(reactor, &latencies)?,
+        })
+    });
+    let drives = drives.collect::<Result<Vec<_>>>()?;
+    let spec = MakingSpec {
+        figures: redundancy.spec(&world.config),
+        shape: redundancy.shape,
+        kinds: MediumKinds::ALL,
+        zone_segments: redundancy.zone_segments,
+        history: draw_history(&mut Rng::new(world.config.seed ^ 0x4869_7374)),
+    };
+    match make(reactor, &drives, &spec).await {
+        Ok(_) | Err(Error::PoolExists { .. }) => Ok(()), // Made before the power was cut.
+        Err(error) => Err(error),
+    }
 }
 
 impl RedundantPool {
@@ -44,7 +74,25 @@ impl RedundantPool {
         reactor: &Reactor,
         wish: &OpeningWish,
     ) -> Result<Self> {
-        todo!()
+        let redundancy = world.redundancy();
+        let candidates = find_drives(world, reactor).await?;
+        let options = OpeningOptions {
+            degraded: wish.is_degraded,
+            history: wish.history,
+            new_history: draw_history(&mut world.split_rng()),
+            pool: Some(world.config.pool()),
+            patience_nanos: redundancy.patience_nanos,
+        };
+        let opening = open(reactor, candidates, &options).await?;
+        let drives = opening.drives.clone();
+        if opening.is_read_only {
+            return Err(Error::ReadOnly); // Nobody reads such a pool here.
+        }
+        let keeper = Keeper::new(reactor, opening, Rc::new(NoOpener));
+        let tables = keeper.tables();
+        reactor.spawn(keeper.run());
+        let (world, reactor) = (Rc::clone(world), reactor.clone());
+        Ok(Self { world, reactor, tables, drives, knowledge: RefCell::default() })
     }
 
     /// What the thread of a shard works with. Each call is another thread.
@@ -52,11 +100,135 @@ impl RedundantPool {
     /// # Errors
     /// The pool's.
     pub(crate) fn media(&self, shard: ShardId) -> Result<Media> {
-        todo!()
+        let redundancy = self.world.redundancy();
+        let handles = DriveHandles::new(&self.reactor);
+        for (_, drive) in &self.drives {
+            let FoundDrive { superblock, disks, .. } = drive;
+            let patience = redundancy.patience_nanos;
+            let handle = DriveHandle::new(&self.reactor, superblock.clone(), disks, patience);
+            handle.into_iter().for_each(|handle| handles.insert(handle));
+        }
+        let patience = JournalPatience {
+            substitute_nanos: redundancy.journal_patience_nanos,
+            late_nanos: redundancy.journal_patience_nanos / LATE_PART,
+        };
+        let thread = RedundantThread::new(handles, self.tables.on(&self.reactor), patience);
+        let mut media = thread.media(shard)?;
+        let (segments, knowledge) = ObservedSegments::over(Rc::clone(&media.segments));
+        media.segments = segments;
+        let mut known = self.knowledge.borrow_mut();
+        known.retain(|(other, _)| *other != shard);
+        known.push((shard, knowledge));
+        Ok(media)
+    }
+
+    /// Enters which drives take part from now on, and what must be on them.
+    pub(crate) fn take_part(&self, found: &FoundTables) {
+        let (media, view) = (self.world.redundant(), self.tables.view());
+        let is_member_of = |drive: &SimDrive| {
+            let id = drive.superblock().drive_id;
+            let mut records = view.drives().drives.iter();
+            let opened = self.drives.iter().any(|(_, it)| it.superblock.drive_id == id);
+            opened && records.any(|record| record.id.0 == id && is_member(record.state))
+        };
+        let indexed = media.drives().iter().enumerate();
+        let members: Vec<_> =
+            indexed.filter(|(_, drive)| is_member_of(drive)).map(|(index, _)| index).collect();
+        self.world.enter_opening(&found.holders(view.drives()), &members);
     }
 
     /// Counts strips of all that the shards hold; `None` while that changes.
     pub(crate) fn census(&self) -> Option<StripCensus> {
-        todo!()
+        let config = &self.world.config;
+        let (media, pool) = (self.world.redundant(), config.pool());
+        let layout = RawLayout::read(media, pool, config.shards)?;
+        let redundancy = self.world.redundancy();
+        let mut held = Vec::new();
+        for (_, knowledge) in self.knowledge.borrow().iter() {
+            for zone in 0..redundancy.zones {
+                let first = SegmentNumber(zone * redundancy.zone_segments);
+                // Zones that are not the shard's.
+                held.extend(knowledge.held(first, redundancy.zone_segments).unwrap_or_default());
+            }
+            if knowledge.is_changing() {
+                return None;
+            }
+        }
+        Some(StripCensus::take(media, &layout, pool, &held))
+    }
+}
+
+/// The drives that are found, in any order.
+async fn find_drives(world: &World, reactor: &Reactor) -> Result<Vec<Candidate>> {
+    let redundancy = world.redundancy();
+    let mut candidates = Vec::new();
+    for (index, drive) in world.redundant().drives().iter().enumerate() {
+        match drive.condition() {
+            DriveCondition::Absent => continue,
+            DriveCondition::Unopenable => {
+                let reason = "permission denied".to_owned();
+                let error = Error::Open { path: drive.path().to_owned(), reason };
+                candidates.push(Candidate::Failed { path: drive.path().to_owned(), error });
+                continue;
+            }
+            DriveCondition::Well
+            | DriveCondition::Failing
+            | DriveCondition::ReadOnly
+            | DriveCondition::Silent => {}
+        }
+        let latencies = world.drive_latencies(Some(index));
+        candidates.push(find_drive(redundancy, reactor, drive, &latencies).await?);
+    }
+    let mut rng = world.split_rng();
+    for last in (1..candidates.len()).rev() {
+        candidates.swap(last, rng.index(last + 1));
+    }
+    Ok(candidates)
+}
+
+async fn find_drive(
+    redundancy: &Redundancy,
+    reactor: &Reactor,
+    drive: &SimDrive,
+    latencies: &DriveLatencies,
+) -> Result<Candidate> {
+    let path = drive.path().to_owned();
+    let disks = drive.disks(reactor, latencies)?;
+    let read = pin!(RedundantSuperblock::read(&*disks.meta));
+    let outcome = match select(read, reactor.sleep(redundancy.patience_nanos)).await {
+        Either::Left((outcome, _)) => outcome,
+        Either::Right(((), _)) => {
+            let reason = "it does not answer".to_owned();
+            Err(Error::Open { path: path.clone(), reason })
+        }
+    };
+    Ok(match outcome {
+        Ok(Some(superblock)) => Candidate::Found(FoundDrive { path, superblock, disks }),
+        Ok(None) => {
+            let reason = "it is a drive of another format".to_owned();
+            Candidate::Failed { path: path.clone(), error: Error::Open { path, reason } }
+        }
+        Err(error) => Candidate::Failed { path, error },
+    })
+}
+
+fn draw_history(rng: &mut Rng) -> HistoryId {
+    let mut id = [0; 16];
+    rng.fill(&mut id);
+    HistoryId(id)
+}
+
+/// No drive joins.
+struct NoOpener;
+
+impl DriveOpener for NoOpener {
+    fn open<'a>(
+        &'a self,
+        member: &'a NewMember,
+        _superblock: &'a RedundantSuperblock,
+    ) -> IoFuture<'a, RedundantDisks> {
+        let reason = "no drive joins in this world".to_owned();
+        let error = Error::Open { path: member.path.clone(), reason };
+        Box::pin(std::future::ready(Err(error)))
     }
 }

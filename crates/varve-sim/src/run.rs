@@ -12,10 +12,14 @@ use varve_stdx::Rng;
 use varve_types::ShardId;
 
 use crate::config::{Faults, WorldConfig};
+use crate::drives::SimDrive;
 use crate::host::Host;
 use crate::life::{LifePlan, format, live};
 use crate::media::MediaPart;
 use crate::pages::{damage_pages, loses_both};
+use crate::redundancy::{DriveFaults, Redundancy};
+use crate::redundant_world::RedundantWorld;
+use crate::rot::{decay_drives, rot};
 use crate::world::World;
 
 /// Simulated time in which something has to be answered: a write waits 60 s for a mark pass, and none ends while a
@@ -49,6 +53,10 @@ pub struct SeedOutcome {
     pub lane_loss_found: bool,
     /// Segments with pages that were damaged although they have a copy, or whose copy was.
     pub damaged_copies: u64,
+    /// Segments whose strips were counted on raw media.
+    pub counted_segments: u64,
+    /// Strips that were damaged.
+    pub damaged_strips: u64,
     /// What was wrong, if anything was.
     pub failure: Option<String>,
 }
@@ -85,6 +93,8 @@ pub fn run_world(config: WorldConfig) -> SeedOutcome {
         trace: 0,
         lane_loss_found: false,
         damaged_copies: 0,
+        counted_segments: 0,
+        damaged_strips: 0,
         failure: None,
     };
     cut_making(&world, &mut outcome);
@@ -109,7 +119,11 @@ pub fn run_world(config: WorldConfig) -> SeedOutcome {
     let mut copy = None;
     let mut decay_rng = Rng::new(seed ^ 0x4465_6361); // Lives go on with their own.
     for life in 0..lives {
-        let steps = if has_floods { steps_of_flood(&mut rng) } else { steps_of_life(&mut rng) };
+        let steps = match world.on_redundant() {
+            Some(_) => steps_on_redundant_drives(&mut rng),
+            None if has_floods => steps_of_flood(&mut rng),
+            None => steps_of_life(&mut rng),
+        };
         if !run_life(&world, &mut rng, LifePlan::Work, steps, &mut outcome) {
             return finish(&world, outcome, life);
         }
@@ -121,6 +135,9 @@ pub fn run_world(config: WorldConfig) -> SeedOutcome {
         if u64::from(life) == copied_after {
             copy = copy_for_damage(&world);
         }
+        if has_lost_for_good(&world) {
+            break;
+        }
     }
     spend_last_life(&world, &mut rng, copy.as_deref(), &mut outcome);
     finish(&world, outcome, lives)
@@ -128,6 +145,12 @@ pub fn run_world(config: WorldConfig) -> SeedOutcome {
 
 /// What damage after the last power cut brings back: lanes, or segments.
 fn copy_for_damage(world: &World) -> Option<Vec<MediaPart>> {
+    if let Some(redundant) = world.on_redundant() {
+        let units = redundant.media().drives().iter().map(SimDrive::units);
+        let copies = units.map(|it| MediaPart { medium: it.medium.copy(), start: it.start });
+        let is_rotting = redundant.redundancy().faults == DriveFaults::Rotting;
+        return is_rotting.then(|| copies.collect());
+    }
     let lane = |shard| world.media.lane(ShardId(shard)).copy();
     match world.config.faults {
         Faults::Lanes => Some((0..world.config.shards).map(lane).collect()),
@@ -143,7 +166,9 @@ fn spend_last_life(
     copy: Option<&[MediaPart]>,
     outcome: &mut SeedOutcome,
 ) {
-    if world.config.faults == Faults::Bits {
+    if world.on_redundant().is_some() {
+        end_on_redundant_drives(world, rng, copy, outcome);
+    } else if world.config.faults == Faults::Bits {
         // What bypassed the lane is as bare in the newest segments as records are in the newest frames: damage there
         // looks like a torn write. An opening puts it behind a checkpoint.
         if outcome.bypassed_bytes > 0 && !run_life(world, rng, LifePlan::Open, u64::MAX, outcome) {
@@ -175,6 +200,31 @@ fn spend_last_life(
         world.faulty.set(false);
         run_life(world, rng, LifePlan::Inspect, u64::MAX, outcome);
     }
+}
+
+/// Whether more drives failed than the pool survives, so that all that is left is to look at what can be read.
+fn has_lost_for_good(world: &World) -> bool {
+    let is_losing = |redundancy: &Redundancy| redundancy.faults == DriveFaults::Losing;
+    world.config.redundancy.as_ref().is_some_and(is_losing) && world.lost_too_many()
+}
+
+/// The last life on redundant drives: while no more were lost than may be, everything is there.
+fn end_on_redundant_drives(
+    world: &Rc<World>,
+    rng: &mut Rng,
+    copy: Option<&[MediaPart]>,
+    outcome: &mut SeedOutcome,
+) {
+    if world.redundancy().faults == DriveFaults::Rotting {
+        // What a power cut tore has no strip to spare: an opening puts all of it in order.
+        if !run_life(world, rng, LifePlan::Open, u64::MAX, outcome) {
+            return;
+        }
+        outcome.damaged_strips = rot(world, copy);
+        world.on_redundant().into_iter().for_each(RedundantWorld::set_rotten);
+    }
+    let plan = if has_lost_for_good(world) { LifePlan::Damaged } else { LifePlan::Inspect };
+    run_life(world, rng, plan, u64::MAX, outcome);
 }
 
 /// Begins to make the pool, and cuts the power meanwhile, some times over.
@@ -223,6 +273,15 @@ fn steps_of_flood(rng: &mut Rng) -> u64 {
     if rng.chance(1, 8) { rng.below(1000) } else { 5000 + rng.below(20_000) }
 }
 
+/// Steps until the power is cut on redundant drives, an opening of which takes some thousands.
+fn steps_on_redundant_drives(rng: &mut Rng) -> u64 {
+    match rng.below(8) {
+        0..3 => rng.below(3000),
+        3..7 => 2000 + rng.below(30_000),
+        _ => 2000 + rng.below(150_000),
+    }
+}
+
 /// Lives once and cuts the power; false when something was wrong.
 fn run_life(
     world: &Rc<World>,
@@ -231,6 +290,10 @@ fn run_life(
     steps: u64,
     outcome: &mut SeedOutcome,
 ) -> bool {
+    if let Some(redundant) = world.on_redundant() {
+        redundant.begin_life(rng, plan != LifePlan::Work);
+        world.faulty.set(world.lost_too_many());
+    }
     let sim = SimLoop::new(rng.next_u64());
     world.stopping.set(false);
     world.shards.borrow_mut().clear();
@@ -248,6 +311,10 @@ fn run_life(
     }
     outcome.cuts += 1;
     world.cut(rng);
+    if let Some(redundant) = world.on_redundant() {
+        redundant.end_life(&world.models);
+        outcome.counted_segments = redundant.counted();
+    }
     true
 }
 
@@ -371,6 +438,9 @@ fn lose_lanes(world: &World, copy: Option<&[MediaPart]>) {
 /// of it shows, and the next opening mends it. Only what is whole everywhere decays, and only while nothing is cached:
 /// after a kill a whole side may be in the cache alone, and the next power cut takes it.
 fn decay(world: &World, rng: &mut Rng) {
+    if world.on_redundant().is_some() {
+        return decay_drives(world, rng);
+    }
     let pool = world.config.pool();
     if let Some(meta) = world.media.metas().next() {
         for (root, sides) in (0..).zip(world.spec().root_sides()) {

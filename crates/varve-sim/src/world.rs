@@ -9,16 +9,22 @@ use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
 use crate::config::{Faults, WorldConfig};
+use crate::drives::{DriveLatencies, RedundantMedia};
+use crate::found_tables::{FoundTables, OpeningWish};
 use crate::host::Host;
 use crate::media::Media;
 use crate::model::{ModelStream, ShardModel, StreamModel};
+use crate::redundancy::Redundancy;
+use crate::redundant_world::RedundantWorld;
 
 /// What a seed makes, for all lives of the machine.
 pub(crate) struct World {
     /// Its figures.
     pub config: WorldConfig,
-    /// Its media.
+    /// Its media; none in a world on redundant drives.
     pub media: Media,
+    /// Redundant drives.
+    on_redundant: Option<RedundantWorld>,
     /// The host's file system, where it may have no room.
     pub host: Option<Host>,
     /// A model for each shard.
@@ -62,11 +68,12 @@ impl World {
         if let Some(host) = &host {
             media.slots().for_each(|slots| host.carry(&slots.medium));
         }
-        let models = (0..config.shards).map(|_| ShardModel::default()).collect();
+        let models: Vec<_> = (0..config.shards).map(|_| ShardModel::default()).collect();
         let rng = RefCell::new(Rng::new(config.seed ^ 0x6C69_7665));
-        let world = Self {
+        let mut world = Self {
             config,
             media,
+            on_redundant: None,
             host,
             models,
             clock: Cell::new(1),
@@ -97,7 +104,65 @@ impl World {
                 model.bucket.set(Some(*bucket));
             }
         }
+        world.on_redundant = RedundantWorld::new(&world.config, &world.models);
         Rc::new(world)
+    }
+
+    /// What a world on redundant drives has beside the others.
+    #[must_use]
+    pub(crate) fn on_redundant(&self) -> Option<&RedundantWorld> {
+        self.on_redundant.as_ref()
+    }
+
+    fn expect_redundant(&self) -> &RedundantWorld {
+        self.on_redundant.as_ref().expect("this is a world on redundant drives")
+    }
+
+    /// The redundant drives.
+    ///
+    /// # Panics
+    /// When the world has none.
+    #[must_use]
+    pub(crate) fn redundant(&self) -> &RedundantMedia {
+        self.expect_redundant().media()
+    }
+
+    /// The figures of the redundant pool.
+    ///
+    /// # Panics
+    /// When the world has none.
+    #[must_use]
+    pub(crate) fn redundancy(&self) -> &Redundancy {
+        self.expect_redundant().redundancy()
+    }
+
+    /// How long operations of a redundant drive take in this life.
+    #[must_use]
+    pub(crate) fn drive_latencies(&self, index: Option<usize>) -> DriveLatencies {
+        self.expect_redundant().latencies(&self.config, index)
+    }
+
+    /// What the operator says after the redundant pool was refused.
+    #[must_use]
+    pub(crate) fn wish_after(&self, found: &FoundTables) -> Option<OpeningWish> {
+        self.expect_redundant().wish_after(found)
+    }
+
+    /// Enters whether the redundant pool was refused rightly.
+    pub(crate) fn judge_refusal(&self, is_right: bool) {
+        self.expect_redundant().judge_refusal(is_right);
+    }
+
+    /// The redundant pool is open by `members`, from the table that `holders` had.
+    pub(crate) fn enter_opening(&self, holders: &[usize], members: &[usize]) {
+        self.expect_redundant().enter_opening(holders, members, &self.models);
+        self.faulty.set(self.lost_too_many());
+    }
+
+    /// Whether more drives are lost than the pool survives: what was lost with them may not be readable.
+    #[must_use]
+    pub(crate) fn lost_too_many(&self) -> bool {
+        self.on_redundant.as_ref().is_some_and(|world| world.media().lost_too_many())
     }
 
     /// Figures of the pool.
@@ -130,7 +195,8 @@ impl World {
 
     /// All media.
     pub(crate) fn all_media(&self) -> impl Iterator<Item = &SimMedium> {
-        self.media.all()
+        let redundant = self.on_redundant.iter().flat_map(|world| world.media().all());
+        self.media.all().chain(redundant)
     }
 
     /// Cuts power, or only kills the process. Drop the loop before.
@@ -149,8 +215,13 @@ impl World {
         }
     }
 
-    /// Ends all read and write failures; all disks answer.
+    /// Ends all read and write failures; all disks answer, but for drives that are lost.
     pub(crate) fn heal(&self) {
+        if let Some(world) = &self.on_redundant {
+            world.media().heal();
+            self.faulty.set(world.media().lost_too_many());
+            return;
+        }
         for medium in self.all_media() {
             medium.heal_reads();
             medium.fail_writes(false);

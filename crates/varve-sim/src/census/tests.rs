@@ -1,1 +1,198 @@
+//! The count itself, of strips that are written here.
 
+use varve_media::{Disk, Persist, SimLatency};
+use varve_media_redundancy::format::{
+    DriveRecord, DriveRoles, DriveState, DriveTable, FeatureWords, HeldUnits, Row, RowState,
+    StripForm, StripPlace, StripSet,
+};
+use varve_media_redundancy::{
+    Class, ClassId, DriveId, DriveNumber, Epoch, HistoryId, LayoutView, MediumKind, MediumKinds,
+    Tenancy, UnitNumber,
+};
+use varve_reactor::SimLoop;
+use varve_stdx::BufSlice;
+use varve_types::{Generation, SegmentNumber};
+
+use super::*;
+use crate::config::WorldConfig;
+use crate::drives::RedundantMedia;
+use crate::redundancy::DriveFaults;
+
+const SEGMENT_BYTES: u32 = 64 << 10;
+const STRIP_BYTES: usize = 32 << 10;
+const SLOT: u32 = 1;
+const DRIVES: u8 = 3;
+
+/// A pool of three drives with one zone of class 2+1.
+struct CountedPool {
+    media: RedundantMedia,
+    view: LayoutView,
+    pool: PoolId,
+}
+
+fn shape() -> StripeShape {
+    StripeShape::new(2, 1).expect("there is a code for it")
+}
+
+fn number(drive: u8) -> DriveNumber {
+    DriveNumber::new(drive).expect("a few")
+}
+
+fn segment(generation: u64) -> SegmentId {
+    let generation = Generation::from_untrusted(generation).expect("small");
+    SegmentId { number: SegmentNumber(SLOT), generation }
+}
+
+fn record(media: &RedundantMedia, drive: u8) -> DriveRecord {
+    DriveRecord {
+        number: number(drive),
+        id: DriveId(media.drives()[usize::from(drive)].superblock().drive_id),
+        state: DriveState::Live,
+        roles: DriveRoles::ALL,
+        kind: MediumKind::Ssd,
+        is_slow: false,
+        former: None,
+        units: 100,
+        held: HeldUnits::NONE,
+        since_epoch: Epoch(1),
+        since_unix_ms: 0,
+        name: String::new(),
+    }
+}
+
+fn counted_pool() -> CountedPool {
+    let mut config = WorldConfig::on_redundant_drives(1, DriveFaults::None);
+    let mut redundancy = config.redundancy.take().expect("it has one");
+    (redundancy.shape, redundancy.drive_units) = (shape(), vec![100; usize::from(DRIVES)]);
+    config.segment_bytes = SEGMENT_BYTES;
+    let (media, pool) = (RedundantMedia::new(&config, &redundancy), config.pool());
+    let class = ClassId::new(1).expect("not 0");
+    let table = DriveTable {
+        features: FeatureWords::default(),
+        pool,
+        epoch: Epoch(1),
+        history: HistoryId([1; 16]),
+        lineage: Vec::new(),
+        classes: vec![Class { id: class, shape: shape(), kinds: MediumKinds::ALL }],
+        class,
+        drives: (0..DRIVES).map(|drive| record(&media, drive)).collect(),
+        drops_max: 1,
+        next_drive: DRIVES,
+        segment_bytes: SEGMENT_BYTES,
+        zone_segments: 4,
+        zones_max: 14,
+        loss_epoch: Epoch(0),
+        walked_epoch: Epoch(0),
+        settled_epoch: Epoch(1),
+    };
+    let tenancy = Tenancy::new(1).expect("small");
+    let place = |drive| StripPlace { drive: number(drive), tenancy, place: UnitNumber(4) };
+    let places = (0..DRIVES).map(place).collect();
+    let state = RowState::Still(StripSet { class, form: StripForm::Striped, places });
+    let view = LayoutView::new(table, [], []).expect("the tables agree");
+    let view = view.with_row(ZoneIndex(0), Row { tenancy, state }).expect("the row fits");
+    CountedPool { media, view, pool }
+}
+
+impl CountedPool {
+    /// Writes a strip of a segment of `bytes`, of each of its data strips, to where strip `at` belongs.
+    fn write(&self, strip: u8, at: u8, generation: u64, bytes: [u8; 2]) {
+        let [first, second] = bytes;
+        let contents = [first, second, first ^ second].map(|byte| vec![byte; STRIP_BYTES]);
+        let row = self.view.row(ZoneIndex(0));
+        let set = row.target().expect("it has places");
+        let location = self.view.locate(set, SLOT).nth(at.into()).expect("three strips");
+        let label = StripLabel {
+            shape: shape(),
+            strip,
+            drive: location.place.drive,
+            pool: self.pool,
+            slot: SegmentNumber(SLOT),
+            place: location.place.place,
+            generation: segment(generation).generation,
+            epoch: Epoch(1),
+            tenancy: location.place.tenancy,
+            used_bytes: SEGMENT_BYTES,
+            data_bytes: STRIP_BYTES as u32,
+            strip_checksums: contents.iter().map(|strip| payload_checksum(strip)).collect(),
+        };
+        let mut parts = vec![0; StripLabel::LEN];
+        label.encode(&mut parts);
+        parts.extend_from_slice(&contents[usize::from(strip)]);
+        let units = self.media.drives()[usize::from(at)].units();
+        let mut sim = SimLoop::new(1);
+        let disk = units.medium.open(&sim.handle(), SimLatency::default());
+        let offset = units.start + location.offset;
+        sim.run_until(async move {
+            let written = disk.write(offset, BufSlice::copy_from(&parts), Persist::Durable).await;
+            written.expect("the medium works");
+        });
+    }
+
+    fn write_all(&self, generation: u64, bytes: [u8; 2]) {
+        (0..DRIVES).for_each(|strip| self.write(strip, strip, generation, bytes));
+    }
+
+    fn count(&self, generation: u64) -> StripCensus {
+        let layout = RawLayout::of(&self.media, self.view.clone());
+        StripCensus::take(&self.media, &layout, self.pool, &[segment(generation)])
+    }
+
+    fn right(&self, generation: u64) -> usize {
+        self.count(generation).segments[0].right
+    }
+}
+
+#[test]
+fn all_strips_of_a_put_count() {
+    let pool = counted_pool();
+    assert_eq!(pool.right(7), 0, "nothing was written");
+    assert!(pool.count(7).fault(false).is_some());
+    pool.write_all(7, [1, 2]);
+    let census = pool.count(7);
+    assert_eq!(census.segments[0].right, 3);
+    assert_eq!((census.segments[0].placed, census.segments[0].survives()), (3, Some(1)));
+    assert_eq!(census.fault(true), None);
+    assert_eq!(pool.right(8), 0, "other contents of the slot");
+}
+
+#[test]
+fn a_strip_that_rots_or_is_elsewhere_does_not_count() {
+    let pool = counted_pool();
+    pool.write_all(7, [1, 2]);
+    let units = pool.media.drives()[1].units();
+    let geometry = pool.view.drives().geometry(shape());
+    let label = units.start + geometry.slot_offset(UnitNumber(4), SLOT);
+    units.medium.flip_bit(label + 5000, 3);
+    let census = pool.count(7);
+    assert_eq!(census.segments[0].right, 2);
+    assert_eq!(census.fault(false), None, "two suffice");
+    assert!(census.fault(true).is_some(), "three are promised");
+    pool.write(0, 1, 7, [1, 2]);
+    assert_eq!(pool.right(7), 2, "strip 0 stands where strip 1 belongs");
+}
+
+#[test]
+fn strips_of_two_puts_do_not_count_together() {
+    let pool = counted_pool();
+    pool.write_all(7, [1, 2]);
+    pool.write(1, 1, 7, [1, 3]);
+    assert_eq!(pool.right(7), 2);
+    pool.write(2, 2, 7, [1, 3]);
+    assert_eq!(pool.right(7), 2, "now two of the other put");
+    pool.write(0, 0, 8, [1, 3]);
+    assert_eq!((pool.right(7), pool.right(8)), (2, 1));
+}
+
+#[test]
+fn strips_of_a_failed_drive_are_not_expected() {
+    let mut pool = counted_pool();
+    pool.write_all(7, [1, 2]);
+    let mut table = pool.view.drives().clone();
+    (table.epoch, table.loss_epoch) = (Epoch(2), Epoch(2));
+    (table.drives[2].state, table.drives[2].since_epoch) = (DriveState::Failed, Epoch(2));
+    pool.view = pool.view.with_drives(table).expect("a drive may fail");
+    let census = pool.count(7);
+    assert_eq!((census.segments[0].right, census.segments[0].placed), (2, 2));
+    assert_eq!((census.fault(true), census.segments[0].survives()), (None, Some(0)));
+}
