@@ -5,8 +5,9 @@ use varve_media_redundancy::format::DriveTable;
 use varve_media_redundancy::{Epoch, HistoryId};
 use varve_types::PoolId;
 
+use crate::branches::TableHolder;
 use crate::drives::{DriveCondition, RedundantMedia};
-use crate::raw_tables::{follows, is_member, tables};
+use crate::raw_tables::{follows, is_member, table_on, tables};
 
 /// What the operator says to an opening.
 #[derive(Clone, Copy, Default, Debug)]
@@ -36,7 +37,7 @@ pub(crate) struct FoundTables {
     pub verdict: OpeningVerdict,
     /// Tables that no other one follows, one for each history.
     pub newest: Vec<DriveTable>,
-    /// All drives with a table that reads them, by index.
+    /// Drives with a table that reads them.
     readers: Vec<FoundReader>,
     /// How often drives had changed their condition then.
     changes: u64,
@@ -44,7 +45,7 @@ pub(crate) struct FoundTables {
 
 /// A drive whose own table reads it.
 struct FoundReader {
-    index: usize,
+    holder: TableHolder,
     history: HistoryId,
     epoch: Epoch,
 }
@@ -69,7 +70,9 @@ impl FoundTables {
             let mut records = table.drives.iter();
             let is_read = records.any(|it| it.id.0 == id && is_member(it.state));
             let DriveTable { history, epoch, .. } = *table;
-            is_read.then_some(FoundReader { index: *index, history, epoch })
+            let is_dropped = is_dropped_elsewhere(media, pool, id, table);
+            let holder = TableHolder { index: *index, is_dropped };
+            is_read.then_some(FoundReader { holder, history, epoch })
         });
         let readers = readers.collect();
         let verdict = judge(media, &found, &newest);
@@ -78,20 +81,33 @@ impl FoundTables {
 
     /// Drives that hold, and are read by, the newest table from which an opening went on: `opened` is what that made of
     /// it.
-    pub(crate) fn holders(&self, opened: &DriveTable) -> Vec<usize> {
+    pub(crate) fn holders(&self, opened: &DriveTable) -> Vec<TableHolder> {
         let earlier = opened.lineage.first().map(|earlier| earlier.history);
         let of = |history| self.newest.iter().find(|table| Some(table.history) == history);
         let Some(base) = of(Some(opened.history)).or_else(|| of(earlier)) else {
             return Vec::new();
         };
         let has_base = |it: &&FoundReader| it.history == base.history && it.epoch == base.epoch;
-        self.readers.iter().filter(has_base).map(|it| it.index).collect()
+        self.readers.iter().filter(has_base).map(|it| it.holder).collect()
     }
 
     /// Whether no drive has changed its condition since.
     pub(crate) fn is_current(&self, media: &RedundantMedia) -> bool {
         media.changes() == self.changes
     }
+}
+
+/// Whether any drive, there or not, has a later table than a drive's that does not read that drive any more.
+fn is_dropped_elsewhere(
+    media: &RedundantMedia,
+    pool: PoolId,
+    id: [u8; 16],
+    own: &DriveTable,
+) -> bool {
+    media.drives().iter().filter_map(|drive| table_on(drive, pool)).any(|other| {
+        let reads = other.drives.iter().any(|it| it.id.0 == id && is_member(it.state));
+        !reads && follows(&other, own)
+    })
 }
 
 fn is_same(a: &DriveTable, b: &DriveTable) -> bool {

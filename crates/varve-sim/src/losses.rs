@@ -13,7 +13,8 @@ use crate::world::World;
 /// What happens to drives while the machine works.
 pub(crate) async fn bring_drive_faults(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
     match world.redundancy().faults {
-        DriveFaults::None | DriveFaults::Returning | DriveFaults::Rotting => {}
+        DriveFaults::None | DriveFaults::Rotting => {}
+        DriveFaults::Returning => lose_member(&world, &reactor, &mut rng).await,
         DriveFaults::Losing => lose_drives(&world, &reactor, &mut rng).await,
         DriveFaults::Slow => stop_drive(&world, &reactor, &mut rng).await,
     }
@@ -40,6 +41,24 @@ async fn lose_drives(world: &World, reactor: &Reactor, rng: &mut Rng) {
             reactor.sleep(rng.below(2 * world.redundancy().patience_nanos)).await;
             media.set_condition(index, DriveCondition::Well, reactor.now());
         }
+    }
+}
+
+/// Has a drive fail that comes back at the next start.
+async fn lose_member(world: &World, reactor: &Reactor, rng: &mut Rng) {
+    let unit = world.config.latency.read_nanos.end;
+    reactor.sleep(rng.below(3000 * unit)).await;
+    let (media, Some(redundant)) = (world.redundant(), world.on_redundant()) else { return };
+    let index = media.draw_sound(rng).filter(|_| media.spare() > 0 && rng.chance(1, 2));
+    let Some(index) = index else { return };
+    if !redundant.lose_member(index, &world.models, world.tick()) {
+        return;
+    }
+    let fails = [DriveCondition::Failing, DriveCondition::ReadOnly, DriveCondition::Silent];
+    media.set_condition(index, fails[rng.index(fails.len())], reactor.now());
+    if rng.chance(1, 2) {
+        // As a machine that stops while the others hardly know of it.
+        world.cut_after.set(Some(rng.below(400)));
     }
 }
 

@@ -284,6 +284,14 @@ struct StreamSnapshot {
     is_promised: bool,
 }
 
+impl ShardSnapshot {
+    /// What was under way then has happened or not.
+    pub(crate) fn cut(&mut self, now: u64) {
+        self.streams.iter_mut().for_each(|stream| stream.model.cut(now));
+        self.keys.values_mut().for_each(|register| register.cut(now));
+    }
+}
+
 impl ShardModel {
     /// What it holds now: streams and keys, in a world without objects.
     pub(crate) fn snapshot(&self) -> ShardSnapshot {

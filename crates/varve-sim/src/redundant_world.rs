@@ -7,7 +7,7 @@ use varve_media::SimLatency;
 use varve_reactor::Nanos;
 use varve_stdx::Rng;
 
-use crate::branches::Branches;
+use crate::branches::{Branches, TableHolder};
 use crate::config::WorldConfig;
 use crate::drives::{DriveCondition, DriveLatencies, RedundantMedia};
 use crate::found_tables::{FoundTables, OpeningVerdict, OpeningWish, choose_history};
@@ -208,7 +208,7 @@ impl RedundantWorld {
     /// The pool is open by `members`, from the table that `holders` had.
     pub(crate) fn enter_opening(
         &self,
-        holders: &[usize],
+        holders: &[TableHolder],
         members: &[usize],
         models: &[ShardModel],
     ) {
@@ -218,6 +218,15 @@ impl RedundantWorld {
         self.branches.open(holders, members, models);
         let drives = 0..self.redundancy.drives();
         self.media.set_lost(drives.filter(|index| !members.contains(index)));
+    }
+
+    /// A drive fails now, of which the others must not lose anything. False when it cannot be told what it has then.
+    pub(crate) fn lose_member(&self, index: usize, models: &[ShardModel], now: u64) -> bool {
+        let is_member = self.branches.fail(index, models, now);
+        if is_member {
+            self.media.lose(index);
+        }
+        is_member
     }
 
     /// How long operations of a drive take in this life.

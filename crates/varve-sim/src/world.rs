@@ -8,6 +8,7 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
+use crate::branches::TableHolder;
 use crate::config::{Faults, WorldConfig};
 use crate::drives::{DriveLatencies, RedundantMedia};
 use crate::found_tables::{FoundTables, OpeningWish};
@@ -154,7 +155,7 @@ impl World {
     }
 
     /// The redundant pool is open by `members`, from the table that `holders` had.
-    pub(crate) fn enter_opening(&self, holders: &[usize], members: &[usize]) {
+    pub(crate) fn enter_opening(&self, holders: &[TableHolder], members: &[usize]) {
         self.expect_redundant().enter_opening(holders, members, &self.models);
         self.faulty.set(self.lost_too_many());
     }
