@@ -11,7 +11,7 @@ use crate::ci::target_directory;
 use crate::step::{self, StageRunner};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 11] = [
+const KINDS: [(&str, u64); 16] = [
     ("seeded", 70),
     ("sharing", 30),
     ("promising", 30),
@@ -23,6 +23,11 @@ const KINDS: [(&str, u64); 11] = [
     ("drives", 25),
     ("full-host", 25),
     ("stuck", 25),
+    ("losing-drives", 30),
+    ("returning-drives", 30),
+    ("torn-stripes", 20),
+    ("rotting-strips", 20),
+    ("slow-drives", 20),
 ];
 
 /// The simulator: random runs, or the replay of one.

@@ -7,17 +7,18 @@
 //! CENSUS-2. Strips on drives that the pool reads and that never were out of order are all right: redundancy is never
 //!     less than the pool believes.
 //! CENSUS-3. Health never says that more may be lost than what was counted can lose, and never ok where a strip lacks.
+//! CENSUS-4. A strip of a put of this life that is on no drive is one that the put said to have left out.
 
 use hashbrown::HashMap;
 use varve_logstore::format::record::payload_checksum;
 use varve_media::SegmentId;
 use varve_media_redundancy::format::StripLabel;
 use varve_media_redundancy::{
-    HealthReport, HealthState, LABEL_BYTES, StripLocation, StripeShape, ZoneIndex,
+    HealthReport, HealthState, LABEL_BYTES, LeftOutStrip, StripLocation, StripeShape, ZoneIndex,
 };
 use varve_types::PoolId;
 
-use crate::drives::RedundantMedia;
+use crate::drives::{RedundantMedia, SimDrive};
 use crate::raw_tables::RawLayout;
 
 /// What was counted of one segment.
@@ -52,12 +53,24 @@ impl SegmentCount {
     }
 }
 
+/// What is counted, and what threads said of it.
+pub(crate) struct CensusSubjects<'a> {
+    /// Segments that shards hold.
+    pub held: &'a [SegmentId],
+    /// Segments that were put in this life.
+    pub stored: &'a [SegmentId],
+    /// Strips that puts left out.
+    pub left_out: &'a [LeftOutStrip],
+}
+
 /// What was counted.
 pub(crate) struct StripCensus {
     /// Each segment.
     pub segments: Vec<SegmentCount>,
     /// What health says at the same moment.
     health: HealthReport,
+    /// The first strip that is on no drive and on no list of repairs.
+    forgotten: Option<String>,
 }
 
 impl StripCensus {
@@ -66,11 +79,13 @@ impl StripCensus {
         media: &RedundantMedia,
         layout: &RawLayout,
         pool: PoolId,
-        held: &[SegmentId],
+        subjects: &CensusSubjects<'_>,
     ) -> Self {
         let counter = StripCounter { media, layout, pool };
-        let segments = held.iter().filter_map(|id| counter.count(*id)).collect();
-        Self { segments, health: layout.health(media) }
+        let counted = subjects.held.iter().filter_map(|id| counter.count(*id));
+        let mut stored = subjects.held.iter().filter(|id| subjects.stored.contains(id));
+        let forgotten = stored.find_map(|id| counter.forgotten(*id, subjects.left_out));
+        Self { segments: counted.collect(), health: layout.health(media), forgotten }
     }
 
     /// The first segment of which too few strips are right: with `is_complete`, of those that the pool must have, else
@@ -79,7 +94,8 @@ impl StripCensus {
         let is_wrong = |count: &&SegmentCount| {
             !count.is_readable() || is_complete && !count.is_as_placed() // CENSUS-1, CENSUS-2
         };
-        self.segments.iter().find(is_wrong).map(|count| {
+        let forgotten = self.forgotten.clone();
+        let wrong = self.segments.iter().find(is_wrong).map(|count| {
             let SegmentCount { id, zone, shape, right, placed } = count;
             let SegmentId { number, generation } = id;
             format!(
@@ -87,7 +103,8 @@ impl StripCensus {
                  {placed} on drives that are read",
                 generation.get()
             )
-        })
+        });
+        wrong.or(forgotten)
     }
 
     /// What health says more than what was counted.
@@ -138,9 +155,39 @@ impl StripCounter<'_> {
         Some(SegmentCount { id, zone: at.zone, shape, right, placed: placed.count() })
     }
 
+    /// A strip of a segment of this life that is nowhere, and that no put said to have left out (CENSUS-4).
+    fn forgotten(&self, id: SegmentId, left_out: &[LeftOutStrip]) -> Option<String> {
+        let view = &self.layout.view;
+        let at = view.zone_of(id.number)?;
+        let row = view.row(at.zone);
+        let set = row.target().filter(|_| row.source().is_none())?;
+        let is_forgotten = |location: &StripLocation| {
+            let is_listed =
+                left_out.iter().any(|it| it.zone == at.zone && it.place == location.place);
+            let drive = self.layout.any_drive(self.media, location.place.drive);
+            let is_there = drive.is_some_and(|drive| self.label_on(drive, id, location).is_some());
+            !is_listed && !is_there
+        };
+        let location = view.locate(set, at.slot).find(is_forgotten)?;
+        let (zone, strip, drive) = (at.zone, location.strip, location.place.drive);
+        let slot = id.number;
+        Some(format!(
+            "strip {strip} of segment {slot} in zone {zone} is not on drive {drive}, and on no list"
+        ))
+    }
+
     /// The label of a strip that is right: it belongs where it is, and its bytes are those that it speaks of.
     fn right_label(&self, id: SegmentId, location: &StripLocation) -> Option<StripLabel> {
-        let units = self.layout.drive(self.media, location.place.drive)?.units();
+        self.label_on(self.layout.drive(self.media, location.place.drive)?, id, location)
+    }
+
+    fn label_on(
+        &self,
+        drive: &SimDrive,
+        id: SegmentId,
+        location: &StripLocation,
+    ) -> Option<StripLabel> {
+        let units = drive.units();
         let start = units.start + location.offset;
         let behind = start + u64::from(LABEL_BYTES);
         let label = StripLabel::decode(&units.medium.visible(start..behind)).ok()?;

@@ -13,12 +13,19 @@ use varve_types::SegmentNumber;
 pub(crate) struct SegmentKnowledge {
     contents: Rc<RefCell<Option<Rc<dyn ZoneContents>>>>,
     puts: Rc<Cell<u64>>,
+    /// Segments that were put, and answered.
+    stored: Rc<RefCell<Vec<SegmentId>>>,
 }
 
 impl SegmentKnowledge {
     /// Whether a put is under way, or it is not known yet what is held.
     pub(crate) fn is_changing(&self) -> bool {
         self.puts.get() > 0 || self.contents.borrow().is_none()
+    }
+
+    /// Segments that were put by this shard's thread, and answered.
+    pub(crate) fn stored(&self) -> Vec<SegmentId> {
+        self.stored.borrow().clone()
     }
 
     /// Contents of the slots `first .. first + count` that somebody may still read; `None` where that is not known.
@@ -79,7 +86,12 @@ impl SegmentStore for ObservedSegments {
     }
 
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
-        self.count_put(self.inner.put(id, bytes))
+        let (put, stored) = (self.inner.put(id, bytes), Rc::clone(&self.knowledge.stored));
+        self.count_put(Box::pin(async move {
+            put.await?;
+            stored.borrow_mut().push(id);
+            Ok(())
+        }))
     }
 
     fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {

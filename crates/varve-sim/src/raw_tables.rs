@@ -145,6 +145,16 @@ impl RawLayout {
         let (_, at) = self.drives.iter().find(|(known, _)| *known == number)?;
         media.drives().get(*at)
     }
+
+    /// The drive that a number stands for, in whatever order it is.
+    pub(crate) fn any_drive<'a>(
+        &self,
+        media: &'a RedundantMedia,
+        number: DriveNumber,
+    ) -> Option<&'a SimDrive> {
+        let id = self.view.drives().drive(number)?.id.0;
+        media.drives().iter().find(|drive| drive.superblock().drive_id == id)
+    }
 }
 
 /// Drives that a table reads and that are in order, by number.

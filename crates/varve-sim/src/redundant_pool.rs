@@ -9,14 +9,14 @@ use futures_util::future::{Either, select};
 use varve_media::{Error, IoFuture, Media, RedundantSuperblock, Result};
 use varve_media_redundancy::{
     Candidate, DriveHandle, DriveHandles, DriveNumber, DriveOpener, FoundDrive, HistoryId,
-    JournalPatience, Keeper, MakingSpec, MediumKinds, NewMember, NewPoolDrive, OpeningOptions,
-    RedundantDisks, RedundantThread, Tables, make, open,
+    JournalPatience, Keeper, LeftOutStrip, MakingSpec, MediumKinds, NewMember, NewPoolDrive,
+    OpeningOptions, RedundantDisks, RedundantThread, StripedSegments, Tables, make, open,
 };
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
 use varve_types::{SegmentNumber, ShardId};
 
-use crate::census::StripCensus;
+use crate::census::{CensusSubjects, StripCensus};
 use crate::drives::{DriveCondition, DriveLatencies, SimDrive};
 use crate::found_tables::{FoundTables, OpeningWish};
 use crate::observed::{ObservedSegments, SegmentKnowledge};
@@ -33,7 +33,16 @@ pub(crate) struct RedundantPool {
     reactor: Reactor,
     tables: Tables,
     drives: Vec<(DriveNumber, FoundDrive)>,
-    knowledge: RefCell<Vec<(ShardId, SegmentKnowledge)>>,
+    threads: RefCell<Vec<ShardThread>>,
+    /// Strips that puts left out in this life.
+    left_out: RefCell<Vec<LeftOutStrip>>,
+}
+
+/// What one shard's thread has.
+struct ShardThread {
+    shard: ShardId,
+    segments: StripedSegments,
+    knowledge: SegmentKnowledge,
 }
 
 /// Makes the pool's drives, unless they were made before. Durable on return.
@@ -92,7 +101,14 @@ impl RedundantPool {
         let tables = keeper.tables();
         reactor.spawn(keeper.run());
         let (world, reactor) = (Rc::clone(world), reactor.clone());
-        Ok(Self { world, reactor, tables, drives, knowledge: RefCell::default() })
+        Ok(Self {
+            world,
+            reactor,
+            tables,
+            drives,
+            threads: RefCell::default(),
+            left_out: RefCell::default(),
+        })
     }
 
     /// What the thread of a shard works with. Each call is another thread.
@@ -116,9 +132,10 @@ impl RedundantPool {
         let mut media = thread.media(shard)?;
         let (segments, knowledge) = ObservedSegments::over(Rc::clone(&media.segments));
         media.segments = segments;
-        let mut known = self.knowledge.borrow_mut();
-        known.retain(|(other, _)| *other != shard);
-        known.push((shard, knowledge));
+        self.note_left_out();
+        let mut threads = self.threads.borrow_mut();
+        threads.retain(|other| other.shard != shard);
+        threads.push(ShardThread { shard, segments: thread.segments().clone(), knowledge });
         Ok(media)
     }
 
@@ -143,8 +160,10 @@ impl RedundantPool {
         let (media, pool) = (self.world.redundant(), config.pool());
         let layout = RawLayout::read(media, pool, config.shards)?;
         let redundancy = self.world.redundancy();
-        let mut held = Vec::new();
-        for (_, knowledge) in self.knowledge.borrow().iter() {
+        self.note_left_out();
+        let (mut held, mut stored) = (Vec::new(), Vec::new());
+        for ShardThread { knowledge, .. } in self.threads.borrow().iter() {
+            stored.extend(knowledge.stored());
             for zone in 0..redundancy.zones {
                 let first = SegmentNumber(zone * redundancy.zone_segments);
                 // Zones that are not the shard's.
@@ -154,7 +173,15 @@ impl RedundantPool {
                 return None;
             }
         }
-        Some(StripCensus::take(media, &layout, pool, &held))
+        let subjects =
+            CensusSubjects { held: &held, stored: &stored, left_out: &self.left_out.borrow() };
+        Some(StripCensus::take(media, &layout, pool, &subjects))
+    }
+
+    fn note_left_out(&self) {
+        let threads = self.threads.borrow();
+        let strips = threads.iter().flat_map(|thread| thread.segments.take_left_out());
+        self.left_out.borrow_mut().extend(strips);
     }
 }
 
@@ -163,12 +190,19 @@ async fn find_drives(world: &World, reactor: &Reactor) -> Result<Vec<Candidate>>
     let redundancy = world.redundancy();
     let mut candidates = Vec::new();
     for (index, drive) in world.redundant().drives().iter().enumerate() {
+        let path = drive.path().to_owned();
         match drive.condition() {
+            // A path that is named and leads nowhere, or one that is not named.
+            DriveCondition::Absent if index % 2 == 0 => {
+                let reason = "no such file or directory".to_owned();
+                let error = Error::Open { path: path.clone(), reason };
+                candidates.push(Candidate::Failed { path, error });
+                continue;
+            }
             DriveCondition::Absent => continue,
             DriveCondition::Unopenable => {
-                let reason = "permission denied".to_owned();
-                let error = Error::Open { path: drive.path().to_owned(), reason };
-                candidates.push(Candidate::Failed { path: drive.path().to_owned(), error });
+                let error = look_error(drive, "permission denied");
+                candidates.push(Candidate::Failed { path, error });
                 continue;
             }
             DriveCondition::Well
@@ -197,19 +231,24 @@ async fn find_drive(
     let read = pin!(RedundantSuperblock::read(&*disks.meta));
     let outcome = match select(read, reactor.sleep(redundancy.patience_nanos)).await {
         Either::Left((outcome, _)) => outcome,
-        Either::Right(((), _)) => {
-            let reason = "it does not answer".to_owned();
-            Err(Error::Open { path: path.clone(), reason })
-        }
+        Either::Right(((), _)) => Err(look_error(drive, "it does not answer")),
     };
     Ok(match outcome {
         Ok(Some(superblock)) => Candidate::Found(FoundDrive { path, superblock, disks }),
-        Ok(None) => {
-            let reason = "it is a drive of another format".to_owned();
-            Candidate::Failed { path: path.clone(), error: Error::Open { path, reason } }
-        }
+        Ok(None) => Candidate::Failed { path, error: look_error(drive, "it is of another format") },
         Err(error) => Candidate::Failed { path, error },
     })
+}
+
+/// An error to look at a drive, which does not say that it is not there.
+fn look_error(drive: &SimDrive, reason: &str) -> Error {
+    Error::Io {
+        operation: "open",
+        path: drive.path().to_owned(),
+        offset: 0,
+        len: 0,
+        reason: reason.to_owned(),
+    }
 }
 
 fn draw_history(rng: &mut Rng) -> HistoryId {

@@ -7,7 +7,7 @@
 //! `cargo test -p varve-sim --test planted_bugs -- --nocapture` prints those of today.
 
 use varve_logstore::planted::{Bug, plant};
-use varve_sim::{Faults, SeedOutcome, WorldConfig, catch_panics, run_world};
+use varve_sim::{DriveFaults, Faults, SeedOutcome, WorldConfig, catch_panics, run_world};
 use varve_types::Reduction;
 
 /// Worlds in which each bug has to show.
@@ -158,6 +158,49 @@ fn run_losing_pages(world: u64) -> SeedOutcome {
     run_world(WorldConfig::losing_pages(world))
 }
 
+/// A world on redundant drives of which some fail.
+fn run_losing_drives(world: u64) -> SeedOutcome {
+    run_world(WorldConfig::on_redundant_drives(world, DriveFaults::Losing))
+}
+
+/// A world on redundant drives that leave and return.
+fn run_returning_drives(world: u64) -> SeedOutcome {
+    run_world(WorldConfig::on_redundant_drives(world, DriveFaults::Returning))
+}
+
+/// A world on redundant drives, of whose puts power cuts leave some strips.
+fn run_torn_stripes(world: u64) -> SeedOutcome {
+    run_world(WorldConfig::on_redundant_drives(world, DriveFaults::None))
+}
+
+/// A world on redundant drives that rot after the last cut.
+fn run_rotting_strips(world: u64) -> SeedOutcome {
+    run_world(WorldConfig::on_redundant_drives(world, DriveFaults::Rotting))
+}
+
+/// A world on redundant drives of which one is slow.
+fn run_slow_drives(world: u64) -> SeedOutcome {
+    run_world(WorldConfig::on_redundant_drives(world, DriveFaults::Slow))
+}
+
+/// Bugs that show where drives leave and return.
+const RETURNING_DRIVES: [Bug; 4] =
+    [Bug::AckBeforeTable, Bug::StaleRead, Bug::HalfOpens, Bug::HistoriesJoin];
+
+/// Bugs that show where drives fail.
+const LOSING_DRIVES: [Bug; 10] = [
+    Bug::DropsUnbounded,
+    Bug::AbsentIsEmpty,
+    Bug::ErrorIsAbsence,
+    Bug::RootFromFirstDrive,
+    Bug::AckAfterFirstCopy,
+    Bug::FrameNotRestored,
+    Bug::DegradedForgotten,
+    Bug::NeedsOneMore,
+    Bug::DriveTwice,
+    Bug::LeftOutUncounted,
+];
+
 /// A world with many objects.
 fn run_objects(world: u64) -> SeedOutcome {
     let seeded = WorldConfig::from_seed(world);
@@ -288,6 +331,11 @@ fn found(bug: Bug) {
         Bug::FullMediaBelieved | Bug::NoSpaceIsWritten => run_full_host,
         Bug::StuckIsDurable => run_stuck,
         Bug::PageCopyUnread => run_losing_pages,
+        Bug::CopySinceIgnored => run_slow_drives,
+        Bug::PutInPart | Bug::GenerationsMixed => run_torn_stripes,
+        Bug::IndexTwice | Bug::ZeroedStripBelieved | Bug::DecodedUnchecked => run_rotting_strips,
+        bug if RETURNING_DRIVES.contains(&bug) => run_returning_drives,
+        bug if LOSING_DRIVES.contains(&bug) => run_losing_drives,
         bug if PEERS.contains(&bug) => run_peers,
         bug if ZONES.contains(&bug) => run_moving,
         _ => run,
@@ -394,6 +442,26 @@ planted! {
     a_write_that_is_stuck_counts_as_durable: StuckIsDurable;
     a_damaged_page_is_not_looked_for_in_its_copy: PageCopyUnread;
     a_copy_is_overwritten_while_it_is_written: PageCopyReusedEarly;
+    a_drive_is_left_out_before_the_table_that_drops_it: AckBeforeTable;
+    more_drives_are_dropped_than_the_pool_survives: DropsUnbounded;
+    a_stale_drive_is_read: StaleRead;
+    a_half_of_the_drives_opens_by_itself: HalfOpens;
+    histories_that_split_are_joined: HistoriesJoin;
+    what_is_on_absent_drives_is_taken_for_missing: AbsentIsEmpty;
+    a_drive_that_cannot_be_looked_at_is_dropped: ErrorIsAbsence;
+    a_root_is_read_from_the_first_drive: RootFromFirstDrive;
+    journal_acknowledges_after_the_first_copy: AckAfterFirstCopy;
+    a_journal_copy_is_believed_before_its_since: CopySinceIgnored;
+    recovery_drains_a_frame_that_one_copy_has: FrameNotRestored;
+    a_strip_that_was_left_out_is_forgotten: DegradedForgotten;
+    a_put_leaves_out_strips_that_seem_to_be_there: PutInPart;
+    strips_of_different_puts_are_decoded_together: GenerationsMixed;
+    strips_are_decoded_by_the_order_in_which_they_are_found: IndexTwice;
+    decoding_asks_for_one_strip_more_than_it_needs: NeedsOneMore;
+    a_strip_whose_checksum_is_wrong_is_decoded: ZeroedStripBelieved;
+    what_was_decoded_is_not_checked: DecodedUnchecked;
+    two_strips_of_a_segment_lie_on_one_drive: DriveTwice;
+    more_places_are_on_failed_drives_than_strips_may_lack: LeftOutUncounted;
 }
 
 /// What is promised is kept.
@@ -453,6 +521,59 @@ fn worlds_of_stuck_disks_are_clean() {
     catch_panics();
     for world in 0..60 {
         assert_eq!(run_stuck(world).failure, None, "world {world}");
+    }
+}
+
+/// Pools on redundant drives lose nothing while no more of them fail than they survive, and never read anything wrong.
+#[test]
+fn worlds_that_lose_drives_are_clean() {
+    catch_panics();
+    let mut counted = 0;
+    for world in 0..40 {
+        let outcome = run_losing_drives(world);
+        assert_eq!(outcome.failure, None, "world {world}");
+        counted += outcome.counted_segments;
+    }
+    assert!(counted > 1000, "strips of only {counted} segments were counted in 40 worlds");
+}
+
+/// Halves of a pool that go apart keep what each of them acknowledged, and never join.
+#[test]
+fn worlds_of_returning_drives_are_clean() {
+    catch_panics();
+    for world in 0..40 {
+        assert_eq!(run_returning_drives(world).failure, None, "world {world}");
+    }
+}
+
+/// Puts of which power cuts leave some strips are there in whole or not at all.
+#[test]
+fn worlds_of_torn_stripes_are_clean() {
+    catch_panics();
+    for world in 0..40 {
+        assert_eq!(run_torn_stripes(world).failure, None, "world {world}");
+    }
+}
+
+/// What rots on as many drives as a pool survives does not show.
+#[test]
+fn worlds_of_rotting_strips_are_clean() {
+    catch_panics();
+    let mut damaged = 0;
+    for world in 0..40 {
+        let outcome = run_rotting_strips(world);
+        assert_eq!(outcome.failure, None, "world {world}");
+        damaged += outcome.damaged_strips;
+    }
+    assert!(damaged > 1000, "only {damaged} strips were damaged in 40 worlds");
+}
+
+/// A drive that is slow, or stops for a while, costs time and nothing else.
+#[test]
+fn worlds_of_slow_drives_are_clean() {
+    catch_panics();
+    for world in 0..40 {
+        assert_eq!(run_slow_drives(world).failure, None, "world {world}");
     }
 }
 

@@ -19,7 +19,7 @@ use crate::drives::RedundantMedia;
 use crate::redundancy::DriveFaults;
 
 const SEGMENT_BYTES: u32 = 64 << 10;
-const STRIP_BYTES: usize = 32 << 10;
+const STRIP_BYTES: u32 = 32 << 10;
 const SLOT: u32 = 1;
 const DRIVES: u8 = 3;
 
@@ -98,7 +98,7 @@ impl CountedPool {
     /// Writes a strip of a segment of `bytes`, of each of its data strips, to where strip `at` belongs.
     fn write(&self, strip: u8, at: u8, generation: u64, bytes: [u8; 2]) {
         let [first, second] = bytes;
-        let contents = [first, second, first ^ second].map(|byte| vec![byte; STRIP_BYTES]);
+        let contents = [first, second, first ^ second].map(|byte| vec![byte; STRIP_BYTES as usize]);
         let row = self.view.row(ZoneIndex(0));
         let set = row.target().expect("it has places");
         let location = self.view.locate(set, SLOT).nth(at.into()).expect("three strips");
@@ -113,7 +113,7 @@ impl CountedPool {
             epoch: Epoch(1),
             tenancy: location.place.tenancy,
             used_bytes: SEGMENT_BYTES,
-            data_bytes: STRIP_BYTES as u32,
+            data_bytes: STRIP_BYTES,
             strip_checksums: contents.iter().map(|strip| payload_checksum(strip)).collect(),
         };
         let mut parts = vec![0; StripLabel::LEN];
@@ -135,7 +135,17 @@ impl CountedPool {
 
     fn count(&self, generation: u64) -> StripCensus {
         let layout = RawLayout::of(&self.media, self.view.clone());
-        StripCensus::take(&self.media, &layout, self.pool, &[segment(generation)])
+        let held = [segment(generation)];
+        let subjects = CensusSubjects { held: &held, stored: &[], left_out: &[] };
+        StripCensus::take(&self.media, &layout, self.pool, &subjects)
+    }
+
+    /// The same of a segment that was put in this life, with places that were left out.
+    fn count_stored(&self, generation: u64, left_out: &[LeftOutStrip]) -> StripCensus {
+        let layout = RawLayout::of(&self.media, self.view.clone());
+        let held = [segment(generation)];
+        let subjects = CensusSubjects { held: &held, stored: &held, left_out };
+        StripCensus::take(&self.media, &layout, self.pool, &subjects)
     }
 
     fn right(&self, generation: u64) -> usize {
@@ -195,4 +205,20 @@ fn strips_of_a_failed_drive_are_not_expected() {
     let census = pool.count(7);
     assert_eq!((census.segments[0].right, census.segments[0].placed), (2, 2));
     assert_eq!((census.fault(true), census.segments[0].survives()), (None, Some(0)));
+}
+
+#[test]
+fn a_strip_that_was_left_out_is_on_a_list() {
+    let mut pool = counted_pool();
+    (0..2).for_each(|strip| pool.write(strip, strip, 7, [1, 2]));
+    let mut table = pool.view.drives().clone();
+    (table.epoch, table.loss_epoch) = (Epoch(2), Epoch(2));
+    (table.drives[2].state, table.drives[2].since_epoch) = (DriveState::Failed, Epoch(2));
+    pool.view = pool.view.with_drives(table).expect("a drive may fail");
+    assert_eq!(pool.count(7).fault(true), None, "nobody knows of which life it is");
+    assert!(pool.count_stored(7, &[]).fault(true).is_some());
+    let row = pool.view.row(ZoneIndex(0));
+    let place = row.target().expect("it has places").places[2];
+    let left_out = [LeftOutStrip { zone: ZoneIndex(0), place }];
+    assert_eq!(pool.count_stored(7, &left_out).fault(true), None);
 }
