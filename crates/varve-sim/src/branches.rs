@@ -107,7 +107,8 @@ impl Branches {
         }
         part.has_failed = true;
         let mut then = snapshot(models);
-        then.iter_mut().for_each(|snapshot| snapshot.cut(now)); // What is under way lands on it, or does not.
+        // What is under way lands on it, or does not.
+        then.iter_mut().for_each(|snapshot| snapshot.cut(now));
         self.snapshots.borrow_mut().insert(BranchPoint { opening, is_end: false }, then);
         true
     }

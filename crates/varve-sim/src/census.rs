@@ -2,8 +2,8 @@
 //! right. It shares no code with the crate of redundant pools but the decoders of stored bytes, and where these say
 //! that strips lie.
 //!
-//! CENSUS-1. Of every held segment as many strips are right as its class has of data, while no more drives are lost than
-//!     it survives.
+//! CENSUS-1. Of every held segment as many strips are right as its class has of data, while no more drives are lost
+//!     than it survives.
 //! CENSUS-2. Strips on drives that the pool reads and that never were out of order are all right: redundancy is never
 //!     less than the pool believes.
 //! CENSUS-3. Health never says that more may be lost than what was counted can lose, and never ok where a strip lacks.
@@ -19,7 +19,7 @@ use varve_media_redundancy::{
 use varve_types::PoolId;
 
 use crate::drives::{RedundantMedia, SimDrive};
-use crate::raw_tables::RawLayout;
+use crate::raw_tables::{RawLayout, is_member};
 
 /// What was counted of one segment.
 #[derive(Clone, Debug)]
@@ -30,8 +30,10 @@ pub(crate) struct SegmentCount {
     pub zone: ZoneIndex,
     /// Its class.
     pub shape: StripeShape,
-    /// Strips of one put that are right.
+    /// Strips of one put that are right, on drives that are in order.
     pub right: usize,
+    /// The same, on drives too that are out of order while the pool does not know it yet.
+    pub stored: usize,
     /// Places on drives that the pool reads.
     pub placed: usize,
 }
@@ -49,7 +51,7 @@ impl SegmentCount {
 
     /// How many strips may be lost.
     pub(crate) fn survives(&self) -> Option<usize> {
-        self.right.checked_sub(usize::from(self.shape.data()))
+        self.stored.checked_sub(usize::from(self.shape.data()))
     }
 }
 
@@ -96,11 +98,11 @@ impl StripCensus {
         };
         let forgotten = self.forgotten.clone();
         let wrong = self.segments.iter().find(is_wrong).map(|count| {
-            let SegmentCount { id, zone, shape, right, placed } = count;
+            let SegmentCount { id, zone, shape, right, placed, .. } = count;
             let SegmentId { number, generation } = id;
             format!(
-                "segment {number} generation {} of zone {zone} has {right} right strips of {shape}, \
-                 {placed} on drives that are read",
+                "segment {number} generation {} of zone {zone} has {right} strips of {shape} that are \
+                 right, and {placed} places",
                 generation.get()
             )
         });
@@ -117,7 +119,7 @@ impl StripCensus {
             (Some(_), None) => true,
             (Some(promised), Some(least)) => usize::from(promised) > least,
         };
-        let lacks = self.segments.iter().find(|count| count.right < count.shape.strips());
+        let lacks = self.segments.iter().find(|count| count.stored < count.shape.strips());
         let is_blind = health.state() == HealthState::Ok && lacks.is_some();
         (promises_more || is_blind).then(|| {
             let (state, promised) = (health.state(), health.survives);
@@ -134,25 +136,33 @@ struct StripCounter<'a> {
 }
 
 impl StripCounter<'_> {
+    /// `None` of a slot behind the last zone. In a zone without a row nothing counts.
     fn count(&self, id: SegmentId) -> Option<SegmentCount> {
         let view = &self.layout.view;
         let at = view.zone_of(id.number)?;
         let row = view.row(at.zone);
-        let shape = view.class_of(row.target()?).shape;
-        // Strips by what all strips of one put have in common. While a row moves, some are in one set only.
-        let mut puts: HashMap<Vec<u64>, StripIndexes> = HashMap::new();
+        let class = row.target().map_or(view.drives().class, |set| set.class);
+        let shape = view.drives().class_of(class)?.shape;
+        let (mut right, mut stored) = (PutCounts::default(), PutCounts::default());
         let mut placed = StripIndexes::default();
         for location in row.sets().flat_map(|set| view.locate(set, at.slot)) {
-            if self.layout.drive(self.media, location.place.drive).is_none() {
-                continue;
+            let number = location.place.drive;
+            let Some(drive) = self.layout.any_drive(self.media, number) else { continue };
+            let is_well = self.layout.drive(self.media, number).is_some();
+            if is_well {
+                placed.add(location.strip);
             }
-            placed.add(location.strip);
-            if let Some(label) = self.right_label(id, &location) {
-                puts.entry(label.strip_checksums.to_vec()).or_default().add(location.strip);
+            let is_read = view.drives().drive(number).is_some_and(|it| is_member(it.state));
+            let Some(label) = self.label_on(drive, id, &location).filter(|_| is_read) else {
+                continue;
+            };
+            stored.add(&label);
+            if is_well {
+                right.add(&label);
             }
         }
-        let right = puts.values().map(StripIndexes::count).max().unwrap_or_default();
-        Some(SegmentCount { id, zone: at.zone, shape, right, placed: placed.count() })
+        let (right, stored, placed) = (right.most(), stored.most(), placed.count());
+        Some(SegmentCount { id, zone: at.zone, shape, right, stored, placed })
     }
 
     /// A strip of a segment of this life that is nowhere, and that no put said to have left out (CENSUS-4).
@@ -177,10 +187,6 @@ impl StripCounter<'_> {
     }
 
     /// The label of a strip that is right: it belongs where it is, and its bytes are those that it speaks of.
-    fn right_label(&self, id: SegmentId, location: &StripLocation) -> Option<StripLabel> {
-        self.label_on(self.layout.drive(self.media, location.place.drive)?, id, location)
-    }
-
     fn label_on(
         &self,
         drive: &SimDrive,
@@ -209,6 +215,21 @@ impl StripCounter<'_> {
         // A strip behind the end of its segment has no bytes, and 0 for a sum.
         let is_right = if bytes.is_empty() { sum == 0 } else { payload_checksum(&bytes) == sum };
         is_right.then_some(label)
+    }
+}
+
+/// Strips by what all strips of one put have in common. While a row moves, some are in one set only.
+#[derive(Default)]
+struct PutCounts(HashMap<Vec<u64>, StripIndexes>);
+
+impl PutCounts {
+    fn add(&mut self, label: &StripLabel) {
+        self.0.entry(label.strip_checksums.to_vec()).or_default().add(label.strip);
+    }
+
+    /// Strips of the put that has most.
+    fn most(&self) -> usize {
+        self.0.values().map(StripIndexes::count).max().unwrap_or_default()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The drives of a redundant pool: media that outlive the machine, and the condition in which each of them is.
 //!
-//! SIM-DRIVES-1. A drive that was ever out of order counts as lost from then on, whatever the pool makes of it. While no
-//!     more are lost than the class survives, nothing may show: every request succeeds, and everything acknowledged is
-//!     there.
+//! SIM-DRIVES-1. A drive that was ever out of order counts as lost from then on, whatever the pool makes of it. While
+//!     no more are lost than the class survives, nothing may show: every request succeeds, and everything acknowledged
+//!     is there.
 //! SIM-DRIVES-2. Once more are lost, errors are allowed, and nothing wrong is.
 
 use std::cell::{Cell, RefCell};

@@ -1,5 +1,5 @@
-//! The tables on the drives of a redundant pool that are there before an opening, and what the opening has to come to by
-//! them: judged with raw media, before the pool is opened.
+//! The tables on the drives of a redundant pool that are there before an opening, and what the opening has to come to
+//! by them: judged with raw media, before the pool is opened.
 
 use varve_media_redundancy::format::DriveTable;
 use varve_media_redundancy::{Epoch, HistoryId};

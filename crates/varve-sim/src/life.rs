@@ -126,7 +126,8 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: LifePlan) {
     }
     // What drives have lost for good is known once they were opened.
     let is_damaged = plan == LifePlan::Inspect && world.lost_too_many();
-    match if is_damaged { LifePlan::Damaged } else { plan } {
+    let plan = if is_damaged { LifePlan::Damaged } else { plan };
+    match plan {
         LifePlan::Work => machine.work(clients, &mut rng).await,
         LifePlan::Open => {}
         LifePlan::Inspect => machine.inspect(clients, &mut rng).await,

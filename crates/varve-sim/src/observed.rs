@@ -88,9 +88,11 @@ impl SegmentStore for ObservedSegments {
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
         let (put, stored) = (self.inner.put(id, bytes), Rc::clone(&self.knowledge.stored));
         self.count_put(Box::pin(async move {
-            put.await?;
-            stored.borrow_mut().push(id);
-            Ok(())
+            let outcome = put.await;
+            if outcome.is_ok() {
+                stored.borrow_mut().push(id);
+            }
+            outcome
         }))
     }
 

@@ -29,6 +29,9 @@ pub(crate) async fn open_redundant(world: &Rc<World>, reactor: &Reactor) -> Resu
         Err(error) => error,
     };
     world.record("opening refused", ShardId(0), &[]);
+    if found.verdict == OpeningVerdict::Opens && found.is_current(media) {
+        world.violated(format!("opening by all drives: {error}"));
+    }
     let Some(wish) = world.wish_after(&found) else {
         world.judge_refusal(may_refuse(world, &found, &error));
         return Err(error);

@@ -1,9 +1,11 @@
-//! The tables of a redundant pool as they stand on raw media. Read with the decoders of stored bytes and nothing else of
-//! what the pool is opened with, to judge that by it.
+//! The tables of a redundant pool as they stand on raw media. Read with the decoders of stored bytes and nothing else
+//! of what the pool is opened with, to judge that by it.
 
 use varve_media::{SidedRoot, SimMedium, is_whole_side};
 use varve_media_redundancy::format::{DriveState, DriveTable, JournalRecord, LayoutPage};
-use varve_media_redundancy::{DriveNumber, HealthFacts, HealthReport, LayoutView, RepairQueue};
+use varve_media_redundancy::{
+    DriveNumber, HealthFacts, HealthReport, HistoryId, LayoutView, RepairQueue,
+};
 use varve_types::{PoolId, ShardId};
 
 use crate::drives::{DriveCondition, RedundantMedia, SimDrive};
@@ -84,10 +86,16 @@ pub(crate) struct RawLayout {
 }
 
 impl RawLayout {
-    /// The newest tables on drives that are in order. `None` while they contradict each other: a change is under way,
+    /// The newest tables on drives that are in order, of a history where it is told. `None` while they contradict each other: a change is under way,
     /// or was cut off.
-    pub(crate) fn read(media: &RedundantMedia, pool: PoolId, shards: u16) -> Option<Self> {
-        let tables = tables(media, pool);
+    pub(crate) fn read(
+        media: &RedundantMedia,
+        pool: PoolId,
+        shards: u16,
+        history: Option<HistoryId>,
+    ) -> Option<Self> {
+        let mut tables = tables(media, pool);
+        tables.retain(|(_, table)| history.is_none_or(|history| table.history == history));
         let (_, newest) = tables
             .iter()
             .find(|(_, table)| tables.iter().all(|(_, other)| follows(table, other)))?;

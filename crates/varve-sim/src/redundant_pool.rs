@@ -158,7 +158,8 @@ impl RedundantPool {
     pub(crate) fn census(&self) -> Option<StripCensus> {
         let config = &self.world.config;
         let (media, pool) = (self.world.redundant(), config.pool());
-        let layout = RawLayout::read(media, pool, config.shards)?;
+        let history = self.tables.view().drives().history;
+        let layout = RawLayout::read(media, pool, config.shards, Some(history))?;
         let redundancy = self.world.redundancy();
         self.note_left_out();
         let (mut held, mut stored) = (Vec::new(), Vec::new());
@@ -173,8 +174,8 @@ impl RedundantPool {
                 return None;
             }
         }
-        let subjects =
-            CensusSubjects { held: &held, stored: &stored, left_out: &self.left_out.borrow() };
+        let left_out = self.left_out.borrow();
+        let subjects = CensusSubjects { held: &held, stored: &stored, left_out: &left_out };
         Some(StripCensus::take(media, &layout, pool, &subjects))
     }
 
@@ -228,10 +229,12 @@ async fn find_drive(
 ) -> Result<Candidate> {
     let path = drive.path().to_owned();
     let disks = drive.disks(reactor, latencies)?;
-    let read = pin!(RedundantSuperblock::read(&*disks.meta));
-    let outcome = match select(read, reactor.sleep(redundancy.patience_nanos)).await {
-        Either::Left((outcome, _)) => outcome,
-        Either::Right(((), _)) => Err(look_error(drive, "it does not answer")),
+    let outcome = {
+        let read = pin!(RedundantSuperblock::read(&*disks.meta));
+        match select(read, reactor.sleep(redundancy.patience_nanos)).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(((), _)) => Err(look_error(drive, "it does not answer")),
+        }
     };
     Ok(match outcome {
         Ok(Some(superblock)) => Candidate::Found(FoundDrive { path, superblock, disks }),

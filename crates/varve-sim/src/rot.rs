@@ -54,8 +54,8 @@ impl StripDamage {
     ];
 }
 
-/// Inverts bits between two lives where none of it shows, and the next opening mends it: on one side of roots and tables
-/// of each drive, and in two copies of its superblock at most.
+/// Inverts bits between two lives where none of it shows, and the next opening mends it: on one side of roots and
+/// tables of each drive, and in two copies of its superblock at most.
 pub(crate) fn decay_drives(world: &World, rng: &mut Rng) {
     let media = world.redundant();
     for drive in media.drives().iter().filter(|drive| drive.meta().is_settled()) {
@@ -110,7 +110,7 @@ pub(crate) fn rot(world: &World, older: Option<&[MediaPart]>) -> u64 {
     world.all_media().for_each(|medium| medium.crash(&mut rng)); // ROT-2
     let config = &world.config;
     let media = world.redundant();
-    let Some(layout) = RawLayout::read(media, config.pool(), config.shards) else { return 0 };
+    let Some(layout) = RawLayout::read(media, config.pool(), config.shards, None) else { return 0 };
     let damage = RotDamage { world, layout: &layout, older };
     for journal in layout.view.journals() {
         damage.rot_journal(journal, &mut rng);
@@ -118,10 +118,9 @@ pub(crate) fn rot(world: &World, older: Option<&[MediaPart]>) -> u64 {
     damage.rot_roots(&mut rng);
     let mut strips = 0;
     for (_, row) in layout.view.rows() {
-        for set in row.target() {
-            for slot in 0..layout.view.drives().zone_segments {
-                strips += damage.rot_slot(set, slot, &mut rng);
-            }
+        let Some(set) = row.target() else { continue };
+        for slot in 0..layout.view.drives().zone_segments {
+            strips += damage.rot_slot(set, slot, &mut rng);
         }
     }
     strips
