@@ -14,7 +14,8 @@ use varve_logstore::format::record::payload_checksum;
 use varve_media::SegmentId;
 use varve_media_redundancy::format::StripLabel;
 use varve_media_redundancy::{
-    HealthReport, HealthState, LABEL_BYTES, LeftOutStrip, StripLocation, StripeShape, ZoneIndex,
+    HealthReport, HealthState, LABEL_BYTES, LeftOutStrip, STRIPS_MAX, StripLocation, StripeShape,
+    ZoneIndex,
 };
 use varve_types::PoolId;
 
@@ -34,7 +35,7 @@ pub(crate) struct SegmentCount {
     pub right: usize,
     /// The same, on drives too that are out of order while the pool does not know it yet.
     pub stored: usize,
-    /// Places on drives that the pool reads.
+    /// Places on drives that the pool reads and that are in order; while its row moves, of the set that has fewer.
     pub placed: usize,
 }
 
@@ -141,27 +142,36 @@ impl StripCounter<'_> {
         let view = &self.layout.view;
         let at = view.zone_of(id.number)?;
         let row = view.row(at.zone);
-        let class = row.target().map_or(view.drives().class, |set| set.class);
+        let set = row.source().or(row.target());
+        let class = set.map_or(view.drives().class, |set| set.class);
         let shape = view.drives().class_of(class)?.shape;
         let (mut right, mut stored) = (PutCounts::default(), PutCounts::default());
-        let mut placed = StripIndexes::default();
-        for location in row.sets().flat_map(|set| view.locate(set, at.slot)) {
-            let number = location.place.drive;
-            let Some(drive) = self.layout.any_drive(self.media, number) else { continue };
-            let is_well = self.layout.drive(self.media, number).is_some();
-            if is_well {
-                placed.add(location.strip);
+        // While a row moves, a segment is in one set or the other, or partly in each.
+        let mut placed: Option<usize> = None;
+        for set in row.sets() {
+            let mut places = StripIndexes::default();
+            for location in view.locate(set, at.slot) {
+                let number = location.place.drive;
+                let Some(drive) = self.layout.any_drive(self.media, number) else { continue };
+                let is_well = self.layout.drive(self.media, number).is_some();
+                if is_well {
+                    places.add(location.strip);
+                }
+                let is_read = view.drives().drive(number).is_some_and(|it| is_member(it.state));
+                let label = self.label_on(drive, id, &location).filter(|_| is_read);
+                let Some(label) = label else { continue };
+                stored.add(&label);
+                if is_well {
+                    right.add(&label);
+                }
             }
-            let is_read = view.drives().drive(number).is_some_and(|it| is_member(it.state));
-            let Some(label) = self.label_on(drive, id, &location).filter(|_| is_read) else {
-                continue;
-            };
-            stored.add(&label);
-            if is_well {
-                right.add(&label);
-            }
+            placed = Some(placed.map_or(places.count(), |least| least.min(places.count())));
         }
-        let (right, stored, placed) = (right.most(), stored.most(), placed.count());
+        // While the class of a zone changes, a segment is of one class or the other.
+        let shape = right.best().map_or(shape, |best| best.shape);
+        let of_best = |counts: &PutCounts| counts.best().map_or(0, |best| best.strips.count());
+        let (right, stored, placed) =
+            (of_best(&right), of_best(&stored), placed.unwrap_or_default());
         Some(SegmentCount { id, zone: at.zone, shape, right, stored, placed })
     }
 
@@ -220,16 +230,28 @@ impl StripCounter<'_> {
 
 /// Strips by what all strips of one put have in common. While a row moves, some are in one set only.
 #[derive(Default)]
-struct PutCounts(HashMap<Vec<u64>, StripIndexes>);
+struct PutCounts(HashMap<Vec<u64>, PutCount>);
+
+/// Strips of one put.
+#[derive(Clone, Copy)]
+struct PutCount {
+    shape: StripeShape,
+    strips: StripIndexes,
+}
 
 impl PutCounts {
     fn add(&mut self, label: &StripLabel) {
-        self.0.entry(label.strip_checksums.to_vec()).or_default().add(label.strip);
+        let empty = PutCount { shape: label.shape, strips: StripIndexes::default() };
+        let put = self.0.entry(label.strip_checksums.to_vec()).or_insert(empty);
+        put.strips.add(label.strip);
     }
 
-    /// Strips of the put that has most.
-    fn most(&self) -> usize {
-        self.0.values().map(StripIndexes::count).max().unwrap_or_default()
+    /// The put that can lose most strips.
+    fn best(&self) -> Option<PutCount> {
+        let spare = |put: &PutCount| {
+            (put.strips.count() + STRIPS_MAX).saturating_sub(usize::from(put.shape.data()))
+        };
+        self.0.values().copied().max_by_key(|put| (spare(put), put.strips.count()))
     }
 }
 
