@@ -9,7 +9,8 @@
 //! CENSUS-3. Health never says that more may be lost than what was counted can lose, and never ok where a strip lacks.
 //! CENSUS-4. A strip of a put of this life that is on no drive is one that the put said to have left out.
 
-use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
 use varve_logstore::format::record::payload_checksum;
 use varve_media::SegmentId;
 use varve_media_redundancy::format::StripLabel;
@@ -230,7 +231,7 @@ impl StripCounter<'_> {
 
 /// Strips by what all strips of one put have in common. While a row moves, some are in one set only.
 #[derive(Default)]
-struct PutCounts(HashMap<Vec<u64>, PutCount>);
+struct PutCounts(BTreeMap<Vec<u64>, PutCount>);
 
 /// Strips of one put.
 #[derive(Clone, Copy)]
