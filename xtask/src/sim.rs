@@ -11,7 +11,7 @@ use crate::ci::target_directory;
 use crate::step::{self, StageRunner};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 16] = [
+const KINDS: [(&str, u64); 17] = [
     ("seeded", 70),
     ("sharing", 30),
     ("promising", 30),
@@ -28,6 +28,7 @@ const KINDS: [(&str, u64); 16] = [
     ("torn-stripes", 20),
     ("rotting-strips", 20),
     ("slow-drives", 20),
+    ("moving-rows", 30),
 ];
 
 /// The simulator: random runs, or the replay of one.

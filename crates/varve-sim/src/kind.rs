@@ -43,6 +43,8 @@ pub enum WorldKind {
     RottingStrips,
     /// Redundant drives of which one answers late, or stops for a while
     SlowDrives,
+    /// Redundant drives between which rows move, as some leave or fail and the class of zones changes
+    MovingRows,
 }
 
 impl WorldKind {
@@ -66,6 +68,7 @@ impl WorldKind {
             Self::TornStripes => WorldConfig::on_redundant_drives(seed, DriveFaults::None),
             Self::RottingStrips => WorldConfig::on_redundant_drives(seed, DriveFaults::Rotting),
             Self::SlowDrives => WorldConfig::on_redundant_drives(seed, DriveFaults::Slow),
+            Self::MovingRows => WorldConfig::on_redundant_drives(seed, DriveFaults::Moving),
         }
     }
 }

@@ -15,6 +15,7 @@ mod life;
 mod losses;
 mod media;
 mod model;
+mod moves;
 mod objects;
 mod observed;
 mod openings;

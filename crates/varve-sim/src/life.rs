@@ -16,9 +16,11 @@ use varve_types::{ErrorKind, ShardId};
 use crate::config::Faults;
 use crate::host::Host;
 use crate::losses::bring_drive_faults;
+use crate::moves::move_rows;
 use crate::objects::{audit_objects, sweeps_ended};
 use crate::peers::{Network, SimPeers};
 use crate::pool_media::PoolMedia;
+use crate::redundant_pool::RedundantPool;
 use crate::redundant_world::RedundantWorld;
 use crate::workload::SimClient;
 use crate::world::World;
@@ -223,6 +225,10 @@ impl Machine {
     }
 
     async fn work(&self, mut clients: Vec<SimClient>, rng: &mut Rng) {
+        if let Some(operator) = self.media.redundant().and_then(RedundantPool::operator) {
+            let world = Rc::clone(&self.world);
+            self.reactor.spawn(move_rows(world, operator, rng.split()));
+        }
         let sample = [2, 16, 64, 256][rng.index(4)];
         for client in &clients {
             client.check_all(rng, sample).await;

@@ -13,7 +13,7 @@ use crate::world::World;
 /// What happens to drives while the machine works.
 pub(crate) async fn bring_drive_faults(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
     match world.redundancy().faults {
-        DriveFaults::None | DriveFaults::Rotting => {}
+        DriveFaults::None | DriveFaults::Rotting | DriveFaults::Moving => {}
         DriveFaults::Returning => lose_member(&world, &reactor, &mut rng).await,
         DriveFaults::Losing => lose_drives(&world, &reactor, &mut rng).await,
         DriveFaults::Slow => stop_drive(&world, &reactor, &mut rng).await,

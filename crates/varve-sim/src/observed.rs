@@ -1,10 +1,11 @@
 //! A segment store between a shard and its media that learns what the shard holds, as the media do, and which puts are
 //! under way.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use varve_media::{IoFuture, SegmentGeometry, SegmentId, SegmentStore, ZoneContents};
+use varve_media::{HeldSegment, IoFuture, SegmentGeometry, SegmentId, SegmentStore, ZoneContents};
 use varve_stdx::BufSlice;
 use varve_types::SegmentNumber;
 
@@ -29,10 +30,30 @@ impl SegmentKnowledge {
     }
 
     /// Contents of the slots `first .. first + count` that somebody may still read; `None` where that is not known.
-    pub(crate) fn held(&self, first: SegmentNumber, count: u32) -> Option<Vec<SegmentId>> {
-        let contents = self.contents.borrow();
-        let held = contents.as_ref()?.held(first, count)?;
+    pub(crate) fn held_ids(&self, first: SegmentNumber, count: u32) -> Option<Vec<SegmentId>> {
+        let held = self.held(first, count)?;
         Some(held.iter().map(|segment| segment.id).collect())
+    }
+}
+
+/// What is known as soon as the shard has opened; nothing before.
+impl ZoneContents for SegmentKnowledge {
+    fn held(&self, first: SegmentNumber, count: u32) -> Option<Vec<HeldSegment>> {
+        self.contents.borrow().as_ref()?.held(first, count)
+    }
+
+    fn pin(&self, id: SegmentId) -> Option<Box<dyn Any>> {
+        self.contents.borrow().as_ref()?.pin(id)
+    }
+
+    fn is_whole(&self, id: SegmentId, bytes: &BufSlice) -> bool {
+        self.contents.borrow().as_ref().is_some_and(|contents| contents.is_whole(id, bytes))
+    }
+
+    fn relocate(&self, id: SegmentId, reason: &str) {
+        if let Some(contents) = self.contents.borrow().as_ref() {
+            contents.relocate(id, reason);
+        }
     }
 }
 

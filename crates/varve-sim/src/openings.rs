@@ -50,7 +50,8 @@ pub(crate) async fn open_redundant(world: &Rc<World>, reactor: &Reactor) -> Resu
                 DriveFaults::None
                 | DriveFaults::Losing
                 | DriveFaults::Rotting
-                | DriveFaults::Slow => !found.is_current(media),
+                | DriveFaults::Slow
+                | DriveFaults::Moving => !found.is_current(media),
             };
             world.judge_refusal(is_right);
             Err(error)

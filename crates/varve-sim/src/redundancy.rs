@@ -49,6 +49,8 @@ pub enum DriveFaults {
     Rotting,
     /// A drive answers late, or not at all for seconds.
     Slow,
+    /// Drives leave and fail, and the class of zones changes: rows move.
+    Moving,
 }
 
 /// What a redundant pool is drawn from.
@@ -74,7 +76,9 @@ impl Redundancy {
         let zone_segments = 4 + small_below(rng, 5);
         let zones = figures.segments.div_ceil(zone_segments);
         let geometry = StripGeometry { shape, segment_bytes: figures.segment_bytes, zone_segments };
-        let drive_units = draw_sizes(rng, figures, geometry, &SizeRequest { zones, drives });
+        let has_moves = faults == DriveFaults::Moving;
+        let drive_units =
+            draw_sizes(rng, figures, geometry, &SizeRequest { zones, drives, has_moves });
         // Some pools have room for the rows of more zones than their drives have.
         let layout_pages = zones.div_ceil(ZONES_A_PAGE) + small_below(rng, 2);
         // Far above what a simulated disk takes for anything.
@@ -109,6 +113,7 @@ impl Redundancy {
 struct SizeRequest {
     zones: u32,
     drives: usize,
+    has_moves: bool,
 }
 
 /// A class of at least one strip of parity. Halves that go apart are mirrors: no others can.
@@ -141,7 +146,9 @@ fn draw_sizes(
     loop {
         let rooms: Vec<u32> = parts.iter().map(|part| part * scale).collect();
         if zones_that_fit(&rooms, strips) >= request.zones {
-            let spare = 1 + small_below(rng, 3);
+            // Zones of another class may take more, and what a drive has goes elsewhere when it leaves.
+            let moved = if request.has_moves { rooms.iter().sum::<u32>() / 2 } else { 0 };
+            let spare = 1 + small_below(rng, 3) + moved;
             return rooms.iter().map(|room| (room + spare) * place + journals).collect();
         }
         scale += 1;

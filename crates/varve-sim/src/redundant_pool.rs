@@ -4,13 +4,15 @@
 use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures_util::future::{Either, select};
 use varve_media::{Error, IoFuture, Media, RedundantSuperblock, Result};
 use varve_media_redundancy::{
     Candidate, DriveHandle, DriveHandles, DriveNumber, DriveOpener, FoundDrive, HistoryId,
-    JournalPatience, Keeper, LeftOutStrip, MakingSpec, MediumKinds, NewMember, NewPoolDrive,
-    OpeningOptions, RedundantDisks, RedundantThread, StripedSegments, Tables, make, open,
+    JournalPatience, Keeper, LeftOutStrip, MakingSpec, MediumKinds, Mover, NewMember, NewPoolDrive,
+    OpeningOptions, RedundantDisks, RedundantThread, RepairControl, RepairMedia, StripedSegments,
+    Tables, make, open,
 };
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
@@ -19,13 +21,17 @@ use varve_types::{SegmentNumber, ShardId};
 use crate::census::{CensusSubjects, StripCensus};
 use crate::drives::{DriveCondition, DriveLatencies, SimDrive};
 use crate::found_tables::{FoundTables, OpeningWish};
+use crate::moves::RowOperator;
 use crate::observed::{ObservedSegments, SegmentKnowledge};
 use crate::raw_tables::{RawLayout, is_member};
-use crate::redundancy::Redundancy;
+use crate::redundancy::{DriveFaults, Redundancy};
 use crate::world::World;
 
 /// Of how long a copy of a journal may not answer, the part by which it is late.
 const LATE_PART: u64 = 3;
+
+/// Percent of what drives can do that repair takes beside clients.
+const REPAIR_PERCENT: u8 = 40;
 
 /// The pool.
 pub(crate) struct RedundantPool {
@@ -36,6 +42,8 @@ pub(crate) struct RedundantPool {
     threads: RefCell<Vec<ShardThread>>,
     /// Strips that puts left out in this life.
     left_out: RefCell<Vec<LeftOutStrip>>,
+    /// That of the movers, in a world that has some.
+    control: Option<Arc<RepairControl>>,
 }
 
 /// What one shard's thread has.
@@ -43,6 +51,8 @@ struct ShardThread {
     shard: ShardId,
     segments: StripedSegments,
     knowledge: SegmentKnowledge,
+    /// Moves rows of the shard's zones until it is dropped.
+    mover: Option<Mover>,
 }
 
 /// Makes the pool's drives, unless they were made before. Durable on return.
@@ -100,8 +110,12 @@ impl RedundantPool {
         let keeper = Keeper::new(reactor, opening, Rc::new(NoOpener));
         let tables = keeper.tables();
         reactor.spawn(keeper.run());
+        let moves = redundancy.faults == DriveFaults::Moving;
+        let control =
+            moves.then(|| Arc::new(RepairControl::new(world.config.shards, REPAIR_PERCENT)));
         let (world, reactor) = (Rc::clone(world), reactor.clone());
         Ok(Self {
+            control,
             world,
             reactor,
             tables,
@@ -135,7 +149,11 @@ impl RedundantPool {
         self.note_left_out();
         let mut threads = self.threads.borrow_mut();
         threads.retain(|other| other.shard != shard);
-        threads.push(ShardThread { shard, segments: thread.segments().clone(), knowledge });
+        let mover = self.control.as_ref().map(|control| {
+            let (media, contents) = (RepairMedia::of(&thread), Rc::new(knowledge.clone()));
+            Mover::start(media, shard, contents, Arc::clone(control))
+        });
+        threads.push(ShardThread { shard, segments: thread.segments().clone(), knowledge, mover });
         Ok(media)
     }
 
@@ -164,11 +182,15 @@ impl RedundantPool {
         self.note_left_out();
         let (mut held, mut stored) = (Vec::new(), Vec::new());
         for ShardThread { knowledge, .. } in self.threads.borrow().iter() {
-            stored.extend(knowledge.stored());
+            if self.control.is_none() {
+                stored.extend(knowledge.stored());
+            }
             for zone in 0..redundancy.zones {
                 let first = SegmentNumber(zone * redundancy.zone_segments);
                 // Zones that are not the shard's.
-                held.extend(knowledge.held(first, redundancy.zone_segments).unwrap_or_default());
+                held.extend(
+                    knowledge.held_ids(first, redundancy.zone_segments).unwrap_or_default(),
+                );
             }
             if knowledge.is_changing() {
                 return None;
@@ -179,7 +201,17 @@ impl RedundantPool {
         Some(StripCensus::take(media, &layout, pool, &subjects))
     }
 
+    /// What an operator has at hand who moves rows, in a world where that is done.
+    pub(crate) fn operator(&self) -> Option<RowOperator> {
+        let (reactor, tables) = (self.reactor.clone(), self.tables.on(&self.reactor));
+        Some(RowOperator { reactor, tables, control: Arc::clone(self.control.as_ref()?) })
+    }
+
+    /// Where rows are moved, movers take the lists.
     fn note_left_out(&self) {
+        if self.control.is_some() {
+            return;
+        }
         let threads = self.threads.borrow();
         let strips = threads.iter().flat_map(|thread| thread.segments.take_left_out());
         self.left_out.borrow_mut().extend(strips);

@@ -115,6 +115,10 @@ impl RedundantWorld {
             DriveFaults::None | DriveFaults::Rotting => {}
             DriveFaults::Losing => self.begin_with_losses(rng, is_last),
             DriveFaults::Returning => self.begin_with_returns(rng, is_last),
+            DriveFaults::Moving => {
+                self.set_lost_conditions(rng);
+                self.operator.set(Operator { goes_on: true, chooses: None });
+            }
             DriveFaults::Slow => {
                 let index = rng.index(self.redundancy.drives());
                 let factor = [1, 10, 100, 1000][rng.index(4)];

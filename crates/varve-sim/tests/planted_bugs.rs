@@ -577,6 +577,16 @@ fn worlds_of_slow_drives_are_clean() {
     }
 }
 
+/// Rows that move while drives leave and fail, and the class of zones changes, lose nothing.
+#[test]
+fn worlds_of_moving_rows_are_clean() {
+    catch_panics();
+    for world in 0..40 {
+        let outcome = run_world(WorldConfig::on_redundant_drives(world, DriveFaults::Moving));
+        assert_eq!(outcome.failure, None, "world {world}");
+    }
+}
+
 /// Shards that name chunks of each other lose nothing.
 #[test]
 fn worlds_of_peers_are_clean() {

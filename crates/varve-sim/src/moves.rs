@@ -1,0 +1,94 @@
+//! What an operator does with the drives of a redundant pool while the machine works: has drives leave, changes the
+//! class of zones, cancels that, and has drives fail meanwhile, so that rows move.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use varve_media_redundancy::format::{DriveState, MoveReason};
+use varve_media_redundancy::{Change, MediumKinds, RepairControl, StripeShape, TablesHandle};
+use varve_reactor::Reactor;
+use varve_stdx::Rng;
+
+use crate::drives::DriveCondition;
+use crate::world::World;
+
+/// Things that are done in one life at most.
+const MOVES_MAX: u64 = 6;
+
+/// Shapes of classes by their strips of data.
+const DATA_STRIPS_MAX: u8 = 4;
+
+/// What the operator has at hand.
+pub(crate) struct RowOperator {
+    /// The loop.
+    pub reactor: Reactor,
+    /// The way to the keeper.
+    pub tables: Rc<TablesHandle>,
+    /// The way to the movers.
+    pub control: Arc<RepairControl>,
+}
+
+/// Does things at any time, until the life ends or enough was done.
+pub(crate) async fn move_rows(world: Rc<World>, operator: RowOperator, mut rng: Rng) {
+    let unit = world.config.latency.read_nanos.end;
+    for _ in 0..1 + rng.below(MOVES_MAX) {
+        operator.reactor.sleep(rng.below(3000 * unit)).await;
+        match rng.below(4) {
+            0 => operator.convert(&mut rng).await,
+            1 => operator.drain(&mut rng).await,
+            2 => operator.cancel(&mut rng, unit).await,
+            _ => operator.fail(&world, &mut rng),
+        }
+    }
+}
+
+impl RowOperator {
+    /// Asks for zones to be of another class, which survives as many lost drives.
+    async fn convert(&self, rng: &mut Rng) {
+        let view = self.tables.view();
+        let table = view.drives();
+        let Some(class) = table.class_of(table.class) else { return };
+        let data = 1 + u8::try_from(rng.below(DATA_STRIPS_MAX.into())).expect("below 4");
+        let live = table.drives.iter().filter(|it| it.state == DriveState::Live).count();
+        let shape = StripeShape::new(data, class.shape.parity());
+        let Some(shape) = shape.filter(|shape| shape.strips() <= live) else { return };
+        self.ask(Change::Class { shape, kinds: MediumKinds::ALL }).await;
+    }
+
+    /// Has a drive leave, where as many are left as a zone has strips.
+    async fn drain(&self, rng: &mut Rng) {
+        let view = self.tables.view();
+        let table = view.drives();
+        let live = table.drives.iter().filter(|it| it.state == DriveState::Live);
+        let live: Vec<_> = live.map(|it| it.number).collect();
+        let strips = table.classes.iter().map(|class| class.shape.strips()).max().unwrap_or(0);
+        if live.len() > strips {
+            self.ask(Change::Leave { drive: live[rng.index(live.len())] }).await;
+        }
+    }
+
+    /// Cancels what can be cancelled, and lets it go on after a while.
+    async fn cancel(&self, rng: &mut Rng, unit: u64) {
+        let reasons = [MoveReason::Conversion, MoveReason::Drain, MoveReason::Rebalance];
+        let why = reasons[rng.index(reasons.len())];
+        if self.control.cancel(why) {
+            self.reactor.sleep(rng.below(2000 * unit)).await;
+            self.control.resume(why);
+        }
+    }
+
+    /// Has a drive fail, so that its strips are rebuilt.
+    fn fail(&self, world: &World, rng: &mut Rng) {
+        let media = world.redundant();
+        let index = media.draw_sound(rng).filter(|_| media.spare() > 0);
+        let Some(index) = index else { return };
+        media.lose(index);
+        let fails = [DriveCondition::Failing, DriveCondition::ReadOnly, DriveCondition::Silent];
+        media.set_condition(index, fails[rng.index(fails.len())], self.reactor.now());
+    }
+
+    /// What is refused is refused: another class needs room, and a drive may have failed meanwhile.
+    async fn ask(&self, change: Change) {
+        drop(self.tables.change(change).await);
+    }
+}
