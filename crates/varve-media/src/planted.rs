@@ -200,11 +200,23 @@ pub enum Bug {
     DriveTwice,
     /// Placement: more places are on failed drives than a segment may lack strips.
     LeftOutUncounted,
+    /// Mover: what is moved is not shown to its owner.
+    MovedUnverified,
+    /// Mover: strips of data are written, and those of parity are not.
+    ParityNotRebuilt,
+    /// Mover: a row leaves its places before what was written elsewhere is durable and read back.
+    FreedBeforeReadBack,
+    /// Mover: a row is completed by what was held when its move began.
+    PutMissedByMover,
+    /// Mover: a row that was turned around is left in both sets.
+    CancelLeavesBoth,
+    /// Scrub: a strip that is wrong is written anew where it lies.
+    RepairedInPlace,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 98] = [
+    pub const ALL: [Self; 104] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -303,6 +315,12 @@ impl Bug {
         Self::DecodedUnchecked,
         Self::DriveTwice,
         Self::LeftOutUncounted,
+        Self::MovedUnverified,
+        Self::ParityNotRebuilt,
+        Self::FreedBeforeReadBack,
+        Self::PutMissedByMover,
+        Self::CancelLeavesBoth,
+        Self::RepairedInPlace,
     ];
 }
 

@@ -187,6 +187,25 @@ fn run_slow_drives(world: u64) -> SeedOutcome {
 const RETURNING_DRIVES: [Bug; 4] =
     [Bug::AckBeforeTable, Bug::StaleRead, Bug::HalfOpens, Bug::HistoriesJoin];
 
+/// A world on redundant drives between which rows move.
+fn run_moving_rows(world: u64) -> SeedOutcome {
+    run_world(WorldConfig::on_redundant_drives(world, DriveFaults::Moving))
+}
+
+/// Bugs that show where rows move.
+const MOVING_ROWS: [Bug; 6] = [
+    Bug::RowUnchecked,
+    Bug::PutToOldPlaces,
+    Bug::ParityNotRebuilt,
+    Bug::FreedBeforeReadBack,
+    Bug::PutMissedByMover,
+    Bug::CancelLeavesBoth,
+];
+
+/// Bugs that make nothing readable or unreadable, and so show in the tests of their crate only: what is wrong by its
+/// owner's word stays wrong wherever it is moved, and a strip that is written in place was wrong before.
+const SHOWN_ELSEWHERE: [Bug; 2] = [Bug::MovedUnverified, Bug::RepairedInPlace];
+
 /// Bugs that show where drives fail.
 const LOSING_DRIVES: [Bug; 10] = [
     Bug::DropsUnbounded,
@@ -336,6 +355,7 @@ fn found(bug: Bug) {
         Bug::IndexTwice | Bug::ZeroedStripBelieved | Bug::DecodedUnchecked => run_rotting_strips,
         bug if RETURNING_DRIVES.contains(&bug) => run_returning_drives,
         bug if LOSING_DRIVES.contains(&bug) => run_losing_drives,
+        bug if MOVING_ROWS.contains(&bug) => run_moving_rows,
         bug if PEERS.contains(&bug) => run_peers,
         bug if ZONES.contains(&bug) => run_moving,
         _ => run,
@@ -360,7 +380,9 @@ macro_rules! planted {
 
         #[test]
         fn every_bug_has_a_test() {
-            assert_eq!(Bug::ALL, [$(Bug::$bug),*]);
+            let mut bugs = Bug::ALL.to_vec();
+            bugs.retain(|bug| !SHOWN_ELSEWHERE.contains(bug));
+            assert_eq!(bugs, [$(Bug::$bug),*]);
         }
     };
 }
@@ -444,6 +466,7 @@ planted! {
     a_copy_is_overwritten_while_it_is_written: PageCopyReusedEarly;
     a_drive_is_left_out_before_the_table_that_drops_it: AckBeforeTable;
     more_drives_are_dropped_than_the_pool_survives: DropsUnbounded;
+    a_row_is_replaced_whatever_it_was: RowUnchecked;
     a_stale_drive_is_read: StaleRead;
     a_half_of_the_drives_opens_by_itself: HalfOpens;
     histories_that_split_are_joined: HistoriesJoin;
@@ -453,6 +476,7 @@ planted! {
     journal_acknowledges_after_the_first_copy: AckAfterFirstCopy;
     a_journal_copy_is_believed_before_its_since: CopySinceIgnored;
     recovery_drains_a_frame_that_one_copy_has: FrameNotRestored;
+    a_put_goes_to_the_places_that_a_zone_leaves: PutToOldPlaces;
     a_strip_that_was_left_out_is_forgotten: DegradedForgotten;
     a_put_leaves_out_strips_that_seem_to_be_there: PutInPart;
     strips_of_different_puts_are_decoded_together: GenerationsMixed;
@@ -462,6 +486,10 @@ planted! {
     what_was_decoded_is_not_checked: DecodedUnchecked;
     two_strips_of_a_segment_lie_on_one_drive: DriveTwice;
     more_places_are_on_failed_drives_than_strips_may_lack: LeftOutUncounted;
+    strips_of_parity_are_not_rebuilt: ParityNotRebuilt;
+    a_row_leaves_its_places_before_others_are_read_back: FreedBeforeReadBack;
+    a_row_is_completed_without_what_was_put_meanwhile: PutMissedByMover;
+    a_row_that_was_turned_around_stays_in_both_sets: CancelLeavesBoth;
 }
 
 /// What is promised is kept.
@@ -582,8 +610,7 @@ fn worlds_of_slow_drives_are_clean() {
 fn worlds_of_moving_rows_are_clean() {
     catch_panics();
     for world in 0..40 {
-        let outcome = run_world(WorldConfig::on_redundant_drives(world, DriveFaults::Moving));
-        assert_eq!(outcome.failure, None, "world {world}");
+        assert_eq!(run_moving_rows(world).failure, None, "world {world}");
     }
 }
 
