@@ -6,7 +6,7 @@ use varve_media_redundancy::{Epoch, HistoryId};
 use varve_types::PoolId;
 
 use crate::branches::TableHolder;
-use crate::drives::{DriveCondition, RedundantMedia};
+use crate::drives::{DriveCondition, RedundantMedia, SimDrive};
 use crate::raw_tables::{follows, is_member, table_on, tables};
 
 /// What the operator says to an opening.
@@ -135,7 +135,7 @@ fn judge(
     let missing = members.len() - present;
     let drops_max = usize::from(table.drops_max);
     let conditions =
-        || indexes.iter().filter_map(|at| media.drives().get(*at)).map(|it| it.condition());
+        || indexes.iter().filter_map(|at| media.drives().get(*at)).map(SimDrive::condition);
     let is_unknown = |condition: DriveCondition| match condition {
         DriveCondition::Failing | DriveCondition::Silent | DriveCondition::Unopenable => true,
         DriveCondition::Well | DriveCondition::ReadOnly | DriveCondition::Absent => false,

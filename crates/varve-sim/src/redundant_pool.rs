@@ -52,7 +52,7 @@ struct ShardThread {
     segments: StripedSegments,
     knowledge: SegmentKnowledge,
     /// Moves rows of the shard's zones until it is dropped.
-    mover: Option<Mover>,
+    _mover: Option<Mover>,
 }
 
 /// Makes the pool's drives, unless they were made before. Durable on return.
@@ -153,7 +153,12 @@ impl RedundantPool {
             let (media, contents) = (RepairMedia::of(&thread), Rc::new(knowledge.clone()));
             Mover::start(media, shard, contents, Arc::clone(control))
         });
-        threads.push(ShardThread { shard, segments: thread.segments().clone(), knowledge, mover });
+        threads.push(ShardThread {
+            shard,
+            segments: thread.segments().clone(),
+            knowledge,
+            _mover: mover,
+        });
         Ok(media)
     }
 
