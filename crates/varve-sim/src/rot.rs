@@ -68,7 +68,8 @@ pub(crate) fn decay_drives(world: &World, rng: &mut Rng) {
         let first = drive.meta().visible(copies[0].clone());
         if copies.iter().all(|copy| drive.meta().visible(copy.clone()) == first) {
             for _ in 0..rng.below(3) {
-                flip(drive.meta(), rng, copies[rng.index(copies.len())].clone());
+                let copy = copies[rng.index(copies.len())].clone();
+                flip(drive.meta(), rng, copy);
             }
         }
     }
