@@ -64,7 +64,7 @@ pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
     if of_pool.redundant.is_some() {
         return redundant_pool_at(first, &of_pool, paths.iter().zip(read));
     }
-    let identities: Vec<Option<DriveIdentity>> = read.into_iter().map(Result::ok).collect();
+    let identities: Vec<Option<DriveIdentity>> = read.into_iter().map(|read| read.ok()).collect();
     let (pool, count) = (of_pool.pool, of_pool.count);
     let first =
         format!("{} is drive {} of {count} of pool {pool}", first.display(), of_pool.index + 1);

@@ -117,7 +117,7 @@ pub(super) fn join(
 ) -> Result<Option<NodeHandle>> {
     let rados = match media {
         PoolMedia::Rados(rados) if settings.rados.join => rados,
-        PoolMedia::Rados(_) | PoolMedia::Files(_) => return Ok(None),
+        PoolMedia::Rados(_) | PoolMedia::Files(_) | PoolMedia::Redundant(_) => return Ok(None),
     };
     let mut seat = take_seat(settings, rados, receive)?;
     while seat.order()? != CellCommand::Serve(CellId::FIRST) {} // It has no other one.

@@ -12,6 +12,7 @@
 //!
 //! Section numbers in comments are those of RFC 0026.
 
+mod budget;
 mod change;
 mod class;
 mod decode;
@@ -26,14 +27,17 @@ mod ids;
 mod journal;
 mod keeper;
 mod making;
-mod opening;
 mod medium;
+mod mover;
 mod new_files;
+mod opening;
 mod plan;
 mod pool;
-mod roots;
-mod segments;
 mod protection;
+mod repair;
+mod roots;
+mod scrub;
+mod segments;
 mod shares;
 mod sizes;
 mod space;
@@ -44,17 +48,16 @@ mod tables;
 mod view;
 mod written_drive;
 
+pub use budget::{BudgetRequest, DEBT_SECONDS_MAX, RATE_MIN, RepairBudget, RepairUrgency};
 pub use change::{Change, NewMember};
 pub use class::{
     Class, ClassId, LABEL_BYTES, MediumKind, MediumKinds, STRIPS_MAX, StripCode, StripGeometry,
     StripeShape,
 };
-pub use decode::{
-    LabelReading, PutIdentity, SlotContents, SlotReader, StripDefect, StripFault,
-};
+pub use decode::{LabelReading, PutIdentity, SlotContents, SlotReader, StripDefect, StripFault};
 pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
-pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks};
 pub use files::{DriveLocks, FilesOptions, OpenedDrives, RedundantFiles, ThreadFiles};
+pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks};
 pub use health::{
     DriveCondition, HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts,
 };
@@ -62,24 +65,29 @@ pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitN
 pub use journal::{JournalPatience, MirroredJournal};
 pub use keeper::{DriveOpener, Keeper};
 pub use making::{MakingSpec, NewPoolDrive, make, superblock_of};
-pub use opening::{Opening, open};
+pub use mover::Mover;
 pub use new_files::{NewRedundantDrive, NewRedundantPool};
+pub use opening::{Opening, open};
 pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
 };
 pub use pool::RedundantThread;
+pub use protection::Protection;
+pub use repair::{
+    DriveFaults, DriveReplacement, MoveProgress, MoveWait, RepairControl, RepairCounts,
+    RepairMedia, ScrubEnd, ScrubProgress, ScrubRequest, UnownedZones,
+};
 pub use roots::MirroredRoots;
 pub use segments::{LeftOutStrip, StripedSegments};
-pub use protection::Protection;
 pub use shares::SharedZones;
 pub use sizes::{JournalSizes, PoolSizes, SizesRequest};
 pub use space::{DriveSpaces, FreeUnits, SpaceFault, UnitRange, ranges_of_row};
-pub use stripe::{Stripe, StripCodes};
+pub use stripe::{StripCodes, Stripe};
 pub use survey::{Candidate, FoundDrive, OpeningOptions, Survey};
 pub use tables::{Tables, TablesHandle};
 pub use view::{LayoutView, StripLocation, ViewFault, ZoneSlot};
 
 #[cfg(test)]
-mod test_pool;
-#[cfg(test)]
 mod test_drives;
+#[cfg(test)]
+mod test_pool;

@@ -1,0 +1,307 @@
+//! One segment of a row that moves: read, shown to its owner, written where it lacks, and read back.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use varve_media::planted::{Bug, planted};
+use varve_media::{Error, HeldSegment, Persist, Result, SegmentId};
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::ErrorKind;
+
+use crate::budget::RepairUrgency;
+use crate::change::Change;
+use crate::class::{LABEL_BYTES, STRIPS_MAX};
+use crate::decode::SlotContents;
+use crate::exposure::is_readable;
+use crate::format::{StripForm, StripLabel, StripSet};
+use crate::handles::DriveHandle;
+use crate::ids::{DriveNumber, ZoneIndex};
+use crate::repair::{RepairCounts, RepairThread};
+use crate::stripe::Stripe;
+use crate::view::{LayoutView, StripLocation};
+
+/// Ways to read a slot: plain, all strips, and each of them left out.
+const ATTEMPTS_MAX: u32 = 2 + STRIPS_MAX as u32;
+
+/// Times that a strip is written until it reads back.
+const WRITES_MAX: u32 = 2;
+
+/// A row in the state in which its segments are being moved.
+pub(crate) struct RowMove {
+    pub(crate) zone: ZoneIndex,
+    pub(crate) view: Arc<LayoutView>,
+    pub(crate) from: StripSet,
+    pub(crate) to: StripSet,
+    /// Whether nothing but puts can have filled a place of `to` that `from` has not.
+    pub(crate) is_fresh: bool,
+    pub(crate) urgency: RepairUrgency,
+}
+
+impl RowMove {
+    fn row_is_same(&self, view: &LayoutView) -> bool {
+        let row = view.row(self.zone);
+        row.source() == Some(&self.from) && row.target() == Some(&self.to)
+    }
+
+    /// Where strips of a slot are to be written: those that both sets have stay, and drives that are not read get none.
+    fn targets(&self, slot: u32) -> Vec<StripLocation> {
+        let is_striped = self.from.form == StripForm::Striped;
+        let stays = |it: &StripLocation| {
+            is_striped && self.from.places.get(usize::from(it.strip)) == Some(&it.place)
+        };
+        let data = self.view.class_of(&self.to).shape.data();
+        let is_meant = |it: &StripLocation| !planted(Bug::ParityNotRebuilt) || it.strip < data;
+        let all = self.view.locate(&self.to, slot);
+        all.filter(|it| !stays(it) && is_readable(self.view.drives(), it.place.drive))
+            .filter(is_meant) // MOVER-2: strips of parity are strips as any.
+            .collect()
+    }
+}
+
+/// What became of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SegmentEnd {
+    /// All of its strips are in `to`.
+    Filled,
+    /// Its slot has other contents, or none.
+    Gone,
+    /// Nothing that is right can be read. What can be read of it was moved as it is, where it can be.
+    Unreadable,
+    /// The row is not as it was.
+    RowChanged,
+}
+
+impl RepairThread {
+    /// Moves what a slot holds.
+    ///
+    /// # Errors
+    /// Of drives that are written; sources that fail are left out.
+    pub(crate) async fn move_segment(
+        &self,
+        job: &RowMove,
+        held: &HeldSegment,
+    ) -> Result<SegmentEnd> {
+        let id = held.id;
+        let Some(_pin) = self.contents.pin(id) else { return Ok(SegmentEnd::Gone) };
+        if !job.row_is_same(&self.media.tables.view()) {
+            return Ok(SegmentEnd::RowChanged);
+        }
+        let mut contents = self.read_whole(job, id).await?;
+        if contents.is_none() {
+            // It may be that its put was under way.
+            self.media.segments.puts_before_now(job.zone).await;
+            contents = self.read_whole(job, id).await?;
+        }
+        let Some(contents) = contents else { return self.move_as_it_is(job, id).await };
+        let Some(at) = job.view.zone_of(id.number) else { return Ok(SegmentEnd::Gone) };
+        let geometry = job.view.drives().geometry(job.view.class_of(&job.to).shape);
+        let stripe = Stripe::new(&self.codes, geometry, &contents.bytes);
+        let targets = job.targets(at.slot);
+        let writes = targets.iter().map(|target| self.write_strip(job, id, &stripe, target));
+        // All of them end before an error is told: what is under way would be written after the pin is gone.
+        let ends = join_all(writes).await;
+        ends.into_iter().collect::<Result<()>>()?;
+        if !job.row_is_same(&self.media.tables.view()) {
+            return Ok(SegmentEnd::RowChanged);
+        }
+        self.media.segments.mark_filled(id);
+        self.note_filled(job.zone, id);
+        if targets.len() == geometry.shape.strips() {
+            self.unverified.borrow_mut().verify(id);
+        }
+        let counts = RepairCounts { segments_moved: 1, ..RepairCounts::default() };
+        self.control.count(counts);
+        Ok(SegmentEnd::Filled)
+    }
+
+    /// Contents of a slot that are whole by the word of its owner (MOVER-1).
+    async fn read_whole(&self, job: &RowMove, id: SegmentId) -> Result<Option<SlotContents>> {
+        let reader = self.media.segments.reader();
+        self.pace_sources(job).await;
+        for attempt in 0..ATTEMPTS_MAX {
+            let contents = match reader.read_contents(&job.view, id, attempt).await {
+                Ok(Some(contents)) => contents,
+                // The first attempt reads no more than it must.
+                Ok(None) if attempt == 0 => continue,
+                Ok(None) => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let bytes_read = contents.bytes.len() as u64;
+            self.control.count(RepairCounts { bytes_read, ..RepairCounts::default() });
+            let is_whole = self.contents.is_whole(id, &contents.bytes);
+            if (is_whole && self.has_sums(job, &contents)) || planted(Bug::MovedUnverified) {
+                return Ok(Some(contents));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the strips that follow from contents are those that their labels tell of: some of them stay where they
+    /// are, and are to fit those that are written.
+    fn has_sums(&self, job: &RowMove, contents: &SlotContents) -> bool {
+        let shape = job.view.class_of(&job.to).shape;
+        let Some(put) = contents.put.as_ref().filter(|put| put.shape == shape) else { return true };
+        let geometry = job.view.drives().geometry(shape);
+        let stripe = Stripe::new(&self.codes, geometry, &contents.bytes);
+        stripe.sums() == &*put.strip_checksums
+    }
+
+    /// Writes a strip, durably, and reads it back (MOVER-3).
+    async fn write_strip(
+        &self,
+        job: &RowMove,
+        id: SegmentId,
+        stripe: &Stripe,
+        target: &StripLocation,
+    ) -> Result<()> {
+        let drive = self.drive(target.place.drive)?;
+        let label = stripe.label(&job.view, id, target);
+        let strip = stripe.strip(target.strip);
+        if !job.is_fresh && self.reads_back(job, &drive, target, &label, strip).await {
+            return Ok(()); // It was written before the pool was opened, or the row turned.
+        }
+        if planted(Bug::FreedBeforeReadBack) {
+            let parts = stripe.parts(&job.view, id, target);
+            return drive.write(target.offset, parts, Persist::Cached).await;
+        }
+        for _ in 0..WRITES_MAX {
+            let parts = stripe.parts(&job.view, id, target);
+            self.write_parts(job, &drive, target.offset, parts).await?;
+            if self.reads_back(job, &drive, target, &label, strip).await {
+                return Ok(());
+            }
+            drive.counts().note_checksum_error();
+            self.control.count(RepairCounts { strips_bad: 1, ..RepairCounts::default() });
+        }
+        // What does not hold what it acknowledged must not be relied on.
+        let reason = "what was written to it reads back otherwise".to_owned();
+        Err(self.fail_drive(drive.number(), reason).await)
+    }
+
+    async fn write_parts(
+        &self,
+        job: &RowMove,
+        drive: &DriveHandle,
+        offset: u64,
+        parts: Vec<BufSlice>,
+    ) -> Result<()> {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        self.pace(drive.number(), bytes, job.urgency).await;
+        self.control.budget().begin(drive.number(), self.reactor.boot_time());
+        let written = drive.write(offset, parts, Persist::Durable).await;
+        self.control.budget().end(drive.number(), bytes, self.reactor.boot_time());
+        if let Err(error) = written {
+            return Err(self.fail_drive(drive.number(), error.to_string()).await);
+        }
+        self.control.count(RepairCounts { bytes_written: bytes, ..RepairCounts::default() });
+        Ok(())
+    }
+
+    /// Whether a label and a strip are where they should be. Of the label the epoch does not count: it says when it was
+    /// written.
+    async fn reads_back(
+        &self,
+        job: &RowMove,
+        drive: &DriveHandle,
+        target: &StripLocation,
+        label: &StripLabel,
+        strip: &BufSlice,
+    ) -> bool {
+        let len = LABEL_BYTES as usize + strip.len();
+        self.pace(drive.number(), len as u64, job.urgency).await;
+        self.control.budget().begin(drive.number(), self.reactor.boot_time());
+        let read = drive.read(target.offset, len).await;
+        self.control.budget().end(drive.number(), len as u64, self.reactor.boot_time());
+        let Ok(bytes) = read else { return false };
+        let bytes_read = len as u64;
+        self.control.count(RepairCounts { bytes_read, ..RepairCounts::default() });
+        let Some((head, data)) = bytes.split_at_checked(LABEL_BYTES as usize) else { return false };
+        let Ok(found) = StripLabel::decode(head) else { return false };
+        StripLabel { epoch: label.epoch, ..found } == *label && data == &**strip
+    }
+
+    /// Moves what can be read of a segment that is not whole, strip by strip as it is, where both sets have one class.
+    async fn move_as_it_is(&self, job: &RowMove, id: SegmentId) -> Result<SegmentEnd> {
+        self.contents.relocate(id, "its strips cannot be read, or are not what was stored");
+        self.unverified.borrow_mut().lose(id);
+        let is_alike = job.from.form == StripForm::Striped && job.from.class == job.to.class;
+        let Some(at) = job.view.zone_of(id.number).filter(|_| is_alike) else {
+            return Ok(SegmentEnd::Unreadable);
+        };
+        let sources: Vec<_> = job.view.locate(&job.from, at.slot).collect();
+        for target in job.targets(at.slot) {
+            let source = sources.iter().find(|source| source.strip == target.strip);
+            let Some(source) = source else { continue };
+            let Some((label, data)) = self.read_as_it_is(job, id, source).await else { continue };
+            let label = StripLabel {
+                drive: target.place.drive,
+                place: target.place.place,
+                tenancy: target.place.tenancy,
+                epoch: job.view.drives().epoch,
+                ..label
+            };
+            let mut head = AlignedBuf::zeroed(StripLabel::LEN);
+            label.encode(&mut head);
+            let mut parts = vec![head.freeze()];
+            parts.extend((!data.is_empty()).then_some(data));
+            let drive = self.drive(target.place.drive)?;
+            self.write_parts(job, &drive, target.offset, parts).await?;
+        }
+        Ok(SegmentEnd::Unreadable)
+    }
+
+    /// A strip with a label of the segment, whether or not its bytes are right.
+    async fn read_as_it_is(
+        &self,
+        job: &RowMove,
+        id: SegmentId,
+        source: &StripLocation,
+    ) -> Option<(StripLabel, BufSlice)> {
+        if !is_readable(job.view.drives(), source.place.drive) {
+            return None;
+        }
+        let drive = self.media.handles.get(source.place.drive)?;
+        let head = drive.read(source.offset, StripLabel::LEN).await.ok()?;
+        let label = StripLabel::decode(&head).ok()?;
+        let pool = job.view.drives().pool;
+        let is_own = source.misfit(pool, id.number, &label).is_none();
+        if !is_own || label.generation != id.generation {
+            return None;
+        }
+        if label.data_bytes == 0 {
+            return Some((label, BufSlice::copy_from(&[])));
+        }
+        let at = source.offset + u64::from(LABEL_BYTES);
+        let data = drive.read(at, label.data_bytes as usize).await.ok()?;
+        Some((label, data.freeze()))
+    }
+
+    /// Waits until the drives that a segment is read from may be used.
+    async fn pace_sources(&self, job: &RowMove) {
+        let class = job.view.class_of(&job.from);
+        let table = job.view.drives();
+        let bytes = u64::from(table.geometry(class.shape).strip_bytes());
+        let drives = job.from.places.iter().map(|place| place.drive);
+        let readable = drives.filter(|drive| is_readable(table, *drive));
+        for drive in readable.take(usize::from(class.shape.data())) {
+            self.pace(drive, bytes, job.urgency).await;
+        }
+    }
+
+    /// Has a drive be failed that does not write, before anybody acts upon it; returns why.
+    async fn fail_drive(&self, drive: DriveNumber, reason: String) -> Error {
+        let failure = Error::DriveFailed { drive: drive.get(), reason: reason.clone() };
+        match self.media.tables.change(Change::DriveFailed { drive, reason }).await {
+            Ok(_) => failure,
+            Err(error) => error,
+        }
+    }
+
+    fn drive(&self, number: DriveNumber) -> Result<std::rc::Rc<DriveHandle>> {
+        self.media.handles.get(number).ok_or_else(|| Error::DriveFailed {
+            drive: number.get(),
+            reason: "this thread has not opened it".to_owned(),
+        })
+    }
+}

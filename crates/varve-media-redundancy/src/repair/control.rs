@@ -1,0 +1,270 @@
+//! What operators tell the movers and scrubs of a pool, and what these say of themselves: one for all threads.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use varve_types::ShardId;
+
+use super::board::{DriveFaults, ScrubBoard, ScrubProgress, ScrubRequest};
+use crate::budget::RepairBudget;
+use crate::format::MoveReason;
+use crate::health::ShardFacts;
+use crate::ids::{DriveNumber, ZoneIndex};
+
+/// For what a row that moves waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MoveWait {
+    /// The owner of the zone does not know its contents yet.
+    Contents,
+    /// No drive has room for what is to be moved.
+    Room,
+    /// A drive or the keeper failed, and it is tried again.
+    Error(String),
+    /// Segments cannot be read, and what is live in them has to leave before.
+    Unreadable {
+        /// How many.
+        segments: u64,
+    },
+}
+
+/// How far the move of a row is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MoveProgress {
+    /// Of which zone.
+    pub zone: ZoneIndex,
+    /// Whose thread moves it; the keeper's where nobody owns the zone.
+    pub shard: Option<ShardId>,
+    /// For what reason.
+    pub why: MoveReason,
+    /// Bytes of segments that are where they should be.
+    pub bytes_done: u64,
+    /// Bytes of segments that somebody may still read.
+    pub bytes_total: u64,
+    /// Bytes of segments a second since it began or went on.
+    pub bytes_per_s: u64,
+    /// Since when, in ms since 1970.
+    pub since_unix_ms: u64,
+    /// What it waits for, if it does.
+    pub waits_for: Option<MoveWait>,
+}
+
+/// What was done since the pool was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RepairCounts {
+    /// Bytes that were read from drives.
+    pub bytes_read: u64,
+    /// Bytes that were written to drives.
+    pub bytes_written: u64,
+    /// Rows that came to the end of a move.
+    pub rows_moved: u64,
+    /// Segments that were moved.
+    pub segments_moved: u64,
+    /// Of those, the ones of which nothing that is right could be read.
+    pub segments_unreadable: u64,
+    /// Strips whose write did not read back, or that were wrong where they lay.
+    pub strips_bad: u64,
+}
+
+impl RepairCounts {
+    fn add(&mut self, more: Self) {
+        self.bytes_read += more.bytes_read;
+        self.bytes_written += more.bytes_written;
+        self.rows_moved += more.rows_moved;
+        self.segments_moved += more.segments_moved;
+        self.segments_unreadable += more.segments_unreadable;
+        self.strips_bad += more.strips_bad;
+    }
+}
+
+/// One drive that takes the place of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveReplacement {
+    /// The one that goes.
+    pub old: DriveNumber,
+    /// The one that gets its strips, where it can.
+    pub new: DriveNumber,
+}
+
+/// A pool's control of repair. Shared by all of its threads.
+pub struct RepairControl {
+    budget: RepairBudget,
+    /// Written by movers once for some segments, and read by whoever lists them.
+    state: Mutex<ControlState>,
+}
+
+#[derive(Default)]
+struct ControlState {
+    moves: BTreeMap<ZoneIndex, MoveProgress>,
+    cancelled: Vec<MoveReason>,
+    replacements: Vec<DriveReplacement>,
+    counts: RepairCounts,
+    faults: BTreeMap<DriveNumber, DriveFaults>,
+    shards: BTreeMap<ShardId, ShardFacts>,
+    scrub: ScrubBoard,
+}
+
+impl RepairControl {
+    /// Most replacements that are remembered: as many as there can be drives.
+    const REPLACEMENTS_MAX: usize = DriveNumber::COUNT as usize;
+
+    /// That of a pool whose root counts so many shards, with so many percent for repair while clients use drives.
+    #[must_use]
+    pub fn new(shard_count: u16, percent: u8) -> Self {
+        let scrub = ScrubBoard::new(shard_count);
+        let state = Mutex::new(ControlState { scrub, ..ControlState::default() });
+        Self { budget: RepairBudget::new(percent), state }
+    }
+
+    /// How fast drives may be used.
+    #[must_use]
+    pub const fn budget(&self) -> &RepairBudget {
+        &self.budget
+    }
+
+    /// Rows that move, or wait for it, by zone.
+    #[must_use]
+    pub fn moves(&self) -> Vec<MoveProgress> {
+        self.lock().moves.values().cloned().collect()
+    }
+
+    /// Turns around all rows that move for a reason, and begins no others, until [`Self::resume`].
+    ///
+    /// A rebuild is not cancelled: there is nothing to go back to. Not remembered when the pool is closed, so what the
+    /// reason comes from is to be taken back as well: a leaving drive, or the class of new zones.
+    ///
+    /// Returns whether moves for that reason can be cancelled.
+    pub fn cancel(&self, why: MoveReason) -> bool {
+        if why == MoveReason::Rebuild {
+            return false;
+        }
+        let cancelled = &mut self.lock().cancelled;
+        if !cancelled.contains(&why) {
+            cancelled.push(why);
+        }
+        true
+    }
+
+    /// Ends [`Self::cancel`].
+    pub fn resume(&self, why: MoveReason) {
+        self.lock().cancelled.retain(|other| *other != why);
+    }
+
+    /// Whether moves for a reason are cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self, why: MoveReason) -> bool {
+        self.lock().cancelled.contains(&why)
+    }
+
+    /// Has strips of a drive go to another one, where they can, until the pool is closed.
+    pub fn replace(&self, replacement: DriveReplacement) {
+        let replacements = &mut self.lock().replacements;
+        replacements.retain(|known| known.old != replacement.old);
+        if replacements.len() < Self::REPLACEMENTS_MAX {
+            replacements.push(replacement);
+        }
+    }
+
+    /// The drive that gets the strips of another one.
+    #[must_use]
+    pub fn replacement_of(&self, old: DriveNumber) -> Option<DriveNumber> {
+        let state = self.lock();
+        let known = state.replacements.iter().find(|known| known.old == old);
+        known.map(|replacement| replacement.new)
+    }
+
+    /// What was done.
+    #[must_use]
+    pub fn counts(&self) -> RepairCounts {
+        self.lock().counts
+    }
+
+    /// What was wrong on each drive.
+    #[must_use]
+    pub fn faults(&self) -> Vec<DriveFaults> {
+        self.lock().faults.values().copied().collect()
+    }
+
+    /// What shards count of their segments, for [`HealthFacts`](crate::HealthFacts). One that did not say yet is not
+    /// there. The tail of the journal is 0: who has the shard's journal knows it.
+    #[must_use]
+    pub fn shard_facts(&self) -> Vec<ShardFacts> {
+        self.lock().shards.values().copied().collect()
+    }
+
+    /// Begins a scrub of all zones; another one that is under way ends.
+    pub fn start_scrub(&self, request: ScrubRequest) {
+        self.lock().scrub.start(request);
+    }
+
+    /// Has a scrub begin by itself so many days after the last one began, or after the pool was opened.
+    pub fn set_scrub_days(&self, days: u16) {
+        self.lock().scrub.set_days(days);
+    }
+
+    /// Ends the scrub that is under way.
+    pub fn stop_scrub(&self) {
+        self.lock().scrub.stop();
+    }
+
+    /// How far the scrub is that is under way, or how the last one ended.
+    #[must_use]
+    pub fn scrub(&self) -> Option<ScrubProgress> {
+        self.lock().scrub.progress()
+    }
+
+    /// Calls a closure with what threads share of scrubs.
+    pub(crate) fn with_scrub<T>(&self, look: impl FnOnce(&mut ScrubBoard) -> T) -> T {
+        look(&mut self.lock().scrub)
+    }
+
+    pub(crate) fn set_move(&self, progress: MoveProgress) {
+        self.lock().moves.insert(progress.zone, progress);
+    }
+
+    pub(crate) fn end_move(&self, zone: ZoneIndex) {
+        self.lock().moves.remove(&zone);
+    }
+
+    /// Forgets what is listed of a thread's moves and is none any more.
+    pub(crate) fn retain_moves(
+        &self,
+        shard: Option<ShardId>,
+        is_meant: impl Fn(ZoneIndex) -> bool,
+    ) {
+        let moves = &mut self.lock().moves;
+        moves.retain(|zone, progress| progress.shard != shard || is_meant(*zone));
+    }
+
+    /// Has a move be listed as waiting, where it is listed.
+    pub(crate) fn set_wait(&self, zone: ZoneIndex, wait: Option<MoveWait>) {
+        if let Some(progress) = self.lock().moves.get_mut(&zone) {
+            progress.waits_for = wait;
+        }
+    }
+
+    pub(crate) fn count(&self, more: RepairCounts) {
+        self.lock().counts.add(more);
+    }
+
+    pub(crate) fn count_faults(&self, more: DriveFaults) {
+        let mut state = self.lock();
+        let faults = state.faults.entry(more.drive);
+        faults.or_insert_with(|| DriveFaults::none(more.drive)).add(more);
+    }
+
+    pub(crate) fn set_facts(&self, facts: ShardFacts) {
+        self.lock().shards.insert(facts.shard, facts);
+    }
+
+    /// Forgets what a shard said: it is not open any more.
+    pub(crate) fn forget_shard(&self, shard: ShardId) {
+        let mut state = self.lock();
+        state.shards.remove(&shard);
+        state.moves.retain(|_, progress| progress.shard != Some(shard));
+        state.scrub.leave(shard);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,126 @@
+use super::*;
+use crate::format::tests::samples::{class_id, drive_number};
+use crate::test_pool::{MIRROR, TestPool, place_units, table};
+
+fn pool(zones: u32) -> TestPool {
+    let table = table(&[place_units(&table(&[0; 6]), MIRROR) * 40; 6]);
+    let mut pool = TestPool::new(table);
+    for zone in 0..zones {
+        assert!(pool.place(zone, MIRROR));
+    }
+    pool
+}
+
+fn control() -> RepairControl {
+    RepairControl::new(1, 40)
+}
+
+fn begin_move(pool: &mut TestPool, zone: u32, why: MoveReason) {
+    let row = pool.view.row(ZoneIndex(zone)).clone();
+    let from = row.target().unwrap().clone();
+    let tenancy = row.tenancy.next().unwrap();
+    let units = place_units(pool.view.drives(), MIRROR);
+    let drives = (0..6).map(drive_number);
+    let drive = drives.into_iter().find(|drive| !from.has_drive(*drive)).unwrap();
+    let place = pool.occupancy.spaces().drive(drive).unwrap().first_fit(units).unwrap();
+    let mut to = from.clone();
+    to.places[0] = crate::format::StripPlace { drive, tenancy, place };
+    pool.set_row(zone, Row { tenancy, state: RowState::Moving { from, to, why } });
+}
+
+fn zones(list: &WorkList) -> Vec<u32> {
+    list.works().map(|work| work.zone.0).collect()
+}
+
+#[test]
+fn a_list_that_follows_is_the_one_of_the_view() {
+    let mut pool = pool(30);
+    let mut list = WorkList::new(Arc::new(pool.view.clone()));
+    assert!(list.is_empty());
+    begin_move(&mut pool, 7, MoveReason::Drain);
+    list.follow(Arc::new(pool.view.clone()));
+    assert_eq!(zones(&list), [7]);
+    pool.set_state(0, DriveState::Failed);
+    pool.set_state(1, DriveState::Leaving);
+    list.follow(Arc::new(pool.view.clone()));
+    let new = WorkList::new(Arc::new(pool.view.clone()));
+    assert_eq!(zones(&list), zones(&new));
+    assert!(zones(&list).len() > 5);
+    let mut drives = pool.view.drives().clone();
+    drives.epoch.0 += 1;
+    drives.class = class_id(2);
+    pool.view = pool.view.with_drives(drives).unwrap();
+    list.follow(Arc::new(pool.view.clone()));
+    let new = WorkList::new(Arc::new(pool.view.clone()));
+    assert_eq!(zones(&list), zones(&new), "all zones are of another class now");
+}
+
+#[test]
+fn what_lacks_strips_comes_before_what_only_moves() {
+    let mut pool = pool(12);
+    pool.set_state(0, DriveState::Failed);
+    let lacks = |pool: &TestPool, zone: u32| {
+        let row = pool.view.row(ZoneIndex(zone));
+        row.sets().any(|set| set.has_drive(drive_number(0)))
+    };
+    let whole = (0..12).find(|zone| !lacks(&pool, *zone)).unwrap();
+    begin_move(&mut pool, whole, MoveReason::Conversion);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    let order = zones(&list);
+    assert_eq!(*order.last().unwrap(), whole);
+    assert!(order.len() > 1);
+}
+
+#[test]
+fn a_cancelled_move_goes_back_once() {
+    let mut pool = pool(1);
+    begin_move(&mut pool, 0, MoveReason::Drain);
+    let leaving = pool.view.row(ZoneIndex(0)).source().unwrap().places[0].drive;
+    pool.set_state(leaving.get(), DriveState::Leaving);
+    let control = control();
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    let work = list.works().next().unwrap();
+    assert_eq!(next_step(&pool.view, &work, &control), MoveStep::Fill);
+    control.cancel(MoveReason::Drain);
+    let step = next_step(&pool.view, &work, &control);
+    let MoveStep::Ask(change) = step else { panic!("it turns: {step:?}") };
+    let Change::Row { new, .. } = *change else { panic!("both sets are exchanged") };
+    pool.set_row(0, new);
+    assert_eq!(next_step(&pool.view, &work, &control), MoveStep::Fill, "once");
+    let to = pool.view.row(ZoneIndex(0)).target().unwrap().clone();
+    let tenancy = pool.view.row(ZoneIndex(0)).tenancy;
+    pool.set_row(0, Row { tenancy, state: RowState::Still(to) });
+    assert_eq!(next_step(&pool.view, &work, &control), MoveStep::Nothing, "until it is resumed");
+    control.resume(MoveReason::Drain);
+    assert!(matches!(next_step(&pool.view, &work, &control), MoveStep::Ask(_)));
+}
+
+#[test]
+fn a_drain_that_nobody_needs_any_more_goes_back() {
+    let mut pool = pool(1);
+    begin_move(&mut pool, 0, MoveReason::Drain);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    let work = list.works().next().unwrap();
+    let step = next_step(&pool.view, &work, &control());
+    assert!(matches!(step, MoveStep::Ask(_)), "no drive of it leaves: {step:?}");
+    // Where a drive of it is lost, there is nothing to go back to.
+    let lost = pool.view.row(ZoneIndex(0)).source().unwrap().places[0].drive;
+    pool.set_state(lost.get(), DriveState::Failed);
+    assert_eq!(next_step(&pool.view, &work, &control()), MoveStep::Fill);
+}
+
+#[test]
+fn a_place_that_is_lost_while_a_row_moves_is_chosen_anew() {
+    let mut pool = pool(1);
+    begin_move(&mut pool, 0, MoveReason::Rebuild);
+    let lost = pool.view.row(ZoneIndex(0)).target().unwrap().places[0].drive;
+    pool.set_state(lost.get(), DriveState::Failed);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    let work = list.works().next().unwrap();
+    let step = next_step(&pool.view, &work, &control());
+    let MoveStep::Ask(change) = step else { panic!("{step:?}") };
+    let Change::Move { avoid, .. } = *change else { panic!("another place is asked for") };
+    assert_eq!(avoid, [lost]);
+    let row = pool.view.row(ZoneIndex(0));
+    assert!(!may_complete(&pool.view, row.source().unwrap(), row.target().unwrap()));
+}
