@@ -1,6 +1,7 @@
 //! How one drive table follows another one: which drives are dropped, how many may be, and what is written where.
 //!
-//! KEEPER-2. Between two tables that are durable everywhere at most `drops_max` drives are dropped.
+//! KEEPER-2. Between two tables that are durable everywhere at most `drops_max` drives are dropped, and one of those
+//!     that the first one calls live or leaving stays: where all of them are there, they know of all that came later.
 
 use std::rc::Rc;
 
@@ -80,7 +81,12 @@ impl TableChange<'_> {
         let limit = usize::from(self.drops_limit.min(next.drops_max));
         let excess = dropped.saturating_sub(limit);
         let is_allowed = excess == 0 || planted(Bug::DropsUnbounded);
-        if is_allowed && present > 0 {
+        // Else a drive that joins would be live alone, and those before it would open without it.
+        let stays = |record: &DriveRecord| {
+            let before = self.base.drive(record.number);
+            record.state.is_readable() && before.is_some_and(|before| before.state.is_readable())
+        };
+        if is_allowed && next.drives.iter().any(stays) {
             return Ok(());
         }
         Err(Error::TooFewDrives { zone: None, present, needed: present + excess.max(1) })
