@@ -63,8 +63,8 @@ pub(crate) struct Serve {
     #[arg(long)]
     accept_lost_journal: bool,
 
-    /// Go on from the drives that are there although missing ones may hold something newer: it is lost then. Drives of
-    /// which more are missing than the pool survives are opened for reading alone. Leave it out of later starts
+    /// Go on from the drives that are there although missing ones may hold something newer: it is lost then. Where more
+    /// drives are missing than the pool survives, it does not open with this either. Leave it out of later starts
     #[arg(long)]
     degraded: bool,
 
