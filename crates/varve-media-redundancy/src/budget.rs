@@ -1,8 +1,8 @@
 //! How fast mover and scrub use drives: a bucket of bytes for each drive, shared by all threads of a pool, as clients
 //! of any thread use the same drives.
 //!
-//! BUDGET-1. What is asked for is granted after a bounded time: no rate falls below [`RATE_MIN`], and a bucket owes at
-//!     most [`DEBT_SECONDS_MAX`] of its rate.
+//! REPAIR-BUDGET-1. What is asked for is granted after a bounded time: no rate falls below [`RATE_MIN`], and a bucket
+//!     owes at most [`DEBT_SECONDS_MAX`] of its rate.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -96,7 +96,7 @@ impl RepairBudget {
         }
     }
 
-    /// Takes bytes out of a drive's bucket, and says for how many ns to wait before they are used (BUDGET-1).
+    /// Takes bytes out of a drive's bucket, and says for how many ns to wait before they are used (REPAIR-BUDGET-1).
     #[must_use]
     pub fn take(&self, request: BudgetRequest) -> u64 {
         let percent = self.percent_of(request);
@@ -156,11 +156,11 @@ impl DriveBucket {
 
     fn take(&mut self, bytes: u64, percent: u64, now: Nanos) -> u64 {
         let measured = self.meter.bytes_per_s.unwrap_or_default();
-        let rate = (measured / 100).saturating_mul(percent).max(RATE_MIN); // BUDGET-1
+        let rate = (measured / 100).saturating_mul(percent).max(RATE_MIN); // REPAIR-BUDGET-1
         let gained = bytes_in(rate, now.since(self.filled_at));
         self.filled_at = self.filled_at.max(now);
         let most = signed(rate / BURST_DIVISOR);
-        let least = -signed(rate.saturating_mul(DEBT_SECONDS_MAX)); // BUDGET-1
+        let least = -signed(rate.saturating_mul(DEBT_SECONDS_MAX)); // REPAIR-BUDGET-1
         self.bytes = self.bytes.saturating_add(gained).min(most);
         self.bytes = self.bytes.saturating_sub(signed(bytes)).max(least);
         let owed = u64::try_from(-self.bytes).unwrap_or_default();

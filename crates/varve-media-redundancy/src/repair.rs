@@ -199,7 +199,7 @@ impl RepairThread {
         self.fills.borrow_mut().remove(&zone);
     }
 
-    /// Waits until a drive may be used for so many bytes (BUDGET-1).
+    /// Waits until a drive may be used for so many bytes (REPAIR-BUDGET-1).
     pub(crate) async fn pace(&self, drive: DriveNumber, bytes: u64, urgency: RepairUrgency) {
         let now = self.reactor.boot_time();
         let wait = self.control.budget().take(BudgetRequest { drive, bytes, urgency, now });

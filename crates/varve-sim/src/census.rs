@@ -2,12 +2,13 @@
 //! right. It shares no code with the crate of redundant pools but the decoders of stored bytes, and where these say
 //! that strips lie.
 //!
-//! CENSUS-1. Of every held segment as many strips are right as its class has of data, while no more drives are lost
-//!     than it survives.
-//! CENSUS-2. Strips on drives that the pool reads and that never were out of order are all right: redundancy is never
-//!     less than the pool believes.
-//! CENSUS-3. Health never says that more may be lost than what was counted can lose, and never ok where a strip lacks.
-//! CENSUS-4. A strip of a put of this life that is on no drive is one that the put said to have left out.
+//! STRIP-CENSUS-1. Of every held segment as many strips are right as its class has of data, while no more drives are
+//!     lost than it survives.
+//! STRIP-CENSUS-2. Strips on drives that the pool reads and that never were out of order are all right: redundancy is
+//!     never less than the pool believes.
+//! STRIP-CENSUS-3. Health never says that more may be lost than what was counted can lose, and never ok where a strip
+//!     lacks.
+//! STRIP-CENSUS-4. A strip of a put of this life that is on no drive is one that the put said to have left out.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ impl SegmentCount {
         self.right >= usize::from(self.shape.data())
     }
 
-    /// Whether every strip is right that lies on a drive which the pool reads (CENSUS-2).
+    /// Whether every strip is right that lies on a drive which the pool reads (STRIP-CENSUS-2).
     pub(crate) fn is_as_placed(&self) -> bool {
         self.right >= self.placed
     }
@@ -96,7 +97,8 @@ impl StripCensus {
     /// of those that suffice to read it.
     pub(crate) fn fault(&self, is_complete: bool) -> Option<String> {
         let is_wrong = |count: &&SegmentCount| {
-            !count.is_readable() || is_complete && !count.is_as_placed() // CENSUS-1, CENSUS-2
+            // STRIP-CENSUS-1, STRIP-CENSUS-2
+            !count.is_readable() || is_complete && !count.is_as_placed()
         };
         let forgotten = self.forgotten.clone();
         let wrong = self.segments.iter().find(is_wrong).map(|count| {
@@ -115,7 +117,7 @@ impl StripCensus {
     pub(crate) fn contradiction(&self) -> Option<String> {
         let health = &self.health;
         let least = self.segments.iter().map(SegmentCount::survives).min()?;
-        // CENSUS-3
+        // STRIP-CENSUS-3
         let promises_more = match (health.survives, least) {
             (None, _) => false,
             (Some(_), None) => true,
@@ -176,7 +178,7 @@ impl StripCounter<'_> {
         Some(SegmentCount { id, zone: at.zone, shape, right, stored, placed })
     }
 
-    /// A strip of a segment of this life that is nowhere, and that no put said to have left out (CENSUS-4).
+    /// A strip of a segment of this life that is nowhere, and that no put said to have left out (STRIP-CENSUS-4).
     fn forgotten(&self, id: SegmentId, left_out: &[LeftOutStrip]) -> Option<String> {
         let view = &self.layout.view;
         let at = view.zone_of(id.number)?;

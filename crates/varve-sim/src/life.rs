@@ -320,7 +320,8 @@ impl Machine {
         any
     }
 
-    /// Counts strips on raw media, where drives are redundant and nothing changes just now (CENSUS-1 to CENSUS-3).
+    /// Counts strips on raw media, where drives are redundant and nothing changes just now (STRIP-CENSUS-1 to
+    /// STRIP-CENSUS-3).
     fn take_census(&self) {
         let (Some(pool), Some(redundant)) = (self.media.redundant(), self.world.on_redundant())
         else {
