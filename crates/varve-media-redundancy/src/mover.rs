@@ -70,7 +70,7 @@ impl Mover {
         Self::spawn(media, Some(shard), contents, control)
     }
 
-    /// Starts the task that moves rows of zones that nobody has, on the keeper's thread.
+    /// Starts the task that moves rows of zones that nobody has, on the thread that knows which those are.
     #[must_use]
     pub fn start_unowned(
         media: RepairMedia,

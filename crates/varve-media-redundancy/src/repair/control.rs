@@ -32,7 +32,7 @@ pub enum MoveWait {
 pub struct MoveProgress {
     /// Of which zone.
     pub zone: ZoneIndex,
-    /// Whose thread moves it; the keeper's where nobody owns the zone.
+    /// Whose thread moves it; `None` where nobody owns the zone.
     pub shard: Option<ShardId>,
     /// For what reason.
     pub why: MoveReason,
