@@ -69,7 +69,7 @@ fn the_files_of_a_drive_are_their_owners_only() {
 #[test]
 fn several_drives_are_said_to_have_no_redundancy() {
     let home = Home::new();
-    let mut daemon = home.serve(&["--drive", "second=256MiB"]);
+    let mut daemon = home.serve(&["--drive", "second=256MiB", "--protect", "none"]);
     assert!(daemon.says("no redundancy").contains("the loss of one drive loses the pool"));
     let text = home.varve(&["pool", "show"]).ok();
     assert!(text.ends_with("\nno redundancy: the loss of one drive loses the pool\n"), "{text}");

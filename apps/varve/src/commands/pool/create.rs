@@ -3,7 +3,7 @@
 
 use clap::Args;
 use serde_json::json;
-use varve_client::Result;
+use varve_client::{Failure, Result};
 use varve_daemon::NewRadosPool;
 use varve_daemon::config::{DriveSetting, Settings};
 use varve_media_redundancy::Protection;
@@ -93,6 +93,10 @@ impl PoolCreate {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         global.refuse_addr()?;
         match (self.rados, self.data_pool, self.meta_pool) {
+            (Some(_), ..) if self.protect.is_some() || self.yes => {
+                Err(Failure::misuse("--protect and --yes are for pools on drives")
+                    .hint("name drives with --drive, or leave them out: RADOS keeps copies by the rules of its pools"))
+            }
             (Some(rados), Some(data_pool), Some(meta_pool)) => {
                 let pools = RadosPools { data_pool, meta_pool, user: self.user };
                 let rados = RadosArguments { rados, pools, journal: self.journal };
