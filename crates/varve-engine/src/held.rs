@@ -12,6 +12,7 @@ use std::rc::{Rc, Weak};
 
 use varve_logstore::chain_reader::{decode_summary, summary_within, units_are_whole};
 use varve_logstore::format::segment::StripHeader;
+use varve_logstore::space::SegmentState;
 use varve_media::{HeldSegment, SegmentId, ZoneContents};
 use varve_stdx::BufSlice;
 use varve_types::{Generation, SegmentNumber};
@@ -93,6 +94,7 @@ impl Shard {
         let held = filled.map(|(number, usage)| HeldSegment {
             id: SegmentId { number, generation: usage.generation },
             used_bytes: segment_bytes,
+            is_put: usage.state != SegmentState::Reserved,
             has_pages: usage.has_pages,
         });
         Some(held.collect())

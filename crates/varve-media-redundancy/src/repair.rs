@@ -164,6 +164,12 @@ impl RepairThread {
         self.contents.held(SegmentNumber(first), count)
     }
 
+    /// Whether the put of contents has ended. What is not held any more needs no put.
+    pub(crate) fn is_put(&self, zone: ZoneIndex, id: SegmentId) -> bool {
+        let held = self.held(zone).unwrap_or_default();
+        held.iter().any(|it| it.id == id && it.is_put)
+    }
+
     /// What a zone holds, for its place in the queue.
     pub(crate) fn holdings(&self, zone: ZoneIndex) -> Option<ZoneHoldings> {
         let held = self.held(zone)?;

@@ -44,6 +44,8 @@ enum SegmentFinding {
     Gap,
     /// It is not there any more.
     Gone,
+    /// It is not there yet.
+    NotPut,
 }
 
 impl RepairThread {
@@ -119,7 +121,9 @@ impl RepairThread {
             findings.segments += 1;
             findings.bytes += strip_bytes(view, row);
             match self.scrub_segment(view, zone, held, has_parity).await {
-                SegmentFinding::Right => self.unverified.borrow_mut().verify(held.id),
+                SegmentFinding::Right | SegmentFinding::NotPut => {
+                    self.unverified.borrow_mut().verify(held.id);
+                }
                 SegmentFinding::Wrong(strips) => findings.strips_bad += strips,
                 SegmentFinding::Gap => findings.has_gaps = true,
                 SegmentFinding::Gone => {}
@@ -155,7 +159,10 @@ impl RepairThread {
         }
         match contents {
             Ok(Some(contents)) => self.judge(view, held, &contents, has_parity).await,
+            // What is put from now on is put to all strips by the tables of now.
+            Ok(None) if !self.is_put(zone, held.id) => SegmentFinding::NotPut,
             Ok(None) => self.note_unreadable(held.id, 1),
+            Err(_) if !self.is_put(zone, held.id) => SegmentFinding::Gap,
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 self.note_unreadable(held.id, 0);
                 SegmentFinding::Gap

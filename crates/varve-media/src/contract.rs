@@ -124,6 +124,8 @@ pub struct HeldSegment {
     pub id: SegmentId,
     /// Bytes of it that were put.
     pub used_bytes: u32,
+    /// Whether its put has ended. Before that nothing of it need be there, and any of it may be.
+    pub is_put: bool,
     /// Whether it has pages: metadata, without which much else cannot be read.
     pub has_pages: bool,
 }

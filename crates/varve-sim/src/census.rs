@@ -60,7 +60,7 @@ impl SegmentCount {
 
 /// What is counted, and what threads said of it.
 pub(crate) struct CensusSubjects<'a> {
-    /// Segments that shards hold.
+    /// Segments that were put and that shards hold.
     pub held: &'a [SegmentId],
     /// Segments that were put in this life.
     pub stored: &'a [SegmentId],

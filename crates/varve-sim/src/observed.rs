@@ -29,10 +29,11 @@ impl SegmentKnowledge {
         self.stored.borrow().clone()
     }
 
-    /// Contents of the slots `first .. first + count` that somebody may still read; `None` where that is not known.
-    pub(crate) fn held_ids(&self, first: SegmentNumber, count: u32) -> Option<Vec<SegmentId>> {
+    /// Contents of the slots `first .. first + count` that were put and that somebody may still read; `None` where that
+    /// is not known.
+    pub(crate) fn put_ids(&self, first: SegmentNumber, count: u32) -> Option<Vec<SegmentId>> {
         let held = self.held(first, count)?;
-        Some(held.iter().map(|segment| segment.id).collect())
+        Some(held.iter().filter(|segment| segment.is_put).map(|segment| segment.id).collect())
     }
 }
 

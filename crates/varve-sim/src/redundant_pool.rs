@@ -194,7 +194,7 @@ impl RedundantPool {
                 let first = SegmentNumber(zone * redundancy.zone_segments);
                 // Zones that are not the shard's.
                 held.extend(
-                    knowledge.held_ids(first, redundancy.zone_segments).unwrap_or_default(),
+                    knowledge.put_ids(first, redundancy.zone_segments).unwrap_or_default(),
                 );
             }
             if knowledge.is_changing() {

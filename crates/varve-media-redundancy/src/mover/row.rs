@@ -42,6 +42,23 @@ struct RowPass {
     bytes_before: u64,
     /// Segments of which nothing right can be read.
     unreadable: BTreeMap<SegmentNumber, Generation>,
+    /// Segments that were not there, as their put had not ended and none was under way.
+    not_put: BTreeMap<SegmentNumber, Generation>,
+}
+
+impl RowPass {
+    fn new(began: Nanos) -> Self {
+        let (unreadable, not_put) = (BTreeMap::new(), BTreeMap::new());
+        Self { began, bytes_before: 0, unreadable, not_put }
+    }
+
+    /// Whether nothing more can be done for a segment: it cannot be read, or is still to be put, which is to `to`.
+    fn is_over(&self, held: &HeldSegment) -> bool {
+        let is_in = |slots: &BTreeMap<SegmentNumber, Generation>| {
+            slots.get(&held.id.number) == Some(&held.id.generation)
+        };
+        is_in(&self.unreadable) || !held.is_put && is_in(&self.not_put) // MOVER-4
+    }
 }
 
 impl RepairThread {
@@ -114,8 +131,7 @@ impl RepairThread {
         let (zone, from, to) = (work.zone, from.clone(), to.clone());
         let is_fresh = self.begin_fill(zone, &to, is_fresh);
         let job = RowMove { zone, view, from, to, is_fresh, urgency };
-        let mut pass =
-            RowPass { began: self.reactor.now(), bytes_before: 0, unreadable: BTreeMap::new() };
+        let mut pass = RowPass::new(self.reactor.now());
         let mut open_before = Vec::new();
         for round in 0..ROUNDS_MAX {
             if stale.is_none() {
@@ -161,6 +177,9 @@ impl RepairThread {
         for (held, end) in some.iter().zip(ends) {
             match end? {
                 SegmentEnd::Filled | SegmentEnd::Gone => {}
+                SegmentEnd::NotPut => {
+                    pass.not_put.insert(held.id.number, held.id.generation);
+                }
                 SegmentEnd::RowChanged => return Ok(true),
                 SegmentEnd::Unreadable => {
                     pass.unreadable.insert(held.id.number, held.id.generation);
@@ -180,11 +199,10 @@ impl RepairThread {
         pass: &RowPass,
     ) -> Vec<HeldSegment> {
         let is_open = |it: &&HeldSegment| {
-            let is_given_up = pass.unreadable.get(&it.id.number) == Some(&it.id.generation);
             // Where the row was met moving, what the thread knows may be by labels alone, which may be there without
             // their strips (MOVER-3).
             let is_put = job.is_fresh && self.media.segments.is_known_filled(it.id);
-            !is_given_up && !is_put && !self.is_filled(job.zone, it.id)
+            !pass.is_over(it) && !is_put && !self.is_filled(job.zone, it.id)
         };
         held.iter().filter(is_open).copied().collect()
     }

@@ -65,6 +65,8 @@ pub(crate) enum SegmentEnd {
     Filled,
     /// Its slot has other contents, or none.
     Gone,
+    /// It is not there, and its put has not ended: one that begins from now on goes to `to`.
+    NotPut,
     /// Nothing that is right can be read. What can be read of it was moved as it is, where it can be.
     Unreadable,
     /// The row is not as it was.
@@ -92,7 +94,12 @@ impl RepairThread {
             self.media.segments.puts_before_now(job.zone).await;
             contents = self.read_whole(job, id).await?;
         }
-        let Some(contents) = contents else { return self.move_as_it_is(job, id).await };
+        let Some(contents) = contents else {
+            if !self.is_put(job.zone, id) {
+                return Ok(SegmentEnd::NotPut); // MOVER-4
+            }
+            return self.move_as_it_is(job, id).await;
+        };
         let Some(at) = job.view.zone_of(id.number) else { return Ok(SegmentEnd::Gone) };
         let geometry = job.view.drives().geometry(job.view.class_of(&job.to).shape);
         let stripe = Stripe::new(&self.codes, geometry, &contents.bytes);

@@ -87,7 +87,7 @@ mod tests {
     fn held(slot: u32, generation: u64) -> HeldSegment {
         let generation = Generation::from_untrusted(generation).unwrap();
         let id = SegmentId { number: SegmentNumber(slot), generation };
-        HeldSegment { id, used_bytes: 4096, has_pages: false }
+        HeldSegment { id, used_bytes: 4096, is_put: true, has_pages: false }
     }
 
     #[test]

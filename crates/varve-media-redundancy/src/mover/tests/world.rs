@@ -81,6 +81,7 @@ impl ZoneContents for Shelf {
         let held = slots.range(first.0..first.0 + count).map(|(slot, segment)| HeldSegment {
             id: id(*slot, segment.generation),
             used_bytes: 256 << 10,
+            is_put: segment.is_put,
             has_pages: slot % 3 == 0,
         });
         Some(held.collect())
