@@ -8,6 +8,7 @@ use varve_types::ShardId;
 
 use super::{Keeper, refused, unsound};
 use crate::class::{Class, ClassId};
+use crate::exposure::is_readable;
 use crate::format::{
     DriveState, JournalCopy, JournalCopyState, JournalRecord, LayoutPage, MoveReason, Row,
     RowState, StripForm, StripPlace, StripSet,
@@ -59,7 +60,16 @@ impl Keeper {
             None => *self.view.class_of(target),
             Some(id) => *self.table().class_of(id).ok_or_else(|| refused("unknown class"))?,
         };
-        let kept = self.kept_places(target, &class, &request.avoid);
+        let is_moving = matches!(row.state, RowState::Moving { .. });
+        if is_moving && class.id != target.class {
+            // What was put to `to` would be in neither set.
+            return Err(refused(&format!("zone {} is on its way to another class", request.zone)));
+        }
+        let kept = if is_moving {
+            self.readable_places(target)
+        } else {
+            self.kept_places(target, &class, &request.avoid)
+        };
         if kept.iter().all(Option::is_some) {
             return Err(refused(&format!("zone {} has nothing to be moved", request.zone)));
         }
@@ -95,6 +105,13 @@ impl Keeper {
         let mut kept: Vec<_> = places.collect();
         kept.resize(class.shape.strips(), None);
         kept
+    }
+
+    /// By the strip's index, places of the target of a row that moves: what was put meanwhile is there alone, so all
+    /// stay that can be read. Drives that leave are left once the row is still.
+    fn readable_places(&self, target: &StripSet) -> Vec<Option<StripPlace>> {
+        let stays = |place: &StripPlace| is_readable(self.table(), place.drive);
+        target.places.iter().map(|place| Some(*place).filter(stays)).collect()
     }
 
     fn set_for(&self, request: &PlaceRequest<'_>) -> Result<StripSet> {

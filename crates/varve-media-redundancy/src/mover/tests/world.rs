@@ -486,9 +486,12 @@ impl TestKeeper {
         let (table, target) = (pool.view.drives(), row.target().unwrap());
         let class = *table.class_of(class.unwrap_or(target.class)).unwrap();
         let is_alike = pool.view.class_of(target).shape == class.shape;
+        let is_moving = matches!(row.state, RowState::Moving { .. });
+        assert!(!is_moving || class.id == target.class, "a row that moves is not converted");
         let stays = |place: &StripPlace| {
-            let is_live = table.drive(place.drive).unwrap().state == DriveState::Live;
-            is_alike && is_live && !avoid.contains(&place.drive)
+            let state = table.drive(place.drive).unwrap().state;
+            let is_live = state == DriveState::Live && !avoid.contains(&place.drive);
+            is_alike && (is_live || is_moving && state.is_readable())
         };
         let mut kept: Vec<_> =
             target.places.iter().map(|place| Some(*place).filter(stays)).collect();
