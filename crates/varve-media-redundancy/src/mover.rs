@@ -18,6 +18,8 @@
 //!     `to`, puts that began before are waited for, and then there is a last look.
 //! MOVER-5. Every state of a row has an exit: it is filled, gets another place for what was lost, waits for room or for
 //!     its owner, or goes back once. Cancel is a move.
+//! MOVER-6. Nothing is written to a slot but while its owner serves, and the row is as it was taken up: both are looked
+//!     at directly before each write. After [`Mover::ended`] nothing is written at all.
 //!
 //! An error leaves the row as it is; it is tried again later, and others come before. What was filled is not stored: a
 //! row that is met moving is compared strip by strip with what is read, as a label may be there without its strip.
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use futures_util::future::select;
 use varve_media::{Result, ZoneContents};
 use varve_reactor::Nanos;
-use varve_types::ShardId;
+use varve_types::{ErrorKind, ShardId};
 
 use crate::exposure::RepairQueue;
 use crate::ids::ZoneIndex;
@@ -104,10 +106,26 @@ impl Mover {
     }
 }
 
+impl Mover {
+    /// Ends it, and returns once nothing of it is under way any more: who gives the zones to another thread waits for
+    /// this (MOVER-6).
+    pub async fn ended(self) {
+        let state = Rc::clone(&self.state);
+        drop(self);
+        while !state.is_done.get() {
+            let done = state.done.notified();
+            if !state.is_done.get() {
+                done.await;
+            }
+        }
+    }
+}
+
 impl Drop for Mover {
     fn drop(&mut self) {
         self.state.has_ended.set(true);
         self.state.wake.notify_one();
+        self.state.over.notify_all();
     }
 }
 
@@ -131,6 +149,8 @@ impl RepairThread {
         if let Some(shard) = self.shard {
             self.control.forget_shard(shard);
         }
+        self.is_done.set(true);
+        self.done.notify_all();
     }
 
     /// Waits for a while, or for the tables.
@@ -176,6 +196,7 @@ impl RepairThread {
             }
             Ok(RowEnd::Again) => return,
             Ok(RowEnd::Waits(wait)) => wait,
+            Err(error) if error.kind() == ErrorKind::NoSpace => MoveWait::Room,
             Err(error) => {
                 tracing::warn!(zone = work.zone.0, %error, "a row cannot be moved now");
                 MoveWait::Error(error.to_string())

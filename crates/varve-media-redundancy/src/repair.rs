@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::future::select;
 use varve_media::{HeldSegment, SegmentId, ZoneContents};
 use varve_reactor::{Nanos, Notify, Reactor};
 use varve_stdx::BufSlice;
@@ -125,6 +126,11 @@ pub(crate) struct RepairThread {
     facts_at: Cell<Option<Nanos>>,
     pub(crate) has_ended: Cell<bool>,
     pub(crate) wake: Notify,
+    /// Told once nobody needs the thread's mover any more.
+    pub(crate) over: Notify,
+    /// Whether its task has ended, and told when it does.
+    pub(crate) is_done: Cell<bool>,
+    pub(crate) done: Notify,
 }
 
 impl RepairThread {
@@ -150,6 +156,9 @@ impl RepairThread {
             facts_at: Cell::new(None),
             has_ended: Cell::new(false),
             wake: Notify::new(),
+            over: Notify::new(),
+            is_done: Cell::new(false),
+            done: Notify::new(),
         }
     }
 
@@ -209,8 +218,8 @@ impl RepairThread {
     pub(crate) async fn pace(&self, drive: DriveNumber, bytes: u64, urgency: RepairUrgency) {
         let now = self.reactor.boot_time();
         let wait = self.control.budget().take(BudgetRequest { drive, bytes, urgency, now });
-        if wait > 0 {
-            self.reactor.sleep(wait).await;
+        if wait > 0 && !self.is_over() {
+            select(self.reactor.sleep(wait), self.over.notified()).await;
         }
     }
 

@@ -1,5 +1,6 @@
 //! One segment of a row that moves: read, shown to its owner, written where it lacks, and read back.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -9,7 +10,6 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::ErrorKind;
 
 use crate::budget::RepairUrgency;
-use crate::change::Change;
 use crate::class::{LABEL_BYTES, STRIPS_MAX};
 use crate::decode::SlotContents;
 use crate::exposure::is_readable;
@@ -19,6 +19,7 @@ use crate::ids::{DriveNumber, ZoneIndex};
 use crate::repair::{RepairCounts, RepairThread};
 use crate::stripe::Stripe;
 use crate::view::{LayoutView, StripLocation};
+use crate::written_drive::fail_drive;
 
 /// Ways to read a slot: plain, all strips, and each of them left out.
 const ATTEMPTS_MAX: u32 = 2 + STRIPS_MAX as u32;
@@ -88,13 +89,13 @@ impl RepairThread {
         if !job.row_is_same(&self.media.tables.view()) {
             return Ok(SegmentEnd::RowChanged);
         }
-        let mut contents = self.read_whole(job, id).await?;
-        if contents.is_none() {
-            // It may be that its put was under way.
-            self.media.segments.puts_before_now(job.zone).await;
-            contents = self.read_whole(job, id).await?;
+        // What is being put is not to be written over, nor taken for missing.
+        self.media.segments.puts_before_now(job.zone).await;
+        if job.is_fresh && self.media.segments.is_known_filled(id) {
+            self.note_filled(job.zone, id);
+            return Ok(SegmentEnd::Filled);
         }
-        let Some(contents) = contents else {
+        let Some(contents) = self.read_whole(job, id).await? else {
             if !self.is_put(job.zone, id) {
                 return Ok(SegmentEnd::NotPut); // MOVER-4
             }
@@ -107,10 +108,10 @@ impl RepairThread {
         let writes = targets.iter().map(|target| self.write_strip(job, id, &stripe, target));
         // All of them end before an error is told: what is under way would be written after the pin is gone.
         let ends = join_all(writes).await;
-        ends.into_iter().collect::<Result<()>>()?;
         if !job.row_is_same(&self.media.tables.view()) {
             return Ok(SegmentEnd::RowChanged);
         }
+        ends.into_iter().collect::<Result<()>>()?;
         self.media.segments.mark_filled(id);
         self.note_filled(job.zone, id);
         if targets.len() == geometry.shape.strips() {
@@ -119,6 +120,12 @@ impl RepairThread {
         let counts = RepairCounts { segments_moved: 1, ..RepairCounts::default() };
         self.control.count(counts);
         Ok(SegmentEnd::Filled)
+    }
+
+    /// Pins a slot where the row is as it was taken up, and this thread still serves.
+    fn pin_of_row(&self, job: &RowMove, id: SegmentId) -> Option<Box<dyn Any>> {
+        let may_write = !self.is_over() && job.row_is_same(&self.media.tables.view());
+        may_write.then(|| self.contents.pin(id)).flatten()
     }
 
     /// Contents of a slot that are whole by the word of its owner (MOVER-1).
@@ -165,8 +172,9 @@ impl RepairThread {
         let drive = self.drive(target.place.drive)?;
         let label = stripe.label(&job.view, id, target);
         let strip = stripe.strip(target.strip);
-        if !job.is_fresh && self.reads_back(job, &drive, target, &label, strip).await {
-            return Ok(()); // It was written before the pool was opened, or the row turned.
+        let may_be_there = !job.is_fresh || has_label(&drive, target, &label).await;
+        if may_be_there && self.reads_back(job, &drive, target, &label, strip).await {
+            return Ok(()); // It was written before the pool was opened, by a put, or the row turned.
         }
         if planted(Bug::FreedBeforeReadBack) {
             let parts = stripe.parts(&job.view, id, target);
@@ -174,7 +182,7 @@ impl RepairThread {
         }
         for _ in 0..WRITES_MAX {
             let parts = stripe.parts(&job.view, id, target);
-            self.write_parts(job, &drive, target.offset, parts).await?;
+            self.write_parts(job, id, &drive, target.offset, parts).await?;
             if self.reads_back(job, &drive, target, &label, strip).await {
                 return Ok(());
             }
@@ -183,23 +191,31 @@ impl RepairThread {
         }
         // What does not hold what it acknowledged must not be relied on.
         let reason = "what was written to it reads back otherwise".to_owned();
-        Err(self.fail_drive(drive.number(), reason).await)
+        let failure = Error::DriveFailed { drive: drive.number().get(), reason };
+        fail_drive(&self.media.tables, drive.number(), failure.clone()).await?;
+        Err(failure)
     }
 
     async fn write_parts(
         &self,
         job: &RowMove,
+        id: SegmentId,
         drive: &DriveHandle,
         offset: u64,
         parts: Vec<BufSlice>,
     ) -> Result<()> {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
         self.pace(drive.number(), bytes, job.urgency).await;
+        // MOVER-6: the pin of before may be of a shard that has ended meanwhile.
+        let Some(_pin) = self.pin_of_row(job, id) else { return Err(Error::Fenced) };
         self.control.budget().begin(drive.number(), self.reactor.boot_time());
         let written = drive.write(offset, parts, Persist::Durable).await;
         self.control.budget().end(drive.number(), bytes, self.reactor.boot_time());
         if let Err(error) = written {
-            return Err(self.fail_drive(drive.number(), error.to_string()).await);
+            let (tables, number) = (&self.media.tables, drive.number());
+            let reason = error.to_string();
+            fail_drive(tables, number, error).await?;
+            return Err(Error::DriveFailed { drive: number.get(), reason });
         }
         self.control.count(RepairCounts { bytes_written: bytes, ..RepairCounts::default() });
         Ok(())
@@ -224,8 +240,7 @@ impl RepairThread {
         let bytes_read = len as u64;
         self.control.count(RepairCounts { bytes_read, ..RepairCounts::default() });
         let Some((head, data)) = bytes.split_at_checked(LABEL_BYTES as usize) else { return false };
-        let Ok(found) = StripLabel::decode(head) else { return false };
-        StripLabel { epoch: label.epoch, ..found } == *label && data == &**strip
+        is_label(head, label) && data == &**strip
     }
 
     /// Moves what can be read of a segment that is not whole, strip by strip as it is, where both sets have one class.
@@ -253,7 +268,7 @@ impl RepairThread {
             let mut parts = vec![head.freeze()];
             parts.extend((!data.is_empty()).then_some(data));
             let drive = self.drive(target.place.drive)?;
-            self.write_parts(job, &drive, target.offset, parts).await?;
+            self.write_parts(job, id, &drive, target.offset, parts).await?;
         }
         Ok(SegmentEnd::Unreadable)
     }
@@ -296,19 +311,22 @@ impl RepairThread {
         }
     }
 
-    /// Has a drive be failed that does not write, before anybody acts upon it; returns why.
-    async fn fail_drive(&self, drive: DriveNumber, reason: String) -> Error {
-        let failure = Error::DriveFailed { drive: drive.get(), reason: reason.clone() };
-        match self.media.tables.change(Change::DriveFailed { drive, reason }).await {
-            Ok(_) => failure,
-            Err(error) => error,
-        }
-    }
-
     fn drive(&self, number: DriveNumber) -> Result<std::rc::Rc<DriveHandle>> {
         self.media.handles.get(number).ok_or_else(|| Error::DriveFailed {
             drive: number.get(),
             reason: "this thread has not opened it".to_owned(),
         })
     }
+}
+
+/// Whether a place has a label, whatever its strip is.
+async fn has_label(drive: &DriveHandle, target: &StripLocation, label: &StripLabel) -> bool {
+    let Ok(head) = drive.read(target.offset, StripLabel::LEN).await else { return false };
+    is_label(&head, label)
+}
+
+/// Whether bytes are a label. Its epoch does not count: it says when it was written.
+fn is_label(bytes: &[u8], label: &StripLabel) -> bool {
+    StripLabel::decode(bytes)
+        .is_ok_and(|found| StripLabel { epoch: label.epoch, ..found } == *label)
 }
