@@ -157,8 +157,16 @@ impl SegmentsInner {
             Some(known) => known,
             None => {
                 let is_filled = self.reader.is_filled(view, to, id).await;
-                self.moves.mark(zone, slot, to, id.generation, is_filled);
-                is_filled
+                // The row may have gone elsewhere meanwhile, and a put may have ended.
+                let is_current = match &self.tables.view().row(zone).state {
+                    RowState::Moving { to: now, .. } => now == to,
+                    RowState::Empty | RowState::Still(_) => false,
+                };
+                if is_current {
+                    self.moves.mark_unknown(zone, slot, to, id.generation, is_filled);
+                }
+                let known = self.moves.is_filled(zone, slot, to, id.generation);
+                known.unwrap_or(is_filled)
             }
         };
         if is_filled { to } else { from }

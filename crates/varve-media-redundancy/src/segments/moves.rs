@@ -62,6 +62,27 @@ impl SlotMoves {
         known.slots.insert(slot, SlotFill { generation, is_filled });
     }
 
+    /// Takes in what labels said of a slot, unless a put said more meanwhile.
+    pub(super) fn mark_unknown(
+        &self,
+        zone: ZoneIndex,
+        slot: u32,
+        to: &StripSet,
+        generation: Generation,
+        is_filled: bool,
+    ) {
+        let is_known = {
+            let zones = self.zones.borrow();
+            zones.get(&zone).is_some_and(|known| {
+                known.to == *to
+                    && known.slots.get(&slot).is_some_and(|it| it.generation >= generation)
+            })
+        };
+        if !is_known {
+            self.mark(zone, slot, to, generation, is_filled);
+        }
+    }
+
     /// What is believed of a slot was wrong.
     pub(super) fn forget(&self, zone: ZoneIndex, slot: u32) {
         if let Some(known) = self.zones.borrow_mut().get_mut(&zone) {
