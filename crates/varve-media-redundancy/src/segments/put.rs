@@ -113,10 +113,11 @@ impl StripeWriter {
     /// failed.
     pub(super) async fn put(&self, id: SegmentId, bytes: &BufSlice) -> Result<StripSet> {
         let zone = zone_slot(&self.tables.view(), id.number).zone;
+        // Over all tries: who waits for it waits until it is nowhere else than it says (MOVER-4).
+        let _put = self.begin_put(zone);
         self.place(zone).await?;
         self.leave_unfit(zone).await;
         for _ in 0..PUT_TRIES {
-            let put = self.begin_put(zone);
             let view = self.tables.view();
             let Some(set) = put_set(view.row(zone)).cloned() else {
                 return Err(Error::NoSpace { path: format!("zone {zone}") });
@@ -125,7 +126,6 @@ impl StripeWriter {
                 StripForm::Striped => self.put_striped(&view, &set, id, bytes).await?,
                 StripForm::Slots { .. } => self.put_plain(&view, &set, id, bytes).await?,
             }
-            drop(put);
             // A row that moved on meanwhile may not have what was written.
             if self.tables.view().row(zone).sets().any(|now| *now == set) {
                 return Ok(set);
