@@ -13,7 +13,8 @@
 //!     flight stand frames of the lap before. Where none is found, what followed the stop was lost. Only copies that
 //!     were written for a lap then can be judged so.
 //! LANE-READER-6. A copy proves nothing of positions before its `since`: what stands there is of an earlier use of its
-//!     place. Of the others, the lane ends where none that can be read has the next frame.
+//!     place. Nor does one from its `until` on, but for the frames that are there: it was not written any more. Of the
+//!     others, the lane ends where none that can be read has the next frame.
 //! JOURNAL-COPIES-3. The last frames that replay found are on all copies before anything of the lane is drained: only
 //!     some of these may have them, as they were under way at the crash. Were one lost with its copy while it is
 //!     drained, segments would hold the first part of a transaction, and nothing the rest.
@@ -215,6 +216,9 @@ impl JournalReader {
             if self.journal.copy_since(copy).saturating_add(capacity) > begin {
                 continue; // LANE-READER-5
             }
+            if self.journal.copy_until(copy) <= begin {
+                continue; // LANE-READER-6: frames of the lap before stand there in any case.
+            }
             match self.has_older_frame(copy, position..end, lap).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => judged = true,
@@ -230,13 +234,16 @@ impl JournalReader {
         }
     }
 
-    /// Whether a copy has what follows a position, or begins with the next lap: were all of them begun later, something
-    /// was written in between (LANE-READER-6).
+    /// Whether a copy has what follows a position, or begins with the next lap: were all of them begun later, or ended
+    /// before, something may have been written in between (LANE-READER-6).
     fn reaches(&self, position: u64) -> bool {
         let capacity = self.journal.capacity();
         let next_lap = (position / capacity + 1).saturating_mul(capacity);
-        let mut sinces = (0..self.copies.len()).map(|copy| self.journal.copy_since(copy));
-        sinces.any(|since| since <= position || since == next_lap)
+        (0..self.copies.len()).any(|copy| {
+            let since = self.journal.copy_since(copy);
+            let has_next = since <= position && position < self.journal.copy_until(copy);
+            has_next || since == next_lap
+        })
     }
 
     /// Whether a frame of lap `lap`, or the one before, stands in a range of a copy's ring.

@@ -19,7 +19,7 @@ use varve_media::{Error, IoFuture, JournalStore, Persist, Result};
 use varve_stdx::BufSlice;
 use varve_types::ShardId;
 
-use crate::format::JournalCopy;
+use crate::format::{JournalCopy, JournalCopyState};
 use crate::handles::DriveHandles;
 use crate::tables::TablesHandle;
 
@@ -129,6 +129,14 @@ impl JournalStore for MirroredJournal {
         }
         // JOURNAL-COPIES-2. A copy that is not known proves nothing at all.
         self.inner.copies.known().get(copy).map_or(u64::MAX, |copy| copy.since)
+    }
+
+    fn copy_until(&self, copy: usize) -> u64 {
+        // JOURNAL-COPIES-2. The same.
+        self.inner.copies.known().get(copy).map_or(0, |copy| match copy.state {
+            JournalCopyState::Current => u64::MAX,
+            JournalCopyState::Former { until } => until,
+        })
     }
 
     fn read_copy(&self, position: u64, len: u32, copy: usize) -> IoFuture<'_, BufSlice> {

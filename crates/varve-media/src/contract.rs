@@ -161,6 +161,12 @@ pub trait JournalStore {
         0
     }
 
+    /// Position up to which a copy was written: it proves nothing from there on, and what stands there may be old. The
+    /// largest number for one that appends go to.
+    fn copy_until(&self, _copy: usize) -> u64 {
+        u64::MAX
+    }
+
     /// As [`Self::read`], of one copy.
     fn read_copy(&self, position: u64, len: u32, _copy: usize) -> IoFuture<'_, BufSlice> {
         self.read(position, len)

@@ -203,6 +203,10 @@ impl JournalStore for OverlayJournal {
         self.below.copy_since(copy)
     }
 
+    fn copy_until(&self, copy: usize) -> u64 {
+        self.below.copy_until(copy)
+    }
+
     /// What was written here is in all copies, and what one is restored with is written here.
     fn read_copy(&self, position: u64, len: u32, copy: usize) -> IoFuture<'_, BufSlice> {
         match self.written(position, len) {

@@ -24,6 +24,7 @@ const LANE_BYTES: u64 = 16 << 20;
 struct Ring {
     bytes: RefCell<Vec<u8>>,
     since: Cell<u64>,
+    until: Cell<u64>,
     /// Blocks of the ring that cannot be read.
     unreadable: RefCell<Vec<u64>>,
 }
@@ -42,6 +43,7 @@ impl Copies {
         let copy = || Ring {
             bytes: RefCell::new(vec![0; len]),
             since: Cell::new(0),
+            until: Cell::new(u64::MAX),
             unreadable: RefCell::default(),
         };
         let all = (0..count).map(|_| copy()).collect();
@@ -54,6 +56,7 @@ impl Copies {
         for (copy, kept) in left.all.iter().zip(kept) {
             copy.bytes.borrow_mut().copy_from_slice(&self.all[*kept].bytes.borrow());
             copy.since.set(self.all[*kept].since.get());
+            copy.until.set(self.all[*kept].until.get());
         }
         left
     }
@@ -102,6 +105,10 @@ impl JournalStore for Copies {
 
     fn copy_since(&self, copy: usize) -> u64 {
         self.all[copy].since.get()
+    }
+
+    fn copy_until(&self, copy: usize) -> u64 {
+        self.all[copy].until.get()
     }
 
     fn read_copy(&self, position: u64, len: u32, copy: usize) -> IoFuture<'_, BufSlice> {
@@ -240,6 +247,44 @@ fn a_copy_proves_nothing_before_it_was_written() {
     copies.all[1].since.set(20 * BLOCK);
     let census = now(copies.reader().census()).expect("both are read");
     assert_eq!(census, JournalScan::default());
+}
+
+#[test]
+fn a_former_copy_proves_no_end() {
+    let (copies, end) = written(2, 20);
+    (11..=20).for_each(|frame_seq| copies.erase(1, frame_seq));
+    copies.all[1].until.set(10 * BLOCK);
+    assert_eq!(replayed(&copies).expect("they are readable"), end);
+
+    // Where the current one cannot be read, the lane does not end: what follows was acknowledged.
+    copies.make_unreadable(0, 11);
+    assert!(matches!(replayed(&copies), Err(Error::Media(_)))); // LANE-READER-6
+    assert!(matches!(now(copies.reader().census()), Err(Error::Media(_))), "nor is it counted");
+    copies.all[0].unreadable.borrow_mut().clear();
+    copies.make_unreadable(0, 5);
+    assert_eq!(replayed(&copies).expect("the former one has it"), end);
+    // Before its end it does prove that nothing is there.
+    copies.all[0].unreadable.borrow_mut().clear();
+    copies.make_unreadable(0, 8);
+    copies.erase(1, 8);
+    assert_eq!(replayed(&copies).expect("one of them answers").frame_seq, 8);
+
+    // Of a lane that only former copies are left of, nobody knows the end.
+    let alone = copies.with(&[1, 1]);
+    let stop = replayed(&alone).expect("it is readable");
+    let judged = now(alone.reader().check_end(LogPosition { position: 10 * BLOCK, ..stop }));
+    assert!(matches!(judged, Err(Error::LaneEndLost { .. })));
+}
+
+#[test]
+fn a_former_copy_does_not_judge_the_end() {
+    let (copies, end) = written(2, LANE_BYTES / BLOCK + 100);
+    let rest = vec![0_u8; usize::try_from(LANE_BYTES / 2).expect("a small ring")];
+    copies.write(0, end.position, &rest);
+    let judge = || now(copies.reader().check_end(end));
+    judge().expect("the second has what stood there");
+    copies.all[1].until.set(end.position - BLOCK);
+    assert!(matches!(judge(), Err(Error::LaneEndLost { .. })), "it would have it in any case");
 }
 
 #[test]
