@@ -18,10 +18,13 @@ use super::copies::{JournalCopies, copy_place};
 use crate::change::Change;
 use crate::format::{JournalCopy, JournalCopyState, JournalPlaceKind};
 use crate::handles::DriveHandle;
-use crate::ids::{DriveNumber, Epoch};
+use crate::ids::DriveNumber;
 
 /// Of the last 8 appends, so many late ones are too many.
 const LATE_MAX: u32 = 4;
+
+/// How long no other copy is asked for after there was no drive for one: room comes back without a sign of it.
+const ASK_AGAIN_NANOS: u64 = Nanos::seconds(1);
 
 /// A drive that has no copy, as none has the number: only a copy is to come.
 const NO_COPY: u8 = DriveNumber::COUNT - 1;
@@ -69,8 +72,8 @@ struct AppendState {
     lateness: BTreeMap<DriveNumber, u8>,
     /// The first position of a copy that is being asked for: what lies behind is not answered without it.
     substitute_since: Option<u64>,
-    /// The table in which there was no drive for a substitute.
-    refused_in: Option<Epoch>,
+    /// When there was no drive for a substitute.
+    refused_at: Option<Nanos>,
     /// Current copies at the last look.
     seen: Vec<CopyKey>,
     is_trimming: bool,
@@ -156,9 +159,14 @@ impl WriterInner {
         let now: Vec<CopyKey> = self.copies.current().iter().map(CopyKey::of).collect();
         let before = std::mem::replace(&mut self.state.borrow_mut().seen, now.clone());
         if before.iter().any(|copy| !now.contains(copy)) {
-            self.losses.set(self.losses.get() + 1);
-            self.lost.notify_all();
+            self.note_loss();
         }
+    }
+
+    /// Has the shard seal what the journal holds.
+    fn note_loss(&self) {
+        self.losses.set(self.losses.get() + 1);
+        self.lost.notify_all();
     }
 
     /// Asks for a copy where there are fewer than there should be, and lets go of former ones that the ring has passed.
@@ -366,15 +374,18 @@ impl WriterInner {
         let current = self.copies.current();
         let ends = current.iter().find(|copy| copy.drive == without);
         let is_needed = wanted.map_or(ends.is_some(), |wanted| current.len() < wanted);
-        let epoch = self.copies.view().drives().epoch;
-        if !is_needed || self.state.borrow().refused_in == Some(epoch) {
+        let reactor = self.copies.reactor();
+        let refused_at = self.state.borrow().refused_at;
+        let is_resting = refused_at.is_some_and(|at| reactor.now().since(at) < ASK_AGAIN_NANOS);
+        if !is_needed || is_resting {
             return !is_needed;
         }
         let until = {
             let mut state = self.state.borrow_mut();
             let until = match ends {
                 Some(copy) => state.first_not_on(copy),
-                None => state.end,
+                // JOURNAL-COPIES-1: what is under way gets the new copy too.
+                None => state.entries.keys().next().copied().unwrap_or(state.end),
             };
             state.substitute_since = Some(until);
             until
@@ -388,10 +399,14 @@ impl WriterInner {
         let mut state = self.state.borrow_mut();
         state.substitute_since = None;
         let has_no_room = |error: &Error| error.kind() == ErrorKind::NoSpace;
-        state.refused_in = answer.as_ref().err().is_some_and(has_no_room).then_some(epoch);
+        let is_refused = answer.as_ref().err().is_some_and(has_no_room);
+        state.refused_at = is_refused.then(|| reactor.now());
         drop(state);
         self.substituted.notify_all();
         self.look_for_losses();
+        if answer.is_ok() {
+            self.note_loss(); // What was answered before has a copy less, whenever the last one was noted.
+        }
         if let Err(error) = &answer {
             tracing::warn!(shard = shard.0, drive = without.get(), %error, "no other journal copy");
         }

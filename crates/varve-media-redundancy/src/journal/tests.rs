@@ -71,6 +71,8 @@ impl TestJournal {
         let known = self.journal.inner.copies.known();
         for (index, copy) in known.iter().enumerate() {
             assert!(planted(Bug::CopySinceIgnored) || self.journal.copy_since(index) == copy.since);
+            let until = self.journal.copy_until(index);
+            assert!(if copy.is_current() { until == u64::MAX } else { copy.has(until - 1) });
             for frame in 0..count {
                 if copy.has(frame * u64::from(FRAME)) && self.current().contains(&copy.drive.get())
                 {
@@ -113,8 +115,9 @@ fn a_copy_that_fails_is_out_of_the_table_first_and_gets_a_substitute() {
     let failed = view.drives().drive(crate::ids::DriveNumber::new(0).unwrap()).unwrap();
     assert!(!failed.state.is_readable(), "KEEPER-1");
     assert!(test.is_exposed());
-    assert!(!test.is_exposed(), "once for each loss");
     test.settle_down();
+    test.is_exposed(); // By the copy that came since.
+    assert!(!test.is_exposed(), "once for each loss");
     test.append(2).unwrap();
     assert_eq!(test.current().len(), 2);
     assert!(test.current().contains(&1));
@@ -123,6 +126,51 @@ fn a_copy_that_fails_is_out_of_the_table_first_and_gets_a_substitute() {
     test.check_copies(3);
     // What failed keeps its number, and is no copy.
     assert!(test.read(0, 0).is_err());
+}
+
+#[test]
+fn what_is_under_way_when_a_substitute_is_asked_for_gets_it() {
+    let mut test = journal();
+    let begin = |test: &TestJournal, frame: u64| {
+        test.journal.inner.writer.append(frame * u64::from(FRAME), noise(frame, FRAME))
+    };
+    test.append(0).unwrap();
+    // The first of both is under way everywhere when a drive is out of the table, and is the second's copy too.
+    test.drives.media[1].stick(test.drives.sim.handle().now() + Nanos::millis(50));
+    let (first, tables) = (begin(&test, 1), Rc::clone(&test.drives.tables));
+    let change = crate::change::Change::DriveFailed {
+        drive: crate::ids::DriveNumber::new(0).unwrap(),
+        reason: "a test".to_owned(),
+    };
+    test.drives.sim.run_until(async move { tables.change(change).await }).unwrap();
+    assert!(test.is_exposed());
+    let second = begin(&test, 2);
+    let both = async move { (first.await, second.await) };
+    let (first, second) = test.drives.sim.run_until(both);
+    (first.unwrap(), second.unwrap());
+    test.settle_down();
+    let substitute = test.record().current().find(|copy| copy.drive.get() != 1).copied().unwrap();
+    assert!(substitute.since <= u64::from(FRAME), "JOURNAL-COPIES-1: {}", substitute.since);
+    test.check_copies(3);
+    assert!(test.is_exposed(), "what was answered before it came is to be sealed");
+    assert!(!test.is_exposed());
+}
+
+#[test]
+fn a_substitute_is_asked_for_again_once_there_may_be_room() {
+    let mut test = journal();
+    for drive in [2, 3] {
+        test.drives.lose(crate::ids::DriveNumber::new(drive).unwrap());
+    }
+    test.drives.media[0].fail_writes(true);
+    test.append(0).unwrap();
+    test.settle_down();
+    assert_eq!(test.current(), [0, 1], "nothing took the place of what failed");
+    // A drive has room again, and no view that this thread has says so.
+    test.drives.pool.borrow_mut().set_state(2, crate::format::DriveState::Live);
+    test.append(1).unwrap();
+    test.settle_down();
+    assert_eq!(test.current(), [1, 2]);
 }
 
 #[test]
