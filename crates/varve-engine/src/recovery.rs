@@ -237,6 +237,7 @@ impl Shard {
         is_lost |= self.accept_loss(lane.check_end(stop).await)?;
         if is_lost {
             stop.position = 0; // RECOVERY-9
+            self.media.journal.restart().await.map_err(varve_logstore::Error::from)?;
         }
         self.finish_replay(start, stop).await
     }

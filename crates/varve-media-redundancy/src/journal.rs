@@ -171,6 +171,10 @@ impl JournalStore for MirroredJournal {
         }))
     }
 
+    fn restart(&self) -> IoFuture<'_, ()> {
+        Box::pin(self.inner.copies.restart())
+    }
+
     fn exposed(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
         Box::pin(self.inner.writer.exposed())
     }

@@ -6,7 +6,7 @@
 //! OVERLAY-MEDIA-3. Segments and frames take no more than the bound of their [`OverlayMemory`]; roots, of which there
 //!     are two, are not counted.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::rc::Rc;
@@ -34,6 +34,7 @@ pub fn overlay_media(below: Media, memory: &Rc<OverlayMemory>) -> Media {
         journal: Rc::new(OverlayJournal {
             below: journal,
             pages: OverlayPages::new(Rc::clone(memory)),
+            is_restarted: Cell::new(false),
         }),
         roots: Rc::new(OverlayRoots { below: roots, written: RefCell::default() }),
         fence: Rc::new(OverlayFence),
@@ -145,6 +146,8 @@ struct OverlayJournal {
     below: Rc<dyn JournalStore>,
     /// By where they are in the ring.
     pages: OverlayPages,
+    /// It began anew, here: what is written from then on is in all copies.
+    is_restarted: Cell<bool>,
 }
 
 impl OverlayJournal {
@@ -200,11 +203,17 @@ impl JournalStore for OverlayJournal {
     }
 
     fn copy_since(&self, copy: usize) -> u64 {
-        self.below.copy_since(copy)
+        if self.is_restarted.get() { 0 } else { self.below.copy_since(copy) }
     }
 
     fn copy_until(&self, copy: usize) -> u64 {
-        self.below.copy_until(copy)
+        if self.is_restarted.get() { u64::MAX } else { self.below.copy_until(copy) }
+    }
+
+    /// Below nothing changes.
+    fn restart(&self) -> IoFuture<'_, ()> {
+        self.is_restarted.set(true);
+        Box::pin(ready(Ok(())))
     }
 
     /// What was written here is in all copies, and what one is restored with is written here.

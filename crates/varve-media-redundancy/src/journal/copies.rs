@@ -9,12 +9,16 @@ use varve_reactor::Reactor;
 use varve_types::ShardId;
 
 use super::{flush_all, no_copy};
+use crate::change::Change;
 use crate::format::{JournalCopy, JournalPlaceKind, JournalRecord};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::ids::DriveNumber;
 use crate::tables::TablesHandle;
 use crate::view::LayoutView;
 use crate::written_drive::{fail_drive, written_drive};
+
+/// How often it is tried to let a journal begin anew, as others change its record too.
+const RESTARTS_MAX: u32 = 8;
 
 /// The copies. Clones share them.
 #[derive(Clone)]
@@ -127,6 +131,29 @@ impl JournalCopies {
     /// Has a drive fail, durably on all others (KEEPER-1).
     pub(super) async fn fail(&self, drive: DriveNumber, error: Error) -> Result<()> {
         fail_drive(&self.tables, drive, error).await
+    }
+
+    /// Leaves current copies only, which have what is appended from position 0 on.
+    pub(super) async fn restart(&self) -> Result<()> {
+        let mut attempt = 0;
+        loop {
+            let view = self.view();
+            let record = record_of(&view, self.shard).ok_or_else(no_copy)?;
+            if record.copies.iter().all(|copy| copy.is_current() && copy.since == 0) {
+                self.known.borrow_mut().clear(); // What is gone is none.
+                return Ok(());
+            }
+            let copies = record.current().map(|copy| JournalCopy { since: 0, ..*copy }).collect();
+            let (shard, expected) = (self.shard, record.journal_epoch);
+            let change = Change::JournalCopies { shard, expected, copies };
+            if let Err(error) = self.tables.change(change).await {
+                // Another change of the record may have come first.
+                attempt += 1;
+                if attempt == RESTARTS_MAX {
+                    return Err(error);
+                }
+            }
+        }
     }
 
     pub(super) async fn settle(&self) -> Result<()> {

@@ -246,6 +246,32 @@ fn former_copies_go_once_the_ring_has_passed_them() {
     assert_eq!(test.record().copies.len(), 2);
 }
 
+#[test]
+fn a_journal_that_begins_anew_has_all_copies_from_its_beginning_on() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    test.drives.media[0].stick(test.drives.sim.handle().now() + Nanos::seconds(2));
+    test.append(1).unwrap();
+    assert_eq!(test.record().copies.len(), 3);
+    // The one that was there from the beginning on fails.
+    test.drives.lose(crate::ids::DriveNumber::new(1).unwrap());
+    test.settle_down();
+    // An opening: nothing of an earlier writer is under way.
+    let (handles, tables) = (Rc::clone(&test.drives.handles), Rc::clone(&test.drives.tables));
+    let patience = JournalPatience::default();
+    test.journal = MirroredJournal::new(handles, tables, ShardId(0), patience).unwrap();
+    let is_left = |copy: &&JournalCopy| copy.is_current() && copy.drive.get() != 1;
+    let record = test.record();
+    assert!(!record.copies.iter().filter(is_left).any(|copy| copy.has(0)), "nothing to append to");
+    let journal = test.journal.clone();
+    test.drives.sim.run_until(async move { journal.restart().await }).unwrap();
+    assert!(test.record().copies.iter().all(|copy| copy.is_current() && copy.since == 0));
+    assert!((0..test.journal.copies()).all(|copy| test.journal.copy_until(copy) == u64::MAX));
+    test.append(0).unwrap();
+    test.settle_down();
+    test.check_copies(1);
+}
+
 /// Runs `scene` without the bug, where it must hold, and with it, where it must not.
 fn assert_found(bug: Bug, scene: impl Fn() -> bool) {
     assert!(scene(), "it holds without {bug:?}");
