@@ -138,6 +138,8 @@ pub async fn read_again(
             Ok(Some(bytes)) if is_right(&bytes) || planted(Bug::DecodedUnchecked) => {
                 return Some(bytes); // DECODE-5
             }
+            // More than the first are of all strips that there are: what cannot be read then cannot be later.
+            Err(_) if attempt > 1 => return None,
             Ok(Some(_)) | Err(_) => {}
             Ok(None) => return None,
         }

@@ -232,6 +232,59 @@ fn places(unit: &Unit, sealed: &SealedSegment) -> [usize; 3] {
     [16, unit.offset() as usize + 8, header.summary_offset as usize + 4]
 }
 
+/// Of which no way to read gives an answer.
+struct Unreadable {
+    slots: Rc<Slots>,
+    attempts: Cell<u32>,
+}
+
+impl SegmentStore for Unreadable {
+    fn geometry(&self) -> SegmentGeometry {
+        self.slots.geometry()
+    }
+
+    fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()> {
+        self.slots.allocate(first, count)
+    }
+
+    fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        self.slots.put(id, bytes)
+    }
+
+    fn get(&self, _: SegmentId, _: u32, _: u32) -> IoFuture<'_, BufSlice> {
+        Box::pin(ready(Err(varve_media::Error::Fenced)))
+    }
+
+    fn get_again(
+        &self,
+        _: SegmentId,
+        _: u32,
+        _: u32,
+        attempt: u32,
+    ) -> IoFuture<'_, Option<BufSlice>> {
+        self.attempts.set(attempt);
+        Box::pin(ready(Err(varve_media::Error::Fenced)))
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.slots.settle()
+    }
+
+    fn delete(&self, id: SegmentId) -> IoFuture<'_, ()> {
+        self.slots.delete(id)
+    }
+}
+
+#[test]
+fn what_cannot_be_read_from_all_strips_is_not_read_over_and_over() {
+    let store = Rc::new(Unreadable { slots: Slots::empty(), attempts: Cell::new(0) });
+    let segments: Rc<dyn SegmentStore> = store.clone();
+    let id = SegmentId { number: SegmentNumber(0), generation: Generation::new(1) };
+    let read = now(read_whole(&segments, id, 0, 4096, |_| true));
+    assert!(matches!(read, Err(varve_media::Error::Fenced)));
+    assert_eq!(store.attempts.get(), 2);
+}
+
 #[test]
 fn what_is_damaged_where_it_is_read_first_is_read_in_another_way() {
     for witness in [0, 1] {
