@@ -59,6 +59,7 @@ fn open_redundant(settings: &Settings, paths: &[PathBuf]) -> Result<PoolMedia> {
         journal_patience_nanos: u64::from(redundancy.journal_patience_ms) * 1_000_000,
         missing_wait_nanos: u64::from(redundancy.missing_wait_s) * 1_000_000_000,
         delay_nanos: settings.media_delay_us * 1000,
+        repair_percent: redundancy.repair_percent,
     };
     let open = || RedundantPool::open(paths, &options);
     let pool = match take_lock(open, OpenFailure::is_in_use).map_err(OpenFailure::of_thread) {

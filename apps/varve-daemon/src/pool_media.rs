@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use varve_engine::ZoneLayout;
 use varve_media::{CachedSegments, DiskStats, Media, PoolFiles, SegmentGeometry};
-use varve_media_redundancy::{DriveHandles, PoolSizes, ThreadFiles};
+use varve_media_redundancy::{DriveHandles, PoolSizes, RedundantThread, ThreadFiles};
 use varve_reactor::Reactor;
 use varve_register::Register;
 use varve_types::{CellId, PoolId, ShardId};
@@ -33,8 +33,15 @@ pub(crate) struct ShardMedia {
     pub(crate) disks: Option<Rc<DiskStats>>,
     /// Its read cache, if it has one.
     pub(crate) cache: Option<Rc<CachedSegments>>,
+    /// What it has of a pool with redundancy over drives, if this is one.
+    pub(crate) redundant: Option<RedundantThread>,
+}
+
+impl ShardMedia {
     /// The drives that it has redundancy over, if it has.
-    pub(crate) drives: Option<Rc<DriveHandles>>,
+    pub(crate) fn drives(&self) -> Option<Rc<DriveHandles>> {
+        self.redundant.as_ref().map(|thread| Rc::clone(thread.handles()))
+    }
 }
 
 impl PoolMedia {
@@ -122,16 +129,16 @@ impl PoolMedia {
             Self::Files(files) => {
                 let drive = files.drive(reactor)?;
                 let (media, disks) = (drive.media(shard)?, drive.stats().cloned());
-                Ok(ShardMedia { media, register: None, disks, cache: None, drives: None })
+                Ok(ShardMedia { media, register: None, disks, cache: None, redundant: None })
             }
             Self::Redundant(pool) => {
-                let ThreadFiles { thread, handles, stats } = pool.files().thread(reactor)?;
+                let ThreadFiles { thread, stats, .. } = pool.files().thread(reactor)?;
                 Ok(ShardMedia {
                     media: thread.media(shard)?,
                     register: None,
                     disks: Some(stats),
                     cache: None,
-                    drives: Some(handles),
+                    redundant: Some(thread),
                 })
             }
             Self::Rados(rados) => rados.media(reactor, shard).await,

@@ -319,7 +319,7 @@ impl RadosMedia {
             cache = Some(cached);
         }
         let disks = drive.and_then(|drive| drive.stats().cloned());
-        Ok(ShardMedia { media, register, disks, cache, drives: None })
+        Ok(ShardMedia { media, register, disks, cache, redundant: None })
     }
 }
 

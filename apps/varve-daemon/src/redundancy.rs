@@ -62,10 +62,10 @@ impl DriveRedundancy {
                 raw_bytes: Some(size_bytes),
             },
             Self::Over(pool) => {
-                let (view, sizes) = (pool.files().view(), pool.files().sizes());
+                let sizes = pool.files().sizes();
                 RedundancySummary {
-                    protect: Some(shape_of(view.drives()).to_string()),
-                    survives: report_of(&view, reports).survives,
+                    protect: Some(shape_of(pool.files().view().drives()).to_string()),
+                    survives: report_of(pool, reports).survives,
                     usable_bytes: Some(sizes.usable_bytes),
                     raw_bytes: Some(sizes.raw_bytes),
                 }
@@ -87,7 +87,7 @@ impl DriveRedundancy {
             Self::None => (reports.iter().filter_map(silent).collect(), Some(0)),
             Self::Elsewhere => (reports.iter().filter_map(silent).collect(), None),
             Self::Over(pool) => {
-                let report = report_of(&pool.files().view(), reports);
+                let report = report_of(pool, reports);
                 let failure = pool.files().failure();
                 let reasons = report.reasons.iter().map(reason_of);
                 (reasons.chain(failure.map(|it| stopped(&it))).collect(), report.survives)
@@ -162,9 +162,14 @@ fn silent(report: &ShardReport) -> Option<HealthReason> {
     Some(HealthReason { state, message, advice: advice.to_owned() })
 }
 
-fn report_of(view: &LayoutView, reports: &[ShardReport]) -> HealthReport {
+fn report_of(pool: &RedundantPool, reports: &[ShardReport]) -> HealthReport {
+    // Counts before the view: those of an earlier loss prove nothing, and are told apart.
+    let counted = pool.files().control().shard_facts();
+    let view = pool.files().view();
+    let view = &*view;
     let serving = reports.iter().filter(|report| report.status.state == ShardState::Serving);
-    let shards: Vec<ShardFacts> = serving.map(|report| shard_facts(view, report)).collect();
+    let shards: Vec<ShardFacts> =
+        serving.map(|report| shard_facts(view, report, &counted)).collect();
     let has_roots = |drive: &&DriveRecord| {
         drive.state == RecordState::Live && drive.roles.has(DriveRoles::ROOTS)
     };
@@ -181,18 +186,16 @@ fn report_of(view: &LayoutView, reports: &[ShardReport]) -> HealthReport {
     })
 }
 
-/// What a shard proves (REDUNDANCY-1): all it holds, until something was lost.
-fn shard_facts(view: &LayoutView, report: &ShardReport) -> ShardFacts {
+/// What a shard proves (REDUNDANCY-1): what its mover counts, and before that all it holds, until something was lost.
+fn shard_facts(view: &LayoutView, report: &ShardReport, counted: &[ShardFacts]) -> ShardFacts {
     let shard = ShardId(report.status.shard);
     let journal = view.journals().find(|journal| journal.shard == shard);
-    ShardFacts {
-        shard,
-        journal_tail: journal.map_or(0, tail_of),
-        counted_since: Epoch(0),
-        held: report.used_segments,
-        verified: report.used_segments,
-        unreadable: 0,
+    let journal_tail = journal.map_or(0, tail_of);
+    if let Some(facts) = counted.iter().find(|facts| facts.shard == shard) {
+        return ShardFacts { journal_tail, ..*facts };
     }
+    let (held, verified) = (report.used_segments, report.used_segments);
+    ShardFacts { shard, journal_tail, counted_since: Epoch(0), held, verified, unreadable: 0 }
 }
 
 /// A position that the journal's tail has passed: a copy that ended leaves the record when it has, so without one all

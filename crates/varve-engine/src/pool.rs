@@ -384,6 +384,17 @@ impl OpenPool {
         self.replace(root).await
     }
 
+    /// Whether nobody has a zone of these slots, nor will by a change that has begun: whoever gets it learns of that
+    /// later than this call. No of what is not one zone.
+    #[must_use]
+    pub fn is_unowned(&self, first: SegmentNumber, count: u32) -> bool {
+        let root = self.root.borrow();
+        let is_zone = count == root.zone_segments && first.0.is_multiple_of(root.zone_segments);
+        let owner = root.zone_owners.get((first.0 / root.zone_segments) as usize);
+        // While a root is being replaced, or that failed, it is not known whose a zone is (POOL-5).
+        is_zone && self.version.get().is_some() && owner == Some(&ZoneOwner::Free)
+    }
+
     /// `count` ids of streams that nobody ever had, one after another; returns the first. They are never given again,
     /// also after a crash (POOL-3). Writes the root once for some hundred calls.
     ///

@@ -25,6 +25,9 @@ const BURST_DIVISOR: u64 = 10;
 /// Clients that were not seen for so long do not use a drive.
 const CLIENT_REST_NANOS: u64 = Nanos::seconds(1);
 
+/// How long a note of them is good enough.
+const CLIENT_NOTE_NANOS: u64 = CLIENT_REST_NANOS / 16;
+
 /// Percent that zones get which do not survive another loss.
 const EXPOSED_PERCENT: u64 = 90;
 
@@ -89,10 +92,13 @@ impl RepairBudget {
         self.percent.store(percent.clamp(1, 100), Ordering::Relaxed);
     }
 
-    /// Takes note that a client uses a drive. One store, without a lock.
+    /// Takes note that a client uses a drive. Without a lock; a store only now and then, as all threads read there.
     pub fn client_uses(&self, drive: DriveNumber, now: Nanos) {
         if let Some(last) = self.clients.get(drive.index()) {
-            last.store(now.0.max(1), Ordering::Relaxed);
+            let known = last.load(Ordering::Relaxed);
+            if known == 0 || now.since(Nanos(known)) > CLIENT_NOTE_NANOS {
+                last.store(now.0.max(1), Ordering::Relaxed);
+            }
         }
     }
 

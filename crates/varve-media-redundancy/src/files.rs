@@ -36,6 +36,7 @@ use crate::journal::JournalPatience;
 use crate::keeper::{DriveOpener, Keeper};
 use crate::opening::Opening;
 use crate::pool::RedundantThread;
+use crate::repair::RepairControl;
 use crate::sizes::PoolSizes;
 use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey};
 use crate::tables::Tables;
@@ -66,6 +67,8 @@ pub struct FilesOptions {
     pub missing_wait_nanos: u64,
     /// By how much every operation begins later, in ns: slow media, for tests.
     pub delay_nanos: u64,
+    /// Percent of what drives do that repair gets while clients use them.
+    pub repair_percent: u8,
 }
 
 /// A redundant pool that this process has open. It may be shared between threads.
@@ -74,6 +77,7 @@ pub struct RedundantFiles {
     /// Which of them a drive of the tables is, by where it lies.
     used: Vec<(DriveNumber, String)>,
     tables: Tables,
+    control: Arc<RepairControl>,
     options: FilesOptions,
     opened: OpenedDrives,
     created_unix_ms: u64,
@@ -134,7 +138,10 @@ impl RedundantFiles {
         let opener = FilesOpener { reactor: reactor.clone(), joined: RefCell::default() };
         let keeper = Keeper::new(reactor, opening, Rc::new(opener));
         let (tables, options) = (keeper.tables(), options.clone());
-        let files = Self { drives, used, tables, options, opened, created_unix_ms, lane_count };
+        // The pool's root counts as many shards as it has journals.
+        let control = Arc::new(RepairControl::new(lane_count, options.repair_percent));
+        let files =
+            Self { drives, used, tables, control, options, opened, created_unix_ms, lane_count };
         Ok((files, keeper))
     }
 
@@ -171,7 +178,8 @@ impl RedundantFiles {
             ..JournalPatience::default()
         };
         let tables = self.tables.on(reactor);
-        let thread = RedundantThread::new(Rc::clone(&handles), tables, patience);
+        let thread = RedundantThread::new(Rc::clone(&handles), tables, patience)
+            .with_repair(Arc::clone(&self.control));
         Ok(ThreadFiles { thread, handles, stats })
     }
 
@@ -179,6 +187,12 @@ impl RedundantFiles {
     #[must_use]
     pub fn view(&self) -> Arc<LayoutView> {
         self.tables.view()
+    }
+
+    /// What moves and scrubs its zones, and how far that is.
+    #[must_use]
+    pub const fn control(&self) -> &Arc<RepairControl> {
+        &self.control
     }
 
     /// Why nothing is written any more, where that is so.

@@ -1,12 +1,15 @@
 //! One thread's media of a redundant pool.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use varve_media::{Fence, Media, Result};
 use varve_types::ShardId;
 
 use crate::handles::DriveHandles;
 use crate::journal::{JournalPatience, MirroredJournal};
+use crate::mover::Mover;
+use crate::repair::{RepairControl, RepairMedia, UnownedZones};
 use crate::roots::MirroredRoots;
 use crate::segments::StripedSegments;
 use crate::tables::TablesHandle;
@@ -18,6 +21,8 @@ pub struct RedundantThread {
     segments: StripedSegments,
     roots: Rc<MirroredRoots>,
     patience: JournalPatience,
+    /// `None` where nothing is moved: for a look, or while the pool is made.
+    control: Option<Arc<RepairControl>>,
 }
 
 impl RedundantThread {
@@ -30,7 +35,24 @@ impl RedundantThread {
     ) -> Self {
         let segments = StripedSegments::new(Rc::clone(&handles), Rc::clone(&tables));
         let roots = Rc::new(MirroredRoots::new(Rc::clone(&handles), Rc::clone(&tables)));
-        Self { handles, tables, segments, roots, patience }
+        Self { handles, tables, segments, roots, patience, control: None }
+    }
+
+    /// Has the zones of shards that open on this thread moved and scrubbed.
+    #[must_use]
+    pub fn with_repair(self, control: Arc<RepairControl>) -> Self {
+        Self { control: Some(control), ..self }
+    }
+
+    /// Starts to move the rows of zones that nobody has, where zones of shards are moved too. On one thread of a pool.
+    #[must_use]
+    pub fn move_unowned(&self, zones: UnownedZones) -> Option<Mover> {
+        let control = self.control.as_ref()?;
+        // Segments of its own: what puts of shards leave out is for their movers.
+        let (handles, tables) = (Rc::clone(&self.handles), Rc::clone(&self.tables));
+        let segments = StripedSegments::new(Rc::clone(&handles), Rc::clone(&tables));
+        let media = RepairMedia { handles, tables, segments };
+        Some(Mover::start_unowned(media, zones, Arc::clone(control)))
     }
 
     /// Segments, as the mover and scrub need them.
@@ -58,8 +80,12 @@ impl RedundantThread {
     pub fn media(&self, shard: ShardId) -> Result<Media> {
         let (handles, tables) = (Rc::clone(&self.handles), Rc::clone(&self.tables));
         let journal = MirroredJournal::new(handles, tables, shard, self.patience)?;
+        let segments = match &self.control {
+            Some(control) => self.segments.of_shard(shard, control),
+            None => self.segments.clone(),
+        };
         Ok(Media {
-            segments: Rc::new(self.segments.clone()),
+            segments: Rc::new(segments),
             journal: Rc::new(journal),
             roots: Rc::clone(&self.roots) as _,
             fence: self.fence(),

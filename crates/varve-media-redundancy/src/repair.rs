@@ -229,6 +229,9 @@ impl RepairThread {
         let left_out = self.media.segments.take_left_out();
         let mut works = self.works.borrow_mut();
         let is_same = Arc::ptr_eq(works.view(), &view);
+        if works.view().drives().epoch != view.drives().epoch {
+            self.pauses.borrow_mut().clear(); // There may be room now, or other drives to read.
+        }
         works.follow(view);
         let (queue, view) = works.queue_mut();
         for strip in &left_out {

@@ -10,20 +10,26 @@
 //!     strips are left out only where the table says that their drive failed.
 //! STRIPE-3. A stripe is never changed in part: all strips of a put have one generation and one set of sums.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
-use varve_media::{Error, IoFuture, Result, SegmentGeometry, SegmentId, SegmentStore};
+use varve_media::{
+    Error, IoFuture, Result, SegmentGeometry, SegmentId, SegmentStore, ZoneContents,
+};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::limits::MEDIA_ALIGN;
-use varve_types::{Generation, SegmentNumber};
+use varve_types::{Generation, SegmentNumber, ShardId};
 
 use crate::class::LABEL_BYTES;
 use crate::decode::SlotReader;
 use crate::format::{Row, RowState, StripForm, StripPlace, StripSet};
 use crate::handles::DriveHandles;
 use crate::ids::ZoneIndex;
+use crate::mover::Mover;
+use crate::repair::{RepairControl, RepairMedia};
 use crate::stripe::StripCodes;
 use crate::tables::TablesHandle;
 use crate::view::{LayoutView, StripLocation, ZoneSlot};
@@ -47,6 +53,15 @@ pub struct LeftOutStrip {
 #[derive(Clone)]
 pub struct StripedSegments {
     inner: Rc<SegmentsInner>,
+    /// `None` in those of mover and scrub themselves, so that these do not hold each other.
+    repair: Option<Rc<ShardRepair>>,
+}
+
+/// The repair of a shard's zones, from when the shard says what they hold until its media go.
+struct ShardRepair {
+    shard: ShardId,
+    control: Arc<RepairControl>,
+    mover: RefCell<Option<Mover>>,
 }
 
 struct SegmentsInner {
@@ -73,7 +88,26 @@ impl StripedSegments {
         let reader = SlotReader::new(Rc::clone(&handles), codes.clone());
         let writer = StripeWriter::new(Rc::clone(&handles), Rc::clone(&tables), codes);
         let moves = SlotMoves::default();
-        Self { inner: Rc::new(SegmentsInner { reader, writer, handles, tables, moves, geometry }) }
+        let inner = SegmentsInner { reader, writer, handles, tables, moves, geometry };
+        Self { inner: Rc::new(inner), repair: None }
+    }
+
+    /// The same for a shard, whose zones are moved and scrubbed once it has opened.
+    pub(crate) fn of_shard(&self, shard: ShardId, control: &Arc<RepairControl>) -> Self {
+        let (control, mover) = (Arc::clone(control), RefCell::default());
+        let repair = ShardRepair { shard, control, mover };
+        Self { inner: Rc::clone(&self.inner), repair: Some(Rc::new(repair)) }
+    }
+
+    /// Has repair leave time for clients on the drives of a slot: whichever of them it is read from.
+    fn note_use(&self, number: SegmentNumber) {
+        let Some(repair) = &self.repair else { return };
+        let view = self.inner.tables.view();
+        let Some(ZoneSlot { zone, .. }) = view.zone_of(number) else { return };
+        let now = self.inner.handles.reactor().boot_time();
+        for place in view.row(zone).sets().flat_map(|set| set.places.iter()) {
+            repair.control.budget().client_uses(place.drive, now);
+        }
     }
 
     /// Reads by labels, for the mover and scrub.
@@ -376,6 +410,7 @@ impl SegmentStore for StripedSegments {
     }
 
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        self.note_use(id.number);
         let inner = Rc::clone(&self.inner);
         let is_inside = inner.check_range(id, 0, bytes.len() as u64);
         // MEDIA-4: it goes on when the future is dropped.
@@ -388,6 +423,7 @@ impl SegmentStore for StripedSegments {
     }
 
     fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
+        self.note_use(id.number);
         let is_inside = self.inner.check_range(id, offset.into(), len.into());
         Box::pin(async move {
             is_inside?;
@@ -439,6 +475,18 @@ impl SegmentStore for StripedSegments {
             }
             Ok(())
         }))
+    }
+
+    /// Starts the mover of the shard; one of an earlier opening ends.
+    fn set_contents(&self, contents: Rc<dyn ZoneContents>) {
+        let Some(repair) = &self.repair else { return };
+        let media = RepairMedia {
+            handles: Rc::clone(&self.inner.handles),
+            tables: Rc::clone(&self.inner.tables),
+            segments: Self { inner: Rc::clone(&self.inner), repair: None },
+        };
+        let mover = Mover::start(media, repair.shard, contents, Arc::clone(&repair.control));
+        repair.mover.replace(Some(mover));
     }
 }
 

@@ -47,6 +47,7 @@ fn options(is_degraded: bool) -> FilesOptions {
         journal_patience_nanos: 300_000_000,
         missing_wait_nanos: 0,
         delay_nanos: 0,
+        repair_percent: 40,
     }
 }
 

@@ -13,6 +13,8 @@ pub struct RedundancySettings {
     pub(crate) journal_patience_ms: u32,
     /// For how long a start waits for drives that are missing, in seconds.
     pub(crate) missing_wait_s: u32,
+    /// Percent of what drives do that repair gets while clients use them.
+    pub(crate) repair_percent: u8,
     /// Whether to go on from the drives that are there although others may know of something newer. Of one start, so
     /// only a flag.
     pub is_degraded: bool,
@@ -27,6 +29,7 @@ impl Default for RedundancySettings {
             drive_patience_s: 10,
             journal_patience_ms: 300,
             missing_wait_s: 30,
+            repair_percent: 40,
             is_degraded: false,
             history: None,
         }

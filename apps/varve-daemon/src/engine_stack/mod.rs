@@ -33,7 +33,7 @@ use varve_dispatch::{
     serve_jobs,
 };
 use varve_media::{CachedSegments, DiskStats, Media, PendingOperation};
-use varve_media_redundancy::{DriveHandle, DriveHandles};
+use varve_media_redundancy::{DriveHandle, DriveHandles, Mover, UnownedZones};
 use varve_reactor::Reactor;
 use varve_reactor::port::PortReceiver;
 use varve_types::{ByteCount, ShardId};
@@ -72,6 +72,8 @@ pub(crate) struct EngineStack {
     cache: Option<Rc<CachedSegments>>,
     /// The thread's drives, if the pool has redundancy over them.
     drives: Option<Rc<DriveHandles>>,
+    /// Moves rows of zones that nobody has, where the pool's root is.
+    _mover: Option<Mover>,
     /// Of the thread's NBD clients.
     times: Rc<RequestTimes>,
     reactor: Reactor,
@@ -95,11 +97,21 @@ impl ShardStack for EngineStack {
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format!("open shard {shard}: {error}"));
         let opened = source.media.media(&reactor, shard).await;
-        let ShardMedia { media, register, disks, cache, drives } =
-            opened.map_err(|error| failed(&error))?;
+        let opened = opened.map_err(|error| failed(&error))?;
+        let drives = opened.drives();
+        let ShardMedia { media, register, disks, cache, redundant } = opened;
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // STACK-1
+        let mover = match (&root, redundant) {
+            (PoolRoot::Here(pool), Some(thread)) => {
+                let pool = Rc::clone(pool);
+                thread.move_unowned(UnownedZones::new(move |first, count| {
+                    pool.is_unowned(first, count)
+                }))
+            }
+            (PoolRoot::Here(_) | PoolRoot::Elsewhere { .. }, _) => None,
+        };
         varve_stdx::limit_spare_memory(source.spare_bytes());
         let space = SpaceCount::new(reactor.clone());
         let config =
@@ -120,6 +132,7 @@ impl ShardStack for EngineStack {
             disks,
             cache,
             drives,
+            _mover: mover,
             times,
             reactor,
             dispatch,

@@ -124,6 +124,7 @@ impl JournalWriter {
         loop {
             let (lost, changed) = (inner.lost.notified(), inner.copies.tables().changed());
             inner.look_for_losses();
+            inner.look_after_idle_copies();
             if inner.losses_told.replace(inner.losses.get()) != inner.losses.get() {
                 return;
             }
@@ -190,6 +191,15 @@ impl WriterInner {
             });
         }
         self.trim(position);
+    }
+
+    /// Where nothing is appended, copies are looked after when tables change. Before the first append nobody here knows
+    /// which positions a new copy would lack.
+    fn look_after_idle_copies(self: &Rc<Self>) {
+        let end = self.state.borrow().end;
+        if end > 0 {
+            self.look_after_copies(end);
+        }
     }
 
     /// A former copy has nothing once the ring has passed its end by a lap.
