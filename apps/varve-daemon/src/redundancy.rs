@@ -226,7 +226,7 @@ fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> 
     let drive = |record: &DriveRecord| {
         let id = record.id.to_string();
         let remembered = || known.iter().find(|drive| drive.id.as_ref() == Some(&id));
-        let path = files.path_of(record.number).map(str::to_owned);
+        let path = files.path_of(record.number);
         let path = path.or_else(|| remembered().map(|drive| drive.path.clone()));
         let path = path.unwrap_or_else(|| record.name.clone());
         let (read_errors, write_errors) = errors_of(&path, reports);

@@ -12,7 +12,6 @@
 //! FILES-2. What cannot be opened or read is handed on as it is: whether it counts as missing says the opening
 //!     (OPEN-5). Only a drive that another process has is refused here.
 
-use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -22,18 +21,18 @@ use std::sync::Arc;
 
 use futures_util::future::{Either, select};
 use varve_media::{
-    DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveParts, Error, IoFuture,
+    DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveParts, Error, NewDrive,
     RedundantSuperblock, Result, SegmentGeometry,
 };
 use varve_reactor::Reactor;
 use varve_types::PoolId;
 
 use crate::change::NewMember;
-use crate::format::DriveState;
-use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
-use crate::ids::{DriveNumber, HistoryId};
+use crate::handles::{DriveHandles, RedundantDisks};
+use crate::ids::{DriveId, DriveNumber, HistoryId};
+use crate::joined_files::{FilesOpener, JoinedDrives, ThreadDrives};
 use crate::journal::JournalPatience;
-use crate::keeper::{DriveOpener, Keeper};
+use crate::keeper::Keeper;
 use crate::opening::Opening;
 use crate::pool::RedundantThread;
 use crate::repair::RepairControl;
@@ -74,7 +73,9 @@ pub struct FilesOptions {
 /// A redundant pool that this process has open. It may be shared between threads.
 pub struct RedundantFiles {
     drives: Arc<LockedDrives>,
-    /// Which of them a drive of the tables is, by where it lies.
+    /// Those that joined since.
+    joined: Arc<JoinedDrives>,
+    /// Which of those a drive of the tables is, by where it lies.
     used: Vec<(DriveNumber, String)>,
     tables: Tables,
     control: Arc<RepairControl>,
@@ -87,6 +88,7 @@ pub struct RedundantFiles {
 /// Drives of a pool, locked until this is dropped.
 pub struct DriveLocks {
     _drives: Arc<LockedDrives>,
+    _joined: Arc<JoinedDrives>,
 }
 
 /// What came of looking at the drives.
@@ -135,13 +137,23 @@ impl RedundantFiles {
             missing: opening.missing.clone(),
             is_read_only: opening.is_read_only,
         };
-        let opener = FilesOpener { reactor: reactor.clone(), joined: RefCell::default() };
+        let joined = Arc::<JoinedDrives>::default();
+        let opener = FilesOpener::new(reactor, &joined, options.delay_nanos);
         let keeper = Keeper::new(reactor, opening, Rc::new(opener));
         let (tables, options) = (keeper.tables(), options.clone());
         // The pool's root counts as many shards as it has journals.
         let control = Arc::new(RepairControl::new(lane_count, options.repair_percent));
-        let files =
-            Self { drives, used, tables, control, options, opened, created_unix_ms, lane_count };
+        let files = Self {
+            drives,
+            joined,
+            used,
+            tables,
+            control,
+            options,
+            opened,
+            created_unix_ms,
+            lane_count,
+        };
         Ok((files, keeper))
     }
 
@@ -156,28 +168,22 @@ impl RedundantFiles {
         let (stats, handles) = (DiskStats::new(), DriveHandles::new(reactor));
         let layers =
             DiskLayers { stats: Some(Rc::clone(&stats)), delay_ns: self.options.delay_nanos };
-        let view = self.tables.view();
-        for (number, path) in &self.used {
-            let is_used = |state: DriveState| match state {
-                DriveState::Live | DriveState::Joining | DriveState::Leaving => true,
-                DriveState::Failed | DriveState::Gone => false,
-            };
-            let record = view.drives().drive(*number);
-            let Some(drive) =
-                self.drives.at(path).filter(|_| record.is_some_and(|it| is_used(it.state)))
-            else {
-                continue;
-            };
-            let disks = drive.disks(reactor, &layers)?;
-            let patience = self.options.drive_patience_nanos;
-            let handle = DriveHandle::new(reactor, drive.superblock.clone(), &disks, patience);
-            handles.insert(handle.ok_or_else(|| no_number(path))?);
-        }
+        let tables = self.tables.on(reactor);
+        let drives = ThreadDrives {
+            handles: Rc::clone(&handles),
+            tables: Rc::clone(&tables),
+            locked: Arc::clone(&self.drives),
+            joined: Arc::clone(&self.joined),
+            used: self.used.clone(),
+            layers,
+            patience_nanos: self.options.drive_patience_nanos,
+        };
+        drives.open_lacking()?;
+        reactor.spawn(drives.follow());
         let patience = JournalPatience {
             substitute_nanos: self.options.journal_patience_nanos,
             ..JournalPatience::default()
         };
-        let tables = self.tables.on(reactor);
         let thread = RedundantThread::new(Rc::clone(&handles), tables, patience)
             .with_repair(Arc::clone(&self.control));
         Ok(ThreadFiles { thread, handles, stats })
@@ -209,8 +215,33 @@ impl RedundantFiles {
 
     /// Where a drive lies; `None` of one that was not there.
     #[must_use]
-    pub fn path_of(&self, number: DriveNumber) -> Option<&str> {
-        self.used.iter().find(|(used, _)| *used == number).map(|(_, path)| path.as_str())
+    pub fn path_of(&self, number: DriveNumber) -> Option<String> {
+        let opened = self.used.iter().find(|(used, _)| *used == number);
+        opened.map(|(_, path)| path.clone()).or_else(|| self.joined.path_of(number))
+    }
+
+    /// Locks and makes the files of a drive that is to join, as [`Change::Join`](crate::Change::Join) needs them.
+    /// Blocks. What has no size of its own gets that of the place.
+    ///
+    /// # Errors
+    /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], [`Error::Spec`] where a size lacks, or the
+    /// system's.
+    pub fn prepare(&self, place: &NewDrive, id: DriveId) -> Result<NewMember> {
+        let first = self.used.iter().find_map(|(_, path)| self.drives.at(path));
+        let first = first.ok_or_else(|| no_pool(&[]))?;
+        self.joined.prepare(place, id, &first.superblock.spec(), &self.view())
+    }
+
+    /// Lets go of drives that were prepared and are none of the pool's, after a change that failed, and of those that
+    /// are gone.
+    pub fn let_go(&self) {
+        self.joined.let_go(&self.view());
+    }
+
+    /// The tables, for whoever changes them.
+    #[must_use]
+    pub const fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Identity of the pool.
@@ -243,7 +274,7 @@ impl RedundantFiles {
     /// Lets go of its tables, and keeps its drives locked (FILES-1).
     #[must_use]
     pub fn into_locks(self) -> DriveLocks {
-        DriveLocks { _drives: self.drives }
+        DriveLocks { _drives: self.drives, _joined: self.joined }
     }
 
     /// What its tables promise room for.
@@ -255,15 +286,15 @@ impl RedundantFiles {
 
 /// Drives that this process has locked, and places where one was expected (FILES-1).
 #[derive(Default)]
-struct LockedDrives {
+pub(crate) struct LockedDrives {
     drives: Vec<LockedDrive>,
     failed: Vec<FailedPlace>,
 }
 
-struct LockedDrive {
-    files: DriveFiles,
-    superblock: RedundantSuperblock,
-    path: String,
+pub(crate) struct LockedDrive {
+    pub(crate) files: DriveFiles,
+    pub(crate) superblock: RedundantSuperblock,
+    pub(crate) path: String,
 }
 
 /// A place with nothing to lock, or nothing that can be read.
@@ -289,7 +320,7 @@ impl LockedDrive {
         Ok(Self { files, superblock, path })
     }
 
-    fn disks(&self, reactor: &Reactor, layers: &DiskLayers) -> Result<RedundantDisks> {
+    pub(crate) fn disks(&self, reactor: &Reactor, layers: &DiskLayers) -> Result<RedundantDisks> {
         let DriveParts { meta, space } =
             self.files.disks(reactor, extent_of(&self.superblock), layers)?;
         self.superblock.check_sizes(&*meta, &*space)?;
@@ -298,7 +329,7 @@ impl LockedDrive {
 }
 
 impl LockedDrives {
-    fn at(&self, path: &str) -> Option<&LockedDrive> {
+    pub(crate) fn at(&self, path: &str) -> Option<&LockedDrive> {
         self.drives.iter().find(|drive| drive.path == path)
     }
 
@@ -404,29 +435,6 @@ fn is_final(error: &Error) -> bool {
     )
 }
 
-/// Opens drives that join, and keeps their locks (FILES-1).
-struct FilesOpener {
-    reactor: Reactor,
-    joined: RefCell<Vec<DriveFiles>>,
-}
-
-impl DriveOpener for FilesOpener {
-    fn open<'a>(
-        &'a self,
-        member: &'a NewMember,
-        superblock: &'a RedundantSuperblock,
-    ) -> IoFuture<'a, RedundantDisks> {
-        Box::pin(async move {
-            let files = DriveFiles::open(Path::new(&member.path))?;
-            let extent = extent_of(superblock);
-            let DriveParts { meta, space } =
-                files.disks(&self.reactor, extent, &DiskLayers::default())?;
-            self.joined.borrow_mut().push(files);
-            Ok(RedundantDisks { meta, space })
-        })
-    }
-}
-
 /// Where the parts of a drive lie.
 pub(crate) fn extent_of(superblock: &RedundantSuperblock) -> DriveExtent {
     DriveExtent { meta_bytes: superblock.space_offset, space_bytes: superblock.space_bytes() }
@@ -437,7 +445,7 @@ fn no_pool(paths: &[PathBuf]) -> Error {
     Error::NoPool { path }
 }
 
-fn no_number(path: &str) -> Error {
+pub(crate) fn no_number(path: &str) -> Error {
     let reason = "its number is out of range".to_owned();
     Error::Corrupt { what: "superblock", path: path.to_owned(), reason }
 }

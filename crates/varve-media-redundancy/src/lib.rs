@@ -24,6 +24,7 @@ mod handles;
 mod health;
 mod histories;
 mod ids;
+mod joined_files;
 mod journal;
 mod keeper;
 mod making;

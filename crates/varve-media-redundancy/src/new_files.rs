@@ -212,6 +212,19 @@ fn size_of(path: &Path, is_device: bool) -> Result<u64> {
     fs::File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).map_err(failed)
 }
 
+/// What a drive whose place was prepared becomes, and its superblock but for its number.
+pub(crate) fn member_on(
+    files: &DriveFiles,
+    place: &NewDrive,
+    id: DriveId,
+    figures: &RedundantSpec,
+) -> Result<(NewMember, RedundantSuperblock)> {
+    let room = DriveRoom::with(files, place)?;
+    let drive = NewRedundantDrive { place: place.clone(), id };
+    let number = DriveNumber::new(0).expect("the first number");
+    new_drive(figures, number, &drive, &room)
+}
+
 fn new_drive(
     figures: &RedundantSpec,
     number: DriveNumber,

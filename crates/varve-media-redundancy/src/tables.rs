@@ -115,6 +115,30 @@ impl Tables {
     pub(crate) fn board(&self) -> &TableBoard {
         &self.board
     }
+
+    /// As [`TablesHandle::change`], from a thread without a loop. It is asked for when this returns.
+    ///
+    /// # Errors
+    /// The same; [`Error::TableChange`] while too many others wait.
+    pub fn ask(
+        &self,
+        change: Change,
+    ) -> impl Future<Output = Result<Arc<LayoutView>>> + Send + use<> {
+        let (sender, answer) = oneshot::channel();
+        let is_sent = self.requests.send(TableRequest { change, answer: sender }).is_ok();
+        let is_closed = self.requests.is_closed();
+        let board = self.board.clone();
+        async move {
+            if !is_sent && !is_closed {
+                let reason = "too many changes wait".to_owned();
+                return Err(Error::TableChange { reason });
+            }
+            match answer.await {
+                Ok(answer) => answer,
+                Err(oneshot::Canceled) => Err(board.failure().unwrap_or(Error::Fenced)),
+            }
+        }
+    }
 }
 
 impl TableBoard {
