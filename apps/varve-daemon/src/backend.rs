@@ -1,18 +1,19 @@
 //! The admin API's questions, put to the shard threads. Names are any thread's business; amounts are the sum over all.
 
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{
-    BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive, DriveList,
-    EndReceive, ExtentPage, ExtentsWanted, Fill, Health, JournalStatus, ListenerStatus,
-    MemoryStatus, MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status,
-    Volume, VolumeClients, VolumeFamily, VolumeMove,
+    AddDrive, BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
+    CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
+    DriveList, DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Fill, Health, JournalStatus,
+    ListenerStatus, MemoryStatus, MoveVolume, Pool, RollBack, ScrubStatus, ServiceState,
+    ShardState, Snapshot, Space, StartScrub, Status, Volume, VolumeClients, VolumeFamily,
+    VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -28,12 +29,14 @@ use crate::fill::SpaceNow;
 use crate::objects::Objects;
 use crate::online_check::{self, OnlineCheck};
 use crate::redundancy::{DriveRedundancy, RedundancySummary};
+use crate::redundant_pool::RedundantPool;
 use crate::room::{free_bytes, used_bytes};
 use crate::shard_thread::ShardThread;
 use crate::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::threads::ShardThreads;
 use crate::{
-    clients, figures, fill, health, holdings, node_status, process_metrics, s3_figures, snapshots,
+    clients, drive_changes, figures, fill, health, holdings, node_status, process_metrics,
+    s3_figures, snapshots,
 };
 
 /// Time to read the catalogue for status and metrics, which do without where drives hang.
@@ -101,6 +104,17 @@ impl<S: ShardStack> PoolBackend<S> {
 
     fn reports_seen(&self) -> MutexGuard<'_, BTreeMap<usize, ShardReport>> {
         self.reports_seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls a closure with the pool, where its drives can be changed.
+    fn with_drives<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<RedundantPool>) -> AdminFuture<'static, T>,
+    ) -> AdminFuture<'static, T> {
+        match self.facts.redundancy.pool() {
+            Ok(pool) => work(pool),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
     }
 
     /// Asks the datasets of the catalogue's thread.
@@ -382,6 +396,38 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn health(&self) -> AdminFuture<'_, Health> {
         Box::pin(self.health_now())
+    }
+
+    fn add_drive(&self, drive: AddDrive) -> AdminFuture<'_, DriveMoves> {
+        self.with_drives(|pool| drive_changes::add(pool, drive))
+    }
+
+    fn drain_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
+        self.with_drives(|pool| drive_changes::drain(pool, drive))
+    }
+
+    fn remove_drive(&self, drive: String, is_failed: bool) -> AdminFuture<'_, DriveMoves> {
+        self.with_drives(|pool| drive_changes::remove(pool, drive, is_failed))
+    }
+
+    fn replace_drive(&self, old: String, new: AddDrive) -> AdminFuture<'_, DriveMoves> {
+        self.with_drives(|pool| drive_changes::replace(pool, old, new))
+    }
+
+    fn drive_moves(&self) -> AdminFuture<'_, DriveMoves> {
+        self.with_drives(|pool| Box::pin(ready(Ok(drive_changes::moves(pool)))))
+    }
+
+    fn scrub(&self) -> AdminFuture<'_, ScrubStatus> {
+        self.with_drives(|pool| Box::pin(ready(Ok(drive_changes::scrub(pool)))))
+    }
+
+    fn start_scrub(&self, what: StartScrub) -> AdminFuture<'_, ScrubStatus> {
+        self.with_drives(|pool| Box::pin(ready(drive_changes::start_scrub(pool, &what))))
+    }
+
+    fn stop_scrub(&self) -> AdminFuture<'_, ScrubStatus> {
+        self.with_drives(|pool| Box::pin(ready(Ok(drive_changes::stop_scrub(pool)))))
     }
 
     fn space(&self) -> AdminFuture<'_, Space> {

@@ -334,6 +334,23 @@ fn load_list(data: &Path) -> Result<Option<ListFile>> {
     remembered::load::<ListFile>(&data.join(LIST_FILE), mend)
 }
 
+/// Remembers one more drive of a pool with redundancy. Durable on return.
+pub(crate) fn add_to_list(data: &Path, drive: DriveEntry) -> Result<()> {
+    change_list(data, |drives| drives.push(drive))
+}
+
+/// Forgets the drive of an identity. Durable on return.
+pub(crate) fn remove_from_list(data: &Path, id: &str) -> Result<()> {
+    change_list(data, |drives| drives.retain(|drive| drive.id.as_deref() != Some(id)))
+}
+
+fn change_list(data: &Path, change: impl FnOnce(&mut Vec<DriveEntry>)) -> Result<()> {
+    let forgotten = || Failure::new(format!("{} remembers no drives", data.display()));
+    let mut list = load_list(data)?.ok_or_else(forgotten)?;
+    change(&mut list.drives);
+    remembered::remember(&data.join(LIST_FILE), &list)
+}
+
 /// Whether a pool that was found is the one that the directory remembers. One that was remembered without its identity
 /// is whatever is not at its place any more.
 fn is_same(list: &ListFile, found: &FoundPool) -> bool {

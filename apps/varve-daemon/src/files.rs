@@ -61,7 +61,7 @@ fn open_redundant(settings: &Settings, paths: &[PathBuf]) -> Result<PoolMedia> {
         delay_nanos: settings.media_delay_us * 1000,
         repair_percent: redundancy.repair_percent,
     };
-    let open = || RedundantPool::open(paths, &options);
+    let open = || RedundantPool::open(paths, &settings.data, &options);
     let pool = match take_lock(open, OpenFailure::is_in_use).map_err(OpenFailure::of_thread) {
         Ok(pool) => pool,
         Err(Ok(error)) => return Err(explain(&error, settings)),

@@ -10,6 +10,7 @@ mod cells;
 mod clients;
 pub mod config;
 mod descriptors;
+mod drive_changes;
 mod drive_search;
 pub mod drives;
 mod engine_stack;
@@ -60,8 +61,8 @@ mod token;
 
 #[cfg(any(test, feature = "memory"))]
 pub use front::{CellConduct, MemoryCells};
-pub use local_pools::{NewLocalPool, PlannedPool, create as create_local_pool};
 pub use in_process::{InProcess, VolumeRoute};
+pub use local_pools::{NewLocalPool, PlannedPool, create as create_local_pool};
 pub use process::run;
 pub use rados::{RadosLocation, RadosMedia};
 pub use rados_look::{ProbedRados, RadosProbe};

@@ -20,7 +20,7 @@ use varve_media_redundancy::{
     HealthState as ReportState, LayoutView, MediumKind, Protection, RepairQueue, ShardFacts,
     StripeShape, UNIT_BYTES,
 };
-use varve_types::ShardId;
+use varve_types::{ErrorKind, ShardId};
 
 use crate::health::{self, errors_of};
 use crate::redundant_pool::RedundantPool;
@@ -101,6 +101,20 @@ impl DriveRedundancy {
         reasons.extend(health::troubles(reports).into_iter().map(trouble));
         let is_lost = reasons.iter().any(|it| it.state == HealthState::Lost);
         Health::of(reasons, survives.filter(|_| !is_lost))
+    }
+
+    /// The pool whose drives can be changed.
+    pub(crate) fn pool(&self) -> varve_access_admin::Result<&Arc<RedundantPool>> {
+        match self {
+            Self::Over(pool) => Ok(pool),
+            Self::None | Self::Elsewhere => Err(varve_access_admin::Error::Backend {
+                kind: ErrorKind::Unsupported,
+                message: "this pool has no redundancy over drives".to_owned(),
+                hint: Some(
+                    "`varve pool migrate` moves what it holds to a pool that has".to_owned(),
+                ),
+            }),
+        }
     }
 
     /// Of drives and their redundancy; none where there is none.

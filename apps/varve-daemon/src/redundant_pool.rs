@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use varve_client::Failure;
 use varve_media_redundancy::{DriveNumber, FilesOptions, RedundantFiles};
 use varve_reactor::{Loop, LoopConfig};
 
+use crate::drive_changes::DriveChanges;
 use crate::event_loop;
 
 /// How long the keeper's end is waited for: a change of its tables may be under way, on drives that do not answer.
@@ -29,6 +30,7 @@ const END_MAX: Duration = Duration::from_secs(15);
 pub(crate) struct RedundantPool {
     /// There until it is dropped.
     files: Option<RedundantFiles>,
+    changes: DriveChanges,
     /// Hears when the keeper's thread has ended; the mutex guards nothing else.
     ended: Mutex<mpsc::Receiver<()>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -46,8 +48,13 @@ pub(crate) enum OpenFailure {
 }
 
 impl RedundantPool {
-    /// Opens the pool by the drives at these paths. Blocks; also while it waits for missing drives.
-    pub(crate) fn open(paths: &[PathBuf], options: &FilesOptions) -> Result<Self, OpenFailure> {
+    /// Opens the pool by the drives at these paths, which the data directory remembers. Blocks; also while it waits for
+    /// missing drives.
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        data: &Path,
+        options: &FilesOptions,
+    ) -> Result<Self, OpenFailure> {
         let (report, opened) = mpsc::channel();
         let (alive, ended) = mpsc::channel();
         let (paths, options) = (paths.to_vec(), options.clone());
@@ -56,12 +63,18 @@ impl RedundantPool {
             .spawn(move || keep(&paths, &options, &report, alive))
             .map_err(OpenFailure::Loop)?;
         let files = opened.recv().map_err(|_| OpenFailure::Died)??;
-        Ok(Self { files: Some(files), ended: Mutex::new(ended), thread: Some(thread) })
+        let changes = DriveChanges::new(data);
+        Ok(Self { files: Some(files), changes, ended: Mutex::new(ended), thread: Some(thread) })
     }
 
     /// Its files.
     pub(crate) fn files(&self) -> &RedundantFiles {
         self.files.as_ref().expect("it is taken only when the pool is dropped")
+    }
+
+    /// Changes of its drives.
+    pub(crate) const fn changes(&self) -> &DriveChanges {
+        &self.changes
     }
 
     /// Drives that the pool was opened without.

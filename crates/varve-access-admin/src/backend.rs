@@ -3,18 +3,31 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::error::Result;
+use varve_types::ErrorKind;
+
+use crate::error::{Error, Result};
 use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
-    BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, DriveList, EndReceive,
-    ExtentPage, ExtentsWanted, Health, MoveVolume, Pool, RollBack, Snapshot, Space, Status, Volume,
-    VolumeClients, VolumeFamily, VolumeMove,
+    AddDrive, BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
+    CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, DriveList,
+    DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Health, MoveVolume, Pool, RollBack,
+    ScrubStatus, Snapshot, Space, StartScrub, Status, Volume, VolumeClients, VolumeFamily,
+    VolumeMove,
 };
 
 /// An answer that arrives later, possibly from another thread.
 pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// The answer of a pool whose drives cannot be changed.
+fn no_redundancy<'a, T: Send + 'a>() -> AdminFuture<'a, T> {
+    let error = Error::Backend {
+        kind: ErrorKind::Unsupported,
+        message: "this pool has no redundancy over drives".to_owned(),
+        hint: Some("`varve pool migrate` moves what it holds to a pool that has".to_owned()),
+    };
+    Box::pin(std::future::ready(Err(error)))
+}
 
 /// The daemon, as the admin API sees it. Changes are durable when their future resolves.
 pub trait AdminBackend: Send + Sync + 'static {
@@ -26,6 +39,53 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// The pool's drives and their states.
     fn drives(&self) -> AdminFuture<'_, DriveList>;
+
+    /// Has a drive become part of the pool. `Exists` where a pool is on it, `NoSpace`, `Unsupported` where the pool has no
+    /// redundancy over drives, as of those below; `Unavailable` while another drive is added.
+    fn add_drive(&self, drive: AddDrive) -> AdminFuture<'_, DriveMoves> {
+        let _ = drive;
+        no_redundancy()
+    }
+
+    /// Has all of a drive moved elsewhere. It stays a drive of the pool. `NotFound`; `Conflict` where the others are too
+    /// few.
+    fn drain_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
+        let _ = drive;
+        no_redundancy()
+    }
+
+    /// The same, and has it go from the pool then; of a failed one only if asked to. `NotFound`, `Conflict`.
+    fn remove_drive(&self, drive: String, is_failed: bool) -> AdminFuture<'_, DriveMoves> {
+        let _ = (drive, is_failed);
+        no_redundancy()
+    }
+
+    /// Has a new drive take the place of another one, which goes then. `NotFound`, and as [`Self::add_drive`].
+    fn replace_drive(&self, old: String, new: AddDrive) -> AdminFuture<'_, DriveMoves> {
+        let _ = (old, new);
+        no_redundancy()
+    }
+
+    /// What is moved between drives.
+    fn drive_moves(&self) -> AdminFuture<'_, DriveMoves> {
+        no_redundancy()
+    }
+
+    /// How far the scrub is, or how the last one ended.
+    fn scrub(&self) -> AdminFuture<'_, ScrubStatus> {
+        no_redundancy()
+    }
+
+    /// Begins a scrub; one that runs ends. `NotFound` for a drive that there is not.
+    fn start_scrub(&self, what: StartScrub) -> AdminFuture<'_, ScrubStatus> {
+        let _ = what;
+        no_redundancy()
+    }
+
+    /// Ends the scrub that runs, if one does.
+    fn stop_scrub(&self) -> AdminFuture<'_, ScrubStatus> {
+        no_redundancy()
+    }
 
     /// How safe what the pool holds is. Costs a look at the rows of all zones.
     fn health(&self) -> AdminFuture<'_, Health>;

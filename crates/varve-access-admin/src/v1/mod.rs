@@ -8,8 +8,10 @@ mod client_routes;
 mod clients;
 mod compression;
 mod dedup;
+mod drive_routes;
 mod drives;
 mod encoded;
+mod moves;
 mod object_endpoints;
 mod object_routes;
 mod objects;
@@ -29,6 +31,9 @@ pub use checks::{CheckReport, CheckState, CheckStatus};
 pub use clients::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
 pub use drives::{Drive, DriveList, DriveState, Health, HealthReason, HealthState};
 pub use encoded::Base64;
+pub use moves::{
+    AddDrive, DriveFaultCount, DriveMoves, ScrubState, ScrubStatus, StartScrub, ZoneMove,
+};
 pub use objects::{
     AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,
     CreateKey, CreateUser, NewKey, User, UserPage,

@@ -18,6 +18,9 @@ use crate::v1::clients::{DisconnectClients, DisconnectedClients, VolumeClient, V
 use crate::v1::dedup::DedupSetting;
 use crate::v1::drives::{Drive, DriveList, DriveState, Health, HealthReason, HealthState};
 use crate::v1::encoded::Base64;
+use crate::v1::moves::{
+    AddDrive, DriveFaultCount, DriveMoves, ScrubState, ScrubStatus, StartScrub, ZoneMove,
+};
 use crate::v1::object_endpoints;
 use crate::v1::objects::{
     AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,
@@ -57,7 +60,18 @@ pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     ENDPOINTS.iter().chain(&object_endpoints::ENDPOINTS)
 }
 
-static ENDPOINTS: [Endpoint; 29] = [
+/// Errors of all that changes drives.
+const DRIVE_ERRORS: [ErrorKind; 7] = [
+    ErrorKind::Exists,
+    ErrorKind::Invalid,
+    ErrorKind::NotFound,
+    ErrorKind::Conflict,
+    ErrorKind::NoSpace,
+    ErrorKind::Unsupported,
+    ErrorKind::Unavailable,
+];
+
+static ENDPOINTS: [Endpoint; 37] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -84,6 +98,78 @@ static ENDPOINTS: [Endpoint; 29] = [
         request: None,
         success: (200, Some("DriveList")),
         errors: &[],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/drives",
+        operation: "addDrive",
+        summary: "Adds a drive to the pool, and says what is moved.",
+        request: Some("AddDrive"),
+        success: (202, Some("DriveMoves")),
+        errors: &DRIVE_ERRORS,
+    },
+    Endpoint {
+        method: "delete",
+        path: "/v1/drives/{name}",
+        operation: "removeDrive",
+        summary: "Has a drive go once all of it was moved elsewhere; with ?failed=true one that failed, once nothing names it.",
+        request: None,
+        success: (202, Some("DriveMoves")),
+        errors: &DRIVE_ERRORS,
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/drives/{name}/drain",
+        operation: "drainDrive",
+        summary: "Has all of a drive moved elsewhere.",
+        request: None,
+        success: (202, Some("DriveMoves")),
+        errors: &DRIVE_ERRORS,
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/drives/{name}/replace",
+        operation: "replaceDrive",
+        summary: "Adds a drive that takes the place of another one, which goes then.",
+        request: Some("AddDrive"),
+        success: (202, Some("DriveMoves")),
+        errors: &DRIVE_ERRORS,
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/moves",
+        operation: "getMoves",
+        summary: "What is moved between drives: how far, how fast, and what waits.",
+        request: None,
+        success: (200, Some("DriveMoves")),
+        errors: &[ErrorKind::Unsupported],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/scrub",
+        operation: "getScrub",
+        summary: "How far the scrub is, or how the last one ended.",
+        request: None,
+        success: (200, Some("ScrubStatus")),
+        errors: &[ErrorKind::Unsupported],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/scrub",
+        operation: "startScrub",
+        summary: "Begins a scrub of all drives, or of some; one that runs ends.",
+        request: Some("StartScrub"),
+        success: (202, Some("ScrubStatus")),
+        errors: &[ErrorKind::NotFound, ErrorKind::Unsupported],
+    },
+    Endpoint {
+        method: "delete",
+        path: "/v1/scrub",
+        operation: "stopScrub",
+        summary: "Ends the scrub that runs, if one does.",
+        request: None,
+        success: (200, Some("ScrubStatus")),
+        errors: &[ErrorKind::Unsupported],
     },
     Endpoint {
         method: "get",
@@ -543,6 +629,13 @@ fn schemas() -> Value {
     add::<Drive>(&mut all);
     add::<DriveList>(&mut all);
     add::<DriveState>(&mut all);
+    add::<AddDrive>(&mut all);
+    add::<DriveFaultCount>(&mut all);
+    add::<DriveMoves>(&mut all);
+    add::<ScrubState>(&mut all);
+    add::<ScrubStatus>(&mut all);
+    add::<StartScrub>(&mut all);
+    add::<ZoneMove>(&mut all);
     add::<Health>(&mut all);
     add::<HealthReason>(&mut all);
     add::<HealthState>(&mut all);

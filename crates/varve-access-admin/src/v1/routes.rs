@@ -25,7 +25,9 @@ use crate::v1::types::{
     ChangeVolume, CreateVolume, DeleteVolume, Pool, ShardState, ShardStatus, Space, Status, Volume,
     VolumeFamily, VolumeMove, VolumePage,
 };
-use crate::v1::{bucket_routes, bulk, client_routes, object_routes, openapi, snapshot_routes};
+use crate::v1::{
+    bucket_routes, bulk, client_routes, drive_routes, object_routes, openapi, snapshot_routes,
+};
 
 /// Things in a page when the request does not say.
 pub const PAGE_DEFAULT: usize = 1000;
@@ -64,7 +66,17 @@ pub(crate) fn router(
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/pool", get(pool))
-        .route("/v1/drives", get(drives))
+        .route("/v1/drives", get(drives).post(drive_routes::add))
+        .route("/v1/drives/{name}", delete(drive_routes::remove))
+        .route("/v1/drives/{name}/drain", post(drive_routes::drain))
+        .route("/v1/drives/{name}/replace", post(drive_routes::replace))
+        .route("/v1/moves", get(drive_routes::moves))
+        .route(
+            "/v1/scrub",
+            get(drive_routes::scrub)
+                .post(drive_routes::start_scrub)
+                .delete(drive_routes::stop_scrub),
+        )
         .route("/v1/health", get(health))
         .route("/v1/space", get(space))
         .route("/v1/volumes", get(list_volumes).post(create_volume))

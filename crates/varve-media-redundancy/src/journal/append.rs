@@ -16,7 +16,7 @@ use varve_types::ErrorKind;
 use super::JournalPatience;
 use super::copies::{JournalCopies, copy_place};
 use crate::change::Change;
-use crate::format::{JournalCopy, JournalCopyState, JournalPlaceKind};
+use crate::format::{DriveState, JournalCopy, JournalCopyState, JournalPlaceKind};
 use crate::handles::DriveHandle;
 use crate::ids::DriveNumber;
 
@@ -188,6 +188,14 @@ impl WriterInner {
             let wanted = usize::from(parity) + 1;
             self.copies.reactor().spawn(async move {
                 this.substitute(without, Some(wanted)).await;
+            });
+        } else if let Some(copy) = self.copies.current().into_iter().find(|copy| {
+            table.drive(copy.drive).is_some_and(|drive| drive.state == DriveState::Leaving)
+        }) {
+            // Former, it goes with the next lap, and the drive can go.
+            let this = Rc::clone(self);
+            self.copies.reactor().spawn(async move {
+                this.substitute(copy.drive, None).await;
             });
         }
         self.trim(position);

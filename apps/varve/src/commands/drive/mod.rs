@@ -1,19 +1,31 @@
 //! `varve drive`: the drives of the pool.
 
+mod change;
 mod list;
+mod moves;
+mod scrub;
 mod show;
 
 use clap::Subcommand;
 use varve_access_admin::v1::Drive;
-use varve_client::{Client, Result, age};
+use varve_client::{Client, Failure, Result, age};
 use varve_types::ByteCount;
 
-/// Show the drives of the pool
+/// Digits of an identity that name a drive, at least.
+const ID_DIGITS_MIN: usize = 4;
+
+/// Show and change the drives of the pool
 #[derive(Subcommand, Debug)]
 pub(crate) enum DriveCommand {
     #[command(visible_alias = "ls")]
     List(list::DriveListCommand),
     Show(show::DriveShow),
+    Add(change::DriveAdd),
+    Remove(change::DriveRemove),
+    Drain(change::DriveDrain),
+    Replace(change::DriveReplace),
+    Moves(moves::DriveMovesCommand),
+    Scrub(scrub::DriveScrub),
 }
 
 impl DriveCommand {
@@ -21,7 +33,38 @@ impl DriveCommand {
         match self {
             Self::List(command) => command.run(client),
             Self::Show(command) => command.run(client),
+            Self::Add(command) => command.run(client),
+            Self::Remove(command) => command.run(client),
+            Self::Drain(command) => command.run(client),
+            Self::Replace(command) => command.run(client),
+            Self::Moves(command) => command.run(client),
+            Self::Scrub(command) => command.run(client),
         }
+    }
+}
+
+/// The one drive that is meant.
+pub(crate) fn find<'a>(drives: &'a [Drive], name: &str) -> Result<&'a Drive> {
+    let by_number = |drive: &&Drive| drive.number.is_some_and(|it| it.to_string() == name);
+    let by_path = |drive: &&Drive| drive.path == name;
+    let digits = name.to_ascii_lowercase();
+    let by_id = |drive: &&Drive| {
+        let is_begun = |id: &String| id.starts_with(&digits) && digits.len() >= ID_DIGITS_MIN;
+        drive.id.as_ref().is_some_and(is_begun)
+    };
+    let exact = drives.iter().find(by_number).or_else(|| drives.iter().find(by_path));
+    if let Some(drive) = exact {
+        return Ok(drive);
+    }
+    let mut begun = drives.iter().filter(by_id);
+    match (begun.next(), begun.next()) {
+        (Some(drive), None) => Ok(drive),
+        (Some(_), Some(_)) => {
+            Err(Failure::misuse(format!("several drives have an identity that begins with {name}"))
+                .hint("give more of its digits, or its number"))
+        }
+        (None, _) => Err(Failure::new(format!("the pool has no drive {name}"))
+            .hint("`varve drive list` shows its drives")),
     }
 }
 

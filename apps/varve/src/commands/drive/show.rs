@@ -3,13 +3,10 @@
 use clap::Args;
 use serde_json::json;
 use varve_access_admin::v1::{Drive, DriveList};
-use varve_client::{Client, Failure, Result, table};
+use varve_client::{Client, Result, table};
 
-use super::{errors, number, since, size, state, used};
+use super::{errors, find, number, since, size, state, used};
 use crate::cli::Format;
-
-/// Digits of an identity that name a drive, at least.
-const ID_DIGITS_MIN: usize = 4;
 
 /// Show one drive of the pool
 #[derive(Args, Debug)]
@@ -29,31 +26,6 @@ impl DriveShow {
             return Ok(format!("{:#}\n", json!(drive)));
         }
         Ok(describe(drive))
-    }
-}
-
-/// The one drive that is meant.
-fn find<'a>(drives: &'a [Drive], name: &str) -> Result<&'a Drive> {
-    let by_number = |drive: &&Drive| drive.number.is_some_and(|it| it.to_string() == name);
-    let by_path = |drive: &&Drive| drive.path == name;
-    let digits = name.to_ascii_lowercase();
-    let by_id = |drive: &&Drive| {
-        let is_begun = |id: &String| id.starts_with(&digits) && digits.len() >= ID_DIGITS_MIN;
-        drive.id.as_ref().is_some_and(is_begun)
-    };
-    let exact = drives.iter().find(by_number).or_else(|| drives.iter().find(by_path));
-    if let Some(drive) = exact {
-        return Ok(drive);
-    }
-    let mut begun = drives.iter().filter(by_id);
-    match (begun.next(), begun.next()) {
-        (Some(drive), None) => Ok(drive),
-        (Some(_), Some(_)) => {
-            Err(Failure::misuse(format!("several drives have an identity that begins with {name}"))
-                .hint("give more of its digits, or its number"))
-        }
-        (None, _) => Err(Failure::new(format!("the pool has no drive {name}"))
-            .hint("`varve drive list` shows its drives")),
     }
 }
 

@@ -1,0 +1,418 @@
+//! Changes of the drives of a pool with redundancy, as the admin API asks for them, and what it says of moves and
+//! scrubs.
+//!
+//! DRIVE-CHANGES-1. A drive is remembered before it joins: a start that does not look at it would take it for lost.
+//! DRIVE-CHANGES-2. What was begun goes on when whoever asked for it gives up. One drive is added at a time.
+//! DRIVE-CHANGES-3. A drive goes only once nothing names it, which the keeper says.
+
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use varve_access_admin::v1::{
+    AddDrive, DriveFaultCount, DriveMoves, ScrubState, ScrubStatus, StartScrub, ZoneMove,
+};
+use varve_access_admin::{AdminFuture, Error, Result};
+use varve_client::Failure;
+use varve_media::NewDrive;
+use varve_media_redundancy::format::{
+    DriveRecord, DriveState as RecordState, MoveReason, Row, RowState,
+};
+use varve_media_redundancy::{
+    Change, DriveId, DriveNumber, DriveReplacement, LayoutView, MoveProgress, MoveWait,
+    RepairCounts, RepairQueue, ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES, ZoneIndex,
+};
+use varve_types::{ByteCount, ErrorKind};
+
+use crate::drives::{self, DriveEntry};
+use crate::files::random_bytes;
+use crate::redundant_pool::RedundantPool;
+
+/// Pause between two looks whether nothing is on a drive any more.
+const FORGET_PAUSE: Duration = Duration::from_secs(1);
+
+/// Digits of an identity that name a drive, at least.
+const ID_DIGITS_MIN: usize = 4;
+
+/// Changes of the drives of one pool.
+#[derive(Debug)]
+pub(crate) struct DriveChanges {
+    /// The data directory, which remembers the drives.
+    data: PathBuf,
+    /// Held while a drive is added (DRIVE-CHANGES-2).
+    adding: Arc<tokio::sync::Mutex<()>>,
+    /// Drives that go once nothing is on them; held for a look or a change.
+    removing: Mutex<Vec<DriveNumber>>,
+}
+
+impl DriveChanges {
+    pub(crate) fn new(data: &Path) -> Self {
+        Self { data: data.to_owned(), adding: Arc::default(), removing: Mutex::default() }
+    }
+
+    fn begin(&self) -> Result<tokio::sync::OwnedMutexGuard<()>> {
+        let guard = Arc::clone(&self.adding).try_lock_owned();
+        guard.map_err(|_| {
+            refusal(ErrorKind::Unavailable, "another drive is being added", "try again later")
+        })
+    }
+
+    fn removing(&self) -> MutexGuard<'_, Vec<DriveNumber>> {
+        self.removing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has a drive become part of the pool.
+pub(crate) fn add(pool: &Arc<RedundantPool>, new: AddDrive) -> AdminFuture<'static, DriveMoves> {
+    let pool = Arc::clone(pool);
+    to_the_end(async move {
+        let _adding = pool.changes().begin()?;
+        let view = pool.files().view();
+        let live = view.drives().drives.iter().filter(|it| it.state == RecordState::Live);
+        let bytes = live.map(bytes_of).min().unwrap_or_default();
+        join(&pool, &new, bytes).await?;
+        Ok(moves(&pool))
+    })
+}
+
+/// Has all of a drive moved elsewhere.
+pub(crate) fn drain(pool: &Arc<RedundantPool>, name: String) -> AdminFuture<'static, DriveMoves> {
+    let pool = Arc::clone(pool);
+    to_the_end(async move {
+        let drive = find(&pool, &name)?.number;
+        change(&pool, Change::Leave { drive }).await?;
+        Ok(moves(&pool))
+    })
+}
+
+/// Has a drive go once all of it was moved elsewhere.
+pub(crate) fn remove(
+    pool: &Arc<RedundantPool>,
+    name: String,
+    is_failed: bool,
+) -> AdminFuture<'static, DriveMoves> {
+    let pool = Arc::clone(pool);
+    to_the_end(async move {
+        let record = find(&pool, &name)?;
+        let drive = record.number;
+        match (record.state, is_failed) {
+            (RecordState::Failed, false) => {
+                let what = format!("drive {drive} has failed, and cannot be drained");
+                let hint = "`varve drive replace` puts another one in its place; with --failed it is forgotten once nothing names it";
+                return Err(refusal(ErrorKind::Conflict, &what, hint));
+            }
+            (RecordState::Live | RecordState::Joining | RecordState::Leaving, true) => {
+                let what = format!("drive {drive} has not failed");
+                return Err(refusal(ErrorKind::Conflict, &what, "remove it without --failed"));
+            }
+            (RecordState::Failed | RecordState::Gone, _) => {}
+            (RecordState::Live | RecordState::Joining | RecordState::Leaving, false) => {
+                change(&pool, Change::Leave { drive }).await?;
+            }
+        }
+        forget_later(&pool, drive);
+        Ok(moves(&pool))
+    })
+}
+
+/// Has a new drive take the place of another one, which goes then.
+pub(crate) fn replace(
+    pool: &Arc<RedundantPool>,
+    name: String,
+    new: AddDrive,
+) -> AdminFuture<'static, DriveMoves> {
+    let pool = Arc::clone(pool);
+    to_the_end(async move {
+        let _adding = pool.changes().begin()?;
+        let record = find(&pool, &name)?;
+        let old = record.number;
+        let new = join(&pool, &new, bytes_of(&record)).await?;
+        pool.files().control().replace(DriveReplacement { old, new });
+        match record.state {
+            RecordState::Live | RecordState::Joining | RecordState::Leaving => {
+                change(&pool, Change::Leave { drive: old }).await?;
+            }
+            RecordState::Failed | RecordState::Gone => {}
+        }
+        forget_later(&pool, old);
+        Ok(moves(&pool))
+    })
+}
+
+/// What is moved between drives.
+pub(crate) fn moves(pool: &RedundantPool) -> DriveMoves {
+    let (control, view) = (pool.files().control(), pool.files().view());
+    let RepairCounts { bytes_read, bytes_written, rows_moved, .. } = control.counts();
+    let mut zones: Vec<ZoneIndex> = RepairQueue::of(&view).items().map(|it| it.zone).collect();
+    let is_moving = |row: &Row| matches!(row.state, RowState::Moving { .. });
+    zones.extend(view.rows().filter(|(_, row)| is_moving(row)).map(|(zone, _)| zone));
+    zones.sort_unstable();
+    zones.dedup();
+    DriveMoves {
+        moves: control.moves().iter().map(zone_move).collect(),
+        zones: zones.len() as u64,
+        removing: pool.changes().removing().iter().map(|drive| drive.get()).collect(),
+        bytes_read,
+        bytes_written,
+        zones_moved: rows_moved,
+    }
+}
+
+/// How far the scrub is.
+pub(crate) fn scrub(pool: &RedundantPool) -> ScrubStatus {
+    let control = pool.files().control();
+    let faults = control.faults();
+    let faults = faults.iter().filter(|it| it.total() > 0);
+    let faults = faults.map(|it| DriveFaultCount { drive: it.drive.get(), faults: it.total() });
+    let faults = faults.collect();
+    let Some(progress) = control.scrub() else {
+        return ScrubStatus { faults, ..ScrubStatus::default() };
+    };
+    let ScrubProgress { request, since_unix_ms, segments, bytes, strips_bad, end, .. } = progress;
+    ScrubStatus {
+        state: match end {
+            None => ScrubState::Running,
+            Some(ScrubEnd::Clean) => ScrubState::Clean,
+            Some(ScrubEnd::Faults) => ScrubState::Faults,
+            Some(ScrubEnd::Incomplete) => ScrubState::Incomplete,
+            Some(ScrubEnd::Stopped) => ScrubState::Stopped,
+        },
+        drives: request.drives.iter().map(|drive| drive.get()).collect(),
+        deep: request.is_deep,
+        since_unix_ms,
+        segments,
+        bytes,
+        strips_bad,
+        faults,
+    }
+}
+
+/// Begins a scrub. It is under way when a shard's thread looks next.
+pub(crate) fn start_scrub(pool: &RedundantPool, what: &StartScrub) -> Result<ScrubStatus> {
+    let drives = what.drives.iter().map(|name| find(pool, name).map(|record| record.number));
+    let drives = drives.collect::<Result<Vec<_>>>()?;
+    let request = ScrubRequest { drives: drives.clone(), is_deep: what.deep };
+    pool.files().control().start_scrub(request);
+    let drives = drives.iter().map(|drive| drive.get()).collect();
+    Ok(ScrubStatus {
+        state: ScrubState::Running,
+        drives,
+        deep: what.deep,
+        faults: scrub(pool).faults,
+        ..ScrubStatus::default()
+    })
+}
+
+/// Ends the scrub that is under way.
+pub(crate) fn stop_scrub(pool: &RedundantPool) -> ScrubStatus {
+    pool.files().control().stop_scrub();
+    scrub(pool)
+}
+
+/// DRIVE-CHANGES-2
+fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> AdminFuture<'static, T> {
+    let task = tokio::spawn(work);
+    let died =
+        || refusal(ErrorKind::Internal, "the change of drives panicked", "look into the log");
+    Box::pin(async move { task.await.unwrap_or_else(|_| Err(died())) })
+}
+
+async fn change(pool: &RedundantPool, change: Change) -> Result<Arc<LayoutView>> {
+    pool.files().tables().ask(change).await.map_err(|error| of_media(&error))
+}
+
+/// Adds a drive; one without a size of its own gets `bytes`.
+async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<DriveNumber> {
+    let path = std::path::absolute(&new.path).map_err(|error| {
+        refusal(ErrorKind::Invalid, &format!("drive {}: {error}", new.path), "give another path")
+    })?;
+    let has_size =
+        fs::metadata(&path).is_ok_and(|it| it.is_file() || it.file_type().is_block_device());
+    let size_bytes = new.size_bytes.or((!has_size).then_some(bytes));
+    let id = DriveId(random_bytes().map_err(|failure| of_failure(&failure))?);
+    let place = NewDrive {
+        path: path.clone(),
+        kind: None,
+        capacity_bytes: size_bytes,
+        replace_pool: false,
+    };
+    let preparing = Arc::clone(pool);
+    let prepared = tokio::task::spawn_blocking(move || preparing.files().prepare(&place, id)).await;
+    let died =
+        |_| refusal(ErrorKind::Internal, "preparing the drive panicked", "look into the log");
+    let member = prepared.map_err(died)?.map_err(|error| of_media(&error))?;
+    let entry = DriveEntry { path, size_bytes, file: None, id: Some(id.to_string()) };
+    let data = &pool.changes().data;
+    drives::add_to_list(data, entry).map_err(|failure| of_failure(&failure))?; // DRIVE-CHANGES-1
+    let joined = change(pool, Change::Join(member)).await;
+    let view = pool.files().view();
+    let is_it = |record: &&DriveRecord| record.id == id;
+    match (joined, view.drives().drives.iter().find(is_it)) {
+        (Ok(_), Some(record)) => Ok(record.number),
+        (Err(error), Some(_)) => Err(error),
+        (joined, None) => {
+            pool.files().let_go();
+            drives::remove_from_list(data, &id.to_string())
+                .map_err(|failure| of_failure(&failure))?;
+            let lost = || {
+                refusal(
+                    ErrorKind::Unavailable,
+                    "the drive failed while it joined",
+                    "look into the log",
+                )
+            };
+            Err(joined.err().unwrap_or_else(lost))
+        }
+    }
+}
+
+/// Has a drive go once nothing is on it, as long as the pool is served (DRIVE-CHANGES-3).
+fn forget_later(pool: &Arc<RedundantPool>, drive: DriveNumber) {
+    let mut removing = pool.changes().removing();
+    if removing.contains(&drive) {
+        return;
+    }
+    removing.push(drive);
+    drop(removing);
+    let pool = Arc::downgrade(pool);
+    tokio::spawn(async move {
+        while let Some(is_over) = forget(&pool, drive).await
+            && !is_over
+        {
+            tokio::time::sleep(FORGET_PAUSE).await;
+        }
+    });
+}
+
+/// Whether a drive has gone, or never will; `None` when the pool is closed.
+async fn forget(pool: &Weak<RedundantPool>, drive: DriveNumber) -> Option<bool> {
+    let pool = pool.upgrade()?;
+    let id = pool.files().view().drives().drive(drive).map(|record| record.id);
+    let is_over = match pool.files().tables().ask(Change::Forget { drive }).await {
+        Ok(_) => {
+            tracing::info!(%drive, "a drive has left the pool");
+            pool.files().let_go();
+            let data = &pool.changes().data;
+            if let Some(Err(error)) = id.map(|id| drives::remove_from_list(data, &id.to_string())) {
+                tracing::warn!(%drive, %error, "a drive that left is still remembered");
+            }
+            true
+        }
+        Err(error) if error.kind() == ErrorKind::Invalid => {
+            tracing::debug!(%drive, %error, "a drive cannot go yet");
+            false
+        }
+        Err(error) => {
+            tracing::warn!(%drive, %error, "a drive does not go: remove it again");
+            true
+        }
+    };
+    if is_over {
+        pool.changes().removing().retain(|other| *other != drive);
+    }
+    Some(is_over)
+}
+
+/// The one drive that a number, a path or the beginning of an identity means.
+fn find(pool: &RedundantPool, name: &str) -> Result<DriveRecord> {
+    let view = pool.files().view();
+    let there = || view.drives().drives.iter().filter(|it| it.state != RecordState::Gone);
+    let digits = name.to_ascii_lowercase();
+    let is_begun =
+        |it: &&DriveRecord| digits.len() >= ID_DIGITS_MIN && it.id.to_string().starts_with(&digits);
+    let exact = there().find(|it| it.number.to_string() == name);
+    if let Some(record) = exact
+        .or_else(|| there().find(|it| pool.files().path_of(it.number).as_deref() == Some(name)))
+    {
+        return Ok(record.clone());
+    }
+    let mut begun = there().filter(is_begun);
+    match (begun.next(), begun.next()) {
+        (Some(record), None) => Ok(record.clone()),
+        (Some(_), Some(_)) => {
+            let what = format!("several drives have an identity that begins with {name}");
+            Err(refusal(ErrorKind::Invalid, &what, "give more of its digits, or its number"))
+        }
+        (None, _) => {
+            let what = format!("the pool has no drive {name}");
+            Err(refusal(ErrorKind::NotFound, &what, "`varve drive list` shows its drives"))
+        }
+    }
+}
+
+fn bytes_of(record: &DriveRecord) -> u64 {
+    u64::from(record.units) * UNIT_BYTES
+}
+
+fn zone_move(progress: &MoveProgress) -> ZoneMove {
+    ZoneMove {
+        zone: progress.zone.0,
+        shard: progress.shard.map(|shard| shard.0),
+        why: reason(progress.why).to_owned(),
+        bytes_done: progress.bytes_done,
+        bytes_total: progress.bytes_total,
+        bytes_per_s: progress.bytes_per_s,
+        since_unix_ms: progress.since_unix_ms,
+        waits_for: progress.waits_for.as_ref().map(wait),
+    }
+}
+
+const fn reason(why: MoveReason) -> &'static str {
+    match why {
+        MoveReason::Rebuild => "rebuild",
+        MoveReason::Drain => "drain",
+        MoveReason::Rebalance => "rebalance",
+        MoveReason::Conversion => "conversion",
+        MoveReason::SlowDrive => "slow_drive",
+        MoveReason::CatchUp => "catch_up",
+    }
+}
+
+fn wait(wait: &MoveWait) -> String {
+    match wait {
+        MoveWait::Contents => "its shard, which does not serve yet".to_owned(),
+        MoveWait::Room => "room on another drive: add one".to_owned(),
+        MoveWait::Error(error) => format!("another try after an error: {error}"),
+        MoveWait::Unreadable { segments } => {
+            format!("{segments} segments that cannot be read, until what is live in them has left")
+        }
+    }
+}
+
+fn refusal(kind: ErrorKind, message: &str, hint: &str) -> Error {
+    Error::Backend { kind, message: message.to_owned(), hint: Some(hint.to_owned()) }
+}
+
+fn of_failure(failure: &Failure) -> Error {
+    let (message, hint) = (failure.what().to_owned(), failure.advice().map(str::to_owned));
+    Error::Backend { kind: ErrorKind::Unavailable, message, hint }
+}
+
+/// What the media say, with what to do.
+fn of_media(error: &varve_media::Error) -> Error {
+    use varve_media::Error as Media;
+    let (kind, message) = (error.kind(), error.to_string());
+    let hint = match error {
+        Media::PoolExists { .. } => {
+            Some("a pool is on it: choose another drive, or clear this one first".to_owned())
+        }
+        Media::NotEmpty { .. } => {
+            Some("something is on it: choose another drive, or clear this one first".to_owned())
+        }
+        Media::InUse { .. } => Some(
+            "see which process has it, or whether it is a drive of this pool already".to_owned(),
+        ),
+        Media::TooSmall { need, .. } => Some(format!("it needs at least {}", ByteCount(*need))),
+        Media::TooFewDrives { .. } => {
+            let hint = "add a drive first, or put one in its place: `varve drive replace`";
+            return refusal(ErrorKind::Conflict, &message, hint);
+        }
+        _ => None,
+    };
+    Error::Backend { kind, message, hint }
+}

@@ -1,0 +1,77 @@
+//! The endpoints that change the drives of a pool, and show and end what follows from that.
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+
+use crate::error::Result;
+use crate::v1::moves::{AddDrive, DriveMoves, ScrubStatus, StartScrub};
+use crate::v1::routes::{Api, NamePath, name_in, query_in};
+
+/// How a drive is removed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RemoveQuery {
+    #[serde(default)]
+    failed: bool,
+}
+
+type Accepted = Result<(StatusCode, Json<DriveMoves>)>;
+
+pub(super) async fn add(State(api): State<Api>, request: Request) -> Accepted {
+    let drive: AddDrive = api.json_body(request).await?;
+    let path = drive.path.clone();
+    let moves = api.within_limit(api.backend.add_drive(drive)).await?;
+    tracing::info!(path, "drive added");
+    Ok((StatusCode::ACCEPTED, Json(moves)))
+}
+
+pub(super) async fn remove(
+    State(api): State<Api>,
+    name: NamePath,
+    query: std::result::Result<Query<RemoveQuery>, QueryRejection>,
+) -> Accepted {
+    let (name, RemoveQuery { failed }) = (name_in(name)?, query_in(query)?);
+    let moves = api.within_limit(api.backend.remove_drive(name.clone(), failed)).await?;
+    tracing::info!(drive = name, "drive is to be removed");
+    Ok((StatusCode::ACCEPTED, Json(moves)))
+}
+
+pub(super) async fn drain(State(api): State<Api>, name: NamePath) -> Accepted {
+    let name = name_in(name)?;
+    let moves = api.within_limit(api.backend.drain_drive(name.clone())).await?;
+    tracing::info!(drive = name, "drive is to be drained");
+    Ok((StatusCode::ACCEPTED, Json(moves)))
+}
+
+pub(super) async fn replace(State(api): State<Api>, name: NamePath, request: Request) -> Accepted {
+    let name = name_in(name)?;
+    let new: AddDrive = api.json_body(request).await?;
+    let path = new.path.clone();
+    let moves = api.within_limit(api.backend.replace_drive(name.clone(), new)).await?;
+    tracing::info!(drive = name, path, "drive is to be replaced");
+    Ok((StatusCode::ACCEPTED, Json(moves)))
+}
+
+pub(super) async fn moves(State(api): State<Api>) -> Result<Json<DriveMoves>> {
+    api.within_limit(api.backend.drive_moves()).await.map(Json)
+}
+
+pub(super) async fn scrub(State(api): State<Api>) -> Result<Json<ScrubStatus>> {
+    api.within_limit(api.backend.scrub()).await.map(Json)
+}
+
+pub(super) async fn start_scrub(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<(StatusCode, Json<ScrubStatus>)> {
+    let what: StartScrub = api.json_body(request).await?;
+    let status = api.within_limit(api.backend.start_scrub(what)).await?;
+    Ok((StatusCode::ACCEPTED, Json(status)))
+}
+
+pub(super) async fn stop_scrub(State(api): State<Api>) -> Result<Json<ScrubStatus>> {
+    api.within_limit(api.backend.stop_scrub()).await.map(Json)
+}
