@@ -59,7 +59,7 @@ fn open_redundant(settings: &Settings, paths: &[PathBuf]) -> Result<PoolMedia> {
         journal_patience_nanos: u64::from(redundancy.journal_patience_ms) * 1_000_000,
         missing_wait_nanos: u64::from(redundancy.missing_wait_s) * 1_000_000_000,
         delay_nanos: settings.media_delay_us * 1000,
-        repair_percent: redundancy.repair_percent,
+        repair_percent: u8::try_from(redundancy.repair_percent).unwrap_or(u8::MAX),
     };
     let open = || RedundantPool::open(paths, &settings.data, &options);
     let pool = match take_lock(open, OpenFailure::is_in_use).map_err(OpenFailure::of_thread) {
@@ -67,6 +67,7 @@ fn open_redundant(settings: &Settings, paths: &[PathBuf]) -> Result<PoolMedia> {
         Err(Ok(error)) => return Err(explain(&error, settings)),
         Err(Err(failure)) => return Err(failure),
     };
+    pool.files().control().set_scrub_days(u16::try_from(redundancy.scrub_days).unwrap_or(u16::MAX));
     let opened = pool.files().opened();
     if opened.is_read_only {
         return Err(explain(&Error::ReadOnly, settings));

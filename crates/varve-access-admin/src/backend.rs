@@ -20,7 +20,7 @@ use crate::v1::{
 pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// The answer of a pool whose drives cannot be changed.
-fn no_redundancy<'a, T: Send + 'a>() -> AdminFuture<'a, T> {
+pub(crate) fn no_redundancy<'a, T: Send + 'a>() -> AdminFuture<'a, T> {
     let error = Error::Backend {
         kind: ErrorKind::Unsupported,
         message: "this pool has no redundancy over drives".to_owned(),

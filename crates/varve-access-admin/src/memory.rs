@@ -10,17 +10,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use varve_types::{ErrorKind, Reduction, limits};
 
-use crate::backend::{AdminBackend, AdminFuture};
+use crate::backend::{AdminBackend, AdminFuture, no_redundancy};
 use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::objects::ObjectBackend;
 use crate::v1::{
-    BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
-    CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
-    DriveList, DriveState, EndReceive, ExtentPage, ExtentsWanted, Fill, FillLevel, Health,
-    HealthReason, HealthState, JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, NodeStatus,
-    Pool, Reservation, RollBack, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace,
-    Space, Status, Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
+    AddDrive, BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus,
+    CloneVolume, CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients,
+    DisconnectedClients, Drive, DriveList, DriveMoves, DriveState, EndReceive, ExtentPage,
+    ExtentsWanted, Fill, FillLevel, Health, HealthReason, HealthState, JournalStatus,
+    ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool, Reservation, RollBack, ScrubState,
+    ScrubStatus, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, StartScrub,
+    Status, Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -233,6 +234,24 @@ impl MemoryBackend {
     }
 
     /// Zones lack strips where a drive has failed.
+    /// An answer about drives that can be changed, where there are some.
+    fn of_drives<T: Send + 'static>(&self, answer: T) -> AdminFuture<'_, T> {
+        if self.drives.is_some() { ready(Ok(answer)) } else { no_redundancy() }
+    }
+
+    /// The same about one of them, by its number.
+    fn of_drive<T: Send + 'static>(&self, name: &str, answer: T) -> AdminFuture<'_, T> {
+        let is_it = |drive: &Drive| drive.number.is_some_and(|it| it.to_string() == name);
+        match &self.drives {
+            Some(drives) if !drives.iter().any(is_it) => ready(Err(Error::Backend {
+                kind: ErrorKind::NotFound,
+                message: format!("the pool has no drive {name}"),
+                hint: None,
+            })),
+            Some(_) | None => self.of_drives(answer),
+        }
+    }
+
     fn health_now(&self) -> Health {
         let drives = self.pool_now().drives;
         let failed = drives.iter().filter(|drive| drive.state == Some(DriveState::Failed));
@@ -447,6 +466,39 @@ impl AdminBackend for MemoryBackend {
 
     fn health(&self) -> AdminFuture<'_, Health> {
         ready(Ok(self.health_now()))
+    }
+
+    fn add_drive(&self, _drive: AddDrive) -> AdminFuture<'_, DriveMoves> {
+        self.of_drives(DriveMoves::default())
+    }
+
+    fn drain_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
+        self.of_drive(&drive, DriveMoves::default())
+    }
+
+    fn remove_drive(&self, drive: String, _is_failed: bool) -> AdminFuture<'_, DriveMoves> {
+        self.of_drive(&drive, DriveMoves::default())
+    }
+
+    fn replace_drive(&self, old: String, _new: AddDrive) -> AdminFuture<'_, DriveMoves> {
+        self.of_drive(&old, DriveMoves::default())
+    }
+
+    fn drive_moves(&self) -> AdminFuture<'_, DriveMoves> {
+        self.of_drives(DriveMoves::default())
+    }
+
+    fn scrub(&self) -> AdminFuture<'_, ScrubStatus> {
+        self.of_drives(ScrubStatus::default())
+    }
+
+    fn start_scrub(&self, what: StartScrub) -> AdminFuture<'_, ScrubStatus> {
+        let (state, deep) = (ScrubState::Running, what.deep);
+        self.of_drives(ScrubStatus { state, deep, ..ScrubStatus::default() })
+    }
+
+    fn stop_scrub(&self) -> AdminFuture<'_, ScrubStatus> {
+        self.of_drives(ScrubStatus::default())
     }
 
     fn space(&self) -> AdminFuture<'_, Space> {

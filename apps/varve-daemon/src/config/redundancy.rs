@@ -14,7 +14,9 @@ pub struct RedundancySettings {
     /// For how long a start waits for drives that are missing, in seconds.
     pub(crate) missing_wait_s: u32,
     /// Percent of what drives do that repair gets while clients use them.
-    pub(crate) repair_percent: u8,
+    pub(crate) repair_percent: u32,
+    /// Days between two scrubs that begin by themselves.
+    pub(crate) scrub_days: u32,
     /// Whether to go on from the drives that are there although others may know of something newer. Of one start, so
     /// only a flag.
     pub is_degraded: bool,
@@ -30,6 +32,7 @@ impl Default for RedundancySettings {
             journal_patience_ms: 300,
             missing_wait_s: 30,
             repair_percent: 40,
+            scrub_days: 14,
             is_degraded: false,
             history: None,
         }

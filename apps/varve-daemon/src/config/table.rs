@@ -225,6 +225,23 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.redundancy.missing_wait_s = value.count32(),
     },
     Setting {
+        key: "repair.percent",
+        flag: None,
+        form: ValueForm::Count { min: 1, max: 100, unit: "percent" },
+        default: "40",
+        reason: "How much of what a drive does goes to rebuilding and moving data while clients use it; a scrub gets half of that, zones that survive no other loss get 90 percent. \
+                 Without clients it is all, and always at least 4 MiB a second.",
+        apply: |settings, value| settings.redundancy.repair_percent = value.count32(),
+    },
+    Setting {
+        key: "repair.scrub_days",
+        flag: None,
+        form: ValueForm::Count { min: 1, max: 365, unit: "days" },
+        default: "14",
+        reason: "How many days after the last scrub of all drives of a pool with redundancy the next one begins by itself.",
+        apply: |settings, value| settings.redundancy.scrub_days = value.count32(),
+    },
+    Setting {
         key: "memory.budget",
         flag: None,
         form: ValueForm::Size { min: 128 << 20, max: 1 << 40 },

@@ -35,6 +35,7 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
         let name = match endpoint.operation {
             "beginReceive" | "endReceive" => "vm3",
             _ if endpoint.path.starts_with("/v1/snapshots") => "vm1@monday",
+            _ if endpoint.path.starts_with("/v1/drives") => "1",
             _ if endpoint.path.starts_with("/v1/users") => "ann",
             _ if endpoint.path.starts_with("/v1/keys") => "ANNS",
             _ if endpoint.path.starts_with("/v1/buckets") => "photos",
@@ -47,6 +48,8 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
         let path = endpoint.path.replace("{name}", name);
         let identity = "000102030405060708090a0b0c0d0e0f";
         let body = match endpoint.operation {
+            "addDrive" | "replaceDrive" => Some(json!({"path": "/srv/x", "size_bytes": 4096})),
+            "startScrub" => Some(json!({"deep": true})),
             "createSnapshots" => Some(json!({"names": ["vm1@monday"]})),
             "changeSnapshot" => Some(json!({"protected": false})),
             "cloneVolume" => Some(json!({"source": "vm1@monday", "name": "vm4"})),
@@ -90,7 +93,8 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
 
 #[tokio::test]
 async fn endpoints_exist_and_answer_what_they_name() {
-    let server = Server::start(MemoryBackend::default(), LimitsConfig::default()).await;
+    let backend = MemoryBackend::with_failed_drive();
+    let server = Server::start(backend, LimitsConfig::default()).await;
     let spec = json!({"name": "vm1", "size_bytes": 4096});
     assert_eq!(server.call("POST", "/v1/volumes", Some(spec)).await.0, 201);
     let coming = json!({"moves": arriving(), "record": "", "private_copy": false});

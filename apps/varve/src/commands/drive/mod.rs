@@ -1,15 +1,21 @@
 //! `varve drive`: the drives of the pool.
 
-mod change;
+mod add;
+mod drain;
 mod list;
 mod moves;
+mod remove;
+mod replace;
 mod scrub;
 mod show;
 
 use clap::Subcommand;
-use varve_access_admin::v1::Drive;
-use varve_client::{Client, Failure, Result, age};
+use varve_access_admin::v1::{AddDrive, Drive, DriveList, DriveMoves};
+use varve_client::{ApiAnswer, Client, Failure, Result, age};
+use varve_daemon::config::DriveSetting;
 use varve_types::ByteCount;
+
+use crate::cli::Format;
 
 /// Digits of an identity that name a drive, at least.
 const ID_DIGITS_MIN: usize = 4;
@@ -20,10 +26,10 @@ pub(crate) enum DriveCommand {
     #[command(visible_alias = "ls")]
     List(list::DriveListCommand),
     Show(show::DriveShow),
-    Add(change::DriveAdd),
-    Remove(change::DriveRemove),
-    Drain(change::DriveDrain),
-    Replace(change::DriveReplace),
+    Add(add::DriveAdd),
+    Remove(remove::DriveRemove),
+    Drain(drain::DriveDrain),
+    Replace(replace::DriveReplace),
     Moves(moves::DriveMovesCommand),
     Scrub(scrub::DriveScrub),
 }
@@ -97,4 +103,25 @@ fn used(drive: &Drive) -> String {
 
 fn since(drive: &Drive) -> String {
     drive.since_unix_ms.map_or_else(|| "-".to_owned(), age::since)
+}
+
+/// The path is that of this process, not of the daemon.
+fn wanted(drive: &DriveSetting) -> Result<AddDrive> {
+    let path = std::path::absolute(&drive.path)
+        .map_err(|error| Failure::misuse(format!("drive {}: {error}", drive.path.display())))?;
+    let size_bytes = drive.size.map(|size| size.0);
+    Ok(AddDrive { path: path.display().to_string(), size_bytes })
+}
+
+/// The number of the drive that is meant.
+fn number_of(client: &Client, name: &str) -> Result<u8> {
+    let list = client.get::<DriveList>("/v1/drives")?.value;
+    find(&list.drives, name)?.number.ok_or_else(|| {
+        Failure::new("this pool has no redundancy over drives, which cannot be changed then")
+            .hint("`varve pool migrate` moves what it holds to a pool that has")
+    })
+}
+
+fn told(answer: ApiAnswer<DriveMoves>, format: &Format, done: &str) -> String {
+    answer.print(format.json, |moves| format!("{done}\n{}", moves::outlook(&moves)))
 }

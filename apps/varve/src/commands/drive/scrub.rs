@@ -6,8 +6,8 @@ use varve_access_admin::v1::{DriveFaultCount, ScrubState, ScrubStatus, StartScru
 use varve_client::{Client, Result, age, table};
 use varve_types::ByteCount;
 
-use super::change::number_of;
 use super::moves::numbers;
+use super::number_of;
 use crate::cli::Format;
 
 /// Read all that drives hold and compare it, while the pool serves

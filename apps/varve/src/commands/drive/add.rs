@@ -1,0 +1,32 @@
+//! `varve drive add`: one more drive for a pool that is served.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::DriveMoves;
+use varve_client::{Client, Result};
+use varve_daemon::config::DriveSetting;
+
+use super::{told, wanted};
+use crate::cli::Format;
+use crate::commands::serve::drive;
+
+/// Add a drive to the pool
+#[derive(Args, Debug)]
+#[command(after_help = "Zones that come later use it, and those that wait for room to be rebuilt.")]
+pub(crate) struct DriveAdd {
+    /// Block device, file or directory, with its size where it has none of its own
+    #[arg(value_name = "PATH[=SIZE]", value_parser = drive)]
+    drive: DriveSetting,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl DriveAdd {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let new = wanted(&self.drive)?;
+        let answer = client.send::<DriveMoves>(Method::POST, "/v1/drives", &new)?;
+        let done = format!("{} is a drive of the pool", new.path);
+        Ok(told(answer, &self.format, &done))
+    }
+}

@@ -1,0 +1,28 @@
+//! `varve drive drain`: moves all of a drive elsewhere.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::DriveMoves;
+use varve_client::{Client, Result};
+
+use super::{number_of, told};
+use crate::cli::Format;
+
+/// Move all of a drive elsewhere; it stays a drive of the pool
+#[derive(Args, Debug)]
+pub(crate) struct DriveDrain {
+    /// Its number, its path, or the beginning of its identity
+    drive: String,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl DriveDrain {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let number = number_of(client, &self.drive)?;
+        let path = format!("/v1/drives/{number}/drain");
+        let answer = client.send::<DriveMoves>(Method::POST, &path, &serde_json::json!({}))?;
+        Ok(told(answer, &self.format, &format!("drive {number} is drained")))
+    }
+}

@@ -1,0 +1,36 @@
+//! `varve drive remove`: moves all of a drive elsewhere, and has it leave.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::DriveMoves;
+use varve_client::{Client, Result};
+
+use super::{number_of, told};
+use crate::cli::Format;
+
+/// Move all of a drive elsewhere, and have it leave the pool then
+#[derive(Args, Debug)]
+#[command(
+    after_help = "It leaves by itself, as long as the daemon runs; after a restart, remove it again."
+)]
+pub(crate) struct DriveRemove {
+    /// Its number, its path, or the beginning of its identity
+    drive: String,
+
+    /// Forget a drive that has failed, once nothing names it
+    #[arg(long)]
+    failed: bool,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl DriveRemove {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let number = number_of(client, &self.drive)?;
+        let query = if self.failed { "?failed=true" } else { "" };
+        let path = format!("/v1/drives/{number}{query}");
+        let answer = client.send::<DriveMoves>(Method::DELETE, &path, &serde_json::json!({}))?;
+        Ok(told(answer, &self.format, &format!("drive {number} leaves once nothing is on it")))
+    }
+}

@@ -1,0 +1,36 @@
+//! `varve drive replace`: a new drive in the place of another one.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::DriveMoves;
+use varve_client::{Client, Result};
+use varve_daemon::config::DriveSetting;
+
+use super::{number_of, told, wanted};
+use crate::cli::Format;
+use crate::commands::serve::drive;
+
+/// Put a new drive in the place of another one, which leaves the pool then
+#[derive(Args, Debug)]
+pub(crate) struct DriveReplace {
+    /// The one that goes: its number, its path, or the beginning of its identity
+    old: String,
+
+    /// The new one: block device, file or directory, with its size where that of the old one does not do
+    #[arg(value_name = "PATH[=SIZE]", value_parser = drive)]
+    new: DriveSetting,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl DriveReplace {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let number = number_of(client, &self.old)?;
+        let new = wanted(&self.new)?;
+        let path = format!("/v1/drives/{number}/replace");
+        let answer = client.send::<DriveMoves>(Method::POST, &path, &new)?;
+        let done = format!("{} takes the place of drive {number}", new.path);
+        Ok(told(answer, &self.format, &done))
+    }
+}
