@@ -83,6 +83,7 @@ pub(crate) fn drain(pool: &Arc<RedundantPool>, name: String) -> AdminFuture<'sta
     let pool = Arc::clone(pool);
     to_the_end(async move {
         let drive = find(&pool, &name)?.number;
+        check_others(&pool.files().view(), drive)?;
         change(&pool, Change::Leave { drive }).await?;
         Ok(moves(&pool))
     })
@@ -110,6 +111,7 @@ pub(crate) fn remove(
             }
             (RecordState::Failed | RecordState::Gone, _) => {}
             (RecordState::Live | RecordState::Joining | RecordState::Leaving, false) => {
+                check_others(&pool.files().view(), drive)?;
                 change(&pool, Change::Leave { drive }).await?;
             }
         }
@@ -343,6 +345,23 @@ fn find(pool: &RedundantPool, name: &str) -> Result<DriveRecord> {
             Err(refusal(ErrorKind::NotFound, &what, "`varve drive list` shows its drives"))
         }
     }
+}
+
+/// Refuses that a drive leaves without which there are too few for the class of new zones.
+fn check_others(view: &LayoutView, drive: DriveNumber) -> Result<()> {
+    let table = view.drives();
+    let is_other = |it: &&DriveRecord| it.state == RecordState::Live && it.number != drive;
+    let others = table.drives.iter().filter(is_other).count();
+    let Some(class) = table.class_of(table.class) else { return Ok(()) };
+    let (shape, needed) = (class.shape, class.shape.strips());
+    if others >= needed {
+        return Ok(());
+    }
+    let what = format!(
+        "drive {drive} cannot leave: {shape} needs {needed} drives, and {others} others are live"
+    );
+    let hint = "add a drive first, or put one in its place: `varve drive replace`";
+    Err(refusal(ErrorKind::Conflict, &what, hint))
 }
 
 fn bytes_of(record: &DriveRecord) -> u64 {
