@@ -7,8 +7,10 @@ use std::path::Path;
 use varve_types::PoolId;
 
 use crate::blocking::{BlockingDisk, finish};
-use crate::format::{RedundantDrive, UNIT_BYTES};
+use crate::format::UNIT_BYTES;
+use crate::making::was_opened;
 use crate::pool_files::META_FILE;
+use crate::redundant_superblock::RedundantSuperblock;
 use crate::superblock_copies::read_any_superblock;
 use crate::uring::open_error;
 use crate::{Error, Result};
@@ -37,6 +39,8 @@ pub struct RedundantIdentity {
     pub drive_id: [u8; 16],
     /// Units of 64 KiB on it.
     pub units: u32,
+    /// Whether its pool was opened once, or may have been: then it is none whose making was cut off (MAKING-3).
+    pub was_opened: bool,
 }
 
 impl DriveIdentity {
@@ -57,16 +61,20 @@ impl DriveIdentity {
         if !kind.is_file() && !kind.is_block_device() {
             return Err(no_pool(path)); // Opening others may wait for somebody.
         }
-        let superblock = finish(read_any_superblock(&BlockingDisk::open_read_only(&meta)?))?;
-        let identity =
-            |it: &RedundantDrive| RedundantIdentity { drive_id: it.drive_id, units: it.units };
+        let disk = BlockingDisk::open_read_only(&meta)?;
+        let superblock = finish(read_any_superblock(&disk))?;
+        let identity = |it: RedundantSuperblock| RedundantIdentity {
+            drive_id: it.drive_id,
+            units: it.units,
+            was_opened: finish(was_opened(&disk, &it)).unwrap_or(true),
+        };
         Ok(Self {
             pool: superblock.pool,
             index: superblock.drive_index,
             count: superblock.drive_count,
             segment_bytes: superblock.segment_bytes,
             segment_count: superblock.segment_count,
-            redundant: superblock.redundant.as_ref().map(identity),
+            redundant: RedundantSuperblock::of_stored(&superblock).map(identity),
         })
     }
 

@@ -8,16 +8,25 @@
 //!     Until then nobody opens it, so it holds no data.
 //! MAKING-2. What may be made anew is a drive with a mark, or one whose superblocks are all of a pool that a mark on
 //!     another of the drives names. A pool with damaged superblocks has no mark, and nor has anything else.
+//! MAKING-3. A drive of a redundant pool that was opened once is of a whole pool, whatever marks say: such a pool opens
+//!     without a drive, so it may hold data although one has a mark still. Each opening writes a later drive table than
+//!     the one of the making.
+//! MAKING-4. The mark of a drive that joins a pool names the drive, and vouches for superblocks of that drive alone.
 
 use varve_types::PoolId;
 
+use crate::contract::RootVersion;
 use crate::disk::{Disk, Persist};
 use crate::format::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, decode_making, encode_making,
-    superblock_claim,
+    SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, decode_making, decode_superblock,
+    encode_making, superblock_claim,
 };
+use crate::redundant_superblock::RedundantSuperblock;
 use crate::superblock_copies::read_any_superblock;
 use crate::{Error, Result};
+
+/// Version of the drive table that a redundant pool is made with.
+const TABLE_OF_MAKING: RootVersion = RootVersion(1);
 
 /// What a drive writes as a whole, in bytes.
 const SECTOR_BYTES: usize = 512;
@@ -56,14 +65,40 @@ async fn look(meta: &dyn Disk, unfinished: &[PoolId]) -> Result<SuperblockArea> 
     let mut found = SuperblockArea::Nothing;
     for offset in copies_within(meta) {
         let bytes = meta.read(offset, SUPERBLOCK_BYTES).await?;
+        let redundant = decode_superblock(&bytes).ok();
+        let redundant = redundant.as_ref().and_then(RedundantSuperblock::of_stored);
+        let is_vouched = |pool: &PoolId| {
+            let drive = redundant.as_ref().map(|it| PoolId(it.drive_id)); // MAKING-4
+            unfinished.contains(pool) || drive.is_some_and(|it| unfinished.contains(&it))
+        };
         match (decode_making(&bytes), superblock_claim(&bytes)) {
             (Some(_), _) => found = SuperblockArea::Marked,
-            (None, Some(pool)) if !unfinished.contains(&pool) => return Ok(SuperblockArea::Pool), // MAKING-2
-            (None, Some(_)) if found == SuperblockArea::Nothing => found = SuperblockArea::Vouched,
-            (None, _) => {}
+            (None, Some(pool)) if !is_vouched(&pool) => return Ok(SuperblockArea::Pool), // MAKING-2
+            (None, Some(_)) => {
+                if let Some(superblock) = redundant
+                    && was_opened(meta, &superblock).await?
+                {
+                    return Ok(SuperblockArea::Pool); // MAKING-3
+                }
+                if found == SuperblockArea::Nothing {
+                    found = SuperblockArea::Vouched;
+                }
+            }
+            (None, None) => {}
         }
     }
     Ok(found)
+}
+
+/// Whether the pool of a drive with this superblock may have been opened: a side of its drive table is a later one than
+/// that of the making, or nobody can say, as the table that was there before the superblock cannot be read.
+///
+/// # Errors
+/// The disk's.
+pub(crate) async fn was_opened(meta: &dyn Disk, superblock: &RedundantSuperblock) -> Result<bool> {
+    let sides = superblock.drive_table().look(meta, superblock.pool).await?;
+    let newest = sides.into_iter().flatten().map(|(version, _)| version).max();
+    Ok(newest.is_none_or(|version| version > TABLE_OF_MAKING))
 }
 
 /// Whether what stands in the place of a superblock is one, a mark, or nothing.

@@ -353,7 +353,7 @@ impl RedundantSuperblock {
         }
     }
 
-    fn of_stored(stored: &Superblock) -> Option<Self> {
+    pub(crate) fn of_stored(stored: &Superblock) -> Option<Self> {
         let redundant = stored.redundant.as_ref()?;
         Some(Self {
             pool: stored.pool,

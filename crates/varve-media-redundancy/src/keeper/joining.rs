@@ -4,10 +4,13 @@
 //!     another branch counts as newer.
 //! JOINING-2. A drive counts for roots from the table on that says so, and no root is replaced between its copy and
 //!     that table.
+//! JOINING-3. The mark of a drive that joins names the drive (MAKING-4). One that named the pool would vouch for all
+//!     of its other drives, which hold data.
 
 use varve_media::{
     Error, RedundantSpec, RedundantSuperblock, Result, RootKey, RootVersion, mark_new_drives,
 };
+use varve_types::PoolId;
 
 use super::membership::{has_roots, record_mut};
 use super::{Keeper, refused};
@@ -87,7 +90,7 @@ impl Keeper {
             Some(own) => self.may_be_overwritten(&own, member),
         };
         if !is_free {
-            mark_new_drives(&[meta], superblock.pool).await?;
+            mark_new_drives(&[meta], PoolId(superblock.drive_id)).await?; // JOINING-3
         }
         EmptyRoots { has_table: true }.write(drive).await?;
         superblock.write(meta).await

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use varve_media::planted::{Bug, plant};
-use varve_media::{Error, RootKey, RootStore, SimMedium};
+use varve_media::{Error, RootKey, RootStore, SimMedium, mark_new_drives};
 use varve_media_redundancy::format::{DriveState, Row, RowState};
 use varve_media_redundancy::{
     Candidate, Change, DriveNumber, HistoryId, Opening, OpeningOptions, StripeShape, ZoneIndex,
-    open,
+    open, superblock_of,
 };
 use varve_reactor::{Reactor, SimLoop};
+use varve_types::PoolId;
 
 use crate::pool::{
     DRIVE_BYTES, OpenPool, SharedMedia, candidates, look, medium, member, new_pool, options,
@@ -401,4 +402,60 @@ fn a_copied_drive_is_refused() {
         open(&reactor, candidates, &options()).await.map(|_| ())
     });
     assert!(matches!(refused, Err(Error::DriveSet { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_page_that_is_damaged_everywhere_does_not_count_as_never_written() {
+    let mut scene = Scene::new(2, 1);
+    scene.change(&[0, 1], options(), Change::Place { zone: ZoneIndex(0) });
+    let superblock = superblock_of(&crate::pool::figures(), number(0), &member(0, 1))
+        .expect("figures are right");
+    for side in superblock.layout_page(0).sides {
+        scene.media.borrow().iter().for_each(|medium| medium.flip_bit(side + 80, 1));
+    }
+    let before = scene.durable();
+    let refused = scene.open(&[0, 1], options());
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    assert_eq!(scene.durable(), before, "nothing was written");
+}
+
+#[test]
+fn a_missing_drive_with_the_last_copy_of_a_journal_is_not_gone_without() {
+    let mut scene = Scene::new(4, 1);
+    let of_journal = scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2, 3], &options()).await.unwrap();
+        let journal = opening.view.journals().next().expect("a shard");
+        journal.current().map(|copy| copy.drive.get()).collect::<Vec<_>>()
+    });
+    let [failed, last] = of_journal[..] else { panic!("{of_journal:?}") };
+    scene.fail(&[0, 1, 2, 3], failed);
+    let present: Vec<_> = (0..4).filter(|it| *it != usize::from(last)).collect();
+    let refused = scene.open(&present, options());
+    assert!(matches!(refused, Err(Error::TooFewDrives { zone: None, .. })), "{refused:?}");
+    let outcome = scene.open(&[0, 1, 2, 3], options()).unwrap();
+    assert_eq!(outcome.states[usize::from(last)], DriveState::Live);
+}
+
+/// JOINING-3.
+#[test]
+fn a_cut_off_join_vouches_for_no_drive_of_the_pool() {
+    let mut scene = Scene::new(2, 1);
+    scene.open(&[0, 1], options()).unwrap();
+    scene.media.borrow_mut().push(medium(2));
+    scene.run(async |reactor, media| {
+        let disk = |index: usize| crate::pool::open_disk(&reactor, &media.borrow()[index]);
+        let all = [disk(0), disk(1), disk(2)];
+        // Power is cut when the drive that joins has marks.
+        mark_new_drives(&[&*all[2]], PoolId([3; 16])).await.unwrap();
+        let metas: Vec<_> = all.iter().map(|disk| &**disk).collect();
+        let remade = mark_new_drives(&metas, PoolId([8; 16])).await;
+        assert!(matches!(remade, Err(Error::PoolExists { .. })), "{remade:?}");
+        // Before, its marks named the pool.
+        mark_new_drives(&[&*all[2]], crate::pool::POOL).await.unwrap();
+        let remade = mark_new_drives(&metas, PoolId([8; 16])).await;
+        assert!(matches!(remade, Err(Error::PoolExists { .. })), "{remade:?}");
+    });
+    scene.change(&[0, 1], options(), Change::Join(member(2, 4)));
+    let outcome = scene.open(&[0, 1, 2], options()).unwrap();
+    assert_eq!(outcome.states, [DriveState::Live; 3]);
 }

@@ -6,7 +6,7 @@ use varve_types::ErrorKind;
 use super::*;
 use crate::mem::MemDisk;
 use crate::parts::DriveDisks;
-use crate::{Drive, DriveOptions};
+use crate::{Drive, DriveOptions, RootVersion};
 
 const POOL: PoolId = PoolId([6; 16]);
 
@@ -158,6 +158,39 @@ fn drives_of_either_kind_of_pool_are_not_taken_for_the_other() {
     let plain = DriveSpec { lane_bytes: 1 << 20, ..DriveSpec::new(POOL, 1) };
     now(Drive::format(&[DriveDisks::one(other.clone())], &plain)).unwrap();
     assert_eq!(now(RedundantSuperblock::read(&other)).unwrap(), None);
+}
+
+/// MAKING-3 and MAKING-4.
+#[test]
+fn a_mark_vouches_for_no_drive_that_was_opened_and_that_of_a_drive_for_itself_alone() {
+    let marked = MemDisk::new("marked", 64 << 20);
+    now(crate::mark_new_drives(&[&marked], POOL)).unwrap();
+    let disk = MemDisk::new("mem", 64 << 20);
+    let superblock = RedundantSuperblock::new(&spec(), &drive(false)).unwrap();
+    let written = |version: u64| {
+        let table = superblock.drive_table();
+        now(table.write(&disk, POOL, RootVersion(version), b"table")).unwrap();
+        now(superblock.write(&disk)).unwrap();
+    };
+    let remade = || now(crate::mark_new_drives(&[&disk, &marked], POOL));
+    written(2);
+    assert!(matches!(remade(), Err(Error::PoolExists { .. })), "it was opened");
+    disk.flip_bit(superblock.drive_table().sides[0] + 70, 1);
+    disk.flip_bit(superblock.drive_table().sides[1] + 70, 1);
+    assert!(matches!(remade(), Err(Error::PoolExists { .. })), "nobody can say");
+    written(1);
+    remade().unwrap();
+    written(1);
+    let own = PoolId(superblock.drive_id);
+    let other = MemDisk::new("other", 64 << 20);
+    now(crate::mark_new_drives(&[&other], PoolId([8; 16]))).unwrap();
+    let refused = now(crate::mark_new_drives(&[&disk, &other], POOL));
+    assert!(matches!(refused, Err(Error::PoolExists { .. })), "that of another drive");
+    for copy in 1..SUPERBLOCK_COPIES {
+        let mark = crate::format::encode_making(own);
+        now(disk.write(copy * SUPERBLOCK_STRIDE, mark, Persist::Durable)).unwrap();
+    }
+    now(crate::mark_new_drives(&[&disk], own)).unwrap();
 }
 
 #[test]
