@@ -395,8 +395,9 @@ impl DriveSet {
         match newest {
             Some((RootVersion(0), _)) => Ok(None),
             Some(contents) => Ok(Some(SurveyedRoot { which, contents, laggards })),
-            // Both sides have a header from the making on, as of other roots.
+            // All drives failed meanwhile, and so does the survey.
             None if laggards.is_empty() => Ok(None),
+            // ROOTS-3: what was never written can be read, as version 0.
             None => Err(damaged(&format!("no drive has {which:?}"))),
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct DriveFailure {
 pub(crate) struct RootCensus {
     /// The newest contents; `None` when no drive has any that can be read.
     pub(crate) newest: Option<RootContents>,
-    /// Drives of which a side holds something else.
+    /// Drives of which a side holds something else, or cannot be read.
     pub(crate) laggards: Vec<DriveNumber>,
     /// Drives that could not be read.
     pub(crate) failures: Vec<DriveFailure>,
@@ -78,7 +78,8 @@ pub(crate) async fn census(which: StoredRoot, drives: &[Rc<DriveHandle>]) -> Res
         }
     }
     let newest = newest.cloned();
-    let lags = |found: &[Option<RootContents>; 2]| found.iter().any(|side| *side != newest);
+    let is_behind = |side: &Option<RootContents>| side.is_none() || *side != newest;
+    let lags = |found: &[Option<RootContents>; 2]| found.iter().any(is_behind);
     let laggards = sides.iter().filter(|(_, found)| lags(found)).map(|(drive, _)| *drive);
     let laggards = laggards.collect();
     Ok(RootCensus { newest, laggards, failures })
