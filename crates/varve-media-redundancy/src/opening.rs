@@ -17,7 +17,7 @@ use varve_reactor::Reactor;
 
 use crate::drive_changes::{TableChange, drop_drive, following, has_drops, is_written};
 use crate::exposure::is_readable;
-use crate::format::{DriveState, DriveTable, EarlierHistory};
+use crate::format::{DriveState, DriveTable, EarlierHistory, JournalCopy};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::histories::since_unix_ms;
 use crate::ids::{DriveNumber, ZoneIndex};
@@ -109,10 +109,10 @@ impl Survey {
         self.table().drives.iter().filter(|record| record.state.is_readable()).count()
     }
 
-    /// What lacks too many drives: a zone, or the tables.
+    /// What lacks too many drives: a zone, a journal, or the tables.
     fn excess(&self) -> Option<Error> {
         let table = self.table();
-        if let Some(error) = self.lost_zone() {
+        if let Some(error) = self.lost_zone().or_else(|| self.lost_journal()) {
             return Some(error);
         }
         let dropped = table.drives.iter().filter(|record| {
@@ -143,6 +143,19 @@ impl Survey {
                 let needed = set.places.len() - spare;
                 is_lost.then_some(Error::TooFewDrives { zone: Some(zone), present, needed })
             })
+        })
+    }
+
+    /// A journal of which all current copies that can be read are on drives that are missing: what was acknowledged last
+    /// is nowhere else.
+    fn lost_journal(&self) -> Option<Error> {
+        let table = self.table();
+        self.view.journals().find_map(|journal| {
+            let copies = journal.current().filter(|copy| is_readable(table, copy.drive));
+            let (missing, present): (Vec<&JournalCopy>, Vec<&JournalCopy>) =
+                copies.partition(|copy| self.missing.contains(&copy.drive));
+            let is_lost = present.is_empty() && !missing.is_empty();
+            is_lost.then_some(Error::TooFewDrives { zone: None, present: 0, needed: 1 })
         })
     }
 
