@@ -152,6 +152,9 @@ impl StripedSegments {
     }
 }
 
+/// Most pieces of a range that are computed one by one; where there are more, the slot is read as a whole.
+const PIECES_MAX: usize = 2;
+
 /// A part of a strip that a range of a segment has.
 struct Piece {
     strip: u8,
@@ -283,15 +286,40 @@ impl SegmentsInner {
         });
         let mut parts = join_all(reads).await;
         for (piece, part) in pieces.iter().zip(&mut parts) {
-            if part.is_none() {
-                if pieces.len() > 1 || piece.columns.len() as u64 >= u64::from(strip_bytes) {
-                    return None;
-                }
-                *part = Some(self.decode_piece(view, id, locations, piece).await?);
+            if part.is_some() {
+                continue;
             }
+            *part = self.read_other_copy(view, locations, piece).await;
+            if part.is_some() {
+                continue;
+            }
+            if pieces.len() > PIECES_MAX || piece.columns.len() as u64 >= u64::from(strip_bytes) {
+                return None;
+            }
+            *part = Some(self.decode_piece(view, id, locations, piece).await?);
         }
         let parts: Vec<BufSlice> = parts.into_iter().collect::<Option<_>>()?;
         Some(part_of(&join(&pieces, &parts), offset - range.start, len))
+    }
+
+    /// Columns of a piece from another copy, where strips are copies. As of the first one, the caller's checksum says
+    /// whether they are right.
+    async fn read_other_copy(
+        &self,
+        view: &LayoutView,
+        locations: &[StripLocation],
+        piece: &Piece,
+    ) -> Option<BufSlice> {
+        if locations.first()?.geometry.shape.data() > 1 {
+            return None;
+        }
+        let columns = LABEL_BYTES + piece.columns.start..LABEL_BYTES + piece.columns.end;
+        for location in locations.iter().filter(|location| location.strip != piece.strip) {
+            if let Ok(bytes) = self.reader.read_at(view, location, columns.clone()).await {
+                return Some(bytes);
+            }
+        }
+        None
     }
 
     /// Columns of a piece from other strips; zeros behind the strip's end.
@@ -380,7 +408,7 @@ impl SegmentsInner {
         let strip_bytes = locations.first()?.geometry.strip_bytes();
         let range = aligned(offset, len);
         let pieces = pieces_of(&range, strip_bytes);
-        if pieces.len() > 2 {
+        if pieces.len() > PIECES_MAX {
             return None;
         }
         let mut parts = Vec::new();

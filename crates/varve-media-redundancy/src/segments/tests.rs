@@ -67,6 +67,33 @@ fn every_length_comes_back_whichever_drives_are_lost() {
 }
 
 #[test]
+fn a_small_range_is_not_read_as_a_whole_slot_where_a_drive_is_lost() {
+    for (data, parity) in [(1, 1), (1, 2), (2, 1), (4, 2)] {
+        let mut drives = pool(2, data, parity);
+        let bytes = noise(9, SEGMENT);
+        drives.put(id(0, 5), &bytes).unwrap();
+        let strips = drives.strips(0);
+        drives.lose(strips[0].place.drive);
+        let border = strips[0].geometry.strip_bytes().min(SEGMENT - 4096);
+        let reads = |drives: &TestDrives| -> u64 {
+            let counts = (0..u8::try_from(drives.media.len()).unwrap()).map(|drive| {
+                let drive = crate::ids::DriveNumber::new(drive).unwrap();
+                drives.handles.get(drive).map_or(0, |handle| handle.counts().reads())
+            });
+            counts.sum()
+        };
+        let before = reads(&drives);
+        // Across the border of the strip that is lost and the next one.
+        let (from, to) = (border - 4096, border + 4096);
+        let got = drives.get(id(0, 5), from, 8192).unwrap();
+        assert_eq!(*got, bytes[from as usize..to as usize], "{data}+{parity}");
+        let labels_and_columns = u64::from(data + parity - 1) + u64::from(data);
+        let expected = if data == 1 { 1 } else { 1 + labels_and_columns };
+        assert_eq!(reads(&drives) - before, expected, "{data}+{parity}");
+    }
+}
+
+#[test]
 fn one_drive_more_is_an_error() {
     for (data, parity) in SHAPES {
         let mut drives = pool(3, data, parity);
