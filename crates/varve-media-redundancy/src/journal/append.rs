@@ -74,6 +74,8 @@ struct AppendState {
     substitute_since: Option<u64>,
     /// When there was no drive for a substitute.
     refused_at: Option<Nanos>,
+    /// Copies with writes that may land yet, each as often as it has such writes.
+    open_writes: Vec<CopyKey>,
     /// Current copies at the last look.
     seen: Vec<CopyKey>,
     is_trimming: bool,
@@ -210,11 +212,14 @@ impl WriterInner {
         }
     }
 
-    /// A former copy has nothing once the ring has passed its end by a lap.
+    /// A former copy has nothing once the ring has passed its end by a lap. Its place may have another use then, so no
+    /// write to it may land any more (JOURNAL-COPIES-4).
     fn trim(self: &Rc<Self>, position: u64) {
         let lap = self.copies.lane_bytes();
         let is_passed = |copy: &JournalCopy| match copy.state {
-            JournalCopyState::Former { until } => until.saturating_add(lap) <= position,
+            JournalCopyState::Former { until } => {
+                until.saturating_add(lap) <= position && !self.may_change(copy)
+            }
             JournalCopyState::Current => false,
         };
         let view = self.copies.view();
@@ -278,14 +283,42 @@ impl WriterInner {
         bytes: &BufSlice,
         copies: Vec<JournalCopy>,
     ) -> Result<()> {
-        let reactor = self.copies.reactor();
-        let mut open: Vec<CopyKey> = Vec::new();
-        let mut writes = FuturesUnordered::new();
+        let mut drives = Vec::new();
         for copy in copies {
-            let Some(drive) = self.copies.writable(copy.drive).await? else { continue };
-            open.push(CopyKey::of(&copy));
-            writes.push(self.write_copy(drive, copy, position, bytes.clone()));
+            if let Some(drive) = self.copies.writable(copy.drive).await? {
+                drives.push((drive, copy));
+            }
         }
+        let open = drives.iter().map(|(_, copy)| CopyKey::of(copy)).collect();
+        let is_left = Rc::new(Cell::new(false));
+        let writes = drives.into_iter().map(|(drive, copy)| {
+            let (this, bytes, is_left) = (Rc::clone(self), bytes.clone(), Rc::clone(&is_left));
+            async move {
+                if is_left.get() {
+                    return CopyOutcome { copy, result: Ok(()) }; // Nobody asks for it any more.
+                }
+                this.write_copy(drive, copy, position, bytes).await
+            }
+        });
+        let mut writes: FuturesUnordered<_> = writes.collect();
+        let result = self.await_writes(position, open, &mut writes).await;
+        if !writes.is_empty() {
+            // JOURNAL-COPIES-4: those that began are known to be open until they have landed.
+            is_left.set(true);
+            let left = async move { while writes.next().await.is_some() {} };
+            self.copies.reactor().spawn(left);
+        }
+        result
+    }
+
+    /// Takes in how the writes of an append end, until all that are left are to former copies.
+    async fn await_writes(
+        self: &Rc<Self>,
+        position: u64,
+        mut open: Vec<CopyKey>,
+        writes: &mut FuturesUnordered<impl Future<Output = CopyOutcome>>,
+    ) -> Result<()> {
+        let reactor = self.copies.reactor();
         let mut answers: Vec<CopyAnswer> = Vec::new();
         while self.are_current(&open) {
             let alarm = reactor.sleep(self.patience.substitute_nanos);
@@ -328,6 +361,8 @@ impl WriterInner {
         position: u64,
         bytes: BufSlice,
     ) -> CopyOutcome {
+        let key = CopyKey::of(&copy);
+        self.state.borrow_mut().open_writes.push(key);
         let result = match copy_place(&copy) {
             Ok(begins) => {
                 let at = begins + position % self.copies.lane_bytes();
@@ -335,7 +370,18 @@ impl WriterInner {
             }
             Err(error) => Err(error),
         };
+        if result.is_ok() {
+            // What failed, or had no answer, may land yet (HANDLES-1).
+            let open = &mut self.state.borrow_mut().open_writes;
+            let at = open.iter().position(|open| *open == key);
+            open.swap_remove(at.expect("each write notes its own"));
+        }
         CopyOutcome { copy, result }
+    }
+
+    /// Whether a write to a copy may land yet.
+    fn may_change(&self, copy: &JournalCopy) -> bool {
+        self.state.borrow().open_writes.contains(&CopyKey::of(copy))
     }
 
     fn are_current(&self, open: &[CopyKey]) -> bool {

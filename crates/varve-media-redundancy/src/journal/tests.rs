@@ -240,6 +240,7 @@ fn former_copies_go_once_the_ring_has_passed_them() {
     test.drives.media[0].stick(test.drives.sim.handle().now() + Nanos::seconds(2));
     test.append(1).unwrap();
     assert_eq!(test.record().copies.len(), 3);
+    test.settle_down();
     let lap = test.journal.capacity() / u64::from(FRAME);
     test.append(lap + 1).unwrap();
     test.settle_down();
@@ -270,6 +271,24 @@ fn a_journal_that_begins_anew_has_all_copies_from_its_beginning_on() {
     test.append(0).unwrap();
     test.settle_down();
     test.check_copies(1);
+}
+
+#[test]
+fn a_former_copy_keeps_its_place_while_a_write_to_it_may_land() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    test.drives.media[0].stick(test.drives.sim.handle().now() + Nanos::seconds(5));
+    test.append(1).unwrap();
+    assert_eq!(test.record().copies.len(), 3);
+    let lap = test.journal.capacity() / u64::from(FRAME);
+    for frame in lap + 1..lap + 4 {
+        test.append(frame).unwrap();
+    }
+    assert_eq!(test.record().copies.len(), 3, "JOURNAL-COPIES-4");
+    test.settle_down();
+    test.append(lap + 4).unwrap();
+    test.settle_down();
+    assert_eq!(test.record().copies.len(), 2);
 }
 
 /// Runs `scene` without the bug, where it must hold, and with it, where it must not.
