@@ -228,12 +228,23 @@ impl TablesHandle {
     /// The newest view. Costs a look at a counter while nothing changed.
     #[must_use]
     pub fn view(&self) -> Arc<LayoutView> {
+        self.refresh();
+        Arc::clone(&self.view.borrow())
+    }
+
+    /// What `look` finds in the newest view, which it must not ask for itself. For what looks often: no count is written
+    /// that threads share.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&LayoutView) -> T) -> T {
+        self.refresh();
+        look(&self.view.borrow())
+    }
+
+    fn refresh(&self) {
         let version = self.tables.board.version();
         if version != self.version.get() {
             self.version.set(version);
             *self.view.borrow_mut() = self.tables.view();
         }
-        Arc::clone(&self.view.borrow())
     }
 
     /// What all threads share.

@@ -27,9 +27,8 @@ pub(crate) async fn written_drive(
     let reactor = handles.reactor();
     let began = reactor.now();
     loop {
-        let view = tables.view();
-        let record = view.drives().drive(drive);
-        if !record.is_some_and(|record| record.state.is_readable()) {
+        let state = tables.look(|view| view.drives().drive(drive).map(|record| record.state));
+        if !state.is_some_and(|state| state.is_readable()) {
             return Ok(None);
         }
         if let Some(handle) = handles.get(drive) {

@@ -71,17 +71,19 @@ impl JournalCopies {
 
     /// The epoch of the record, 0 where there is none.
     pub(super) fn journal_epoch(&self) -> u64 {
-        record_of(&self.view(), self.shard).map_or(0, |record| record.journal_epoch)
+        let epoch = |view: &LayoutView| record_of(view, self.shard).map(|it| it.journal_epoch);
+        self.tables.look(epoch).unwrap_or(0)
     }
 
     /// All copies on drives that the table calls readable, former ones included: what it calls failed is none.
     fn counted(&self) -> Vec<JournalCopy> {
-        let view = self.view();
-        let Some(record) = record_of(&view, self.shard) else { return Vec::new() };
-        let is_readable = |copy: &&JournalCopy| {
-            view.drives().drive(copy.drive).is_some_and(|drive| drive.state.is_readable())
-        };
-        record.copies.iter().filter(is_readable).copied().collect()
+        self.tables.look(|view| {
+            let Some(record) = record_of(view, self.shard) else { return Vec::new() };
+            let is_readable = |copy: &&JournalCopy| {
+                view.drives().drive(copy.drive).is_some_and(|drive| drive.state.is_readable())
+            };
+            record.copies.iter().filter(is_readable).copied().collect()
+        })
     }
 
     /// Copies that each append goes to.
@@ -112,9 +114,8 @@ impl JournalCopies {
 
     /// The handle of a drive that may be read.
     pub(super) fn readable(&self, drive: DriveNumber) -> Result<Rc<DriveHandle>> {
-        let view = self.view();
-        let record = view.drives().drive(drive);
-        let is_readable = record.is_some_and(|record| record.state.is_readable());
+        let state = |view: &LayoutView| view.drives().drive(drive).map(|record| record.state);
+        let is_readable = self.tables.look(state).is_some_and(|state| state.is_readable());
         let error =
             |reason: &str| Error::DriveFailed { drive: drive.get(), reason: reason.to_owned() };
         if !is_readable {
