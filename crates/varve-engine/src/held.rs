@@ -2,7 +2,7 @@
 //! whether bytes are whole.
 //!
 //! HELD-1. Nothing is told before recovery has ended, nor once the shard has: then nobody knows what is needed. Nor is
-//!     it of a zone that is about to leave, which may be another shard's before this one knows.
+//!     it of a zone that is about to leave and is empty, which may be another shard's before this one knows.
 //! HELD-2. Everything is held but what no root, no chain and no reader can lead to. Contents whose put is under way
 //!     count: they may be durable at any moment, and recovery follows the chain through them.
 //! HELD-3. A slot that is pinned is neither written nor given to anybody else (SPACE-3).
@@ -85,10 +85,11 @@ impl Shard {
         let segment_bytes = self.media.segments.geometry().segment_bytes;
         let space = self.space.borrow();
         let slots = (first.0..first.0.checked_add(count)?).map(SegmentNumber);
-        if !self.owns(slots.clone()) || slots.clone().any(|number| space.is_leaving(number)) {
-            return None; // HELD-1
+        let is_leaving = slots.clone().any(|number| space.is_leaving(number));
+        let in_use = slots.clone().filter_map(|number| Some((number, *space.get(number)?)));
+        if !self.owns(slots) || is_leaving && in_use.clone().next().is_none() {
+            return None; // HELD-1: what is not empty does not leave (ZONE-MOVES-1).
         }
-        let in_use = slots.filter_map(|number| Some((number, *space.get(number)?)));
         // A slot that a writer has reserved and not filled is promised to a chain, and holds nothing of it.
         let filled = in_use.filter(|(_, usage)| usage.generation != Generation::ZERO);
         let held = filled.map(|(number, usage)| HeldSegment {

@@ -27,6 +27,8 @@ use crate::view::LayoutView;
 
 mod copies;
 
+use copies::CopiesCheck;
+
 /// Zones of which one has its parity computed.
 const PARITY_ZONES: u64 = 16;
 
@@ -77,8 +79,9 @@ impl RepairThread {
             self.scrub.replace(Some(cursor));
             return true;
         }
-        if !cursor.has_zones && view.rows().next().is_some() {
-            return false; // Its owner does not know yet what it holds.
+        let knows = || view.rows().any(|(zone, _)| self.held(zone).is_some());
+        if view.rows().next().is_some() && !(cursor.has_zones && knows()) {
+            return false; // Its owner does not know yet what it holds, or not any more.
         }
         let closing = self.control.with_scrub(|board| board.end_part(cursor.part.number, shard));
         if let Some(closing) = closing {
@@ -249,12 +252,14 @@ impl RepairThread {
     fn note_wrong(&self, id: SegmentId, strips: u64) -> SegmentFinding {
         self.contents.relocate(id, "scrub found strips of it wrong");
         self.unverified.borrow_mut().distrust(id);
+        self.renew_facts();
         SegmentFinding::Wrong(strips)
     }
 
     fn note_unreadable(&self, id: SegmentId, strips: u64) -> SegmentFinding {
         self.contents.relocate(id, "scrub cannot read it");
         self.unverified.borrow_mut().lose(id);
+        self.renew_facts();
         SegmentFinding::Wrong(strips)
     }
 
@@ -285,15 +290,15 @@ impl RepairThread {
 
     /// Looks at what stands in several copies beside strips; then the walk counts, if it was whole and all was right.
     async fn close_scrub(&self, view: &LayoutView, closing: ScrubClosing) {
-        let faults = copies::check_copies(self, view).await;
+        let CopiesCheck { faults, has_gaps } = copies::check_copies(self, view).await;
         let strips_bad = faults.iter().map(DriveFaults::total).sum();
         for faults in faults {
             self.control.count_faults(faults);
         }
-        let findings = ScrubFindings { strips_bad, ..ScrubFindings::default() };
+        let findings = ScrubFindings { strips_bad, has_gaps, ..ScrubFindings::default() };
         self.control.with_scrub(|board| board.add(closing.number, findings));
         let is_clean = strips_bad == 0;
-        let change = match closing.walked.filter(|_| is_clean) {
+        let change = match closing.walked.filter(|_| is_clean && !has_gaps) {
             Some(began_with) => Some(Change::Walked { began_with }),
             None => (!is_clean).then_some(Change::Loss),
         };

@@ -16,12 +16,23 @@ const AGAIN_NANOS: u64 = Nanos::seconds(1);
 /// Bytes of a journal that are read at once.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
 
+/// What was seen of copies.
+pub(crate) struct CopiesCheck {
+    /// Of drives where something cannot be read, how much.
+    pub(crate) faults: Vec<DriveFaults>,
+    /// Whether there are drives that this thread has not opened.
+    pub(crate) has_gaps: bool,
+}
+
 /// Reads of all drives what stands there in several copies; of drives where something cannot be read, how much.
-pub(crate) async fn check_copies(mover: &RepairThread, view: &LayoutView) -> Vec<DriveFaults> {
-    let mut faults = Vec::new();
+pub(crate) async fn check_copies(mover: &RepairThread, view: &LayoutView) -> CopiesCheck {
+    let (mut faults, mut has_gaps) = (Vec::new(), false);
     let readable = view.drives().drives.iter().filter(|drive| drive.state.is_readable());
     for record in readable {
-        let Some(drive) = mover.media.handles.get(record.number) else { continue };
+        let Some(drive) = mover.media.handles.get(record.number) else {
+            has_gaps = true;
+            continue;
+        };
         let mut found = DriveFaults::none(record.number);
         for root in roots_on(&drive, view, record.roles) {
             if !is_sound(mover, &root, drive.meta(), view.drives().pool).await {
@@ -33,7 +44,7 @@ pub(crate) async fn check_copies(mover: &RepairThread, view: &LayoutView) -> Vec
             faults.push(found);
         }
     }
-    faults
+    CopiesCheck { faults, has_gaps }
 }
 
 /// What a drive with these roles has two sides of.
