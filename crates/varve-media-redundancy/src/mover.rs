@@ -135,6 +135,7 @@ impl RepairThread {
         while !self.is_over() {
             self.follow();
             self.count_losses().await;
+            self.tell_facts().await;
             if let Some(work) = self.next_work() {
                 let end = self.work_on(&work).await;
                 self.note_end(&work, end);
@@ -142,7 +143,6 @@ impl RepairThread {
             } else if self.scrub_some().await {
                 self.reactor.yield_now().await;
             } else {
-                self.tell_facts().await;
                 self.rest().await;
             }
         }
@@ -155,6 +155,9 @@ impl RepairThread {
 
     /// Waits for a while, or for the tables.
     async fn rest(&self) {
+        if self.is_over() {
+            return;
+        }
         let changed = self.media.tables.changed();
         if !Arc::ptr_eq(self.works.borrow().view(), &self.media.tables.view()) {
             return;

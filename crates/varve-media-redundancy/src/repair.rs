@@ -38,6 +38,9 @@ use verified::{UnverifiedSegments, VerifiedCounts};
 /// How often a shard's segments are counted for health while nothing happens.
 const FACTS_NANOS: u64 = Nanos::seconds(30);
 
+/// How often they are where something changes.
+const NEW_FACTS_NANOS: u64 = Nanos::seconds(1);
+
 /// Zones that are looked at before other tasks run.
 const ZONES_AT_ONCE: usize = 16;
 
@@ -106,6 +109,8 @@ pub(crate) struct RowFill {
     to: StripSet,
     /// Whether nothing but puts can have filled others, as `to` was not there before.
     is_fresh: bool,
+    /// Whether drives gave room for all of its slots.
+    has_room: bool,
     slots: BTreeMap<SegmentNumber, Generation>,
 }
 
@@ -124,6 +129,8 @@ pub(crate) struct RepairThread {
     pub(crate) unverified: RefCell<UnverifiedSegments>,
     pub(crate) scrub: RefCell<Option<ScrubCursor>>,
     facts_at: Cell<Option<Nanos>>,
+    /// Whether what was told is known to be old.
+    has_new_facts: Cell<bool>,
     pub(crate) has_ended: Cell<bool>,
     pub(crate) wake: Notify,
     /// Told once nobody needs the thread's mover any more.
@@ -154,6 +161,7 @@ impl RepairThread {
             unverified: RefCell::default(),
             scrub: RefCell::default(),
             facts_at: Cell::new(None),
+            has_new_facts: Cell::new(false),
             has_ended: Cell::new(false),
             wake: Notify::new(),
             over: Notify::new(),
@@ -190,12 +198,24 @@ impl RepairThread {
     /// Begins to fill `to`, or goes on where that is what was being filled; returns whether it is fresh.
     pub(crate) fn begin_fill(&self, zone: ZoneIndex, to: &StripSet, is_fresh: bool) -> bool {
         let mut fills = self.fills.borrow_mut();
-        let new = || RowFill { to: to.clone(), is_fresh, slots: BTreeMap::new() };
+        let new = || RowFill { to: to.clone(), is_fresh, has_room: false, slots: BTreeMap::new() };
         let fill = fills.entry(zone).or_insert_with(new);
         if fill.to != *to {
             *fill = new();
         }
         fill.is_fresh
+    }
+
+    /// Whether room is to be taken before a row is filled: zones that nobody has are not.
+    pub(crate) fn must_take_room(&self, zone: ZoneIndex) -> bool {
+        let has_room = self.fills.borrow().get(&zone).is_some_and(|fill| fill.has_room);
+        self.shard.is_some() && !has_room
+    }
+
+    pub(crate) fn note_room(&self, zone: ZoneIndex) {
+        if let Some(fill) = self.fills.borrow_mut().get_mut(&zone) {
+            fill.has_room = true;
+        }
     }
 
     pub(crate) fn note_filled(&self, zone: ZoneIndex, id: SegmentId) {
@@ -287,9 +307,11 @@ impl RepairThread {
     pub(crate) async fn tell_facts(&self) {
         let Some(shard) = self.shard else { return };
         let now = self.reactor.now();
-        if self.facts_at.get().is_some_and(|at| now.since(at) < FACTS_NANOS) {
+        let rest = if self.has_new_facts.get() { NEW_FACTS_NANOS } else { FACTS_NANOS };
+        if self.facts_at.get().is_some_and(|at| now.since(at) < rest) {
             return;
         }
+        self.has_new_facts.set(false);
         let Some(since) = self.unverified.borrow().since() else { return };
         let view = self.media.tables.view();
         let mut sum = VerifiedCounts::default();
@@ -316,8 +338,8 @@ impl RepairThread {
         self.facts_at.set(Some(now));
     }
 
-    /// Has what is counted be told at the next rest.
+    /// Has what is counted be told soon.
     pub(crate) fn renew_facts(&self) {
-        self.facts_at.set(None);
+        self.has_new_facts.set(true);
     }
 }

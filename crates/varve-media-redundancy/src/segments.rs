@@ -145,6 +145,14 @@ impl StripedSegments {
         }
     }
 
+    /// Takes room for all slots of a zone in a set.
+    ///
+    /// # Errors
+    /// `NoSpace` of a medium; other ones fail their drives.
+    pub(crate) async fn take_room(&self, view: &LayoutView, set: &StripSet) -> Result<()> {
+        self.inner.writer.allocate_in(view, set, 0..view.drives().zone_segments).await
+    }
+
     /// Returns once no put of this thread that began before the call is under way in `zone`. To be awaited between the
     /// row that names `to` and the last look at what is filled: such a put may have gone to `from` (MOVER-4).
     pub async fn puts_before_now(&self, zone: ZoneIndex) {

@@ -1,5 +1,6 @@
 //! One row: what the keeper is asked for, its segments one after the other, and its end.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
@@ -42,6 +43,10 @@ struct RowPass {
     bytes_before: u64,
     /// Segments of which nothing right can be read.
     unreadable: BTreeMap<SegmentNumber, Generation>,
+    /// How many of them have to stay where they are.
+    kept: u64,
+    /// Whether the table says that strips were found wrong.
+    has_told_loss: bool,
     /// Segments that were not there, as their put had not ended and none was under way.
     not_put: BTreeMap<SegmentNumber, Generation>,
 }
@@ -49,7 +54,7 @@ struct RowPass {
 impl RowPass {
     fn new(began: Nanos) -> Self {
         let (unreadable, not_put) = (BTreeMap::new(), BTreeMap::new());
-        Self { began, bytes_before: 0, unreadable, not_put }
+        Self { began, bytes_before: 0, unreadable, kept: 0, has_told_loss: false, not_put }
     }
 
     /// Whether nothing more can be done for a segment: it cannot be read, or is still to be put, which is to `to`.
@@ -130,7 +135,17 @@ impl RepairThread {
         let urgency = RepairUrgency::of(work.exposure);
         let (zone, from, to) = (work.zone, from.clone(), to.clone());
         let is_fresh = self.begin_fill(zone, &to, is_fresh);
-        let job = RowMove { zone, view, from, to, is_fresh, urgency };
+        let has_loss = Cell::new(false);
+        let job = RowMove { zone, view, from, to, is_fresh, urgency, has_loss };
+        if self.must_take_room(zone) {
+            match self.media.segments.take_room(&job.view, &job.to).await {
+                Err(error) if error.kind() == ErrorKind::NoSpace => {
+                    return Ok(RowEnd::Waits(MoveWait::Room));
+                }
+                taken => taken?,
+            }
+            self.note_room(zone);
+        }
         let mut pass = RowPass::new(self.reactor.now());
         let mut open_before = Vec::new();
         for round in 0..ROUNDS_MAX {
@@ -156,7 +171,12 @@ impl RepairThread {
                 if self.is_preempted(work) {
                     return Ok(RowEnd::Again);
                 }
-                if self.move_some(&job, some, &mut pass).await? {
+                let moved = self.move_some(&job, some, &mut pass).await;
+                if job.has_loss.get() && !pass.has_told_loss {
+                    self.media.tables.change(Change::Loss).await?;
+                    pass.has_told_loss = true;
+                }
+                if moved? {
                     return Ok(RowEnd::Again);
                 }
             }
@@ -181,7 +201,8 @@ impl RepairThread {
                     pass.not_put.insert(held.id.number, held.id.generation);
                 }
                 SegmentEnd::RowChanged => return Ok(true),
-                SegmentEnd::Unreadable => {
+                end @ (SegmentEnd::Unreadable | SegmentEnd::Kept) => {
+                    pass.kept += u64::from(end == SegmentEnd::Kept);
                     pass.unreadable.insert(held.id.number, held.id.generation);
                     let more = RepairCounts { segments_unreadable: 1, ..RepairCounts::default() };
                     self.control.count(more);
@@ -218,7 +239,7 @@ impl RepairThread {
         let segments = pass.unreadable.len() as u64;
         // What is left of them in `from` is all that there is, where it was not moved as it is, or where drives that
         // are not read may still come back with it.
-        let keeps_source = work.is_salvage || job.from.class != job.to.class;
+        let keeps_source = work.is_salvage || job.from.class != job.to.class || pass.kept > 0;
         if segments > 0 && keeps_source {
             return Ok(RowEnd::Waits(MoveWait::Unreadable { segments }));
         }

@@ -1,6 +1,7 @@
 //! One segment of a row that moves: read, shown to its owner, written where it lacks, and read back.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -11,7 +12,7 @@ use varve_types::ErrorKind;
 
 use crate::budget::RepairUrgency;
 use crate::class::{LABEL_BYTES, STRIPS_MAX};
-use crate::decode::SlotContents;
+use crate::decode::{SlotContents, StripDefect, StripFault};
 use crate::exposure::is_readable;
 use crate::format::{StripForm, StripLabel, StripSet};
 use crate::handles::DriveHandle;
@@ -36,6 +37,8 @@ pub(crate) struct RowMove {
     /// Whether nothing but puts can have filled a place of `to` that `from` has not.
     pub(crate) is_fresh: bool,
     pub(crate) urgency: RepairUrgency,
+    /// Whether strips were found wrong that no lost drive accounts for.
+    pub(crate) has_loss: Cell<bool>,
 }
 
 impl RowMove {
@@ -44,16 +47,19 @@ impl RowMove {
         row.source() == Some(&self.from) && row.target() == Some(&self.to)
     }
 
+    /// Whether both sets have a strip at one place.
+    fn stays(&self, location: &StripLocation) -> bool {
+        let has =
+            |set: &StripSet| set.places.get(usize::from(location.strip)) == Some(&location.place);
+        self.from.form == StripForm::Striped && has(&self.from) && has(&self.to)
+    }
+
     /// Where strips of a slot are to be written: those that both sets have stay, and drives that are not read get none.
     fn targets(&self, slot: u32) -> Vec<StripLocation> {
-        let is_striped = self.from.form == StripForm::Striped;
-        let stays = |it: &StripLocation| {
-            is_striped && self.from.places.get(usize::from(it.strip)) == Some(&it.place)
-        };
         let data = self.view.class_of(&self.to).shape.data();
         let is_meant = |it: &StripLocation| !planted(Bug::ParityNotRebuilt) || it.strip < data;
         let all = self.view.locate(&self.to, slot);
-        all.filter(|it| !stays(it) && is_readable(self.view.drives(), it.place.drive))
+        all.filter(|it| !self.stays(it) && is_readable(self.view.drives(), it.place.drive))
             .filter(is_meant) // MOVER-2: strips of parity are strips as any.
             .collect()
     }
@@ -70,6 +76,8 @@ pub(crate) enum SegmentEnd {
     NotPut,
     /// Nothing that is right can be read. What can be read of it was moved as it is, where it can be.
     Unreadable,
+    /// The same, and drives answered with errors that may have more of it: it is nowhere but where it was.
+    Kept,
     /// The row is not as it was.
     RowChanged,
 }
@@ -101,6 +109,7 @@ impl RepairThread {
             }
             return self.move_as_it_is(job, id).await;
         };
+        self.note_defects(job, id, &contents);
         let Some(at) = job.view.zone_of(id.number) else { return Ok(SegmentEnd::Gone) };
         let geometry = job.view.drives().geometry(job.view.class_of(&job.to).shape);
         let stripe = Stripe::new(&self.codes, geometry, &contents.bytes);
@@ -120,6 +129,26 @@ impl RepairThread {
         let counts = RepairCounts { segments_moved: 1, ..RepairCounts::default() };
         self.control.count(counts);
         Ok(SegmentEnd::Filled)
+    }
+
+    /// Takes in what is wrong with strips that stay where they are: the move does not write them.
+    fn note_defects(&self, job: &RowMove, id: SegmentId, contents: &SlotContents) {
+        let is_wrong = |defect: &&StripDefect| {
+            job.stays(&defect.location) && !matches!(defect.fault, StripFault::NoDrive)
+        };
+        let wrong: Vec<_> = contents.defects.iter().filter(is_wrong).collect();
+        if wrong.is_empty() {
+            return;
+        }
+        for defect in wrong {
+            let drive = defect.location.place.drive;
+            tracing::warn!(segment = id.number.0, %drive, fault = ?defect.fault, "a strip is wrong");
+            self.control.count(RepairCounts { strips_bad: 1, ..RepairCounts::default() });
+        }
+        self.contents.relocate(id, "strips of it are wrong");
+        self.unverified.borrow_mut().distrust(id);
+        self.renew_facts();
+        job.has_loss.set(true);
     }
 
     /// Pins a slot where the row is as it was taken up, and this thread still serves.
@@ -246,16 +275,27 @@ impl RepairThread {
     /// Moves what can be read of a segment that is not whole, strip by strip as it is, where both sets have one class.
     async fn move_as_it_is(&self, job: &RowMove, id: SegmentId) -> Result<SegmentEnd> {
         self.contents.relocate(id, "its strips cannot be read, or are not what was stored");
-        self.unverified.borrow_mut().lose(id);
+        let is_new = self.unverified.borrow_mut().lose(id);
+        job.has_loss.set(job.has_loss.get() || is_new);
+        self.renew_facts();
         let is_alike = job.from.form == StripForm::Striped && job.from.class == job.to.class;
         let Some(at) = job.view.zone_of(id.number).filter(|_| is_alike) else {
             return Ok(SegmentEnd::Unreadable);
         };
         let sources: Vec<_> = job.view.locate(&job.from, at.slot).collect();
+        let mut has_errors = false;
         for target in job.targets(at.slot) {
             let source = sources.iter().find(|source| source.strip == target.strip);
             let Some(source) = source else { continue };
-            let Some((label, data)) = self.read_as_it_is(job, id, source).await else { continue };
+            let (label, data) = match self.read_as_it_is(job, id, source).await {
+                Ok(Some(strip)) => strip,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::warn!(segment = id.number.0, %error, "a strip cannot be read now");
+                    has_errors = true;
+                    continue;
+                }
+            };
             let label = StripLabel {
                 drive: target.place.drive,
                 place: target.place.place,
@@ -270,33 +310,36 @@ impl RepairThread {
             let drive = self.drive(target.place.drive)?;
             self.write_parts(job, id, &drive, target.offset, parts).await?;
         }
-        Ok(SegmentEnd::Unreadable)
+        Ok(if has_errors { SegmentEnd::Kept } else { SegmentEnd::Unreadable })
     }
 
     /// A strip with a label of the segment, whether or not its bytes are right.
+    ///
+    /// # Errors
+    /// The drive's: it may be there all the same.
     async fn read_as_it_is(
         &self,
         job: &RowMove,
         id: SegmentId,
         source: &StripLocation,
-    ) -> Option<(StripLabel, BufSlice)> {
+    ) -> Result<Option<(StripLabel, BufSlice)>> {
         if !is_readable(job.view.drives(), source.place.drive) {
-            return None;
+            return Ok(None);
         }
-        let drive = self.media.handles.get(source.place.drive)?;
-        let head = drive.read(source.offset, StripLabel::LEN).await.ok()?;
-        let label = StripLabel::decode(&head).ok()?;
+        let drive = self.drive(source.place.drive)?;
+        let head = drive.read(source.offset, StripLabel::LEN).await?;
+        let Ok(label) = StripLabel::decode(&head) else { return Ok(None) };
         let pool = job.view.drives().pool;
         let is_own = source.misfit(pool, id.number, &label).is_none();
         if !is_own || label.generation != id.generation {
-            return None;
+            return Ok(None);
         }
         if label.data_bytes == 0 {
-            return Some((label, BufSlice::copy_from(&[])));
+            return Ok(Some((label, BufSlice::copy_from(&[]))));
         }
         let at = source.offset + u64::from(LABEL_BYTES);
-        let data = drive.read(at, label.data_bytes as usize).await.ok()?;
-        Some((label, data.freeze()))
+        let data = drive.read(at, label.data_bytes as usize).await?;
+        Ok(Some((label, data.freeze())))
     }
 
     /// Waits until the drives that a segment is read from may be used.

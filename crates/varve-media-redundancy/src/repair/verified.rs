@@ -62,10 +62,10 @@ impl UnverifiedSegments {
         self.slots.insert(id.number, id.generation);
     }
 
-    /// Nothing right of a segment can be read.
-    pub(crate) fn lose(&mut self, id: SegmentId) {
+    /// Nothing right of a segment can be read; returns whether that is new.
+    pub(crate) fn lose(&mut self, id: SegmentId) -> bool {
         self.distrust(id);
-        self.unreadable.insert(id.number, id.generation);
+        self.unreadable.insert(id.number, id.generation) != Some(id.generation)
     }
 
     /// Counts some of what is held.

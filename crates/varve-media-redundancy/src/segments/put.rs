@@ -256,7 +256,8 @@ impl StripeWriter {
         Ok(())
     }
 
-    async fn allocate_in(
+    /// Takes room for slots in a set.
+    pub(super) async fn allocate_in(
         &self,
         view: &LayoutView,
         set: &StripSet,
