@@ -221,6 +221,9 @@ impl ZoneStanding {
     fn of(view: &LayoutView, row: &Row, left_out: &[StripPlace]) -> Option<Self> {
         // While a row moves, some segments are in one set and some in the other: the worse one counts. One that is lost
         // says nothing of what can still be saved.
+        let replaced = row.sets().flat_map(|set| &set.places).filter(|it| row.is_replaced(it));
+        let left_out: Vec<_> = left_out.iter().chain(replaced).copied().collect();
+        let left_out = &*left_out;
         let exposures = row.sets().map(|set| exposure_of(view, set, left_out));
         let exposures: Vec<_> = exposures.collect();
         let worst = exposures.iter().copied().min()?;

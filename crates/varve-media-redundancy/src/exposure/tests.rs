@@ -264,3 +264,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_place_that_took_that_of_a_lost_one_lacks_what_was_put_before() {
+    let mut pool = TestPool::new(table(&[20_000; 8]));
+    let set = |places: [(u8, u32); 2]| {
+        striped(MIRROR, &places.map(|(drive, tenancy)| place(drive, tenancy, 0)))
+    };
+    let moving = |to| RowState::Moving { from: set([(0, 1), (1, 1)]), to, why: MoveReason::Drain };
+    pool.set_row(0, row(2, moving(set([(0, 1), (2, 2)]))));
+    let queue = RepairQueue::of(&pool.view);
+    assert_eq!(queue.next(), None, "the first place is there for all that was put");
+    pool.set_row(0, row(3, moving(set([(0, 1), (3, 3)]))));
+    let queue = RepairQueue::of(&pool.view);
+    let exposed: Vec<_> = queue.exposed().map(|it| (it.exposure, it.zones)).collect();
+    assert_eq!(exposed, [(Exposure::Survives(0), 1)]);
+    assert_eq!(queue.next().unwrap().work, RepairWork::Rebuild);
+}

@@ -143,6 +143,17 @@ impl Row {
     /// That of a zone that never had one.
     pub const EMPTY: Self = Self { tenancy: Tenancy::ZERO, state: RowState::Empty };
 
+    /// Whether a place of `to` took that of another one while the row moved: what was put to that before is not at
+    /// this one. A move that follows another one that went back may say so of places that did not.
+    #[must_use]
+    pub fn is_replaced(&self, place: &StripPlace) -> bool {
+        let RowState::Moving { from, to, .. } = &self.state else { return false };
+        let newest = from.places.iter().map(|place| place.tenancy).max();
+        let first = newest.and_then(Tenancy::next);
+        let has = |set: &StripSet| set.places.contains(place);
+        has(to) && !has(from) && first.is_none_or(|first| place.tenancy > first)
+    }
+
     /// Where puts go, and where strips will be once nothing moves.
     #[must_use]
     pub fn target(&self) -> Option<&StripSet> {
