@@ -16,8 +16,8 @@ use varve_logstore::format::record::payload_checksum;
 use varve_media::SegmentId;
 use varve_media_redundancy::format::StripLabel;
 use varve_media_redundancy::{
-    HealthReport, HealthState, LABEL_BYTES, LeftOutStrip, STRIPS_MAX, StripLocation, StripeShape,
-    ZoneIndex,
+    HealthReport, HealthState, LABEL_BYTES, LeftOutStrip, STRIPS_MAX, ShardFacts, StripLocation,
+    StripeShape, ZoneIndex,
 };
 use varve_types::PoolId;
 
@@ -66,6 +66,8 @@ pub(crate) struct CensusSubjects<'a> {
     pub stored: &'a [SegmentId],
     /// Strips that puts left out.
     pub left_out: &'a [LeftOutStrip],
+    /// What threads count of their segments.
+    pub shards: &'a [ShardFacts],
 }
 
 /// What was counted.
@@ -90,7 +92,11 @@ impl StripCensus {
         let counted = subjects.held.iter().filter_map(|id| counter.count(*id));
         let mut stored = subjects.held.iter().filter(|id| subjects.stored.contains(id));
         let forgotten = stored.find_map(|id| counter.forgotten(*id, subjects.left_out));
-        Self { segments: counted.collect(), health: layout.health(media), forgotten }
+        Self {
+            segments: counted.collect(),
+            health: layout.health(media, subjects.shards),
+            forgotten,
+        }
     }
 
     /// The first segment of which too few strips are right: with `is_complete`, of those that the pool must have, else
@@ -157,7 +163,8 @@ impl StripCounter<'_> {
                 let number = location.place.drive;
                 let Some(drive) = self.layout.any_drive(self.media, number) else { continue };
                 let is_well = self.layout.drive(self.media, number).is_some();
-                if is_well {
+                // What was put before a place took that of a lost one is not there yet.
+                if is_well && !row.is_replaced(&location.place) {
                     places.add(location.strip);
                 }
                 let is_read = view.drives().drive(number).is_some_and(|it| is_member(it.state));

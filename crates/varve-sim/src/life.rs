@@ -307,6 +307,7 @@ impl Machine {
                 return false;
             }
             client.shard.quiesced().await;
+            self.end_mover(client).await;
             self.world.heal();
             match self.open_shard(client.id).await {
                 Ok(again) => *client = again,
@@ -450,10 +451,18 @@ impl Machine {
         true
     }
 
+    /// What a shard had may be another thread's once nothing is moved for it any more.
+    async fn end_mover(&self, client: &SimClient) {
+        if let Some(pool) = self.media.redundant() {
+            pool.end_mover(client.id).await;
+        }
+    }
+
     async fn close(&self, clients: &[SimClient]) {
         self.world.stopping.set(true);
         for client in clients {
             client.settle(client.shard.close().await, "close");
+            self.end_mover(client).await;
             self.world.record("close", client.id, &[]);
         }
         self.world.stopping.set(false);

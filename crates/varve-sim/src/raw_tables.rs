@@ -4,7 +4,7 @@
 use varve_media::{SidedRoot, SimMedium, is_whole_side};
 use varve_media_redundancy::format::{DriveState, DriveTable, JournalRecord, LayoutPage};
 use varve_media_redundancy::{
-    DriveNumber, HealthFacts, HealthReport, HistoryId, LayoutView, RepairQueue,
+    DriveNumber, HealthFacts, HealthReport, HistoryId, LayoutView, RepairQueue, ShardFacts,
 };
 use varve_types::{PoolId, ShardId};
 
@@ -128,17 +128,17 @@ impl RawLayout {
         Self { drives: readable_drives(media, view.drives()), view }
     }
 
-    /// What health says by the tables, while no shard is asked.
-    pub(crate) fn health(&self, media: &RedundantMedia) -> HealthReport {
+    /// What health says by the tables, and by what shards say.
+    pub(crate) fn health(&self, media: &RedundantMedia, shards: &[ShardFacts]) -> HealthReport {
         let has_roots = |(number, _): &&(DriveNumber, usize)| self.drive(media, *number).is_some();
         let root_drives: Vec<_> =
             self.drives.iter().filter(has_roots).map(|(number, _)| *number).collect();
-        let shards = self.view.journals().count();
+        let shard_count = self.view.journals().count();
         HealthReport::of(&HealthFacts {
             view: &self.view,
             queue: &RepairQueue::of(&self.view),
-            shard_count: u16::try_from(shards).expect("a few"),
-            shards: &[],
+            shard_count: u16::try_from(shard_count).expect("a few"),
+            shards,
             root_drives: &root_drives,
             conditions: &[],
         })

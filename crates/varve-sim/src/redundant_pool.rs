@@ -52,7 +52,7 @@ struct ShardThread {
     segments: StripedSegments,
     knowledge: SegmentKnowledge,
     /// Moves rows of the shard's zones until it is dropped.
-    _mover: Option<Mover>,
+    mover: Option<Mover>,
 }
 
 /// Makes the pool's drives, unless they were made before. Durable on return.
@@ -153,13 +153,20 @@ impl RedundantPool {
             let (media, contents) = (RepairMedia::of(&thread), Rc::new(knowledge.clone()));
             Mover::start(media, shard, contents, Arc::clone(control))
         });
-        threads.push(ShardThread {
-            shard,
-            segments: thread.segments().clone(),
-            knowledge,
-            _mover: mover,
-        });
+        threads.push(ShardThread { shard, segments: thread.segments().clone(), knowledge, mover });
         Ok(media)
+    }
+
+    /// Waits until nothing moves rows of a shard any more: what it has may then be another thread's.
+    pub(crate) async fn end_mover(&self, shard: ShardId) {
+        let mover = {
+            let mut threads = self.threads.borrow_mut();
+            let thread = threads.iter_mut().find(|thread| thread.shard == shard);
+            thread.and_then(|thread| thread.mover.take())
+        };
+        if let Some(mover) = mover {
+            mover.ended().await;
+        }
     }
 
     /// Enters which drives take part from now on, and what must be on them.
@@ -193,16 +200,16 @@ impl RedundantPool {
             for zone in 0..redundancy.zones {
                 let first = SegmentNumber(zone * redundancy.zone_segments);
                 // Zones that are not the shard's.
-                held.extend(
-                    knowledge.put_ids(first, redundancy.zone_segments).unwrap_or_default(),
-                );
+                held.extend(knowledge.put_ids(first, redundancy.zone_segments).unwrap_or_default());
             }
             if knowledge.is_changing() {
                 return None;
             }
         }
         let left_out = self.left_out.borrow();
-        let subjects = CensusSubjects { held: &held, stored: &stored, left_out: &left_out };
+        let shards = self.control.as_ref().map(|control| control.shard_facts()).unwrap_or_default();
+        let subjects =
+            CensusSubjects { held: &held, stored: &stored, left_out: &left_out, shards: &shards };
         Some(StripCensus::take(media, &layout, pool, &subjects))
     }
 
@@ -220,6 +227,14 @@ impl RedundantPool {
         let threads = self.threads.borrow();
         let strips = threads.iter().flat_map(|thread| thread.segments.take_left_out());
         self.left_out.borrow_mut().extend(strips);
+    }
+}
+
+impl Drop for RedundantPool {
+    fn drop(&mut self) {
+        if let (Some(control), Some(redundant)) = (&self.control, self.world.on_redundant()) {
+            redundant.note_moved(control.counts().rows_moved);
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct RedundantWorld {
     operator: Cell<Operator>,
     /// Segments whose strips were counted.
     counted: Cell<u64>,
+    /// Rows that came to the end of a move.
+    moved: Cell<u64>,
     /// Whether strips were damaged that nobody has written anew.
     is_rotten: Cell<bool>,
     /// Whether the last opening that was refused had to be, or could be.
@@ -61,6 +63,7 @@ impl RedundantWorld {
             slow: Cell::new(None),
             operator: Cell::default(),
             counted: Cell::new(0),
+            moved: Cell::new(0),
             is_rotten: Cell::new(false),
             is_refused_rightly: Cell::new(false),
         })
@@ -74,6 +77,15 @@ impl RedundantWorld {
     /// The drives.
     pub(crate) fn media(&self) -> &RedundantMedia {
         &self.media
+    }
+
+    /// Rows that came to the end of a move, in all lives that ended.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    pub(crate) fn note_moved(&self, rows: u64) {
+        self.moved.set(self.moved.get() + rows);
     }
 
     /// Segments whose strips were counted, in all lives.

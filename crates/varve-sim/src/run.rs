@@ -55,6 +55,8 @@ pub struct SeedOutcome {
     pub damaged_copies: u64,
     /// Segments whose strips were counted on raw media.
     pub counted_segments: u64,
+    /// Rows that came to the end of a move.
+    pub rows_moved: u64,
     /// Strips that were damaged.
     pub damaged_strips: u64,
     /// What was wrong, if anything was.
@@ -94,6 +96,7 @@ pub fn run_world(config: WorldConfig) -> SeedOutcome {
         lane_loss_found: false,
         damaged_copies: 0,
         counted_segments: 0,
+        rows_moved: 0,
         damaged_strips: 0,
         failure: None,
     };
@@ -314,6 +317,7 @@ fn run_life(
     if let Some(redundant) = world.on_redundant() {
         redundant.end_life(&world.models);
         outcome.counted_segments = redundant.counted();
+        outcome.rows_moved = redundant.moved();
     }
     true
 }

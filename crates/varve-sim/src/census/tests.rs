@@ -136,7 +136,7 @@ impl CountedPool {
     fn count(&self, generation: u64) -> StripCensus {
         let layout = RawLayout::of(&self.media, self.view.clone());
         let held = [segment(generation)];
-        let subjects = CensusSubjects { held: &held, stored: &[], left_out: &[] };
+        let subjects = CensusSubjects { held: &held, stored: &[], left_out: &[], shards: &[] };
         StripCensus::take(&self.media, &layout, self.pool, &subjects)
     }
 
@@ -144,7 +144,7 @@ impl CountedPool {
     fn count_stored(&self, generation: u64, left_out: &[LeftOutStrip]) -> StripCensus {
         let layout = RawLayout::of(&self.media, self.view.clone());
         let held = [segment(generation)];
-        let subjects = CensusSubjects { held: &held, stored: &held, left_out };
+        let subjects = CensusSubjects { held: &held, stored: &held, left_out, shards: &[] };
         StripCensus::take(&self.media, &layout, self.pool, &subjects)
     }
 
