@@ -129,12 +129,16 @@ impl RepairBudget {
         self.lock().get(&drive).and_then(|bucket| bucket.meter.bytes_per_s)
     }
 
+    /// Whether clients use a drive.
+    pub(crate) fn has_clients(&self, drive: DriveNumber, now: Nanos) -> bool {
+        let last = self.clients.get(drive.index());
+        let last = last.map_or(0, |last| last.load(Ordering::Relaxed));
+        last > 0 && now.since(Nanos(last)) < CLIENT_REST_NANOS
+    }
+
     fn percent_of(&self, request: BudgetRequest) -> u64 {
         let configured = u64::from(self.percent.load(Ordering::Relaxed));
-        let last = self.clients.get(request.drive.index());
-        let last = last.map_or(0, |last| last.load(Ordering::Relaxed));
-        let has_clients = last > 0 && request.now.since(Nanos(last)) < CLIENT_REST_NANOS;
-        match (request.urgency, has_clients) {
+        match (request.urgency, self.has_clients(request.drive, request.now)) {
             (RepairUrgency::Exposed | RepairUrgency::Usual, false) => 100,
             (RepairUrgency::Exposed, true) => configured.max(EXPOSED_PERCENT),
             (RepairUrgency::Usual, true) => configured,

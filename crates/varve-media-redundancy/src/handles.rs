@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures_util::future::{Either, select};
 use varve_media::{Disk, Error, IoFuture, Persist, RedundantSuperblock, Result};
@@ -14,6 +15,7 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::ids::DriveNumber;
+use crate::repair::RepairControl;
 
 /// How long a drive may take for an answer, in ns, where nobody says otherwise.
 pub const DRIVE_PATIENCE_NANOS: u64 = 10_000_000_000;
@@ -242,6 +244,9 @@ pub struct DriveHandle {
     superblock: RedundantSuperblock,
     disks: RedundantDisks,
     counts: Rc<DriveCounts>,
+    reactor: Reactor,
+    /// Who is told when clients use it, where the pool is repaired beside them.
+    repair: RefCell<Option<Arc<RepairControl>>>,
 }
 
 impl DriveHandle {
@@ -260,7 +265,8 @@ impl DriveHandle {
             Rc::new(PatientDisk { disk, reactor: reactor.clone(), patience_nanos, counts })
         };
         let disks = RedundantDisks { meta: patient(&disks.meta), space: patient(&disks.space) };
-        Some(Self { number, superblock, disks, counts })
+        let (reactor, repair) = (reactor.clone(), RefCell::default());
+        Some(Self { number, superblock, disks, counts, reactor, repair })
     }
 
     /// Its number.
@@ -285,6 +291,13 @@ impl DriveHandle {
     #[must_use]
     pub fn meta(&self) -> &dyn Disk {
         &*self.disks.meta
+    }
+
+    /// Takes note that a client uses it: repair leaves it a part of the drive.
+    pub(crate) fn note_client(&self) {
+        if let Some(repair) = &*self.repair.borrow() {
+            repair.budget().client_uses(self.number, self.reactor.boot_time());
+        }
     }
 
     /// What it did for this thread.
@@ -323,13 +336,26 @@ impl DriveHandle {
 pub struct DriveHandles {
     reactor: Reactor,
     drives: RefCell<BTreeMap<DriveNumber, Rc<DriveHandle>>>,
+    repair: RefCell<Option<Arc<RepairControl>>>,
 }
 
 impl DriveHandles {
     /// None.
     #[must_use]
     pub fn new(reactor: &Reactor) -> Rc<Self> {
-        Rc::new(Self { reactor: reactor.clone(), drives: RefCell::default() })
+        Rc::new(Self {
+            reactor: reactor.clone(),
+            drives: RefCell::default(),
+            repair: RefCell::default(),
+        })
+    }
+
+    /// Has it be told when clients use drives, those that are added later included.
+    pub(crate) fn set_repair(&self, control: &Arc<RepairControl>) {
+        for drive in self.drives.borrow().values() {
+            drive.repair.replace(Some(Arc::clone(control)));
+        }
+        self.repair.replace(Some(Arc::clone(control)));
     }
 
     /// The loop of the thread.
@@ -352,6 +378,7 @@ impl DriveHandles {
 
     /// Adds a drive, or replaces it.
     pub fn insert(&self, drive: DriveHandle) {
+        drive.repair.replace(self.repair.borrow().clone());
         self.drives.borrow_mut().insert(drive.number, Rc::new(drive));
     }
 

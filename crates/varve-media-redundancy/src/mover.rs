@@ -88,6 +88,7 @@ impl Mover {
         contents: Rc<dyn ZoneContents>,
         control: Arc<RepairControl>,
     ) -> Self {
+        media.handles.set_repair(&control);
         let state = Rc::new(RepairThread::new(media, shard, contents, control));
         let reactor = state.reactor.clone();
         let task = Rc::clone(&state);

@@ -17,6 +17,7 @@ use crate::budget::RepairUrgency;
 use crate::change::Change;
 use crate::class::{LABEL_BYTES, STRIPS_MAX};
 use crate::decode::{SlotContents, StripDefect, StripFault};
+use crate::exposure::is_readable;
 use crate::format::{Row, RowState};
 use crate::ids::{DriveNumber, ZoneIndex};
 use crate::repair::{
@@ -151,7 +152,9 @@ impl RepairThread {
         let Some(_pin) = self.contents.pin(held.id) else { return SegmentFinding::Gone };
         self.pace_strips(view, view.row(zone)).await;
         let reader = self.media.segments.reader();
+        self.begin_strips(view, view.row(zone));
         let mut contents = reader.read_contents(view, held.id, 1).await;
+        self.end_strips(view, view.row(zone));
         if matches!(contents, Ok(None)) {
             // It may be that its put was under way.
             self.media.segments.puts_before_now(zone).await;
@@ -279,12 +282,21 @@ impl RepairThread {
 
     /// Waits until the drives of a row may be read.
     async fn pace_strips(&self, view: &LayoutView, row: &Row) {
-        for set in row.sets() {
-            let geometry = view.drives().geometry(view.class_of(set).shape);
-            let bytes = u64::from(LABEL_BYTES) + u64::from(geometry.strip_bytes());
-            for place in &set.places {
-                self.pace(place.drive, bytes, RepairUrgency::Scrub).await;
-            }
+        for StripRead { drive, bytes } in strips_to_read(view, row) {
+            self.pace(drive, bytes, RepairUrgency::Scrub).await;
+        }
+    }
+
+    /// Measures what drives do: strips are on their way from now on.
+    fn begin_strips(&self, view: &LayoutView, row: &Row) {
+        for read in strips_to_read(view, row) {
+            self.control.budget().begin(read.drive, self.reactor.boot_time());
+        }
+    }
+
+    fn end_strips(&self, view: &LayoutView, row: &Row) {
+        for StripRead { drive, bytes } in strips_to_read(view, row) {
+            self.control.budget().end(drive, bytes, self.reactor.boot_time());
         }
     }
 
@@ -309,6 +321,22 @@ impl RepairThread {
         }
         self.control.with_scrub(|board| board.close(closing.number));
     }
+}
+
+/// A strip with its label that is read.
+struct StripRead {
+    drive: DriveNumber,
+    bytes: u64,
+}
+
+/// What is read of a segment to look at all of it, of drives that are read.
+fn strips_to_read(view: &LayoutView, row: &Row) -> Vec<StripRead> {
+    let reads = row.sets().flat_map(|set| {
+        let geometry = view.drives().geometry(view.class_of(set).shape);
+        let bytes = u64::from(LABEL_BYTES) + u64::from(geometry.strip_bytes());
+        set.places.iter().map(move |place| StripRead { drive: place.drive, bytes })
+    });
+    reads.filter(|read| is_readable(view.drives(), read.drive)).collect()
 }
 
 /// Bytes of a segment's strips and labels on all drives.

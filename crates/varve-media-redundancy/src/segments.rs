@@ -267,6 +267,7 @@ impl SegmentsInner {
             return Err(Error::TooFewDrives { zone: Some(zone.0), present: 0, needed: 1 });
         };
         let range = aligned(offset, len);
+        drive.note_client();
         let read = drive.read(location.offset + u64::from(range.start), range.len()).await?;
         Ok(part_of(&read.freeze(), offset - range.start, len))
     }
@@ -286,6 +287,8 @@ impl SegmentsInner {
         let pieces = pieces_of(&range, strip_bytes);
         let reads = pieces.iter().map(|piece| {
             let location = locations.iter().find(|location| location.strip == piece.strip);
+            let drive = location.and_then(|it| self.handles.get(it.place.drive));
+            drive.iter().for_each(|drive| drive.note_client());
             async move {
                 let columns = LABEL_BYTES + piece.columns.start..LABEL_BYTES + piece.columns.end;
                 // A place for hedging: what is late here may be decoded beside it.

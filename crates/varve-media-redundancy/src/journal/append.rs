@@ -366,6 +366,7 @@ impl WriterInner {
         let result = match copy_place(&copy) {
             Ok(begins) => {
                 let at = begins + position % self.copies.lane_bytes();
+                drive.note_client();
                 drive.write(at, vec![bytes], Persist::Durable).await
             }
             Err(error) => Err(error),

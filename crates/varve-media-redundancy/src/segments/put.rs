@@ -167,6 +167,7 @@ impl StripeWriter {
         for location in locations {
             let Some(drive) = self.written(location.place.drive).await? else { continue };
             let parts = stripe.parts(view, id, location);
+            drive.note_client();
             writes.push(async move {
                 let result = drive.write(location.offset, parts, Persist::Durable).await;
                 StripOutcome { location: *location, result }
@@ -201,6 +202,7 @@ impl StripeWriter {
         let none = Error::TooFewDrives { zone: Some(zone.0), present: 0, needed: 1 };
         let Some(location) = view.locate(set, slot).next() else { return Err(none) };
         let Some(drive) = self.written(location.place.drive).await? else { return Err(none) };
+        drive.note_client();
         let result = drive.write(location.offset, vec![bytes.clone()], Persist::Durable).await;
         let is_failed = result.is_err();
         self.fail_drives(&[StripOutcome { location, result }]).await?;
