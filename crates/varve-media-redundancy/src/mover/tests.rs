@@ -15,6 +15,7 @@ use crate::format::tests::samples::drive_number;
 use crate::format::{DriveState, MoveReason, RowState};
 use crate::ids::Epoch;
 use crate::repair::{DriveReplacement, MoveProgress, ScrubEnd, ScrubRequest};
+use crate::test_pool::ZONE_SEGMENTS;
 
 use world::{World, WorldSpec, leave};
 
@@ -336,6 +337,50 @@ fn zones_that_nobody_has_are_moved_without_contents() {
     assert!(world.run_while(60, World::has_work));
     assert!(!world.drives_of(free).contains(&lost));
     drop(mover);
+}
+
+#[test]
+fn a_mover_that_ended_writes_nothing_more() {
+    let mut world = World::new(&spec(1, [2, 1]));
+    world.put_some(1, 24);
+    world.start_mover();
+    let drive = world.drives_of(0)[0];
+    leave(&mut world, drive.get());
+    let is_early = |world: &World| world.control.counts().bytes_written == 0;
+    assert!(world.run_while(60, is_early));
+    world.end_mover();
+    let written = world.control.counts();
+    world.run_for(Nanos::seconds(120));
+    assert_eq!(world.control.counts(), written);
+    assert!(world.has_work(), "it ended in the middle");
+    world.start_mover();
+    assert!(world.run_while(REPAIR_SECONDS, World::has_work));
+    assert_eq!(world.misses(), None);
+}
+
+#[test]
+fn what_is_not_put_holds_up_no_row() {
+    let mut world = World::new(&spec(1, [2, 1]));
+    world.put_some(1, 24);
+    world.shelf.open_slot();
+    world.start_mover();
+    let drive = world.drives_of(0)[0];
+    leave(&mut world, drive.get());
+    assert!(world.run_while(REPAIR_SECONDS, World::has_work));
+    assert_eq!(world.control.counts().segments_unreadable, 0);
+    assert!(world.shelf.relocated.borrow().is_empty());
+    assert_eq!(world.misses(), None);
+}
+
+#[test]
+fn what_clients_put_is_known_to_the_budget() {
+    let mut world = World::new(&spec(1, [2, 1]));
+    world.start_mover();
+    world.put_some(1, 1);
+    let drive = world.drives_of(world.shelf.put_segments()[0].0.number.0 / ZONE_SEGMENTS)[0];
+    assert!(world.control.budget().has_clients(drive, world.sim.handle().boot_time()));
+    world.run_for(Nanos::seconds(2));
+    assert!(!world.control.budget().has_clients(drive, world.sim.handle().boot_time()));
 }
 
 #[test]

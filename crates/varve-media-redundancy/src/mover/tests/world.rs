@@ -127,6 +127,13 @@ impl Shelf {
         Some((id(slot, generation), bytes))
     }
 
+    /// A slot that a writer has opened and has not put.
+    pub(super) fn open_slot(&self) {
+        let mut rng = Rng::new(7);
+        let opened = (0..100).find_map(|_| self.begin_put(&mut rng));
+        assert!(opened.is_some(), "slots are free");
+    }
+
     fn end_put(&self, id: SegmentId, is_put: bool) {
         let mut slots = self.slots.borrow_mut();
         if is_put {
@@ -244,6 +251,12 @@ impl World {
         };
         let contents = Rc::clone(&self.shelf) as Rc<dyn ZoneContents>;
         self.mover = Some(Mover::start(media, SHARD, contents, Arc::clone(&self.control)));
+    }
+
+    /// Ends the mover, and waits for that.
+    pub(super) fn end_mover(&mut self) {
+        let mover = self.mover.take().expect("one was started");
+        self.sim.run_until(mover.ended());
     }
 
     /// Cuts power, and opens what is left; tables are durable.
