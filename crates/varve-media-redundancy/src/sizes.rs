@@ -4,9 +4,11 @@
 //! SIZES-1. Journals get their places before zones do: what is said has room beside all copies of all journals, with a
 //!     spare one on each drive.
 
+use std::cmp::Reverse;
+
 use crate::class::{StripGeometry, StripeShape, units_of};
-use crate::format::DriveState;
-use crate::ids::UNIT_BYTES;
+use crate::format::{DriveRecord, DriveState, DriveTable};
+use crate::ids::{Epoch, UNIT_BYTES};
 use crate::plan::usable;
 use crate::view::LayoutView;
 
@@ -67,18 +69,13 @@ impl PoolSizes {
         sizes.into_iter().find(|sizes| sizes.zones >= ZONES_WANTED).unwrap_or(smallest)
     }
 
-    /// Those that the tables of a pool promise: drives that failed count as if they were replaced, as what is stored
-    /// stays as large as it was. 0 without journals, of which a pool has one at least.
+    /// Those that the tables of a pool promise: drives that failed count until they are replaced, as what is stored stays
+    /// as large as it was. 0 without journals, of which a pool has one at least.
     #[must_use]
     pub fn of_view(view: &LayoutView) -> Self {
         let table = view.drives();
-        let counts = |state: DriveState| match state {
-            DriveState::Live | DriveState::Leaving | DriveState::Failed => true,
-            DriveState::Joining | DriveState::Gone => false,
-        };
-        let drives = table.drives.iter().filter(|drive| counts(drive.state));
         let units: Vec<u32> =
-            drives.map(|drive| drive.units.saturating_sub(drive.held.count)).collect();
+            counted(table).map(|drive| drive.units.saturating_sub(drive.held.count)).collect();
         let lanes = u16::try_from(view.journals().count()).unwrap_or(u16::MAX);
         let lane_bytes = view.journals().map(|journal| journal.lane_bytes).max().unwrap_or(0);
         let shape = table.class_of(table.class).map_or(StripeShape::NONE, |class| class.shape);
@@ -118,6 +115,17 @@ impl PoolSizes {
         let segments = u64::from(zones) * u64::from(self.zone_segments);
         Self { zones, usable_bytes: segments * u64::from(segment_bytes), ..self }
     }
+}
+
+/// Drives that count: of each one that failed, itself or one that joined since.
+fn counted(table: &DriveTable) -> impl Iterator<Item = &DriveRecord> {
+    let of = |state: DriveState| table.drives.iter().filter(move |drive| drive.state == state);
+    let mut joined: Vec<Epoch> = of(DriveState::Live).map(|drive| drive.since_epoch).collect();
+    joined.sort_unstable();
+    let mut failed: Vec<&DriveRecord> = of(DriveState::Failed).collect();
+    failed.sort_by_key(|drive| Reverse(drive.since_epoch));
+    failed.retain(|drive| joined.pop_if(|since| *since > drive.since_epoch).is_none());
+    of(DriveState::Live).chain(of(DriveState::Leaving)).chain(failed)
 }
 
 /// Units of each drive that journals take (SIZES-1).
@@ -163,6 +171,23 @@ mod tests {
         let (three, four) = (sizes(&[1000; 3], 1, 1), sizes(&[1000; 4], 1, 1));
         assert!(three.usable_bytes < 1001 << 30, "as two drives: {}", three.usable_bytes);
         assert!(four.usable_bytes > 1450 << 30, "as three: {}", four.usable_bytes);
+    }
+
+    #[test]
+    fn a_drive_that_failed_counts_until_another_one_joins() {
+        let mut table = crate::test_pool::table(&[1000, 2000, 3000]);
+        let units = |table: &DriveTable| -> Vec<u32> {
+            let mut units: Vec<u32> = counted(table).map(|drive| drive.units).collect();
+            units.sort_unstable();
+            units
+        };
+        table.drives[1].state = DriveState::Failed;
+        table.drives[1].since_epoch = Epoch(8);
+        assert_eq!(units(&table), [1000, 2000, 3000]);
+        table.drives[2].since_epoch = Epoch(9);
+        assert_eq!(units(&table), [1000, 3000], "drive 2 is there for it");
+        table.drives[1].state = DriveState::Gone;
+        assert_eq!(units(&table), [1000, 3000]);
     }
 
     #[test]
