@@ -5,14 +5,18 @@
 //! SEARCH-2. A copy of a drive has its superblock, and may be older than the pool: what was not named is taken for a
 //!     drive only where it is the same file under another name, or the only block device of that identity. Others are
 //!     told, for somebody to name them.
+//! SEARCH-3. No drive that hangs keeps the others from being found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use varve_client::{Failure, Result};
-use varve_media::DriveIdentity;
+use varve_media::{DriveIdentity, Error};
 use varve_media_redundancy::DriveId;
 use varve_types::PoolId;
 
@@ -24,6 +28,9 @@ const ENTRIES_MAX: usize = 4096;
 
 /// Files below that size, in bytes, are no drives.
 const FILE_BYTES_MIN: u64 = 1 << 20;
+
+/// How long a drive is waited for that is looked at.
+const READ_MAX: Duration = Duration::from_secs(5);
 
 /// Where the kernel lists block devices.
 const BLOCK_DEVICES: &str = "/sys/class/block";
@@ -54,7 +61,7 @@ struct DrivePlace {
 /// # Errors
 /// When some hold drives of a pool and others do not, or not all of its drives are there.
 pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
-    let read: Vec<_> = paths.iter().map(|path| DriveIdentity::read(path)).collect(); // SEARCH-1
+    let read: Vec<_> = paths.iter().map(|path| read(path)).collect(); // SEARCH-1
     let found = |(path, identity): (_, &varve_media::Result<DriveIdentity>)| {
         Some((path, identity.clone().ok()?))
     };
@@ -104,6 +111,11 @@ fn redundant_pool_at<'a>(
     read: impl Iterator<Item = (&'a PathBuf, varve_media::Result<DriveIdentity>)>,
 ) -> Result<Option<FoundPool>> {
     let (pool, mut drives) = (of_pool.pool, Vec::new());
+    let read: Vec<_> = read.collect();
+    let of_pool_too = read.iter().filter_map(|(_, found)| found.as_ref().ok());
+    let was_opened = of_pool_too
+        .filter(|it| it.pool == pool)
+        .any(|it| it.redundant.is_some_and(|it| it.was_opened));
     let first = format!("{} is drive {} of pool {pool}", first.display(), of_pool.index);
     for (path, identity) in read {
         match identity {
@@ -113,8 +125,11 @@ fn redundant_pool_at<'a>(
                 return Err(Failure::misuse(what).hint("name the drives of one pool"));
             }
             // Creating the pool was cut off: whoever creates it finds out.
-            Err(varve_media::Error::Unfinished { .. }) => return Ok(None),
-            Err(varve_media::Error::NoPool { .. }) => {
+            Err(Error::Unfinished { .. }) if !was_opened => return Ok(None),
+            Err(Error::Unfinished { .. }) => {
+                tracing::warn!(path = %path.display(), "the drive was about to join the pool, and is not used");
+            }
+            Err(Error::NoPool { .. }) => {
                 let what = format!("{first}, and {} of no pool", path.display());
                 return Err(Failure::misuse(what).hint("name the drives of the pool alone"));
             }
@@ -138,14 +153,14 @@ pub(super) fn locate_redundant(
     known: &[DriveEntry],
     given: &[PathBuf],
 ) -> Vec<(PathBuf, DriveIdentity)> {
-    let read = |path: &PathBuf| {
-        let identity = DriveIdentity::read(path).ok()?;
+    let of_pool = |path: &PathBuf| {
+        let identity = read(path).ok()?;
         (identity.pool == pool && identity.redundant.is_some()).then(|| (path.clone(), identity))
     };
     let mut paths: Vec<PathBuf> = given.to_vec();
     paths.extend(known.iter().map(|drive| drive.path.clone()));
     let mut found: Vec<(PathBuf, DriveIdentity)> = Vec::new();
-    for (path, identity) in paths.iter().filter_map(read) {
+    for (path, identity) in paths.iter().filter_map(of_pool) {
         if !found.iter().any(|(_, other)| id_of(other) == id_of(&identity)) {
             found.push((path, identity));
         }
@@ -157,7 +172,7 @@ pub(super) fn locate_redundant(
         return found;
     }
     let elsewhere = candidates(&paths).into_iter().filter(|path| !paths.contains(path));
-    let elsewhere: Vec<_> = elsewhere.filter_map(|path| read(&path)).collect();
+    let elsewhere: Vec<_> = elsewhere.filter_map(|path| of_pool(&path)).collect();
     for drive in known {
         if is_found(&found, drive) {
             continue;
@@ -178,19 +193,20 @@ pub(super) fn locate_redundant(
 /// When one is not found.
 pub(super) fn locate(pool: Option<PoolId>, known: &[DriveEntry]) -> Result<Option<FoundPool>> {
     let paths: Vec<PathBuf> = known.iter().map(|drive| drive.path.clone()).collect();
-    let read: Vec<_> = paths.iter().map(|path| (path, DriveIdentity::read(path))).collect();
-    if !read
+    let looked: Vec<_> = paths.iter().map(|path| (path, read(path))).collect();
+    if !looked
         .iter()
         .any(|(path, identity)| identity.as_ref().is_err_and(|error| is_gone(path, error)))
     {
         return Ok(None);
     }
-    let here = read.into_iter().filter_map(|(path, identity)| Some((path.clone(), identity.ok()?)));
+    let here =
+        looked.into_iter().filter_map(|(path, identity)| Some((path.clone(), identity.ok()?)));
     let here: Vec<(PathBuf, DriveIdentity)> = here.collect();
     let elsewhere: Vec<(PathBuf, DriveIdentity)> = candidates(&paths)
         .into_iter()
         .filter(|path| !paths.contains(path))
-        .filter_map(|path| DriveIdentity::read(&path).ok().map(|identity| (path, identity)))
+        .filter_map(|path| read(&path).ok().map(|identity| (path, identity)))
         .collect();
     let Some(pool) = pool.or_else(|| here.first().map(|(_, identity)| identity.pool)) else {
         return match elsewhere.as_slice() {
@@ -264,10 +280,10 @@ fn absent(
 }
 
 /// Whether nothing of a pool is at a path, rather than something that cannot be read.
-fn is_gone(path: &Path, error: &varve_media::Error) -> bool {
+fn is_gone(path: &Path, error: &Error) -> bool {
     let is_absent =
         || matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound);
-    matches!(error, varve_media::Error::NoPool { .. }) || is_absent()
+    matches!(error, Error::NoPool { .. }) || is_absent()
 }
 
 fn unknown(paths: &[PathBuf], found: &[(PathBuf, DriveIdentity)]) -> Failure {
@@ -280,6 +296,20 @@ fn unknown(paths: &[PathBuf], found: &[(PathBuf, DriveIdentity)]) -> Failure {
         "name its drives with --drive where they are now; found: {}",
         found.join(", ")
     ))
+}
+
+/// What a drive at a path says of itself. A device that does not answer is given up, and so is the thread that waits for
+/// it (SEARCH-3).
+pub(super) fn read(path: &Path) -> varve_media::Result<DriveIdentity> {
+    let (sender, answer) = mpsc::channel();
+    let owned = path.to_owned();
+    // Whoever waits may have given it up.
+    let look = move || drop(sender.send(DriveIdentity::read(&owned)));
+    let failed = |reason: String| Error::Open { path: path.display().to_string(), reason };
+    let started = thread::Builder::new().name("drive-search".to_owned()).spawn(look);
+    started.map_err(|error| failed(error.to_string()))?;
+    let answer = answer.recv_timeout(READ_MAX);
+    answer.unwrap_or_else(|_| Err(failed(format!("no answer for {} s", READ_MAX.as_secs()))))
 }
 
 /// What may be a drive: what lies beside where they were, and block devices.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use varve_client::{Failure, Result};
-use varve_media::DriveIdentity;
+use varve_media::{DriveIdentity, Error};
 use varve_media_redundancy::{DriveId, Protection};
 use varve_types::{ByteCount, PoolId};
 
@@ -55,7 +55,7 @@ impl DriveEntry {
 
     /// As it is to be remembered: with what lies there now, where that is the drive.
     fn marked(&self) -> Self {
-        let found = DriveIdentity::read(&self.path).ok().and_then(|it| it.redundant);
+        let found = drive_search::read(&self.path).ok().and_then(|it| it.redundant);
         let id = found.map(|it| DriveId(it.drive_id).to_string());
         let is_there = id.is_some() || self.id.is_none();
         if !is_there || self.id.is_some() && self.id != id {
@@ -83,6 +83,8 @@ pub(crate) struct Drives {
     pub(crate) protect: Protection,
     /// Whether the pool that is on them, or is to be made, has redundancy.
     pub(crate) is_redundant: bool,
+    /// Which pool is on them, where that is known.
+    pub(crate) pool: Option<PoolId>,
     /// Whether what is remembered has to be written: it is the first time, or a drive has moved.
     is_list_new: bool,
 }
@@ -157,6 +159,7 @@ impl Drives {
             has_pool: true,
             protect: Protection::NONE,
             is_redundant: false,
+            pool: list.pool(),
             is_list_new,
         })
     }
@@ -168,23 +171,25 @@ impl Drives {
         pool: PoolId,
         given: &[PathBuf],
     ) -> Result<Self> {
-        let is_other = |path: &PathBuf| DriveIdentity::read(path).is_ok_and(|it| it.pool != pool);
-        if given.iter().any(is_other) {
-            return Err(other_drives(settings, &list.drives));
+        // A name of a device that is another one now is a drive that is not there; other names say what was meant.
+        let is_known = |path: &PathBuf| list.drives.iter().any(|drive| drive.path == *path);
+        for path in given.iter().filter(|path| !is_known(path)) {
+            match drive_search::read(path) {
+                Ok(identity) if identity.pool == pool => {}
+                Ok(_) => return Err(other_drives(settings, &list.drives)),
+                Err(Error::NoPool { .. } | Error::Unfinished { .. }) => {
+                    return Err(no_drive_of(path, pool));
+                }
+                Err(error) => {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "a drive that was named cannot be read");
+                }
+            }
         }
         let found = drive_search::locate_redundant(pool, &list.drives, given);
         check_found_sizes(settings, given, &FoundPool { pool, drives: found.clone() })?;
         let mut entries = list.drives.clone();
-        for (path, identity) in found {
-            let id = drive_search::id_of(&identity);
-            let is_it = |entry: &&mut DriveEntry| {
-                entry.id == id || entry.id.is_none() && entry.path == path
-            };
-            match entries.iter_mut().find(is_it) {
-                Some(entry) => (entry.path, entry.id) = (path, id),
-                None => entries.push(found_drive(path, &identity)),
-            }
-        }
+        place(&mut entries, found);
         let is_list_new = entries != list.drives || entries.iter().any(|it| it.marked() != *it);
         Ok(Self {
             entries,
@@ -192,6 +197,7 @@ impl Drives {
             has_pool: true,
             protect: Protection::NONE,
             is_redundant: true,
+            pool: Some(pool),
             is_list_new,
         })
     }
@@ -208,7 +214,10 @@ impl Drives {
             let mut entries: Vec<DriveEntry> =
                 found.drives.iter().map(|(path, it)| found_drive(path.clone(), it)).collect();
             // Whether a pool with redundancy opens without them it says itself.
-            let missing = paths.into_iter().filter(|path| is_redundant && found.at(path).is_none());
+            let missing = paths.into_iter().filter(|path| {
+                let is_missing = is_redundant && found.at(path).is_none();
+                is_missing && !matches!(drive_search::read(path), Err(Error::Unfinished { .. }))
+            });
             entries.extend(missing.map(|path| DriveEntry { path, ..DriveEntry::default() }));
             return Ok(Self {
                 entries,
@@ -216,6 +225,7 @@ impl Drives {
                 has_pool: true,
                 protect: Protection::NONE,
                 is_redundant,
+                pool: Some(found.pool),
                 is_list_new: true,
             });
         }
@@ -230,8 +240,19 @@ impl Drives {
             has_pool: false,
             protect,
             is_redundant: protect.is_redundant(),
+            pool: None,
             is_list_new: true,
         })
+    }
+
+    /// Where the drives of a pool with redundancy are now, or else where they were. Looks at them; a drive that appears
+    /// late may have another name than the last time.
+    pub(crate) fn located(&self) -> Vec<PathBuf> {
+        let mut entries = self.entries.clone();
+        if let Some(pool) = self.pool {
+            place(&mut entries, drive_search::locate_redundant(pool, &self.entries, &[]));
+        }
+        entries.into_iter().map(|entry| entry.path).collect()
     }
 
     /// Remembers the drives, if that is news. Durable on return; called once the pool on them is.
@@ -243,6 +264,25 @@ impl Drives {
         let list = ListFile { pool: Some(pool.to_string()), redundant: self.is_redundant, drives };
         remembered::remember(&data.join(LIST_FILE), &list)
     }
+}
+
+/// Notes where drives were found.
+fn place(entries: &mut Vec<DriveEntry>, found: Vec<(PathBuf, DriveIdentity)>) {
+    for (path, identity) in found {
+        let id = drive_search::id_of(&identity);
+        let is_it =
+            |entry: &&mut DriveEntry| entry.id == id || entry.id.is_none() && entry.path == path;
+        match entries.iter_mut().find(is_it) {
+            Some(entry) => (entry.path, entry.id) = (path, id),
+            None => entries.push(found_drive(path, &identity)),
+        }
+    }
+}
+
+/// Refuses a place that was named, and holds no drive of the pool (DRIVES-1).
+fn no_drive_of(path: &Path, pool: PoolId) -> Failure {
+    Failure::misuse(format!("{} holds no drive of pool {pool}", path.display()))
+        .hint("name the drives of the pool alone, or leave out --drive: they are remembered")
 }
 
 /// The path made absolute, so that a start from elsewhere finds it.
@@ -357,7 +397,7 @@ fn is_same(list: &ListFile, found: &FoundPool) -> bool {
     match list.pool() {
         Some(pool) => pool == found.pool,
         None => list.paths().iter().all(|path| {
-            DriveIdentity::read(path).map_or(true, |identity| identity.pool == found.pool)
+            drive_search::read(path).map_or(true, |identity| identity.pool == found.pool)
         }),
     }
 }
@@ -396,7 +436,7 @@ fn check_found_sizes(settings: &Settings, given: &[PathBuf], found: &FoundPool) 
 }
 
 fn has_size(path: &Path, size: ByteCount) -> bool {
-    DriveIdentity::read(path).is_ok_and(|identity| identity.has_size(size.0))
+    drive_search::read(path).is_ok_and(|identity| identity.has_size(size.0))
 }
 
 fn other_size(path: &Path, has: Option<ByteCount>, size: ByteCount) -> Failure {
@@ -498,6 +538,7 @@ mod tests {
             has_pool: false,
             protect: Protection::NONE,
             is_redundant: false,
+            pool: None,
             is_list_new: true,
         };
         drives.remember(dir.path(), PoolId([7; 16])).unwrap();

@@ -36,10 +36,10 @@ pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
     if !drives.has_pool {
         make(settings, drives)?;
     }
-    let paths: Vec<PathBuf> = drives.entries.iter().map(|drive| drive.path.clone()).collect();
     if drives.is_redundant {
-        return open_redundant(settings, &paths);
+        return open_redundant(settings, drives);
     }
+    let paths: Vec<PathBuf> = drives.entries.iter().map(|drive| drive.path.clone()).collect();
     let open = || PoolFiles::open(&paths, DriveOptions { discard: false });
     let files = take_lock(open, is_in_use);
     let files = files.map_err(|error| explain(&error, settings))?;
@@ -48,10 +48,11 @@ pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
 }
 
 /// Opens a pool of which some drives may be missing.
-fn open_redundant(settings: &Settings, paths: &[PathBuf]) -> Result<PoolMedia> {
+fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
     let redundancy = &settings.redundancy;
     let options = FilesOptions {
-        pool: None,
+        pool: drives.pool,
+        knows_all: drives.remembered,
         is_degraded: redundancy.is_degraded,
         history: redundancy.history,
         new_history: HistoryId(random_bytes()?),
@@ -61,7 +62,10 @@ fn open_redundant(settings: &Settings, paths: &[PathBuf]) -> Result<PoolMedia> {
         delay_nanos: settings.media_delay_us * 1000,
         repair_percent: u8::try_from(redundancy.repair_percent).unwrap_or(u8::MAX),
     };
-    let open = || RedundantPool::open(paths, &settings.data, &options);
+    let open = || {
+        let drives = drives.clone();
+        RedundantPool::open(move || drives.located(), &settings.data, &options)
+    };
     let pool = match take_lock(open, OpenFailure::is_in_use).map_err(OpenFailure::of_thread) {
         Ok(pool) => pool,
         Err(Ok(error)) => return Err(explain(&error, settings)),

@@ -7,7 +7,8 @@
 //!
 //! REDUNDANT-POOL-1. The keeper has a thread of its own, so that a change of tables waits for no shard. It ends when
 //!     nobody has tables any more, and the locks of the drives go after it.
-//! REDUNDANT-POOL-2. The end of the keeper is waited for as long as its operations may take, and no longer.
+//! REDUNDANT-POOL-2. The end of the keeper is waited for as long as its operations may take, and no longer. A keeper
+//!     that has not ended may still write: then the locks stay until the process ends.
 
 use std::fmt;
 use std::io;
@@ -17,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use varve_client::Failure;
-use varve_media_redundancy::{DriveNumber, FilesOptions, RedundantFiles};
+use varve_media_redundancy::{DriveLocks, DriveNumber, FilesOptions, RedundantFiles};
 use varve_reactor::{Loop, LoopConfig};
 
 use crate::drive_changes::DriveChanges;
@@ -25,6 +26,9 @@ use crate::event_loop;
 
 /// How long the keeper's end is waited for: a change of its tables may be under way, on drives that do not answer.
 const END_MAX: Duration = Duration::from_secs(15);
+
+/// Locks of pools whose keepers have not ended (REDUNDANT-POOL-2); the mutex guards the list only.
+static KEPT: Mutex<Vec<DriveLocks>> = Mutex::new(Vec::new());
 
 /// See the module.
 pub(crate) struct RedundantPool {
@@ -48,19 +52,19 @@ pub(crate) enum OpenFailure {
 }
 
 impl RedundantPool {
-    /// Opens the pool by the drives at these paths, which the data directory remembers. Blocks; also while it waits for
-    /// missing drives.
+    /// Opens the pool by the drives at the paths that `locate` says, each time it is asked, which the data directory
+    /// remembers. Blocks; also while it waits for missing drives.
     pub(crate) fn open(
-        paths: &[PathBuf],
+        locate: impl Fn() -> Vec<PathBuf> + Send + 'static,
         data: &Path,
         options: &FilesOptions,
     ) -> Result<Self, OpenFailure> {
         let (report, opened) = mpsc::channel();
         let (alive, ended) = mpsc::channel();
-        let (paths, options) = (paths.to_vec(), options.clone());
+        let options = options.clone();
         let thread = thread::Builder::new()
             .name("keeper".to_owned())
-            .spawn(move || keep(&paths, &options, &report, alive))
+            .spawn(move || keep(locate, &options, &report, alive))
             .map_err(OpenFailure::Loop)?;
         let files = opened.recv().map_err(|_| OpenFailure::Died)??;
         let changes = DriveChanges::new(data);
@@ -96,7 +100,10 @@ impl Drop for RedundantPool {
         // REDUNDANT-POOL-2. The sender goes when the thread ends, however it ends.
         if ended.recv_timeout(END_MAX) == Err(mpsc::RecvTimeoutError::Timeout) {
             tracing::warn!("the keeper of the pool's tables has not ended: a drive hangs");
-        } else if let Some(thread) = self.thread.take()
+            KEPT.lock().unwrap_or_else(PoisonError::into_inner).extend(locks);
+            return;
+        }
+        if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
             tracing::error!("the keeper of the pool's tables panicked");
@@ -107,7 +114,7 @@ impl Drop for RedundantPool {
 
 /// The thread of the keeper; `alive` is dropped with it.
 fn keep(
-    paths: &[PathBuf],
+    locate: impl Fn() -> Vec<PathBuf> + 'static,
     options: &FilesOptions,
     report: &mpsc::Sender<Result<RedundantFiles, OpenFailure>>,
     alive: mpsc::Sender<()>,
@@ -121,10 +128,10 @@ fn keep(
         }
     };
     let reactor = event_loop.handle();
-    let (paths, options, report) = (paths.to_vec(), options.clone(), report.clone());
+    let (options, report) = (options.clone(), report.clone());
     event_loop.run(async move {
         let _alive = alive;
-        match RedundantFiles::open(&reactor, &paths, &options).await {
+        match RedundantFiles::open_located(&reactor, &locate, &options).await {
             Ok((files, keeper)) => {
                 if report.send(Ok(files)).is_ok() {
                     drop(report);

@@ -10,25 +10,31 @@
 //! FILES-1. All drives that are there are locked before tables are read, and as long as the pool is open: those that
 //!     are stale too, so that nobody makes something else of them meanwhile.
 //! FILES-2. What cannot be opened or read is handed on as it is: whether it counts as missing says the opening
-//!     (OPEN-5). Only a drive that another process has is refused here.
+//!     (OPEN-5). Only a drive of the pool that another process has is refused here, and what is of another pool, or
+//!     in use as something else, is absent.
+//! FILES-3. A drive that is late is waited for, whatever is at its place meanwhile: it does not fail by being slower
+//!     than others at a start. Places are looked up again each time.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use varve_media::{
-    DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveParts, Error, NewDrive,
-    RedundantSuperblock, Result, SegmentGeometry,
+    DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveIdentity, DriveParts, Error, IoFuture,
+    NewDrive, RedundantSuperblock, Result, SegmentGeometry,
 };
 use varve_reactor::Reactor;
 use varve_types::PoolId;
 
-use crate::change::NewMember;
+use crate::change::{Change, NewMember};
 use crate::handles::{DriveHandles, RedundantDisks};
+use crate::histories::since_unix_ms;
 use crate::ids::{DriveId, DriveNumber, HistoryId};
 use crate::joined_files::{FilesOpener, JoinedDrives, ThreadDrives};
 use crate::journal::JournalPatience;
@@ -38,7 +44,7 @@ use crate::pool::RedundantThread;
 use crate::repair::RepairControl;
 use crate::sizes::PoolSizes;
 use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey};
-use crate::tables::Tables;
+use crate::tables::{Tables, TablesHandle};
 use crate::view::LayoutView;
 
 /// Pause between two looks for drives that are missing, in ns.
@@ -52,6 +58,9 @@ const GONE: [i32; 3] = [6, 19, 123];
 pub struct FilesOptions {
     /// Which pool is expected; that of the first drive where it is not known.
     pub pool: Option<PoolId>,
+    /// Whether somebody remembers all drives of the pool. If not, one that was not named may be there: without it the
+    /// pool opens only degraded.
+    pub knows_all: bool,
     /// Go on from the newest table that is there, although a newer one may exist.
     pub is_degraded: bool,
     /// Which of two histories that have split counts.
@@ -123,12 +132,25 @@ impl RedundantFiles {
         paths: &[PathBuf],
         options: &FilesOptions,
     ) -> Result<(Self, Keeper)> {
-        let (drives, opening) = find(reactor, paths, options).await?;
-        let first = opening.drives.first().ok_or_else(|| no_pool(paths))?;
+        Self::open_located(reactor, &|| paths.to_vec(), options).await
+    }
+
+    /// As [`Self::open`], with places that are looked up again while drives are waited for (FILES-3). `locate` may
+    /// block.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub async fn open_located(
+        reactor: &Reactor,
+        locate: &dyn Fn() -> Vec<PathBuf>,
+        options: &FilesOptions,
+    ) -> Result<(Self, Keeper)> {
+        let (drives, opening) = find(reactor, locate, options).await?;
+        let first = opening.drives.first().ok_or_else(|| no_pool(&locate()))?;
         let (created_unix_ms, lane_count) =
             (first.1.superblock.created_unix_ms, first.1.superblock.lanes_of_pool);
-        for (_, drive) in opening.drives.iter().filter(|_| !opening.is_read_only) {
-            drive.superblock.heal(&*drive.disks.meta).await;
+        for drive in opening.handles.all().iter().filter(|_| !opening.is_read_only) {
+            drive.superblock().heal(drive.meta()).await;
         }
         let drives = Arc::new(drives);
         let used = opening.drives.iter().map(|(number, it)| (*number, it.path.clone())).collect();
@@ -159,8 +181,10 @@ impl RedundantFiles {
 
     /// Opens the pool's files once more, for the loop of this thread.
     ///
+    /// A drive that has vanished since is left out, and fails.
+    ///
     /// # Errors
-    /// [`Error::Open`], or [`Error::TooSmall`] when a file has shrunk, of a drive that the tables call live.
+    /// [`Error::Open`] of a drive that the tables call live, and that is there.
     ///
     /// # Panics
     /// In the simulator, which has no files.
@@ -307,7 +331,7 @@ struct FailedPlace {
 
 impl LockedDrive {
     async fn open(reactor: &Reactor, path: &Path, patience_nanos: u64) -> Result<Self> {
-        let files = DriveFiles::open(path)?;
+        let files = in_time(path, patience_nanos, DriveFiles::open)?;
         let disk = files.first_disk(reactor)?;
         let read = Box::pin(RedundantSuperblock::read(&*disk));
         let path = path.display().to_string();
@@ -316,7 +340,6 @@ impl LockedDrive {
             Either::Right(((), _)) => return Err(silent(&path, patience_nanos)),
         };
         let superblock = found.ok_or_else(|| Error::NoPool { path: path.clone() })?;
-        files.tighten();
         Ok(Self { files, superblock, path })
     }
 
@@ -333,25 +356,69 @@ impl LockedDrives {
         self.drives.iter().find(|drive| drive.path == path)
     }
 
-    /// Locks the drives that are there now and were not before (FILES-2); whether there are any.
-    async fn look(&mut self, reactor: &Reactor, paths: &[PathBuf], patience: u64) -> Result<bool> {
+    /// Locks the drives that are there now and were not before (FILES-2), and lets go of places that are none any more;
+    /// whether something changed.
+    async fn look(
+        &mut self,
+        reactor: &Reactor,
+        paths: &[PathBuf],
+        options: &FilesOptions,
+    ) -> Result<bool> {
         self.failed.clear();
         let before = self.drives.len();
+        let is_place = |name: &str| paths.iter().any(|path| path.display().to_string() == name);
+        self.drives.retain(|drive| is_place(&drive.path));
+        let mut is_news = self.drives.len() < before;
         for path in paths {
             let name = path.display().to_string();
-            if self.at(&name).is_some() {
+            let is_known = self.failed.iter().any(|place| place.path == name);
+            if is_known || self.at(&name).is_some() {
                 continue;
             }
-            match LockedDrive::open(reactor, path, patience).await {
-                Ok(drive) => self.drives.push(drive),
-                Err(error @ Error::InUse { .. }) => return Err(error),
+            let drive = LockedDrive::open(reactor, path, options.drive_patience_nanos).await;
+            let drive = drive.and_then(|drive| match options.pool {
+                Some(pool) if drive.superblock.pool != pool => {
+                    Err(Error::NoPool { path: name.clone() })
+                }
+                Some(_) | None => Ok(drive),
+            });
+            match drive {
+                Ok(drive) => {
+                    drive.files.tighten();
+                    self.drives.push(drive);
+                    is_news = true;
+                }
+                Err(error @ Error::InUse { .. }) => {
+                    let error = self.of_place_in_use(path, error, options)?;
+                    self.failed.push(FailedPlace { path: name, error, is_absent: false });
+                }
                 Err(error) => {
                     let is_absent = is_absent(path);
                     self.failed.push(FailedPlace { path: name, error, is_absent });
                 }
             }
         }
-        Ok(self.drives.len() > before)
+        Ok(is_news)
+    }
+
+    /// What a place is that somebody else has: [`Error::NoPool`] where it is no drive of the pool.
+    ///
+    /// # Errors
+    /// `in_use` of a drive of the pool, but for one that this process has by another name.
+    fn of_place_in_use(&self, path: &Path, in_use: Error, options: &FilesOptions) -> Result<Error> {
+        let name = path.display().to_string();
+        let identity = match in_time(path, options.drive_patience_nanos, DriveIdentity::read) {
+            Ok(identity) => identity,
+            Err(Error::NoPool { .. } | Error::Unfinished { .. }) => {
+                return Ok(Error::NoPool { path: name });
+            }
+            Err(_) => return Err(in_use),
+        };
+        let is_other = options.pool.is_some_and(|pool| identity.pool != pool);
+        let is_own = identity.redundant.is_some_and(|own| {
+            self.drives.iter().any(|drive| drive.superblock.drive_id == own.drive_id)
+        });
+        if is_other || is_own { Ok(Error::NoPool { path: name }) } else { Err(in_use) }
     }
 
     fn candidates(&self, reactor: &Reactor, layers: &DiskLayers) -> Vec<Candidate> {
@@ -371,10 +438,11 @@ impl LockedDrives {
     }
 }
 
-/// Locks the drives that are there, waits for those that are missing, and opens the pool by them.
+/// Locks the drives that are there, waits for those that are missing by the tables (FILES-3), and opens the pool by
+/// them.
 async fn find(
     reactor: &Reactor,
-    paths: &[PathBuf],
+    locate: &dyn Fn() -> Vec<PathBuf>,
     options: &FilesOptions,
 ) -> Result<(LockedDrives, Opening)> {
     let opening = OpeningOptions {
@@ -386,30 +454,68 @@ async fn find(
     };
     let layers = DiskLayers { stats: None, delay_ns: options.delay_nanos };
     let (mut drives, began) = (LockedDrives::default(), reactor.now());
-    let mut is_first = true;
+    let (mut is_first, mut is_unsettled) = (true, true);
     loop {
-        let is_news = drives.look(reactor, paths, options.drive_patience_nanos).await?;
+        is_unsettled |= drives.look(reactor, &locate(), options).await?;
         let is_over = reactor.now().since(began) >= options.missing_wait_nanos;
-        let may_wait = !options.is_degraded && !is_over && !drives.failed.is_empty();
-        if is_first || is_news || !may_wait {
+        let may_wait = !options.is_degraded && !is_over;
+        if is_unsettled || !may_wait {
             let candidates = drives.candidates(reactor, &layers);
             match Survey::take(reactor, candidates, &opening).await {
-                Ok(survey) if survey.missing().is_empty() || !may_wait => {
-                    return Ok((drives, survey.open().await?));
+                Ok(survey) => {
+                    check_named(&survey, &drives, options)?;
+                    if survey.missing().is_empty() || !may_wait {
+                        return Ok((drives, survey.open().await?));
+                    }
+                    // What failed to answer may do so the next time.
+                    is_unsettled = !survey.errors.is_empty();
                 }
                 Err(error) if !may_wait || is_final(&error) => return Err(error),
-                Ok(_) | Err(_) => {}
+                Err(_) => is_unsettled = true,
             }
         }
         if is_first {
             is_first = false;
             let seconds = options.missing_wait_nanos / 1_000_000_000;
+            tracing::warn!("a drive is missing: waiting for it for up to {seconds} s");
             for FailedPlace { path, error, .. } in &drives.failed {
-                tracing::warn!(path, %error, "a drive is missing: waiting for it for up to {seconds} s");
+                tracing::warn!(path, %error, "a drive is expected there");
             }
         }
         reactor.sleep(LOOK_AGAIN_NANOS).await;
     }
+}
+
+/// Refuses to go on without drives of which nobody said where they are, where nobody remembers them: they may be there.
+fn check_named(survey: &Survey, drives: &LockedDrives, options: &FilesOptions) -> Result<()> {
+    let missing = survey.missing();
+    if options.knows_all || options.is_degraded || missing.len() <= drives.failed.len() {
+        return Ok(());
+    }
+    let table = survey.view().drives();
+    let names = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let missing = format!("not all drives of the pool are named: {names} are missing");
+    let (epoch, since_unix_ms) = (table.epoch.0, since_unix_ms(table));
+    Err(Error::DegradedOpening { missing, epoch, since_unix_ms })
+}
+
+/// What `look` says of a path, which may be a device that does not answer: in a thread of its own, that is given up.
+///
+/// # Errors
+/// Those of `look`; [`Error::Io`] when it does not return in time, and [`Error::Open`] when there is no thread.
+fn in_time<T: Send + 'static>(
+    path: &Path,
+    patience_nanos: u64,
+    look: fn(&Path) -> Result<T>,
+) -> Result<T> {
+    let (sender, answer) = mpsc::channel();
+    let (name, owned) = (path.display().to_string(), path.to_owned());
+    // Whoever waits may have given it up.
+    let run = move || drop(sender.send(look(&owned)));
+    let started = thread::Builder::new().name("look".to_owned()).spawn(run);
+    started.map_err(|error| Error::Open { path: name.clone(), reason: error.to_string() })?;
+    let answer = answer.recv_timeout(Duration::from_nanos(patience_nanos));
+    answer.unwrap_or_else(|_| Err(silent(&name, patience_nanos)))
 }
 
 /// Whether the system says that nothing is at a path, or that the device of that name is gone.
@@ -424,15 +530,23 @@ fn is_absent(path: &Path) -> bool {
     }
 }
 
-/// Whether more drives would not change what was found.
+/// Whether a drive was there when the pool was opened, and is not now.
+pub(crate) fn has_vanished(path: &str, error: &Error) -> bool {
+    matches!(error, Error::TooSmall { .. }) || is_absent(Path::new(path))
+}
+
+/// Has a drive fail that a thread could not open.
+pub(crate) async fn report_loss(tables: Rc<TablesHandle>, drive: DriveNumber, error: Error) {
+    if let Err(error) =
+        tables.change(Change::DriveFailed { drive, reason: error.to_string() }).await
+    {
+        tracing::error!(%drive, %error, "nobody notes that a drive has vanished");
+    }
+}
+
+/// Whether more drives would not change what was found, as copies on them may do of what is damaged.
 fn is_final(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::HistorySplit { .. }
-            | Error::DriveSet { .. }
-            | Error::Unsupported { .. }
-            | Error::Corrupt { .. }
-    )
+    matches!(error, Error::HistorySplit { .. } | Error::DriveSet { .. } | Error::Unsupported { .. })
 }
 
 /// Where the parts of a drive lie.

@@ -13,7 +13,7 @@ use varve_media::{
 use varve_reactor::{Nanos, Reactor};
 
 use crate::change::NewMember;
-use crate::files::{LockedDrive, LockedDrives, extent_of, no_number};
+use crate::files::{LockedDrive, LockedDrives, extent_of, has_vanished, no_number, report_loss};
 use crate::format::DriveState;
 use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
 use crate::ids::{DriveId, DriveNumber};
@@ -177,15 +177,33 @@ impl ThreadDrives {
                 DriveState::Gone => self.handles.remove(number),
                 DriveState::Failed => {}
                 DriveState::Live | DriveState::Joining | DriveState::Leaving => {
-                    if self.handles.get(number).is_none()
-                        && let Some((superblock, disks)) = self.open(number).transpose()?
-                    {
-                        self.insert(superblock, &disks)?;
+                    if self.handles.get(number).is_none() {
+                        self.open_one(number)?;
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Opens a drive. One that has vanished fails, and is no error of the thread.
+    fn open_one(&self, number: DriveNumber) -> Result<()> {
+        match self.open(number) {
+            None => Ok(()),
+            Some(Ok((superblock, disks))) => self.insert(superblock, &disks),
+            Some(Err(error)) => {
+                let used = self.used.iter().find(|(used, _)| *used == number);
+                let path = used.map(|(_, path)| path.clone());
+                let path = path.or_else(|| self.joined.path_of(number));
+                if !path.is_some_and(|path| has_vanished(&path, &error)) {
+                    return Err(error);
+                }
+                tracing::error!(drive = %number, %error, "a drive has vanished");
+                let loss = report_loss(Rc::clone(&self.tables), number, error);
+                self.handles.reactor().spawn(loss);
+                Ok(())
+            }
+        }
     }
 
     /// `None` of a drive that is nowhere: the tables hear of it from whoever writes it.

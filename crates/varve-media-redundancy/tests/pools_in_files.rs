@@ -4,6 +4,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use varve_media::{Error, NewDrive, Result};
 use varve_media_redundancy::format::DriveState;
@@ -40,6 +42,7 @@ fn new_pool(paths: &[PathBuf]) -> NewRedundantPool {
 fn options(is_degraded: bool) -> FilesOptions {
     FilesOptions {
         pool: None,
+        knows_all: true,
         is_degraded,
         history: None,
         new_history: HistoryId([2; 16]),
@@ -142,5 +145,59 @@ fn a_file_that_is_gone_is_no_absent_drive() {
         fs::remove_file(paths[2].join("segments")).unwrap();
         let refused = open(&reactor, &paths, false).await.err().unwrap();
         assert!(matches!(refused, Error::FileMissing { .. }), "{refused}");
+    });
+}
+
+#[test]
+fn a_drive_that_is_late_is_waited_for_whatever_is_at_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (paths, aside) = (paths(dir.path(), 3), dir.path().join("aside"));
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        fs::rename(&paths[1], &aside).unwrap();
+        fs::create_dir(&paths[1]).unwrap();
+        let place = paths[1].clone();
+        let comes = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(700));
+            fs::remove_dir(&place).unwrap();
+            fs::rename(&aside, &place).unwrap();
+        });
+        let options = FilesOptions { missing_wait_nanos: 60_000_000_000, ..options(false) };
+        let (files, _) = RedundantFiles::open(&reactor, &paths, &options).await.unwrap();
+        comes.join().unwrap();
+        assert_eq!((files.opened().missing.len(), files.opened().stale.len()), (0, 0));
+    });
+}
+
+#[test]
+fn a_drive_that_nobody_named_is_not_gone_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = paths(dir.path(), 3);
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        let options = FilesOptions { knows_all: false, ..options(false) };
+        let refused = RedundantFiles::open(&reactor, &paths[..2], &options).await.err().unwrap();
+        assert!(matches!(refused, Error::DegradedOpening { .. }), "{refused}");
+        let (files, _) = RedundantFiles::open(&reactor, &paths, &options).await.unwrap();
+        assert!(files.opened().missing.is_empty(), "nothing was written before");
+    });
+}
+
+#[test]
+fn a_drive_of_another_pool_at_a_known_place_is_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (paths, other) = (paths(dir.path(), 3), dir.path().join("other"));
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        let others = [other.join("a"), other.join("b")];
+        let place = NewRedundantPool { pool: PoolId([8; 16]), ..new_pool(&others) };
+        fs::create_dir(&other).unwrap();
+        place.create(&reactor).await.unwrap();
+        fs::remove_dir_all(&paths[0]).unwrap();
+        fs::rename(&others[0], &paths[0]).unwrap();
+        let options = FilesOptions { pool: Some(PoolId([7; 16])), ..options(false) };
+        let (files, _) = RedundantFiles::open(&reactor, &paths, &options).await.unwrap();
+        assert_eq!(files.pool(), PoolId([7; 16]), "never the other one");
+        assert_eq!(files.opened().missing.len(), 1);
     });
 }

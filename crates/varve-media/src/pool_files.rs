@@ -411,7 +411,11 @@ pub(crate) fn lock(path: &Path, device: bool, owner: Owner) -> Result<File> {
 
 /// Looks at all places before anything is written to one, and takes away what superblocks there are where a pool may be
 /// made: that for which marks elsewhere vouch before these.
-pub(crate) fn clear_places(drives: &[NewDrive], places: &[(DriveKind, PathBuf)], lanes: u16) -> Result<()> {
+pub(crate) fn clear_places(
+    drives: &[NewDrive],
+    places: &[(DriveKind, PathBuf)],
+    lanes: u16,
+) -> Result<()> {
     let new = drives.iter().zip(places).filter(|(drive, _)| !drive.replace_pool);
     let new: Vec<_> = new.collect();
     let disks = new.iter().map(|(_, (_, path))| BlockingDisk::open(path));
