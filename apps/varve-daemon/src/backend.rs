@@ -177,7 +177,7 @@ impl<S: ShardStack> PoolBackend<S> {
             connections: connections.saturating_add(s3_connections),
             listeners: nbd.chain(s3).chain(admin).collect(),
             fill: self.fill(space_used_bytes, &reports),
-            journal: Some(self.facts.journal.clone()),
+            journal: Some(self.facts.redundancy.journal(&self.facts.journal)),
             standing_by: self.facts.nodes.as_ref().map(RelayMetrics::standing_by),
             nodes: self.facts.nodes.as_ref().map(|relay| node_status::statuses(relay.nodes())),
             memory: MemoryStatus {

@@ -73,6 +73,14 @@ impl DriveRedundancy {
         }
     }
 
+    /// What an acknowledged write survives now; `known` is what was so at the start.
+    pub(crate) fn journal(&self, known: &JournalStatus) -> JournalStatus {
+        match self {
+            Self::None | Self::Elsewhere => known.clone(),
+            Self::Over(pool) => journal(pool, known.clone()),
+        }
+    }
+
     /// The drives: `known` are those that the data directory remembers.
     pub(crate) fn drives(&self, known: &[Drive], reports: &[ShardReport]) -> Vec<Drive> {
         match self {
@@ -136,10 +144,10 @@ impl DriveRedundancy {
     }
 }
 
-/// What an acknowledged write survives.
+/// What an acknowledged write survives, by copies on drives that can be read.
 pub(crate) fn journal(pool: &RedundantPool, plain: JournalStatus) -> JournalStatus {
     let view = pool.files().view();
-    let copies = view.journals().map(|journal| journal.current().count()).min().unwrap_or(0);
+    let copies = view.journals().map(|journal| copies_of(&view, journal)).min().unwrap_or(0);
     let lost = match copies.saturating_sub(1) {
         0 => "crashes and power loss".to_owned(),
         1 => "crashes, power loss and the loss of a drive".to_owned(),
@@ -296,6 +304,14 @@ fn state_metric(table: &DriveTable) -> Metric {
     metric
 }
 
+/// Current copies of a journal on drives that can be read.
+fn copies_of(view: &LayoutView, journal: &JournalRecord) -> usize {
+    let is_there = |drive: DriveNumber| {
+        view.drives().drive(drive).is_some_and(|record| record.state.is_readable())
+    };
+    journal.current().filter(|copy| is_there(copy.drive)).count()
+}
+
 fn error_metric(table: &DriveTable, reports: &[ShardReport]) -> Metric {
     let help = "Operations that failed on the drive since the start.";
     let mut metric = Metric::new("varve_drive_errors_total", help, MetricKind::Counter);
@@ -342,12 +358,8 @@ fn exposed_metric(view: &LayoutView) -> Metric {
 fn copies_metric(view: &LayoutView) -> Metric {
     let help = "Current copies of the shard's journal on drives that can be read.";
     let mut metric = Metric::new("varve_redundancy_journal_copies", help, MetricKind::Gauge);
-    let table = view.drives();
     for journal in view.journals() {
-        let is_there = |drive: DriveNumber| {
-            table.drive(drive).is_some_and(|record| record.state.is_readable())
-        };
-        let copies = journal.current().filter(|copy| is_there(copy.drive)).count() as u64;
+        let copies = copies_of(view, journal) as u64;
         let labels = vec![("shard", journal.shard.to_string())];
         metric.samples.push(Sample { labels, value: copies });
     }
