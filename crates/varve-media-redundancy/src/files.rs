@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use varve_media::{
-    DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveIdentity, DriveParts, Error, IoFuture,
-    NewDrive, RedundantSuperblock, Result, SegmentGeometry,
+    DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveIdentity, DriveParts, Error, NewDrive,
+    RedundantSuperblock, Result, SegmentGeometry,
 };
 use varve_reactor::Reactor;
 use varve_types::PoolId;
