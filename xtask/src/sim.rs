@@ -11,7 +11,7 @@ use crate::ci::target_directory;
 use crate::step::{self, StageRunner};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 17] = [
+const KINDS: [(&str, u64); 15] = [
     ("seeded", 70),
     ("sharing", 30),
     ("promising", 30),
@@ -24,10 +24,8 @@ const KINDS: [(&str, u64); 17] = [
     ("full-host", 25),
     ("stuck", 25),
     ("losing-drives", 30),
-    ("returning-drives", 30),
     ("torn-stripes", 20),
     ("rotting-strips", 20),
-    ("slow-drives", 20),
     ("moving-rows", 30),
 ];
 
