@@ -298,8 +298,8 @@ fn unknown(paths: &[PathBuf], found: &[(PathBuf, DriveIdentity)]) -> Failure {
     ))
 }
 
-/// What a drive at a path says of itself. A device that does not answer is given up, and so is the thread that waits for
-/// it (SEARCH-3).
+/// What a drive at a path says of itself. A device that does not answer is given up, and so is the thread that waits
+/// for it (SEARCH-3).
 pub(super) fn read(path: &Path) -> varve_media::Result<DriveIdentity> {
     let (sender, answer) = mpsc::channel();
     let owned = path.to_owned();

@@ -1,7 +1,7 @@
 //! Which drives belong to a data directory: chosen at the first start, remembered, and found again at later ones.
 //!
-//! Drives of a pool with redundancy are known by their identities too: one that is missing stays in the list, and whether
-//! the pool opens without it its own tables say.
+//! Drives of a pool with redundancy are known by their identities too: one that is missing stays in the list, and
+//! whether the pool opens without it its own tables say.
 //!
 //! DRIVES-1: once remembered, the pool is the one of `drives.json`: a start with drives of another is refused instead
 //! of making a new pool beside the old one. Its drives are known by their superblocks; paths are where they were seen

@@ -40,15 +40,15 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// The pool's drives and their states.
     fn drives(&self) -> AdminFuture<'_, DriveList>;
 
-    /// Has a drive become part of the pool. `Exists` where a pool is on it, `NoSpace`, `Unsupported` where the pool has no
-    /// redundancy over drives, as of those below; `Unavailable` while another drive is added.
+    /// Has a drive become part of the pool. `Exists` where a pool is on it, `NoSpace`, `Unsupported` where the pool
+    /// has no redundancy over drives, as of those below; `Unavailable` while another drive is added.
     fn add_drive(&self, drive: AddDrive) -> AdminFuture<'_, DriveMoves> {
         let _ = drive;
         no_redundancy()
     }
 
-    /// Has all of a drive moved elsewhere. It stays a drive of the pool. `NotFound`; `Conflict` where the others are too
-    /// few.
+    /// Has all of a drive moved elsewhere. It stays a drive of the pool. `NotFound`; `Conflict` where the others are
+    /// too few.
     fn drain_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
         let _ = drive;
         no_redundancy()

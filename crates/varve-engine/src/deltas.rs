@@ -85,7 +85,7 @@ const SETTLED_PART: usize = 8;
 /// turn: the map is asked for what lies between two, and looks at as many each time.
 const STATUS_BLOCKS: u64 = 1 << 14;
 
-const _: () = assert!(STATUS_BLOCKS as usize >= MAP_SLOTS, "a turn gets past a page");
+const _: () = assert!(STATUS_BLOCKS >= MAP_SLOTS as u64, "a turn gets past a page");
 
 /// Bits of a packed delta that are its chunk's.
 const CHUNK_BITS: u32 = 48;

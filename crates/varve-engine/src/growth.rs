@@ -70,7 +70,7 @@ impl Shard {
                 Ok(Some(zone)) => {
                     debug_assert!(
                         !self.zone_moves.owned.borrow().contains(&zone),
-                        "it was nobody's"
+                        "it had no owner"
                     ); // POOL-1
                     self.zone_moves.owned.borrow_mut().push(zone);
                     zone

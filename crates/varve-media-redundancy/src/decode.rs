@@ -2,8 +2,8 @@
 //! where a plain read is not enough, by the mover, and by scrub. Writes nothing.
 //!
 //! ```text
-//!  strips of both sets ─▶ label fits its place? ─▶ sum right? ─▶ groups of one put each ─▶ any k of the best ─▶ contents
-//!                              └─ no: a defect ◀─────┘ no
+//!  strips of both sets ─▶ label fits its place? ─▶ sum right? ─▶ groups of one put each ─▶ any k of the best ─▶
+//!                              contents └─ no: a defect ◀─────┘ no
 //! ```
 //!
 //! DECODE-1. Strips of one decode have pool, slot, place, tenancy, generation and sums of one put.
@@ -459,8 +459,8 @@ impl SlotReader {
         Ok(SlotContents { bytes, put: None, epoch, defects: Vec::new() })
     }
 
-    /// The error of a set of which more strips than parity cannot be read: what was put there may be there. `None` where
-    /// nothing can be.
+    /// The error of a set of which more strips than parity cannot be read: what was put there may be there. `None`
+    /// where nothing can be.
     fn hidden_error(
         &self,
         view: &LayoutView,

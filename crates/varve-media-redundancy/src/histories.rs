@@ -38,7 +38,7 @@ pub(crate) fn is_of_line(counts: &DriveTable, held: &DriveTable) -> bool {
     follows(counts, held) || (counts.history == held.history && counts.epoch == held.epoch)
 }
 
-/// The table that counts (O1), of what all present drives hold.
+/// The table that counts (RFC 0026, 3.6), of what all present drives hold.
 pub(crate) fn newest(
     drives: &[DriveTables],
     history: Option<HistoryId>,

@@ -1,7 +1,7 @@
 //! Drives that join a pool in files while it is open: prepared by whoever asks for them, opened by the keeper when they
 //! join, and by each thread when it sees them in the tables.
 //!
-//! FILES-3. A drive that joins is locked from when it is prepared until it is gone, or the pool is closed.
+//! JOINED-FILES-1. A drive that joins is locked from when it is prepared until it is gone, or the pool is closed.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use crate::view::LayoutView;
 /// How long a thread rests before it tries once more to open a drive.
 const OPEN_AGAIN_NANOS: u64 = Nanos::seconds(1);
 
-/// Drives that joined, or are to, with their locks (FILES-3).
+/// Drives that joined, or are to, with their locks (JOINED-FILES-1).
 #[derive(Default)]
 pub(crate) struct JoinedDrives {
     /// Guards the lists only; held while a drive's files are opened, never while anybody waits for a drive.

@@ -6,8 +6,8 @@
 //!               └ silence: record first ────────▶ written to the substitute ─▶ exposed
 //! ```
 //!
-//! JOURNAL-COPIES-1. An append is durable on all current copies when it is answered, those that became current meanwhile
-//!     and have its position included.
+//! JOURNAL-COPIES-1. An append is durable on all current copies when it is answered, those that became current
+//!     meanwhile and have its position included.
 //! JOURNAL-COPIES-2. A copy proves nothing before its `since` nor behind its `until`.
 //! JOURNAL-COPIES-4. A former copy keeps its place while a write to it may land.
 

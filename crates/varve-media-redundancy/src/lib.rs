@@ -7,7 +7,7 @@
 //!                         └─▶ health: what is proven
 //!
 //!  drives ──▶ Survey ──▶ Opening ──▶ Keeper ──▶ Tables ──▶ TablesHandle, DriveHandles of each thread
-//!             (O1 to O3)            (changes)  (views)
+//!              (rules)              (changes)  (views)
 //! ```
 //!
 //! Section numbers in comments are those of RFC 0026.

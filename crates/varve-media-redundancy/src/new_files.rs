@@ -86,8 +86,8 @@ impl NewRedundantPool {
     /// places of journals does. Durable on return.
     ///
     /// # Errors
-    /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], those of [`Self::sizes`], or the system's. What was
-    /// made until then stays and can be overwritten.
+    /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], those of [`Self::sizes`], or the system's. What
+    /// was made until then stays and can be overwritten.
     pub async fn create(&self, reactor: &Reactor) -> Result<PoolSizes> {
         self.sizes()?;
         let places: Vec<NewDrive> = self.drives.iter().map(|drive| drive.place.clone()).collect();

@@ -33,7 +33,7 @@ pub struct Opening {
     pub stale: Vec<String>,
     /// Drives that were missing.
     pub missing: Vec<DriveNumber>,
-    /// Whether nothing may be written: too much is missing, and nothing was written (O3).
+    /// Whether nothing may be written: too much is missing, and nothing was written.
     pub is_read_only: bool,
     /// Drives that are used.
     pub drives: Vec<(DriveNumber, FoundDrive)>,
@@ -69,8 +69,8 @@ impl Survey {
     /// Opens the pool. Its tables are durable on all drives that are used when this returns.
     ///
     /// # Errors
-    /// [`Error::DegradedOpening`] when drives are missing that may know something newer (O2), [`Error::TooFewDrives`]
-    /// when too much is missing (O3); both without the option to go on. The error of a place that could not be looked
+    /// [`Error::DegradedOpening`] when drives are missing that may know something newer, [`Error::TooFewDrives`]
+    /// when too much is missing; both without the option to go on. The error of a place that could not be looked
     /// at, when a drive is missing that may be there (OPEN-5).
     pub async fn open(self) -> Result<Opening> {
         match self.decide()? {
@@ -93,7 +93,7 @@ impl Survey {
             Some(_) | None => {}
         }
         if let Some(error) = self.excess() {
-            return if degraded { Ok(OpeningWay::ReadOnly) } else { Err(error) }; // O3
+            return if degraded { Ok(OpeningWay::ReadOnly) } else { Err(error) };
         }
         let present = self.readable_count() - self.missing.len();
         let is_certain = present > usize::from(self.table().drops_max) || planted(Bug::HalfOpens);
@@ -146,8 +146,8 @@ impl Survey {
         })
     }
 
-    /// A journal of which all current copies that can be read are on drives that are missing: what was acknowledged last
-    /// is nowhere else.
+    /// A journal of which all current copies that can be read are on drives that are missing: what was acknowledged
+    /// last is nowhere else.
     fn lost_journal(&self) -> Option<Error> {
         let table = self.table();
         self.view.journals().find_map(|journal| {

@@ -272,8 +272,8 @@ impl SegmentsInner {
         Ok(part_of(&read.freeze(), offset - range.start, len))
     }
 
-    /// Reads the strips that have the range, and decodes what of it cannot be read. `None` when that is not possible, or
-    /// would cost more than reading the slot as a whole.
+    /// Reads the strips that have the range, and decodes what of it cannot be read. `None` when that is not possible,
+    /// or would cost more than reading the slot as a whole.
     async fn get_striped(
         &self,
         view: &LayoutView,

@@ -69,8 +69,8 @@ impl PoolSizes {
         sizes.into_iter().find(|sizes| sizes.zones >= ZONES_WANTED).unwrap_or(smallest)
     }
 
-    /// Those that the tables of a pool promise: drives that failed count until they are replaced, as what is stored stays
-    /// as large as it was. 0 without journals, of which a pool has one at least.
+    /// Those that the tables of a pool promise: drives that failed count until they are replaced, as what is stored
+    /// stays as large as it was. 0 without journals, of which a pool has one at least.
     #[must_use]
     pub fn of_view(view: &LayoutView) -> Self {
         let table = view.drives();

@@ -232,8 +232,8 @@ impl TablesHandle {
         Arc::clone(&self.view.borrow())
     }
 
-    /// What `look` finds in the newest view, which it must not ask for itself. For what looks often: no count is written
-    /// that threads share.
+    /// What `look` finds in the newest view, which it must not ask for itself. For what looks often: no count is
+    /// written that threads share.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&LayoutView) -> T) -> T {
         self.refresh();
         look(&self.view.borrow())

@@ -1,5 +1,5 @@
-//! Goal: pools on directories are made once, belong to one process, open without a drive where they may, and do not read
-//! what they went on without. Method: real files and a real loop; nothing is tested where there is no io_uring.
+//! Goal: pools on directories are made once, belong to one process, open without a drive where they may, and do not
+//! read what they went on without. Method: real files and a real loop; nothing is tested where there is no io_uring.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;

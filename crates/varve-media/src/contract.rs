@@ -177,8 +177,8 @@ pub trait JournalStore {
         self.append(position, bytes)
     }
 
-    /// Has the journal begin anew at position 0, as what was in it is lost: then all copies that appends go to have what
-    /// is appended from there on. Durable on return (MEDIA-1). Nothing may be under way.
+    /// Has the journal begin anew at position 0, as what was in it is lost: then all copies that appends go to have
+    /// what is appended from there on. Durable on return (MEDIA-1). Nothing may be under way.
     fn restart(&self) -> IoFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }

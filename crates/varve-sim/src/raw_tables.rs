@@ -86,8 +86,8 @@ pub(crate) struct RawLayout {
 }
 
 impl RawLayout {
-    /// The newest tables on drives that are in order, of a history where it is told. `None` while they contradict each other: a change is under way,
-    /// or was cut off.
+    /// The newest tables on drives that are in order, of a history where it is told. `None` while they contradict
+    /// each other: a change is under way, or was cut off.
     pub(crate) fn read(
         media: &RedundantMedia,
         pool: PoolId,

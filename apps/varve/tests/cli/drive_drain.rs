@@ -1,4 +1,5 @@
-//! Goal: `varve drive drain` finds the drive, and says where none can leave. Method: a memory backend behind the real API.
+//! Goal: `varve drive drain` finds the drive, and says where none can leave. Method: a memory backend behind the real
+//! API.
 
 use varve_access_admin::MemoryBackend;
 

@@ -1,5 +1,5 @@
-//! Goal: `varve drive scrub` begins, ends or shows one, and says where nothing can be compared. Method: a memory backend
-//! behind the real API, whose pool has no redundancy.
+//! Goal: `varve drive scrub` begins, ends or shows one, and says where nothing can be compared. Method: a memory
+//! backend behind the real API, whose pool has no redundancy.
 
 use varve_access_admin::MemoryBackend;
 

@@ -603,6 +603,7 @@ fn content(schema: &str) -> Value {
 
 fn schemas() -> Value {
     let mut all = schemas_of_bucket_moves();
+    add_schemas_of_drives(&mut all);
     add::<AccessKey>(&mut all);
     add::<BeginReceive>(&mut all);
     add::<Bucket>(&mut all);
@@ -626,19 +627,6 @@ fn schemas() -> Value {
     add::<DedupSetting>(&mut all);
     add::<DisconnectClients>(&mut all);
     add::<DisconnectedClients>(&mut all);
-    add::<Drive>(&mut all);
-    add::<DriveList>(&mut all);
-    add::<DriveState>(&mut all);
-    add::<AddDrive>(&mut all);
-    add::<DriveFaultCount>(&mut all);
-    add::<DriveMoves>(&mut all);
-    add::<ScrubState>(&mut all);
-    add::<ScrubStatus>(&mut all);
-    add::<StartScrub>(&mut all);
-    add::<ZoneMove>(&mut all);
-    add::<Health>(&mut all);
-    add::<HealthReason>(&mut all);
-    add::<HealthState>(&mut all);
     add::<EndReceive>(&mut all);
     add::<ErrorBody>(&mut all);
     add::<Extent>(&mut all);
@@ -674,6 +662,22 @@ fn schemas() -> Value {
     add::<VolumePage>(&mut all);
     add::<VolumeSpace>(&mut all);
     Value::Object(all)
+}
+
+fn add_schemas_of_drives(all: &mut Map<String, Value>) {
+    add::<Drive>(all);
+    add::<DriveList>(all);
+    add::<DriveState>(all);
+    add::<AddDrive>(all);
+    add::<DriveFaultCount>(all);
+    add::<DriveMoves>(all);
+    add::<ScrubState>(all);
+    add::<ScrubStatus>(all);
+    add::<StartScrub>(all);
+    add::<ZoneMove>(all);
+    add::<Health>(all);
+    add::<HealthReason>(all);
+    add::<HealthState>(all);
 }
 
 fn schemas_of_bucket_moves() -> Map<String, Value> {

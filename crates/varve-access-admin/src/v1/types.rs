@@ -225,7 +225,8 @@ pub struct Pool {
     pub free_bytes: u64,
     /// The pool's drives.
     pub drives: Vec<Drive>,
-    /// How new data are kept over its drives: `none`, `mirror:N` or `ec:K+M`. Here and below: absent in a pool on RADOS.
+    /// How new data are kept over its drives: `none`, `mirror:N` or `ec:K+M`. Here and below: absent in a pool on
+    /// RADOS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protect: Option<String>,
     /// How many drives may be lost at once without loss of data, whichever they are; absent when data are lost.

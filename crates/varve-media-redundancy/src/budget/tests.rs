@@ -1,3 +1,5 @@
+//! Rates that the budget of repair gives, by a clock of the tests.
+
 use super::*;
 use crate::format::tests::samples::drive_number;
 

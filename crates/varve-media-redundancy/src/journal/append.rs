@@ -426,8 +426,8 @@ impl WriterInner {
         }
     }
 
-    /// Asks for a copy in the place of the one on `without`: with `wanted` only while there are fewer than so many, else
-    /// only while it is a current one. False when there is no drive for it.
+    /// Asks for a copy in the place of the one on `without`: with `wanted` only while there are fewer than so many,
+    /// else only while it is a current one. False when there is no drive for it.
     async fn substitute(&self, without: DriveNumber, wanted: Option<usize>) -> bool {
         loop {
             let decided = self.substituted.notified();

@@ -1,6 +1,6 @@
 //! Lives of pools whose rows move while segments are put: drives are lost or drained, classes change, moves go back,
-//! and power is cut anywhere. In the end every segment that was put is readable with every choice of as many lost drives
-//! as its class survives, and at no time is it gone.
+//! and power is cut anywhere. In the end every segment that was put is readable with every choice of as many lost
+//! drives as its class survives, and at no time is it gone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::result::Result;

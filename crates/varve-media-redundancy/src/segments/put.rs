@@ -209,8 +209,8 @@ impl StripeWriter {
         if is_failed { Err(none) } else { Ok(()) }
     }
 
-    /// Writes the strips that a segment lacks in the target of its row, which it returns. `None` where the segment cannot
-    /// lack any.
+    /// Writes the strips that a segment lacks in the target of its row, which it returns. `None` where the segment
+    /// cannot lack any.
     pub(super) async fn complete(
         &self,
         reader: &SlotReader,

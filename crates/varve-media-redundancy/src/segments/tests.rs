@@ -1,5 +1,5 @@
-//! Puts and reads over simulated drives: all lengths, lost drives, damaged strips, cut puts and moving rows. Readers that
-//! know what they must get get that, or an error.
+//! Puts and reads over simulated drives: all lengths, lost drives, damaged strips, cut puts and moving rows. Readers
+//! that know what they must get get that, or an error.
 
 use varve_media::planted::{Bug, plant};
 use varve_media::{SegmentStore, conformance};
@@ -226,7 +226,8 @@ fn complete_writes_what_lacks_and_leaves_the_rest() {
         drives.lose(location.place.drive);
     }
     assert_eq!(*drives.get(id(0, 3), 0, SEGMENT - 4096).unwrap(), *bytes);
-    // The caller's checksums say which of two puts of a generation counts: one may have been cut off in an earlier life.
+    // The caller's checksums say which of two puts of a generation counts: one may have been cut off in an earlier
+    // life.
     let other = noise(10, SEGMENT - 4096);
     drives.complete(id(0, 3), &other).unwrap();
     assert_eq!(*drives.get(id(0, 3), 0, SEGMENT - 4096).unwrap(), *other);

@@ -6,7 +6,7 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
-use super::{told, wanted};
+use super::{absolute_drive, outcome};
 use crate::cli::Format;
 use crate::commands::serve::drive;
 
@@ -24,9 +24,9 @@ pub(crate) struct DriveAdd {
 
 impl DriveAdd {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let new = wanted(&self.drive)?;
+        let new = absolute_drive(&self.drive)?;
         let answer = client.send::<DriveMoves>(Method::POST, "/v1/drives", &new)?;
         let done = format!("{} is a drive of the pool", new.path);
-        Ok(told(answer, &self.format, &done))
+        Ok(outcome(answer, &self.format, &done))
     }
 }

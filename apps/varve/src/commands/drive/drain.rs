@@ -5,7 +5,7 @@ use hyper::Method;
 use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 
-use super::{number_of, told};
+use super::{number_of, outcome};
 use crate::cli::Format;
 
 /// Move all of a drive elsewhere; it stays a drive of the pool
@@ -23,6 +23,6 @@ impl DriveDrain {
         let number = number_of(client, &self.drive)?;
         let path = format!("/v1/drives/{number}/drain");
         let answer = client.send::<DriveMoves>(Method::POST, &path, &serde_json::json!({}))?;
-        Ok(told(answer, &self.format, &format!("drive {number} is drained")))
+        Ok(outcome(answer, &self.format, &format!("drive {number} is drained")))
     }
 }

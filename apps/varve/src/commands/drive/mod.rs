@@ -106,7 +106,7 @@ fn since(drive: &Drive) -> String {
 }
 
 /// The path is that of this process, not of the daemon.
-fn wanted(drive: &DriveSetting) -> Result<AddDrive> {
+fn absolute_drive(drive: &DriveSetting) -> Result<AddDrive> {
     let path = std::path::absolute(&drive.path)
         .map_err(|error| Failure::misuse(format!("drive {}: {error}", drive.path.display())))?;
     let size_bytes = drive.size.map(|size| size.0);
@@ -122,6 +122,6 @@ fn number_of(client: &Client, name: &str) -> Result<u8> {
     })
 }
 
-fn told(answer: ApiAnswer<DriveMoves>, format: &Format, done: &str) -> String {
+fn outcome(answer: ApiAnswer<DriveMoves>, format: &Format, done: &str) -> String {
     answer.print(format.json, |moves| format!("{done}\n{}", moves::outlook(&moves)))
 }

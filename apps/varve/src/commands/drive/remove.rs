@@ -5,7 +5,7 @@ use hyper::Method;
 use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 
-use super::{number_of, told};
+use super::{number_of, outcome};
 use crate::cli::Format;
 
 /// Move all of a drive elsewhere, and have it leave the pool then
@@ -31,6 +31,6 @@ impl DriveRemove {
         let query = if self.failed { "?failed=true" } else { "" };
         let path = format!("/v1/drives/{number}{query}");
         let answer = client.send::<DriveMoves>(Method::DELETE, &path, &serde_json::json!({}))?;
-        Ok(told(answer, &self.format, &format!("drive {number} leaves once nothing is on it")))
+        Ok(outcome(answer, &self.format, &format!("drive {number} leaves once nothing is on it")))
     }
 }

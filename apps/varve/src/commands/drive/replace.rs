@@ -6,7 +6,7 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
-use super::{number_of, told, wanted};
+use super::{absolute_drive, number_of, outcome};
 use crate::cli::Format;
 use crate::commands::serve::drive;
 
@@ -27,10 +27,10 @@ pub(crate) struct DriveReplace {
 impl DriveReplace {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let number = number_of(client, &self.old)?;
-        let new = wanted(&self.new)?;
+        let new = absolute_drive(&self.new)?;
         let path = format!("/v1/drives/{number}/replace");
         let answer = client.send::<DriveMoves>(Method::POST, &path, &new)?;
         let done = format!("{} takes the place of drive {number}", new.path);
-        Ok(told(answer, &self.format, &done))
+        Ok(outcome(answer, &self.format, &done))
     }
 }

@@ -63,8 +63,8 @@ pub(crate) struct PoolCreate {
     #[arg(long, value_name = "PLACE", default_value = "rados", value_parser = journal)]
     journal: Journal,
 
-    /// Maximum size of a pool on RADOS; space is taken from RADOS as data are written [default: the free space of the data
-    /// pool]
+    /// Maximum size of a pool on RADOS; space is taken from RADOS as data are written [default: the free space of the
+    /// data pool]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<ByteCount>,
 

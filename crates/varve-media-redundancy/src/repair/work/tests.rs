@@ -1,3 +1,5 @@
+//! Which zone is worked on next.
+
 use super::*;
 use crate::format::tests::samples::{class_id, drive_number};
 use crate::test_pool::{MIRROR, TestPool, place_units, table};
