@@ -76,7 +76,7 @@ fn of_one_epoch<'a>(last: &[&'a DriveTable], drives: &[DriveTables]) -> &'a Driv
         let mut present = readable.filter_map(|it| drives.iter().find(|drive| drive.id == it.id));
         present.all(|drive| drive.tables.contains(table))
     };
-    let by_bytes = |table: &&DriveTable| (!is_whole(*table), table.encode());
+    let by_bytes = |table: &&DriveTable| (!is_whole(table), table.encode());
     last.iter().copied().min_by_key(by_bytes).expect("the caller has one")
 }
 

@@ -34,7 +34,8 @@ use copies::CopiesCheck;
 const PARITY_ZONES: u64 = 16;
 
 /// Ways to read a slot: plain, all strips, and each of them left out.
-const ATTEMPTS_MAX: u32 = 2 + STRIPS_MAX as u32;
+const ATTEMPTS_MAX: u32 = 18;
+const _: () = assert!(ATTEMPTS_MAX as usize == 2 + STRIPS_MAX);
 
 /// How a segment was found.
 #[derive(Clone, Copy, PartialEq, Eq)]

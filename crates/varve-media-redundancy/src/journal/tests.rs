@@ -147,7 +147,8 @@ fn what_is_under_way_when_a_substitute_is_asked_for_gets_it() {
     let second = begin(&test, 2);
     let both = async move { (first.await, second.await) };
     let (first, second) = test.drives.sim.run_until(both);
-    (first.unwrap(), second.unwrap());
+    first.unwrap();
+    second.unwrap();
     test.settle_down();
     let substitute = test.record().current().find(|copy| copy.drive.get() != 1).copied().unwrap();
     assert!(substitute.since <= u64::from(FRAME), "JOURNAL-COPIES-1: {}", substitute.since);

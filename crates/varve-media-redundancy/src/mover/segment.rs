@@ -23,7 +23,8 @@ use crate::view::{LayoutView, StripLocation};
 use crate::written_drive::fail_drive;
 
 /// Ways to read a slot: plain, all strips, and each of them left out.
-const ATTEMPTS_MAX: u32 = 2 + STRIPS_MAX as u32;
+const ATTEMPTS_MAX: u32 = 18;
+const _: () = assert!(ATTEMPTS_MAX as usize == 2 + STRIPS_MAX);
 
 /// Times that a strip is written until it reads back.
 const WRITES_MAX: u32 = 2;

@@ -210,7 +210,7 @@ fn with_class(table: &DriveTable, row: &Row, set: &StripSet) -> Option<Row> {
     let is_same = before.shape == after.shape && set.form == StripForm::Striped;
     let set = StripSet { class: after.id, ..set.clone() };
     let all_fit = set.places.iter().all(|place| fits(place.drive));
-    (is_same && all_fit).then(|| Row { tenancy: row.tenancy, state: RowState::Still(set) })
+    (is_same && all_fit).then_some(Row { tenancy: row.tenancy, state: RowState::Still(set) })
 }
 
 /// Whether a move is to go back to where it came from (MOVER-5): it was cancelled, the class of new zones was turned

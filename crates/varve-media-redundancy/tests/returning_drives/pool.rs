@@ -87,7 +87,8 @@ pub(crate) async fn make_pool(
 pub(crate) fn new_pool(media: &[SimMedium], shape: StripeShape) {
     let mut sim = SimLoop::new(1);
     let (reactor, media) = (sim.handle(), media.to_vec());
-    sim.run_until(async move { make_pool(&reactor, &media, shape).await }).unwrap();
+    sim.run_until(async move { make_pool(&reactor, &media, shape).await })
+        .expect("the pool is made");
 }
 
 /// What is at a place.

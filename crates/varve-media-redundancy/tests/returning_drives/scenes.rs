@@ -54,9 +54,9 @@ impl Scene {
     fn change(&mut self, present: &[usize], options: OpeningOptions, change: Change) {
         let present = present.to_vec();
         self.run(async move |reactor, media| {
-            let opening = open_some(&reactor, &media, &present, &options).await.unwrap();
+            let opening = open_some(&reactor, &media, &present, &options).await.expect("it opens");
             let pool = OpenPool::start(&reactor, opening, &media);
-            pool.tables.change(change).await.unwrap();
+            pool.tables.change(change).await.expect("it changes");
         });
     }
 

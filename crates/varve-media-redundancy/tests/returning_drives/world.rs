@@ -254,10 +254,11 @@ async fn live(
     state.register.borrow().check_root(&view, version.0, &bytes)?;
     state.register.borrow_mut().acknowledge(&view);
     state.register.borrow_mut().acknowledge_root(&view, version.0, bytes);
-    let mut count = state.counts.borrow_mut();
-    count.openings += 1;
-    count.degraded += u64::from(view.drives().history == options.new_history);
-    drop(count);
+    {
+        let mut count = state.counts.borrow_mut();
+        count.openings += 1;
+        count.degraded += u64::from(view.drives().history == options.new_history);
+    }
     state.note(format!("open at epoch {} of {}", view.drives().epoch, view.drives().history));
     for _ in 0..changes {
         if has_faults && rng.chance(1, 5) {
