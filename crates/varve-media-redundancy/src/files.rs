@@ -196,8 +196,8 @@ impl RedundantFiles {
         let drives = ThreadDrives {
             handles: Rc::clone(&handles),
             tables: Rc::clone(&tables),
-            locked: Arc::clone(&self.drives),
-            joined: Arc::clone(&self.joined),
+            locked: Arc::downgrade(&self.drives),
+            joined: Arc::downgrade(&self.joined),
             used: self.used.clone(),
             layers,
             patience_nanos: self.options.drive_patience_nanos,

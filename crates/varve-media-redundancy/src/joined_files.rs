@@ -4,7 +4,7 @@
 //! JOINED-FILES-1. A drive that joins is locked from when it is prepared until it is gone, or the pool is closed.
 
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::select;
 use varve_media::{
@@ -144,8 +144,9 @@ impl DriveOpener for FilesOpener {
 pub(crate) struct ThreadDrives {
     pub(crate) handles: Rc<DriveHandles>,
     pub(crate) tables: Rc<TablesHandle>,
-    pub(crate) locked: Arc<LockedDrives>,
-    pub(crate) joined: Arc<JoinedDrives>,
+    /// With their locks, which this does not keep.
+    pub(crate) locked: Weak<LockedDrives>,
+    pub(crate) joined: Weak<JoinedDrives>,
     /// Where each of the first ones lies.
     pub(crate) used: Vec<(DriveNumber, String)>,
     pub(crate) layers: DiskLayers,
@@ -194,7 +195,7 @@ impl ThreadDrives {
             Some(Err(error)) => {
                 let used = self.used.iter().find(|(used, _)| *used == number);
                 let path = used.map(|(_, path)| path.clone());
-                let path = path.or_else(|| self.joined.path_of(number));
+                let path = path.or_else(|| self.joined.upgrade()?.path_of(number));
                 if !path.is_some_and(|path| has_vanished(&path, &error)) {
                     return Err(error);
                 }
@@ -210,11 +211,12 @@ impl ThreadDrives {
     fn open(&self, number: DriveNumber) -> Option<Result<(RedundantSuperblock, RedundantDisks)>> {
         let reactor = self.handles.reactor();
         let path = self.used.iter().find(|(used, _)| *used == number).map(|(_, path)| path);
-        if let Some(drive) = path.and_then(|path| self.locked.at(path)) {
+        let locked = self.locked.upgrade();
+        if let Some(drive) = path.and_then(|path| locked.as_ref()?.at(path)) {
             let disks = drive.disks(reactor, &self.layers);
             return Some(disks.map(|disks| (drive.superblock.clone(), disks)));
         }
-        self.joined.open(number, reactor, &self.layers)
+        self.joined.upgrade()?.open(number, reactor, &self.layers)
     }
 
     fn insert(&self, superblock: RedundantSuperblock, disks: &RedundantDisks) -> Result<()> {
