@@ -20,7 +20,8 @@ use varve_media::{Error, Result, SegmentId};
 use varve_stdx::{AlignedBuf, BufSlice, is_zero, payload_checksum};
 use varve_types::{Generation, SegmentNumber};
 
-use crate::class::{LABEL_BYTES, StripGeometry, StripeShape};
+use crate::class::{LABEL_BYTES, STRIPS_MAX, StripGeometry, StripeShape};
+use crate::exposure::is_readable;
 use crate::format::{FormatFault, Row, StripForm, StripLabel, StripSet};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::ids::{DriveNumber, Epoch, ZoneIndex};
@@ -30,6 +31,10 @@ use crate::view::{LayoutView, StripLocation, ZoneSlot};
 mod group;
 
 use group::{GroupStrip, PutGroup, group_strips};
+
+/// Ways to read a slot: plain, all strips, and each of them left out.
+pub(crate) const ATTEMPTS_MAX: u32 = 18;
+const _: () = assert!(ATTEMPTS_MAX as usize == 2 + STRIPS_MAX);
 
 /// Why a strip does not count.
 #[derive(Clone, Debug)]
@@ -163,8 +168,7 @@ impl SlotReader {
         view: &LayoutView,
         drive: DriveNumber,
     ) -> Option<Rc<DriveHandle>> {
-        let record = view.drives().drive(drive)?;
-        record.state.is_readable().then(|| self.handles.get(drive)).flatten()
+        is_readable(view.drives(), drive).then(|| self.handles.get(drive)).flatten()
     }
 
     /// Reads the labels of a slot in one set of `view`, of all strips at once. None of a slot without labels.
@@ -565,8 +569,7 @@ fn indexes_of(strips: &[GroupStrip]) -> Vec<usize> {
 
 /// Whether the table says that a strip is not read any more, whatever is there.
 fn is_given_up(view: &LayoutView, location: &StripLocation) -> bool {
-    let drive = view.drives().drive(location.place.drive);
-    !drive.is_some_and(|drive| drive.state.is_readable())
+    !is_readable(view.drives(), location.place.drive)
 }
 
 /// Strips of a slot that have labels, in one set.

@@ -15,8 +15,8 @@ use varve_types::ErrorKind;
 
 use crate::budget::RepairUrgency;
 use crate::change::Change;
-use crate::class::{LABEL_BYTES, STRIPS_MAX};
-use crate::decode::{SlotContents, StripDefect, StripFault};
+use crate::class::LABEL_BYTES;
+use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect, StripFault};
 use crate::exposure::is_readable;
 use crate::format::{Row, RowState};
 use crate::ids::{DriveNumber, ZoneIndex};
@@ -32,10 +32,6 @@ use copies::CopiesCheck;
 
 /// Zones of which one has its parity computed.
 const PARITY_ZONES: u64 = 16;
-
-/// Ways to read a slot: plain, all strips, and each of them left out.
-const ATTEMPTS_MAX: u32 = 18;
-const _: () = assert!(ATTEMPTS_MAX as usize == 2 + STRIPS_MAX);
 
 /// How a segment was found.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use varve_types::ErrorKind;
 use super::JournalPatience;
 use super::copies::{JournalCopies, copy_place};
 use crate::change::Change;
+use crate::exposure::is_readable;
 use crate::format::{DriveState, JournalCopy, JournalCopyState, JournalPlaceKind};
 use crate::handles::DriveHandle;
 use crate::ids::DriveNumber;
@@ -178,12 +179,10 @@ impl WriterInner {
         let table = view.drives();
         let parity = table.class_of(table.class).map_or(0, |class| class.shape.parity());
         if self.copies.current().len() <= usize::from(parity) {
-            let is_readable = |copy: &&JournalCopy| {
-                table.drive(copy.drive).is_some_and(|drive| drive.state.is_readable())
-            };
             let shard = self.copies.shard();
             let record = view.journals().find(|record| record.shard == shard);
-            let gone = record.and_then(|record| record.current().find(|copy| !is_readable(copy)));
+            let gone = record
+                .and_then(|record| record.current().find(|copy| !is_readable(table, copy.drive)));
             let none = DriveNumber::new(NO_COPY).expect("below 255");
             let without = gone.map_or(none, |copy| copy.drive);
             let this = Rc::clone(self);

@@ -10,6 +10,7 @@ use varve_types::ShardId;
 
 use super::{flush_all, no_copy};
 use crate::change::Change;
+use crate::exposure::is_readable;
 use crate::format::{JournalCopy, JournalPlaceKind, JournalRecord};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::ids::DriveNumber;
@@ -79,10 +80,8 @@ impl JournalCopies {
     fn counted(&self) -> Vec<JournalCopy> {
         self.tables.look(|view| {
             let Some(record) = record_of(view, self.shard) else { return Vec::new() };
-            let is_readable = |copy: &&JournalCopy| {
-                view.drives().drive(copy.drive).is_some_and(|drive| drive.state.is_readable())
-            };
-            record.copies.iter().filter(is_readable).copied().collect()
+            let readable = |copy: &&JournalCopy| is_readable(view.drives(), copy.drive);
+            record.copies.iter().filter(readable).copied().collect()
         })
     }
 

@@ -201,7 +201,7 @@ impl Keeper {
     pub(super) async fn substitute(&mut self, request: &SubstituteRequest) -> Result<()> {
         let SubstituteRequest { shard, expected, without, until } = *request;
         let mut record = self.journal(shard, expected)?;
-        let is_read = self.table().drive(without).is_some_and(|it| it.state.is_readable());
+        let is_read = is_readable(self.table(), without);
         record.copies.retain_mut(|copy| {
             if copy.drive != without || !copy.is_current() {
                 return true;

@@ -11,8 +11,8 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::ErrorKind;
 
 use crate::budget::RepairUrgency;
-use crate::class::{LABEL_BYTES, STRIPS_MAX};
-use crate::decode::{SlotContents, StripDefect, StripFault};
+use crate::class::LABEL_BYTES;
+use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect, StripFault};
 use crate::exposure::is_readable;
 use crate::format::{StripForm, StripLabel, StripSet};
 use crate::handles::DriveHandle;
@@ -21,10 +21,6 @@ use crate::repair::{RepairCounts, RepairThread};
 use crate::stripe::Stripe;
 use crate::view::{LayoutView, StripLocation};
 use crate::written_drive::fail_drive;
-
-/// Ways to read a slot: plain, all strips, and each of them left out.
-const ATTEMPTS_MAX: u32 = 18;
-const _: () = assert!(ATTEMPTS_MAX as usize == 2 + STRIPS_MAX);
 
 /// Times that a strip is written until it reads back.
 const WRITES_MAX: u32 = 2;

@@ -17,6 +17,7 @@ use super::LeftOutStrip;
 use crate::change::Change;
 use crate::class::LABEL_BYTES;
 use crate::decode::SlotReader;
+use crate::exposure::is_readable;
 use crate::format::{DriveState, MoveReason, Row, StripForm, StripSet};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::ids::{DriveNumber, Epoch, ZoneIndex};
@@ -176,10 +177,7 @@ impl StripeWriter {
         let outcomes = join_all(writes).await;
         self.fail_drives(&outcomes).await?;
         let now = self.tables.view();
-        let is_counted = |drive: DriveNumber| {
-            now.drives().drive(drive).is_some_and(|record| record.state.is_readable())
-        };
-        let lacking = set.places.iter().filter(|place| !is_counted(place.drive));
+        let lacking = set.places.iter().filter(|place| !is_readable(now.drives(), place.drive));
         let lacking: Vec<LeftOutStrip> =
             lacking.map(|place| LeftOutStrip { zone, place: *place }).collect();
         let (present, needed) = (set.places.len() - lacking.len(), view.class_of(set).shape.data());
