@@ -244,7 +244,7 @@ impl RedundantFiles {
         opened.map(|(_, path)| path.clone()).or_else(|| self.joined.path_of(number))
     }
 
-    /// Locks and makes the files of a drive that is to join, as [`Change::Join`](crate::Change::Join) needs them.
+    /// Locks and makes the files of a drive that is to join, as [`Change::Join`] needs them.
     /// Blocks. What has no size of its own gets that of the place.
     ///
     /// # Errors
