@@ -18,7 +18,7 @@ use crate::format::DriveState;
 use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
 use crate::ids::{DriveId, DriveNumber};
 use crate::keeper::DriveOpener;
-use crate::new_files::member_on;
+use crate::new_files::{PoolOfMember, member_on};
 use crate::tables::TablesHandle;
 use crate::view::LayoutView;
 
@@ -51,7 +51,7 @@ impl JoinedDrives {
         let prepared = DriveFiles::prepare(std::slice::from_ref(place))?;
         let path = place.path.display().to_string();
         let files = prepared.into_iter().next().ok_or(Error::NoPool { path })?;
-        let (member, superblock) = member_on(&files, place, id, figures)?;
+        let (member, superblock) = member_on(&files, place, id, PoolOfMember { figures, view })?;
         files.make(extent_of(&superblock))?;
         files.sync_entries()?;
         self.lock().prepared.push(files);

@@ -43,6 +43,12 @@ impl SizesRequest {
         let Self { shape, segment_bytes, .. } = *self;
         StripGeometry { shape, segment_bytes, zone_segments }
     }
+
+    /// Bytes that journals take on each of so many drives (SIZES-1).
+    #[must_use]
+    pub fn journal_bytes(&self, drives: usize) -> u64 {
+        u64::from(journal_units(drives, self.shape, self.journals)) * UNIT_BYTES
+    }
 }
 
 /// What a pool has room for.
@@ -76,10 +82,7 @@ impl PoolSizes {
         let table = view.drives();
         let units: Vec<u32> =
             counted(table).map(|drive| drive.units.saturating_sub(drive.held.count)).collect();
-        let lanes = u16::try_from(view.journals().count()).unwrap_or(u16::MAX);
-        let lane_bytes = view.journals().map(|journal| journal.lane_bytes).max().unwrap_or(0);
-        let shape = table.class_of(table.class).map_or(StripeShape::NONE, |class| class.shape);
-        let sizes = Self::with(&units, table.geometry(shape), JournalSizes { lanes, lane_bytes });
+        let sizes = Self::with(&units, table.geometry(shape_of(view)), journals_of(view));
         if sizes.zones <= table.zones_max {
             sizes
         } else {
@@ -126,6 +129,23 @@ fn counted(table: &DriveTable) -> impl Iterator<Item = &DriveRecord> {
     failed.sort_by_key(|drive| Reverse(drive.since_epoch));
     failed.retain(|drive| joined.pop_if(|since| *since > drive.since_epoch).is_none());
     of(DriveState::Live).chain(of(DriveState::Leaving)).chain(failed)
+}
+
+/// Bytes that journals take on each drive of a pool that is open.
+pub(crate) fn journal_bytes_of(view: &LayoutView) -> u64 {
+    let units = journal_units(counted(view.drives()).count(), shape_of(view), journals_of(view));
+    u64::from(units) * UNIT_BYTES
+}
+
+fn shape_of(view: &LayoutView) -> StripeShape {
+    let table = view.drives();
+    table.class_of(table.class).map_or(StripeShape::NONE, |class| class.shape)
+}
+
+fn journals_of(view: &LayoutView) -> JournalSizes {
+    let lanes = u16::try_from(view.journals().count()).unwrap_or(u16::MAX);
+    let lane_bytes = view.journals().map(|journal| journal.lane_bytes).max().unwrap_or(0);
+    JournalSizes { lanes, lane_bytes }
 }
 
 /// Units of each drive that journals take (SIZES-1).
