@@ -5,13 +5,14 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use crate::fuzz::FuzzTargets;
 use crate::step::{StageRunner, TestCounts};
+use crate::test_programs::TestPrograms;
 use crate::{sim, tidy};
 
 /// How long CI fuzzes.
@@ -76,18 +77,15 @@ fn check(stages: &mut StageRunner) -> Result<()> {
     Ok(())
 }
 
-/// The tests of all crates. Examples are linked only where a test starts them: the lints have compiled them.
+/// The tests of all crates, then the examples in documentation. Examples that are programs are linked only where a
+/// test starts them: the lints have compiled them.
 fn test_crates(stages: &mut StageRunner) -> Result<()> {
-    let mut example = stages.command(cargo());
-    example.args(["build", "--profile", "test", "--workspace", "--example", "memory_server"]);
-    stages.run("example that tests start", &mut example)?;
-    for (title, targets) in
-        [("tests", &["--lib", "--bins", "--tests"][..]), ("examples in documentation", &["--doc"])]
-    {
-        let mut tests = stages.command(cargo());
-        tests.args(["test", "--workspace", "--no-fail-fast"]).args(targets);
-        stages.run_counting(title, &mut tests)?;
+    if let Some(programs) = TestPrograms::build(stages, Path::new(&cargo()))? {
+        programs.run(stages)?;
     }
+    let mut documentation = stages.command(cargo());
+    documentation.args(["test", "--workspace", "--no-fail-fast", "--doc"]);
+    stages.run_counting("examples in documentation", &mut documentation)?;
     Ok(())
 }
 

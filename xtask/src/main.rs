@@ -5,6 +5,7 @@ mod ci;
 mod fuzz;
 mod sim;
 mod step;
+mod test_programs;
 mod tidy;
 mod times;
 

@@ -57,6 +57,16 @@ impl TestCounts {
         failed == 0
     }
 
+    /// Counts what a line of output says of tests.
+    pub(crate) fn read_line(&mut self, line: &str) {
+        self.times.read_line(line);
+        if is_result(line) {
+            self.add(Self::of_line(line).unwrap_or_default());
+        } else if is_failure(line) {
+            self.failures.push(line.to_owned());
+        }
+    }
+
     /// Reads `… N passed[;,] N failed[;,] …` as cargo's test harness and `tests/run` print it.
     pub(crate) fn of_line(line: &str) -> Option<Self> {
         let number_before = |word: &str| {
@@ -102,6 +112,21 @@ impl StageRunner {
         Ok(self.end(title, begin, TestCounts::one(title, status.success())))
     }
 
+    /// Runs a command: one check. What it printed on its standard output, if it succeeded.
+    pub(crate) fn run_for_output(
+        &mut self,
+        title: &str,
+        command: &mut Command,
+    ) -> Result<Option<String>> {
+        let begin = Instant::now();
+        println!("== {title}");
+        let output = command.stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("start {command:?}"))?;
+        let is_ok = self.end(title, begin, TestCounts::one(title, output.status.success()));
+        let text = String::from_utf8(output.stdout).context("read the output of a command")?;
+        Ok(is_ok.then_some(text))
+    }
+
     /// Runs a command and adds up the test results in its output. A command that fails without a failed test counts
     /// as one. Returns whether none failed.
     pub(crate) fn run_counting(&mut self, title: &str, command: &mut Command) -> Result<bool> {
@@ -118,12 +143,7 @@ impl StageRunner {
             let line = line.context("read test output")?;
             let line = String::from_utf8_lossy(&line);
             println!("{line}");
-            counts.times.read_line(&line);
-            if is_result(&line) {
-                counts.add(TestCounts::of_line(&line).unwrap_or_default());
-            } else if is_failure(&line) {
-                counts.failures.push(line.into_owned());
-            }
+            counts.read_line(&line);
         }
         let status = child.wait().context("wait for the tests")?;
         if !status.success() && counts.failed == 0 {
@@ -133,7 +153,7 @@ impl StageRunner {
     }
 
     /// Adds what a stage reported and says how long it took; whether nothing in it failed.
-    fn end(&mut self, title: &str, begin: Instant, mut counts: TestCounts) -> bool {
+    pub(crate) fn end(&mut self, title: &str, begin: Instant, mut counts: TestCounts) -> bool {
         let took = begin.elapsed();
         let is_ok = counts.failed == 0;
         let outcome = if is_ok { "ok" } else { "FAILED" };
