@@ -28,8 +28,10 @@ use crate::ids::{DriveNumber, Epoch, ZoneIndex};
 use crate::stripe::StripCodes;
 use crate::view::{LayoutView, StripLocation, ZoneSlot};
 
+mod columns;
 mod group;
 
+pub(crate) use columns::ColumnRequest;
 use group::{GroupStrip, PutGroup, group_strips};
 
 /// Ways to read a slot: plain, all strips, and each of them left out.
@@ -309,71 +311,6 @@ impl SlotReader {
         Ok(PutMatch::default())
     }
 
-    /// Computes `columns` of strip `wanted` from those of k other strips of `locations` whose labels name one put of
-    /// `id`. What is behind the end of the strip is left out. `None` when there are not enough.
-    pub(crate) async fn decode_columns(
-        &self,
-        view: &LayoutView,
-        id: SegmentId,
-        locations: &[StripLocation],
-        wanted: u8,
-        columns: Range<u32>,
-    ) -> Option<BufSlice> {
-        let others = locations.iter().filter(|it| it.strip != wanted).copied().collect();
-        let labels = self.labels_at(view, id.number, others).await;
-        let readings: Vec<StripReading> = labels.into_iter().map(StripReading::of_label).collect();
-        let mut group = group_strips(&readings).best(id.generation)?;
-        let geometry = locations.first()?.geometry;
-        let part_of = |strip: u8| {
-            let len = geometry.data_bytes(strip, group.put.used_bytes);
-            columns.start.min(len)..columns.end.min(len)
-        };
-        let strips = 0..u8::try_from(geometry.shape.strips()).expect("at most 16 strips");
-        let parts: Vec<Range<u32>> = strips.map(part_of).collect();
-        let parts = &parts;
-        // Each round that fails has a strip less.
-        while group.is_enough() {
-            let chosen = group.strips.iter().take(usize::from(geometry.shape.data()));
-            let reads = chosen.map(move |strip| async move {
-                let part = parts.get(usize::from(strip.location.strip))?;
-                let shifted = LABEL_BYTES + part.start..LABEL_BYTES + part.end;
-                self.read_at(view, &strip.location, shifted).await.ok()
-            });
-            let read = join_all(reads).await;
-            match read.iter().position(Option::is_none) {
-                Some(failed) => drop(group.strips.remove(failed)),
-                None => {
-                    let mut sources = group.strips.clone();
-                    sources.truncate(read.len());
-                    for (source, bytes) in sources.iter_mut().zip(read) {
-                        source.bytes = bytes?;
-                    }
-                    let part = parts.get(usize::from(wanted))?;
-                    return self.compute(geometry.shape, &sources, wanted, part.len());
-                }
-            }
-        }
-        None
-    }
-
-    /// One strip from the same part of k others.
-    fn compute(
-        &self,
-        shape: StripeShape,
-        sources: &[GroupStrip],
-        wanted: u8,
-        len: usize,
-    ) -> Option<BufSlice> {
-        let Some(code) = self.codes.of(shape) else {
-            return sources.first().map(|copy| copy.bytes.clone());
-        };
-        let plan = code.plan(&indexes_of(sources), &[usize::from(wanted)]).ok()?;
-        let mut output = AlignedBuf::scratch(len);
-        let bytes: Vec<&[u8]> = sources.iter().map(|source| &*source.bytes).collect();
-        plan.rebuild(&bytes, &mut [&mut *output]);
-        Some(output.freeze())
-    }
-
     /// Strips in the order in which they are read: those that most likely suffice, then the others.
     fn waves(
         &self,
@@ -390,6 +327,7 @@ impl SlotReader {
         let Some(set) = set else { return vec![all] };
         let mut first = locations_in(view, set, id.number);
         first.retain(|location| self.readable(view, location.place.drive).is_some());
+        first.sort_by_key(|location| self.handles.is_avoided(view, location.place.drive));
         first.truncate(needed(view.class_of(set).shape));
         let rest = all.into_iter().filter(|location| !first.contains(location)).collect();
         vec![first, rest]

@@ -5,7 +5,7 @@
 //!     carried out later all the same, so a drive that did not answer counts as failed wherever that matters.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,14 +14,23 @@ use varve_media::{Disk, Error, IoFuture, Persist, RedundantSuperblock, Result};
 use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 
+use crate::hedge::{Hedging, ReadCounts, late_after};
 use crate::ids::DriveNumber;
+use crate::latency::{LatencyHistogram, LatencyWindow};
 use crate::repair::RepairControl;
+use crate::view::LayoutView;
 
 /// How long a drive may take for an answer, in ns, where nobody says otherwise.
 pub const DRIVE_PATIENCE_NANOS: u64 = 10_000_000_000;
 
-/// Latencies that a handle remembers of its last reads.
-const LATENCIES_MAX: usize = 4096;
+/// What takes longer is late on any drive, in ns.
+const LATE_NANOS: u64 = Nanos::millis(100);
+
+/// So many late operations in a row, and the drive lags: its reads are answered by others.
+const LAGGING_MIN: u32 = 4;
+
+/// How long it is believed after which time a read is late, in ns.
+const LIMITS_NANOS: u64 = Nanos::millis(100);
 
 /// The disks of a drive.
 #[derive(Clone)]
@@ -50,9 +59,23 @@ pub struct DriveCounts {
     write_errors: Cell<u64>,
     timeouts: Cell<u64>,
     checksum_errors: Cell<u64>,
-    /// Of the last reads, in ns; a ring.
-    latencies: RefCell<Vec<u64>>,
+    read_latencies: LatencyHistogram,
+    write_latencies: LatencyHistogram,
     reads: Cell<u64>,
+    /// Operations since the last one that was not late.
+    late_in_a_row: Cell<u32>,
+    /// When the first of them began.
+    late_since: Cell<Nanos>,
+}
+
+/// What a drive did for this thread since the last look.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DriveWindow {
+    pub(crate) reads: LatencyWindow,
+    pub(crate) writes: LatencyWindow,
+    /// Operations that took 100 ms and more, one after the other, and when the first of them began.
+    pub(crate) late_in_a_row: u32,
+    pub(crate) late_since: Nanos,
 }
 
 impl DriveCounts {
@@ -91,25 +114,46 @@ impl DriveCounts {
         self.reads.get()
     }
 
-    /// The latency that so many of 1000 of the last reads did not exceed, in ns; `None` before the first one. Sorts up
-    /// to 4096 numbers.
+    /// The latency that so many of 1000 of the last reads did not exceed, in ns; `None` before the first one.
     #[must_use]
     pub fn read_latency_nanos(&self, permille: u64) -> Option<u64> {
-        let mut sorted = self.latencies.borrow().clone();
-        sorted.sort_unstable();
-        let last = sorted.len().checked_sub(1)?;
-        let at = (last as u64 * permille.min(1000)).div_ceil(1000);
-        sorted.get(usize::try_from(at).ok()?).copied()
+        self.read_latencies.quantile_nanos(permille)
     }
 
-    fn note_read(&self, nanos: u64) {
-        let mut latencies = self.latencies.borrow_mut();
-        let at = usize::try_from(self.reads.get() % LATENCIES_MAX as u64).expect("below 4096");
-        match latencies.get_mut(at) {
-            Some(latency) => *latency = nanos,
-            None => latencies.push(nanos),
+    /// The same of the last writes and flushes.
+    #[must_use]
+    pub fn write_latency_nanos(&self, permille: u64) -> Option<u64> {
+        self.write_latencies.quantile_nanos(permille)
+    }
+
+    /// Whether all that it did last was late.
+    pub(crate) fn is_lagging(&self) -> bool {
+        self.late_in_a_row.get() >= LAGGING_MIN
+    }
+
+    pub(crate) fn take_window(&self) -> DriveWindow {
+        DriveWindow {
+            reads: self.read_latencies.take_window(),
+            writes: self.write_latencies.take_window(),
+            late_in_a_row: self.late_in_a_row.get(),
+            late_since: self.late_since.get(),
         }
-        add_one(&self.reads);
+    }
+
+    fn note_answer(&self, kind: OperationKind, began: Nanos, now: Nanos) {
+        let nanos = now.since(began);
+        match kind {
+            OperationKind::Read => {
+                self.read_latencies.add(nanos);
+                add_one(&self.reads);
+            }
+            OperationKind::Write => self.write_latencies.add(nanos),
+        }
+        let late = if nanos < LATE_NANOS { 0 } else { self.late_in_a_row.get().saturating_add(1) };
+        if late == 1 {
+            self.late_since.set(began);
+        }
+        self.late_in_a_row.set(late);
     }
 }
 
@@ -163,10 +207,9 @@ impl PatientDisk {
 
     fn note(&self, note: &OperationNote, began: Nanos, is_ok: bool) {
         match (note.kind, is_ok) {
-            (OperationKind::Read, true) => self.counts.note_read(self.reactor.now().since(began)),
+            (kind, true) => self.counts.note_answer(kind, began, self.reactor.now()),
             (OperationKind::Read, false) => add_one(&self.counts.read_errors),
             (OperationKind::Write, false) => add_one(&self.counts.write_errors),
-            (OperationKind::Write, true) => {}
         }
     }
 
@@ -337,6 +380,37 @@ pub struct DriveHandles {
     reactor: Reactor,
     drives: RefCell<BTreeMap<DriveNumber, Rc<DriveHandle>>>,
     repair: RefCell<Option<Arc<RepairControl>>>,
+    hedging: Hedging,
+    limits: RefCell<ReadLimits>,
+}
+
+/// How drives compare with each other.
+#[derive(Default)]
+struct ReadLimits {
+    /// When that was computed.
+    at: Option<Nanos>,
+    /// After which time a read is late.
+    nanos: BTreeMap<DriveNumber, u64>,
+    /// Drives of which all is late, as long as they are no more than half of all: else it is not theirs.
+    lagging: BTreeSet<DriveNumber>,
+}
+
+impl ReadLimits {
+    fn of(drives: &BTreeMap<DriveNumber, Rc<DriveHandle>>, now: Nanos) -> Self {
+        let p99 = |drive: &Rc<DriveHandle>| drive.counts.read_latency_nanos(990);
+        let all: Vec<_> = drives.iter().map(|(number, drive)| (*number, p99(drive))).collect();
+        let others = |drive: DriveNumber| {
+            let others = all.iter().filter(|(number, _)| *number != drive);
+            others.filter_map(|(_, nanos)| *nanos).collect()
+        };
+        let nanos = all.iter().map(|(number, _)| (*number, late_after(others(*number)))).collect();
+        let lagging = drives.values().filter(|drive| drive.counts.is_lagging());
+        let mut lagging: BTreeSet<_> = lagging.map(|drive| drive.number).collect();
+        if lagging.len() * 2 > drives.len() {
+            lagging.clear();
+        }
+        Self { at: Some(now), nanos, lagging }
+    }
 }
 
 impl DriveHandles {
@@ -347,7 +421,46 @@ impl DriveHandles {
             reactor: reactor.clone(),
             drives: RefCell::default(),
             repair: RefCell::default(),
+            hedging: Hedging::default(),
+            limits: RefCell::default(),
         })
+    }
+
+    /// Bounds the reads that are made twice because they are late: percent of those of the last 10 s, 0 for none.
+    pub fn limit_hedging(&self, percent: u8) {
+        self.hedging.limit(percent);
+    }
+
+    /// Reads that other strips answered.
+    #[must_use]
+    pub fn read_counts(&self) -> ReadCounts {
+        self.hedging.counts()
+    }
+
+    pub(crate) const fn hedging(&self) -> &Hedging {
+        &self.hedging
+    }
+
+    /// Whether reads of a drive are better answered by others: the table says that it is slow, or all that it did last
+    /// for this thread was late.
+    pub(crate) fn is_avoided(&self, view: &LayoutView, drive: DriveNumber) -> bool {
+        let is_slow = view.drives().drive(drive).is_some_and(|record| record.is_slow);
+        is_slow || (self.hedging.is_on() && self.with_limits(|it| it.lagging.contains(&drive)))
+    }
+
+    /// After which time a read of a drive is late, in ns: by what the others do.
+    pub(crate) fn late_after(&self, drive: DriveNumber) -> u64 {
+        let known = self.with_limits(|limits| limits.nanos.get(&drive).copied());
+        known.unwrap_or_else(|| late_after(Vec::new()))
+    }
+
+    fn with_limits<T>(&self, look: impl FnOnce(&ReadLimits) -> T) -> T {
+        let now = self.reactor.now();
+        let mut limits = self.limits.borrow_mut();
+        if limits.at.is_none_or(|at| now.since(at) >= LIMITS_NANOS) {
+            *limits = ReadLimits::of(&self.drives.borrow(), now);
+        }
+        look(&limits)
     }
 
     /// Has it be told when clients use drives, those that are added later included.

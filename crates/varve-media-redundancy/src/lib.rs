@@ -22,11 +22,13 @@ mod files;
 pub mod format;
 mod handles;
 mod health;
+mod hedge;
 mod histories;
 mod ids;
 mod joined_files;
 mod journal;
 mod keeper;
+mod latency;
 mod making;
 mod medium;
 mod mover;
@@ -41,12 +43,14 @@ mod scrub;
 mod segments;
 mod shares;
 mod sizes;
+mod slow;
 mod space;
 mod stripe;
 mod survey;
 mod table_store;
 mod tables;
 mod view;
+mod watch;
 mod written_drive;
 
 pub use budget::{BudgetRequest, DEBT_SECONDS_MAX, RATE_MIN, RepairBudget, RepairUrgency};
@@ -62,6 +66,7 @@ pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, 
 pub use health::{
     DriveCondition, HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts,
 };
+pub use hedge::{HEDGE_PERCENT, ReadCounts};
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitNumber, ZoneIndex};
 pub use journal::{JournalPatience, MirroredJournal};
 pub use keeper::{DriveOpener, Keeper};
@@ -75,8 +80,8 @@ pub use plan::{
 pub use pool::RedundantThread;
 pub use protection::Protection;
 pub use repair::{
-    DriveFaults, DriveReplacement, MoveProgress, MoveWait, RepairControl, RepairCounts,
-    RepairMedia, ScrubEnd, ScrubProgress, ScrubRequest, UnownedZones,
+    DriveFaults, DriveReplacement, ERRORS_MAX, MoveProgress, MoveWait, RecentErrors, RepairControl,
+    RepairCounts, RepairMedia, ScrubEnd, ScrubProgress, ScrubRequest, UnownedZones,
 };
 pub use roots::MirroredRoots;
 pub use segments::{LeftOutStrip, StripedSegments};

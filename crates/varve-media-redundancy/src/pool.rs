@@ -13,6 +13,7 @@ use crate::repair::{RepairControl, RepairMedia, UnownedZones};
 use crate::roots::MirroredRoots;
 use crate::segments::StripedSegments;
 use crate::tables::TablesHandle;
+use crate::watch;
 
 /// What one thread has of a pool.
 pub struct RedundantThread {
@@ -38,9 +39,10 @@ impl RedundantThread {
         Self { handles, tables, segments, roots, patience, control: None }
     }
 
-    /// Has the zones of shards that open on this thread moved and scrubbed.
+    /// Has the zones of shards that open on this thread moved and scrubbed, and its drives watched.
     #[must_use]
     pub fn with_repair(self, control: Arc<RepairControl>) -> Self {
+        watch::start(&self.handles, &self.tables, &control);
         Self { control: Some(control), ..self }
     }
 

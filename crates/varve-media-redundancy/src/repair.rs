@@ -25,12 +25,14 @@ use crate::tables::TablesHandle;
 
 mod board;
 mod control;
+mod drive_notes;
 mod verified;
 mod work;
 
 pub use board::{DriveFaults, ScrubEnd, ScrubProgress, ScrubRequest};
 pub(crate) use board::{ScrubClosing, ScrubCursor, ScrubFindings, ScrubPart};
 pub use control::{DriveReplacement, MoveProgress, MoveWait, RepairControl, RepairCounts};
+pub use drive_notes::{ERRORS_MAX, RecentErrors};
 pub(crate) use work::{MoveStep, MoveWork, WorkList, may_complete, next_step};
 
 use verified::{UnverifiedSegments, VerifiedCounts};

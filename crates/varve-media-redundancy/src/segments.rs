@@ -11,11 +11,9 @@
 //! STRIPE-3. A stripe is never changed in part: all strips of a put have one generation and one set of sums.
 
 use std::cell::RefCell;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
 use varve_media::{
     Error, IoFuture, Result, SegmentGeometry, SegmentId, SegmentStore, ZoneContents,
 };
@@ -35,9 +33,11 @@ use crate::tables::TablesHandle;
 use crate::view::{LayoutView, StripLocation, ZoneSlot};
 
 mod moves;
+mod pieces;
 mod put;
 
 use moves::SlotMoves;
+use pieces::{RangeRequest, aligned};
 use put::StripeWriter;
 
 /// A strip that a put left out, as its drive could not be written.
@@ -160,16 +160,6 @@ impl StripedSegments {
     }
 }
 
-/// Most pieces of a range that are computed one by one; where there are more, the slot is read as a whole.
-const PIECES_MAX: usize = 2;
-
-/// A part of a strip that a range of a segment has.
-struct Piece {
-    strip: u8,
-    /// Columns of it, counted from the end of its label; multiples of 4 KiB.
-    columns: Range<u32>,
-}
-
 impl SegmentsInner {
     fn check_range(&self, id: SegmentId, offset: u64, len: u64) -> Result<()> {
         let is_inside = offset.saturating_add(len) <= u64::from(self.geometry.segment_bytes);
@@ -242,7 +232,8 @@ impl SegmentsInner {
         if locations.iter().any(|location| !location.has_label) {
             return self.get_plain(&view, zone, &locations, offset, len).await;
         }
-        match self.get_striped(&view, id, &locations, offset, len).await {
+        let request = RangeRequest { id, locations: &locations, offset, len };
+        match self.get_striped(&view, &request).await {
             Some(bytes) => Ok(bytes),
             // 3.3: whatever strips there are, of both sets.
             None => match self.reader.read_contents(&view, id, 0).await? {
@@ -272,86 +263,6 @@ impl SegmentsInner {
         Ok(part_of(&read.freeze(), offset - range.start, len))
     }
 
-    /// Reads the strips that have the range, and decodes what of it cannot be read. `None` when that is not possible,
-    /// or would cost more than reading the slot as a whole.
-    async fn get_striped(
-        &self,
-        view: &LayoutView,
-        id: SegmentId,
-        locations: &[StripLocation],
-        offset: u32,
-        len: u32,
-    ) -> Option<BufSlice> {
-        let strip_bytes = locations.first()?.geometry.strip_bytes();
-        let range = aligned(offset, len);
-        let pieces = pieces_of(&range, strip_bytes);
-        let reads = pieces.iter().map(|piece| {
-            let location = locations.iter().find(|location| location.strip == piece.strip);
-            let drive = location.and_then(|it| self.handles.get(it.place.drive));
-            drive.iter().for_each(|drive| drive.note_client());
-            async move {
-                let columns = LABEL_BYTES + piece.columns.start..LABEL_BYTES + piece.columns.end;
-                // A place for hedging: what is late here may be decoded beside it.
-                self.reader.read_at(view, location?, columns).await.ok()
-            }
-        });
-        let mut parts = join_all(reads).await;
-        for (piece, part) in pieces.iter().zip(&mut parts) {
-            if part.is_some() {
-                continue;
-            }
-            *part = self.read_other_copy(view, locations, piece).await;
-            if part.is_some() {
-                continue;
-            }
-            if pieces.len() > PIECES_MAX || piece.columns.len() as u64 >= u64::from(strip_bytes) {
-                return None;
-            }
-            *part = Some(self.decode_piece(view, id, locations, piece).await?);
-        }
-        let parts: Vec<BufSlice> = parts.into_iter().collect::<Option<_>>()?;
-        Some(part_of(&join(&pieces, &parts), offset - range.start, len))
-    }
-
-    /// Columns of a piece from another copy, where strips are copies. As of the first one, the caller's checksum says
-    /// whether they are right.
-    async fn read_other_copy(
-        &self,
-        view: &LayoutView,
-        locations: &[StripLocation],
-        piece: &Piece,
-    ) -> Option<BufSlice> {
-        if locations.first()?.geometry.shape.data() > 1 {
-            return None;
-        }
-        let columns = LABEL_BYTES + piece.columns.start..LABEL_BYTES + piece.columns.end;
-        for location in locations.iter().filter(|location| location.strip != piece.strip) {
-            if let Ok(bytes) = self.reader.read_at(view, location, columns.clone()).await {
-                return Some(bytes);
-            }
-        }
-        None
-    }
-
-    /// Columns of a piece from other strips; zeros behind the strip's end.
-    async fn decode_piece(
-        &self,
-        view: &LayoutView,
-        id: SegmentId,
-        locations: &[StripLocation],
-        piece: &Piece,
-    ) -> Option<BufSlice> {
-        let columns = piece.columns.clone();
-        let reader = &self.reader;
-        let bytes = reader.decode_columns(view, id, locations, piece.strip, columns).await?;
-        if bytes.len() == piece.columns.len() {
-            return Some(bytes);
-        }
-        let mut padded = AlignedBuf::zeroed(piece.columns.len());
-        padded.get_mut(..bytes.len())?.copy_from_slice(&bytes);
-        Some(padded.freeze())
-    }
-
     /// 3.2: other columns first, then strips by label and sum, then other choices of those.
     async fn get_again(
         &self,
@@ -372,7 +283,8 @@ impl SegmentsInner {
             self.moves.forget(zone, slot);
             if set.form == StripForm::Striped && id.generation != Generation::ZERO {
                 let locations = locations_of(&view, set, id.number);
-                let decoded = self.decode_range(&view, id, &locations, offset, len).await;
+                let request = RangeRequest { id, locations: &locations, offset, len };
+                let decoded = self.decode_range(&view, &request).await;
                 if decoded.is_some() {
                     return Ok(decoded);
                 }
@@ -405,28 +317,6 @@ impl SegmentsInner {
         let unknown = SegmentId { generation: Generation::ZERO, ..id };
         let contents = self.reader.read_contents(view, unknown, 0).await?;
         Ok(contents.filter(|contents| contents.put.is_none()).map(|contents| contents.bytes))
-    }
-
-    /// A range with each part of it computed from strips that do not have it.
-    async fn decode_range(
-        &self,
-        view: &LayoutView,
-        id: SegmentId,
-        locations: &[StripLocation],
-        offset: u32,
-        len: u32,
-    ) -> Option<BufSlice> {
-        let strip_bytes = locations.first()?.geometry.strip_bytes();
-        let range = aligned(offset, len);
-        let pieces = pieces_of(&range, strip_bytes);
-        if pieces.len() > PIECES_MAX {
-            return None;
-        }
-        let mut parts = Vec::new();
-        for piece in &pieces {
-            parts.push(self.decode_piece(view, id, locations, piece).await?);
-        }
-        Some(part_of(&join(&pieces, &parts), offset - range.start, len))
     }
 }
 
@@ -532,47 +422,6 @@ impl SegmentStore for StripedSegments {
 fn locations_of(view: &LayoutView, set: &StripSet, slot: SegmentNumber) -> Vec<StripLocation> {
     let slot = view.zone_of(slot).expect("the range was checked").slot;
     view.locate(set, slot).collect()
-}
-
-/// The smallest range of whole blocks that has `len` bytes at `offset`.
-fn aligned(offset: u32, len: u32) -> Range<u32> {
-    let first = offset - offset % LABEL_BYTES;
-    first..(offset + len).next_multiple_of(LABEL_BYTES)
-}
-
-/// Which strips have the blocks of a range.
-fn pieces_of(range: &Range<u32>, strip_bytes: u32) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut at = range.start;
-    while at < range.end {
-        let strip = at / strip_bytes;
-        let begins = strip * strip_bytes;
-        let end = range.end.min(begins + strip_bytes);
-        let strip = u8::try_from(strip).expect("a slot has at most 16 strips");
-        pieces.push(Piece { strip, columns: at - begins..end - begins });
-        at = end;
-    }
-    pieces
-}
-
-/// Parts one after the other; a single one is not copied.
-fn join(pieces: &[Piece], parts: &[BufSlice]) -> BufSlice {
-    match parts {
-        [] => BufSlice::copy_from(&[]),
-        [part] => part.clone(),
-        _ => {
-            let len = pieces.iter().map(|piece| piece.columns.len()).sum();
-            let mut joined = AlignedBuf::scratch(len);
-            let mut rest = &mut *joined;
-            for part in parts {
-                let (room, behind) = rest.split_at_mut(part.len());
-                room.copy_from_slice(part);
-                rest = behind;
-            }
-            assert!(rest.is_empty(), "parts are as long as their pieces");
-            joined.freeze()
-        }
-    }
 }
 
 /// `len` bytes at `offset`, as far as there are so many, and zeros behind.

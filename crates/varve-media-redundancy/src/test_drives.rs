@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use varve_media::{
-    Disk, Error, RedundantDriveSpec, RedundantSpec, RedundantSuperblock, Result, SegmentId,
-    SegmentStore, SimLatency, SimMedium,
+    Disk, DiskOperation, Error, Fault, FaultDisk, FaultPlan, FaultRule, RedundantDriveSpec,
+    RedundantSpec, RedundantSuperblock, Result, SegmentId, SegmentStore, SimLatency, SimMedium,
 };
 use varve_reactor::port::PortReceiver;
 use varve_reactor::{Nanos, SimLoop};
@@ -50,6 +50,8 @@ pub(crate) fn noise(seed: u64, len: u32) -> BufSlice {
 pub(crate) struct TestDrives {
     pub(crate) sim: SimLoop,
     pub(crate) media: Vec<SimMedium>,
+    /// What happens to operations, by drive.
+    plans: Vec<Rc<FaultPlan>>,
     pub(crate) pool: Rc<RefCell<TestPool>>,
     pub(crate) handles: Rc<DriveHandles>,
     pub(crate) tables: Rc<TablesHandle>,
@@ -74,7 +76,8 @@ impl TestDrives {
         let handles = DriveHandles::new(&reactor);
         let mut figures = RedundantSpec::new(pool.view.drives().pool, 4, 64);
         figures.segment_bytes = pool.view.drives().segment_bytes;
-        for (number, medium) in (0..).zip(&media) {
+        let plans: Vec<_> = media.iter().map(|_| FaultPlan::new()).collect();
+        for ((number, medium), plan) in (0..).zip(&media).zip(&plans) {
             let drive = RedundantDriveSpec {
                 number,
                 drive_id: [u8::try_from(number).unwrap(); 16],
@@ -86,6 +89,9 @@ impl TestDrives {
             let open = |medium: &SimMedium| -> Rc<dyn Disk> {
                 Rc::new(medium.open(&reactor, SimLatency::default()))
             };
+            let open = |medium| -> Rc<dyn Disk> {
+                Rc::new(FaultDisk::new(open(medium), &reactor, Rc::clone(plan)))
+            };
             let disks = RedundantDisks { meta: open(&meta), space: open(medium) };
             let handle = DriveHandle::new(&reactor, superblock, &disks, PATIENCE_NANOS).unwrap();
             handles.insert(handle);
@@ -95,12 +101,41 @@ impl TestDrives {
         reactor.spawn(keep(requests, shared.clone(), Rc::clone(&pool)));
         let tables = shared.on(&reactor);
         let segments = StripedSegments::new(Rc::clone(&handles), Rc::clone(&tables));
-        Self { sim, media, pool, handles, tables, segments }
+        Self { sim, media, plans, pool, handles, tables, segments }
+    }
+
+    /// Has operations on a drive begin later from now on; at once with 0.
+    pub(crate) fn delay(&self, drive: DriveNumber, nanos: u64) {
+        self.set_fault(drive, Fault::Delay(nanos));
+    }
+
+    /// Has a drive answer no more.
+    pub(crate) fn hang(&self, drive: DriveNumber) {
+        self.set_fault(drive, Fault::Hang);
+    }
+
+    fn set_fault(&self, drive: DriveNumber, fault: Fault) {
+        let plan = &self.plans[usize::from(drive.get())];
+        plan.clear();
+        for operation in DiskOperation::ALL {
+            plan.add(FaultRule::always(operation, fault));
+        }
+    }
+
+    /// Lets go of everything but the loop.
+    pub(crate) fn into_loop(self) -> SimLoop {
+        self.sim
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, nanos: u64) {
+        let reactor = self.sim.handle();
+        self.sim.run_until(async move { reactor.sleep(nanos).await });
     }
 
     /// Cuts power, and opens what is left; tables are durable.
     pub(crate) fn crash(self, seed: u64) -> Self {
-        let Self { sim, media, pool, handles, tables, segments } = self;
+        let Self { sim, media, plans: _, pool, handles, tables, segments } = self;
         let now = sim.handle().now();
         drop((handles, tables, segments, sim));
         let mut rng = Rng::new(seed);
@@ -219,6 +254,14 @@ fn apply(pool: &mut TestPool, change: Change) -> Result<()> {
             if pool.view.drives().drive(drive).unwrap().state != DriveState::Failed {
                 pool.set_state(drive.get(), DriveState::Failed);
             }
+            Ok(())
+        }
+        Change::Leave { drive } => {
+            pool.set_state(drive.get(), DriveState::Leaving);
+            Ok(())
+        }
+        Change::DriveSlow { drive, slow } => {
+            pool.set_slow(drive.get(), slow);
             Ok(())
         }
         Change::Place { zone } => pool.place(zone.0, 1).then_some(()).ok_or_else(no_space),

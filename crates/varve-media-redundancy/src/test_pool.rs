@@ -113,6 +113,14 @@ impl TestPool {
         self.view = LayoutView::new(table, pages, journals).unwrap();
     }
 
+    pub(crate) fn set_slow(&mut self, drive: u8, is_slow: bool) {
+        let mut table = self.view.drives().clone();
+        table.epoch.0 += 1;
+        let record = table.drives.iter_mut().find(|it| it.number == drive_number(drive)).unwrap();
+        record.is_slow = is_slow;
+        self.view = self.view.with_drives(table).unwrap();
+    }
+
     pub(crate) fn add_journal(&mut self, shard: u16, drives: &[u8]) {
         let copies = drives.iter().map(|drive| {
             let free = self.occupancy.spaces().drive(drive_number(*drive)).unwrap();

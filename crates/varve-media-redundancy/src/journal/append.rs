@@ -17,9 +17,12 @@ use super::JournalPatience;
 use super::copies::{JournalCopies, copy_place};
 use crate::change::Change;
 use crate::exposure::is_readable;
-use crate::format::{DriveState, JournalCopy, JournalCopyState, JournalPlaceKind};
+use crate::format::{
+    DriveRecord, DriveRoles, DriveState, JournalCopy, JournalCopyState, JournalPlaceKind,
+};
 use crate::handles::DriveHandle;
-use crate::ids::DriveNumber;
+use crate::ids::{DriveNumber, Epoch};
+use crate::view::LayoutView;
 
 /// Of the last 8 appends, so many late ones are too many.
 const LATE_MAX: u32 = 4;
@@ -91,6 +94,8 @@ struct WriterInner {
     losses: Cell<u64>,
     losses_told: Cell<u64>,
     lost: Notify,
+    /// Epoch of the table for which a copy on a slow drive was looked for another drive.
+    slow_asked: Cell<Epoch>,
 }
 
 /// Appends to a journal.
@@ -104,7 +109,16 @@ impl JournalWriter {
         let state = RefCell::new(AppendState { seen, ..AppendState::default() });
         let (losses, losses_told) = (Cell::new(0), Cell::new(0));
         let (substituted, lost) = (Notify::new(), Notify::new());
-        let inner = WriterInner { copies, patience, state, substituted, losses, losses_told, lost };
+        let inner = WriterInner {
+            copies,
+            patience,
+            state,
+            substituted,
+            losses,
+            losses_told,
+            lost,
+            slow_asked: Cell::default(),
+        };
         Self { inner: Rc::new(inner) }
     }
 
@@ -191,7 +205,10 @@ impl WriterInner {
                 this.substitute(without, Some(wanted)).await;
             });
         } else if let Some(copy) = self.copies.current().into_iter().find(|copy| {
-            table.drive(copy.drive).is_some_and(|drive| drive.state == DriveState::Leaving)
+            let drive = table.drive(copy.drive);
+            drive.is_some_and(|drive| {
+                drive.state == DriveState::Leaving || self.ends_slow(&view, drive)
+            })
         }) {
             // Former, it goes with the next lap, and the drive can go.
             let this = Rc::clone(self);
@@ -200,6 +217,23 @@ impl WriterInner {
             });
         }
         self.trim(position);
+    }
+
+    /// Whether a copy is to go as its drive is slow: asked for once for each table, where another drive takes copies.
+    fn ends_slow(&self, view: &LayoutView, drive: &DriveRecord) -> bool {
+        let has_copy = |number| self.copies.current().iter().any(|copy| copy.drive == number);
+        let takes_one = |other: &DriveRecord| {
+            other.state == DriveState::Live
+                && other.roles.has(DriveRoles::JOURNALS)
+                && !other.is_slow
+                && !has_copy(other.number)
+        };
+        let epoch = view.drives().epoch;
+        if !drive.is_slow || self.slow_asked.get() == epoch {
+            return false;
+        }
+        self.slow_asked.set(epoch);
+        view.drives().drives.iter().any(takes_one)
     }
 
     /// Where nothing is appended, copies are looked after when tables change. Before the first append nobody here knows

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use varve_reactor::Nanos;
 use varve_types::ShardId;
 
 use super::board::{DriveFaults, ScrubBoard, ScrubProgress, ScrubRequest};
+use super::drive_notes::{DriveNotes, RecentErrors};
 use crate::budget::RepairBudget;
 use crate::format::MoveReason;
 use crate::health::ShardFacts;
@@ -99,6 +101,7 @@ struct ControlState {
     replacements: Vec<DriveReplacement>,
     counts: RepairCounts,
     faults: BTreeMap<DriveNumber, DriveFaults>,
+    notes: DriveNotes,
     shards: BTreeMap<ShardId, ShardFacts>,
     scrub: ScrubBoard,
 }
@@ -250,6 +253,30 @@ impl RepairControl {
         let mut state = self.lock();
         let faults = state.faults.entry(more.drive);
         faults.or_insert_with(|| DriveFaults::none(more.drive)).add(more);
+        state.notes.note_errors(more.drive, more.strips); // Reads that failed are counted where they do.
+    }
+
+    /// How often reads of drives failed or were wrong within the last ten minutes; those that had none are not there.
+    #[must_use]
+    pub fn recent_errors(&self) -> Vec<RecentErrors> {
+        self.lock().notes.recent_errors()
+    }
+
+    pub(crate) fn note_time(&self, now: Nanos) {
+        self.lock().notes.note_time(now);
+    }
+
+    pub(crate) fn note_errors(&self, drive: DriveNumber, errors: u64) {
+        self.lock().notes.note_errors(drive, errors);
+    }
+
+    pub(crate) fn note_slow(&self, drive: DriveNumber, now: Nanos) {
+        self.lock().notes.note_slow(drive, now);
+    }
+
+    /// How long nobody has noted that a drive is slow.
+    pub(crate) fn quick_nanos(&self, drive: DriveNumber, now: Nanos) -> u64 {
+        self.lock().notes.quick_nanos(drive, now)
     }
 
     pub(crate) fn set_facts(&self, facts: ShardFacts) {

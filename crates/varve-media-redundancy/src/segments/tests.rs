@@ -9,6 +9,8 @@ use varve_types::ErrorKind;
 use super::*;
 use crate::test_drives::{TestDrives, id, noise};
 
+mod late_drives;
+
 const SEGMENT: u32 = 256 << 10;
 const SHAPES: [(u8, u8); 8] = [(1, 0), (1, 1), (1, 2), (2, 1), (3, 1), (4, 2), (8, 3), (10, 4)];
 
@@ -87,9 +89,11 @@ fn a_small_range_is_not_read_as_a_whole_slot_where_a_drive_is_lost() {
         let (from, to) = (border - 4096, border + 4096);
         let got = drives.get(id(0, 5), from, 8192).unwrap();
         assert_eq!(*got, bytes[from as usize..to as usize], "{data}+{parity}");
-        let labels_and_columns = u64::from(data + parity - 1) + u64::from(data);
-        let expected = if data == 1 { 1 } else { 1 + labels_and_columns };
-        assert_eq!(reads(&drives) - before, expected, "{data}+{parity}");
+        // Labels and columns of the others, all at once; those that were not needed may be under way.
+        let least = if data == 1 { 1 } else { 1 + 2 * u64::from(data) };
+        let most = if data == 1 { 1 } else { 1 + 2 * u64::from(data + parity - 1) };
+        let count = reads(&drives) - before;
+        assert!((least..=most).contains(&count), "{data}+{parity}: {count}");
     }
 }
 

@@ -1,0 +1,115 @@
+//! Drives that are delayed or fail while they are read: what the tables say then, and when.
+
+use varve_media::SegmentId;
+use varve_stdx::{BufSlice, Rng};
+
+use super::*;
+use crate::test_drives::{TestDrives, id, noise};
+
+const SEGMENT: u32 = 256 << 10;
+
+struct Watched {
+    drives: TestDrives,
+    control: Arc<RepairControl>,
+    segment: SegmentId,
+    bytes: BufSlice,
+    rng: Rng,
+}
+
+/// A pool of 4+2 with a segment, on so many drives, which are watched.
+fn watched(count: usize) -> Watched {
+    let mut drives = TestDrives::new(5, 4, 2, count);
+    let (segment, bytes) = (id(0, 5), noise(5, SEGMENT));
+    drives.put(segment, &bytes).unwrap();
+    let control = Arc::new(RepairControl::new(1, 40));
+    start(&drives.handles, &drives.tables, &control);
+    Watched { drives, control, segment, bytes, rng: Rng::new(5) }
+}
+
+impl Watched {
+    /// Reads blocks of the segment, a thousand each second, for so long.
+    fn read_for(&mut self, nanos: u64) {
+        let end = self.drives.sim.handle().now() + nanos;
+        while self.drives.sim.handle().now() < end {
+            let at = u32::try_from(self.rng.below(u64::from(SEGMENT / 4096))).unwrap() * 4096;
+            let got = self.drives.get(self.segment, at, 4096).unwrap();
+            assert_eq!(*got, self.bytes[at as usize..at as usize + 4096]);
+            self.drives.pass(Nanos::millis(1));
+        }
+    }
+
+    fn drive_of(&self, strip: usize) -> DriveNumber {
+        self.drives.strips(0)[strip].place.drive
+    }
+
+    fn record(&self, drive: DriveNumber) -> DriveRecord {
+        self.drives.tables.view().drives().drive(drive).unwrap().clone()
+    }
+}
+
+#[test]
+fn a_delayed_drive_is_slow_in_seconds_and_quick_again_after_ten_minutes() {
+    let mut pool = watched(7);
+    let slow = pool.drive_of(2);
+    pool.read_for(Nanos::seconds(3));
+    pool.drives.delay(slow, Nanos::millis(500));
+    pool.read_for(Nanos::seconds(5));
+    let view = pool.drives.tables.view();
+    let named: Vec<_> = view.drives().drives.iter().filter(|it| it.is_slow).collect();
+    assert_eq!(named.iter().map(|it| it.number).collect::<Vec<_>>(), [slow]);
+    pool.drives.delay(slow, 0);
+    pool.read_for(Nanos::seconds(5));
+    pool.drives.pass(QUICK_NANOS - Nanos::seconds(30));
+    assert!(pool.record(slow).is_slow, "not so soon");
+    pool.drives.pass(Nanos::seconds(60));
+    assert!(!pool.record(slow).is_slow);
+}
+
+#[test]
+fn a_drive_whose_reads_take_ten_times_as_long_is_slow_after_half_a_minute() {
+    let mut pool = watched(7);
+    let slow = pool.drive_of(0);
+    pool.drives.delay(slow, Nanos::millis(3));
+    pool.read_for(Nanos::seconds(25));
+    assert!(!pool.record(slow).is_slow);
+    pool.read_for(Nanos::seconds(15));
+    assert!(pool.record(slow).is_slow);
+}
+
+#[test]
+fn a_drive_that_fails_too_often_leaves_where_others_have_room() {
+    for (count, leaves) in [(7, true), (6, false)] {
+        let mut pool = watched(count);
+        let failing = pool.drive_of(1);
+        pool.drives.medium_of(&pool.drives.strips(0)[1]).fail_reads(0..u64::MAX);
+        pool.read_for(Nanos::seconds(2));
+        let errors = pool.control.recent_errors();
+        assert_eq!(errors.iter().map(|it| it.drive).collect::<Vec<_>>(), [failing]);
+        assert!(errors.iter().all(|it| it.errors >= ERRORS_MAX));
+        let expected = if leaves { DriveState::Leaving } else { DriveState::Live };
+        assert_eq!(pool.record(failing).state, expected, "WATCH-2: {count} drives");
+    }
+}
+
+#[test]
+fn a_second_drive_that_fails_stays() {
+    let mut pool = watched(8);
+    let strips = pool.drives.strips(0);
+    for strip in &strips[..2] {
+        pool.drives.medium_of(strip).fail_reads(0..u64::MAX);
+    }
+    pool.read_for(Nanos::seconds(3));
+    let view = pool.drives.tables.view();
+    let leaving = view.drives().drives.iter().filter(|it| it.state == DriveState::Leaving);
+    assert_eq!(leaving.count(), 1, "WATCH-2");
+}
+
+#[test]
+fn the_watch_ends_when_nobody_has_the_drives() {
+    let Watched { drives, .. } = watched(6);
+    let (handles, tables) = (Rc::downgrade(&drives.handles), Rc::downgrade(&drives.tables));
+    let mut sim = drives.into_loop();
+    assert!(handles.upgrade().is_none() && tables.upgrade().is_none(), "WATCH-1");
+    let reactor = sim.handle();
+    sim.run_until(async move { reactor.sleep(Nanos::seconds(3)).await });
+}
