@@ -11,9 +11,11 @@
 //! KEEPER-3. A row is replaced only as it was expected, and so is a journal record.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::future::{Either, select};
 use varve_media::planted::{Bug, planted};
 use varve_media::{Error, IoFuture, RedundantSuperblock, Result, RootVersion};
 use varve_reactor::Reactor;
@@ -26,13 +28,16 @@ use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
 use crate::ids::DriveNumber;
 use crate::opening::Opening;
 use crate::plan::Occupancy;
-use crate::table_store::{DriveFailure, StoredRoot, write_all};
+use crate::table_store::{DriveFailure, StoredRoot};
 use crate::tables::{TableBoard, TableRequest, Tables};
 use crate::view::LayoutView;
 
 mod joining;
+mod late_writes;
 mod membership;
 mod rows;
+
+use late_writes::{LateWrites, TableHolder, TableWrite};
 
 /// Opens drives that join, on the keeper's loop.
 pub trait DriveOpener {
@@ -58,6 +63,8 @@ pub struct Keeper {
     occupancy: Option<Occupancy>,
     /// Versions of pages and journal records; those that are not here were never written.
     versions: BTreeMap<StoredRoot, u64>,
+    /// Pages and records that some drives do not have yet.
+    late: LateWrites,
     patience_nanos: u64,
     is_read_only: bool,
 }
@@ -78,6 +85,7 @@ impl Keeper {
             occupancy: Occupancy::of(&view).ok(),
             view: Arc::new(view),
             versions,
+            late: LateWrites::new(reactor),
             patience_nanos,
             is_read_only,
         }
@@ -108,12 +116,36 @@ impl Keeper {
             tracing::error!(%error, "tables of the pool cannot be brought up");
         }
         let mut batch = Vec::new();
-        while self.requests.recv_batch(&mut batch).await > 0 {
+        loop {
+            let asked = {
+                let (asked, failed) = (self.requests.recv_batch(&mut batch), self.late.failed());
+                match select(pin!(asked), pin!(failed)).await {
+                    Either::Left((count, _)) => Some(count),
+                    Either::Right(((), _)) => None,
+                }
+            };
+            match asked {
+                Some(0) => break,
+                Some(_) => {}
+                None => self.drop_late().await,
+            }
             for TableRequest { change, answer } in batch.drain(..) {
                 let result = self.handle(change).await;
                 // Whoever asked may be gone.
                 drop(answer.send(result));
             }
+        }
+        self.late.settle().await; // Who closes the pool waits for what is written.
+    }
+
+    /// Drops drives on which late writes failed.
+    async fn drop_late(&mut self) {
+        let dropped = match self.late.take_failures() {
+            Ok(failures) => self.fail_drives(failures).await,
+            Err(error) => Err(self.end(error)),
+        };
+        if let Err(error) = dropped {
+            tracing::error!(%error, "a drive that failed cannot be dropped");
         }
     }
 
@@ -187,7 +219,14 @@ impl Keeper {
         Ok(())
     }
 
-    async fn write_drives(&mut self, next: DriveTable) -> Result<()> {
+    async fn write_drives(&mut self, mut next: DriveTable) -> Result<()> {
+        self.late.settle().await; // LATE-WRITES-2
+        for DriveFailure { drive, error } in self.late.take_failures().map_err(|it| self.end(it))? {
+            if next.drive(drive).is_some_and(|record| is_written(record.state)) {
+                tracing::error!(%drive, %error, "a drive failed");
+                drop_drive(&mut next, drive, self.reactor.unix_time_ms());
+            }
+        }
         let table = if planted(Bug::AckBeforeTable) { Ok(next) } else { self.commit(next).await };
         let before = Arc::clone(&self.view);
         let after = table.and_then(|table| {
@@ -260,18 +299,28 @@ impl Keeper {
         holders.filter_map(|record| self.handles.get(record.number)).collect()
     }
 
+    /// What the table says of a drive that holds tables.
+    fn holder(&self, drive: Rc<DriveHandle>) -> TableHolder {
+        let record = self.table().drive(drive.number());
+        let counts = record.is_some_and(|record| record.state.is_readable());
+        let is_slow = record.is_some_and(|record| record.is_slow);
+        TableHolder { drive, counts, is_slow }
+    }
+
     /// Replaces a page or a journal record on all drives that hold them. Drives that fail are dropped before this
-    /// returns (KEEPER-1).
+    /// returns (KEEPER-1), those that are late get it later (LATE-WRITES-1).
     async fn store(&mut self, which: StoredRoot, bytes: Vec<u8>) -> Result<()> {
         let version = self.versions.get(&which).copied().unwrap_or(0) + 1;
         self.versions.insert(which, version);
-        let drives = self.root_drives();
-        let written = write_all(which, &drives, &(RootVersion(version), bytes)).await;
-        let failures = match written {
+        let holders: Vec<_> = self.root_drives().into_iter().map(|it| self.holder(it)).collect();
+        let (tried, needed) = (holders.len(), usize::from(self.table().drops_max) + 1);
+        let contents = (RootVersion(version), bytes);
+        let write = TableWrite { which, holders, contents, needed };
+        let failures = match self.late.write(write).await {
             Ok(failures) => failures,
             Err(error) => return Err(self.end(error)),
         };
-        let (failed, tried) = (failures.len(), drives.len());
+        let failed = failures.len();
         self.fail_drives(failures).await?;
         if failed < tried {
             return Ok(());

@@ -94,12 +94,22 @@ pub(crate) async fn write_all(
     drives: &[Rc<DriveHandle>],
     contents: &RootContents,
 ) -> Result<Vec<DriveFailure>> {
-    let (version, bytes) = contents;
-    let writes = drives.iter().map(|drive| async move {
-        let root = which.on(drive)?;
-        root.write(drive.meta(), drive.superblock().pool, *version, bytes).await
-    });
+    let writes = drives.iter().map(|drive| write_one(which, drive, contents));
     collect(drives, join_all(writes).await)
+}
+
+/// Replaces a root on a drive. Durable on return.
+///
+/// # Errors
+/// The disk's.
+pub(crate) async fn write_one(
+    which: StoredRoot,
+    drive: &DriveHandle,
+    contents: &RootContents,
+) -> Result<()> {
+    let (version, bytes) = contents;
+    let root = which.on(drive)?;
+    root.write(drive.meta(), drive.superblock().pool, *version, bytes).await
 }
 
 /// As [`write_all`], with a version above what each drive has: for what has a number of its own within.

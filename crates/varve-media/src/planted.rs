@@ -162,6 +162,8 @@ pub enum Bug {
     DropsUnbounded,
     /// Keeper: a row is replaced whatever it was.
     RowUnchecked,
+    /// Keeper: a row or a journal record counts once one drive has it.
+    TableOnOneDrive,
     /// Opening: a drive that missed changes of its pool is read.
     StaleRead,
     /// Opening: a half of the drives goes on by itself, although the others may have gone on too.
@@ -210,7 +212,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 101] = [
+    pub const ALL: [Self; 102] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -290,6 +292,7 @@ impl Bug {
         Self::AckBeforeTable,
         Self::DropsUnbounded,
         Self::RowUnchecked,
+        Self::TableOnOneDrive,
         Self::StaleRead,
         Self::HalfOpens,
         Self::HistoriesJoin,

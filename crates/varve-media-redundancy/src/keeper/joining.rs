@@ -156,6 +156,7 @@ impl Keeper {
 
     /// Copies pages, records and roots to a drive. Roots stay as they are while the claims are held (JOINING-2).
     async fn copy_all(&mut self, number: DriveNumber) -> Result<Vec<RootClaim>> {
+        self.late.settle().await; // LATE-WRITES-2
         for (which, bytes) in self.stored_tables() {
             let Some(drive) = self.handles.get(number) else { return Ok(Vec::new()) };
             let version = self.versions.get(&which).copied().unwrap_or(0);

@@ -1,0 +1,323 @@
+//! Pages and journal records on several drives, of which one that is late does not hold up the others.
+//!
+//! LATE-WRITES-1. A page or record is answered once all drives that hold tables have it; or once `drops_max` + 1 drives
+//!     that the table calls live or leaving have it, and the others are late. As many may be lost, and one that has it
+//!     is left: an opening takes the newest, and brings it to all.
+//! LATE-WRITES-2. What is late is written on, in order. Before it is on all drives, or they failed, no drive table
+//!     follows, and nothing is copied to a drive: else those that have it could leave, or be dropped, one after the
+//!     other.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use varve_media::planted::{Bug, planted};
+use varve_media::{Error, Result};
+use varve_reactor::{Nanos, Notify, Reactor};
+
+use crate::handles::DriveHandle;
+use crate::ids::DriveNumber;
+use crate::table_store::{DriveFailure, RootContents, StoredRoot, write_one};
+
+/// How long the others are waited for once enough drives have what is written, in ns.
+const LATE_NANOS: u64 = Nanos::millis(100);
+
+/// Writes that may be late on a drive; with more of them it is waited for.
+const LATE_MAX: u64 = 8;
+
+/// A drive that a page or record goes to.
+pub(super) struct TableHolder {
+    pub(super) drive: Rc<DriveHandle>,
+    /// Whether it is one of those that must have it before it is answered.
+    pub(super) counts: bool,
+    /// Whether it is known to be slow: it is not waited for.
+    pub(super) is_slow: bool,
+}
+
+/// What is written.
+pub(super) struct TableWrite {
+    pub(super) which: StoredRoot,
+    pub(super) holders: Vec<TableHolder>,
+    pub(super) contents: RootContents,
+    /// Drives that must have it.
+    pub(super) needed: usize,
+}
+
+/// Writes of the keeper that may be late.
+pub(super) struct LateWrites {
+    state: Rc<LateState>,
+}
+
+struct LateState {
+    reactor: Reactor,
+    lanes: RefCell<BTreeMap<DriveNumber, WriteLane>>,
+    /// Of writes that nobody waits for any more.
+    failures: RefCell<Vec<DriveFailure>>,
+    ended: Notify,
+}
+
+/// The writes to a drive, one after the other.
+#[derive(Clone, Copy, Default)]
+struct WriteLane {
+    begun: u64,
+    ended: u64,
+}
+
+/// How a write to a drive ended.
+struct WriteOutcome {
+    drive: DriveNumber,
+    counts: bool,
+    result: Result<()>,
+}
+
+impl LateWrites {
+    pub(super) fn new(reactor: &Reactor) -> Self {
+        let state = LateState {
+            reactor: reactor.clone(),
+            lanes: RefCell::default(),
+            failures: RefCell::default(),
+            ended: Notify::new(),
+        };
+        Self { state: Rc::new(state) }
+    }
+
+    /// Writes to all holders at once, and returns those that failed (LATE-WRITES-1).
+    ///
+    /// # Errors
+    /// [`Error::Fenced`].
+    pub(super) async fn write(&self, write: TableWrite) -> Result<Vec<DriveFailure>> {
+        let TableWrite { which, holders, contents, needed } = write;
+        let needed = if planted(Bug::TableOnOneDrive) { 1 } else { needed };
+        let (contents, is_left) = (Rc::new(contents), Rc::new(Cell::new(false)));
+        let may_leave = holders.iter().all(|holder| self.is_short(holder.drive.number()));
+        let mut open: Vec<(DriveNumber, bool)> =
+            holders.iter().map(|holder| (holder.drive.number(), holder.is_slow)).collect();
+        let writes = holders.into_iter().map(|holder| {
+            let turn = self.state.begin(holder.drive.number());
+            let (state, contents) = (Rc::clone(&self.state), Rc::clone(&contents));
+            let is_left = Rc::clone(&is_left);
+            self.state.reactor.spawn_join(async move {
+                state.await_turn(holder.drive.number(), turn).await; // LATE-WRITES-2
+                let result = write_one(which, &holder.drive, &contents).await;
+                let outcome =
+                    WriteOutcome { drive: holder.drive.number(), counts: holder.counts, result };
+                if is_left.get() {
+                    state.note_late(&outcome);
+                }
+                state.end(holder.drive.number());
+                outcome
+            })
+        });
+        let mut writes: FuturesUnordered<_> = writes.collect();
+        let (mut failures, mut durable) = (Vec::new(), 0);
+        loop {
+            let is_enough = may_leave && durable >= needed;
+            let next = if !is_enough {
+                writes.next().await
+            } else if open.iter().all(|(_, is_slow)| *is_slow) {
+                break;
+            } else {
+                match select(writes.next(), self.state.reactor.sleep(LATE_NANOS)).await {
+                    Either::Left((next, _)) => next,
+                    Either::Right(((), _)) => break,
+                }
+            };
+            let Some(WriteOutcome { drive, counts, result }) = next else { return Ok(failures) };
+            open.retain(|(other, _)| *other != drive);
+            match result {
+                Ok(()) => durable += usize::from(counts),
+                Err(Error::Fenced) => return Err(Error::Fenced),
+                Err(error) => failures.push(DriveFailure { drive, error }),
+            }
+        }
+        is_left.set(true);
+        for (drive, _) in open {
+            tracing::debug!(%drive, "a table is late on a drive");
+        }
+        Ok(failures)
+    }
+
+    /// Whether few enough writes to a drive are under way.
+    fn is_short(&self, drive: DriveNumber) -> bool {
+        let lane = self.state.lanes.borrow().get(&drive).copied().unwrap_or_default();
+        lane.begun - lane.ended < LATE_MAX
+    }
+
+    /// Returns when nothing is late any more: it is there, or failed (LATE-WRITES-2).
+    pub(super) async fn settle(&self) {
+        loop {
+            let ended = self.state.ended.notified();
+            if self.state.lanes.borrow().values().all(|lane| lane.begun == lane.ended) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Returns when a write failed that nobody waited for.
+    pub(super) async fn failed(&self) {
+        loop {
+            let ended = self.state.ended.notified();
+            if !self.state.failures.borrow().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Drives whose late writes failed since the last call.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`].
+    pub(super) fn take_failures(&self) -> Result<Vec<DriveFailure>> {
+        let failures = self.state.failures.take();
+        let is_fenced = failures.iter().any(|failure| matches!(failure.error, Error::Fenced));
+        if is_fenced { Err(Error::Fenced) } else { Ok(failures) }
+    }
+}
+
+impl LateState {
+    fn begin(&self, drive: DriveNumber) -> u64 {
+        let mut lanes = self.lanes.borrow_mut();
+        let lane = lanes.entry(drive).or_default();
+        lane.begun += 1;
+        lane.begun
+    }
+
+    async fn await_turn(&self, drive: DriveNumber, turn: u64) {
+        loop {
+            let ended = self.ended.notified();
+            let lane = self.lanes.borrow().get(&drive).copied().unwrap_or_default();
+            if lane.ended + 1 == turn {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn end(&self, drive: DriveNumber) {
+        self.lanes.borrow_mut().entry(drive).or_default().ended += 1;
+        self.ended.notify_all();
+    }
+
+    fn note_late(&self, outcome: &WriteOutcome) {
+        if let Err(error) = &outcome.result {
+            let failure = DriveFailure { drive: outcome.drive, error: error.clone() };
+            self.failures.borrow_mut().push(failure);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_media::RootVersion;
+    use varve_media::planted::plant;
+
+    use super::*;
+    use crate::table_store::look;
+    use crate::test_drives::TestDrives;
+
+    const PAGE: StoredRoot = StoredRoot::Page(3);
+    const DELAY: u64 = Nanos::millis(500);
+
+    struct Tables {
+        drives: TestDrives,
+        late: Rc<LateWrites>,
+    }
+
+    fn tables() -> Tables {
+        let drives = TestDrives::new(3, 1, 1, 4);
+        let late = Rc::new(LateWrites::new(&drives.sim.handle()));
+        Tables { drives, late }
+    }
+
+    impl Tables {
+        /// Writes a version to all drives; which failed, and how long it took.
+        fn write(&mut self, version: u64, needed: usize) -> (Vec<DriveNumber>, u64) {
+            let holders = self.drives.handles.all().into_iter();
+            let holders =
+                holders.map(|drive| TableHolder { drive, counts: true, is_slow: false }).collect();
+            let contents = (RootVersion(version), vec![u8::try_from(version).unwrap(); 9]);
+            let (late, write) =
+                (Rc::clone(&self.late), TableWrite { which: PAGE, holders, contents, needed });
+            let before = self.drives.sim.handle().now();
+            let failures = self.drives.sim.run_until(async move { late.write(write).await });
+            let failures = failures.unwrap().into_iter().map(|failure| failure.drive).collect();
+            (failures, self.drives.sim.handle().now().since(before))
+        }
+
+        fn settle(&mut self) {
+            let late = Rc::clone(&self.late);
+            self.drives.sim.run_until(async move { late.settle().await });
+        }
+
+        /// Versions on both sides of a drive.
+        fn versions(&mut self, drive: u8) -> Vec<u64> {
+            let drive = self.drives.handles.get(DriveNumber::new(drive).unwrap()).unwrap();
+            let sides = self.drives.sim.run_until(async move { look(PAGE, &drive).await });
+            let sides = sides.unwrap().into_iter();
+            sides.map(|side| side.map_or(0, |(version, _)| version.0)).collect()
+        }
+    }
+
+    #[test]
+    fn a_late_drive_holds_up_nobody_and_gets_everything_in_order() {
+        let mut tables = tables();
+        assert!(tables.write(1, 2).1 < LATE_NANOS);
+        tables.drives.delay(DriveNumber::new(2).unwrap(), DELAY);
+        for version in 2..5 {
+            let (failed, took) = tables.write(version, 2);
+            assert!(failed.is_empty() && took < DELAY, "LATE-WRITES-1: {took}");
+        }
+        for drive in [0, 1, 3] {
+            assert_eq!(tables.versions(drive), [4, 4]);
+        }
+        tables.settle();
+        assert_eq!(tables.versions(2), [4, 4], "LATE-WRITES-2");
+    }
+
+    #[test]
+    fn a_late_drive_is_waited_for_where_too_few_others_have_it_or_too_much_is_late() {
+        let mut tables = tables();
+        tables.drives.delay(DriveNumber::new(2).unwrap(), DELAY);
+        assert!(tables.write(1, 4).1 > DELAY);
+        for version in 2..10 {
+            assert!(tables.write(version, 3).1 < DELAY);
+        }
+        assert!(tables.write(10, 3).1 > DELAY);
+        assert_eq!(tables.versions(2), [10, 10]);
+    }
+
+    #[test]
+    fn table_on_one_drive() {
+        let waits = || {
+            let mut tables = tables();
+            (1..4).for_each(|it| tables.drives.delay(DriveNumber::new(it).unwrap(), DELAY));
+            tables.write(1, 2).1 > DELAY
+        };
+        assert!(waits(), "LATE-WRITES-1");
+        plant(Some(Bug::TableOnOneDrive));
+        let waits = waits();
+        plant(None);
+        assert!(!waits, "the bug shows");
+    }
+
+    #[test]
+    fn a_late_drive_that_never_answers_has_failed() {
+        let mut tables = tables();
+        tables.drives.hang(DriveNumber::new(1).unwrap());
+        assert!(tables.write(1, 2).1 < DELAY);
+        let late = Rc::clone(&tables.late);
+        tables.drives.sim.run_until(async move { late.failed().await });
+        let failures = tables.late.take_failures().unwrap();
+        assert_eq!(failures.iter().map(|it| it.drive.get()).collect::<Vec<_>>(), [1]);
+        assert!(tables.late.take_failures().unwrap().is_empty());
+        tables.settle();
+        // Where nobody else has it, it is waited for, and what failed is told.
+        let (failed, _) = tables.write(2, 4);
+        assert_eq!(failed.iter().map(|drive| drive.get()).collect::<Vec<_>>(), [1]);
+    }
+}
