@@ -7,7 +7,7 @@ use std::thread;
 use varve_access_admin::v1::{Drive, JournalStatus};
 use varve_client::age::now_unix_ms;
 use varve_client::{Failure, Result};
-use varve_media::{DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
+use varve_media::{DiskDelay, DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
 use varve_media_redundancy::{
     DriveId, FilesOptions, HistoryId, NewRedundantDrive, NewRedundantPool,
 };
@@ -59,8 +59,9 @@ fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
         drive_patience_nanos: u64::from(redundancy.drive_patience_s) * 1_000_000_000,
         journal_patience_nanos: u64::from(redundancy.journal_patience_ms) * 1_000_000,
         missing_wait_nanos: u64::from(redundancy.missing_wait_s) * 1_000_000_000,
-        delay_nanos: settings.media_delay_us * 1000,
+        delay: media_delay(settings),
         repair_percent: u8::try_from(redundancy.repair_percent).unwrap_or(u8::MAX),
+        hedge_percent: u8::try_from(redundancy.hedge_percent).unwrap_or(u8::MAX),
     };
     let open = || {
         let drives = drives.clone();
@@ -84,6 +85,16 @@ fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
     }
     check_memory(settings, pool.files().lane_count(), 1)?;
     Ok(PoolMedia::Redundant(Arc::new(pool)))
+}
+
+/// Slow media, for tests.
+fn media_delay(settings: &Settings) -> Option<DiskDelay> {
+    let delay = DiskDelay {
+        nanos: settings.media_delay_us * 1000,
+        after_nanos: u64::from(settings.media_delay_after_s) * 1_000_000_000,
+        drive: settings.media_delay_drive,
+    };
+    (delay.nanos > 0).then_some(delay)
 }
 
 /// Makes the pool, unless the drives hold one: a start that was cut off before the drives were remembered.

@@ -16,15 +16,15 @@ use varve_media_redundancy::format::{
     DriveRecord, DriveRoles, DriveState as RecordState, DriveTable, JournalRecord,
 };
 use varve_media_redundancy::{
-    DriveNumber, DriveSpaces, Epoch, Exposure, HealthFacts, HealthReport,
-    HealthState as ReportState, LayoutView, MediumKind, Protection, RepairQueue, ShardFacts,
-    StripeShape, UNIT_BYTES,
+    DriveNumber, DriveSpaces, ERRORS_MAX, Epoch, Exposure, HealthFacts, HealthReport,
+    HealthState as ReportState, LayoutView, MediumKind, Protection, RecentErrors, RepairQueue,
+    ShardFacts, StripeShape, UNIT_BYTES,
 };
 use varve_types::{ErrorKind, ShardId};
 
 use crate::health::{self, errors_of};
 use crate::redundant_pool::RedundantPool;
-use crate::stack::{DriveErrors, ShardReport};
+use crate::stack::{DriveFigures, ShardReport};
 
 /// How what a pool holds survives the loss of a drive. Clones share it.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl DriveRedundancy {
             Self::Over(pool) => {
                 let report = report_of(pool, reports);
                 let failure = pool.files().failure();
-                let reasons = report.reasons.iter().map(reason_of);
+                let reasons = report.reasons.iter().map(reason_of).chain(failing(pool));
                 (reasons.chain(failure.map(|it| stopped(&it))).collect(), report.survives)
             }
         };
@@ -136,6 +136,7 @@ impl DriveRedundancy {
             metrics.extend([
                 state_metric(view.drives()),
                 error_metric(view.drives(), reports),
+                latency_metric(reports),
                 exposed_metric(&view),
                 copies_metric(&view),
             ]);
@@ -168,6 +169,22 @@ fn stopped(error: &varve_media::Error) -> HealthReason {
         message: format!("the pool writes nothing any more: {error}"),
         advice: "connect the drives that it lost, and start the daemon again".to_owned(),
     }
+}
+
+/// Live drives that fail often, and that did not leave by themselves: others have no room, or are not all there.
+fn failing(pool: &RedundantPool) -> Vec<HealthReason> {
+    let view = pool.files().view();
+    let is_live = |drive: DriveNumber| {
+        view.drives().drive(drive).is_some_and(|record| record.state == RecordState::Live)
+    };
+    let errors = pool.files().control().recent_errors();
+    let failing = errors.into_iter().filter(|it| it.errors >= ERRORS_MAX && is_live(it.drive));
+    let reason = |RecentErrors { drive, errors }| HealthReason {
+        state: HealthState::Attention,
+        message: format!("{errors} reads of drive {drive} failed or were wrong within 10 minutes"),
+        advice: "replace the drive with varve drive replace before it fails".to_owned(),
+    };
+    failing.map(reason).collect()
 }
 
 fn silent(report: &ShardReport) -> Option<HealthReason> {
@@ -318,7 +335,7 @@ fn error_metric(table: &DriveTable, reports: &[ShardReport]) -> Metric {
     let mut sums: BTreeMap<DriveNumber, [u64; 4]> =
         table.drives.iter().map(|drive| (drive.number, [0; 4])).collect();
     for errors in reports.iter().flat_map(|report| &report.drives) {
-        let DriveErrors { drive, reads, writes, checksums, timeouts } = *errors;
+        let DriveFigures { drive, reads, writes, checksums, timeouts, .. } = *errors;
         let sum = sums.entry(drive).or_default();
         for (sum, count) in sum.iter_mut().zip([reads, writes, checksums, timeouts]) {
             *sum = sum.saturating_add(count);
@@ -326,6 +343,23 @@ fn error_metric(table: &DriveTable, reports: &[ShardReport]) -> Metric {
     }
     for (drive, counts) in sums {
         for (kind, value) in ["read", "write", "checksum", "timeout"].into_iter().zip(counts) {
+            let labels = vec![("drive", drive.to_string()), ("kind", kind.to_owned())];
+            metric.samples.push(Sample { labels, value });
+        }
+    }
+    metric
+}
+
+fn latency_metric(reports: &[ShardReport]) -> Metric {
+    let help = "What 99 of 100 of the last operations on the drive did not exceed, on the thread where that is most.";
+    let mut metric = Metric::new("varve_drive_latency_seconds", help, MetricKind::Gauge);
+    let mut most: BTreeMap<DriveNumber, [u64; 2]> = BTreeMap::new();
+    for figures in reports.iter().flat_map(|report| &report.drives) {
+        let [read, write] = most.entry(figures.drive).or_default();
+        (*read, *write) = (figures.read_p99_us.max(*read), figures.write_p99_us.max(*write));
+    }
+    for (drive, latencies) in most {
+        for (kind, value) in ["read", "write"].into_iter().zip(latencies) {
             let labels = vec![("drive", drive.to_string()), ("kind", kind.to_owned())];
             metric.samples.push(Sample { labels, value });
         }

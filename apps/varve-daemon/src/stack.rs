@@ -130,8 +130,8 @@ pub(crate) struct ShardReport {
     pub(crate) room: Option<ShardRoom>,
     /// Segments that hold something, or did when they were given up and no checkpoint says so yet.
     pub(crate) used_segments: u64,
-    /// Failed operations by drive, where the pool has redundancy over them.
-    pub(crate) drives: Vec<DriveErrors>,
+    /// What drives did, where the pool has redundancy over them.
+    pub(crate) drives: Vec<DriveFigures>,
     /// Counters and gauges.
     pub(crate) metrics: Vec<ShardMetric>,
     /// The oldest work under way, and failed operations on media.
@@ -164,19 +164,23 @@ pub(crate) struct PendingWork {
     pub(crate) age: Duration,
 }
 
-/// Operations that failed on a drive.
+/// What a drive did for a shard's thread: operations that failed, and how long the last ones took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct DriveErrors {
+pub(crate) struct DriveFigures {
     /// Which.
     pub(crate) drive: DriveNumber,
-    /// Reads.
+    /// Reads that failed.
     pub(crate) reads: u64,
-    /// Writes and flushes.
+    /// Writes and flushes that failed.
     pub(crate) writes: u64,
     /// Strips and labels that were not what they should have been.
     pub(crate) checksums: u64,
     /// Operations that were not answered in time.
     pub(crate) timeouts: u64,
+    /// p99 of the last 4096 reads, in µs; 0 before the first one.
+    pub(crate) read_p99_us: u64,
+    /// The same of writes and flushes.
+    pub(crate) write_p99_us: u64,
 }
 
 /// One counter or gauge of a shard.

@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use varve_media::{
-    DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveIdentity, DriveParts, Error, NewDrive,
-    RedundantSuperblock, Result, SegmentGeometry,
+    DiskDelay, DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveIdentity, DriveParts, Error,
+    NewDrive, RedundantSuperblock, Result, SegmentGeometry,
 };
 use varve_reactor::Reactor;
 use varve_types::PoolId;
@@ -73,10 +73,12 @@ pub struct FilesOptions {
     pub journal_patience_nanos: u64,
     /// How long drives that are missing are waited for, in ns.
     pub missing_wait_nanos: u64,
-    /// By how much every operation begins later, in ns: slow media, for tests.
-    pub delay_nanos: u64,
+    /// Slow media, for tests.
+    pub delay: Option<DiskDelay>,
     /// Percent of what drives do that repair gets while clients use them.
     pub repair_percent: u8,
+    /// Percent of reads that may be made twice, as the first one is late.
+    pub hedge_percent: u8,
 }
 
 /// A redundant pool that this process has open. It may be shared between threads.
@@ -160,7 +162,7 @@ impl RedundantFiles {
             is_read_only: opening.is_read_only,
         };
         let joined = Arc::<JoinedDrives>::default();
-        let opener = FilesOpener::new(reactor, &joined, options.delay_nanos);
+        let opener = FilesOpener::new(reactor, &joined, options.delay);
         let keeper = Keeper::new(reactor, opening, Rc::new(opener));
         let (tables, options) = (keeper.tables(), options.clone());
         // The pool's root counts as many shards as it has journals.
@@ -190,8 +192,8 @@ impl RedundantFiles {
     /// In the simulator, which has no files.
     pub fn thread(&self, reactor: &Reactor) -> Result<ThreadFiles> {
         let (stats, handles) = (DiskStats::new(), DriveHandles::new(reactor));
-        let layers =
-            DiskLayers { stats: Some(Rc::clone(&stats)), delay_ns: self.options.delay_nanos };
+        handles.limit_hedging(self.options.hedge_percent);
+        let layers = DiskLayers { stats: Some(Rc::clone(&stats)), delay: self.options.delay };
         let tables = self.tables.on(reactor);
         let drives = ThreadDrives {
             handles: Rc::clone(&handles),
@@ -344,6 +346,8 @@ impl LockedDrive {
     }
 
     pub(crate) fn disks(&self, reactor: &Reactor, layers: &DiskLayers) -> Result<RedundantDisks> {
+        let is_meant = |it: &DiskDelay| it.drive.is_none_or(|it| it == self.superblock.number);
+        let layers = &DiskLayers { delay: layers.delay.filter(is_meant), ..layers.clone() };
         let DriveParts { meta, space } =
             self.files.disks(reactor, extent_of(&self.superblock), layers)?;
         self.superblock.check_sizes(&*meta, &*space)?;
@@ -452,7 +456,7 @@ async fn find(
         pool: options.pool,
         patience_nanos: options.drive_patience_nanos,
     };
-    let layers = DiskLayers { stats: None, delay_ns: options.delay_nanos };
+    let layers = DiskLayers { stats: None, delay: options.delay };
     let (mut drives, began) = (LockedDrives::default(), reactor.now());
     let (mut is_first, mut is_unsettled) = (true, true);
     loop {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::select;
 use varve_media::{
-    DiskLayers, DriveFiles, Error, IoFuture, NewDrive, RedundantSpec, RedundantSuperblock, Result,
+    DiskDelay, DiskLayers, DriveFiles, Error, IoFuture, NewDrive, RedundantSpec, RedundantSuperblock, Result,
 };
 use varve_reactor::{Nanos, Reactor};
 
@@ -117,8 +117,8 @@ pub(crate) struct FilesOpener {
 }
 
 impl FilesOpener {
-    pub(crate) fn new(reactor: &Reactor, joined: &Arc<JoinedDrives>, delay_nanos: u64) -> Self {
-        let layers = DiskLayers { stats: None, delay_ns: delay_nanos };
+    pub(crate) fn new(reactor: &Reactor, joined: &Arc<JoinedDrives>, delay: Option<DiskDelay>) -> Self {
+        let layers = DiskLayers { stats: None, delay };
         Self { reactor: reactor.clone(), joined: Arc::clone(joined), layers }
     }
 }

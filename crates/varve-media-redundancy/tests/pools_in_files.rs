@@ -10,8 +10,8 @@ use std::time::Duration;
 use varve_media::{Error, NewDrive, Result};
 use varve_media_redundancy::format::DriveState;
 use varve_media_redundancy::{
-    DriveId, FilesOptions, HistoryId, Keeper, NewRedundantDrive, NewRedundantPool, RedundantFiles,
-    StripeShape,
+    DriveId, FilesOptions, HEDGE_PERCENT, HistoryId, Keeper, NewRedundantDrive, NewRedundantPool,
+    RedundantFiles, StripeShape,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::PoolId;
@@ -49,8 +49,9 @@ fn options(is_degraded: bool) -> FilesOptions {
         drive_patience_nanos: 10_000_000_000,
         journal_patience_nanos: 300_000_000,
         missing_wait_nanos: 0,
-        delay_nanos: 0,
+        delay: None,
         repair_percent: 40,
+        hedge_percent: HEDGE_PERCENT,
     }
 }
 

@@ -57,8 +57,19 @@ pub struct DriveParts {
 pub struct DiskLayers {
     /// Where operations are counted.
     pub stats: Option<Rc<DiskStats>>,
-    /// By how much every operation begins later, in ns: slow media, for tests.
-    pub delay_ns: u64,
+    /// Slow media, for tests.
+    pub delay: Option<DiskDelay>,
+}
+
+/// Operations that begin later than they are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskDelay {
+    /// By how much, in ns.
+    pub nanos: u64,
+    /// How long after the disk was opened that begins, in ns.
+    pub after_nanos: u64,
+    /// Of the drive of this number only, where drives have numbers.
+    pub drive: Option<u16>,
 }
 
 impl DriveFiles {
@@ -217,8 +228,8 @@ impl DriveFiles {
     ) -> Result<DriveParts> {
         self.parts(extent, &|path| {
             let mut disk: Rc<dyn Disk> = Rc::new(UringDisk::open(reactor, path)?);
-            if layers.delay_ns > 0 {
-                disk = Rc::new(FaultDisk::new(disk, reactor, delays(layers.delay_ns)));
+            if let Some(delay) = layers.delay {
+                disk = Rc::new(FaultDisk::new(disk, reactor, delays(reactor, delay)));
             }
             Ok(match &layers.stats {
                 Some(stats) => Rc::new(StatsDisk::new(disk, reactor, Rc::clone(stats))),
@@ -272,10 +283,14 @@ fn first_file(path: &Path, kind: DriveKind) -> PathBuf {
     }
 }
 
-fn delays(delay_ns: u64) -> Rc<FaultPlan> {
+fn delays(reactor: &Reactor, delay: DiskDelay) -> Rc<FaultPlan> {
     let plan = FaultPlan::new();
-    for operation in DiskOperation::ALL {
-        plan.add(FaultRule::always(operation, Fault::Delay(delay_ns)));
-    }
+    let (later, begins) = (Rc::clone(&plan), reactor.sleep(delay.after_nanos));
+    reactor.spawn(async move {
+        begins.await;
+        for operation in DiskOperation::ALL {
+            later.add(FaultRule::always(operation, Fault::Delay(delay.nanos)));
+        }
+    });
     plan
 }

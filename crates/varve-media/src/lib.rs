@@ -42,7 +42,7 @@ pub use contract::{
 };
 pub use disk::{Disk, DiskOperation, Persist, Section};
 pub use drive::{Drive, DriveOptions};
-pub use drive_files::{DiskLayers, DriveExtent, DriveFiles, DriveParts};
+pub use drive_files::{DiskDelay, DiskLayers, DriveExtent, DriveFiles, DriveParts};
 pub use empty_roots::write_empty_roots;
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};

@@ -1,6 +1,6 @@
 //! Settings of pools over several drives of this machine.
 
-use varve_media_redundancy::{HistoryId, Protection};
+use varve_media_redundancy::{HEDGE_PERCENT, HistoryId, Protection};
 
 /// How a pool keeps data over its drives, and how long it waits for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +15,8 @@ pub struct RedundancySettings {
     pub(crate) missing_wait_s: u32,
     /// Percent of what drives do that repair gets while clients use them.
     pub(crate) repair_percent: u32,
+    /// Percent of reads that may be made twice, as the first one is late.
+    pub(crate) hedge_percent: u32,
     /// Days between two scrubs that begin by themselves.
     pub(crate) scrub_days: u32,
     /// Whether to go on from the drives that are there although others may know of something newer. Of one start, so
@@ -32,6 +34,7 @@ impl Default for RedundancySettings {
             journal_patience_ms: 300,
             missing_wait_s: 30,
             repair_percent: 40,
+            hedge_percent: HEDGE_PERCENT.into(),
             scrub_days: 14,
             is_degraded: false,
             history: None,

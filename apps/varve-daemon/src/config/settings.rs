@@ -54,6 +54,10 @@ pub struct Settings {
     pub checkpoint_entries: u64,
     /// By how much operations on the drives begin later, in µs; for tests, so no file sets it.
     pub media_delay_us: u64,
+    /// Of which drive of a redundant pool only, and how many seconds after it was opened that begins.
+    pub media_delay_drive: Option<u16>,
+    /// See above.
+    pub media_delay_after_s: u32,
     /// Whether shards open although acknowledged records of their journals are gone. Of one start, so only a flag.
     pub accept_lost_journal: bool,
     /// From which part of its capacity on a pool is how full.
@@ -220,6 +224,8 @@ impl Default for Settings {
             reclaim_free_percent: 2,
             checkpoint_entries: 1_000_000,
             media_delay_us: 0,
+            media_delay_drive: None,
+            media_delay_after_s: 0,
             accept_lost_journal: false,
             thresholds: Thresholds::default(),
         }

@@ -234,6 +234,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.redundancy.repair_percent = value.count32(),
     },
     Setting {
+        key: "repair.hedge_percent",
+        flag: None,
+        form: ValueForm::Count { min: 0, max: 20, unit: "percent" },
+        default: "5",
+        reason: "How many of the reads of the last 10 s may be made a second time, from other drives of a pool with redundancy, because a drive is late: later than 5 ms, and than \
+                 four times what nearly all reads of the other drives take. The first right answer counts. 0 waits for the drive. Reads of a drive that is known to be slow go to the \
+                 others in any case.",
+        apply: |settings, value| settings.redundancy.hedge_percent = value.count32(),
+    },
+    Setting {
         key: "repair.scrub_days",
         flag: None,
         form: ValueForm::Count { min: 1, max: 365, unit: "days" },

@@ -3,6 +3,7 @@
 use varve_access_admin::MetricKind::{self, Counter, Gauge};
 use varve_dispatch::ShardStats;
 use varve_media::{CacheStats, DiskOperation, DiskStats};
+use varve_media_redundancy::ReadCounts;
 
 use crate::stack::ShardMetric;
 
@@ -202,6 +203,23 @@ pub(super) fn of_media(disks: &DiskStats) -> Vec<ShardMetric> {
         [counter(count, counts, stats.count), counter(time, times, stats.nanos / 1000)]
     });
     metrics.collect()
+}
+
+/// Reads that other strips than the one with the bytes answered.
+pub(super) fn of_redundancy(reads: ReadCounts) -> Vec<ShardMetric> {
+    let counter = |name, help, value| ShardMetric { name, help, kind: Counter, value };
+    vec![
+        counter(
+            "varve_redundancy_hedged_reads_total",
+            "Reads that were made a second time from other drives, as a drive was late.",
+            reads.hedged,
+        ),
+        counter(
+            "varve_redundancy_degraded_reads_total",
+            "Reads that were computed from other drives at once, as a drive failed, is slow or lacks a part.",
+            reads.degraded,
+        ),
+    ]
 }
 
 /// What the shard's read cache did.

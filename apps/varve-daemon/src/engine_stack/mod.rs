@@ -40,7 +40,9 @@ use varve_types::{ByteCount, ShardId};
 
 use crate::pool_media::ShardMedia;
 use crate::room::ShardRoom;
-use crate::stack::{DriveErrors, PendingWork, ShardHealth, ShardReport, ShardStack, ThreadContext};
+use crate::stack::{
+    DriveFigures, PendingWork, ShardHealth, ShardReport, ShardStack, ThreadContext,
+};
 
 use self::advice::{START_AGAIN, is_damage, open_failed};
 pub(crate) use self::exports::ARRIVING;
@@ -249,10 +251,11 @@ impl ShardStack for EngineStack {
             space_used_bytes: self.used_bytes.get(),
             room,
             used_segments: stats.space.segments.saturating_sub(stats.space.free),
-            drives: self.drives.iter().flat_map(|drives| counts_of(drives)).collect(),
+            drives: self.drives.iter().flat_map(|drives| figures_of(drives)).collect(),
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
+                .chain(self.drives.iter().flat_map(|it| metrics::of_redundancy(it.read_counts())))
                 .chain(self.times.metrics())
                 .chain(self.cache.iter().flat_map(|cache| metrics::of_cache(&cache.stats())))
                 .collect(),
@@ -302,18 +305,20 @@ impl ShardStack for EngineStack {
 }
 
 /// What the drives did for a thread.
-fn counts_of(drives: &DriveHandles) -> Vec<DriveErrors> {
-    let counts = |drive: Rc<DriveHandle>| {
+fn figures_of(drives: &DriveHandles) -> Vec<DriveFigures> {
+    let figures = |drive: Rc<DriveHandle>| {
         let counts = drive.counts();
-        DriveErrors {
+        DriveFigures {
             drive: drive.number(),
             reads: counts.read_errors(),
             writes: counts.write_errors(),
             checksums: counts.checksum_errors(),
             timeouts: counts.timeouts(),
+            read_p99_us: counts.read_latency_nanos(990).unwrap_or(0) / 1000,
+            write_p99_us: counts.write_latency_nanos(990).unwrap_or(0) / 1000,
         }
     };
-    drives.all().into_iter().map(counts).collect()
+    drives.all().into_iter().map(figures).collect()
 }
 
 /// An operation on media as a noun phrase.

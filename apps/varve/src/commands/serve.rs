@@ -76,6 +76,14 @@ pub(crate) struct Serve {
     #[arg(long, hide = true, value_name = "US", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     media_delay_us: Option<u64>,
 
+    /// Delay only the drive of this number of a pool with redundancy
+    #[arg(long, hide = true, value_name = "DRIVE", requires = "media_delay_us")]
+    media_delay_drive: Option<u16>,
+
+    /// Begin to delay drives of a pool with redundancy so many seconds after they were opened
+    #[arg(long, hide = true, value_name = "S", requires = "media_delay_us", default_value_t = 0)]
+    media_delay_after_s: u32,
+
     /// Print every setting of the configuration file with its range, default and reason, and exit
     #[arg(long)]
     settings: bool,
@@ -117,6 +125,8 @@ impl Serve {
         settings.log_level = self.log.unwrap_or(settings.log_level);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
         settings.media_delay_us = self.media_delay_us.unwrap_or(0);
+        settings.media_delay_drive = self.media_delay_drive;
+        settings.media_delay_after_s = self.media_delay_after_s;
         settings.accept_lost_journal = self.accept_lost_journal;
         settings.redundancy.protect = self.protect.or(settings.redundancy.protect);
         settings.redundancy.is_degraded = self.degraded;
