@@ -34,6 +34,8 @@ const EXPOSED_PERCENT: u64 = 90;
 /// Bytes and time of a measurement: less says nothing of a drive.
 const MEASURED_BYTES: u64 = 1 << 20;
 const MEASURED_NANOS: u64 = Nanos::millis(100);
+/// Time of the first one: until then a drive has [`RATE_MIN`], with which one that reads 1 GB/s takes 25 s to be busy for 100 ms.
+const FIRST_MEASURED_NANOS: u64 = Nanos::millis(10);
 
 /// What bytes are for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,7 +213,9 @@ impl RateMeter {
         self.bytes = self.bytes.saturating_add(bytes);
         self.busy_nanos = self.busy_nanos.saturating_add(now.since(self.busy_since));
         self.busy_since = self.busy_since.max(now);
-        if self.bytes < MEASURED_BYTES || self.busy_nanos < MEASURED_NANOS {
+        let least_nanos =
+            if self.bytes_per_s.is_some() { MEASURED_NANOS } else { FIRST_MEASURED_NANOS };
+        if self.bytes < MEASURED_BYTES || self.busy_nanos < least_nanos {
             return;
         }
         let sample = u128::from(self.bytes) * u128::from(Nanos::seconds(1));

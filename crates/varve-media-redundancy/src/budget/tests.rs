@@ -79,3 +79,16 @@ fn time_that_operations_have_in_common_is_counted_once() {
     assert_eq!(budget.measured_bytes_per_s(drive), Some(100 * MIB), "what came at once is added");
     assert_eq!(budget.measured_bytes_per_s(drive_number(0)), None);
 }
+
+#[test]
+fn a_fast_drive_is_measured_soon() {
+    let (budget, drive) = (RepairBudget::new(40), drive_number(0));
+    let part = |at: u64| {
+        budget.begin(drive, Nanos(at));
+        budget.end(drive, MIB, Nanos(at + Nanos::millis(1)));
+        budget.measured_bytes_per_s(drive)
+    };
+    let first = (1..100).find(|turn| part(turn * SECOND).is_some());
+    assert_eq!(first, Some(10), "1 MiB in 1 ms each");
+    assert_eq!(budget.measured_bytes_per_s(drive), Some(1000 * MIB));
+}
