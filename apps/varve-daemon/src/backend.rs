@@ -162,7 +162,7 @@ impl<S: ShardStack> PoolBackend<S> {
             self.admin_addresses.iter().map(|address| listener("admin", address.to_string()));
         let s3 =
             self.objects.gateway().into_iter().map(|s3| listener("s3", s3.address.to_string()));
-        let mut troubles = health::troubles(&reports);
+        let mut troubles = self.facts.redundancy.troubles(&reports);
         troubles.extend(self.objects.trouble());
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -146,8 +146,8 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
     }
 }
 
-/// Conditions that need attention, as `varve status` shows them.
-pub(super) fn troubles(reports: &[ShardReport]) -> Vec<String> {
+/// Conditions that need attention, as `varve status` shows them. Failed operations count where a path is still used.
+pub(super) fn troubles(reports: &[ShardReport], is_used: impl Fn(&str) -> bool) -> Vec<String> {
     let mut troubles = Vec::new();
     for report in reports {
         let ShardHealth { media, nbd, s3, errors, unsettled } = &report.health;
@@ -156,7 +156,7 @@ pub(super) fn troubles(reports: &[ShardReport]) -> Vec<String> {
             let (shard, seconds) = (report.status.shard, age.as_secs());
             troubles.push(format!("shard {shard}: {what} has been under way for {seconds} s"));
         }
-        for (path, errors) in errors {
+        for (path, errors) in errors.iter().filter(|(path, _)| is_used(path)) {
             let (reads, writes, last) = (errors.reads, errors.writes, &errors.last);
             troubles.push(format!(
                 "{path}: {reads} failed reads and {writes} failed writes since the start; the last: {last}"

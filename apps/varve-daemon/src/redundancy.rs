@@ -6,6 +6,7 @@
 //!     it was walked.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use varve_access_admin::v1::{
@@ -106,9 +107,20 @@ impl DriveRedundancy {
             message,
             advice: "look into the log, and at the drive".to_owned(),
         };
-        reasons.extend(health::troubles(reports).into_iter().map(trouble));
+        reasons.extend(self.troubles(reports).into_iter().map(trouble));
         let is_lost = reasons.iter().any(|it| it.state == HealthState::Lost);
         Health::of(reasons, survives.filter(|_| !is_lost))
+    }
+
+    /// Conditions that need attention; what failed on a drive that has left since is none.
+    pub(crate) fn troubles(&self, reports: &[ShardReport]) -> Vec<String> {
+        health::troubles(reports, |path| match self {
+            Self::None | Self::Elsewhere => true,
+            Self::Over(pool) => {
+                let drives = of_tables(pool, &[], &[]);
+                drives.iter().any(|drive| Path::new(path).starts_with(&drive.path))
+            }
+        })
     }
 
     /// The pool whose drives can be changed.
