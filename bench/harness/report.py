@@ -9,6 +9,7 @@ from statistics import median
 STAGES = {
     # name: Varve's peer, title, what is compared
     "disk": ("varve", "Block, one disk, one copy", "NBD over a unix socket; the same file system below all"),
+    "protected": ("varve-ec-4+2", "Block, with redundancy", "NBD over a unix socket; all files and OSDs on one disk"),
     "rados": ("varve-rados", "Block, on Ceph", "the same six OSDs below all, on one disk"),
     "objects": ("varve-s3", "Objects", "S3, 32 connections, plain HTTP, one disk, one copy"),
     "rados-objects": ("varve-rados-s3", "Objects, on Ceph", "S3, 32 connections, plain HTTP; a cluster of six OSDs on one disk for each server"),

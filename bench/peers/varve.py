@@ -3,13 +3,15 @@
 import json
 import os
 import re
+import socket
 
 from harness import machine
 
-from .peer import GIB, NbdPeer, S3Peer, first_line
+from .peer import GIB, NbdPeer, PeerFailed, S3Peer, first_line
 
 DEFAULT_BUDGET_BYTES = GIB // 2
 S3_BUDGET_MIB = 1024  # beside its cache
+PARTIAL_WRITES = "varve_redundancy_partial_stripe_writes_total"
 CACHE_PART = 4  # Volumes are so many times the read caches of their servers.
 
 
@@ -71,6 +73,50 @@ class Varve(NbdPeer):
     def cli(self, *arguments):
         """Runs one `varve` command against the daemon; returns what it prints."""
         return self.call(self.site.varve, "--data", self.directory, *arguments)
+
+
+class VarveNone(Varve):
+    """As `Varve`, under the name that it has beside pools with redundancy."""
+
+    name = "varve-none"
+    title = "Varve, one file, none"
+
+
+class VarveMirror(Varve):
+    """Two copies on three files of the same disk."""
+
+    name = "varve-mirror-2"
+    title = "Varve, mirror:2 on 3 files"
+    protect, files, file_share = "mirror:2", 3, 2.0  # Of the volume's size each, so that all pools are as full.
+
+    def start_empty(self):
+        os.makedirs(self.directory)
+        size = int(self.site.volume_bytes * self.file_share)
+        drives = [word for number in range(self.files) for word in ("--drive", f"{self.directory}/drive-{number}={size}")]
+        self.cli("pool", "create", *drives, "--protect", self.protect, "--yes", "--json")
+        self.serve("--s3", "none")
+
+    def after_sample(self):
+        """No stripe was ever written in part."""
+        counted = [line for line in self.metrics().splitlines() if line.startswith(PARTIAL_WRITES)]
+        if not counted or any(float(line.split()[-1]) for line in counted):
+            raise PeerFailed(f"stripes were written in part: {counted}")
+
+    def metrics(self):
+        """What the daemon exports, as text."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30)
+            connection.connect(os.path.join(self.directory, "admin.sock"))
+            connection.sendall(b"GET /metrics HTTP/1.0\r\nHost: varve\r\n\r\n")
+            return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
+
+
+class VarveEc(VarveMirror):
+    """Four strips of data and two of parity on six files of the same disk."""
+
+    name = "varve-ec-4+2"
+    title = "Varve, ec:4+2 on 6 files"
+    protect, files, file_share = "ec:4+2", 6, 0.5
 
 
 class VarveS3(S3Peer):
