@@ -226,7 +226,7 @@ fn configurations_follow_the_layout() {
     let pool = format!("# ceph osd pool create varve-data {groups} {groups} erasure varve\n");
     assert!(conf.contains(&pool), "{conf}");
     assert!(!conf.contains("journal"), "{conf}");
-    // Copies and strips are Ceph's: drives alone would be one copy.
+    // Copies and strips over several machines are Ceph's.
     let toml = varve(layout);
     assert!(!toml.lines().any(|line| line.starts_with("[[drive]]")), "{toml}");
     assert!(toml.contains("which keep EC 4+2: it has no [[drive]]"), "{toml}");
@@ -254,6 +254,27 @@ fn one_copy_lies_on_the_drives_of_one_node() {
     assert!(!toml.contains("journal drives"), "{toml}");
     assert!(toml::from_str::<toml::Table>(&toml).is_ok());
     assert!(config("hdd-nvme").contains("the journal drives of the plan stay unused"));
+}
+
+#[test]
+fn copies_and_strips_of_one_machine_are_on_its_drives() {
+    let catalogue = Catalogue::built_in();
+    let config = |protection| {
+        let node = "micron-6500ion".to_owned();
+        let given = GivenCluster { node, nodes: 1, drives: None, protection };
+        varve(&DemandPlan::evaluate(&catalogue, &given, &DemandPolicy::default()).unwrap())
+    };
+    let mirror = config(Protection::Copies(2));
+    assert!(mirror.contains("survives 1 lost drive, and holds 42 % of them, the room"), "{mirror}");
+    let code = config(Protection::Erasure { data: 4, parity: 2 });
+    assert!(code.contains("it survives 2 lost drives, and holds 67 % of them.\n"), "{code}");
+    for (toml, class) in [(mirror, "mirror:2"), (code, "ec:4+2")] {
+        let parsed = toml::from_str::<toml::Table>(&toml).unwrap();
+        assert_eq!(parsed["pool"]["protect"].as_str(), Some(class), "{toml}");
+        assert_eq!(toml.matches("\n[[drive]]\n").count(), 6);
+    }
+    let wide = config(Protection::Erasure { data: 8, parity: 3 });
+    assert!(wide.contains("it has no [[drive]]"), "there are six drives: {wide}");
 }
 
 #[test]
