@@ -107,13 +107,17 @@ pub enum Change {
         /// The first position that the copy may lack, and that the new one has.
         until: u64,
     },
-    /// The class of new zones. Classes that no row has any more count no longer for how many drives may be dropped.
+    /// The class of new zones. Rows of other classes are converted to it. So many drives may be dropped from then on as
+    /// the largest class that is in use survives.
     Class {
         /// Its shape.
         shape: StripeShape,
         /// Drives it may use.
         kinds: MediumKinds,
     },
+    /// As many drives may be dropped as the class of new zones and those of all rows survive, and no more: asked for once
+    /// rows of a class that survived more are none any more.
+    LowerDrops,
     /// Something stored was found bad.
     Loss,
     /// All of the pool was walked.

@@ -190,6 +190,7 @@ impl Keeper {
                 self.substitute(&request).await
             }
             Change::Class { shape, kinds } => self.set_class(shape, kinds).await,
+            Change::LowerDrops => self.lower_drops().await,
             Change::Loss => self.replace_drives(|table| table.loss_epoch = table.epoch).await,
             Change::Walked { began_with } => self.note_walk(began_with).await,
             Change::CopyRoot { key } => self.copy_root(key).await,

@@ -15,6 +15,7 @@
 mod budget;
 mod change;
 mod class;
+mod conversion;
 mod decode;
 mod drive_changes;
 mod exposure;
@@ -59,6 +60,7 @@ pub use class::{
     Class, ClassId, LABEL_BYTES, MediumKind, MediumKinds, STRIPS_MAX, StripCode, StripGeometry,
     StripeShape,
 };
+pub use conversion::{ClassOutlook, unconverted};
 pub use decode::{LabelReading, PutIdentity, SlotContents, SlotReader, StripDefect, StripFault};
 pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
 pub use files::{DriveLocks, FilesOptions, OpenedDrives, RedundantFiles, ThreadFiles};

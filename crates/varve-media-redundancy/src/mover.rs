@@ -32,6 +32,7 @@ use varve_media::{Result, ZoneContents};
 use varve_reactor::Nanos;
 use varve_types::{ErrorKind, ShardId};
 
+use crate::change::Change;
 use crate::exposure::RepairQueue;
 use crate::ids::ZoneIndex;
 use crate::repair::{
@@ -137,6 +138,7 @@ impl RepairThread {
             self.follow();
             self.count_losses().await;
             self.tell_facts().await;
+            self.end_conversion().await;
             if let Some(work) = self.next_work() {
                 let end = self.work_on(&work).await;
                 self.note_end(&work, end);
@@ -152,6 +154,21 @@ impl RepairThread {
         }
         self.is_done.set(true);
         self.done.notify_all();
+    }
+
+    /// Has the pool promise no more than its zones keep, once a conversion to a class that survives less has ended.
+    async fn end_conversion(&self) {
+        let view = self.media.tables.view();
+        let table = view.drives();
+        let of_new = table.class_of(table.class).map_or(0, |class| class.shape.parity());
+        // One thread of the pool asks for it, and only once it is there to be done: it costs a look at all rows.
+        let may_be_over = self.shard.is_none() && self.works.borrow().is_converted();
+        if table.drops_max <= of_new || !may_be_over || table.drops_max <= view.parity_of_rows() {
+            return;
+        }
+        if let Err(error) = self.media.tables.change(Change::LowerDrops).await {
+            tracing::warn!(%error, "the pool counts on drives that no zone needs any more");
+        }
     }
 
     /// Waits for a while, or for the tables.

@@ -33,7 +33,7 @@ pub use board::{DriveFaults, ScrubEnd, ScrubProgress, ScrubRequest};
 pub(crate) use board::{ScrubClosing, ScrubCursor, ScrubFindings, ScrubPart};
 pub use control::{DriveReplacement, MoveProgress, MoveWait, RepairControl, RepairCounts};
 pub use drive_notes::{ERRORS_MAX, RecentErrors};
-pub(crate) use work::{MoveStep, MoveWork, WorkList, may_complete, next_step};
+pub(crate) use work::{MoveStep, MoveWork, WorkList, conversion_of, may_complete, next_step};
 
 use verified::{UnverifiedSegments, VerifiedCounts};
 

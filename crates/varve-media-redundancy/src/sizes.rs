@@ -79,10 +79,25 @@ impl PoolSizes {
     /// stays as large as it was. 0 without journals, of which a pool has one at least.
     #[must_use]
     pub fn of_view(view: &LayoutView) -> Self {
+        Self::of_drives(view, counted(view.drives()), shape_of(view))
+    }
+
+    /// Those that the live drives of a pool would have room for if all zones had strips of a shape.
+    #[must_use]
+    pub fn of_live_drives(view: &LayoutView, shape: StripeShape) -> Self {
+        let drives = view.drives().drives.iter();
+        Self::of_drives(view, drives.filter(|drive| drive.state == DriveState::Live), shape)
+    }
+
+    fn of_drives<'a>(
+        view: &LayoutView,
+        drives: impl Iterator<Item = &'a DriveRecord>,
+        shape: StripeShape,
+    ) -> Self {
         let table = view.drives();
         let units: Vec<u32> =
-            counted(table).map(|drive| drive.units.saturating_sub(drive.held.count)).collect();
-        let sizes = Self::with(&units, table.geometry(shape_of(view)), journals_of(view));
+            drives.map(|drive| drive.units.saturating_sub(drive.held.count)).collect();
+        let sizes = Self::with(&units, table.geometry(shape), journals_of(view));
         if sizes.zones <= table.zones_max {
             sizes
         } else {

@@ -152,6 +152,13 @@ impl LayoutView {
         rows.filter(|(_, row)| row.state != RowState::Empty)
     }
 
+    /// Strips that the class of a row can lose, of the rows that can lose most. O(zones).
+    #[must_use]
+    pub fn parity_of_rows(&self) -> u8 {
+        let sets = self.rows().flat_map(|(_, row)| row.sets());
+        sets.map(|set| self.class_of(set).shape.parity()).max().unwrap_or(0)
+    }
+
     /// The zone of a slot; `None` behind the last zone.
     #[must_use]
     pub fn zone_of(&self, slot: SegmentNumber) -> Option<ZoneSlot> {

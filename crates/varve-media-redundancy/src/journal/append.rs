@@ -46,6 +46,12 @@ impl CopyKey {
     }
 }
 
+/// A copy that is to end.
+struct EndedCopy {
+    key: CopyKey,
+    until: u64,
+}
+
 /// How the write to one copy ended.
 struct CopyOutcome {
     copy: JournalCopy,
@@ -191,8 +197,9 @@ impl WriterInner {
     fn look_after_copies(self: &Rc<Self>, position: u64) {
         let view = self.copies.view();
         let table = view.drives();
-        let parity = table.class_of(table.class).map_or(0, |class| class.shape.parity());
-        if self.copies.current().len() <= usize::from(parity) {
+        // While zones are converted to a class that survives less, those that survive more are there still.
+        let wanted = usize::from(table.drops_max) + 1;
+        if self.copies.current().len() < wanted {
             let shard = self.copies.shard();
             let record = view.journals().find(|record| record.shard == shard);
             let gone = record
@@ -200,7 +207,6 @@ impl WriterInner {
             let none = DriveNumber::new(NO_COPY).expect("below 255");
             let without = gone.map_or(none, |copy| copy.drive);
             let this = Rc::clone(self);
-            let wanted = usize::from(parity) + 1;
             self.copies.reactor().spawn(async move {
                 this.substitute(without, Some(wanted)).await;
             });
@@ -216,7 +222,7 @@ impl WriterInner {
                 this.substitute(copy.drive, None).await;
             });
         }
-        self.trim(position);
+        self.trim(position, wanted);
     }
 
     /// Whether a copy is to go as its drive is slow: asked for once for each table, where another drive takes copies.
@@ -246,8 +252,8 @@ impl WriterInner {
     }
 
     /// A former copy has nothing once the ring has passed its end by a lap. Its place may have another use then, so no
-    /// write to it may land any more (JOURNAL-COPIES-4).
-    fn trim(self: &Rc<Self>, position: u64) {
+    /// write to it may land any more (JOURNAL-COPIES-4). A current copy that is one more than `wanted` ends.
+    fn trim(self: &Rc<Self>, position: u64, wanted: usize) {
         let lap = self.copies.lane_bytes();
         let is_passed = |copy: &JournalCopy| match copy.state {
             JournalCopyState::Former { until } => {
@@ -258,22 +264,50 @@ impl WriterInner {
         let view = self.copies.view();
         let shard = self.copies.shard();
         let Some(record) = view.journals().find(|record| record.shard == shard) else { return };
-        if !record.copies.iter().any(is_passed) {
+        let excess = self.excess(wanted);
+        if !record.copies.iter().any(is_passed) && excess.is_none() {
             return;
         }
         if std::mem::replace(&mut self.state.borrow_mut().is_trimming, true) {
             return;
         }
-        let copies = record.copies.iter().filter(|copy| !is_passed(copy)).copied().collect();
+        let mut copies = record.copies.clone();
+        copies.retain(|copy| !is_passed(copy));
+        if let Some(EndedCopy { key, until }) = excess {
+            let ended = copies.iter_mut().filter(|copy| CopyKey::of(copy) == key);
+            ended.for_each(|copy| copy.state = JournalCopyState::Former { until });
+            // It is no loss.
+            self.state.borrow_mut().seen.retain(|seen| *seen != key);
+        }
         let change = Change::JournalCopies { shard, expected: record.journal_epoch, copies };
         let this = Rc::clone(self);
         self.copies.reactor().spawn(async move {
             // Another change came first: the next append asks again.
             if let Err(error) = this.copies.tables().change(change).await {
-                tracing::debug!(%error, "former copies of a journal stay in its record");
+                tracing::debug!(%error, "copies of a journal that are not needed stay in its record");
             }
             this.state.borrow_mut().is_trimming = false;
         });
+    }
+
+    /// A copy that is one more than are wanted, and the first position that it may lack: what is under way goes to the
+    /// others in any case (JOURNAL-COPIES-1). One on a drive that leaves comes first, and then the latest.
+    fn excess(&self, wanted: usize) -> Option<EndedCopy> {
+        let current = self.copies.current();
+        let state = self.state.borrow();
+        // What is asked for may be there already, and its first frames not.
+        if current.len() <= wanted || state.substitute_since.is_some() {
+            return None;
+        }
+        let view = self.copies.view();
+        let leaves = |copy: &JournalCopy| {
+            let record = view.drives().drive(copy.drive);
+            record.is_some_and(|record| record.state == DriveState::Leaving)
+        };
+        let copy = current.iter().max_by_key(|copy| (leaves(copy), copy.since))?;
+        let until = state.first_not_on(copy);
+        // One that proves nothing yet is waited for.
+        (copy.since < until).then_some(EndedCopy { key: CopyKey::of(copy), until })
     }
 
     /// JOURNAL-COPIES-1

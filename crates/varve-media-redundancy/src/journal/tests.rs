@@ -83,6 +83,44 @@ impl TestJournal {
     }
 }
 
+impl TestJournal {
+    /// Has the tables say that so many drives may be dropped.
+    fn set_drops(&mut self, drops_max: u8) {
+        let mut pool = self.drives.pool.borrow_mut();
+        let mut table = pool.view.drives().clone();
+        (table.epoch.0, table.drops_max) = (table.epoch.0 + 1, drops_max);
+        pool.view = pool.view.with_drives(table).unwrap();
+        let view = std::sync::Arc::new(pool.view.clone());
+        drop(pool);
+        self.drives.tables.tables().board().publish(view);
+        self.settle_down();
+    }
+}
+
+#[test]
+fn copies_follow_how_many_drives_may_be_lost() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    test.set_drops(2);
+    test.append(1).unwrap();
+    test.settle_down();
+    assert_eq!(test.current().len(), 3);
+    (2..6).for_each(|frame| test.append(frame).unwrap());
+    test.check_copies(6);
+    while test.is_exposed() {}
+    test.set_drops(1);
+    test.append(6).unwrap();
+    test.settle_down();
+    assert_eq!(test.current().len(), 2);
+    assert!(!test.is_exposed(), "a copy that is not needed is no loss");
+    (7..10).for_each(|frame| test.append(frame).unwrap());
+    test.check_copies(10);
+    assert_eq!(test.record().copies.len(), 3, "what it has is read for a lap");
+    (10..160).for_each(|frame| test.append(frame).unwrap());
+    test.settle_down();
+    assert_eq!(test.record().copies.len(), 2);
+}
+
 #[test]
 fn the_contract_is_kept() {
     let mut test = journal();

@@ -1,5 +1,7 @@
 //! Changes of the drive table that drives leave by, and of what the pool promises.
 
+use std::collections::BTreeSet;
+
 use varve_media::{Error, Result};
 
 use super::{Keeper, refused, unknown};
@@ -91,37 +93,57 @@ impl Keeper {
     pub(super) async fn set_class(&mut self, shape: StripeShape, kinds: MediumKinds) -> Result<()> {
         let table = self.table();
         let known = table.classes.iter().find(|it| it.shape == shape && it.kinds == kinds);
-        let class = match known {
-            Some(class) => *class,
-            None => Class { id: self.free_class()?, shape, kinds },
-        };
-        let rows = self.view.rows().flat_map(|(_, row)| row.sets());
-        let of_rows = rows.map(|set| self.view.class_of(set).shape.parity()).max();
-        let drops_max = of_rows.unwrap_or(0).max(shape.parity());
+        let known = known.copied();
+        let drops_max = self.view.parity_of_rows().max(shape.parity());
         let present = table.drives.iter().filter(|it| it.state == DriveState::Live).count();
         let needed = shape.strips().max(usize::from(drops_max) + 1);
         if present < needed {
             return Err(Error::TooFewDrives { zone: None, present, needed });
         }
-        if table.class == class.id && table.drops_max == drops_max {
+        if known.is_some_and(|class| class.id == table.class) && table.drops_max == drops_max {
             return Ok(());
         }
+        let mut classes = table.classes.clone();
+        let class = match known {
+            Some(class) => class.id,
+            None => self.add_class(&mut classes, shape, kinds)?,
+        };
         self.replace_drives(|table| {
-            if table.class_of(class.id).is_none() {
-                table.classes.push(class);
-            }
-            (table.class, table.drops_max) = (class.id, drops_max);
+            (table.classes, table.class, table.drops_max) = (classes, class, drops_max);
         })
         .await
     }
 
-    /// A number for another class.
-    fn free_class(&self) -> Result<ClassId> {
-        let classes = &self.table().classes;
+    /// Adds a class under a number of its own. Where there are as many as there can be, those that nobody has go.
+    fn add_class(
+        &self,
+        classes: &mut Vec<Class>,
+        shape: StripeShape,
+        kinds: MediumKinds,
+    ) -> Result<ClassId> {
         let is_free = |id: &ClassId| classes.iter().all(|class| class.id != *id);
-        let free = (1..=u8::MAX).filter_map(ClassId::new).find(is_free);
-        let free = free.filter(|_| classes.len() < DriveTable::CLASSES_MAX);
-        free.ok_or_else(|| refused("the pool has all the classes that it can have"))
+        let id = (1..=u8::MAX).filter_map(ClassId::new).find(is_free);
+        if classes.len() == DriveTable::CLASSES_MAX {
+            let of_rows = self.view.rows().flat_map(|(_, row)| row.sets()).map(|set| set.class);
+            let used: BTreeSet<u8> = of_rows.map(ClassId::get).collect();
+            let new_zones = self.table().class;
+            classes.retain(|it| it.id == new_zones || used.contains(&it.id.get()));
+        }
+        let id = id.filter(|_| classes.len() < DriveTable::CLASSES_MAX);
+        let id = id.ok_or_else(|| refused("the pool has all the classes that it can have"))?;
+        classes.push(Class { id, shape, kinds });
+        Ok(id)
+    }
+
+    /// Fewer drives may be dropped, where no class that is in use survives as many.
+    pub(super) async fn lower_drops(&mut self) -> Result<()> {
+        let table = self.table();
+        let of_new = table.class_of(table.class).map_or(0, |class| class.shape.parity());
+        let drops_max = self.view.parity_of_rows().max(of_new);
+        if drops_max >= table.drops_max {
+            return Ok(());
+        }
+        self.replace_drives(|table| table.drops_max = drops_max).await
     }
 
     pub(super) async fn note_walk(&mut self, began_with: Epoch) -> Result<()> {

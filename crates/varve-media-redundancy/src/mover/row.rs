@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use varve_media::planted::{Bug, planted};
@@ -14,8 +15,10 @@ use crate::budget::RepairUrgency;
 use crate::change::Change;
 use crate::format::{Row, RowState};
 use crate::repair::{
-    MoveProgress, MoveStep, MoveWait, MoveWork, RepairCounts, RepairThread, may_complete, next_step,
+    MoveProgress, MoveStep, MoveWait, MoveWork, RepairCounts, RepairThread, conversion_of,
+    may_complete, next_step,
 };
+use crate::view::LayoutView;
 
 /// Segments of a row under way at once.
 const SEGMENTS_AT_ONCE: usize = 4;
@@ -86,8 +89,7 @@ impl RepairThread {
                 MoveStep::Ask(change) => {
                     self.list(work);
                     let is_move = matches!(*change, Change::Move { .. });
-                    let answer = self.media.tables.change(*change).await;
-                    match answer {
+                    match self.ask(&view, work, *change).await {
                         Err(error) if error.kind() == ErrorKind::NoSpace && was_moving => {
                             return self.fill_without_room(work).await;
                         }
@@ -108,6 +110,23 @@ impl RepairThread {
             }
         }
         Ok(RowEnd::Again)
+    }
+
+    /// Asks the keeper for a change. Where drives have no room for what a row lacks, they may have for the class that it
+    /// is to get in any case.
+    async fn ask(
+        &self,
+        view: &LayoutView,
+        work: &MoveWork,
+        change: Change,
+    ) -> Result<Arc<LayoutView>> {
+        let answer = self.media.tables.change(change).await;
+        match (answer, conversion_of(view, work, &self.control)) {
+            (Err(error), Some(conversion)) if error.kind() == ErrorKind::NoSpace => {
+                self.media.tables.change(conversion).await
+            }
+            (answer, _) => answer,
+        }
     }
 
     /// A drive of `to` is lost, and no other one has room: what survives as much as before may be moved all the same.

@@ -320,6 +320,51 @@ fn rows_wait_where_no_drive_has_room() {
 }
 
 #[test]
+fn what_finds_no_room_in_its_class_is_rebuilt_in_another_one() {
+    let mut spec = spec(1, [2, 1]);
+    spec.drives = 3;
+    let mut world = World::new(&spec);
+    world.put_some(1, 24);
+    world.start_mover();
+    let lost = world.drives_of(0)[0];
+    world.lose(lost);
+    assert!(!world.run_while(20, World::has_work), "three strips need three drives");
+    world.change(Change::Class { shape: shape_of(spec.other_shape), kinds: MediumKinds::ALL });
+    assert!(world.run_while(REPAIR_SECONDS, World::has_work), "{:?}", world.control.moves());
+    assert_eq!(world.misses(), None);
+}
+
+#[test]
+fn a_pool_goes_through_classes_that_survive_more_and_back() {
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let shapes = [[1, 1], [4, 2], [8, 3]];
+        let mut world = World::with_shapes(seed, &shapes, 12);
+        world.put_some(rng.next_u64(), 24);
+        for at in [1usize, 2, 1, 0] {
+            let before = world.shape();
+            world.start_mover();
+            world.start_client(rng.next_u64(), 20);
+            // Turned around in the middle, and then cut off.
+            for shape in [shape_of(shapes[at]), before, shape_of(shapes[at])] {
+                world.change(Change::Class { shape, kinds: MediumKinds::ALL });
+                world.run_for(rng.below(30_000_000));
+            }
+            world = world.crash(&mut rng);
+            assert_eq!(found(&mut world, "after a cut"), Ok(()), "seed {seed}");
+            world.start_mover();
+            assert!(
+                world.run_while(REPAIR_SECONDS, World::has_work),
+                "{:?}",
+                world.control.moves()
+            );
+            assert_eq!(world.shape(), shape_of(shapes[at]));
+            assert_eq!(world.misses_of_some(&mut rng, 20), None, "seed {seed}");
+        }
+    }
+}
+
+#[test]
 fn zones_that_nobody_has_are_moved_without_contents() {
     let mut world = World::new(&spec(1, [2, 1]));
     let free = world::ZONES;

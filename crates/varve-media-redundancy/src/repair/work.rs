@@ -83,6 +83,11 @@ impl WorkList {
         self.queue.next().is_none() && self.moving.is_empty() && self.unconverted.is_empty()
     }
 
+    /// Whether each row is of the class of new zones, or on its way to it.
+    pub(crate) fn is_converted(&self) -> bool {
+        self.unconverted.is_empty()
+    }
+
     /// Follows the tables. Costs the rows of pages that changed, and the zones of drives that did.
     pub(crate) fn follow(&mut self, next: Arc<LayoutView>) {
         if Arc::ptr_eq(&self.view, &next) {
@@ -200,6 +205,23 @@ pub(crate) fn next_step(view: &LayoutView, work: &MoveWork, control: &RepairCont
             if lost.is_empty() { MoveStep::Fill } else { ask(Some(to.class), *why, lost) }
         }
     }
+}
+
+/// The conversion of a row that lacks strips: what comes after its rebuild, and goes on where that finds no room.
+pub(crate) fn conversion_of(
+    view: &LayoutView,
+    work: &MoveWork,
+    control: &RepairControl,
+) -> Option<Change> {
+    let table = view.drives();
+    let RowState::Still(set) = &view.row(work.zone).state else { return None };
+    let is_other = set.class != table.class && !control.is_cancelled(MoveReason::Conversion);
+    if !is_other || drives_lost(table, set).is_empty() {
+        return None;
+    }
+    let (zone, why) = (work.zone, MoveReason::Rebuild);
+    let avoid = drives_to_leave(table, set);
+    Some(Change::Move { zone, why, class: Some(table.class), avoid, prefer: None })
 }
 
 /// The row with the class of new zones, where its strips are and lie as that has them already.

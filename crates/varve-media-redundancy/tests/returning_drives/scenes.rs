@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use varve_media::planted::{Bug, plant};
 use varve_media::{Error, RootKey, RootStore, SimMedium, mark_new_drives};
-use varve_media_redundancy::format::{DriveState, Row, RowState};
+use varve_media_redundancy::format::{DriveState, MoveReason, Row, RowState};
 use varve_media_redundancy::{
-    Candidate, Change, DriveNumber, HistoryId, Opening, OpeningOptions, StripeShape, ZoneIndex,
-    open, superblock_of,
+    Candidate, Change, DriveNumber, HistoryId, MediumKinds, Opening, OpeningOptions, StripeShape,
+    ZoneIndex, open, superblock_of,
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_types::PoolId;
@@ -119,6 +119,61 @@ fn fails_with(bug: Bug, check: impl FnOnce() -> bool) -> bool {
     let holds = check();
     plant(None);
     !holds
+}
+
+fn mirror(parity: u8, kinds: u8) -> Change {
+    let shape = StripeShape::new(1, parity).expect("a mirror");
+    Change::Class { shape, kinds: MediumKinds::new(kinds).expect("three bits") }
+}
+
+#[test]
+fn as_many_drives_may_be_dropped_as_rows_survive() {
+    let mut scene = Scene::new(4, 2);
+    let drops = scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2, 3], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let mut drops = Vec::new();
+        let mut change = async |change: Change| {
+            let view = pool.tables.change(change).await.expect("it changes");
+            drops.push(view.drives().drops_max);
+            view
+        };
+        let zone = ZoneIndex(0);
+        change(Change::Place { zone }).await;
+        let view = change(mirror(1, 0)).await;
+        change(Change::LowerDrops).await;
+        let (why, class) = (MoveReason::Conversion, Some(view.drives().class));
+        let moves = Change::Move { zone, why, class, avoid: Vec::new(), prefer: None };
+        let expected = change(moves).await.row(zone).clone();
+        change(Change::LowerDrops).await;
+        let state = RowState::Still(expected.target().expect("it moves").clone());
+        let new = Row { tenancy: expected.tenancy, state };
+        change(Change::Row { zone, expected, new }).await;
+        change(Change::LowerDrops).await;
+        change(mirror(3, 0)).await;
+        drops
+    });
+    assert_eq!(drops, [2, 2, 2, 2, 2, 2, 1, 3], "a row of mirror:3 survives two lost drives");
+}
+
+#[test]
+fn classes_that_nobody_has_make_room_for_others() {
+    let mut scene = Scene::new(4, 1);
+    let counts = scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2, 3], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.expect("it changes");
+        let mut counts = Vec::new();
+        for (kinds, parity) in (0..8).flat_map(|kinds| (1..4).map(move |parity| (kinds, parity))) {
+            let view = pool.tables.change(mirror(parity, kinds)).await.expect("it changes");
+            let table = view.drives();
+            let row = view.row(ZoneIndex(0)).target().expect("it has places");
+            assert!(table.class_of(row.class).is_some(), "that of a row stays");
+            counts.push(table.classes.len());
+        }
+        counts
+    });
+    assert!(counts.iter().any(|count| *count == 16) && counts.iter().all(|count| *count <= 16));
 }
 
 #[test]

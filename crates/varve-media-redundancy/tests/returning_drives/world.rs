@@ -364,6 +364,7 @@ async fn change(pool: &OpenPool, state: &WorldState, rng: &mut Rng) -> Result<bo
             let shape = StripeShape::new(1, parity).expect("a mirror");
             let change = Change::Class { shape, kinds: MediumKinds::ALL };
             ask(pool, state, change, Pending::Drives).await;
+            ask(pool, state, Change::LowerDrops, Pending::Drives).await;
         }
     }
     Ok(true)

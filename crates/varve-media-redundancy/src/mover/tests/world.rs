@@ -185,16 +185,27 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(spec: &WorldSpec) -> Self {
-        let mut table = table(&vec![UNITS; spec.drives]);
-        let [data, parity] = spec.shape;
-        let [other_data, other_parity] = spec.other_shape;
-        table.classes = vec![class(1, data, parity), class(2, other_data, other_parity)];
+        Self::with_shapes(spec.seed, &[spec.shape, spec.other_shape], spec.drives)
+    }
+
+    /// One whose zones have the first shape, and may be converted to the others.
+    pub(super) fn with_shapes(seed: u64, shapes: &[[u8; 2]], drives: usize) -> Self {
+        let mut table = table(&vec![UNITS; drives]);
+        let classes = (1u8..).zip(shapes).map(|(id, [data, parity])| class(id, *data, *parity));
+        table.classes = classes.collect();
         table.class = class_id(1);
-        table.drops_max = parity.max(other_parity);
+        table.drops_max = shapes.iter().map(|[_, parity]| *parity).max().unwrap();
         let bytes = u64::from(UNITS) * UNIT_BYTES;
-        let names = (0..spec.drives).map(|it| format!("space {it}"));
+        let names = (0..drives).map(|it| format!("space {it}"));
         let media = names.map(|name| SimMedium::new(&name, bytes)).collect();
-        Self::open(spec.seed, Nanos(0), media, TestPool::new(table), Rc::default())
+        Self::open(seed, Nanos(0), media, TestPool::new(table), Rc::default())
+    }
+
+    /// The shape of new zones.
+    pub(super) fn shape(&self) -> StripeShape {
+        let view = self.tables.view();
+        let table = view.drives();
+        table.class_of(table.class).unwrap().shape
     }
 
     fn open(
@@ -383,6 +394,19 @@ impl World {
             }
         }
         None
+    }
+
+    /// The same for some choices.
+    pub(super) fn misses_of_some(&mut self, rng: &mut Rng, choices: u32) -> Option<String> {
+        let view = self.tables.view();
+        let live = view.drives().drives.iter().filter(|it| it.state == DriveState::Live);
+        let live: Vec<_> = live.map(|drive| drive.number).collect();
+        (0..choices).find_map(|_| {
+            let mut rest = live.clone();
+            let lost = (0..self.shape().parity()).map(|_| rest.swap_remove(rng.index(rest.len())));
+            let lost: Vec<_> = lost.collect();
+            self.misses_without(&lost)
+        })
     }
 
     /// Drives of a zone's strips.
