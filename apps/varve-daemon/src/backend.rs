@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{
-    AddDrive, BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
+    AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
     DriveList, DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Fill, Health, JournalStatus,
-    ListenerStatus, MemoryStatus, MoveVolume, Pool, RollBack, ScrubStatus, ServiceState,
-    ShardState, Snapshot, Space, StartScrub, Status, Volume, VolumeClients, VolumeFamily,
-    VolumeMove,
+    ListenerStatus, MemoryStatus, MoveVolume, Pool, PoolChange, RollBack, ScrubStatus,
+    ServiceState, ShardState, Snapshot, Space, StartScrub, Status, Volume, VolumeClients,
+    VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -36,7 +36,7 @@ use crate::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::threads::ShardThreads;
 use crate::{
     clients, drive_changes, figures, fill, health, holdings, node_status, process_metrics,
-    s3_figures, snapshots,
+    protection_change, s3_figures, snapshots,
 };
 
 /// Time to read the catalogue for status and metrics, which do without where drives hang.
@@ -203,7 +203,7 @@ impl<S: ShardStack> PoolBackend<S> {
         let reports = self.reports().await?;
         let used_bytes = used_bytes(&reports);
         let facts = self.facts.clone();
-        let RedundancySummary { protect, survives, usable_bytes, raw_bytes } =
+        let RedundancySummary { protect, survives, unconverted_zones, usable_bytes, raw_bytes } =
             facts.redundancy.summary(facts.size_bytes, &reports);
         Ok(Pool {
             id: facts.id,
@@ -217,6 +217,7 @@ impl<S: ShardStack> PoolBackend<S> {
             drives: facts.redundancy.drives(&facts.drives, &reports),
             protect,
             survives,
+            unconverted_zones,
             usable_bytes,
             raw_bytes,
             missing_cells: Vec::new(),
@@ -412,6 +413,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn replace_drive(&self, old: String, new: AddDrive) -> AdminFuture<'_, DriveMoves> {
         self.with_drives(|pool| drive_changes::replace(pool, old, new))
+    }
+
+    fn change_pool(&self, change: ChangePool) -> AdminFuture<'_, PoolChange> {
+        self.with_drives(|pool| protection_change::change_pool(pool, change))
     }
 
     fn drive_moves(&self) -> AdminFuture<'_, DriveMoves> {

@@ -149,13 +149,18 @@ pub(crate) fn moves(pool: &RedundantPool) -> DriveMoves {
     let (control, view) = (pool.files().control(), pool.files().view());
     let RepairCounts { bytes_read, bytes_written, rows_moved, .. } = control.counts();
     let mut zones: Vec<ZoneIndex> = RepairQueue::of(&view).items().map(|it| it.zone).collect();
+    let class = view.drives().class;
     let is_moving = |row: &Row| matches!(row.state, RowState::Moving { .. });
-    zones.extend(view.rows().filter(|(_, row)| is_moving(row)).map(|(zone, _)| zone));
+    let is_other = |row: &Row| row.sets().any(|set| set.class != class);
+    let others = view.rows().filter(|(_, row)| is_moving(row) || is_other(row));
+    zones.extend(others.map(|(zone, _)| zone));
+    let unconverted = view.rows().filter(|(_, row)| is_other(row)).count() as u64;
     zones.sort_unstable();
     zones.dedup();
     DriveMoves {
         moves: control.moves().iter().map(zone_move).collect(),
         zones: zones.len() as u64,
+        unconverted,
         removing: pool.changes().removing().iter().map(|drive| drive.get()).collect(),
         bytes_read,
         bytes_written,
@@ -215,7 +220,7 @@ pub(crate) fn stop_scrub(pool: &RedundantPool) -> ScrubStatus {
 }
 
 /// DRIVE-CHANGES-2
-fn to_the_end<T: Send + 'static>(
+pub(crate) fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> AdminFuture<'static, T> {
     let task = tokio::spawn(work);
@@ -224,7 +229,8 @@ fn to_the_end<T: Send + 'static>(
     Box::pin(async move { task.await.unwrap_or_else(|_| Err(died())) })
 }
 
-async fn change(pool: &RedundantPool, change: Change) -> Result<Arc<LayoutView>> {
+/// Asks the keeper for a change.
+pub(crate) async fn change(pool: &RedundantPool, change: Change) -> Result<Arc<LayoutView>> {
     pool.files().tables().ask(change).await.map_err(|error| of_media(&error))
 }
 
@@ -403,7 +409,8 @@ fn wait(wait: &MoveWait) -> String {
     }
 }
 
-fn refusal(kind: ErrorKind, message: &str, hint: &str) -> Error {
+/// An answer that says what to do.
+pub(crate) fn refusal(kind: ErrorKind, message: &str, hint: &str) -> Error {
     Error::Backend { kind, message: message.to_owned(), hint: Some(hint.to_owned()) }
 }
 

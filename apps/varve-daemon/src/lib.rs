@@ -39,6 +39,7 @@ mod pool;
 mod pool_media;
 mod process;
 mod process_metrics;
+mod protection_change;
 mod rados;
 mod rados_cache;
 mod rados_look;

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use varve_access_admin::v1::{
     Drive, DriveState, Health, HealthReason, HealthState, JournalStatus, ShardState,
 };
-use varve_access_admin::{Metric, MetricKind, Sample};
+use varve_access_admin::{Metric, MetricKind, NO_REDUNDANCY_HINT, Sample};
 use varve_media_redundancy::format::{
     DriveRecord, DriveRoles, DriveState as RecordState, DriveTable, JournalRecord,
 };
 use varve_media_redundancy::{
     DriveNumber, DriveSpaces, ERRORS_MAX, Epoch, Exposure, HealthFacts, HealthReport,
     HealthState as ReportState, LayoutView, MediumKind, Protection, RecentErrors, RepairQueue,
-    ShardFacts, StripeShape, UNIT_BYTES,
+    ShardFacts, StripeShape, UNIT_BYTES, unconverted,
 };
 use varve_types::{ErrorKind, ShardId};
 
@@ -42,6 +42,7 @@ pub(crate) enum DriveRedundancy {
 pub(crate) struct RedundancySummary {
     pub(crate) protect: Option<String>,
     pub(crate) survives: Option<u8>,
+    pub(crate) unconverted_zones: Option<u64>,
     pub(crate) usable_bytes: Option<u64>,
     pub(crate) raw_bytes: Option<u64>,
 }
@@ -53,20 +54,24 @@ impl DriveRedundancy {
             Self::Elsewhere => RedundancySummary {
                 protect: None,
                 survives: None,
+                unconverted_zones: None,
                 usable_bytes: None,
                 raw_bytes: None,
             },
             Self::None => RedundancySummary {
                 protect: Some(Protection::NONE.to_string()),
                 survives: Some(0),
+                unconverted_zones: None,
                 usable_bytes: Some(size_bytes),
                 raw_bytes: Some(size_bytes),
             },
             Self::Over(pool) => {
-                let sizes = pool.files().sizes();
+                let (sizes, view) = (pool.files().sizes(), pool.files().view());
+                let zones = unconverted(&view).into_iter().map(|(_, zones)| u64::from(zones)).sum();
                 RedundancySummary {
-                    protect: Some(shape_of(pool.files().view().drives()).to_string()),
+                    protect: Some(shape_of(view.drives()).to_string()),
                     survives: report_of(pool, reports).survives,
+                    unconverted_zones: Some(zones).filter(|zones| *zones > 0),
                     usable_bytes: Some(sizes.usable_bytes),
                     raw_bytes: Some(sizes.raw_bytes),
                 }
@@ -130,9 +135,7 @@ impl DriveRedundancy {
             Self::None | Self::Elsewhere => Err(varve_access_admin::Error::Backend {
                 kind: ErrorKind::Unsupported,
                 message: "this pool has no redundancy over drives".to_owned(),
-                hint: Some(
-                    "`varve pool migrate` moves what it holds to a pool that has".to_owned(),
-                ),
+                hint: Some(NO_REDUNDANCY_HINT.to_owned()),
             }),
         }
     }
@@ -170,7 +173,8 @@ pub(crate) fn journal(pool: &RedundantPool, plain: JournalStatus) -> JournalStat
     JournalStatus { durability: format!("{copies}: survives {lost}"), ..plain }
 }
 
-fn shape_of(table: &DriveTable) -> StripeShape {
+/// Strips of new zones.
+pub(crate) fn shape_of(table: &DriveTable) -> StripeShape {
     table.class_of(table.class).map_or(StripeShape::NONE, |class| class.shape)
 }
 

@@ -131,6 +131,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "varve pool migrate --to /srv/other/varve-data --volume vm1",
         ],
     ),
+    (
+        "pool set",
+        &[
+            "varve pool set --protect ec:4+2 --dry-run",
+            "varve pool set --protect ec:4+2 --wait",
+            "varve pool set --cancel",
+        ],
+    ),
     ("pool show", &["varve pool show", "varve pool show --json"]),
     ("pool keys export", &["varve pool keys export /media/usb/varve.key"]),
     ("pool keys import", &["varve pool keys import /media/usb/varve.key"]),

@@ -46,7 +46,7 @@ impl LocalPool {
             if !is_json {
                 crate::print(&described(plan))?;
             }
-            if is_agreed { Ok(()) } else { ask() }
+            if is_agreed { Ok(()) } else { ask("create it?", "nothing was created") }
         })?;
         if is_json {
             return Ok(as_json(&made));
@@ -81,18 +81,18 @@ fn described(plan: &PlannedPool) -> String {
 }
 
 /// Asks on the terminal, if there is one.
-fn ask() -> Result<()> {
+pub(crate) fn ask(question: &str, refusal: &str) -> Result<()> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::misuse("nobody can be asked whether to create the pool")
+        return Err(Failure::misuse("nobody can be asked whether to go on")
             .hint("add --yes, or run it on a terminal"));
     }
-    crate::print("create it? [y/N] ")?;
+    crate::print(&format!("{question} [y/N] "))?;
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| Failure::new(format!("read the answer: {error}")))?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure::new("nothing was created")),
+        _ => Err(Failure::new(refusal)),
     }
 }
 

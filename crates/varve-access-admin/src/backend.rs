@@ -9,22 +9,25 @@ use crate::error::{Error, Result};
 use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
-    AddDrive, BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
+    AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, DriveList,
-    DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Health, MoveVolume, Pool, RollBack,
-    ScrubStatus, Snapshot, Space, StartScrub, Status, Volume, VolumeClients, VolumeFamily,
-    VolumeMove,
+    DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Health, MoveVolume, Pool, PoolChange,
+    RollBack, ScrubStatus, Snapshot, Space, StartScrub, Status, Volume, VolumeClients,
+    VolumeFamily, VolumeMove,
 };
 
 /// An answer that arrives later, possibly from another thread.
 pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// What to do where drives of a pool cannot be changed.
+pub const NO_REDUNDANCY_HINT: &str = "`varve pool upgrade` lets a pool on drives have it; `varve pool migrate` moves what it holds to one that has";
 
 /// The answer of a pool whose drives cannot be changed.
 pub(crate) fn no_redundancy<'a, T: Send + 'a>() -> AdminFuture<'a, T> {
     let error = Error::Backend {
         kind: ErrorKind::Unsupported,
         message: "this pool has no redundancy over drives".to_owned(),
-        hint: Some("`varve pool migrate` moves what it holds to a pool that has".to_owned()),
+        hint: Some(NO_REDUNDANCY_HINT.to_owned()),
     };
     Box::pin(std::future::ready(Err(error)))
 }
@@ -63,6 +66,14 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Has a new drive take the place of another one, which goes then. `NotFound`, and as [`Self::add_drive`].
     fn replace_drive(&self, old: String, new: AddDrive) -> AdminFuture<'_, DriveMoves> {
         let _ = (old, new);
+        no_redundancy()
+    }
+
+    /// Has the pool keep data in another way over its drives, and what is stored be converted, or says what would
+    /// follow. `Invalid` for a way that there is not; `Conflict` where drives are too few, or nothing is converted that
+    /// could be cancelled; `NoSpace` where what is stored would find no room.
+    fn change_pool(&self, change: ChangePool) -> AdminFuture<'_, PoolChange> {
+        let _ = change;
         no_redundancy()
     }
 

@@ -17,7 +17,7 @@ mod token;
 pub mod v1;
 
 pub use address::ListenAddress;
-pub use backend::{AdminBackend, AdminFuture};
+pub use backend::{AdminBackend, AdminFuture, NO_REDUNDANCY_HINT};
 pub use error::{Error, Result};
 #[cfg(feature = "memory")]
 pub use memory::MemoryBackend;

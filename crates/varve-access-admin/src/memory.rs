@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::objects::ObjectBackend;
 use crate::v1::{
-    AddDrive, BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus,
-    CloneVolume, CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients,
+    AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckReport, CheckState,
+    CheckStatus, CloneVolume, CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients,
     DisconnectedClients, Drive, DriveList, DriveMoves, DriveState, EndReceive, ExtentPage,
     ExtentsWanted, Fill, FillLevel, Health, HealthReason, HealthState, JournalStatus,
-    ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool, Reservation, RollBack, ScrubState,
-    ScrubStatus, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, StartScrub,
-    Status, Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
+    ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool, PoolChange, Reservation, RollBack,
+    ScrubState, ScrubStatus, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space,
+    StartScrub, Status, Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -227,6 +227,7 @@ impl MemoryBackend {
             drives: self.drives.clone().unwrap_or_else(|| vec![embedded_drive()]),
             protect: Some(if self.drives.is_some() { "mirror:2" } else { "none" }.to_owned()),
             survives: Some(0),
+            unconverted_zones: None,
             usable_bytes: Some(68 << 30),
             raw_bytes: Some(if self.drives.is_some() { 136 << 30 } else { 68 << 30 }),
             missing_cells: Vec::new(),
@@ -482,6 +483,24 @@ impl AdminBackend for MemoryBackend {
 
     fn replace_drive(&self, old: String, _new: AddDrive) -> AdminFuture<'_, DriveMoves> {
         self.of_drive(&old, DriveMoves::default())
+    }
+
+    fn change_pool(&self, change: ChangePool) -> AdminFuture<'_, PoolChange> {
+        let protect = match change.protect {
+            Some(protect) if !change.cancel => protect,
+            Some(_) | None => "mirror:2".to_owned(),
+        };
+        self.of_drives(PoolChange {
+            protect,
+            protect_before: "mirror:2".to_owned(),
+            survives: 1,
+            usable_bytes: 90 << 30,
+            usable_before_bytes: 68 << 30,
+            raw_bytes: 136 << 30,
+            zones: 12,
+            unconverted: 12,
+            dry_run: change.dry_run,
+        })
     }
 
     fn drive_moves(&self) -> AdminFuture<'_, DriveMoves> {

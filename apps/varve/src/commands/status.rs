@@ -37,7 +37,10 @@ impl Status {
         if self.check {
             return judge(&answer.value).map(|()| "ok\n".to_owned());
         }
-        Ok(answer.print(self.format.json, |status| describe(&status)))
+        Ok(answer.print(self.format.json, |status| {
+            let pool = client.get::<v1::Pool>("/v1/pool").ok();
+            describe(&status, pool.and_then(|pool| redundancy(&pool.value)))
+        }))
     }
 }
 
@@ -63,7 +66,28 @@ fn judge(status: &v1::Status) -> Result<()> {
     Ok(())
 }
 
-fn describe(status: &v1::Status) -> String {
+/// How data are kept over drives, and what of that is not so yet; nothing of pools that have no redundancy.
+fn redundancy(pool: &v1::Pool) -> Option<String> {
+    let protect = pool.protect.as_ref()?;
+    if protect == "none" && pool.unconverted_zones.is_none() {
+        return None;
+    }
+    let mut text = match pool.survives {
+        None => format!("{protect}: something cannot be read, see `varve health`"),
+        Some(0) => format!("{protect}: survives no lost drive"),
+        Some(1) => format!("{protect}: survives the loss of a drive"),
+        Some(drives) => format!("{protect}: survives the loss of {drives} drives"),
+    };
+    if let Some(usable) = pool.usable_bytes {
+        let _ = write!(text, ", {} usable", ByteCount(usable));
+    }
+    if let Some(zones) = pool.unconverted_zones {
+        let _ = write!(text, ", {zones} zones to convert");
+    }
+    Some(text)
+}
+
+fn describe(status: &v1::Status, redundancy: Option<String>) -> String {
     let state = match status.state {
         ServiceState::Serving => "serving",
         ServiceState::Degraded => "degraded",
@@ -80,6 +104,7 @@ fn describe(status: &v1::Status) -> String {
     if let Some(JournalStatus { place, durability }) = &status.journal {
         facts.push(("journal", format!("{place} ({durability})")));
     }
+    facts.extend(redundancy.map(|text| ("redundancy", text)));
     if let Some(places) = &status.standing_by {
         let places = if places.is_empty() { "nobody".to_owned() } else { places.join("; ") };
         facts.push(("standing by", places));

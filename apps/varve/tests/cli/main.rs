@@ -51,6 +51,7 @@ mod pool_migrate_buckets;
 mod pool_migrate_lost;
 mod pool_migrate_mark;
 mod pool_rados_caps;
+mod pool_set;
 mod pool_show;
 mod report_compare;
 mod report_list;

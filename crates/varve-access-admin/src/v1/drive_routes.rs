@@ -1,4 +1,4 @@
-//! The endpoints that change the drives of a pool, and show and end what follows from that.
+//! The endpoints that change the drives of a pool and how it keeps data over them, and show and end what follows from that.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::error::Result;
 use crate::v1::moves::{AddDrive, DriveMoves, ScrubStatus, StartScrub};
+use crate::v1::protection::{ChangePool, PoolChange};
 use crate::v1::routes::{Api, NamePath, name_in, query_in};
 
 /// How a drive is removed.
@@ -53,6 +54,19 @@ pub(super) async fn replace(State(api): State<Api>, name: NamePath, request: Req
     let moves = api.within_limit(api.backend.replace_drive(name.clone(), new)).await?;
     tracing::info!(drive = name, path, "drive is to be replaced");
     Ok((StatusCode::ACCEPTED, Json(moves)))
+}
+
+pub(super) async fn change_pool(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<(StatusCode, Json<PoolChange>)> {
+    let change: ChangePool = api.json_body(request).await?;
+    let changed = api.within_limit(api.backend.change_pool(change)).await?;
+    if changed.dry_run {
+        return Ok((StatusCode::OK, Json(changed)));
+    }
+    tracing::info!(protect = changed.protect, zones = changed.unconverted, "pool is converted");
+    Ok((StatusCode::ACCEPTED, Json(changed)))
 }
 
 pub(super) async fn moves(State(api): State<Api>) -> Result<Json<DriveMoves>> {

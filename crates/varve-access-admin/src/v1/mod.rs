@@ -16,6 +16,7 @@ mod object_endpoints;
 mod object_routes;
 mod objects;
 mod openapi;
+mod protection;
 mod routes;
 mod snapshot_routes;
 mod snapshots;
@@ -39,6 +40,7 @@ pub use objects::{
     CreateKey, CreateUser, NewKey, User, UserPage,
 };
 pub use openapi::{Endpoint, document, endpoints};
+pub use protection::{ChangePool, PoolChange};
 pub use routes::{LIVE_PATH, PAGE_DEFAULT, PAGE_MAX, body_bytes_max};
 pub(crate) use routes::{is_open, router};
 pub use snapshots::{

@@ -23,6 +23,9 @@ pub struct DriveMoves {
     pub moves: Vec<ZoneMove>,
     /// Zones of which something is not where it is to be.
     pub zones: u64,
+    /// Of those, the ones that are kept in another way than new ones.
+    #[serde(default)]
+    pub unconverted: u64,
     /// Drives that go once nothing is on them, by number.
     #[serde(default)]
     pub removing: Vec<u8>,

@@ -26,6 +26,7 @@ use crate::v1::objects::{
     AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,
     CreateKey, CreateUser, NewKey, User, UserPage,
 };
+use crate::v1::protection::{ChangePool, PoolChange};
 use crate::v1::snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
     RollBack, Snapshot, SnapshotPage,
@@ -71,7 +72,7 @@ const DRIVE_ERRORS: [ErrorKind; 7] = [
     ErrorKind::Unavailable,
 ];
 
-static ENDPOINTS: [Endpoint; 37] = [
+static ENDPOINTS: [Endpoint; 38] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -89,6 +90,15 @@ static ENDPOINTS: [Endpoint; 37] = [
         request: None,
         success: (200, Some("Pool")),
         errors: &[],
+    },
+    Endpoint {
+        method: "patch",
+        path: "/v1/pool",
+        operation: "changePool",
+        summary: "Has the pool keep data in another way over its drives, and converts what is stored; with dry_run it answers 200, and says what would follow.",
+        request: Some("ChangePool"),
+        success: (202, Some("PoolChange")),
+        errors: &DRIVE_ERRORS,
     },
     Endpoint {
         method: "get",
@@ -669,6 +679,8 @@ fn add_schemas_of_drives(all: &mut Map<String, Value>) {
     add::<DriveList>(all);
     add::<DriveState>(all);
     add::<AddDrive>(all);
+    add::<ChangePool>(all);
+    add::<PoolChange>(all);
     add::<DriveFaultCount>(all);
     add::<DriveMoves>(all);
     add::<ScrubState>(all);

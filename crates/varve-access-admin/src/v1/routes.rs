@@ -65,7 +65,7 @@ pub(crate) fn router(
 ) -> Router {
     Router::new()
         .route("/v1/status", get(status))
-        .route("/v1/pool", get(pool))
+        .route("/v1/pool", get(pool).patch(drive_routes::change_pool))
         .route("/v1/drives", get(drives).post(drive_routes::add))
         .route("/v1/drives/{name}", delete(drive_routes::remove))
         .route("/v1/drives/{name}/drain", post(drive_routes::drain))

@@ -232,6 +232,10 @@ pub struct Pool {
     /// How many drives may be lost at once without loss of data, whichever they are; absent when data are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survives: Option<u8>,
+    /// Zones that are still kept in another way than `protect` says: they are being converted. Absent where
+    /// there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconverted_zones: Option<u64>,
     /// What of the drives may hold segments, less what redundancy takes, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usable_bytes: Option<u64>,

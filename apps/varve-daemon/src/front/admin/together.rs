@@ -100,6 +100,7 @@ pub(super) fn pool(all: GatheredAnswers<Pool>) -> Pool {
         drives,
         protect: None,
         survives: None,
+        unconverted_zones: None,
         usable_bytes: None,
         raw_bytes: None,
         missing_cells: missing,

@@ -10,6 +10,7 @@ mod scrub;
 mod show;
 
 use clap::Subcommand;
+use varve_access_admin::NO_REDUNDANCY_HINT;
 use varve_access_admin::v1::{AddDrive, Drive, DriveList, DriveMoves};
 use varve_client::{ApiAnswer, Client, Failure, Result, age};
 use varve_daemon::config::DriveSetting;
@@ -118,7 +119,7 @@ fn number_of(client: &Client, name: &str) -> Result<u8> {
     let list = client.get::<DriveList>("/v1/drives")?.value;
     find(&list.drives, name)?.number.ok_or_else(|| {
         Failure::new("this pool has no redundancy over drives, which cannot be changed then")
-            .hint("`varve pool migrate` moves what it holds to a pool that has")
+            .hint(NO_REDUNDANCY_HINT)
     })
 }
 

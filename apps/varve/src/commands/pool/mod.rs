@@ -5,6 +5,7 @@ mod create;
 mod keys;
 mod migrate;
 mod rados_caps;
+mod set;
 mod show;
 
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use varve_media_rados::ClusterOptions;
 
 use crate::cli::Global;
 
-/// Show the pool; create one on drives or on Ceph's RADOS; move volumes and buckets to another
+/// Show and change the pool; create one on drives or on Ceph's RADOS; move volumes and buckets to another
 #[derive(Subcommand, Debug)]
 pub(crate) enum PoolCommand {
     Create(create::PoolCreate),
@@ -25,6 +26,7 @@ pub(crate) enum PoolCommand {
     #[command(subcommand)]
     Keys(keys::Keys),
     Show(show::PoolShow),
+    Set(set::PoolSet),
 }
 
 impl PoolCommand {
@@ -36,6 +38,7 @@ impl PoolCommand {
             Self::Migrate(command) => command.run(global.client()),
             Self::Keys(command) => command.run(global),
             Self::Show(command) => command.run(&global.client()),
+            Self::Set(command) => command.run(&global.client()),
         }
     }
 }

@@ -46,6 +46,10 @@ fn describe(pool: &v1::Pool) -> String {
             |drives| format!("the loss of {drives} more drives"),
         );
         facts.push(("survives", survives));
+        if let Some(zones) = pool.unconverted_zones {
+            let how = format!("{zones} zones: `varve drive moves` shows how far that is");
+            facts.push(("to convert", how));
+        }
     }
     let mut text = table::labelled(&facts);
     text.push_str(&cells::without(&pool.missing_cells));
