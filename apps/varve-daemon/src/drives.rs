@@ -187,7 +187,12 @@ impl Drives {
             }
         }
         let found = drive_search::locate_redundant(pool, &list.drives, given);
-        check_found_sizes(settings, given, &FoundPool { pool, drives: found.clone() })?;
+        // A drive of an earlier format has more units than it was given bytes: it keeps the size that is remembered.
+        let is_remembered = |path: &Path, size: u64| {
+            list.drives.iter().any(|drive| drive.path == path && drive.size_bytes == Some(size))
+        };
+        let pool_found = FoundPool { pool, drives: found.clone() };
+        check_found_sizes_but(settings, given, &pool_found, is_remembered)?;
         let mut entries = list.drives.clone();
         place(&mut entries, found);
         let is_list_new = entries != list.drives || entries.iter().any(|it| it.marked() != *it);
@@ -253,6 +258,11 @@ impl Drives {
             place(&mut entries, drive_search::locate_redundant(pool, &self.entries, &[]));
         }
         entries.into_iter().map(|entry| entry.path).collect()
+    }
+
+    /// The same drives once their pool can have redundancy over them.
+    pub(crate) fn upgraded(self, pool: PoolId) -> Self {
+        Self { is_redundant: true, pool: Some(pool), is_list_new: true, ..self }
     }
 
     /// Remembers the drives, if that is news. Durable on return; called once the pool on them is.
@@ -426,9 +436,19 @@ fn check_sizes(settings: &Settings, given: &[PathBuf], known: &[DriveEntry]) -> 
 }
 
 fn check_found_sizes(settings: &Settings, given: &[PathBuf], found: &FoundPool) -> Result<()> {
+    check_found_sizes_but(settings, given, found, |_, _| false)
+}
+
+/// The same, but for sizes that are right in any case.
+fn check_found_sizes_but(
+    settings: &Settings,
+    given: &[PathBuf],
+    found: &FoundPool,
+    is_right: impl Fn(&Path, u64) -> bool,
+) -> Result<()> {
     for (path, drive) in given.iter().zip(&settings.drives) {
         let Some((size, identity)) = drive.size.zip(found.at(path)) else { continue };
-        if !identity.has_size(size.0) {
+        if !identity.has_size(size.0) && !is_right(path, size.0) {
             return Err(other_size(path, Some(ByteCount(identity.size_bytes())), size));
         }
     }

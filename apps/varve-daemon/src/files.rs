@@ -287,7 +287,7 @@ pub(crate) fn explain(error: &Error, settings: &Settings) -> Failure {
             failure.hint("the other drives of the pool know what it missed: connect them")
         }
         Error::RedundantDrive { .. } => {
-            failure.hint("`varve serve` opens such pools; this command does not yet")
+            failure.hint("if an upgrade of the pool was cut off, `varve pool upgrade` goes on with it")
         }
         Error::Open { .. } => {
             failure.hint("see whether the path exists and this user may read and write it")

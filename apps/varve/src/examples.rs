@@ -139,6 +139,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "varve pool set --cancel",
         ],
     ),
+    ("pool upgrade", &["varve pool upgrade --data /srv/varve"]),
     ("pool show", &["varve pool show", "varve pool show --json"]),
     ("pool keys export", &["varve pool keys export /media/usb/varve.key"]),
     ("pool keys import", &["varve pool keys import /media/usb/varve.key"]),

@@ -64,7 +64,9 @@ pub use inspection::{MapItem, StoredKey};
 pub use keys::{KeyValue, key_behind};
 pub use mark::{MarkReport, MarkTicket, MarkWish};
 pub use peers::{DedupReply, ForeignChunk, ForeignNames, Homes, Peers, owner_of};
-pub use pool::{OpenPool, PoolSpec, PoolZones, Zone, ZoneCounts, ZoneLayout, ZoneSource};
+pub use pool::{
+    OpenPool, PoolSpec, PoolZones, UpgradedRoot, Zone, ZoneCounts, ZoneLayout, ZoneSource,
+};
 pub use read::BlockStatus;
 pub use recovery::ShardParts;
 pub use references::{CheckProgress, DanglingName, References, UncheckedNames, Unreadable};

@@ -14,6 +14,7 @@
 //!     that nobody has, and that no shard's standing minimum needs, is withdrawn. Pools without redundancy have no such
 //!     zones.
 
+mod upgraded;
 mod zones;
 
 use std::cell::{Cell, RefCell};
@@ -33,6 +34,7 @@ use crate::admission::Semaphore;
 use crate::config::ShardConfig;
 use crate::{Error, Result, Shard};
 
+pub use upgraded::UpgradedRoot;
 pub use zones::{Zone, ZoneCounts, ZoneSource};
 
 use zones::ZoneShares;

@@ -256,7 +256,9 @@ impl SlotReader {
             }
         }
         let plain = row.sets().find(|set| matches!(set.form, StripForm::Slots { .. }));
-        if let Some(set) = plain.filter(|_| attempt == 0) {
+        // Where nothing else can be there, all of it is the slot.
+        let attempts = u32::from(row.source().is_none());
+        if let Some(set) = plain.filter(|_| attempt <= attempts) {
             return self.read_plain(view, zone, set, slot).await.map(Some);
         }
         let set_hides = |set: &StripSet| self.hidden_error(view, zone, set, slot, &readings);

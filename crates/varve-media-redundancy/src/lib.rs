@@ -50,6 +50,7 @@ mod stripe;
 mod survey;
 mod table_store;
 mod tables;
+mod upgrade;
 mod view;
 mod watch;
 mod written_drive;
@@ -93,6 +94,7 @@ pub use space::{DriveSpaces, FreeUnits, SpaceFault, UnitRange, ranges_of_row};
 pub use stripe::{StripCodes, Stripe};
 pub use survey::{Candidate, FoundDrive, OpeningOptions, Survey};
 pub use tables::{Tables, TablesHandle};
+pub use upgrade::{UpgradeDisks, UpgradeDrive, UpgradePlan, UpgradeZones, resume_upgrade};
 pub use view::{LayoutView, StripLocation, ViewFault, ZoneSlot};
 
 #[cfg(test)]

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use varve_reactor::Reactor;
+use varve_types::ShardId;
 
 use crate::blocking::{BlockingDisk, finish};
 use crate::disk::{Disk, DiskOperation, Persist, Section};
 use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 use crate::pool_files::{
-    DriveKind, META_FILE, NewDrive, Owner, SEGMENTS_FILE, clear_places, kind_of, lock,
+    DriveKind, META_FILE, NewDrive, Owner, SEGMENTS_FILE, clear_places, kind_of, lane_file, lock,
     make_directory, make_file, sync_entries, touch,
 };
 use crate::private;
@@ -151,6 +152,70 @@ impl DriveFiles {
     /// In the simulator, which has no files.
     pub fn first_disk(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
         Ok(Rc::new(UringDisk::open(reactor, &first_file(&self.path, self.kind))?))
+    }
+
+    /// The disk with the slots of a directory, for the loop of this thread.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    ///
+    /// # Panics
+    /// In the simulator, which has no files.
+    pub fn slots_disk(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
+        Ok(Rc::new(UringDisk::open(reactor, &self.path.join(SEGMENTS_FILE))?))
+    }
+
+    /// The same with a lane that a directory of a pool without redundancy has.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    ///
+    /// # Panics
+    /// In the simulator, which has no files.
+    pub fn lane_disk(&self, reactor: &Reactor, lane: u16) -> Result<Rc<dyn Disk>> {
+        Ok(Rc::new(UringDisk::open(reactor, &self.path.join(lane_file(lane)))?))
+    }
+
+    /// Makes the files of a drive that is there as long as its parts, where they are shorter. What comes is a hole. A
+    /// device stays as it is.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn grow(&self, extent: DriveExtent) -> Result<()> {
+        let DriveExtent { meta_bytes, space_bytes } = extent;
+        let sizes = match self.kind {
+            DriveKind::Device => return Ok(()),
+            DriveKind::File => vec![(self.path.clone(), meta_bytes + space_bytes)],
+            DriveKind::Directory => vec![
+                (self.path.join(META_FILE), meta_bytes),
+                (self.path.join(SEGMENTS_FILE), space_bytes),
+            ],
+        };
+        for (path, bytes) in sizes {
+            let grow = || {
+                let file = File::options().write(true).open(&path)?;
+                if file.metadata()?.len() < bytes {
+                    file.set_len(bytes)?;
+                }
+                file.sync_all()
+            };
+            grow().map_err(|error| open_error(&path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the lanes of a directory, whose pool has them elsewhere. One that stays takes room, and nothing else.
+    pub fn remove_lanes(&self) {
+        if self.kind != DriveKind::Directory {
+            return;
+        }
+        let lanes = (0..ShardId::COUNT_MAX).map(|lane| self.path.join(lane_file(lane)));
+        for path in lanes.take_while(|path| path.exists()) {
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "a lane that is not used any more stays");
+                return;
+            }
+        }
     }
 
     /// Makes its files their owner's only (POOL-FILES-3).

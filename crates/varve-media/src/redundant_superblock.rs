@@ -333,7 +333,7 @@ impl RedundantSuperblock {
         }
     }
 
-    fn stored(&self) -> Superblock {
+    pub(crate) fn stored(&self) -> Superblock {
         Superblock {
             compat: self.compat,
             ro_compat: 0,

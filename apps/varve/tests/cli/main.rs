@@ -53,6 +53,7 @@ mod pool_migrate_mark;
 mod pool_rados_caps;
 mod pool_set;
 mod pool_show;
+mod pool_upgrade;
 mod report_compare;
 mod report_list;
 mod report_page;

@@ -7,6 +7,7 @@ mod migrate;
 mod rados_caps;
 mod set;
 mod show;
+mod upgrade;
 
 use std::path::PathBuf;
 
@@ -27,6 +28,7 @@ pub(crate) enum PoolCommand {
     Keys(keys::Keys),
     Show(show::PoolShow),
     Set(set::PoolSet),
+    Upgrade(upgrade::PoolUpgrade),
 }
 
 impl PoolCommand {
@@ -39,6 +41,7 @@ impl PoolCommand {
             Self::Keys(command) => command.run(global),
             Self::Show(command) => command.run(&global.client()),
             Self::Set(command) => command.run(&global.client()),
+            Self::Upgrade(command) => command.run(global),
         }
     }
 }
