@@ -67,6 +67,8 @@ const COMMANDS: &[&[&str]] = &[
     &["pool", "rados-caps"],
     &["pool", "migrate"],
     &["pool", "show"],
+    &["pool", "set"],
+    &["pool", "upgrade"],
     &["drive"],
     &["drive", "list"],
     &["drive", "show"],
