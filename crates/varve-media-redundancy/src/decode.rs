@@ -249,7 +249,10 @@ impl SlotReader {
                 return Ok(None);
             }
             if let Some(bytes) = self.decode(view, &group, left_out) {
-                self.blame(&readings, &group);
+                // Of a row that moves, what is not filled yet is blank, or as an earlier move left it.
+                if row.source().is_none() {
+                    self.blame(&readings, &group);
+                }
                 let (put, epoch) = (group.put.clone(), group.epoch);
                 let defects = defects_of(readings, &group);
                 return Ok(Some(SlotContents { bytes, put: Some(put), epoch, defects }));
