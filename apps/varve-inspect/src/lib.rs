@@ -6,4 +6,4 @@ pub mod dump;
 mod offline;
 pub mod salvage;
 
-pub use offline::{OfflinePlace, OfflinePool, PoolSource, ProbedPool};
+pub use offline::{OfflinePlace, OfflinePool, PoolSource, ProbedPool, RedundantPlace};

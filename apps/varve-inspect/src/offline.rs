@@ -19,8 +19,10 @@ use varve_engine::{
     OpenPool, Peers, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneCounts, ZoneSource,
 };
 use varve_media::{
-    Drive, Media, MediaPlace, OverlayMemory, PoolFigures, PoolInspection, RootKey, RootSide,
+    Drive, DriveIdentity, Media, MediaPlace, OverlayMemory, PoolFigures, PoolInspection, RootKey,
+    RootSide, SuperblockCopy,
 };
+use varve_media_redundancy::{RedundantInspection, RedundantProbe, StoredRoot, SurveyedPool};
 use varve_reactor::Reactor;
 use varve_types::{CellId, SegmentNumber, ShardId};
 
@@ -55,8 +57,41 @@ pub struct OfflinePool {
 pub enum OfflinePlace {
     /// Drives of this machine.
     Drives(PoolInspection),
+    /// Drives of this machine of which some may be lost.
+    Redundant(Box<RedundantPlace>),
     /// A pool, or a cell of one.
     Rados(Box<RadosProbe>),
+}
+
+/// A redundant pool, and what its drives say together.
+pub struct RedundantPlace {
+    pub(crate) inspection: Rc<RedundantInspection>,
+    pub(crate) surveyed: varve_media::Result<SurveyedPool>,
+}
+
+impl RedundantPlace {
+    fn open(paths: &[PathBuf]) -> Result<Self> {
+        let inspection = Rc::new(RedundantInspection::open(paths).map_err(unopened)?);
+        let mut event_loop = event_loop::start()?;
+        let (reactor, drives) = (event_loop.handle(), Rc::clone(&inspection));
+        let surveyed = event_loop.run(async move { drives.survey(&reactor).await });
+        Ok(Self { inspection, surveyed })
+    }
+
+    fn figures(&self) -> varve_media::Result<PoolFigures> {
+        let surveyed = self.surveyed.as_ref().map_err(Clone::clone)?;
+        let table = surveyed.view.drives();
+        let superblock = self.inspection.superblocks().next();
+        let none = || varve_media::Error::NoPool { path: "an empty list of drives".into() };
+        let superblock = superblock.ok_or_else(none)?;
+        Ok(PoolFigures {
+            pool: table.pool,
+            lane_count: superblock.lanes_of_pool,
+            lane_bytes: superblock.lane_bytes,
+            segment_bytes: table.segment_bytes,
+            segment_count: u64::from(table.zones_max) * u64::from(table.zone_segments),
+        })
+    }
 }
 
 impl OfflinePool {
@@ -88,7 +123,7 @@ impl OfflinePool {
             None if only.is_some_and(|only| only != CellId::FIRST) => {
                 return Err(Failure::misuse("a pool on drives has one cell"));
             }
-            None => vec![OfflinePlace::Drives(inspect(source, &settings)?)],
+            None => vec![inspect(source, &settings)?],
         };
         let pool = |place| Self { place, settings: settings.clone() };
         Ok(places.into_iter().map(pool).collect())
@@ -97,7 +132,7 @@ impl OfflinePool {
     /// Which cell of several it is.
     pub(crate) fn cell(&self) -> Option<CellId> {
         match &self.place {
-            OfflinePlace::Drives(_) => None,
+            OfflinePlace::Drives(_) | OfflinePlace::Redundant(_) => None,
             OfflinePlace::Rados(look) => look.cell(),
         }
     }
@@ -106,7 +141,34 @@ impl OfflinePool {
     pub fn figures(&self) -> varve_media::Result<PoolFigures> {
         match &self.place {
             OfflinePlace::Drives(inspection) => inspection.figures(),
+            OfflinePlace::Redundant(place) => place.figures(),
             OfflinePlace::Rados(look) => Ok(look.figures()),
+        }
+    }
+
+    /// Every copy of every drive's superblock; `None` of a pool that has none.
+    #[must_use]
+    pub fn superblock_copies(&self) -> Option<Vec<&SuperblockCopy>> {
+        match &self.place {
+            OfflinePlace::Drives(inspection) => Some(inspection.superblock_copies().collect()),
+            OfflinePlace::Redundant(place) => Some(place.inspection.superblock_copies().collect()),
+            OfflinePlace::Rados(_) => None,
+        }
+    }
+
+    /// What the drives of a redundant pool say together.
+    ///
+    /// # Errors
+    /// Misuse, of another pool; else why they do not agree.
+    pub fn redundant(&self) -> Result<&SurveyedPool> {
+        match &self.place {
+            OfflinePlace::Redundant(place) => {
+                place.surveyed.as_ref().map_err(|error| Failure::new(error.to_string()))
+            }
+            OfflinePlace::Drives(_) | OfflinePlace::Rados(_) => {
+                Err(Failure::misuse("the pool has no redundancy over drives")
+                    .hint("`varve dump superblock` and `varve dump pool` show what it has"))
+            }
         }
     }
 
@@ -118,6 +180,9 @@ impl OfflinePool {
                     inspection.figures().map_err(|error| Failure::new(error.to_string()))?;
                 let count = u32::try_from(figures.segment_count).unwrap_or(u32::MAX);
                 Ok((0..count).map(|number| (ShardId(0), number)).collect())
+            }
+            OfflinePlace::Redundant(_) => {
+                Ok(self.redundant()?.slots().map(|slot| (ShardId(0), slot.0)).collect())
             }
             OfflinePlace::Rados(look) => {
                 let of_shards = look.list()?.segments.into_iter();
@@ -157,6 +222,12 @@ impl OfflinePool {
                 })?;
                 ProbedPool::Drives(drive)
             }
+            OfflinePlace::Redundant(place) => {
+                let (drives, reactor) = (Rc::clone(&place.inspection), reactor.clone());
+                let probed = event_loop.run(async move { drives.probe(&reactor, &memory).await });
+                let failed = |error| Failure::new(format!("open the drives: {error}"));
+                ProbedPool::Redundant(Rc::new(probed.map_err(failed)?))
+            }
             OfflinePlace::Rados(look) => {
                 let looked = event_loop.run(look.look(&reactor, &memory));
                 let failed = |error| Failure::new(format!("open the pool on RADOS: {error}"));
@@ -172,6 +243,8 @@ impl OfflinePool {
 pub enum ProbedPool {
     /// On drives.
     Drives(Drive),
+    /// On drives of which some may be lost.
+    Redundant(Rc<RedundantProbe>),
     /// On RADOS.
     Rados(Rc<ProbedRados>),
 }
@@ -181,6 +254,7 @@ impl ProbedPool {
     pub(crate) fn media(&self, shard: ShardId) -> varve_media::Result<Media> {
         match self {
             Self::Drives(drive) => drive.media(shard),
+            Self::Redundant(probe) => probe.media(shard),
             Self::Rados(looked) => looked.media(shard),
         }
     }
@@ -189,6 +263,10 @@ impl ProbedPool {
     pub(crate) async fn root_sides(&self, key: RootKey) -> varve_media::Result<Vec<RootSide>> {
         match self {
             Self::Drives(drive) => Ok(drive.root_sides(key).await?.into()),
+            Self::Redundant(probe) => {
+                let sides = probe.drives().sides(StoredRoot::Root(key)).await;
+                Ok(sides.into_iter().map(|it| it.side).collect())
+            }
             Self::Rados(looked) => Ok(vec![looked.root_side(key).await?]),
         }
     }
@@ -201,24 +279,35 @@ impl ProbedPool {
     ) -> Option<MediaPlace> {
         match self {
             Self::Drives(drive) => drive.segment_place(number),
+            Self::Redundant(probe) => probe.drives().segment_place(number),
             Self::Rados(looked) => Some(looked.segment_place(shard, number)),
         }
     }
 }
 
-fn inspect(source: &PoolSource, settings: &Settings) -> Result<PoolInspection> {
+fn inspect(source: &PoolSource, settings: &Settings) -> Result<OfflinePlace> {
     let paths = match source.drive.as_slice() {
         [] => remembered(settings)?,
         drives => drives.to_vec(),
     };
-    PoolInspection::open(&paths).map_err(|error| match error {
+    let is_redundant = |path: &PathBuf| {
+        DriveIdentity::read(path).is_ok_and(|identity| identity.redundant.is_some())
+    };
+    if paths.iter().any(is_redundant) {
+        return Ok(OfflinePlace::Redundant(Box::new(RedundantPlace::open(&paths)?)));
+    }
+    PoolInspection::open(&paths).map(OfflinePlace::Drives).map_err(unopened)
+}
+
+fn unopened(error: varve_media::Error) -> Failure {
+    match error {
         varve_media::Error::InUse { path } => {
             Failure::misuse(format!("{path} is in use: a daemon has the pool open"))
                 .hint("`varve check --online`, or end the daemon first (SIGTERM): this command needs the pool to itself")
         }
         error => Failure::misuse(error.to_string())
             .hint("name the pool by its data directory with --data, or by --drive"),
-    })
+    }
 }
 
 fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {

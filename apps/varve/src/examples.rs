@@ -168,6 +168,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("dump segments", &["varve dump segments"]),
     ("dump segment", &["varve dump segment 42"]),
     ("dump map", &["varve dump map vm1"]),
+    ("dump drives", &["varve dump drives"]),
+    ("dump layout", &["varve dump layout"]),
+    ("dump strip", &["varve dump strip 42"]),
     ("dump keys", &["varve dump keys"]),
     ("salvage", &["varve salvage --to rescue", "varve salvage --to rescue --volume vm1"]),
     (

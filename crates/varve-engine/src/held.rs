@@ -80,6 +80,12 @@ impl ZoneContents for ShardContents {
 }
 
 impl Shard {
+    /// What media are told of its zones, for somebody else who looks at them.
+    #[must_use]
+    pub fn zone_contents(self: &Rc<Self>) -> Rc<dyn ZoneContents> {
+        ShardContents::of(self)
+    }
+
     /// What of some slots may still be read (HELD-2); `None` when they are not the shard's for sure (HELD-1).
     fn held(&self, first: SegmentNumber, count: u32) -> Option<Vec<HeldSegment>> {
         let segment_bytes = self.media.segments.geometry().segment_bytes;

@@ -11,6 +11,7 @@
 //! DECODE-3. Exactly k strips suffice, of whatever indexes.
 //! DECODE-4. A strip whose sum is wrong is not decoded from; zeros are no strip.
 
+use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -57,7 +58,44 @@ pub enum StripFault {
     Checksum,
 }
 
+impl fmt::Display for StripFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDrive => f.write_str("its drive is not there, or not read"),
+            Self::Unreadable(reason) => write!(f, "it cannot be read: {reason}"),
+            Self::Blank => f.write_str("zeros are where its label should be"),
+            Self::Label(fault) => write!(f, "its label is damaged: {fault}"),
+            Self::Misfit(field) => write!(f, "its label is of something else, by {field}"),
+            Self::OtherPut => f.write_str("it is of another write than the other strips"),
+            Self::Checksum => f.write_str("its bytes do not match the checksum of its label"),
+        }
+    }
+}
+
 impl StripFault {
+    /// Whether its drive is not read, so that nothing can be said of it.
+    #[must_use]
+    pub const fn is_absence(&self) -> bool {
+        match self {
+            Self::NoDrive => true,
+            Self::Unreadable(_)
+            | Self::Blank
+            | Self::Label(_)
+            | Self::Misfit(_)
+            | Self::OtherPut
+            | Self::Checksum => false,
+        }
+    }
+
+    /// Whether its label is what is wrong with it.
+    #[must_use]
+    pub const fn is_label(&self) -> bool {
+        match self {
+            Self::Blank | Self::Label(_) | Self::Misfit(_) | Self::OtherPut => true,
+            Self::NoDrive | Self::Unreadable(_) | Self::Checksum => false,
+        }
+    }
+
     /// Whether nobody can say what is there.
     fn hides_contents(&self) -> bool {
         match self {

@@ -26,6 +26,7 @@ mod health;
 mod hedge;
 mod histories;
 mod ids;
+mod inspect;
 mod joined_files;
 mod journal;
 mod keeper;
@@ -71,6 +72,9 @@ pub use health::{
 };
 pub use hedge::{HEDGE_PERCENT, ReadCounts};
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitNumber, ZoneIndex};
+pub use inspect::{
+    DriveSide, RedundantInspection, RedundantLook, RedundantProbe, SegmentStrips, SurveyedPool,
+};
 pub use journal::{JournalPatience, MirroredJournal};
 pub use keeper::{DriveOpener, Keeper};
 pub use making::{MakingSpec, NewPoolDrive, make, superblock_of};
@@ -93,6 +97,7 @@ pub use sizes::{JournalSizes, PoolSizes, SizesRequest};
 pub use space::{DriveSpaces, FreeUnits, SpaceFault, UnitRange, ranges_of_row};
 pub use stripe::{StripCodes, Stripe};
 pub use survey::{Candidate, FoundDrive, OpeningOptions, Survey};
+pub use table_store::StoredRoot;
 pub use tables::{Tables, TablesHandle};
 pub use upgrade::{UpgradeDisks, UpgradeDrive, UpgradePlan, UpgradeZones, resume_upgrade};
 pub use view::{LayoutView, StripLocation, ViewFault, ZoneSlot};

@@ -17,13 +17,13 @@ use varve_reactor::Reactor;
 
 use crate::drive_changes::{TableChange, drop_drive, following, has_drops, is_written};
 use crate::exposure::is_readable;
-use crate::format::{DriveState, DriveTable, EarlierHistory, JournalCopy};
+use crate::format::{DriveRecord, DriveState, DriveTable, EarlierHistory, JournalCopy};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::histories::since_unix_ms;
 use crate::ids::{DriveNumber, ZoneIndex};
 use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey, versions_of};
 use crate::table_store::{StoredRoot, write_all, write_next};
-use crate::view::LayoutView;
+use crate::view::{LayoutView, ViewFault};
 
 /// A pool that was opened.
 pub struct Opening {
@@ -80,6 +80,32 @@ impl Survey {
             }
             way => self.write(way).await,
         }
+    }
+
+    /// What is there, as a pool without the drives that are missing, whatever lacks: for somebody who looks at it, and
+    /// whose writes never reach the drives. Nothing is written here.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the tables do not agree without those drives.
+    pub fn look(self) -> Result<Opening> {
+        let is_absent = |it: &&DriveRecord| {
+            it.state == DriveState::Joining && self.handles.get(it.number).is_none()
+        };
+        let absent = self.table().drives.iter().filter(is_absent).map(|it| it.number);
+        let dropped: Vec<DriveNumber> = absent.chain(self.missing.iter().copied()).collect();
+        if dropped.is_empty() {
+            let view = self.view.clone();
+            return Ok(self.finish(view, false));
+        }
+        let mut table = self.table().clone();
+        table.epoch.0 += 1;
+        for drive in dropped {
+            drop_drive(&mut table, drive, self.reactor.unix_time_ms());
+        }
+        // What the look changes counts from here.
+        table.settled_epoch = table.epoch;
+        let view = self.view.with_drives(table).map_err(|fault| disagreement(&fault))?;
+        Ok(self.finish(view, false))
     }
 
     fn decide(&self) -> Result<OpeningWay> {
@@ -221,11 +247,7 @@ impl Survey {
         let unix_ms = self.reactor.unix_time_ms();
         let change = TableChange { handles: &self.handles, base, drops_limit, unix_ms };
         let table = change.commit(next).await?;
-        view.with_drives(table).map_err(|fault| Error::Corrupt {
-            what: "drive table",
-            path: "the drives of the pool".into(),
-            reason: fault.to_string(),
-        })
+        view.with_drives(table).map_err(|fault| disagreement(&fault))
     }
 
     /// A table that dropped drives is durable on all others now: one that says so is written at once.
@@ -264,4 +286,9 @@ impl Survey {
         let patience_nanos = options.patience_nanos;
         Opening { view, stale, missing, is_read_only, drives, handles, versions, patience_nanos }
     }
+}
+
+fn disagreement(fault: &ViewFault) -> Error {
+    let (path, reason) = ("the drives of the pool".to_owned(), fault.to_string());
+    Error::Corrupt { what: "drive table", path, reason }
 }

@@ -1,5 +1,6 @@
 //! Tables and roots on several drives at once. Called by the opening, the keeper, and whoever reads roots.
 
+use std::fmt;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
@@ -14,15 +15,30 @@ pub(crate) type RootContents = (RootVersion, Vec<u8>);
 
 /// Something that is stored as a root is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum StoredRoot {
+pub enum StoredRoot {
+    /// The drive table.
     DriveTable,
+    /// The journal record of a shard.
     Journal(ShardId),
+    /// A layout page.
     Page(u32),
+    /// A root of the pool or of a shard.
     Root(RootKey),
 }
 
+impl fmt::Display for StoredRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DriveTable => f.write_str("drive table"),
+            Self::Journal(shard) => write!(f, "journal record of shard {shard}"),
+            Self::Page(page) => write!(f, "layout page {page}"),
+            Self::Root(key) => write!(f, "root {key}"),
+        }
+    }
+}
+
 impl StoredRoot {
-    fn on(self, drive: &DriveHandle) -> Result<SidedRoot> {
+    pub(crate) fn on(self, drive: &DriveHandle) -> Result<SidedRoot> {
         let superblock = drive.superblock();
         match self {
             Self::DriveTable => Ok(superblock.drive_table()),

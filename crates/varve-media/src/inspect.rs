@@ -16,13 +16,15 @@ use crate::blocking::{BlockingDisk, finish};
 use crate::contract::RootKey;
 use crate::disk::Disk;
 use crate::drive::{Drive, DriveOptions};
+use crate::drive_files::DriveParts;
 use crate::format::{
     SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock, decode_superblock,
 };
 use crate::overlay::{OverlayDisk, OverlayMemory};
 use crate::parts::DriveDisks;
 use crate::pool_files::{META_FILE, Owner, SEGMENTS_FILE, lane_file, lock, missing_files};
-use crate::superblock_copies::read_superblock;
+use crate::redundant_superblock::RedundantSuperblock;
+use crate::superblock_copies::{read_any_superblock, without_redundancy};
 use crate::uring::{UringDisk, open_error};
 use crate::{Error, Result};
 
@@ -159,7 +161,91 @@ impl PoolInspection {
     }
 }
 
-impl InspectedDrive {
+/// A drive of a redundant pool, opened for reading (INSPECT-1) and locked against being served (INSPECT-2).
+pub struct RedundantDriveInspection {
+    path: PathBuf,
+    copies: Vec<SuperblockCopy>,
+    superblock: Result<RedundantSuperblock>,
+    /// Holds the lock (INSPECT-2).
+    _lock: File,
+}
+
+impl RedundantDriveInspection {
+    /// Opens and locks a drive, whatever state its superblocks are in. Blocks for a few reads.
+    ///
+    /// # Errors
+    /// [`Error::InUse`], [`Error::NoPool`] when there is not even a file, or the system's.
+    pub fn open(path: &Path) -> Result<Self> {
+        let DriveLook { copies, superblock, lock } = DriveLook::open(path)?;
+        let superblock = superblock.and_then(|stored| {
+            let none = || Error::NoPool { path: path.display().to_string() };
+            RedundantSuperblock::of_stored(&stored).ok_or_else(none)
+        });
+        Ok(Self { path: path.to_owned(), copies, superblock, _lock: lock })
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every copy of its superblock.
+    #[must_use]
+    pub fn superblock_copies(&self) -> &[SuperblockCopy] {
+        &self.copies
+    }
+
+    /// What the copies agree on.
+    ///
+    /// # Errors
+    /// [`Error::NoPool`] of a drive of another kind of pool, [`Error::Corrupt`], [`Error::Unsupported`].
+    pub fn superblock(&self) -> Result<RedundantSuperblock> {
+        self.superblock.clone()
+    }
+
+    /// Its parts for the loop of this thread: with `memory` over overlays, where what is written stays, and else for
+    /// reading only.
+    ///
+    /// # Errors
+    /// Those of [`Self::superblock`], [`Error::Open`], or [`Error::TooSmall`].
+    ///
+    /// # Panics
+    /// In the simulator, which has no files.
+    pub fn disks(
+        &self,
+        reactor: &Reactor,
+        memory: Option<&Rc<OverlayMemory>>,
+    ) -> Result<DriveParts> {
+        let superblock = self.superblock()?;
+        let open = |path: &Path| -> Result<Rc<dyn Disk>> {
+            let below: Rc<dyn Disk> = Rc::new(UringDisk::open_read_only(reactor, path)?);
+            Ok(match memory {
+                Some(memory) => Rc::new(OverlayDisk::new(below, Rc::clone(memory))), // INSPECT-1
+                None => below,
+            })
+        };
+        let parts = if superblock.is_directory {
+            let meta = open(&self.path.join(META_FILE))?;
+            DriveParts { meta, space: open(&self.path.join(SEGMENTS_FILE))? }
+        } else {
+            let meta = open(&self.path)?;
+            let space = Rc::new(superblock.space_of(&meta)?);
+            DriveParts { meta, space }
+        };
+        superblock.check_sizes(&*parts.meta, &*parts.space)?;
+        Ok(parts)
+    }
+}
+
+/// What a drive of either kind says of itself.
+struct DriveLook {
+    copies: Vec<SuperblockCopy>,
+    superblock: Result<Superblock>,
+    lock: File,
+}
+
+impl DriveLook {
     fn open(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|error| open_error(path, &error))?;
         let meta = if metadata.is_dir() { path.join(META_FILE) } else { path.to_owned() };
@@ -168,8 +254,17 @@ impl InspectedDrive {
         }
         let lock = lock(&meta, metadata.file_type().is_block_device(), Owner::Reader)?;
         let disk = BlockingDisk::open_read_only(&meta)?;
-        let superblock = finish(read_superblock(&disk));
+        let superblock = finish(read_any_superblock(&disk));
         let copies = finish(read_copies(&disk, superblock.as_ref().ok()));
+        Ok(Self { copies, superblock, lock })
+    }
+}
+
+impl InspectedDrive {
+    fn open(path: &Path) -> Result<Self> {
+        let DriveLook { copies, superblock, lock } = DriveLook::open(path)?;
+        let name = path.display().to_string();
+        let superblock = superblock.and_then(|stored| without_redundancy(stored, &name));
         Ok(Self { path: path.to_owned(), copies, superblock, _lock: lock })
     }
 

@@ -48,7 +48,9 @@ pub use empty_roots::write_empty_roots;
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 pub use identity::{DriveIdentity, RedundantIdentity};
-pub use inspect::{MediaPlace, PoolFigures, PoolInspection, RootSide, SuperblockCopy};
+pub use inspect::{
+    MediaPlace, PoolFigures, PoolInspection, RedundantDriveInspection, RootSide, SuperblockCopy,
+};
 pub use making::mark_new_drives;
 pub use mem::MemDisk;
 pub use overlay::{OverlayDisk, OverlayMemory};

@@ -164,7 +164,7 @@ impl SidedRoot {
     }
 
     /// Version and contents of both sides, or why one cannot be read; nothing is repaired.
-    pub(crate) async fn inspect(&self, disk: &dyn Disk, pool: PoolId) -> [SideText; 2] {
+    pub async fn inspect(&self, disk: &dyn Disk, pool: PoolId) -> [SideText; 2] {
         let look = async |side: usize| match self.read_side(disk, pool, side).await {
             Ok((version, bytes)) => Ok((version.0, bytes)),
             Err(SideFault::Disk(error)) => Err(error.to_string()),

@@ -10,9 +10,13 @@ use crate::{Error, Result};
 
 /// As [`read_any_superblock`], of a drive of a pool without redundancy; no medium of this crate serves others.
 pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
-    let superblock = read_any_superblock(meta).await?;
+    without_redundancy(read_any_superblock(meta).await?, meta.path())
+}
+
+/// Refuses the superblock of a drive of a redundant pool.
+pub(crate) fn without_redundancy(superblock: Superblock, path: &str) -> Result<Superblock> {
     if superblock.redundant.is_some() {
-        let (path, number) = (meta.path().to_owned(), superblock.drive_index);
+        let (path, number) = (path.to_owned(), superblock.drive_index);
         return Err(Error::RedundantDrive { path, number, pool: superblock.pool });
     }
     Ok(superblock)

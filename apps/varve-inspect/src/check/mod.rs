@@ -1,7 +1,7 @@
 //! The check of a pool that no daemon serves; and, in `online`, the one that a daemon makes of its own.
 //!
 //! ```text
-//!  for each cell: superblocks → roots → pool root
+//!  for each cell: superblocks → tables of redundant pools → roots → pool root
 //!    → for each shard: recovery (over an overlay) → audit → catalogue → every segment → owners of damage
 //!  then the register of names, where there are several cells
 //! ```
@@ -13,6 +13,7 @@
 mod finding;
 pub mod online;
 mod pool;
+mod redundancy;
 mod register;
 mod report;
 mod shard;

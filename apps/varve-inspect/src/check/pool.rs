@@ -9,13 +9,14 @@ use varve_dataset::{CatalogueItem, volume_of};
 use varve_dispatch::Placement;
 use varve_engine::AuditReport;
 use varve_logstore::format::pool::PoolRoot;
-use varve_media::{PoolFigures, PoolInspection, RootKey, RootSide, SuperblockCopy};
+use varve_media::{PoolFigures, RootKey, RootSide, SuperblockCopy};
 use varve_media_rados::PoolListing;
 use varve_types::{ShardId, StreamId};
 
-use crate::offline::{OfflinePlace, OfflinePool, ProbedPool};
+use crate::offline::{OfflinePlace, OfflinePool, ProbedPool, RedundantPlace};
 
 use super::finding::{CheckFinding, FILE_MISSING, Severity};
+use super::redundancy;
 use super::register::{self, NamesOfCell};
 use super::report::{CheckReport, ObjectSummary};
 use super::shard::{ShardJob, ShardOutcome};
@@ -64,7 +65,7 @@ impl Check {
         report.findings.sort_by_key(|finding| finding.severity);
         report.stopped = watch.is_stopped();
         report.taken = self.cells.iter().any(|cell| match &cell.place {
-            OfflinePlace::Drives(_) => false,
+            OfflinePlace::Drives(_) | OfflinePlace::Redundant(_) => false,
             // Who cannot be asked any more may serve it as well.
             OfflinePlace::Rados(look) => look.was_taken().unwrap_or(true),
         });
@@ -82,12 +83,16 @@ struct CellCheck<'a> {
 impl CellCheck<'_> {
     /// The whole names of the volumes in it, where all are known.
     fn run(&self, watch: &Progress, report: &mut CheckReport) -> Option<BTreeSet<String>> {
-        if let OfflinePlace::Drives(inspection) = &self.pool.place {
-            watch.say("superblocks");
-            check_superblocks(inspection, report);
-            for missing in inspection.missing_files() {
-                report.add(CheckFinding::error(FILE_MISSING, missing.to_string(), PUT_BACK));
+        watch.say("superblocks");
+        check_superblocks(&self.pool.superblock_copies().unwrap_or_default(), report);
+        match &self.pool.place {
+            OfflinePlace::Drives(inspection) => {
+                for missing in inspection.missing_files() {
+                    report.add(CheckFinding::error(FILE_MISSING, missing.to_string(), PUT_BACK));
+                }
             }
+            OfflinePlace::Redundant(place) => self.check_drives(place, watch, report)?,
+            OfflinePlace::Rados(_) => {}
         }
         let figures = match self.pool.figures() {
             Ok(figures) => figures,
@@ -152,6 +157,42 @@ impl CellCheck<'_> {
         volumes
     }
 
+    /// Judges drives, tables and journals of a redundant pool; `None` when the drives do not agree.
+    fn check_drives(
+        &self,
+        place: &RedundantPlace,
+        watch: &Progress,
+        report: &mut CheckReport,
+    ) -> Option<()> {
+        watch.say("drives");
+        match &place.surveyed {
+            Ok(surveyed) => {
+                redundancy::drive_findings(surveyed).into_iter().for_each(|it| report.add(it));
+            }
+            Err(error) => {
+                report.pool = Some(place.inspection.pool().to_string());
+                report.add(redundancy::survey_finding(error));
+                return None;
+            }
+        }
+        let found = self.pool.on_loop(self.of.overlay_bytes_max, |_, looked| {
+            Box::pin(async move {
+                let ProbedPool::Redundant(probe) = looked else { return Vec::new() };
+                let mut found = redundancy::table_findings(probe.drives()).await;
+                found.extend(redundancy::journal_findings(probe.drives()).await);
+                found
+            })
+        });
+        match found {
+            Ok(found) => found.into_iter().for_each(|it| report.add(it)),
+            Err(failure) => {
+                report.add(CheckFinding::error("drives", failure.what(), KEEP));
+                return None;
+            }
+        }
+        Some(())
+    }
+
     /// Lists the objects of a pool that is made of some, and judges those that are of no shard.
     fn list(
         &self,
@@ -204,8 +245,8 @@ impl CellCheck<'_> {
     }
 }
 
-fn check_superblocks(inspection: &PoolInspection, report: &mut CheckReport) {
-    for copy in inspection.superblock_copies() {
+fn check_superblocks(copies: &[&SuperblockCopy], report: &mut CheckReport) {
+    for copy in copies.iter().copied() {
         let what = match &copy.content {
             Err(fault) => format!("copy {} of the superblock is damaged: {fault}", copy.copy),
             Ok(_) if !copy.agrees => {
@@ -213,10 +254,10 @@ fn check_superblocks(inspection: &PoolInspection, report: &mut CheckReport) {
             }
             Ok(_) => continue,
         };
-        let sound = |other: &&SuperblockCopy| {
+        let sound = |other: &&&SuperblockCopy| {
             other.path == copy.path && other.agrees && other.content.is_ok()
         };
-        let mut finding = match inspection.superblock_copies().filter(sound).count() {
+        let mut finding = match copies.iter().filter(sound).count() {
             // Fewer than two may be wrong as well, and a start takes none.
             0 | 1 => CheckFinding::error("superblock_copy", what, KEEP),
             _ => CheckFinding::warning("superblock_copy", what, REWRITTEN),
@@ -300,40 +341,44 @@ fn judge_root(key: RootKey, sides: &[RootSide], report: &mut CheckReport) -> Opt
         },
         ..finding
     };
-    let contents: Vec<_> = sides.iter().map(|side| side.content.as_ref()).collect();
-    match contents.as_slice() {
-        [Ok((_, only))] => Some(only.clone()),
-        [Ok((one, first)), Ok((two, second))] => {
-            if one == two && first != second {
+    let readable = || sides.iter().filter_map(|side| side.content.as_ref().ok());
+    let Some((newest, contents)) = readable().max_by_key(|(version, _)| *version) else {
+        let faults = sides.iter().filter_map(|side| side.content.as_ref().err());
+        let faults: Vec<_> = faults.map(String::as_str).collect();
+        let what = format!("the root {key} cannot be read: {}", faults.join("; "));
+        let finding = CheckFinding::error("root", what, KEEP);
+        report.add(match sides.first() {
+            Some(side) => at(finding, side),
+            None => finding,
+        });
+        return None;
+    };
+    for side in sides {
+        let finding = match &side.content {
+            Err(fault) => {
+                let number = side.side;
+                let what = format!(
+                    "side {number} of the root {key} is damaged: {fault}; the other holds version {newest}"
+                );
+                CheckFinding::warning("root_side", what, REWRITTEN)
+            }
+            Ok((version, bytes)) if version == newest && bytes != contents => {
                 let what =
-                    format!("the sides of the root {key} differ, and both are version {one}");
-                report.add(at(CheckFinding::error("root_sides", what, KEEP), &sides[0]));
-            } else if one != two {
-                let what = format!("the sides of the root {key} are versions {one} and {two}");
+                    format!("the sides of the root {key} differ, and both are version {version}");
+                CheckFinding::error("root_sides", what, KEEP)
+            }
+            Ok((version, _)) if version < newest => {
+                let what =
+                    format!("the sides of the root {key} are versions {version} and {newest}");
                 let advice =
                     "nothing: a replacement was cut short, and the next start completes it";
-                let finding = CheckFinding::new(Severity::Note, "root_sides", what, advice);
-                report.add(at(finding, &sides[usize::from(two < one)]));
+                CheckFinding::new(Severity::Note, "root_sides", what, advice)
             }
-            Some(if one >= two { first.clone() } else { second.clone() })
-        }
-        [Ok((version, bytes)), Err(fault)] | [Err(fault), Ok((version, bytes))] => {
-            let side = &sides[usize::from(sides[0].content.is_ok())];
-            let what = format!(
-                "side {} of the root {key} is damaged: {fault}; the other holds version {version}",
-                side.side
-            );
-            report.add(at(CheckFinding::warning("root_side", what, REWRITTEN), side));
-            Some(bytes.clone())
-        }
-        damaged => {
-            let faults = damaged.iter().filter_map(|side| side.err()).map(String::as_str);
-            let what =
-                format!("the root {key} cannot be read: {}", faults.collect::<Vec<_>>().join("; "));
-            report.add(at(CheckFinding::error("root", what, KEEP), &sides[0]));
-            None
-        }
+            Ok(_) => continue,
+        };
+        report.add(at(finding, side));
     }
+    Some(contents.clone())
 }
 
 fn judge_pool_root(

@@ -23,6 +23,7 @@ use varve_types::{ByteCount, ChunkId, Generation, SegmentNumber, ShardId, Stream
 use crate::offline::{ProbedPool, open_shard};
 
 use super::finding::{CheckFinding, FINDINGS_MAX, Severity};
+use super::redundancy;
 
 /// A record of the catalogue that cannot be used: what it says is of something that is there.
 const BAD_RECORD: &str = "catalogue";
@@ -252,6 +253,11 @@ impl ShardJob {
                 outcome.summary.segments_verified = report.segments;
                 outcome.summary.bytes_verified = report.bytes_read;
                 outcome.summary.units_verified = report.units;
+            }
+            if let ProbedPool::Redundant(probe) = &self.looked {
+                watch.say(format!("shard {id}: strips"));
+                let mut add = |finding: CheckFinding| add(finding);
+                redundancy::strip_findings(probe.drives(), &shard, &watch, &mut add).await;
             }
         }
         if !is_audited || !needed.damage.is_empty() {

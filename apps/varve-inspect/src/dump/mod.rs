@@ -2,6 +2,7 @@
 
 pub mod lane;
 mod output;
+pub mod redundancy;
 pub mod roots;
 pub mod segments;
 pub mod trees;

@@ -3,7 +3,7 @@
 use varve_client::Result;
 use varve_logstore::format::pool::PoolRoot;
 use varve_logstore::format::root::ShardRoot;
-use varve_media::{PoolFigures, PoolInspection, RootKey, RootSide};
+use varve_media::{PoolFigures, RootKey, RootSide, SuperblockCopy};
 use varve_types::ShardId;
 
 use crate::offline::ProbedPool;
@@ -11,8 +11,8 @@ use crate::offline::ProbedPool;
 use super::output::Output;
 
 /// Every copy of every drive's superblock.
-pub fn superblocks(inspection: &PoolInspection, out: &mut Output) {
-    for copy in inspection.superblock_copies() {
+pub fn superblocks(copies: &[&SuperblockCopy], out: &mut Output) {
+    for copy in copies {
         let what = format!("copy {} in {} at {}", copy.copy, copy.path, copy.offset);
         match &copy.content {
             Ok(text) => {

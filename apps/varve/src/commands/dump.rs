@@ -8,7 +8,7 @@
 use clap::{Args, Subcommand};
 use futures_util::future::LocalBoxFuture;
 use varve_client::{Failure, Result};
-use varve_inspect::dump::{OVERLAY_BYTES_MAX, Output, lane, roots, segments, trees};
+use varve_inspect::dump::{OVERLAY_BYTES_MAX, Output, lane, redundancy, roots, segments, trees};
 use varve_inspect::{OfflinePlace, OfflinePool, PoolSource, ProbedPool};
 use varve_reactor::Reactor;
 use varve_types::ShardId;
@@ -64,6 +64,15 @@ enum What {
         #[command(flatten)]
         form: ListForm,
     },
+    /// Redundant pools: the drive table as each drive has it
+    Drives,
+    /// Redundant pools: on which drives journals and zones lie
+    Layout,
+    /// Redundant pools: the strips of a segment, each with its label
+    Strip {
+        /// Number of the segment
+        slot: u32,
+    },
     /// The key trees: volumes and streams
     Keys {
         #[command(flatten)]
@@ -91,13 +100,16 @@ impl DumpCommand {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let pool = OfflinePool::open(&global.offline_data()?, &self.source)?;
         if matches!(self.what, What::Superblock) {
-            let OfflinePlace::Drives(inspection) = &pool.place else {
+            let Some(copies) = pool.superblock_copies() else {
                 return Err(Failure::misuse("a pool on RADOS has no superblocks")
                     .hint("`varve dump pool` shows what its record says"));
             };
             let mut out = Output::new(false);
-            roots::superblocks(inspection, &mut out);
+            roots::superblocks(&copies, &mut out);
             return out.end();
+        }
+        if let (What::Drives, OfflinePlace::Redundant(place)) = (&self.what, &pool.place) {
+            return redundancy::drives(place, Output::new(false))?.end(); // Also where drives do not agree.
         }
         let figures = pool.figures().map_err(|error| {
             Failure::new(error.to_string()).hint("`varve dump superblock` shows every copy")
@@ -134,6 +146,13 @@ impl DumpCommand {
             What::Map { volume, form } => {
                 trees::map(&pool, &figures, &volume, Output::new(form.json))?.end()
             }
+            What::Drives => pool.redundant().map(|_| String::new()),
+            What::Layout => {
+                print(&pool, false, move |_, looked, out| Box::pin(redundancy::layout(looked, out)))
+            }
+            What::Strip { slot } => print(&pool, false, move |_, looked, out| {
+                Box::pin(redundancy::strip(looked, slot, out))
+            }),
             What::Keys { form } => trees::keys(&pool, &figures, Output::new(form.json))?.end(),
         }
     }

@@ -63,10 +63,18 @@ impl Home {
 
     /// Starts a daemon and waits until it serves.
     pub(crate) fn serve(&self, more: &[&str]) -> Daemon {
+        let shards = self.shards.to_string();
+        self.spawn(&[SMALL, &["--shards", &shards], more].concat())
+    }
+
+    /// The same on the drives that the data directory remembers.
+    pub(crate) fn serve_remembered(&self) -> Daemon {
+        self.spawn(&["serve", "--nbd", "unix:nbd.sock"])
+    }
+
+    fn spawn(&self, arguments: &[&str]) -> Daemon {
         let mut child = Command::new(env!("CARGO_BIN_EXE_varve"))
-            .args(SMALL)
-            .args(["--shards", &self.shards.to_string()])
-            .args(more)
+            .args(arguments)
             .current_dir(self.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -54,6 +54,7 @@ mod pool_rados_caps;
 mod pool_set;
 mod pool_show;
 mod pool_upgrade;
+mod redundant_check;
 mod report_compare;
 mod report_list;
 mod report_page;
