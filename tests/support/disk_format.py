@@ -70,7 +70,7 @@ def number(data, at, size):
 
 def reserved(data, at, size, what):
     """Reserved bytes are zero."""
-    check(not any(data[at:at + size]), f"{what}: reserved bytes at {at} are not zero")
+    check(not data[at:at + size].strip(b"\0"), f"{what}: reserved bytes at {at} are not zero")
 
 
 def round_up(value, unit):
@@ -85,13 +85,17 @@ def superblock(data):
     """One copy (4096 B)."""
     check(data[:8] == b"VARVESUP", "superblock: magic")
     check(struct.unpack_from("<HH", data, 8) == (1, 4096), "superblock: version or size")
-    for at, size in ((12, 4), (78, 2), (101, 3987)):
+    flags = number(data, 32, 8)
+    check(flags & ~1 == 0, f"superblock: unknown incompatible features {flags:#x}")
+    for at, size in ((12, 4), (78, 2), (101, 3), (152, 3936)) if flags else ((12, 4), (78, 2), (101, 3987)):
         reserved(data, at, size, "superblock")
     check(number(data, 4088, 8) == xxh3(data[:4088]), "superblock: checksum")
-    check(number(data, 32, 8) == 0, f"superblock: unknown incompatible features {number(data, 32, 8):#x}")
-    names = "revision pool created index drives lanes lane_bytes segment_bytes segments root_bytes_max shape"
+    names = ("revision pool created index drives lanes lane_bytes segment_bytes segments root_bytes_max shape"
+             " is_redundant drive_id tables_offset roots_offset space_offset units layout_pages")
     values = (number(data, 40, 8), data[48:64], *struct.unpack_from("<QHHH", data, 64), *struct.unpack_from("<QIIIB", data, 80))
-    return namedtuple("Superblock", names)(*values)
+    found = namedtuple("Superblock", names)(*values, flags == 1, data[104:120], *struct.unpack_from("<QQQII", data, 120))
+    check(not found.is_redundant or (found.drives, found.segments) == (0, 0) and found.index < 255, "superblock: of a redundant drive")
+    return found
 
 
 def root_slot(data, root, pool):
@@ -125,7 +129,7 @@ def begin_root(data, magic, pool, incompat):
 
 def pool_root(data, pool):
     """Placements and zones."""
-    begin_root(data, b"VARVPOOL", pool, 0)
+    begin_root(data, b"VARVPOOL", pool, 1)
     reserved(data, 88, 40, "pool root")
     segment_bytes, zone_segments, next_stream, placements, zones = struct.unpack_from("<IIQII", data, 64)
     check(len(data) == 136 + 2 * (placements + zones), "pool root: length")

@@ -9,6 +9,7 @@ from collections import Counter
 
 from . import disk_format as fmt
 from .disk_format import Damaged, check
+from .disk_redundancy import Drive as RedundantDrive, Layout
 from .disk_replay import Log
 
 MIB = 1 << 20
@@ -20,11 +21,10 @@ WORD = (1 << 64) - 1
 class Drive:
     """One drive: parts of a disk, or files of a directory."""
 
-    def __init__(self, path):
+    def __init__(self, path, superblock):
         self.path = path
         self.is_directory = os.path.isdir(path)
-        meta = os.path.join(path, "meta") if self.is_directory else path
-        self.superblock = agreed(bytes(read_at(meta, copy * MIB, 4096)) for copy in range(4))
+        self.superblock = superblock
         found = self.superblock
         check(found.shape == (2 if self.is_directory else 1), f"{path}: shape {found.shape}")
         self.lanes = len(range(found.index, found.lanes, found.drives))
@@ -71,6 +71,12 @@ def read_at(path, at, size):
     return data
 
 
+def superblock_at(path):
+    """What the superblocks of a drive agree on."""
+    meta = os.path.join(path, "meta") if os.path.isdir(path) else path
+    return agreed(bytes(read_at(meta, copy * MIB, 4096)) for copy in range(4))
+
+
 def agreed(copies):
     """Of several superblocks of which two agree, that of the highest revision."""
     counts, reasons = Counter(copies), []
@@ -85,26 +91,27 @@ def agreed(copies):
     return max(found, key=lambda value: value.revision)
 
 
-class Pool:
-    """All drives of a stopped pool."""
+class Concatenation:
+    """Drives that are laid end to end."""
 
-    def __init__(self, paths):
-        drives = sorted((Drive(path) for path in paths), key=lambda drive: drive.superblock.index)
-        first = drives[0].superblock
-        for index, drive in enumerate(drives):
+    def __init__(self, drives):
+        self.drives = sorted(drives, key=lambda drive: drive.superblock.index)
+        self.pool = self.drives[0].superblock.pool
+        for index, drive in enumerate(self.drives):
             found = drive.superblock
-            check(found.pool == first.pool, f"{drive.path}: another pool's")
+            check(found.pool == self.pool, f"{drive.path}: another pool's")
             check((found.index, found.drives) == (index, len(drives)), f"{drive.path}: drive {found.index} of {found.drives}")
-        self.drives = drives
-        self.id = first.pool
-        self.segment_bytes = first.segment_bytes
-        self.root = fmt.pool_root(drives[0].root(0), self.id)
-        check(self.root.segment_bytes == self.segment_bytes, "pool root: bytes of a segment")
-        self.shards = [Shard(self, index) for index in range(max(self.root.placements))]
+
+    def root(self, index):
+        """A root of the pool or a shard."""
+        return self.drives[0].root(index)
+
+    def lane(self, shard):
+        """All bytes of a shard's lane."""
+        return self.drives[shard % len(self.drives)].lane(shard // len(self.drives))
 
     def slot(self, slot, at, size):
         """Bytes of a slot of the pool."""
-        check(at + size <= self.segment_bytes, f"slot {slot}: {size} bytes at {at} end behind it")
         number = slot
         for drive in self.drives:
             if number < drive.superblock.segments:
@@ -112,9 +119,59 @@ class Pool:
             number -= drive.superblock.segments
         raise Damaged(f"slot {slot} is on none of the drives")
 
+
+class Stripes:
+    """Drives of which some may be lost."""
+
+    def __init__(self, drives):
+        self.layout = Layout(drives)
+        self.pool = self.layout.pool
+        self.root, self.lane = self.layout.root, self.layout.lane
+
+    def slot(self, slot, at, size):
+        """Bytes of a slot of the pool."""
+        data = self.layout.slot(slot)
+        check(at + size <= len(data), f"slot {slot}: {size} bytes at {at} end behind its {len(data)}")
+        return data[at:at + size]
+
+
+def media(paths):
+    """The drives at these paths, by the kind of pool that they are of. Of a redundant one some may be missing."""
+    found = [(path, superblock_at(path)) for path in paths if os.path.exists(path)]
+    check(found, "no drive is there")
+    if found[0][1].is_redundant:
+        return Stripes([RedundantDrive(path, superblock) for path, superblock in found])
+    check(len(found) == len(paths), "drives are missing")
+    return Concatenation([Drive(path, superblock) for path, superblock in found])
+
+
+class Pool:
+    """All drives of a stopped pool."""
+
+    def __init__(self, paths):
+        self.media = media(paths)
+        self.id = self.media.pool
+        self.root = fmt.pool_root(self.media.root(0), self.id)
+        self.segment_bytes = self.root.segment_bytes
+        self.shards = [Shard(self, index) for index in range(max(self.root.placements))]
+
+    def slot(self, slot, at, size):
+        """Bytes of a slot of the pool."""
+        check(at + size <= self.segment_bytes, f"slot {slot}: {size} bytes at {at} end behind it")
+        return self.media.slot(slot, at, size)
+
     def lane(self, shard):
         """All bytes of a shard's lane."""
-        return self.drives[shard % len(self.drives)].lane(shard // len(self.drives))
+        return self.media.lane(shard)
+
+    def segments(self):
+        """Slots and generations of all segments that are durable in full: of the roots, and of the chains up to their witnesses."""
+        found = set()
+        for shard in self.shards:
+            found.update((entry.slot, entry.generation) for entry in shard.usage)
+            found.update((place.slot, place.generation) for place in shard.root.usage + shard.root.deaths + shard.root.deltas)
+            found.update(shard.log.durable)
+        return found
 
     def volumes(self):
         """Records of all volumes and snapshots, by `namespace/name[@snapshot]`."""
@@ -171,7 +228,7 @@ class Shard:
     def __init__(self, pool, index):
         self.pool = pool
         self.index = index
-        self.root = fmt.shard_root(pool.drives[0].root(index + 1), pool.id, index)
+        self.root = fmt.shard_root(pool.media.root(index + 1), pool.id, index)
         self._summaries = {}
         self._slots = {}
         self.pages = {}  # By name, and

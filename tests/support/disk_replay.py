@@ -27,6 +27,7 @@ class Log:
         self.segments = 0
         self.records = 0
         self.keys = {}
+        self.durable = []  # Slots and generations of segments that a witness calls durable in full.
         self._blocks = defaultdict(list)  # (stream, block): [(number, content)]
         self._ranges = defaultdict(list)  # stream: [(number, first block, blocks, content)]
         self._cuts = {}  # copy: (number, source)
@@ -42,6 +43,7 @@ class Log:
         for head, chain, witness in ((root.data_chain, data, witnesses[0]), (root.reclaim_chain, reclaimed, witnesses[1])):
             witness = max([witness] + [strip.header.witness for strip in chain])
             check(head.seq + len(chain) >= witness, f"shard {self.shard.index}: a chain ends at {head.seq + len(chain)}, below {witness}")
+            self.durable += [(strip.header.slot, strip.header.generation) for strip in chain if strip.header.chain_seq <= witness]
         for strip in data:
             for entry in strip.entries:
                 if entry.kind == 1:
