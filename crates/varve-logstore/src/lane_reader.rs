@@ -8,7 +8,8 @@
 //!     may lie in the drive's cache only. Were it lost by a power cut while it is drained, segments would hold the
 //!     first part of a transaction, and nothing the rest.
 //! LANE-READER-4. One of the frames right before a replay point is there, or a newer one (LANE-5). Where none is, the
-//!     lane was lost or is an older copy.
+//!     lane was lost or is an older copy. A copy that begins right at the point proves by its `since` that the lane came
+//!     to it.
 //! LANE-READER-5. From the second lap on a lane has no room that was never written: behind the stop and what was in
 //!     flight stand frames of the lap before. Where none is found, what followed the stop was lost. Only copies that
 //!     were written for a lap then can be judged so.
@@ -181,11 +182,23 @@ impl JournalReader {
         let is_first = point.chain == chain_seed(pool, shard, mount); // By a version that wrote no first frame.
         let oldest = point.frame_seq.saturating_sub(FRAMES_KEPT as u64);
         let is_there = census.frame_seq_max.is_some_and(|newest| newest >= oldest);
-        if is_first || is_there || planted(Bug::LostLaneBelieved) {
+        let is_proven = self.begins_at(point.position);
+        if is_first || is_there || is_proven || planted(Bug::LostLaneBelieved) {
             return Ok(());
         }
         let frame_seq = point.frame_seq.saturating_sub(1);
         Err(Error::LaneLost { frame_seq, newest: census.frame_seq_max })
+    }
+
+    /// Whether a copy that is written was begun where a frame at `position` goes, if not from the beginning on.
+    fn begins_at(&self, position: u64) -> bool {
+        let capacity = self.journal.capacity();
+        let next_lap = (position / capacity + 1).saturating_mul(capacity);
+        (0..self.copies.len()).any(|copy| {
+            let since = self.journal.copy_since(copy);
+            let is_written = self.journal.copy_until(copy) == u64::MAX;
+            is_written && since > 0 && (since == position || since == next_lap)
+        })
     }
 
     /// Looks behind the place where replay stopped (LANE-READER-5). Short lanes are not judged: a few frames fill them.

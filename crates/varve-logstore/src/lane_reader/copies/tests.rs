@@ -226,6 +226,27 @@ fn frame_not_restored() {
 }
 
 #[test]
+fn a_copy_that_begins_at_the_replay_point_proves_that_the_lane_came_to_it() {
+    let (copies, end) = written(2, 20);
+    for frame_seq in 1..=20 {
+        copies.erase(1, frame_seq);
+    }
+    let judged = |since: u64, until: u64| {
+        let alone = copies.with(&[1]);
+        alone.all[0].since.set(since);
+        alone.all[0].until.set(until);
+        let mut reader = alone.reader();
+        let census = now(reader.census()).expect("it is readable");
+        reader.check_start(end, &census).is_ok()
+    };
+    assert!(judged(end.position, u64::MAX) && judged(LANE_BYTES, u64::MAX));
+    for since in [0, end.position - BLOCK, end.position + BLOCK] {
+        assert!(!judged(since, u64::MAX), "LANE-READER-4: {since}");
+    }
+    assert!(!judged(end.position, end.position), "it is not written");
+}
+
+#[test]
 fn a_copy_proves_nothing_before_it_was_written() {
     let (copies, end) = written(2, 20);
     copies.erase(0, 7);
