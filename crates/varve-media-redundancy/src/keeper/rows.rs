@@ -207,8 +207,9 @@ impl Keeper {
                 return true;
             }
             copy.state = JournalCopyState::Former { until };
-            // Of a drive that failed nothing is read, and a copy that proves nothing is none.
-            is_read && copy.since < until
+            // Of a drive that failed nothing is read. Of another one a write may land yet, whatever it proves: whoever
+            // appends knows when its place may have another use (JOURNAL-COPIES-4).
+            is_read
         });
         let place = choose_journal(&self.view, self.occupancy()?, &record, &[without]);
         let place = place.ok_or_else(|| self.no_room())?;
