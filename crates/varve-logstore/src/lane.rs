@@ -242,6 +242,8 @@ struct State {
 /// Counters of a lane since it was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JournalStats {
+    /// Where the first frame begins that is not released.
+    pub tail: u64,
     /// Bytes between the tail and the head.
     pub used_bytes: u64,
     /// Bytes of the ring.
@@ -324,6 +326,7 @@ impl Journal {
             frames_written: 0,
             records_written: 0,
         };
+        journal.note_tail(head.position, head.position);
         Rc::new(Self {
             reactor,
             journal,
@@ -641,7 +644,9 @@ impl Journal {
         state.kept[FRAMES_KEPT - 1] = start.position;
         assert!(state.kept.is_sorted()); // LANE-5
         assert!(state.kept[FRAMES_KEPT - 1] < state.tail.position); // LANE-5
+        let head = state.head.position;
         drop(state);
+        self.journal.note_tail(end.position, head);
         self.work.notify_one();
     }
 
@@ -665,6 +670,7 @@ impl Journal {
     pub fn stats(&self) -> JournalStats {
         let state = self.state.borrow();
         JournalStats {
+            tail: state.tail.position,
             used_bytes: state.head.position - state.tail.position,
             capacity_bytes: self.journal.capacity(),
             written_bytes: state.bytes_written,

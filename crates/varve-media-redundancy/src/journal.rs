@@ -10,6 +10,7 @@
 //!     meanwhile and have its position included.
 //! JOURNAL-COPIES-2. A copy proves nothing before its `since` nor behind its `until`.
 //! JOURNAL-COPIES-4. A former copy keeps its place while a write to it may land.
+//! JOURNAL-COPIES-5. A former copy stays until no replay begins before its end.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -174,6 +175,10 @@ impl JournalStore for MirroredJournal {
 
     fn restart(&self) -> IoFuture<'_, ()> {
         Box::pin(self.inner.copies.restart())
+    }
+
+    fn note_tail(&self, tail: u64, head: u64) {
+        self.inner.writer.note_tail(tail, head);
     }
 
     fn exposed(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {

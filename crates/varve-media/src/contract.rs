@@ -183,6 +183,10 @@ pub trait JournalStore {
         Box::pin(ready(Ok(())))
     }
 
+    /// Hears that no replay begins before `tail`, and that the next frame goes behind `head`: when the journal has
+    /// opened, and whenever the tail moves. What lies before the tail is needed no more.
+    fn note_tail(&self, _tail: u64, _head: u64) {}
+
     /// Returns when a copy was lost, so that the journal's records should be in segments soon.
     fn exposed(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
         Box::pin(pending())

@@ -76,8 +76,10 @@ struct AppendEntry {
 struct AppendState {
     /// By position. As many as callers have under way, and those behind the first of them.
     entries: BTreeMap<u64, AppendEntry>,
-    /// Behind all appends that began.
+    /// Behind all appends that began; 0 while that is not known.
     end: u64,
+    /// No replay begins before it.
+    tail: u64,
     /// A bit for each of the last 8 appends of a drive: whether it was late.
     lateness: BTreeMap<DriveNumber, u8>,
     /// The first position of a copy that is being asked for: what lies behind is not answered without it.
@@ -141,6 +143,21 @@ impl JournalWriter {
         }))
     }
 
+    /// No replay begins before `tail`, and the next append is at `head` or behind it.
+    pub(super) fn note_tail(&self, tail: u64, head: u64) {
+        let inner = &self.inner;
+        let mut state = inner.state.borrow_mut();
+        let was_unknown = state.end == 0;
+        state.tail = state.tail.max(tail);
+        state.end = state.end.max(head);
+        drop(state);
+        if was_unknown {
+            inner.look_after_idle_copies();
+        } else {
+            inner.trim();
+        }
+    }
+
     /// Returns when a copy was lost since the last time that it returned.
     pub(super) async fn exposed(&self) {
         let inner = &self.inner;
@@ -163,9 +180,11 @@ impl WriterInner {
             AppendEntry { bytes: bytes.clone(), durable_on: Vec::new(), is_answered: false };
         state.entries.insert(position, entry);
         state.end = state.end.max(position + bytes.len() as u64);
+        // What is a lap behind is written over.
+        state.tail = state.tail.max(position.saturating_sub(self.copies.lane_bytes()));
         drop(state);
         self.look_for_losses();
-        self.look_after_copies(position);
+        self.look_after_copies();
     }
 
     fn end(&self, position: u64) {
@@ -194,11 +213,10 @@ impl WriterInner {
     }
 
     /// Asks for a copy where there are fewer than there should be, and lets go of former ones that the ring has passed.
-    fn look_after_copies(self: &Rc<Self>, position: u64) {
+    fn look_after_copies(self: &Rc<Self>) {
         let view = self.copies.view();
         let table = view.drives();
-        // While zones are converted to a class that survives less, those that survive more are there still.
-        let wanted = usize::from(table.drops_max) + 1;
+        let wanted = wanted_copies(&view);
         if self.copies.current().len() < wanted {
             let shard = self.copies.shard();
             let record = view.journals().find(|record| record.shard == shard);
@@ -216,13 +234,13 @@ impl WriterInner {
                 drive.state == DriveState::Leaving || self.ends_slow(&view, drive)
             })
         }) {
-            // Former, it goes with the next lap, and the drive can go.
+            // Former, it goes once what it has is in segments, and the drive can go.
             let this = Rc::clone(self);
             self.copies.reactor().spawn(async move {
                 this.substitute(copy.drive, None).await;
             });
         }
-        self.trim(position, wanted);
+        self.trim();
     }
 
     /// Whether a copy is to go as its drive is slow: asked for once for each table, where another drive takes copies.
@@ -242,29 +260,28 @@ impl WriterInner {
         view.drives().drives.iter().any(takes_one)
     }
 
-    /// Where nothing is appended, copies are looked after when tables change. Before the first append nobody here knows
-    /// which positions a new copy would lack.
+    /// Where nothing is appended, copies are looked after when the journal has opened, and when tables change. Before
+    /// that nobody here knows which positions a new copy would lack.
     fn look_after_idle_copies(self: &Rc<Self>) {
-        let end = self.state.borrow().end;
-        if end > 0 {
-            self.look_after_copies(end);
+        let is_known = self.state.borrow().end > 0;
+        if is_known {
+            self.look_after_copies();
         }
     }
 
-    /// A former copy has nothing once the ring has passed its end by a lap. Its place may have another use then, so no
-    /// write to it may land any more (JOURNAL-COPIES-4). A current copy that is one more than `wanted` ends.
-    fn trim(self: &Rc<Self>, position: u64, wanted: usize) {
-        let lap = self.copies.lane_bytes();
+    /// A former copy has nothing that is needed once the tail has passed its end (JOURNAL-COPIES-5). Its place may have
+    /// another use then, so no write to it may land any more (JOURNAL-COPIES-4). A current copy that is one more than
+    /// are wanted ends.
+    fn trim(self: &Rc<Self>) {
+        let tail = self.state.borrow().tail;
         let is_passed = |copy: &JournalCopy| match copy.state {
-            JournalCopyState::Former { until } => {
-                until.saturating_add(lap) <= position && !self.may_change(copy)
-            }
+            JournalCopyState::Former { until } => until <= tail && !self.may_change(copy),
             JournalCopyState::Current => false,
         };
         let view = self.copies.view();
         let shard = self.copies.shard();
         let Some(record) = view.journals().find(|record| record.shard == shard) else { return };
-        let excess = self.excess(wanted);
+        let excess = self.excess(wanted_copies(&view));
         if !record.copies.iter().any(is_passed) && excess.is_none() {
             return;
         }
@@ -413,7 +430,7 @@ impl WriterInner {
                 Err(error) => {
                     self.copies.fail(copy.drive, error).await?; // KEEPER-1
                     self.look_for_losses();
-                    self.look_after_copies(position);
+                    self.look_after_copies();
                 }
             }
         }
@@ -567,6 +584,11 @@ impl WriterInner {
         }
         Ok(())
     }
+}
+
+/// While zones are converted to a class that survives less, those that survive more are there still.
+fn wanted_copies(view: &LayoutView) -> usize {
+    usize::from(view.drives().drops_max) + 1
 }
 
 impl AppendState {

@@ -287,6 +287,55 @@ fn former_copies_go_once_the_ring_has_passed_them() {
 }
 
 #[test]
+fn former_copies_go_once_no_replay_needs_them() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    test.drives.media[0].stick(test.drives.sim.handle().now() + Nanos::seconds(2));
+    test.append(1).unwrap();
+    test.settle_down();
+    let frame = u64::from(FRAME);
+    let former =
+        |test: &TestJournal| test.record().copies.iter().copied().find(|copy| !copy.is_current());
+    assert!(former(&test).is_some_and(|copy| copy.has(0)));
+    test.journal.note_tail(frame - 4096, 2 * frame);
+    test.settle_down();
+    assert!(former(&test).is_some(), "JOURNAL-COPIES-5");
+    test.journal.note_tail(frame, 2 * frame);
+    test.settle_down();
+    assert_eq!(former(&test), None);
+}
+
+#[test]
+fn an_idle_journal_gets_the_copies_that_it_lacks_when_it_opens() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    test.drives.lose(crate::ids::DriveNumber::new(0).unwrap());
+    let (handles, tables) = (Rc::clone(&test.drives.handles), Rc::clone(&test.drives.tables));
+    let patience = JournalPatience::default();
+    test.journal = MirroredJournal::new(handles, tables, ShardId(0), patience).unwrap();
+    test.settle_down();
+    assert_eq!(test.journal.inner.copies.current().len(), 1, "nobody knows what it would lack");
+    test.journal.note_tail(u64::from(FRAME), u64::from(FRAME));
+    test.settle_down();
+    assert_eq!(test.journal.inner.copies.current().len(), 2);
+    assert!(test.record().current().all(|copy| !copy.has(0) || copy.drive.get() == 1));
+}
+
+#[test]
+fn a_silent_copy_that_proves_nothing_keeps_its_place() {
+    let mut test = journal();
+    test.drives.media[0].stick(test.drives.sim.handle().now() + Nanos::seconds(5));
+    test.append(0).unwrap();
+    let former = test.record().copies.iter().copied().find(|copy| !copy.is_current()).unwrap();
+    assert!(former.drive.get() == 0 && !former.has(0), "JOURNAL-COPIES-4");
+    test.journal.note_tail(0, u64::from(FRAME));
+    test.settle_down();
+    test.journal.note_tail(u64::from(FRAME), u64::from(FRAME));
+    test.settle_down();
+    assert!(test.record().copies.iter().all(JournalCopy::is_current));
+}
+
+#[test]
 fn a_journal_that_begins_anew_has_all_copies_from_its_beginning_on() {
     let mut test = journal();
     test.append(0).unwrap();
