@@ -139,6 +139,7 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
             space_used_bytes: None,
             room: None,
             used_segments: 0,
+            journal_tail: 0,
             drives: Vec::new(),
             metrics: Vec::new(),
             health: ShardHealth::default(),

@@ -223,8 +223,7 @@ fn report_of(pool: &RedundantPool, reports: &[ShardReport]) -> HealthReport {
     let view = pool.files().view();
     let view = &*view;
     let serving = reports.iter().filter(|report| report.status.state == ShardState::Serving);
-    let shards: Vec<ShardFacts> =
-        serving.map(|report| shard_facts(view, report, &counted)).collect();
+    let shards: Vec<ShardFacts> = serving.map(|report| shard_facts(report, &counted)).collect();
     let has_roots = |drive: &&DriveRecord| {
         drive.state == RecordState::Live && drive.roles.has(DriveRoles::ROOTS)
     };
@@ -242,24 +241,13 @@ fn report_of(pool: &RedundantPool, reports: &[ShardReport]) -> HealthReport {
 }
 
 /// What a shard proves (REDUNDANCY-1): what its mover counts, and before that all it holds, until something was lost.
-fn shard_facts(view: &LayoutView, report: &ShardReport, counted: &[ShardFacts]) -> ShardFacts {
-    let shard = ShardId(report.status.shard);
-    let journal = view.journals().find(|journal| journal.shard == shard);
-    let journal_tail = journal.map_or(0, tail_of);
+fn shard_facts(report: &ShardReport, counted: &[ShardFacts]) -> ShardFacts {
+    let (shard, journal_tail) = (ShardId(report.status.shard), report.journal_tail);
     if let Some(facts) = counted.iter().find(|facts| facts.shard == shard) {
         return ShardFacts { journal_tail, ..*facts };
     }
     let (held, verified) = (report.used_segments, report.used_segments);
     ShardFacts { shard, journal_tail, counted_since: Epoch(0), held, verified, unreadable: 0 }
-}
-
-/// A position that the journal's tail has passed: a copy that ended leaves the record when it has, so without one all
-/// that is needed is in the current copies.
-fn tail_of(journal: &JournalRecord) -> u64 {
-    let has_former = journal.copies.iter().any(|copy| !copy.is_current());
-    let since = journal.current().map(|copy| copy.since);
-    let tail = if has_former { since.min() } else { since.max() };
-    tail.unwrap_or(0)
 }
 
 fn reason_of(reason: &varve_media_redundancy::HealthReason) -> HealthReason {

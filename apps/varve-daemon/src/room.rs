@@ -69,6 +69,7 @@ mod tests {
             space_used_bytes: Some(0),
             room,
             used_segments: 0,
+            journal_tail: 0,
             drives: Vec::new(),
             metrics: Vec::new(),
             health: ShardHealth::default(),

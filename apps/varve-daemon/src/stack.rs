@@ -132,6 +132,8 @@ pub(crate) struct ShardReport {
     pub(crate) used_segments: u64,
     /// What drives did, where the pool has redundancy over them.
     pub(crate) drives: Vec<DriveFigures>,
+    /// Where a replay of its journal would begin at the latest.
+    pub(crate) journal_tail: u64,
     /// Counters and gauges.
     pub(crate) metrics: Vec<ShardMetric>,
     /// The oldest work under way, and failed operations on media.

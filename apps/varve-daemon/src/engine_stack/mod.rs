@@ -252,6 +252,7 @@ impl ShardStack for EngineStack {
             room,
             used_segments: stats.space.segments.saturating_sub(stats.space.free),
             drives: self.drives.iter().flat_map(|drives| figures_of(drives)).collect(),
+            journal_tail: stats.lane.tail,
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))

@@ -171,6 +171,7 @@ impl ShardStack for MemoryStack {
             space_used_bytes: Some(100),
             room: None,
             used_segments: 0,
+            journal_tail: 0,
             drives: Vec::new(),
             metrics: vec![ShardMetric {
                 name: "varve_engine_writes_total",
