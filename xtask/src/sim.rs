@@ -11,7 +11,7 @@ use crate::ci::target_directory;
 use crate::step::{self, StageRunner};
 
 /// Kinds of worlds that CI looks at, and how many fresh seeds of each.
-const KINDS: [(&str, u64); 15] = [
+const KINDS: [(&str, u64); 18] = [
     ("seeded", 70),
     ("sharing", 30),
     ("promising", 30),
@@ -23,10 +23,13 @@ const KINDS: [(&str, u64); 15] = [
     ("drives", 25),
     ("full-host", 25),
     ("stuck", 25),
-    ("losing-drives", 30),
+    ("losing-drives", 25),
+    ("returning-drives", 25),
+    ("slow-drives", 20),
     ("torn-stripes", 20),
     ("rotting-strips", 20),
-    ("moving-rows", 30),
+    ("moving-rows", 25),
+    ("full-degraded", 20),
 ];
 
 /// The simulator: random runs, or the replay of one.

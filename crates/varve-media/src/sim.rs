@@ -320,6 +320,12 @@ impl SimMedium {
         self.state.borrow_mut().stuck_until = until;
     }
 
+    /// Whether the next write or flush fails, or no operation comes to its end yet.
+    #[must_use]
+    pub fn is_disturbed(&self, now: Nanos) -> bool {
+        self.stuck_for(now).is_some() || self.state.borrow().write_fails_once
+    }
+
     /// How long no operation comes to its end, in ns.
     fn stuck_for(&self, now: Nanos) -> Option<u64> {
         let left = self.state.borrow().stuck_until.since(now);

@@ -436,6 +436,26 @@ impl WorldConfig {
         }
     }
 
+    /// A world on redundant drives that are nearly full and of which some fail, from the same seed.
+    #[must_use]
+    pub fn full_degraded(seed: u64) -> Self {
+        let redundant = Self::on_redundant_drives(seed, DriveFaults::Full);
+        let payload = u64::from(redundant.segments) * u64::from(redundant.segment_bytes) / 4096;
+        let streams = u64::from(redundant.shards) * redundant.streams as u64;
+        Self {
+            // From what nearly fits to more than that.
+            stream_blocks: payload * (7 + seed % 5) / 10 / streams,
+            keeps_percent: 90,
+            hot_percent: 0,
+            key_percent: 0,
+            large_percent: 60,
+            write_bytes_max: 64 << 10,
+            cut_per_mille: redundant.cut_per_mille.min(5),
+            workers: 4 + redundant.workers,
+            ..redundant
+        }
+    }
+
     /// A world whose disks get stuck, from the same seed.
     #[must_use]
     pub fn stuck(seed: u64) -> Self {

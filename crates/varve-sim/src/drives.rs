@@ -117,6 +117,12 @@ impl SimDrive {
         self.condition.get()
     }
 
+    /// Whether it fails or stops for a while, although it counts as one that works.
+    pub(crate) fn is_disturbed(&self, now: Nanos) -> bool {
+        let is_well = self.condition() == DriveCondition::Well;
+        is_well && self.media().any(|medium| medium.is_disturbed(now))
+    }
+
     /// Has it be in a condition from now on.
     fn set_condition(&self, condition: DriveCondition, now: Nanos) {
         self.condition.set(condition);

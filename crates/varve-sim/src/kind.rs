@@ -45,6 +45,8 @@ pub enum WorldKind {
     SlowDrives,
     /// Redundant drives between which rows move, as some leave or fail and the class of zones changes
     MovingRows,
+    /// Redundant drives that are nearly full and of which some fail, at any step
+    FullDegraded,
 }
 
 impl WorldKind {
@@ -69,6 +71,7 @@ impl WorldKind {
             Self::RottingStrips => WorldConfig::on_redundant_drives(seed, DriveFaults::Rotting),
             Self::SlowDrives => WorldConfig::on_redundant_drives(seed, DriveFaults::Slow),
             Self::MovingRows => WorldConfig::on_redundant_drives(seed, DriveFaults::Moving),
+            Self::FullDegraded => WorldConfig::full_degraded(seed),
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::world::World;
 pub(crate) async fn bring_drive_faults(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
     match world.redundancy().faults {
         DriveFaults::None | DriveFaults::Rotting | DriveFaults::Moving => {}
-        DriveFaults::Returning => lose_member(&world, &reactor, &mut rng).await,
-        DriveFaults::Losing => lose_drives(&world, &reactor, &mut rng).await,
+        DriveFaults::Returning => lose_members(&world, &reactor, &mut rng).await,
+        DriveFaults::Losing | DriveFaults::Full => lose_drives(&world, &reactor, &mut rng).await,
         DriveFaults::Slow => stop_drive(&world, &reactor, &mut rng).await,
     }
 }
@@ -44,18 +44,26 @@ async fn lose_drives(world: &World, reactor: &Reactor, rng: &mut Rng) {
     }
 }
 
-/// Has a drive fail that comes back at the next start.
-async fn lose_member(world: &World, reactor: &Reactor, rng: &mut Rng) {
+/// Has drives fail that come back at the next start: one, or at the same moment more than may be dropped, without which
+/// nobody goes on.
+async fn lose_members(world: &World, reactor: &Reactor, rng: &mut Rng) {
     let unit = world.config.latency.read_nanos.end;
     reactor.sleep(rng.below(3000 * unit)).await;
     let (media, Some(redundant)) = (world.redundant(), world.on_redundant()) else { return };
-    let index = media.draw_sound(rng).filter(|_| media.spare() > 0 && rng.chance(1, 2));
-    let Some(index) = index else { return };
-    if !redundant.lose_member(index, &world.models, world.tick()) {
-        return;
-    }
+    let count = match (rng.below(8), media.spare()) {
+        (0, _) => 1 + world.redundancy().survives(),
+        (1..4, 1..) => 1,
+        _ => return,
+    };
     let fails = [DriveCondition::Failing, DriveCondition::ReadOnly, DriveCondition::Silent];
-    media.set_condition(index, fails[rng.index(fails.len())], reactor.now());
+    for _ in 0..count {
+        let Some(index) = media.draw_sound(rng) else { break };
+        if !redundant.lose_member(index, &world.models, world.tick()) {
+            return;
+        }
+        media.set_condition(index, fails[rng.index(fails.len())], reactor.now());
+    }
+    world.faulty.set(media.lost_too_many());
     if rng.chance(1, 2) {
         // As a machine that stops while the others hardly know of it.
         world.cut_after.set(Some(rng.below(400)));

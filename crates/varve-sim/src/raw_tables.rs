@@ -100,12 +100,24 @@ impl RawLayout {
             .iter()
             .find(|(_, table)| tables.iter().all(|(_, other)| follows(table, other)))?;
         let drives = readable_drives(media, newest);
+        Self::under(media, pool, shards, newest.clone(), drives)
+    }
+
+    /// Rows and journal records as `drives`, by number and index, have them, under a drive table that counts. `None`
+    /// where they contradict each other.
+    pub(crate) fn under(
+        media: &RedundantMedia,
+        pool: PoolId,
+        shards: u16,
+        table: DriveTable,
+        drives: Vec<(DriveNumber, usize)>,
+    ) -> Option<Self> {
         let live = || drives.iter().filter_map(|(_, at)| media.drives().get(*at));
         let newest_of = |root_of: &dyn Fn(&SimDrive) -> Option<SidedRoot>| {
             let found = live().filter_map(|drive| read_root(drive, pool, &root_of(drive)?));
             found.max_by_key(|root| root.version)
         };
-        let pages = newest.zones_max / LayoutPage::ROWS;
+        let pages = table.zones_max / LayoutPage::ROWS;
         let mut found_pages = Vec::new();
         for page in 0..pages {
             let root = newest_of(&|drive| Some(drive.superblock().layout_page(page)))?;
@@ -118,7 +130,7 @@ impl RawLayout {
             let root = newest_of(&|drive| drive.superblock().journal_record(shard).ok())?;
             journals.push(JournalRecord::decode(pool, shard, &root.bytes).ok()?);
         }
-        let view = LayoutView::new(newest.clone(), found_pages, journals).ok()?;
+        let view = LayoutView::new(table, found_pages, journals).ok()?;
         Some(Self { view, drives })
     }
 

@@ -51,6 +51,20 @@ pub enum DriveFaults {
     Slow,
     /// Drives leave and fail, and the class of zones changes: rows move.
     Moving,
+    /// Drives fail as where they are lost, rows move, and the pool is nearly full.
+    Full,
+}
+
+impl DriveFaults {
+    /// Whether drives fail at any step.
+    pub(crate) fn loses_drives(self) -> bool {
+        self == Self::Losing || self == Self::Full
+    }
+
+    /// Whether what lacks strips is rebuilt.
+    pub(crate) fn moves_rows(self) -> bool {
+        self == Self::Moving || self == Self::Full
+    }
 }
 
 /// What a redundant pool is drawn from.
@@ -76,9 +90,8 @@ impl Redundancy {
         let zone_segments = 4 + small_below(rng, 5);
         let zones = figures.segments.div_ceil(zone_segments);
         let geometry = StripGeometry { shape, segment_bytes: figures.segment_bytes, zone_segments };
-        let has_moves = faults == DriveFaults::Moving;
         let drive_units =
-            draw_sizes(rng, figures, geometry, &SizeRequest { zones, drives, has_moves });
+            draw_sizes(rng, figures, geometry, &SizeRequest { zones, drives, faults });
         // Some pools have room for the rows of more zones than their drives have.
         let layout_pages = zones.div_ceil(ZONES_A_PAGE) + small_below(rng, 2);
         // Far above what a simulated disk takes for anything.
@@ -113,7 +126,7 @@ impl Redundancy {
 struct SizeRequest {
     zones: u32,
     drives: usize,
-    has_moves: bool,
+    faults: DriveFaults,
 }
 
 /// A class of at least one strip of parity. Halves that go apart are mirrors: no others can.
@@ -146,9 +159,13 @@ fn draw_sizes(
     loop {
         let rooms: Vec<u32> = parts.iter().map(|part| part * scale).collect();
         if zones_that_fit(&rooms, strips) >= request.zones {
-            // Zones of another class may take more, and what a drive has goes elsewhere when it leaves.
-            let moved = if request.has_moves { rooms.iter().sum::<u32>() / 2 } else { 0 };
-            let spare = 1 + small_below(rng, 3) + moved;
+            let spare = match request.faults {
+                // Zones of another class may take more, and what a drive has goes elsewhere when it leaves.
+                DriveFaults::Moving => 1 + small_below(rng, 3) + rooms.iter().sum::<u32>() / 2,
+                // What a drive had finds room elsewhere in part.
+                DriveFaults::Full => small_below(rng, 3),
+                _ => 1 + small_below(rng, 3),
+            };
             return rooms.iter().map(|room| (room + spare) * place + journals).collect();
         }
         scale += 1;

@@ -110,7 +110,7 @@ impl RedundantPool {
         let keeper = Keeper::new(reactor, opening, Rc::new(NoOpener));
         let tables = keeper.tables();
         reactor.spawn(keeper.run());
-        let moves = redundancy.faults == DriveFaults::Moving;
+        let moves = redundancy.faults.moves_rows();
         let control =
             moves.then(|| Arc::new(RepairControl::new(world.config.shards, REPAIR_PERCENT)));
         let (world, reactor) = (Rc::clone(world), reactor.clone());
@@ -215,6 +215,9 @@ impl RedundantPool {
 
     /// What an operator has at hand who moves rows, in a world where that is done.
     pub(crate) fn operator(&self) -> Option<RowOperator> {
+        if self.world.redundancy().faults != DriveFaults::Moving {
+            return None;
+        }
         let (reactor, tables) = (self.reactor.clone(), self.tables.on(&self.reactor));
         Some(RowOperator { reactor, tables, control: Arc::clone(self.control.as_ref()?) })
     }
@@ -247,9 +250,7 @@ async fn find_drives(world: &World, reactor: &Reactor) -> Result<Vec<Candidate>>
         match drive.condition() {
             // A path that is named and leads nowhere, or one that is not named.
             DriveCondition::Absent if index % 2 == 0 => {
-                let reason = "no such file or directory".to_owned();
-                let error = Error::Open { path: path.clone(), reason };
-                candidates.push(Candidate::Failed { path, error });
+                candidates.push(Candidate::Absent { path });
                 continue;
             }
             DriveCondition::Absent => continue,

@@ -10,7 +10,7 @@ use varve_stdx::Rng;
 use crate::branches::{Branches, TableHolder};
 use crate::config::WorldConfig;
 use crate::drives::{DriveCondition, DriveLatencies, RedundantMedia};
-use crate::found_tables::{FoundTables, OpeningVerdict, OpeningWish, choose_history};
+use crate::found_tables::{FoundTables, OpeningVerdict, OpeningWish};
 use crate::model::ShardModel;
 use crate::redundancy::{DriveFaults, Redundancy};
 
@@ -32,6 +32,15 @@ struct Operator {
     goes_on: bool,
     /// Takes one of several histories.
     chooses: Option<usize>,
+    /// Takes another one where that is not enough of a pool: one of an opening that was cut off may not be.
+    tries_all: bool,
+}
+
+impl Operator {
+    /// One who goes on.
+    const fn going_on() -> Self {
+        Self { goes_on: true, chooses: None, tries_all: false }
+    }
 }
 
 /// The drives, and what happens to them.
@@ -125,17 +134,20 @@ impl RedundantWorld {
         self.is_refused_rightly.set(false);
         match self.redundancy.faults {
             DriveFaults::None | DriveFaults::Rotting => {}
-            DriveFaults::Losing => self.begin_with_losses(rng, is_last),
+            DriveFaults::Losing | DriveFaults::Full => self.begin_with_losses(rng, is_last),
             DriveFaults::Returning => self.begin_with_returns(rng, is_last),
             DriveFaults::Moving => {
                 self.set_lost_conditions(rng);
-                self.operator.set(Operator { goes_on: true, chooses: None });
+                self.operator.set(Operator::going_on());
             }
             DriveFaults::Slow => {
                 let index = rng.index(self.redundancy.drives());
                 let factor = [1, 10, 100, 1000][rng.index(4)];
                 self.slow.set(Some(SlowDrive { index, factor }));
                 self.set_lost_conditions(rng);
+                if is_last || rng.chance(1, 2) {
+                    self.operator.set(Operator::going_on());
+                }
             }
         }
     }
@@ -162,7 +174,7 @@ impl RedundantWorld {
 
     fn begin_with_losses(&self, rng: &mut Rng, is_last: bool) {
         self.set_lost_conditions(rng);
-        self.operator.set(Operator { goes_on: true, chooses: None });
+        self.operator.set(Operator::going_on());
         if is_last {
             return;
         }
@@ -207,18 +219,23 @@ impl RedundantWorld {
         }
         let goes_on = is_last || rng.chance(1, 2);
         let chooses = (is_last || rng.chance(1, 2)).then(|| rng.index(16));
-        self.operator.set(Operator { goes_on, chooses });
+        self.operator.set(Operator { goes_on, chooses, tries_all: is_last });
     }
 
-    /// What the operator says after an opening was refused; `None`: leaves it at that.
-    pub(crate) fn wish_after(&self, found: &FoundTables) -> Option<OpeningWish> {
-        let operator = self.operator.get();
-        let history = match found.verdict {
-            OpeningVerdict::IsSplit => choose_history(found, operator.chooses?),
-            OpeningVerdict::Opens | OpeningVerdict::Refuses | OpeningVerdict::IsFree => None,
+    /// What the operator says after an opening was refused, one after the other until it opens.
+    pub(crate) fn wishes_after(&self, found: &FoundTables) -> Vec<OpeningWish> {
+        let Operator { goes_on: is_degraded, chooses, tries_all } = self.operator.get();
+        let histories = match (found.verdict, chooses) {
+            (OpeningVerdict::IsSplit, Some(at)) => found.histories(at),
+            _ => Vec::new(),
         };
-        let is_degraded = operator.goes_on;
-        (is_degraded || history.is_some()).then_some(OpeningWish { is_degraded, history })
+        if histories.is_empty() {
+            let wish = OpeningWish { is_degraded, history: None };
+            return if is_degraded { vec![wish] } else { Vec::new() };
+        }
+        let tried = if tries_all { histories.len() } else { 1 };
+        let wish = |history| OpeningWish { is_degraded, history: Some(history) };
+        histories.into_iter().take(tried).map(wish).collect()
     }
 
     /// The pool is open by `members`, from the table that `holders` had.

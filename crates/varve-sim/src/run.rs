@@ -207,7 +207,7 @@ fn spend_last_life(
 
 /// Whether more drives failed than the pool survives, so that all that is left is to look at what can be read.
 fn has_lost_for_good(world: &World) -> bool {
-    let is_losing = |redundancy: &Redundancy| redundancy.faults == DriveFaults::Losing;
+    let is_losing = |redundancy: &Redundancy| redundancy.faults.loses_drives();
     world.config.redundancy.as_ref().is_some_and(is_losing) && world.lost_too_many()
 }
 

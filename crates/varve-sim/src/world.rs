@@ -145,8 +145,8 @@ impl World {
 
     /// What the operator says after the redundant pool was refused.
     #[must_use]
-    pub(crate) fn wish_after(&self, found: &FoundTables) -> Option<OpeningWish> {
-        self.expect_redundant().wish_after(found)
+    pub(crate) fn wishes_after(&self, found: &FoundTables) -> Vec<OpeningWish> {
+        self.expect_redundant().wishes_after(found)
     }
 
     /// Enters whether the redundant pool was refused rightly.
