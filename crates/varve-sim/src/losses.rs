@@ -52,7 +52,7 @@ async fn lose_members(world: &World, reactor: &Reactor, rng: &mut Rng) {
     let (media, Some(redundant)) = (world.redundant(), world.on_redundant()) else { return };
     let count = match (rng.below(8), media.spare()) {
         (0, _) => 1 + world.redundancy().survives(),
-        (1..4, 1..) => 1,
+        (1..4, spare) if spare > 0 => 1,
         _ => return,
     };
     let fails = [DriveCondition::Failing, DriveCondition::ReadOnly, DriveCondition::Silent];
