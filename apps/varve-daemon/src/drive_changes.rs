@@ -201,16 +201,8 @@ pub(crate) fn scrub(pool: &RedundantPool) -> ScrubStatus {
 pub(crate) fn start_scrub(pool: &RedundantPool, what: &StartScrub) -> Result<ScrubStatus> {
     let drives = what.drives.iter().map(|name| find(pool, name).map(|record| record.number));
     let drives = drives.collect::<Result<Vec<_>>>()?;
-    let request = ScrubRequest { drives: drives.clone(), is_deep: what.deep };
-    pool.files().control().start_scrub(request);
-    let drives = drives.iter().map(|drive| drive.get()).collect();
-    Ok(ScrubStatus {
-        state: ScrubState::Running,
-        drives,
-        deep: what.deep,
-        faults: scrub(pool).faults,
-        ..ScrubStatus::default()
-    })
+    pool.files().control().start_scrub(ScrubRequest { drives, is_deep: what.deep });
+    Ok(scrub(pool))
 }
 
 /// Ends the scrub that is under way.

@@ -162,8 +162,19 @@ impl ScrubBoard {
         }
     }
 
+    /// The run that is under way, or the last one; where another one is asked for, that one, which has not begun.
     pub(crate) fn progress(&self) -> Option<ScrubProgress> {
-        self.run.clone()
+        let Some(request) = self.asked.clone() else { return self.run.clone() };
+        Some(ScrubProgress {
+            number: self.started + 1,
+            request,
+            began_with: Epoch(0),
+            since_unix_ms: 0,
+            segments: 0,
+            bytes: 0,
+            strips_bad: 0,
+            end: None,
+        })
     }
 
     /// Whether none is under way nor asked for.
