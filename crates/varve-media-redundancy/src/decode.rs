@@ -516,8 +516,7 @@ impl SlotReader {
     /// Counts what is wrong against the drives that have it.
     fn blame(&self, readings: &[StripReading], group: &PutGroup) {
         for reading in readings.iter().filter(|reading| !group.has(&reading.location)) {
-            if let Err(StripFault::Blank | StripFault::Label(_) | StripFault::Checksum) =
-                reading.strip
+            if let Err(StripFault::Label(_) | StripFault::Checksum) = reading.strip
                 && let Some(drive) = self.handles.get(reading.location.place.drive)
             {
                 drive.counts().note_checksum_error();
