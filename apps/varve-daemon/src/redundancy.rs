@@ -236,7 +236,6 @@ fn report_of(pool: &RedundantPool, reports: &[ShardReport]) -> HealthReport {
         shard_count: u16::try_from(reports.len()).unwrap_or(u16::MAX),
         shards: &shards,
         root_drives: &root_drives,
-        conditions: &[],
     })
 }
 

@@ -78,15 +78,6 @@ pub struct ShardFacts {
     pub unreadable: u64,
 }
 
-/// What is known of a drive beside its record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DriveCondition {
-    /// Which drive.
-    pub drive: DriveNumber,
-    /// Whether it says of itself that it is worn or failing. One that cannot be asked says nothing.
-    pub has_warning: bool,
-}
-
 /// What health is computed from.
 #[derive(Clone, Copy, Debug)]
 pub struct HealthFacts<'a> {
@@ -100,8 +91,6 @@ pub struct HealthFacts<'a> {
     pub shards: &'a [ShardFacts],
     /// Drives that have every root as it is now.
     pub root_drives: &'a [DriveNumber],
-    /// What drives say.
-    pub conditions: &'a [DriveCondition],
 }
 
 /// Why a pool is not ok.
@@ -201,11 +190,6 @@ pub enum HealthReason {
         /// Which.
         drive: DriveNumber,
     },
-    /// A drive says that it is worn or failing.
-    DriveWarns {
-        /// Which.
-        drive: DriveNumber,
-    },
 }
 
 impl HealthReason {
@@ -228,8 +212,7 @@ impl HealthReason {
             | Self::Rebuilding { .. }
             | Self::NotWalked { .. }
             | Self::NotVerified { .. }
-            | Self::DriveSlow { .. }
-            | Self::DriveWarns { .. } => HealthState::Attention,
+            | Self::DriveSlow { .. } => HealthState::Attention,
         }
     }
 
@@ -265,7 +248,6 @@ impl HealthReason {
                 "wait for the walk that follows a repair, or start one with varve drive scrub"
             }
             Self::DriveSlow { .. } => "check cables and temperature of the drive, or replace it",
-            Self::DriveWarns { .. } => "replace the drive before it fails",
         }
     }
 }
@@ -313,9 +295,6 @@ impl fmt::Display for HealthReason {
                 )
             }
             Self::DriveSlow { drive } => write!(f, "drive {drive} is much slower than the others"),
-            Self::DriveWarns { drive } => {
-                write!(f, "drive {drive} says that it is worn or failing")
-            }
         }
     }
 }
@@ -487,10 +466,6 @@ fn add_drives(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
             | DriveState::Gone => {}
         }
     }
-    // What a drive says that nothing is read from any more is of no use.
-    let is_used = |drive| is_readable(view.drives(), drive);
-    let warns = facts.conditions.iter().filter(|it| it.has_warning && is_used(it.drive));
-    reasons.extend(warns.map(|condition| HealthReason::DriveWarns { drive: condition.drive }));
 }
 
 /// POOL-HEALTH-1: what was verified, against what is held.

@@ -67,9 +67,7 @@ pub use decode::{LabelReading, PutIdentity, SlotContents, SlotReader, StripDefec
 pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
 pub use files::{DriveLocks, FilesOptions, OpenedDrives, RedundantFiles, ThreadFiles};
 pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks};
-pub use health::{
-    DriveCondition, HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts,
-};
+pub use health::{HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts};
 pub use hedge::{HEDGE_PERCENT, ReadCounts};
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitNumber, ZoneIndex};
 pub use inspect::{

@@ -152,7 +152,6 @@ impl RawLayout {
             shard_count: u16::try_from(shard_count).expect("a few"),
             shards,
             root_drives: &root_drives,
-            conditions: &[],
         })
     }
 

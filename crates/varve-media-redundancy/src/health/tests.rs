@@ -21,7 +21,6 @@ struct HealthPool {
     shard_count: u16,
     shards: Vec<ShardFacts>,
     root_drives: Vec<DriveNumber>,
-    conditions: Vec<DriveCondition>,
 }
 
 impl HealthPool {
@@ -45,7 +44,6 @@ impl HealthPool {
             shard_count: 2,
             shards: vec![shard(0), shard(1)],
             root_drives: (0..4).map(drive_number).collect(),
-            conditions: Vec::new(),
         }
     }
 
@@ -63,7 +61,6 @@ impl HealthPool {
             shard_count: self.shard_count,
             shards: &self.shards,
             root_drives: &self.root_drives,
-            conditions: &self.conditions,
         })
     }
 
@@ -276,22 +273,6 @@ fn a_moving_row_that_lost_one_set_is_lost() {
 }
 
 #[test]
-fn drives_that_are_not_read_any_more_do_not_warn() {
-    let mut health = HealthPool::new();
-    let warns = |drive| DriveCondition { drive: drive_number(drive), has_warning: true };
-    health.conditions = (0..4).map(warns).collect();
-    health.pool.set_state(1, DriveState::Leaving);
-    health.pool.set_state(2, DriveState::Failed);
-    health.pool.set_state(3, DriveState::Gone);
-    let reasons = health.report().reasons;
-    let warned = reasons.iter().filter_map(|reason| match reason {
-        HealthReason::DriveWarns { drive } => Some(drive.get()),
-        _ => None,
-    });
-    assert_eq!(warned.collect::<Vec<_>>(), [0, 1]);
-}
-
-#[test]
 fn too_many_lost_drives_are_a_loss_with_a_name() {
     let mut health = HealthPool::new();
     health.pool.set_row(
@@ -314,10 +295,6 @@ fn too_many_lost_drives_are_a_loss_with_a_name() {
 #[test]
 fn each_reason_says_what_to_do() {
     let mut health = HealthPool::new();
-    health.conditions = vec![
-        DriveCondition { drive: drive_number(1), has_warning: true },
-        DriveCondition { drive: drive_number(2), has_warning: false },
-    ];
     health.change_table(|table| table.drives[3].is_slow = true);
     health.pool.set_state(2, DriveState::Leaving);
     health.root_drives.pop();
@@ -329,7 +306,6 @@ fn each_reason_says_what_to_do() {
             "drive 3 lacks copies of roots",
             "drive 2 leaves, and still has data",
             "drive 3 is much slower than the others",
-            "drive 1 says that it is worn or failing",
         ]
     );
     assert!(report.reasons.iter().all(|reason| reason.advice().len() > 10));
@@ -575,7 +551,6 @@ impl Life {
             shard_count: 1,
             shards: &[shard],
             root_drives: &root_drives,
-            conditions: &[],
         });
         report.state()
     }
