@@ -93,9 +93,9 @@ pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeHandle) -> 
     let (tell, ended) = mpsc::unbounded_channel();
     let mut cells = CellThreads { plan, closes: BTreeMap::new(), tell, ended };
     runtime.block_on(async {
-        let mut signals = Signals::install()?;
-        let front = seat.front();
         let settings = cells.plan.settings.clone();
+        let mut signals = Signals::install(settings.shutdown_limit())?;
+        let front = seat.front();
         let summary = summary(&cells.plan.first);
         banner::print(&settings, &summary, &front.nbd_addresses(), &front.admin_addresses());
         notify::ready(&summary);

@@ -1,7 +1,8 @@
-//! Signals: the first SIGTERM or SIGINT ends the daemon in order, the second at once; SIGHUP ends nothing.
+//! Signals: the first SIGTERM or SIGINT ends the daemon in order, within a limit, the second at once; SIGHUP ends
+//! nothing.
 //!
-//! They have a thread of their own, so that the second one ends the daemon whatever the other threads wait for, such as
-//! a drive that hangs.
+//! SIGNALS-1. They have a thread of their own, so that the second one, or the limit, ends the daemon whatever the other
+//!     threads wait for, such as a drive that hangs.
 
 use std::io::Write;
 use std::thread;
@@ -20,8 +21,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches the signals. Before this they end the process, which a pool survives at any moment.
-    pub(crate) fn install() -> Result<Self> {
+    /// Catches the signals, and ends the process so long after the first one at the latest. Before this they end the process, which a pool survives at any moment.
+    pub(crate) fn install(limit: Duration) -> Result<Self> {
         let failed = |error| Failure::new(format!("catch signals: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed)?;
@@ -29,6 +30,7 @@ impl Signals {
         let caught = StopSignals {
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            limit,
         };
         drop(entered);
         let (sender, first) = watch::channel(false);
@@ -49,6 +51,8 @@ impl Signals {
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
+    /// How long an end in order may take.
+    limit: Duration,
 }
 
 impl StopSignals {
@@ -56,11 +60,22 @@ impl StopSignals {
         self.next().await;
         let first = Instant::now();
         let _ = sender.send(true);
-        loop {
-            self.next().await;
-            if first.elapsed() >= SAME_REQUEST {
-                end_at_once();
+        let limit = self.limit;
+        let another = async {
+            loop {
+                self.next().await;
+                if first.elapsed() >= SAME_REQUEST {
+                    return;
+                }
             }
+        };
+        // SIGNALS-1
+        match tokio::time::timeout(limit, another).await {
+            Ok(()) => end_at_once("ended by a second signal before everything was written out"),
+            Err(_) => end_at_once(&format!(
+                "not everything was written out within {} s, shutdown.limit_s: a drive may hang",
+                limit.as_secs()
+            )),
         }
     }
 
@@ -73,8 +88,8 @@ impl StopSignals {
 }
 
 /// Waits neither for requests under way nor for threads that hang.
-fn end_at_once() -> ! {
-    let failure = Failure::new("ended by a second signal before everything was written out")
+fn end_at_once(why: &str) -> ! {
+    let failure = Failure::new(why)
         .hint("nothing that was acknowledged is lost; the next start replays the journal");
     let _ = writeln!(std::io::stderr(), "{failure}");
     varve_stdx::end_process(failure.exit_code())

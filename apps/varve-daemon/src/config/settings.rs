@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use varve_access_admin::ListenAddress;
 use varve_client::{Failure, Result};
@@ -42,6 +43,8 @@ pub struct Settings {
     pub admin_token_file: Option<PathBuf>,
     /// Address of the listener for metrics and health alone.
     pub metrics_listen: Option<SocketAddr>,
+    /// How long the end of the daemon may take, in seconds.
+    pub shutdown_limit_s: u32,
     /// Minimum level that is logged.
     pub log_level: LogLevel,
     /// Format of log lines.
@@ -218,6 +221,7 @@ impl Default for Settings {
             admin_listen: None,
             admin_token_file: None,
             metrics_listen: None,
+            shutdown_limit_s: 240,
             log_level: LogLevel::Warn,
             log_format: LogFormat::Text,
             lane: ByteCount(256 << 20),
@@ -259,6 +263,11 @@ impl S3Settings {
 }
 
 impl Settings {
+    /// How long the end of the daemon may take.
+    pub(crate) const fn shutdown_limit(&self) -> Duration {
+        Duration::from_secs(self.shutdown_limit_s as u64)
+    }
+
     /// Cells that this node serves at most, of so many.
     pub(crate) fn rados_cells_max(&self, cells: u16) -> u16 {
         if self.rados.cells_max == 0 { cells } else { self.rados.cells_max.min(cells) }

@@ -514,6 +514,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.metrics_listen = value.tcp_address(),
     },
     Setting {
+        key: "shutdown.limit_s",
+        flag: None,
+        form: ValueForm::Count { min: 5, max: 3600, unit: "seconds" },
+        default: "240",
+        reason: "How long the daemon may take from the first signal until all is written out; it ends then as by a second signal, as a drive may hang. Nothing acknowledged is \
+                 lost: the next start replays the journal. The unit of systemd kills it after 300 s.",
+        apply: |settings, value| settings.shutdown_limit_s = value.count32(),
+    },
+    Setting {
         key: "log.level",
         flag: Some("--log"),
         form: ValueForm::Choice(&["error", "warn", "info", "debug", "trace"]),
