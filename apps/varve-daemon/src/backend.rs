@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use varve_access_admin::v1::{
     AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
-    DriveList, DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Fill, Health, JournalStatus,
-    ListenerStatus, MemoryStatus, MoveVolume, Pool, PoolChange, RollBack, ScrubStatus,
-    ServiceState, ShardState, Snapshot, Space, StartScrub, Status, Volume, VolumeClients,
-    VolumeFamily, VolumeMove,
+    DriveLight, DriveList, DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Fill, Health,
+    JournalStatus, ListenerStatus, LocateDrive, MemoryStatus, MoveVolume, Pool, PoolChange,
+    RollBack, ScrubStatus, ServiceState, ShardState, Snapshot, Space, StartScrub, Status, Volume,
+    VolumeClients, VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -24,6 +24,7 @@ use varve_dataset::Datasets;
 use varve_relay::RelayMetrics;
 use varve_types::ErrorKind;
 
+use crate::condition::{self, DriveConditions};
 use crate::config::Thresholds;
 use crate::fill::SpaceNow;
 use crate::objects::Objects;
@@ -58,6 +59,8 @@ pub(crate) struct PoolFacts {
     pub(crate) drives: Vec<Drive>,
     pub(crate) redundancy: DriveRedundancy,
     pub(crate) journal: JournalStatus,
+    /// What drives say of themselves.
+    pub(crate) conditions: DriveConditions,
     /// The pool's nodes, if this is one.
     pub(crate) nodes: Option<RelayMetrics>,
     pub(crate) memory_budget_bytes: u64,
@@ -163,6 +166,10 @@ impl<S: ShardStack> PoolBackend<S> {
         let s3 =
             self.objects.gateway().into_iter().map(|s3| listener("s3", s3.address.to_string()));
         let mut troubles = self.facts.redundancy.troubles(&reports);
+        let of_drives = condition::reasons(&self.drives_by(&reports));
+        troubles.extend(of_drives.into_iter().map(|reason| reason.message));
+        let of_strips = self.facts.redundancy.wrong_strips(&reports);
+        troubles.extend(of_strips.chain(health::damaged(&reports)).map(|reason| reason.message));
         troubles.extend(self.objects.trouble());
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -214,7 +221,7 @@ impl<S: ShardStack> PoolBackend<S> {
             capacity_bytes: facts.capacity_bytes,
             used_bytes,
             free_bytes: free_bytes(facts.capacity_bytes, used_bytes, &reports),
-            drives: facts.redundancy.drives(&facts.drives, &reports),
+            drives: self.drives_by(&reports),
             protect,
             survives,
             unconverted_zones,
@@ -267,13 +274,19 @@ impl<S: ShardStack> PoolBackend<S> {
     }
 
     async fn drives_now(&self) -> Result<DriveList> {
-        let reports = self.reports().await?;
-        let drives = self.facts.redundancy.drives(&self.facts.drives, &reports);
+        let drives = self.drives_by(&self.reports().await?);
         Ok(DriveList { drives, missing_cells: Vec::new() })
     }
 
+    /// The drives with what failed on them and what they say of themselves.
+    fn drives_by(&self, reports: &[ShardReport]) -> Vec<Drive> {
+        let facts = &self.facts;
+        facts.conditions.with(facts.redundancy.drives(&facts.drives, reports))
+    }
+
     async fn health_now(&self) -> Result<Health> {
-        Ok(self.facts.redundancy.health(&self.reports().await?))
+        let reports = self.reports().await?;
+        Ok(self.facts.redundancy.health(&reports, &self.drives_by(&reports)))
     }
 
     async fn metrics_now(&self) -> Result<Vec<Metric>> {
@@ -320,7 +333,9 @@ impl<S: ShardStack> PoolBackend<S> {
         metrics.extend(by_name(&reports));
         metrics.extend(self.daemon_metrics(&reports));
         metrics.extend(health::metrics(&self.facts.drives, &reports));
-        metrics.extend(self.facts.redundancy.metrics(&reports));
+        let drives = self.drives_by(&reports);
+        metrics.extend(self.facts.redundancy.metrics(&reports, &drives));
+        metrics.extend(condition::metrics(&drives));
         Ok(metrics)
     }
 
@@ -397,6 +412,13 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn health(&self) -> AdminFuture<'_, Health> {
         Box::pin(self.health_now())
+    }
+
+    fn locate_drive(&self, name: String, light: LocateDrive) -> AdminFuture<'_, DriveLight> {
+        Box::pin(async move {
+            let drive = self.drive(name).await?;
+            condition::change_light(drive.path, light.on).await
+        })
     }
 
     fn add_drive(&self, drive: AddDrive) -> AdminFuture<'_, DriveMoves> {

@@ -16,6 +16,7 @@ use varve_types::limits::SEGMENT_BYTES_DEFAULT;
 use varve_types::{ByteCount, PoolId, ShardId};
 
 use crate::backend::PoolFacts;
+use crate::condition::DriveConditions;
 use crate::config::Settings;
 use crate::drives::{DriveEntry, Drives};
 use crate::engine_stack::EngineSource;
@@ -199,6 +200,7 @@ pub(crate) fn facts(
         redundancy,
         journal,
         nodes: None,
+        conditions: DriveConditions::new(settings),
         memory_budget_bytes: settings.memory.0,
         thresholds: settings.thresholds,
     })

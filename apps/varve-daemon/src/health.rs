@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use varve_access_admin::v1::{Drive, ShardState, ShardStatus};
+use varve_access_admin::v1::{Drive, HealthReason, HealthState, ShardState, ShardStatus};
 use varve_access_admin::{AdminFuture, Metric, MetricKind, Sample};
 
 use crate::stack::{PendingWork, ShardHealth, ShardReport, ShardStack};
@@ -151,7 +151,7 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
 pub(super) fn troubles(reports: &[ShardReport], is_used: impl Fn(&str) -> bool) -> Vec<String> {
     let mut troubles = Vec::new();
     for report in reports {
-        let ShardHealth { media, nbd, s3, errors, unsettled } = &report.health;
+        let ShardHealth { media, nbd, s3, errors, unsettled, .. } = &report.health;
         let pending = [media, nbd, s3].into_iter().flatten();
         for PendingWork { what, age, .. } in pending.filter(|work| work.age >= HUNG) {
             let (shard, seconds) = (report.status.shard, age.as_secs());
@@ -170,6 +170,21 @@ pub(super) fn troubles(reports: &[ShardReport], is_used: impl Fn(&str) -> bool) 
         );
     }
     troubles
+}
+
+/// What clients asked for and could not be given, as it is damaged.
+pub(super) fn damaged(reports: &[ShardReport]) -> impl Iterator<Item = HealthReason> {
+    let damaged = reports.iter().filter(|report| report.health.damaged_reads > 0);
+    damaged.map(|report| {
+        let (shard, reads) = (report.status.shard, report.health.damaged_reads);
+        HealthReason {
+            state: HealthState::Lost,
+            message: format!(
+                "{reads} reads of shard {shard} since the start met data that are damaged"
+            ),
+            advice: "run varve check to see which volumes and objects that is, and restore these from a backup; what is written anew is right again".to_owned(),
+        }
+    })
 }
 
 /// The drives with their counts of failed operations.

@@ -8,6 +8,7 @@ mod banner;
 mod cell_front_ends;
 mod cells;
 mod clients;
+mod condition;
 pub mod config;
 mod descriptors;
 mod drive_changes;

@@ -29,13 +29,14 @@ use varve_reactor::port::PortSender;
 use varve_types::{ByteCount, ShardId};
 
 use crate::backend::{PoolBackend, PoolFacts};
+use crate::condition::AskedDrives;
 use crate::objects::Objects;
 use crate::online_check::OnlineCheck;
 use crate::shard_thread::{self, Alive, RunningThread, ShardThread, Start, ThreadEnd};
 use crate::socket_access::SocketAccess;
 use crate::stack::ShardStack;
 use crate::threads::ShardThreads;
-use crate::{fill, health};
+use crate::{condition, fill, health};
 
 /// Pause between two looks at the connections that are ending, in nanoseconds.
 const DRAIN_LOOK_NANOS: u64 = 5_000_000;
@@ -251,6 +252,15 @@ impl<S: ShardStack> ServedPool<S> {
     /// Says in the log what hangs, as long as the pool is served.
     pub(crate) fn watch_health(&self) -> impl Future<Output = Infallible> + use<S> {
         health::watch(Arc::clone(&self.threads))
+    }
+
+    /// Asks the drives for their condition, as long as the pool is served.
+    pub(crate) fn watch_conditions(&self) -> impl Future<Output = Infallible> + use<S> {
+        condition::watch(AskedDrives {
+            conditions: self.facts.conditions.clone(),
+            redundancy: self.facts.redundancy.clone(),
+            remembered: self.facts.drives.clone(),
+        })
     }
 
     /// What people want to know first, such as `pool 6f… (2 shards, 64 GiB)`.

@@ -23,6 +23,7 @@ use varve_media_redundancy::{
 };
 use varve_types::{ErrorKind, ShardId};
 
+use crate::condition;
 use crate::health::{self, errors_of};
 use crate::redundant_pool::RedundantPool;
 use crate::stack::{DriveFigures, ShardReport};
@@ -95,8 +96,8 @@ impl DriveRedundancy {
         }
     }
 
-    /// How safe what the pool holds is (REDUNDANCY-1).
-    pub(crate) fn health(&self, reports: &[ShardReport]) -> Health {
+    /// How safe what the pool holds is (REDUNDANCY-1); `drives` have their conditions.
+    pub(crate) fn health(&self, reports: &[ShardReport], drives: &[Drive]) -> Health {
         let (mut reasons, survives): (Vec<HealthReason>, _) = match self {
             Self::None => (reports.iter().filter_map(silent).collect(), Some(0)),
             Self::Elsewhere => (reports.iter().filter_map(silent).collect(), None),
@@ -113,6 +114,9 @@ impl DriveRedundancy {
             advice: "look into the log, and at the drive".to_owned(),
         };
         reasons.extend(self.troubles(reports).into_iter().map(trouble));
+        reasons.extend(condition::reasons(drives));
+        reasons.extend(self.wrong_strips(reports));
+        reasons.extend(health::damaged(reports));
         let is_lost = reasons.iter().any(|it| it.state == HealthState::Lost);
         Health::of(reasons, survives.filter(|_| !is_lost))
     }
@@ -121,11 +125,60 @@ impl DriveRedundancy {
     pub(crate) fn troubles(&self, reports: &[ShardReport]) -> Vec<String> {
         health::troubles(reports, |path| match self {
             Self::None | Self::Elsewhere => true,
-            Self::Over(pool) => {
-                let drives = of_tables(pool, &[], &[]);
-                drives.iter().any(|drive| Path::new(path).starts_with(&drive.path))
-            }
+            Self::Over(_) => self.paths(&[]).iter().any(|drive| Path::new(path).starts_with(drive)),
         })
+    }
+
+    /// Drives of the table with strips that were wrong, by what reads met and scrubs found since the start. What is
+    /// wrong is written anew elsewhere, so it says something of the drive, and nothing of what the pool holds.
+    pub(crate) fn wrong_strips(
+        &self,
+        reports: &[ShardReport],
+    ) -> impl Iterator<Item = HealthReason> + use<> {
+        let mut counts = BTreeMap::<DriveNumber, u64>::new();
+        if let Self::Over(pool) = self {
+            let view = pool.files().view();
+            let is_there = |drive: DriveNumber| {
+                view.drives().drive(drive).is_some_and(|it| it.state != RecordState::Gone)
+            };
+            let read = reports.iter().flat_map(|report| &report.drives);
+            let scrubbed = pool.files().control().faults();
+            let scrubbed = scrubbed.iter().map(|it| (it.drive, it.total()));
+            let all = read.map(|it| (it.drive, it.checksums)).chain(scrubbed);
+            for (drive, count) in all.filter(|(drive, _)| is_there(*drive)) {
+                let sum = counts.entry(drive).or_default();
+                *sum = sum.saturating_add(count);
+            }
+        }
+        let wrong = counts.into_iter().filter(|(_, count)| *count > 0);
+        wrong.map(|(drive, count)| HealthReason {
+            state: HealthState::Attention,
+            message: format!("drive {drive} had something wrong {count} times since the start: checksums of strips, labels or tables"),
+            advice: "run varve drive scrub, and replace the drive if that goes on".to_owned(),
+        })
+    }
+
+    /// Where the drives are, by the tables of now; `remembered` are those of the data directory.
+    pub(crate) fn paths(&self, remembered: &[Drive]) -> Vec<String> {
+        match self {
+            Self::Elsewhere => Vec::new(),
+            Self::None => remembered.iter().map(|drive| drive.path.clone()).collect(),
+            Self::Over(pool) => {
+                let view = pool.files().view();
+                let there = view.drives().drives.iter();
+                let there = there.filter(|it| it.state != RecordState::Gone);
+                there.map(|record| path_of(pool, remembered, record)).collect()
+            }
+        }
+    }
+
+    /// Numbers and paths of the drives that are live.
+    pub(crate) fn live_drives(&self) -> Vec<(u8, String)> {
+        let Self::Over(pool) = self else { return Vec::new() };
+        let view = pool.files().view();
+        let live = view.drives().drives.iter().filter(|it| it.state == RecordState::Live);
+        let place = |it: &DriveRecord| Some((it.number.get(), pool.files().path_of(it.number)?));
+        live.filter_map(place).collect()
     }
 
     /// The pool whose drives can be changed.
@@ -141,10 +194,10 @@ impl DriveRedundancy {
     }
 
     /// Of drives and their redundancy; none where there is none.
-    pub(crate) fn metrics(&self, reports: &[ShardReport]) -> Vec<Metric> {
+    pub(crate) fn metrics(&self, reports: &[ShardReport], drives: &[Drive]) -> Vec<Metric> {
         let help =
             "How safe what the pool holds is: 0 ok, 1 attention, 2 at risk, 3 lost, 4 unknown.";
-        let state = self.health(reports).state.exit_code();
+        let state = self.health(reports, drives).state.exit_code();
         let mut metrics = vec![Metric::gauge("varve_health_state", help, state.into())];
         if let Self::Over(pool) = self {
             let view = pool.files().view();
@@ -262,15 +315,11 @@ fn reason_of(reason: &varve_media_redundancy::HealthReason) -> HealthReason {
 
 /// The drives of the tables, but those that are gone.
 fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> Vec<Drive> {
-    let (files, view) = (pool.files(), pool.files().view());
+    let view = pool.files().view();
     let spaces = DriveSpaces::of(&view).ok();
     let there = view.drives().drives.iter().filter(|it| it.state != RecordState::Gone);
     let drive = |record: &DriveRecord| {
-        let id = record.id.to_string();
-        let remembered = || known.iter().find(|drive| drive.id.as_ref() == Some(&id));
-        let path = files.path_of(record.number);
-        let path = path.or_else(|| remembered().map(|drive| drive.path.clone()));
-        let path = path.unwrap_or_else(|| record.name.clone());
+        let (id, path) = (record.id.to_string(), path_of(pool, known, record));
         let (read_errors, write_errors) = errors_of(&path, reports);
         let free = spaces.as_ref().and_then(|spaces| spaces.drive(record.number));
         let used = free.map(|free| free.units().saturating_sub(free.total()));
@@ -286,10 +335,20 @@ fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> 
             since_unix_ms: Some(record.since_unix_ms),
             is_slow: record.is_slow,
             used_bytes: used.map(|units| u64::from(units) * UNIT_BYTES),
+            condition: None,
             path,
         }
     };
     there.map(drive).collect()
+}
+
+/// Where a drive is, or was last.
+fn path_of(pool: &RedundantPool, remembered: &[Drive], record: &DriveRecord) -> String {
+    let id = record.id.to_string();
+    let remembered = || remembered.iter().find(|drive| drive.id.as_ref() == Some(&id));
+    let path = pool.files().path_of(record.number);
+    let path = path.or_else(|| remembered().map(|drive| drive.path.clone()));
+    path.unwrap_or_else(|| record.name.clone())
 }
 
 const fn kind_of(kind: MediumKind) -> &'static str {

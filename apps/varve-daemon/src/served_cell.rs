@@ -70,6 +70,7 @@ impl ServedCell {
         until: impl Future<Output = ()>,
     ) -> Result<()> {
         let (filling, health) = (self.pool.watch_fill(), self.pool.watch_health());
+        let conditions = self.pool.watch_conditions();
         let backend = self.pool.backend(self.s3.objects(), admin);
         let limits = LimitsConfig::default();
         let callers = Callers { accepted: self.accepted.take(), ..callers };
@@ -78,6 +79,7 @@ impl ServedCell {
             failure = self.pool.failed() => Err(failure),
             never = filling => match never {},
             never = health => match never {},
+            never = conditions => match never {},
         }
     }
 

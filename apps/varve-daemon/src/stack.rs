@@ -151,6 +151,8 @@ pub(crate) struct ShardHealth {
     pub(crate) s3: Option<PendingWork>,
     /// Failed operations, by file or device.
     pub(crate) errors: Vec<(String, DiskErrors)>,
+    /// Reads of clients that met damaged data, since the shard opened.
+    pub(crate) damaged_reads: u64,
     /// Why names of volumes and snapshots cannot be changed, while they cannot; told by one thread.
     pub(crate) unsettled: Option<String>,
 }

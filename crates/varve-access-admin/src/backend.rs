@@ -10,10 +10,10 @@ use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
     AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
-    CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, DriveList,
-    DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Health, MoveVolume, Pool, PoolChange,
-    RollBack, ScrubStatus, Snapshot, Space, StartScrub, Status, Volume, VolumeClients,
-    VolumeFamily, VolumeMove,
+    CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
+    DriveLight, DriveList, DriveMoves, DriveNameFault, EndReceive, ExtentPage, ExtentsWanted,
+    Health, LocateDrive, MoveVolume, Pool, PoolChange, RollBack, ScrubStatus, Snapshot, Space,
+    StartScrub, Status, Volume, VolumeClients, VolumeFamily, VolumeMove, find_drive,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -42,6 +42,25 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// The pool's drives and their states.
     fn drives(&self) -> AdminFuture<'_, DriveList>;
+
+    /// One of them, by its number, its path or the beginning of its identity. `NotFound`, and `Invalid` where several
+    /// identities begin so.
+    fn drive(&self, name: String) -> AdminFuture<'_, Drive> {
+        Box::pin(async move {
+            let list = self.drives().await?;
+            find_drive(&list.drives, &name).cloned().map_err(|fault| Error::Backend {
+                kind: match fault {
+                    DriveNameFault::Unknown => ErrorKind::NotFound,
+                    DriveNameFault::Several => ErrorKind::Invalid,
+                },
+                message: fault.message(&name),
+                hint: Some(fault.advice().to_owned()),
+            })
+        })
+    }
+
+    /// Changes the light at the bay of a drive. `Unsupported` where it has none that this machine knows of.
+    fn locate_drive(&self, name: String, light: LocateDrive) -> AdminFuture<'_, DriveLight>;
 
     /// Has a drive become part of the pool. `Exists` where a pool is on it, `NoSpace`, `Unsupported` where the pool
     /// has no redundancy over drives, as of those below; `Unavailable` while another drive is added.

@@ -17,11 +17,12 @@ use crate::objects::ObjectBackend;
 use crate::v1::{
     AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckReport, CheckState,
     CheckStatus, CloneVolume, CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients,
-    DisconnectedClients, Drive, DriveList, DriveMoves, DriveState, EndReceive, ExtentPage,
-    ExtentsWanted, Fill, FillLevel, Health, HealthReason, HealthState, JournalStatus,
-    ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool, PoolChange, Reservation, RollBack,
-    ScrubState, ScrubStatus, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space,
-    StartScrub, Status, Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
+    DisconnectedClients, Drive, DriveCondition, DriveLight, DriveList, DriveMoves, DriveState,
+    DriveWarning, EndReceive, ExtentPage, ExtentsWanted, Fill, FillLevel, Health, HealthReason,
+    HealthState, JournalStatus, ListenerStatus, LocateDrive, MemoryStatus, MoveVolume, NodeStatus,
+    Pool, PoolChange, Reservation, RollBack, ScrubState, ScrubStatus, ServiceState, ShardState,
+    ShardStatus, Snapshot, SnapshotSpace, Space, StartScrub, Status, Volume, VolumeClient,
+    VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -97,7 +98,8 @@ impl MemoryBackend {
             read_errors,
             ..Drive::default()
         };
-        let drives = vec![drive(0, DriveState::Live, 0), drive(1, DriveState::Failed, 3)];
+        let worn = Drive { condition: Some(worn()), ..drive(0, DriveState::Live, 0) };
+        let drives = vec![worn, drive(1, DriveState::Failed, 3)];
         Self { drives: Some(drives), ..Self::default() }
     }
 
@@ -442,6 +444,32 @@ fn clients_of(volume: &Volume) -> VolumeClients {
     VolumeClients { clients: (1..=volume.openers).map(client).collect() }
 }
 
+/// What a drive says of itself whose rated life is nearly used.
+fn worn() -> DriveCondition {
+    let worn = DriveWarning {
+        kind: "worn".to_owned(),
+        is_critical: false,
+        message: "93 % of its rated life are used".to_owned(),
+        advice: "replace the drive soon".to_owned(),
+    };
+    DriveCondition {
+        known: true,
+        device: Some("/dev/nvme0n1".to_owned()),
+        write_cache: Some("write through".to_owned()),
+        asked_unix_ms: Some(CREATED_UNIX_MS),
+        model: Some("Model".to_owned()),
+        temperature_celsius: Some(41),
+        wear_percent: Some(93),
+        spare_percent: Some(97),
+        spare_threshold_percent: Some(10),
+        media_errors: Some(0),
+        written_bytes: Some(7 << 50),
+        endurance_years: Some(0.3),
+        warnings: vec![worn],
+        ..DriveCondition::default()
+    }
+}
+
 /// What a pool is put on when nobody says.
 fn embedded_drive() -> Drive {
     let path = "varve-data/drive".to_owned();
@@ -467,6 +495,13 @@ impl AdminBackend for MemoryBackend {
 
     fn health(&self) -> AdminFuture<'_, Health> {
         ready(Ok(self.health_now()))
+    }
+
+    fn locate_drive(&self, name: String, light: LocateDrive) -> AdminFuture<'_, DriveLight> {
+        Box::pin(async move {
+            let drive = self.drive(name).await?;
+            Ok(DriveLight { device: drive.path, on: light.on, by: "the enclosure".to_owned() })
+        })
     }
 
     fn add_drive(&self, _drive: AddDrive) -> AdminFuture<'_, DriveMoves> {

@@ -1,5 +1,5 @@
 //! Metrics in Prometheus's text format and base units. Values are whole numbers in the unit that ends the name; those
-//! of durations are in µs, and printed in seconds.
+//! of durations are in µs, and printed in seconds; those of ratios are in percent.
 //!
 //! METRICS-1: a name is `varve_<layer>_<noun>_<unit>`, or one of those that Prometheus client libraries use for the
 //!     process; that of a counter ends in `_total`.
@@ -146,6 +146,8 @@ pub(crate) fn render(metrics: &[Metric], with_old_names: bool) -> String {
 fn format_value(name: &str, value: u64) -> String {
     if name.ends_with("_seconds") || name.ends_with("_seconds_total") {
         (value as f64 / 1e6).to_string()
+    } else if name.ends_with("_ratio") {
+        (value as f64 / 100.0).to_string()
     } else {
         value.to_string()
     }

@@ -19,6 +19,10 @@ pub struct RedundancySettings {
     pub(crate) hedge_percent: u32,
     /// Days between two scrubs that begin by themselves.
     pub(crate) scrub_days: u32,
+    /// How often drives are asked for their condition, in seconds; 0 for never.
+    pub(crate) condition_s: u32,
+    /// Whether a drive leaves that warns of its end.
+    pub(crate) leaves_on_warning: bool,
     /// Whether to go on from the drives that are there although others may know of something newer. Of one start, so
     /// only a flag.
     pub is_degraded: bool,
@@ -36,6 +40,8 @@ impl Default for RedundancySettings {
             repair_percent: 40,
             hedge_percent: HEDGE_PERCENT.into(),
             scrub_days: 14,
+            condition_s: 600,
+            leaves_on_warning: false,
             is_degraded: false,
             history: None,
         }

@@ -252,6 +252,23 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.redundancy.scrub_days = value.count32(),
     },
     Setting {
+        key: "smart.interval_s",
+        flag: None,
+        form: ValueForm::Count { min: 0, max: 86_400, unit: "seconds" },
+        default: "600",
+        reason: "How often drives are asked by smartctl how they are, which takes a drive some ms. Of drives that are directories or files the device below them is asked. 0 asks never.",
+        apply: |settings, value| settings.redundancy.condition_s = value.count32(),
+    },
+    Setting {
+        key: "smart.leave_on_warning",
+        flag: None,
+        form: ValueForm::Switch,
+        default: "false",
+        reason: "Whether a drive of a pool with redundancy leaves, so that all it has is moved elsewhere, when it says that its end is near: spare flash below the threshold, unreliable, \
+                 read-only, an unprotected cache, or failing. Without it, and where the other drives are too few, that is only told: a drive that fails later costs no more.",
+        apply: |settings, value| settings.redundancy.leaves_on_warning = value.switch(),
+    },
+    Setting {
         key: "memory.budget",
         flag: None,
         form: ValueForm::Size { min: 128 << 20, max: 1 << 40 },

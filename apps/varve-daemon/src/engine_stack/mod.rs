@@ -260,7 +260,7 @@ impl ShardStack for EngineStack {
                 .chain(self.times.metrics())
                 .chain(self.cache.iter().flat_map(|cache| metrics::of_cache(&cache.stats())))
                 .collect(),
-            health: self.health(),
+            health: ShardHealth { damaged_reads: stats.checksum_errors, ..self.health() },
         }
     }
 
@@ -282,6 +282,7 @@ impl ShardStack for EngineStack {
                 age: Duration::from_nanos(age_ns),
             }),
             errors: errors.map(|(path, errors)| (path.to_string(), errors)).collect(),
+            damaged_reads: 0, // Only reports have it: it costs the shard's figures.
             unsettled: (self.shard == ROOT_SHARD).then(|| self.datasets.unsettled()).flatten(),
         }
     }

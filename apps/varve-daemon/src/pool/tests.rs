@@ -206,6 +206,7 @@ fn plan(shared: Shared, socket: &Path) -> PoolPlan<MemoryStack> {
         redundancy: crate::redundancy::DriveRedundancy::None,
         journal: JournalStatus { place: "drives".to_owned(), durability: "none".to_owned() },
         nodes: None,
+        conditions: crate::condition::DriveConditions::default(),
         memory_budget_bytes: 1 << 29,
         thresholds: Thresholds::default(),
     };

@@ -7,6 +7,8 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 
 use crate::error::Result;
+use crate::v1::conditions::{DriveLight, LocateDrive};
+use crate::v1::drives::Drive;
 use crate::v1::moves::{AddDrive, DriveMoves, ScrubStatus, StartScrub};
 use crate::v1::protection::{ChangePool, PoolChange};
 use crate::v1::routes::{Api, NamePath, name_in, query_in};
@@ -20,6 +22,23 @@ pub(super) struct RemoveQuery {
 }
 
 type Accepted = Result<(StatusCode, Json<DriveMoves>)>;
+
+pub(super) async fn show(State(api): State<Api>, name: NamePath) -> Result<Json<Drive>> {
+    let name = name_in(name)?;
+    api.within_limit(api.backend.drive(name)).await.map(Json)
+}
+
+pub(super) async fn locate(
+    State(api): State<Api>,
+    name: NamePath,
+    request: Request,
+) -> Result<Json<DriveLight>> {
+    let name = name_in(name)?;
+    let light: LocateDrive = api.json_body(request).await?;
+    let changed = api.within_limit(api.backend.locate_drive(name.clone(), light)).await?;
+    tracing::info!(drive = name, on = changed.on, "the light of a drive was changed");
+    Ok(Json(changed))
+}
 
 pub(super) async fn add(State(api): State<Api>, request: Request) -> Accepted {
     let drive: AddDrive = api.json_body(request).await?;

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::v1::conditions::DriveCondition;
+
 /// A block device, file or directory that holds part of the pool.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Drive {
@@ -41,6 +43,68 @@ pub struct Drive {
     /// Bytes of it that are given to zones and journals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
+    /// What it says of itself; absent where nobody asks, as in a pool on RADOS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<DriveCondition>,
+}
+
+/// Digits of an identity that name a drive, at least.
+const ID_DIGITS_MIN: usize = 4;
+
+/// Why a name means no drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DriveNameFault {
+    /// There is none.
+    Unknown,
+    /// Several identities begin so.
+    Several,
+}
+
+impl DriveNameFault {
+    /// What is wrong with the name, for people.
+    #[must_use]
+    pub fn message(self, name: &str) -> String {
+        match self {
+            Self::Unknown => format!("the pool has no drive {name}"),
+            Self::Several => format!("several drives have an identity that begins with {name}"),
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Unknown => "`varve drive list` shows its drives",
+            Self::Several => "give more of its digits, or its number",
+        }
+    }
+}
+
+/// The one drive that a number, a path or the beginning of an identity means.
+///
+/// # Errors
+/// Where there is none, or several have an identity that begins so.
+pub fn find_drive<'a>(
+    drives: &'a [Drive],
+    name: &str,
+) -> std::result::Result<&'a Drive, DriveNameFault> {
+    let by_number = |drive: &&Drive| drive.number.is_some_and(|it| it.to_string() == name);
+    let by_path = |drive: &&Drive| drive.path == name;
+    let digits = name.to_ascii_lowercase();
+    let by_id = |drive: &&Drive| {
+        let is_begun = |id: &String| id.starts_with(&digits) && digits.len() >= ID_DIGITS_MIN;
+        drive.id.as_ref().is_some_and(is_begun)
+    };
+    let exact = drives.iter().find(by_number).or_else(|| drives.iter().find(by_path));
+    if let Some(drive) = exact {
+        return Ok(drive);
+    }
+    let mut begun = drives.iter().filter(by_id);
+    match (begun.next(), begun.next()) {
+        (Some(drive), None) => Ok(drive),
+        (Some(_), Some(_)) => Err(DriveNameFault::Several),
+        (None, _) => Err(DriveNameFault::Unknown),
+    }
 }
 
 /// What a drive is to its pool.
@@ -190,6 +254,25 @@ mod tests {
         assert_eq!((health.state, &states[..]), (HealthState::Lost, &expected[..]));
         let codes = HealthState::ALL.map(HealthState::exit_code);
         assert_eq!(codes, [0, 1, 2, 4, 3], "lost outweighs unknown, and has its own code");
+    }
+
+    #[test]
+    fn a_drive_goes_by_number_path_or_the_beginning_of_its_identity() {
+        let drive = |number: u8, id: &str| Drive {
+            path: format!("/srv/{number}"),
+            number: Some(number),
+            id: Some(id.to_owned()),
+            ..Drive::default()
+        };
+        let drives = [drive(0, "abcd01"), drive(1, "abcd02"), drive(12, "1212ff")];
+        let number = |name: &str| find_drive(&drives, name).map(|drive| drive.number.unwrap());
+        assert_eq!(number("1"), Ok(1), "no beginning of an identity");
+        assert_eq!(number("/srv/12"), Ok(12));
+        assert_eq!(number("ABCD02"), Ok(1));
+        assert_eq!(number("abcd"), Err(DriveNameFault::Several));
+        for name in ["7", "abc", "/srv", ""] {
+            assert_eq!(number(name), Err(DriveNameFault::Unknown), "{name}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod checks;
 mod client_routes;
 mod clients;
 mod compression;
+mod conditions;
 mod dedup;
 mod drive_routes;
 mod drives;
@@ -30,7 +31,10 @@ pub use bucket_moves::{
 };
 pub use checks::{CheckReport, CheckState, CheckStatus};
 pub use clients::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
-pub use drives::{Drive, DriveList, DriveState, Health, HealthReason, HealthState};
+pub use conditions::{DriveCondition, DriveLight, DriveWarning, LocateDrive};
+pub use drives::{
+    Drive, DriveList, DriveNameFault, DriveState, Health, HealthReason, HealthState, find_drive,
+};
 pub use encoded::Base64;
 pub use moves::{
     AddDrive, DriveFaultCount, DriveMoves, ScrubState, ScrubStatus, StartScrub, ZoneMove,

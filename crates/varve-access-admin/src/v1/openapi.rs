@@ -15,6 +15,7 @@ use crate::v1::bucket_moves::{
 };
 use crate::v1::checks::{CheckReport, CheckState, CheckStatus};
 use crate::v1::clients::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
+use crate::v1::conditions::{DriveCondition, DriveLight, DriveWarning, LocateDrive};
 use crate::v1::dedup::DedupSetting;
 use crate::v1::drives::{Drive, DriveList, DriveState, Health, HealthReason, HealthState};
 use crate::v1::encoded::Base64;
@@ -72,7 +73,7 @@ const DRIVE_ERRORS: [ErrorKind; 7] = [
     ErrorKind::Unavailable,
 ];
 
-static ENDPOINTS: [Endpoint; 38] = [
+static ENDPOINTS: [Endpoint; 40] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -117,6 +118,24 @@ static ENDPOINTS: [Endpoint; 38] = [
         request: Some("AddDrive"),
         success: (202, Some("DriveMoves")),
         errors: &DRIVE_ERRORS,
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/drives/{name}",
+        operation: "getDrive",
+        summary: "One drive, by its number, its path or the beginning of its identity, with its condition.",
+        request: None,
+        success: (200, Some("Drive")),
+        errors: &[ErrorKind::NotFound, ErrorKind::Invalid],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/drives/{name}/locate",
+        operation: "locateDrive",
+        summary: "Lights the light at the bay of a drive, or puts it out.",
+        request: Some("LocateDrive"),
+        success: (200, Some("DriveLight")),
+        errors: &[ErrorKind::NotFound, ErrorKind::Invalid, ErrorKind::Unsupported],
     },
     Endpoint {
         method: "delete",
@@ -678,6 +697,10 @@ fn add_schemas_of_drives(all: &mut Map<String, Value>) {
     add::<Drive>(all);
     add::<DriveList>(all);
     add::<DriveState>(all);
+    add::<DriveCondition>(all);
+    add::<DriveLight>(all);
+    add::<DriveWarning>(all);
+    add::<LocateDrive>(all);
     add::<AddDrive>(all);
     add::<ChangePool>(all);
     add::<PoolChange>(all);

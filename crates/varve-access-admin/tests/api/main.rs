@@ -4,6 +4,7 @@
 mod peer;
 
 mod bucket_moves;
+mod drives;
 mod hostile_peers;
 mod objects;
 mod openapi;
