@@ -14,6 +14,18 @@ fn a_failed_drive_is_seen() {
 }
 
 #[test]
+fn a_condition_is_what_the_drive_says_and_never_guessed() {
+    let text = Api::over(MemoryBackend::with_failed_drive()).varve(&["drive", "list"]).ok();
+    let column = text.find("CONDITION").unwrap();
+    let conditions: Vec<&str> = text
+        .lines()
+        .skip(1)
+        .map(|line| line[column..].split_whitespace().next().unwrap())
+        .collect();
+    assert_eq!(conditions, ["worn", "-"], "{text}");
+}
+
+#[test]
 fn drives_without_redundancy_are_in_use() {
     let text = Api::start().varve(&["drive", "ls"]).ok();
     assert!(text.contains("in use") && text.contains("varve-data/drive"), "{text}");

@@ -78,6 +78,7 @@ const COMMANDS: &[&[&str]] = &[
     &["drive", "remove"],
     &["drive", "moves"],
     &["drive", "scrub"],
+    &["drive", "locate"],
     &["health"],
     &["df"],
     &["status"],

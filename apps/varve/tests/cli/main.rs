@@ -32,6 +32,7 @@ mod df;
 mod drive_add;
 mod drive_drain;
 mod drive_list;
+mod drive_locate;
 mod drive_moves;
 mod drive_remove;
 mod drive_replace;

@@ -6,7 +6,8 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
-use super::{absolute_drive, outcome};
+use super::absolute_drive;
+use super::waiting::{BegunMove, WaitFlag};
 use crate::cli::Format;
 use crate::commands::serve::drive;
 
@@ -19,6 +20,9 @@ pub(crate) struct DriveAdd {
     drive: DriveSetting,
 
     #[command(flatten)]
+    wait: WaitFlag,
+
+    #[command(flatten)]
     format: Format,
 }
 
@@ -26,7 +30,8 @@ impl DriveAdd {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let new = absolute_drive(&self.drive)?;
         let answer = client.send::<DriveMoves>(Method::POST, "/v1/drives", &new)?;
-        let done = format!("{} is a drive of the pool", new.path);
-        Ok(outcome(answer, &self.format, &done))
+        let what = format!("{} is a drive of the pool", new.path);
+        let begun = BegunMove { answer, what: &what, leaves: None };
+        self.wait.moves(client, begun, &self.format)
     }
 }

@@ -5,7 +5,8 @@ use hyper::Method;
 use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 
-use super::{number_of, outcome};
+use super::number_of;
+use super::waiting::{BegunMove, WaitFlag};
 use crate::cli::Format;
 
 /// Move all of a drive elsewhere; it stays a drive of the pool
@@ -13,6 +14,9 @@ use crate::cli::Format;
 pub(crate) struct DriveDrain {
     /// Its number, its path, or the beginning of its identity
     drive: String,
+
+    #[command(flatten)]
+    wait: WaitFlag,
 
     #[command(flatten)]
     format: Format,
@@ -23,6 +27,8 @@ impl DriveDrain {
         let number = number_of(client, &self.drive)?;
         let path = format!("/v1/drives/{number}/drain");
         let answer = client.send::<DriveMoves>(Method::POST, &path, &serde_json::json!({}))?;
-        Ok(outcome(answer, &self.format, &format!("drive {number} is drained")))
+        let what = format!("drive {number} is drained");
+        let begun = BegunMove { answer, what: &what, leaves: None };
+        self.wait.moves(client, begun, &self.format)
     }
 }

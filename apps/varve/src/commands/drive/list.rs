@@ -5,7 +5,7 @@ use varve_access_admin::v1::{Drive, DriveList};
 use varve_client::table::{self, Align};
 use varve_client::{Client, Result};
 
-use super::{errors, number, since, size, state, used};
+use super::{condition, errors, number, since, size, state, used};
 use crate::cells;
 use crate::cli::Format;
 
@@ -31,6 +31,7 @@ fn describe(list: &DriveList) -> String {
         ("SIZE", Align::Right),
         ("USED", Align::Right),
         ("ERRORS", Align::Left),
+        ("CONDITION", Align::Left),
         ("PATH", Align::Left),
     ];
     let row = |drive: &Drive| {
@@ -41,6 +42,7 @@ fn describe(list: &DriveList) -> String {
             size(drive),
             used(drive),
             errors(drive),
+            condition(drive),
             drive.path.clone(),
         ]
     };

@@ -3,23 +3,22 @@
 mod add;
 mod drain;
 mod list;
+mod locate;
 mod moves;
 mod remove;
 mod replace;
 mod scrub;
 mod show;
+mod waiting;
 
 use clap::Subcommand;
 use varve_access_admin::NO_REDUNDANCY_HINT;
-use varve_access_admin::v1::{AddDrive, Drive, DriveList, DriveMoves};
-use varve_client::{ApiAnswer, Client, Failure, Result, age};
+use varve_access_admin::v1::{
+    AddDrive, Drive, DriveCondition, DriveList, DriveNameFault, find_drive,
+};
+use varve_client::{Client, Failure, Result, age};
 use varve_daemon::config::DriveSetting;
 use varve_types::ByteCount;
-
-use crate::cli::Format;
-
-/// Digits of an identity that name a drive, at least.
-const ID_DIGITS_MIN: usize = 4;
 
 /// Show and change the drives of the pool
 #[derive(Subcommand, Debug)]
@@ -33,6 +32,7 @@ pub(crate) enum DriveCommand {
     Replace(replace::DriveReplace),
     Moves(moves::DriveMovesCommand),
     Scrub(scrub::DriveScrub),
+    Locate(locate::DriveLocate),
 }
 
 impl DriveCommand {
@@ -46,33 +46,21 @@ impl DriveCommand {
             Self::Replace(command) => command.run(client),
             Self::Moves(command) => command.run(client),
             Self::Scrub(command) => command.run(client),
+            Self::Locate(command) => command.run(client),
         }
     }
 }
 
 /// The one drive that is meant.
 pub(crate) fn find<'a>(drives: &'a [Drive], name: &str) -> Result<&'a Drive> {
-    let by_number = |drive: &&Drive| drive.number.is_some_and(|it| it.to_string() == name);
-    let by_path = |drive: &&Drive| drive.path == name;
-    let digits = name.to_ascii_lowercase();
-    let by_id = |drive: &&Drive| {
-        let is_begun = |id: &String| id.starts_with(&digits) && digits.len() >= ID_DIGITS_MIN;
-        drive.id.as_ref().is_some_and(is_begun)
-    };
-    let exact = drives.iter().find(by_number).or_else(|| drives.iter().find(by_path));
-    if let Some(drive) = exact {
-        return Ok(drive);
-    }
-    let mut begun = drives.iter().filter(by_id);
-    match (begun.next(), begun.next()) {
-        (Some(drive), None) => Ok(drive),
-        (Some(_), Some(_)) => {
-            Err(Failure::misuse(format!("several drives have an identity that begins with {name}"))
-                .hint("give more of its digits, or its number"))
-        }
-        (None, _) => Err(Failure::new(format!("the pool has no drive {name}"))
-            .hint("`varve drive list` shows its drives")),
-    }
+    find_drive(drives, name).map_err(|fault| {
+        let message = fault.message(name);
+        let failure = match fault {
+            DriveNameFault::Unknown => Failure::new(message),
+            DriveNameFault::Several => Failure::misuse(message),
+        };
+        failure.hint(fault.advice())
+    })
 }
 
 /// Its state and what goes with it; of a pool without redundancy all drives are in use.
@@ -86,6 +74,18 @@ pub(crate) fn errors(drive: &Drive) -> String {
     match (drive.read_errors, drive.write_errors) {
         (0, 0) => "none".to_owned(),
         (reads, writes) => format!("{reads} reads, {writes} writes"),
+    }
+}
+
+/// What it says of itself, in a word or two. What is not known is never called well.
+pub(crate) fn condition(drive: &Drive) -> String {
+    let Some(condition) = &drive.condition else { return "-".to_owned() };
+    let DriveCondition { known, warnings, .. } = condition;
+    match (known, &warnings[..]) {
+        (false, _) => "not known".to_owned(),
+        (true, []) => "ok".to_owned(),
+        (true, [one]) => one.kind.replace('_', " "),
+        (true, [first, more @ ..]) => format!("{} + {}", first.kind.replace('_', " "), more.len()),
     }
 }
 
@@ -121,8 +121,4 @@ fn number_of(client: &Client, name: &str) -> Result<u8> {
         Failure::new("this pool has no redundancy over drives, which cannot be changed then")
             .hint(NO_REDUNDANCY_HINT)
     })
-}
-
-fn outcome(answer: ApiAnswer<DriveMoves>, format: &Format, done: &str) -> String {
-    answer.print(format.json, |moves| format!("{done}\n{}", moves::outlook(&moves)))
 }

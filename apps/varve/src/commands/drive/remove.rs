@@ -5,7 +5,8 @@ use hyper::Method;
 use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 
-use super::{number_of, outcome};
+use super::number_of;
+use super::waiting::{BegunMove, WaitFlag};
 use crate::cli::Format;
 
 /// Move all of a drive elsewhere, and have it leave the pool then
@@ -22,6 +23,9 @@ pub(crate) struct DriveRemove {
     failed: bool,
 
     #[command(flatten)]
+    wait: WaitFlag,
+
+    #[command(flatten)]
     format: Format,
 }
 
@@ -31,6 +35,8 @@ impl DriveRemove {
         let query = if self.failed { "?failed=true" } else { "" };
         let path = format!("/v1/drives/{number}{query}");
         let answer = client.send::<DriveMoves>(Method::DELETE, &path, &serde_json::json!({}))?;
-        Ok(outcome(answer, &self.format, &format!("drive {number} leaves once nothing is on it")))
+        let what = format!("drive {number} leaves once nothing is on it");
+        let begun = BegunMove { answer, what: &what, leaves: Some(number) };
+        self.wait.moves(client, begun, &self.format)
     }
 }

@@ -6,7 +6,8 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
-use super::{absolute_drive, number_of, outcome};
+use super::waiting::{BegunMove, WaitFlag};
+use super::{absolute_drive, number_of};
 use crate::cli::Format;
 use crate::commands::serve::drive;
 
@@ -21,6 +22,9 @@ pub(crate) struct DriveReplace {
     new: DriveSetting,
 
     #[command(flatten)]
+    wait: WaitFlag,
+
+    #[command(flatten)]
     format: Format,
 }
 
@@ -30,7 +34,8 @@ impl DriveReplace {
         let new = absolute_drive(&self.new)?;
         let path = format!("/v1/drives/{number}/replace");
         let answer = client.send::<DriveMoves>(Method::POST, &path, &new)?;
-        let done = format!("{} takes the place of drive {number}", new.path);
-        Ok(outcome(answer, &self.format, &done))
+        let what = format!("{} takes the place of drive {number}", new.path);
+        let begun = BegunMove { answer, what: &what, leaves: Some(number) };
+        self.wait.moves(client, begun, &self.format)
     }
 }

@@ -3,11 +3,12 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{DriveFaultCount, ScrubState, ScrubStatus, StartScrub};
-use varve_client::{Client, Result, age, table};
+use varve_client::{Client, Failure, Result, age, table};
 use varve_types::ByteCount;
 
 use super::moves::numbers;
 use super::number_of;
+use super::waiting::WaitFlag;
 use crate::cli::Format;
 
 /// Read all that drives hold and compare it, while the pool serves
@@ -24,12 +25,15 @@ pub(crate) struct DriveScrub {
     deep: bool,
 
     /// End the scrub that runs
-    #[arg(long, conflicts_with_all = ["drives", "deep", "show"])]
+    #[arg(long, conflicts_with_all = ["drives", "deep", "show", "wait"])]
     stop: bool,
 
     /// Show how far it is, or how the last one ended, and begin none
     #[arg(long, conflicts_with_all = ["drives", "deep"])]
     show: bool,
+
+    #[command(flatten)]
+    wait: WaitFlag,
 
     #[command(flatten)]
     format: Format,
@@ -38,7 +42,7 @@ pub(crate) struct DriveScrub {
 impl DriveScrub {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let path = "/v1/scrub";
-        let answer = if self.show {
+        let mut answer = if self.show {
             client.get::<ScrubStatus>(path)?
         } else if self.stop {
             client.send::<ScrubStatus>(Method::DELETE, path, &serde_json::json!({}))?
@@ -48,7 +52,23 @@ impl DriveScrub {
             let what = StartScrub { drives: drives.collect::<Result<_>>()?, deep: self.deep };
             client.send::<ScrubStatus>(Method::POST, path, &what)?
         };
-        Ok(answer.print(self.format.json, |status| describe(&status)))
+        if self.wait.is_set() {
+            answer = self.wait.scrub(client)?;
+        }
+        let state = answer.value.state;
+        let text = answer.print(self.format.json, |status| describe(&status));
+        if !self.wait.is_set() || matches!(state, ScrubState::Clean | ScrubState::Idle) {
+            return Ok(text);
+        }
+        crate::print(&text)?;
+        Err(Failure::new(match state {
+            ScrubState::Faults => "the scrub found something wrong",
+            ScrubState::Stopped => "the scrub was ended early",
+            ScrubState::Incomplete | ScrubState::Running | ScrubState::Clean | ScrubState::Idle => {
+                "the scrub could not look at everything"
+            }
+        })
+        .hint("`varve health` says what that means"))
     }
 }
 

@@ -1,0 +1,187 @@
+//! `--wait` of commands that move data: how far it is, until nothing is left. Ctrl-C ends the wait alone.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use varve_access_admin::v1::{DriveList, DriveMoves, ScrubState, ScrubStatus};
+use varve_client::{ApiAnswer, Client, Failure, Progress, Result, age};
+use varve_types::ByteCount;
+
+use super::moves;
+use crate::cli::Format;
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Part of the pause after which Ctrl-C is noticed.
+const TICK: Duration = Duration::from_millis(100);
+/// Exit code of a wait that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Whether to wait for what follows.
+#[derive(Args, Debug)]
+pub(super) struct WaitFlag {
+    /// Wait until nothing is left to do, and show how far it is; Ctrl-C ends the wait, and nothing else
+    #[arg(long)]
+    wait: bool,
+}
+
+/// What was begun.
+pub(super) struct BegunMove<'a> {
+    /// What the daemon says.
+    pub(super) answer: ApiAnswer<DriveMoves>,
+    /// What that is, in words.
+    pub(super) what: &'a str,
+    /// The drive that goes, by its number.
+    pub(super) leaves: Option<u8>,
+}
+
+impl WaitFlag {
+    pub(super) const fn is_set(&self) -> bool {
+        self.wait
+    }
+
+    /// What to print of a move that was begun; with the flag, once it is over.
+    pub(super) fn moves(
+        &self,
+        client: &Client,
+        begun: BegunMove<'_>,
+        format: &Format,
+    ) -> Result<String> {
+        let BegunMove { answer, what, leaves } = begun;
+        if !self.wait {
+            return Ok(answer.print(format.json, |it| format!("{what}\n{}", moves::outlook(&it))));
+        }
+        if !format.json {
+            crate::print(&format!("{what}\n"))?;
+        }
+        let watch = MoveWatch { progress: Progress::open_ended(), began: Instant::now() };
+        let ended = watch.wait(client, leaves);
+        watch.progress.end();
+        let done = match leaves {
+            Some(drive) => format!("nothing is left to move, and drive {drive} has left\n"),
+            None => "nothing is left to move\n".to_owned(),
+        };
+        Ok(ended?.print(format.json, |_| done))
+    }
+
+    /// The scrub when it is over.
+    pub(super) fn scrub(&self, client: &Client) -> Result<ApiAnswer<ScrubStatus>> {
+        let progress = Progress::open_ended();
+        let drives = client.get::<DriveList>("/v1/drives")?.value.drives;
+        let ended = loop {
+            let answer = client.get::<ScrubStatus>("/v1/scrub")?;
+            let status = &answer.value;
+            if status.state != ScrubState::Running {
+                break Ok(answer);
+            }
+            let is_of = |number: u8| status.drives.is_empty() || status.drives.contains(&number);
+            let used = drives.iter().filter(|it| it.number.is_some_and(is_of));
+            let all: u64 = used.filter_map(|it| it.used_bytes).sum();
+            progress.say(scrubbed(status, all));
+            if !pause(&progress) {
+                break Err(interrupted("the scrub goes on", "varve drive scrub --show"));
+            }
+        };
+        progress.end();
+        ended
+    }
+}
+
+/// How far a scrub is; it reads at most what zones and journals have.
+fn scrubbed(status: &ScrubStatus, all_bytes: u64) -> String {
+    let elapsed_ms = age::now_unix_ms().saturating_sub(status.since_unix_ms).max(1);
+    let rate = status.bytes.saturating_mul(1000) / elapsed_ms;
+    let left_ms = all_bytes.saturating_sub(status.bytes).saturating_mul(1000).checked_div(rate);
+    let left = left_ms.map_or_else(String::new, |ms| format!(", at most {} left", age::span(ms)));
+    let (bytes, all) = (ByteCount(status.bytes), ByteCount(all_bytes));
+    format!("{bytes} of at most {all}, {} a second{left}", ByteCount(rate))
+}
+
+struct MoveWatch {
+    progress: Progress,
+    began: Instant,
+}
+
+impl MoveWatch {
+    /// Until no zone is to be moved, and the drive that goes has gone.
+    fn wait(&self, client: &Client, leaves: Option<u8>) -> Result<ApiAnswer<DriveMoves>> {
+        let mut first = None;
+        loop {
+            let answer = client.get::<DriveMoves>("/v1/moves")?;
+            let now = &answer.value;
+            if now.zones == 0 && leaves.is_none_or(|drive| !now.removing.contains(&drive)) {
+                return Ok(answer);
+            }
+            let (zones, bytes) = *first.get_or_insert((now.zones, now.bytes_written));
+            let part = MovedPart {
+                elapsed: self.began.elapsed(),
+                zones: zones.saturating_sub(now.zones),
+                bytes: now.bytes_written.saturating_sub(bytes),
+            };
+            self.progress.say(part.describe(now));
+            if !pause(&self.progress) {
+                return Err(interrupted("what is moved is moved on", "varve drive moves"));
+            }
+        }
+    }
+}
+
+/// What was moved since the wait began.
+struct MovedPart {
+    elapsed: Duration,
+    zones: u64,
+    bytes: u64,
+}
+
+impl MovedPart {
+    fn describe(&self, now: &DriveMoves) -> String {
+        let elapsed_ms = u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
+        let rate = ByteCount(self.bytes.saturating_mul(1000) / elapsed_ms);
+        // By zones: how much of each is held shows only when it moves.
+        let left = elapsed_ms.saturating_mul(now.zones).checked_div(self.zones);
+        let left = left.map_or_else(String::new, |ms| format!(", about {} left", age::span(ms)));
+        let waits = now.moves.iter().find_map(|it| it.waits_for.as_deref());
+        let waits = waits.map_or_else(String::new, |what| format!("; waits for {what}"));
+        format!("{} zones to move, {rate} written a second{left}{waits}", now.zones)
+    }
+}
+
+/// Waits for a moment; false when somebody wishes to end.
+fn pause(progress: &Progress) -> bool {
+    let until = Instant::now() + PAUSE;
+    while Instant::now() < until && !progress.is_stopped() {
+        thread::sleep(TICK);
+    }
+    !progress.is_stopped()
+}
+
+fn interrupted(what: &str, command: &str) -> Failure {
+    Failure::with_code(format!("not waited for to the end: {what}"), INTERRUPTED)
+        .hint(format!("`{command}` shows how far it is"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_from_what_was_moved() {
+        let now = DriveMoves { zones: 30, ..DriveMoves::default() };
+        let part = MovedPart { elapsed: Duration::from_secs(20), zones: 10, bytes: 40 << 20 };
+        assert_eq!(
+            part.describe(&now),
+            "30 zones to move, 2 MiB written a second, about 1 min left"
+        );
+        let begun = MovedPart { elapsed: Duration::ZERO, zones: 0, bytes: 0 };
+        assert_eq!(begun.describe(&now), "30 zones to move, 0 B written a second");
+        let status = ScrubStatus {
+            bytes: 1 << 30,
+            since_unix_ms: age::now_unix_ms() - 64_000,
+            ..ScrubStatus::default()
+        };
+        let text = scrubbed(&status, 3 << 30);
+        assert!(text.starts_with("1 GiB of at most 3 GiB, "), "{text}");
+        assert!(text.ends_with(", at most 2 min left"), "{text}");
+    }
+}
