@@ -28,7 +28,7 @@ use varve_media_redundancy::{
 use varve_types::{ByteCount, ErrorKind};
 
 use crate::drives::{self, DriveEntry};
-use crate::files::random_bytes;
+use crate::random::random_bytes;
 use crate::redundant_pool::RedundantPool;
 
 /// Pause between two looks whether nothing is on a drive any more.

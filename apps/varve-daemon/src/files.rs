@@ -13,7 +13,7 @@ use varve_media_redundancy::{
 };
 use varve_reactor::{Loop, LoopConfig};
 use varve_types::limits::SEGMENT_BYTES_DEFAULT;
-use varve_types::{ByteCount, PoolId, ShardId};
+use varve_types::{ByteCount, ShardId};
 
 use crate::backend::PoolFacts;
 use crate::condition::DriveConditions;
@@ -23,6 +23,7 @@ use crate::engine_stack::EngineSource;
 use crate::event_loop;
 use crate::lock::take_lock;
 use crate::pool_media::PoolMedia;
+use crate::random::{random_bytes, random_id};
 use crate::redundancy::{self, DriveRedundancy};
 use crate::redundant_pool::{OpenFailure, RedundantPool};
 
@@ -206,20 +207,6 @@ pub(crate) fn facts(
     })
 }
 
-pub(crate) fn random_id() -> Result<PoolId> {
-    random_bytes().map(PoolId)
-}
-
-/// Random bytes of the system, at most 256, which it gives as a whole.
-pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(filled) if filled == N => Ok(bytes),
-        Ok(_) => Err(Failure::new("the system gave too few random bytes")),
-        Err(error) => Err(Failure::new(format!("random bytes of the system: {error}"))),
-    }
-}
-
 /// Shards of a new pool: as set, or one for two cores, as clients on the machine take about as much CPU as their
 /// server, as far as the memory suffices.
 pub(crate) fn shard_count(settings: &Settings) -> u16 {
@@ -301,6 +288,8 @@ pub(crate) fn explain(error: &Error, settings: &Settings) -> Failure {
 #[cfg(test)]
 mod tests {
     use varve_media_redundancy::Protection;
+
+    use varve_types::PoolId;
 
     use super::*;
 

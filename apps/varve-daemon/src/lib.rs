@@ -46,6 +46,7 @@ mod rados;
 mod rados_cache;
 mod rados_look;
 mod rados_pools;
+mod random;
 mod redundancy;
 mod redundant_pool;
 mod remembered;

@@ -37,11 +37,11 @@ use varve_types::{CellId, ErrorKind, PoolId};
 use crate::banner;
 use crate::cell_front_ends::RelayListener;
 use crate::config::Settings;
-use crate::files::random_id;
 use crate::front::FrontEnds;
 use crate::home::PoolLocation;
 use crate::pool_media::PoolMedia;
 use crate::rados::RadosMedia;
+use crate::random::random_id;
 use crate::s3::S3;
 
 /// Pause before a table that another node has replaced is read again, in ns, at most.

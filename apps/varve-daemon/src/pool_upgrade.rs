@@ -25,7 +25,7 @@ use crate::config::Settings;
 use crate::drives::Drives;
 use crate::lock::DataLock;
 use crate::rados::RadosLocation;
-use crate::{event_loop, files};
+use crate::{event_loop, files, random};
 
 /// A pool that was upgraded.
 #[derive(Clone, Debug)]
@@ -64,9 +64,9 @@ pub fn upgrade(
     consents(&paths)?;
     let mut draws = Vec::new();
     for _ in &paths {
-        draws.push(DriveId(files::random_bytes()?));
+        draws.push(DriveId(random::random_bytes()?));
     }
-    let history = HistoryId(files::random_bytes()?);
+    let history = HistoryId(random::random_bytes()?);
     let mut event_loop = event_loop::start()?;
     let (reactor, owned) = (event_loop.handle(), paths.clone());
     let work = async move { upgrade_drives(&reactor, &owned, &draws, history).await };

@@ -22,7 +22,7 @@ pub(crate) fn change_pool(
     let pool = Arc::clone(pool);
     to_the_end(async move {
         let view = pool.files().view();
-        let shape = wanted(&view, &what)?;
+        let shape = shape_for(&view, &what)?;
         let outlook = ClassOutlook::of(&view, shape);
         check(&view, shape, &outlook)?;
         if !what.dry_run {
@@ -34,7 +34,7 @@ pub(crate) fn change_pool(
 }
 
 /// The shape that is asked for.
-fn wanted(view: &LayoutView, what: &ChangePool) -> Result<StripeShape> {
+fn shape_for(view: &LayoutView, what: &ChangePool) -> Result<StripeShape> {
     match (&what.protect, what.cancel) {
         (Some(text), false) => {
             let protection = text.parse::<Protection>().map_err(|fault| {

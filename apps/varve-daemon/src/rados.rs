@@ -24,9 +24,9 @@ use varve_register::Register;
 use varve_types::{ByteCount, CellId, ErrorKind, PoolId, ShardId};
 
 use crate::event_loop;
-use crate::files::random_id;
 use crate::pool_media::ShardMedia;
 use crate::rados_cache::RadosCache;
+use crate::random::random_id;
 use crate::remembered;
 
 const FILE: &str = "rados.json";

@@ -10,10 +10,11 @@ use varve_media_rados::{CellOf, ClusterOptions, JournalPlace, RadosSpec};
 use crate::config::Settings;
 use crate::drives;
 use crate::engine_stack::make_roots;
-use crate::files::{check_memory, random_id, shard_count};
+use crate::files::{check_memory, shard_count};
 use crate::lock::DataLock;
 use crate::pool_media::PoolMedia;
 use crate::rados::{RadosLocation, RadosMedia};
+use crate::random::random_id;
 
 /// Bytes of a segment, as far as the stripes of the data pool go into them: Ceph's own size of objects.
 const SEGMENT_BYTES: u32 = 4 << 20;

@@ -10,8 +10,8 @@ use varve_access_admin::{TOKEN_FILE, Token};
 use varve_client::{Failure, Result};
 
 use crate::config::Settings;
-use crate::files::random_bytes;
 use crate::lock::replace_durably;
+use crate::random::random_bytes;
 
 /// The token, where the admin API is served by TCP or a file is set for it.
 pub(super) fn load(settings: &Settings) -> Result<Option<Arc<Token>>> {
