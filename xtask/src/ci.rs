@@ -26,8 +26,9 @@ pub(crate) fn ci() -> Result<bool> {
     Ok(stages.into_counts().report())
 }
 
-/// Installs what whole-process tests need, then `ci`, then these tests on a release build. Not beside each other: on
-/// two processors builds take all there is, and tests have limits of time.
+/// Installs what whole-process tests need, then `ci`, then these tests on the binary that the tests of crates built: it
+/// checks more than a release does, and is there. `tests/run` by itself, and `make soak`, take a release build. Not
+/// beside each other: on two processors builds take all there is, and tests have limits of time.
 pub(crate) fn test() -> Result<bool> {
     let begin = Instant::now();
     let mut stages = StageRunner::default();
@@ -35,12 +36,9 @@ pub(crate) fn test() -> Result<bool> {
     stages.run("packages", packages.arg("--install-only"))?;
     check(&mut stages)?;
     fuzz(&mut stages)?;
-    let mut build = stages.command(cargo());
-    if stages.run("release build", build.args(["build", "--release", "--bin", "varve"]))? {
-        let mut processes = stages.command("tests/run");
-        processes.env("VARVE", target_directory()?.join("release/varve"));
-        stages.run_counting("whole processes", &mut processes)?;
-    }
+    let mut processes = stages.command("tests/run");
+    processes.env("VARVE", target_directory()?.join("debug/varve"));
+    stages.run_counting("whole processes", &mut processes)?;
     println!("== all stages: {} s", begin.elapsed().as_secs());
     Ok(stages.into_counts().report())
 }
