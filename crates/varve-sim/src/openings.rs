@@ -107,7 +107,7 @@ fn is_refused_rightly(
         Error::TooFewDrives { .. } | Error::DegradedOpening { .. } | Error::ReadOnly => true,
         Error::HistorySplit { .. } => verdict == OpeningVerdict::IsSplit,
         // What cannot be looked at is reported as it is.
-        Error::Io { .. } => found.has_unknown,
+        Error::Io { .. } | Error::Corrupt { .. } => found.has_unknown,
         Error::NoPool { .. } => found.newest.is_empty(),
         _ => false,
     }
