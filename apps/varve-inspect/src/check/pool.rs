@@ -81,8 +81,8 @@ struct CellCheck<'a> {
 }
 
 impl CellCheck<'_> {
-    /// The whole names of the volumes in it, where all are known.
-    fn run(&self, watch: &Progress, report: &mut CheckReport) -> Option<BTreeSet<String>> {
+    /// What the pool lies on. `None` where nothing more can be checked.
+    fn check_place(&self, watch: &Progress, report: &mut CheckReport) -> Option<()> {
         watch.say("superblocks");
         check_superblocks(&self.pool.superblock_copies().unwrap_or_default(), report);
         match &self.pool.place {
@@ -91,9 +91,16 @@ impl CellCheck<'_> {
                     report.add(CheckFinding::error(FILE_MISSING, missing.to_string(), PUT_BACK));
                 }
             }
+            // CHECK-REDUNDANCY-1
             OfflinePlace::Redundant(place) => self.check_drives(place, watch, report)?,
             OfflinePlace::Rados(_) => {}
         }
+        Some(())
+    }
+
+    /// The whole names of the volumes in it, where all are known.
+    fn run(&self, watch: &Progress, report: &mut CheckReport) -> Option<BTreeSet<String>> {
+        self.check_place(watch, report)?;
         let figures = match self.pool.figures() {
             Ok(figures) => figures,
             Err(error) => {
