@@ -173,7 +173,7 @@ def a_creation_that_was_killed_is_repeated(site):
     for number in range(12):
         directory = site.path(f"d{number}")
         os.makedirs(directory)
-        drives = [word for name in ("a", "b")[: 1 + number % 2] for word in ("--drive", os.path.join(directory, name) + "=256MiB")]
+        drives = [word for name in ("a", "b")[: 1 + number % 2] for word in ("--drive", os.path.join(directory, name) + "=640MiB")]
         command = [binary, "--data", directory, "serve", "--nbd", "unix:nbd.sock", "--s3", "none", "--shards", "1", *drives]
         with open(os.path.join(directory, "log"), "w", encoding="utf-8") as log:
             first = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)

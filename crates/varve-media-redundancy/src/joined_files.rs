@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::select;
 use varve_media::{
-    DiskDelay, DiskLayers, DriveFiles, Error, IoFuture, NewDrive, RedundantSpec, RedundantSuperblock, Result,
+    DiskDelay, DiskLayers, DriveFiles, Error, IoFuture, NewDrive, RedundantSpec,
+    RedundantSuperblock, Result,
 };
 use varve_reactor::{Nanos, Reactor};
 
@@ -18,7 +19,7 @@ use crate::format::DriveState;
 use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
 use crate::ids::{DriveId, DriveNumber};
 use crate::keeper::DriveOpener;
-use crate::new_files::{PoolOfMember, member_on};
+use crate::new_files::member_on;
 use crate::tables::TablesHandle;
 use crate::view::LayoutView;
 
@@ -51,7 +52,7 @@ impl JoinedDrives {
         let prepared = DriveFiles::prepare(std::slice::from_ref(place))?;
         let path = place.path.display().to_string();
         let files = prepared.into_iter().next().ok_or(Error::NoPool { path })?;
-        let (member, superblock) = member_on(&files, place, id, PoolOfMember { figures, view })?;
+        let (member, superblock) = member_on(&files, place, id, figures)?;
         files.make(extent_of(&superblock))?;
         files.sync_entries()?;
         self.lock().prepared.push(files);
@@ -117,7 +118,11 @@ pub(crate) struct FilesOpener {
 }
 
 impl FilesOpener {
-    pub(crate) fn new(reactor: &Reactor, joined: &Arc<JoinedDrives>, delay: Option<DiskDelay>) -> Self {
+    pub(crate) fn new(
+        reactor: &Reactor,
+        joined: &Arc<JoinedDrives>,
+        delay: Option<DiskDelay>,
+    ) -> Self {
         let layers = DiskLayers { stats: None, delay };
         Self { reactor: reactor.clone(), joined: Arc::clone(joined), layers }
     }

@@ -2,8 +2,6 @@
 //! prepared, and its tables written.
 //!
 //! NEW-FILES-1. A pool that could not be served is not made: its zones suffice for all shards.
-//! NEW-FILES-2. A size that is given is what segments get: journals come on top, as they do on drives of the earlier
-//!     format.
 
 use std::fs;
 use std::ops::Range;
@@ -25,7 +23,7 @@ use crate::handles::RedundantDisks;
 use crate::ids::{DriveId, DriveNumber, HistoryId, UNIT_BYTES};
 use crate::making::{MakingSpec, NewPoolDrive, make, superblock_of};
 use crate::medium::MediumDescription;
-use crate::sizes::{JournalSizes, PoolSizes, SizesRequest, journal_bytes_of};
+use crate::sizes::{JournalSizes, PoolSizes, SizesRequest};
 use crate::view::LayoutView;
 
 /// Zones of a new pool at least, for each shard: its first one, and some to write to and to reclaim.
@@ -79,8 +77,7 @@ impl NewRedundantPool {
     /// # Errors
     /// [`Error::Spec`], [`Error::TooSmall`] when it could not be served (NEW-FILES-1), or the system's.
     pub fn sizes(&self) -> Result<PoolSizes> {
-        let journals = self.request().journal_bytes(self.drives.len());
-        let rooms = self.drives.iter().map(|drive| DriveRoom::of(&drive.place, journals));
+        let rooms = self.drives.iter().map(|drive| DriveRoom::of(&drive.place));
         let rooms = rooms.collect::<Result<Vec<_>>>()?;
         Ok(self.laid_out(&rooms)?.sizes)
     }
@@ -95,9 +92,8 @@ impl NewRedundantPool {
         self.sizes()?;
         let places: Vec<NewDrive> = self.drives.iter().map(|drive| drive.place.clone()).collect();
         let prepared = DriveFiles::prepare(&places)?;
-        let journals = self.request().journal_bytes(places.len());
-        let rooms = prepared.iter().zip(&places);
-        let rooms = rooms.map(|(files, place)| DriveRoom::with(files, place, journals));
+        let rooms =
+            prepared.iter().zip(&places).map(|(files, place)| DriveRoom::with(files, place));
         let layout = self.laid_out(&rooms.collect::<Result<Vec<_>>>()?)?;
         let mut drives = Vec::new();
         for (files, (member, superblock)) in prepared.iter().zip(layout.drives) {
@@ -124,16 +120,12 @@ impl NewRedundantPool {
         Ok(layout.sizes)
     }
 
-    fn request(&self) -> SizesRequest {
-        SizesRequest {
+    fn laid_out(&self, rooms: &[DriveRoom]) -> Result<PoolLayout> {
+        let request = SizesRequest {
             shape: self.shape,
             segment_bytes: self.segment_bytes,
             journals: JournalSizes { lanes: self.lane_count, lane_bytes: self.lane_bytes },
-        }
-    }
-
-    fn laid_out(&self, rooms: &[DriveRoom]) -> Result<PoolLayout> {
-        let request = self.request();
+        };
         let units = |bytes: u64| u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX);
         // Tables take a little of a drive that is one disk: with them there are fewer zones, not more.
         let most: Vec<u32> = rooms.iter().map(|room| units(room.bytes)).collect();
@@ -166,13 +158,9 @@ impl NewRedundantPool {
         let smallest = self.drives.iter().zip(units).min_by_key(|(_, units)| **units);
         let path = |drive: &NewRedundantDrive| drive.place.path.display().to_string();
         let need = bytes(PoolSizes::units_min(units.len(), zones, request));
-        let Some((drive, have)) = smallest else {
-            return Error::TooSmall { path: String::new(), have: 0, need };
-        };
-        let is_given = drive.place.capacity_bytes.is_some(); // NEW-FILES-2
-        let on_top = if is_given { request.journal_bytes(units.len()) } else { 0 };
-        let (have, need) = (bytes(*have).saturating_sub(on_top), need.saturating_sub(on_top));
-        Error::TooSmall { path: path(drive), have, need }
+        let (path, have) =
+            smallest.map_or((String::new(), 0), |(drive, units)| (path(drive), bytes(*units)));
+        Error::TooSmall { path, have, need }
     }
 }
 
@@ -184,7 +172,7 @@ struct PoolLayout {
 }
 
 impl DriveRoom {
-    fn of(place: &NewDrive, journal_bytes: u64) -> Result<Self> {
+    fn of(place: &NewDrive) -> Result<Self> {
         let found = fs::metadata(&place.path).ok().map(|it| it.file_type());
         let is_directory = match (place.kind, found) {
             (Some(kind), _) => kind == DriveKind::Directory,
@@ -192,7 +180,6 @@ impl DriveRoom {
             (None, None) => true,
         };
         if let Some(bytes) = place.capacity_bytes {
-            let bytes = bytes.saturating_add(journal_bytes); // NEW-FILES-2
             return Ok(Self { is_directory, bytes, is_beside: !is_directory });
         }
         if is_directory {
@@ -202,13 +189,10 @@ impl DriveRoom {
         Ok(Self { is_directory, bytes, is_beside: false })
     }
 
-    fn with(files: &DriveFiles, place: &NewDrive, journal_bytes: u64) -> Result<Self> {
+    fn with(files: &DriveFiles, place: &NewDrive) -> Result<Self> {
         let is_directory = files.kind() == DriveKind::Directory;
         match (place.capacity_bytes, files.size()?) {
-            (Some(bytes), _) => {
-                let bytes = bytes.saturating_add(journal_bytes); // NEW-FILES-2
-                Ok(Self { is_directory, bytes, is_beside: !is_directory })
-            }
+            (Some(bytes), _) => Ok(Self { is_directory, bytes, is_beside: !is_directory }),
             (None, Some(bytes)) => Ok(Self { is_directory, bytes, is_beside: false }),
             (None, None) => Err(Error::Spec { field: "capacity_bytes", value: 0 }),
         }
@@ -228,25 +212,17 @@ fn size_of(path: &Path, is_device: bool) -> Result<u64> {
     fs::File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).map_err(failed)
 }
 
-/// What a drive whose place was prepared becomes in a pool that is open, and its superblock but for its number.
+/// What a drive whose place was prepared becomes, and its superblock but for its number.
 pub(crate) fn member_on(
     files: &DriveFiles,
     place: &NewDrive,
     id: DriveId,
-    pool: PoolOfMember<'_>,
+    figures: &RedundantSpec,
 ) -> Result<(NewMember, RedundantSuperblock)> {
-    let PoolOfMember { figures, view } = pool;
-    let room = DriveRoom::with(files, place, journal_bytes_of(view))?;
+    let room = DriveRoom::with(files, place)?;
     let drive = NewRedundantDrive { place: place.clone(), id };
     let number = DriveNumber::new(0).expect("the first number");
     new_drive(figures, number, &drive, &room)
-}
-
-/// A pool that a drive is to join.
-#[derive(Clone, Copy)]
-pub(crate) struct PoolOfMember<'a> {
-    pub(crate) figures: &'a RedundantSpec,
-    pub(crate) view: &'a LayoutView,
 }
 
 fn new_drive(
@@ -314,15 +290,13 @@ mod tests {
 
     #[test]
     fn what_is_too_small_is_named_and_nothing_is_touched() {
-        let paths = [("/nowhere/a", 512 << 20), ("/nowhere/b", 30 << 20)];
+        let paths = [("/nowhere/a", 512 << 20), ("/nowhere/b", 40 << 20)];
         let refused = pool(&paths, (1, 1)).sizes().unwrap_err();
         let Error::TooSmall { path, have, need } = refused else { panic!("{refused}") };
-        assert_eq!((path.as_str(), have), ("/nowhere/b", 30 << 20));
+        assert_eq!((path.as_str(), have), ("/nowhere/b", 40 << 20));
         let enough = [("/nowhere/a", 512 << 20), ("/nowhere/b", need)];
         let sizes = pool(&enough, (1, 1)).sizes().unwrap();
         assert_eq!(sizes.zones, ZONES_OF_SHARD);
-        // NEW-FILES-2: zones of four slots of 2 MiB, and their labels.
-        assert!((32 << 20..34 << 20).contains(&need), "{need}");
         assert!(!Path::new("/nowhere").exists());
     }
 

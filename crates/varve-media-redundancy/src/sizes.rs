@@ -43,12 +43,6 @@ impl SizesRequest {
         let Self { shape, segment_bytes, .. } = *self;
         StripGeometry { shape, segment_bytes, zone_segments }
     }
-
-    /// Bytes that journals take on each of so many drives (SIZES-1).
-    #[must_use]
-    pub fn journal_bytes(&self, drives: usize) -> u64 {
-        u64::from(journal_units(drives, self.shape, self.journals)) * UNIT_BYTES
-    }
 }
 
 /// What a pool has room for.
@@ -144,12 +138,6 @@ fn counted(table: &DriveTable) -> impl Iterator<Item = &DriveRecord> {
     failed.sort_by_key(|drive| Reverse(drive.since_epoch));
     failed.retain(|drive| joined.pop_if(|since| *since > drive.since_epoch).is_none());
     of(DriveState::Live).chain(of(DriveState::Leaving)).chain(failed)
-}
-
-/// Bytes that journals take on each drive of a pool that is open.
-pub(crate) fn journal_bytes_of(view: &LayoutView) -> u64 {
-    let units = journal_units(counted(view.drives()).count(), shape_of(view), journals_of(view));
-    u64::from(units) * UNIT_BYTES
 }
 
 fn shape_of(view: &LayoutView) -> StripeShape {

@@ -184,7 +184,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: Some("--drive PATH=SIZE"),
         form: ValueForm::Size { min: *DRIVE_BYTES.start(), max: *DRIVE_BYTES.end() },
         default: "the block device; half of what the file system has free, 64 GiB at most",
-        reason: "Space for segments. A journal lane of `journal.lane_size` a shard comes on top of it. Files are sparse until \
+        reason: "Space for segments. A journal lane of `journal.lane_size` a shard comes on top of it; where drives protect each other, copies of journals are in it. Files are sparse until \
                  written, except the lanes.",
         apply: |settings, value| last_drive(settings).size = Some(value.size()),
     },

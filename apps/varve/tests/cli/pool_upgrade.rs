@@ -19,7 +19,7 @@ fn a_pool_of_one_drive_becomes_a_mirror() {
     assert!(said.contains("already served"), "{said}");
     drop(client);
     drop(daemon);
-    let said = home.varve(&["pool", "upgrade"]).refused(2);
+    let said = home.varve(&["pool", "upgrade", "--json"]).refused(2);
     assert!(said.contains("--yes"), "{said}");
     let json = home.varve(&["pool", "upgrade", "--yes", "--json"]).json();
     assert_eq!(json["was_begun"], false);
@@ -27,7 +27,8 @@ fn a_pool_of_one_drive_becomes_a_mirror() {
     let _daemon = home.serve(&[]);
     let drive = home.path().join("second");
     home.varve(&["drive", "add", drive.to_str().unwrap()]).ok();
-    home.varve(&["pool", "set", "--protect", "mirror:2", "--wait"]).ok();
+    let converted = home.varve(&["pool", "set", "--protect", "mirror:2", "--wait"]);
+    assert_eq!(converted.code, 0, "{}", converted.stderr);
     let mut client = home.connect("v");
     for part in 0..8 {
         assert_eq!(client.read(part << 20, 1 << 20), contents(part, 256), "part {part}");
