@@ -108,8 +108,8 @@ def page(result, path):
     lines = ["# The pull matrix", "",
              "What becomes of data when drives are pulled, come back, are replaced, rot, are slow or full: twelve scenes for Varve and for others, on the "
              "same files of one machine. `tests/pull-matrix --save` makes this page of its result.", "",
-             f"{facts['machine']}, kernel {facts['kernel']}, commit {facts['commit']}, {facts['date']}; [the data]({path}). Each scene has a fresh system "
-             "with 96 items of 1 B to 3 MiB; each item's versions are told apart, so an old one is seen. Drives are loop devices of 512 MiB over files; "
+             f"{facts['machine']}, commit {facts['commit']}, {facts['date']}; [the data]({path}). Each scene has a fresh system "
+             "with 96 items of 1 B to 3 MiB; versions of an item differ, so an old one is seen. Drives are loop devices of 512 MiB over files; "
              "one that is pulled answers every request with an error from one moment on, as seen by the file system on it."
              + (f" Of this run: {facts['remark']}." if "remark" in facts else ""), "",
              _line(["", *(about["title"] for about in present.values())]), _line(["---"] * (len(present) + 1)),

@@ -21,7 +21,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches the signals, and ends the process so long after the first one at the latest. Before this they end the process, which a pool survives at any moment.
+    /// Catches the signals, and ends the process so long after the first one at the latest. Before this they end the
+    /// process, which a pool survives at any moment.
     pub(crate) fn install(limit: Duration) -> Result<Self> {
         let failed = |error| Failure::new(format!("catch signals: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

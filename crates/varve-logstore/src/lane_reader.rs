@@ -8,8 +8,8 @@
 //!     may lie in the drive's cache only. Were it lost by a power cut while it is drained, segments would hold the
 //!     first part of a transaction, and nothing the rest.
 //! LANE-READER-4. One of the frames right before a replay point is there, or a newer one (LANE-5). Where none is, the
-//!     lane was lost or is an older copy. A copy that begins right at the point proves by its `since` that the lane came
-//!     to it.
+//!     lane was lost or is an older copy. A copy that begins right at the point proves by its `since` that the lane
+//!     came to it.
 //! LANE-READER-5. From the second lap on a lane has no room that was never written: behind the stop and what was in
 //!     flight stand frames of the lap before. Where none is found, what followed the stop was lost. Only copies that
 //!     were written for a lap then can be judged so.

@@ -34,7 +34,8 @@ const EXPOSED_PERCENT: u64 = 90;
 /// Bytes and time of a measurement: less says nothing of a drive.
 const MEASURED_BYTES: u64 = 1 << 20;
 const MEASURED_NANOS: u64 = Nanos::millis(100);
-/// Time of the first one: until then a drive has [`RATE_MIN`], with which one that reads 1 GB/s takes 25 s to be busy for 100 ms.
+/// Time of the first one: until then a drive has [`RATE_MIN`], with which one that reads 1 GB/s takes 25 s to be busy
+/// for 100 ms.
 const FIRST_MEASURED_NANOS: u64 = Nanos::millis(10);
 
 /// What bytes are for.

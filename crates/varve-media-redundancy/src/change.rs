@@ -115,8 +115,8 @@ pub enum Change {
         /// Drives it may use.
         kinds: MediumKinds,
     },
-    /// As many drives may be dropped as the class of new zones and those of all rows survive, and no more: asked for once
-    /// rows of a class that survived more are none any more.
+    /// As many drives may be dropped as the class of new zones and those of all rows survive, and no more: asked for
+    /// once rows of a class that survived more are none any more.
     LowerDrops,
     /// Something stored was found bad.
     Loss,

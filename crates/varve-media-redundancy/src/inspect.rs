@@ -9,9 +9,9 @@
 //!          └──▶ RedundantProbe    beside it, the pool under overlays: shards open and recover on it
 //! ```
 //!
-//! LOOK-1. Nothing is written to drives: whoever needs to write gets overlays (INSPECT-1 of `varve-media`). So a pool
-//!     is looked at with whatever drives are there, where an opening would refuse to go on.
-//! LOOK-2. What is told of strips and copies is what drives hold, not what recovery makes of it.
+//! REDUNDANT-LOOK-1. Nothing is written to drives: whoever needs to write gets overlays (INSPECT-1 of `varve-media`).
+//!     So a pool is looked at with whatever drives are there, where an opening would refuse to go on.
+//! REDUNDANT-LOOK-2. What is told of strips and copies is what drives hold, not what recovery makes of it.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -77,7 +77,7 @@ pub struct DriveSide {
     pub side: RootSide,
 }
 
-/// The drives as they are, on one thread (LOOK-2).
+/// The drives as they are, on one thread (REDUNDANT-LOOK-2).
 pub struct RedundantLook {
     view: LayoutView,
     handles: Rc<DriveHandles>,
@@ -190,8 +190,8 @@ impl RedundantInspection {
         Ok(sides)
     }
 
-    /// The pool for the loop of this thread, over overlays that share `memory` (LOOK-1). What it runs ends with the
-    /// loop.
+    /// The pool for the loop of this thread, over overlays that share `memory` (REDUNDANT-LOOK-1). What it runs ends
+    /// with the loop.
     ///
     /// # Errors
     /// Those of [`Survey::take`] and [`Survey::look`].
@@ -375,7 +375,7 @@ impl RedundantProbe {
         self.thread.media(shard)
     }
 
-    /// The drives as they are (LOOK-2).
+    /// The drives as they are (REDUNDANT-LOOK-2).
     #[must_use]
     pub const fn drives(&self) -> &RedundantLook {
         &self.look

@@ -100,8 +100,8 @@ impl UpgradePlan {
     /// Lays out tables and roots. Touches nothing.
     ///
     /// # Errors
-    /// [`Error::TableChange`] where sizes are no multiples of units, a zone lies on more than two drives, or a drive has
-    /// no room for them.
+    /// [`Error::TableChange`] where sizes are no multiples of units, a zone lies on more than two drives, or a drive
+    /// has no room for them.
     pub fn new(
         drives: &[UpgradeDrive],
         zones: &UpgradeZones,
@@ -223,8 +223,8 @@ impl UpgradePlan {
 /// (UPGRADE-3). Durable on return.
 ///
 /// # Errors
-/// [`Error::NoPool`] where the upgraded drive has no table, [`Error::DriveSet`] for a drive that the table does not know,
-/// or the disks'.
+/// [`Error::NoPool`] where the upgraded drive has no table, [`Error::DriveSet`] for a drive that the table does not
+/// know, or the disks'.
 pub async fn resume_upgrade(
     reactor: &Reactor,
     upgraded: &RedundantSuperblock,
@@ -435,9 +435,9 @@ fn check_sizes(figures: &RedundantSpec) -> Result<()> {
     let sizes = [("segments", u64::from(figures.segment_bytes)), ("journals", figures.lane_bytes)];
     match sizes.iter().find(|(_, bytes)| !bytes.is_multiple_of(UNIT_BYTES)) {
         None => Ok(()),
-        Some((what, bytes)) => {
-            Err(refused(&format!("its {what} have {bytes} bytes, which is no multiple of 64 KiB")))
-        }
+        Some((what, bytes)) => Err(refused(&format!(
+            "its {what} have {bytes} bytes, which is not a multiple of 64 KiB"
+        ))),
     }
 }
 

@@ -102,8 +102,8 @@ impl PlainDrive {
         lanes.map(move |lane| ShardId(drive_index + lane * drive_count))
     }
 
-    /// Where a lane lies, in bytes of the drive's units once it is upgraded: they begin with the lanes of a drive that is
-    /// one disk. In a directory, where each lane is a file, it comes behind the slots.
+    /// Where a lane lies, in bytes of the drive's units once it is upgraded: they begin with the lanes of a drive that
+    /// is one disk. In a directory, where each lane is a file, it comes behind the slots.
     #[must_use]
     pub fn lane_in_units(&self, lane: u16) -> Range<u64> {
         let lane_bytes = self.superblock.lane_bytes;
@@ -165,8 +165,8 @@ impl PlainDrive {
         tables + roots
     }
 
-    /// Its superblock once it is upgraded. In a directory its units begin behind tables and roots, which are in the file
-    /// of superblocks.
+    /// Its superblock once it is upgraded. In a directory its units begin behind tables and roots, which are in the
+    /// file of superblocks.
     ///
     /// # Errors
     /// [`Error::Corrupt`] where its parts would not lie beside each other.

@@ -1,8 +1,8 @@
 //! The tables on the drives of a redundant pool that are there before an opening, and what the opening has to come to
 //! by them: judged with raw media, before the pool is opened.
 //!
-//! SIM-OPENINGS-1. An opening succeeds where the rules O1 to O3 of RFC 0026 let it, and is refused everywhere else. Only
-//!     what happens to drives while it goes on excuses another outcome, and then it is tried again.
+//! SIM-OPENINGS-1. An opening succeeds where the rules O1 to O3 of RFC 0026 let it, and is refused everywhere else.
+//!     Only what happens to drives while it goes on excuses another outcome, and then it is tried again.
 
 use varve_media_redundancy::format::{DriveState, DriveTable, JournalCopy, StripSet};
 use varve_media_redundancy::{DriveNumber, Epoch, HistoryId};
@@ -188,7 +188,7 @@ impl OpeningJudge<'_> {
             return OpeningVerdict::Opens;
         }
         let is_degraded = self.wish.is_degraded;
-        // OPEN-5, KEEPER-2 and O3
+        // OPEN-5, KEEPER-2, and what would be lost with drives that are missing
         let is_closed = self.has_unknown && !is_degraded
             || members.present.is_empty()
             || drops_too_many(table, &members)
@@ -217,7 +217,7 @@ impl OpeningJudge<'_> {
         members
     }
 
-    /// Whether a zone or a journal would be lost with what is missing that is not lost yet (O3).
+    /// Whether a zone or a journal would be lost with what is missing that is not lost yet.
     fn loses_what_is_there(&self, table: &DriveTable, members: &TableMembers) -> bool {
         let (media, config) = (self.world.redundant(), &self.world.config);
         let (pool, shards, present) = (config.pool(), config.shards, members.present.clone());

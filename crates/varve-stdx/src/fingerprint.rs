@@ -1,9 +1,10 @@
 //! Fingerprints of blocks, many at once: the keyed hash that `blake3::keyed_hash` gives, with as many blocks side by
 //! side in vector registers as fit, in place of the four chunks of one.
 //!
-//! FINGERPRINT-1. Inputs go to the hash in whole batches of `WIDTH`. The assembly of blake3 1.8.7 for AVX2 loads 32 bytes
-//! where it uses 16 when it hashes what is left over of 2 to 7 inputs, so it reads 16 bytes behind the end of one of them.
-//! Chunks of one buffer have another one there; a block that ends a mapping has nothing, and the process is killed.
+//! FINGERPRINT-1. Inputs go to the hash in whole batches of `WIDTH`. The assembly of blake3 1.8.7 for AVX2 loads 32
+//!     bytes where it uses 16 when it hashes what is left over of 2 to 7 inputs, so it reads 16 bytes behind the end of
+//!     one of them. Chunks of one buffer have another one there; a block that ends a mapping has nothing, and the
+//!     process is killed.
 
 use blake3::IncrementCounter;
 use blake3::platform::Platform;
@@ -150,7 +151,8 @@ mod tests {
         }
     }
 
-    /// Two pages, the second of which nobody may read: blocks that end with the first one show a hash that reads further.
+    /// Two pages, the second of which nobody may read: blocks that end with the first one show a hash that reads
+    /// further.
     #[test]
     #[expect(unsafe_code, reason = "memory behind which nobody may read")]
     fn nothing_is_read_behind_a_block() {

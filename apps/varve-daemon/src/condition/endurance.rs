@@ -1,10 +1,11 @@
 //! How many years a drive has until its rated life is used. Pure.
 //!
-//! A vendor rates a drive by the bytes that may be written to it, TBW: its drive writes a day x its capacity x 365 x the
-//! years of warranty (JESD218 and JESD219). What of that is used the drive says itself, `Percentage Used`, by what its
-//! flash has worn, so with the write amplification that its load has. So its rated life in bytes, for this load, is
-//! `written x 100 / used`, and the years that are left are what is left of that by what is written in a year. `Percentage
-//! Used` is a whole number: below 1 % it counts as 1, so that the forecast is too short rather than too long.
+//! A vendor rates a drive by the bytes that may be written to it, TBW: its drive writes a day x its capacity x 365 x
+//! the years of warranty (JESD218 and JESD219). What of that is used the drive says itself, `Percentage Used`, by what
+//! its flash has worn, so with the write amplification that its load has. So its rated life in bytes, for this load, is
+//! `written x 100 / used`, and the years that are left are what is left of that by what is written in a year.
+//! `Percentage Used` is a whole number: below 1 % it counts as 1, so that the forecast is too short rather than too
+//! long.
 
 /// Hours of a year.
 const YEAR_HOURS: f64 = 365.25 * 24.0;
@@ -84,7 +85,8 @@ mod tests {
         assert_eq!(wear(0, 23).years(), None, "a new drive");
     }
 
-    /// An SSD of 1.6 TB with 3 drive writes a day for 5 years: 8.76 PB by Intel's tables. A quarter of that was written.
+    /// An SSD of 1.6 TB with 3 drive writes a day for 5 years: 8.76 PB by Intel's tables. A quarter of that was
+    /// written.
     #[test]
     fn a_load_of_as_much_as_the_drive_is_rated_for_gives_the_rated_years() {
         let wear =

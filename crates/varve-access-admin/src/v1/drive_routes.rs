@@ -1,4 +1,5 @@
-//! The endpoints that change the drives of a pool and how it keeps data over them, and show and end what follows from that.
+//! The endpoints that change the drives of a pool and how it keeps data over them, and show and end what follows from
+//! that.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;

@@ -112,8 +112,8 @@ impl RepairThread {
         Ok(RowEnd::Again)
     }
 
-    /// Asks the keeper for a change. Where drives have no room for what a row lacks, they may have for the class that it
-    /// is to get in any case.
+    /// Asks the keeper for a change. Where drives have no room for what a row lacks, they may have for the class that
+    /// it is to get in any case.
     async fn ask(
         &self,
         view: &LayoutView,

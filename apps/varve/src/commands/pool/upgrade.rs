@@ -15,7 +15,8 @@ use crate::local_pool::ask;
 /// Let a pool on drives that was created without redundancy have it, while no daemon serves it
 ///
 /// Takes seconds, and moves no data: the pool has one copy as before. Then drives can be added, and `varve pool set
-/// --protect` converts it while it serves. Earlier versions do not open it any more. If it is interrupted, run it again.
+/// --protect` converts it while it serves. Earlier versions do not open it any more. If it is interrupted, run it
+/// again.
 #[derive(Args, Debug)]
 pub(crate) struct PoolUpgrade {
     /// Upgrade it without asking
