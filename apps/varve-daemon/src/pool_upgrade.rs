@@ -4,7 +4,7 @@
 //! POOL-UPGRADE-1. Whatever was written before it was cut off, it goes on where it is: on what the superblocks say, not
 //!     on what the data directory remembers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use varve_client::age::now_unix_ms;
@@ -113,7 +113,7 @@ async fn upgrade_drives(
     Ok(UpgradeEnd { pool, was_begun })
 }
 
-async fn look(reactor: &Reactor, path: &PathBuf) -> varve_media::Result<FoundDrive> {
+async fn look(reactor: &Reactor, path: &Path) -> varve_media::Result<FoundDrive> {
     let files = DriveFiles::open(path)?;
     let disk = files.first_disk(reactor)?;
     if let Some(superblock) = RedundantSuperblock::read(&*disk).await? {

@@ -20,7 +20,8 @@ pub(crate) const LATE_NANOS_MIN: u64 = Nanos::millis(5);
 pub(crate) const LATE_FACTOR: u64 = 4;
 
 /// Seconds over which reads are counted.
-const SECONDS: u64 = 10;
+const SLOTS: usize = 10;
+const SECONDS: u64 = SLOTS as u64;
 
 /// Of the reads of a slow drive that others answer, one in so many is made there too: else nobody would see that it is
 /// as quick as others again.
@@ -37,7 +38,7 @@ struct SecondCount {
 /// Reads of a thread, and how many of them were made twice.
 pub(crate) struct Hedging {
     percent: Cell<u8>,
-    seconds: RefCell<[SecondCount; SECONDS as usize]>,
+    seconds: RefCell<[SecondCount; SLOTS]>,
     hedged: Cell<u64>,
     degraded: Cell<u64>,
     probes: Cell<u64>,

@@ -126,9 +126,12 @@ pub(crate) fn reasons(drives: &[Drive]) -> Vec<HealthReason> {
     drives.iter().filter(is_used).flat_map(of_drive).collect()
 }
 
+/// A figure of a drive: its name, what it is, and where it stands.
+type ConditionFigure = (&'static str, &'static str, fn(&DriveCondition) -> Option<u64>);
+
 /// What monitoring gets of the conditions. What a drive does not tell has no sample.
 pub(crate) fn metrics(drives: &[Drive]) -> Vec<Metric> {
-    const GAUGES: [(&str, &str, fn(&DriveCondition) -> Option<u64>); 5] = [
+    const GAUGES: [ConditionFigure; 5] = [
         (
             "varve_drive_wear_ratio",
             "How much of the drive's rated life is used, by itself; may exceed 1.",
@@ -147,7 +150,7 @@ pub(crate) fn metrics(drives: &[Drive]) -> Vec<Metric> {
             it.power_on_hours
         }),
     ];
-    const COUNTERS: [(&str, &str, fn(&DriveCondition) -> Option<u64>); 2] = [
+    const COUNTERS: [ConditionFigure; 2] = [
         (
             "varve_drive_media_errors_total",
             "Reads and writes that the drive could not carry out in its life, by itself.",

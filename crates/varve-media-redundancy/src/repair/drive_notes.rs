@@ -7,7 +7,8 @@ use varve_reactor::Nanos;
 use crate::ids::DriveNumber;
 
 /// Minutes for which errors count.
-const MINUTES: u64 = 10;
+const SLOTS: usize = 10;
+const MINUTES: u64 = SLOTS as u64;
 
 /// Errors of a drive within ten minutes that are too many.
 pub const ERRORS_MAX: u64 = 10;
@@ -32,7 +33,7 @@ struct MinuteErrors {
 #[derive(Default)]
 pub(super) struct DriveNotes {
     slow_at: BTreeMap<DriveNumber, Nanos>,
-    errors: BTreeMap<DriveNumber, [MinuteErrors; MINUTES as usize]>,
+    errors: BTreeMap<DriveNumber, [MinuteErrors; SLOTS]>,
     /// The last time at which somebody looked or noted something: people who ask have no clock.
     now: Nanos,
 }
