@@ -169,9 +169,9 @@ mod tests {
             )
         };
         assert_ne!(start, libc::MAP_FAILED);
+        let second = start.wrapping_byte_add(BLOCK_BYTES);
         // SAFETY: the second page of the mapping above, which nothing refers to.
-        let code =
-            unsafe { libc::mprotect(start.byte_add(BLOCK_BYTES), BLOCK_BYTES, libc::PROT_NONE) };
+        let code = unsafe { libc::mprotect(second, BLOCK_BYTES, libc::PROT_NONE) };
         assert_eq!(code, 0);
         // SAFETY: the first page of the mapping above: readable, zeroed, and nobody writes it.
         let last: &[u8] = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), BLOCK_BYTES) };
