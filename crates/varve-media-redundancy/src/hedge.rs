@@ -10,6 +10,8 @@ use std::cell::{Cell, RefCell};
 
 use varve_reactor::Nanos;
 
+use crate::recent::RecentCounts;
+
 /// Percent of reads that may be made twice where nobody says otherwise.
 pub const HEDGE_PERCENT: u8 = 5;
 
@@ -19,10 +21,6 @@ pub(crate) const LATE_NANOS_MIN: u64 = Nanos::millis(5);
 /// By what the others' p99 is multiplied.
 pub(crate) const LATE_FACTOR: u64 = 4;
 
-/// Seconds over which reads are counted.
-const SLOTS: usize = 10;
-const SECONDS: u64 = SLOTS as u64;
-
 /// Of the reads of a slow drive that others answer, one in so many is made there too: else nobody would see that it is
 /// as quick as others again.
 const PROBE_ONE_IN: u64 = 16;
@@ -30,7 +28,6 @@ const PROBE_ONE_IN: u64 = 16;
 /// Reads and second reads of one second.
 #[derive(Clone, Copy, Default)]
 struct SecondCount {
-    second: u64,
     reads: u64,
     hedged: u64,
 }
@@ -38,7 +35,7 @@ struct SecondCount {
 /// Reads of a thread, and how many of them were made twice.
 pub(crate) struct Hedging {
     percent: Cell<u8>,
-    seconds: RefCell<[SecondCount; SLOTS]>,
+    seconds: RefCell<RecentCounts<SecondCount>>,
     hedged: Cell<u64>,
     degraded: Cell<u64>,
     probes: Cell<u64>,
@@ -78,7 +75,7 @@ impl Hedging {
 
     /// Counts a read.
     pub(crate) fn note_read(&self, now: Nanos) {
-        self.with_second(now, |count| count.reads += 1);
+        self.seconds.borrow_mut().of(second_of(now)).reads += 1;
     }
 
     /// Whether a read that is late may be made a second time, which is counted then (HEDGE-1).
@@ -86,12 +83,13 @@ impl Hedging {
         let second = second_of(now);
         let (reads, hedged) = {
             let seconds = self.seconds.borrow();
-            let recent = seconds.iter().filter(|count| count.second + SECONDS > second);
-            recent.fold((0, 0), |(reads, hedged), it| (reads + it.reads, hedged + it.hedged))
+            seconds
+                .recent(second)
+                .fold((0, 0), |(reads, hedged), it| (reads + it.reads, hedged + it.hedged))
         };
         let may_begin = hedged * 100 < reads * u64::from(self.percent.get());
         if may_begin {
-            self.with_second(now, |count| count.hedged += 1);
+            self.seconds.borrow_mut().of(second).hedged += 1;
             self.hedged.set(self.hedged.get() + 1);
         }
         may_begin
@@ -111,18 +109,6 @@ impl Hedging {
 
     pub(crate) fn counts(&self) -> ReadCounts {
         ReadCounts { hedged: self.hedged.get(), degraded: self.degraded.get() }
-    }
-
-    fn with_second(&self, now: Nanos, count: impl FnOnce(&mut SecondCount)) {
-        let second = second_of(now);
-        let mut seconds = self.seconds.borrow_mut();
-        let at = usize::try_from(second % SECONDS).expect("below 10");
-        if let Some(slot) = seconds.get_mut(at) {
-            if slot.second != second {
-                *slot = SecondCount { second, ..SecondCount::default() };
-            }
-            count(slot);
-        }
     }
 }
 

@@ -39,6 +39,7 @@ mod opening;
 mod plan;
 mod pool;
 mod protection;
+mod recent;
 mod repair;
 mod roots;
 mod scrub;

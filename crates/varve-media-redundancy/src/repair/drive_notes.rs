@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use varve_reactor::Nanos;
 
 use crate::ids::DriveNumber;
-
-/// Minutes for which errors count.
-const SLOTS: usize = 10;
-const MINUTES: u64 = SLOTS as u64;
+use crate::recent::RecentCounts;
 
 /// Errors of a drive within ten minutes that are too many.
 pub const ERRORS_MAX: u64 = 10;
@@ -22,18 +19,12 @@ pub struct RecentErrors {
     pub errors: u64,
 }
 
-/// Errors of one minute.
-#[derive(Clone, Copy, Default)]
-struct MinuteErrors {
-    minute: u64,
-    errors: u64,
-}
-
 /// The notes.
 #[derive(Default)]
 pub(super) struct DriveNotes {
     slow_at: BTreeMap<DriveNumber, Nanos>,
-    errors: BTreeMap<DriveNumber, [MinuteErrors; SLOTS]>,
+    /// By minute.
+    errors: BTreeMap<DriveNumber, RecentCounts<u64>>,
     /// The last time at which somebody looked or noted something: people who ask have no clock.
     now: Nanos,
 }
@@ -53,22 +44,16 @@ impl DriveNotes {
     }
 
     pub(super) fn note_errors(&mut self, drive: DriveNumber, errors: u64) {
-        let minute = minute_of(self.now);
-        let at = usize::try_from(minute % MINUTES).expect("below 10");
-        if let Some(slot) = self.errors.entry(drive).or_default().get_mut(at) {
-            if slot.minute != minute {
-                *slot = MinuteErrors { minute, errors: 0 };
-            }
-            slot.errors = slot.errors.saturating_add(errors);
-        }
+        let count = self.errors.entry(drive).or_default().of(minute_of(self.now));
+        *count = count.saturating_add(errors);
     }
 
     /// Errors of each drive that had any, as of the last look.
     pub(super) fn recent_errors(&self) -> Vec<RecentErrors> {
         let minute = minute_of(self.now);
-        let all = self.errors.iter().map(|(drive, slots)| {
-            let recent = slots.iter().filter(|slot| slot.minute + MINUTES > minute);
-            RecentErrors { drive: *drive, errors: recent.map(|slot| slot.errors).sum() }
+        let all = self.errors.iter().map(|(drive, counts)| RecentErrors {
+            drive: *drive,
+            errors: counts.recent(minute).sum(),
         });
         all.filter(|recent| recent.errors > 0).collect()
     }
