@@ -266,7 +266,8 @@ fn is_lacking(table: &DriveTable, place: &StripPlace, left_out: &[StripPlace]) -
 }
 
 /// Whether strips on a drive count.
-pub(crate) fn is_readable(table: &DriveTable, drive: DriveNumber) -> bool {
+#[must_use]
+pub fn is_readable(table: &DriveTable, drive: DriveNumber) -> bool {
     table.drive(drive).is_some_and(|drive| drive.state.is_readable())
 }
 

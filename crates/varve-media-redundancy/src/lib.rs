@@ -65,7 +65,9 @@ pub use class::{
 };
 pub use conversion::{ClassOutlook, unconverted};
 pub use decode::{LabelReading, PutIdentity, SlotContents, SlotReader, StripDefect, StripFault};
-pub use exposure::{ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings};
+pub use exposure::{
+    ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings, is_readable,
+};
 pub use files::{DriveLocks, FilesOptions, OpenedDrives, RedundantFiles, ThreadFiles};
 pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks};
 pub use health::{HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts};

@@ -10,11 +10,12 @@ use std::rc::Rc;
 use varve_client::Progress;
 use varve_engine::Shard;
 use varve_logstore::format::frame::{FRAME_ALIGN, Frame, FrameHeader};
+use varve_logstore::lane::FRAMES_IN_FLIGHT_MAX;
 use varve_media::{Error, MediaPlace};
 use varve_media_redundancy::format::{DriveTable, JournalCopy, JournalRecord};
 use varve_media_redundancy::{
-    DriveNumber, DriveSide, Exposure, RedundantLook, StoredRoot, StripDefect, StripLocation,
-    SurveyedPool,
+    DriveSide, Exposure, RedundantLook, StoredRoot, StripDefect, StripLocation, SurveyedPool,
+    is_readable,
 };
 use varve_types::{SegmentNumber, ShardId};
 
@@ -22,9 +23,6 @@ use super::finding::{CheckFinding, Severity};
 
 /// Zones that a finding names; of more it says how many.
 const ZONES_NAMED: usize = 8;
-
-/// Frames of a journal that can be under way at once.
-const FRAMES_IN_FLIGHT: u64 = 4;
 
 /// Bytes of a journal that are read at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -82,11 +80,8 @@ fn exposure_findings(pool: &SurveyedPool) -> Vec<CheckFinding> {
     let queue = pool.exposures();
     let lacking = queue.items().filter(|item| {
         let row = pool.present.row(item.zone);
-        let is_gone = |drive: DriveNumber| {
-            let record = pool.present.drives().drive(drive);
-            !record.is_some_and(|record| record.state.is_readable())
-        };
-        row.sets().flat_map(|set| &set.places).any(|place| is_gone(place.drive))
+        let mut places = row.sets().flat_map(|set| &set.places);
+        places.any(|place| !is_readable(pool.present.drives(), place.drive))
     });
     for item in lacking {
         let exposure = if item.has_lost_set { Exposure::Lost } else { item.exposure };
@@ -236,7 +231,7 @@ fn compare_rings(shard: ShardId, rings: &[(&JournalCopy, Ring)]) -> Vec<CheckFin
             lacking.len(),
             needed.len()
         );
-        let is_under_way = first + FRAMES_IN_FLIGHT > newest.frame_seq;
+        let is_under_way = first + FRAMES_IN_FLIGHT_MAX as u64 > newest.frame_seq;
         let severity = if is_under_way { Severity::Note } else { Severity::Warning };
         found.push(CheckFinding::new(severity, "journal_copy", what, NEXT_START).in_shard(shard));
     }
