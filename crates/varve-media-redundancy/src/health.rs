@@ -235,14 +235,11 @@ impl HealthReason {
             Self::JournalCopies { .. } | Self::RootsExposed { .. } => {
                 "add a drive with varve drive add: no other drive can take the missing copy"
             }
-            Self::RootsMissing { .. } | Self::Rebuilding { .. } => {
+            Self::RootsMissing { .. } | Self::Rebuilding { .. } | Self::DriveLeaving { .. } => {
                 "wait; varve drive list shows the progress"
             }
             Self::Unconverted { .. } => {
                 "wait for the conversion, which varve drive list shows, or begin it with varve pool set --protect"
-            }
-            Self::DriveLeaving { .. } => {
-                "wait; varve drive list shows the progress, and varve drive drain --cancel keeps the drive"
             }
             Self::NotWalked { .. } | Self::NotVerified { .. } => {
                 "wait for the walk that follows a repair, or start one with varve drive scrub"
