@@ -84,7 +84,8 @@ pub fn run(settings: &Settings) -> Result<()> {
         door,
         seat.as_ref().map(|seat| &**seat.front().s3()),
         || {
-            signals = Some(Signals::install(settings.shutdown_limit())?); // Whoever has been served may rely on an end in order.
+            // Whoever has been served may rely on an end in order.
+            signals = Some(Signals::install(settings.shutdown_limit())?);
             Ok(())
         },
     )?;
