@@ -110,6 +110,10 @@ class Concatenation:
         """All bytes of a shard's lane."""
         return self.drives[shard % len(self.drives)].lane(shard // len(self.drives))
 
+    def begins_lane_at(self, _shard, _position):
+        """Lanes without copies begin at 0."""
+        return False
+
     def slot(self, slot, at, size):
         """Bytes of a slot of the pool."""
         number = slot
@@ -163,6 +167,10 @@ class Pool:
     def lane(self, shard):
         """All bytes of a shard's lane."""
         return self.media.lane(shard)
+
+    def begins_lane_at(self, shard, position):
+        """Whether a copy of a shard's lane was begun where a frame at `position` goes."""
+        return self.media.begins_lane_at(shard, position)
 
     def segments(self):
         """Slots and generations of all segments that are durable in full: of the roots, and of the chains up to their witnesses."""

@@ -356,6 +356,13 @@ class Layout:
             self._lanes[shard] = bytes(lane)
         return self._lanes[shard]
 
+    def begins_lane_at(self, shard, position):
+        """Whether a copy of a journal that is there was begun where a frame at `position` goes."""
+        _, lane_bytes, copies = self.journals[shard]
+        next_lap = (position // lane_bytes + 1) * lane_bytes
+        current = [copy for copy in copies if copy.is_current and copy.drive in self.drives]
+        return any(copy.since > 0 and copy.since in (position, next_lap) for copy in current)
+
     def slot(self, slot):
         """What a slot holds that counts: the put with enough strips, of the newest epoch, and the highest generation."""
         if slot not in self._slots:

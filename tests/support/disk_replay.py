@@ -58,7 +58,8 @@ class Log:
         self.segments = len(data) + len(reclaimed)
         point, mount = (data[-1].header.lane, data[-1].header.lane_mount) if data else (root.lane, root.lane_mount)
         seed = fmt.chain_seed(self.shard.pool.id, self.shard.index, mount)
-        check(point.chain == seed or highest_seq >= point.frame_seq - 2, f"shard {self.shard.index}: the lane was lost")
+        is_there = highest_seq >= point.frame_seq - 2 or self.shard.pool.begins_lane_at(self.shard.index, point.position)
+        check(point.chain == seed or is_there, f"shard {self.shard.index}: the lane was lost")
         end_seq = point.frame_seq
         for frame in self._frames(point, mount):
             end_seq = frame.seq + 1
