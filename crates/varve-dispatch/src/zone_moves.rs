@@ -15,15 +15,28 @@ impl Dispatch {
         self.pool().is_some_and(|pool| pool.zone_counts().take_wanted())
     }
 
-    /// Goes round the shards that serve once: those with zones to spare give what others wait for, and what they have
-    /// beyond their share while they rest. Returns how many zones went back to the pool, durably.
+    /// Whether the pool is one that may have to get zones back. Always false but on the thread that owns its root.
+    #[must_use]
+    pub fn pool_may_shrink(&self) -> bool {
+        self.pool().is_some_and(|pool| pool.can_shrink())
+    }
+
+    /// Whether shards have zones that the pool is to have no more. Always false but on the thread that owns its root.
+    #[must_use]
+    pub fn pool_shrinks(&self) -> bool {
+        self.pool().is_some_and(|pool| pool.zone_counts().excess_zones() > 0)
+    }
+
+    /// Goes round the shards that serve once: those with zones to spare give what others wait for, what the pool is to
+    /// have no more, and what they have beyond their share while they rest. Returns how many zones went back to the pool, durably.
     ///
     /// # Errors
     /// `Unavailable` when a thread is gone. A shard that does not serve, or fails meanwhile, gives and gets nothing.
     pub async fn move_zones(&self) -> Result<u64> {
         let states = self.placement().shards().map(|shard| self.begin_zone_round(shard));
         let states: Vec<ZoneState> = try_join_all(states).await?;
-        let mut gives = plan_zone_moves(&states);
+        let excess = self.pool().map_or(0, |pool| pool.zone_counts().excess_zones());
+        let mut gives = plan_zone_moves(&states, excess);
         for (give, state) in gives.iter_mut().zip(&states) {
             *give = (*give).max(state.idle_zones);
         }

@@ -11,8 +11,10 @@
 //! POOL-5. After a replacement that failed, the root is read again before anybody is told which zones it has: the
 //!     replacement may have happened.
 //! POOL-6. A zone that is withdrawn is lent to nobody before the root that gives it back is durable, and only a zone
-//!     that nobody has, and that no shard's standing minimum needs, is withdrawn. Pools without redundancy have no such
-//!     zones.
+//!     that nobody has, and that no shard's standing minimum needs, is withdrawn: so a withdrawn zone is empty, and
+//!     stays so. Pools without redundancy have no such zones.
+//! POOL-7. What the pool wants back it lends to nobody, but for standing minimums: a pool that is to have fewer zones
+//!     gets there.
 
 mod upgraded;
 mod zones;
@@ -276,6 +278,7 @@ impl OpenPool {
     fn count_zones(&self) {
         let root = self.root.borrow();
         self.counts.set_shares(shares_of(&root));
+        self.counts.set_zones(zones_in_use(&root).into(), self.spare_zones(&root, None));
         for (shard, lendable) in (0..).map(ShardId).zip(&self.counts.lendable) {
             let zones = self.spare_zones(&root, Some(shard));
             assert!(zones <= root.zone_owners.len() as u64, "no more can be lent than there are"); // POOL-4
@@ -299,9 +302,38 @@ impl OpenPool {
                 ZoneOwner::Withdrawn => {} // POOL-6
             }
         }
+        let lacks = |owned: u64| standing.saturating_sub(owned);
+        let own = shard.and_then(|shard| owned.get(usize::from(shard.0))).map(|own| lacks(*own));
         let others = (0..).map(ShardId).zip(owned).filter(|(other, _)| Some(*other) != shard);
-        let kept: u64 = others.map(|(_, zones)| standing.saturating_sub(zones)).sum();
-        free.saturating_sub(kept)
+        let kept: u64 = others.map(|(_, zones)| lacks(zones)).sum();
+        let spare = free.saturating_sub(kept);
+        match own {
+            None => spare,
+            Some(own) => spare.saturating_sub(self.counts.excess_zones()).max(spare.min(own)), // POOL-7
+        }
+    }
+
+    /// Has shards give back so many zones, from round to round, until another number is given (POOL-7). For a pool that
+    /// has more than [`Self::resize`] could withdraw.
+    pub fn ask_back(&self, zones: u32) {
+        self.counts.set_excess(zones);
+        self.count_zones();
+    }
+
+    /// Whether a zone is withdrawn, durably, and so empty until a later call of [`Self::resize`] gives it back (POOL-6).
+    #[must_use]
+    pub fn is_withdrawn(&self, zone: u32) -> bool {
+        let root = self.root.borrow();
+        let owner = root.zone_owners.get(zone as usize);
+        // While a root is being replaced, or that failed, it is not known whose a zone is (POOL-5).
+        let is_known = self.version.get().is_some() && root.has_withdrawn_zones();
+        is_known && owner.is_none_or(|owner| *owner == ZoneOwner::Withdrawn)
+    }
+
+    /// Whether the pool has zones for which its media have no room, or may have.
+    #[must_use]
+    pub fn can_shrink(&self) -> bool {
+        self.root.borrow().has_withdrawn_zones()
     }
 
     /// Makes a redundant pool have `zones` zones that are not withdrawn, as near as can be: it withdraws the last ones
@@ -320,7 +352,7 @@ impl OpenPool {
         }
         if zones < before {
             let spare = u32::try_from(self.spare_zones(&root, None)).unwrap_or(u32::MAX);
-            withdraw_last(&mut root.zone_owners, spare.min(before - zones));
+            withdraw_last(&mut root.zone_owners, spare.min(before - zones)); // POOL-6
         } else {
             root.zone_owners.resize(self.zones_max as usize, ZoneOwner::Withdrawn);
             let withdrawn =

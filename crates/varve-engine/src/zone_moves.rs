@@ -96,10 +96,12 @@ pub struct ZoneState {
     pub may_mark: bool,
 }
 
-/// How many zones each shard is to give, so that what is wanted is met, those with most to spare first. Pure.
+/// How many zones each shard is to give, so that what is wanted is met, and the pool gets back the `excess` zones that
+/// it is to have no more; those with most to spare first. Pure.
 #[must_use]
-pub fn plan_zone_moves(states: &[ZoneState]) -> Vec<u64> {
-    let mut wanted: u64 = states.iter().map(|state| state.wanted_zones).sum();
+pub fn plan_zone_moves(states: &[ZoneState], excess: u64) -> Vec<u64> {
+    let wanted: u64 = states.iter().map(|state| state.wanted_zones).sum();
+    let mut wanted = wanted.saturating_add(excess);
     let mut gives = vec![0; states.len()];
     while wanted > 0 {
         let left = |index: usize| match states[index] {
@@ -558,13 +560,14 @@ mod tests {
     #[test]
     fn those_with_most_to_spare_give() {
         let states = [state(3, 0), state(0, 5), state(0, 4), state(0, 0)];
-        assert_eq!(plan_zone_moves(&states), [0, 2, 1, 0]);
+        assert_eq!(plan_zone_moves(&states, 0), [0, 2, 1, 0]);
+        assert_eq!(plan_zone_moves(&states, 2), [0, 3, 2, 0], "the pool gets two back");
     }
 
     #[test]
     fn who_wants_gives_nothing_and_no_one_more_than_it_spares() {
         let states = [state(9, 7), state(0, 1), state(0, 2)];
-        assert_eq!(plan_zone_moves(&states), [0, 1, 2]);
-        assert_eq!(plan_zone_moves(&[]), [0; 0]);
+        assert_eq!(plan_zone_moves(&states, 0), [0, 1, 2]);
+        assert_eq!(plan_zone_moves(&[], 9), [0; 0]);
     }
 }

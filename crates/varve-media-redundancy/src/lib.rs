@@ -20,6 +20,7 @@ mod decode;
 mod drive_changes;
 mod exposure;
 mod files;
+mod fills;
 pub mod format;
 mod handles;
 mod health;
@@ -38,6 +39,7 @@ mod new_files;
 mod opening;
 mod plan;
 mod pool;
+mod pool_sizer;
 mod protection;
 mod recent;
 mod repair;
@@ -56,6 +58,7 @@ mod upgrade;
 mod view;
 mod watch;
 mod written_drive;
+mod zone_target;
 
 pub use budget::{BudgetRequest, DEBT_SECONDS_MAX, RATE_MIN, RepairBudget, RepairUrgency};
 pub use change::{Change, NewMember};
@@ -69,6 +72,7 @@ pub use exposure::{
     ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings, is_readable,
 };
 pub use files::{DriveLocks, FilesOptions, OpenedDrives, RedundantFiles, ThreadFiles};
+pub use fills::DriveFills;
 pub use handles::{DRIVE_PATIENCE_NANOS, DriveCounts, DriveHandle, DriveHandles, RedundantDisks};
 pub use health::{HealthFacts, HealthReason, HealthReport, HealthState, ShardFacts};
 pub use hedge::{HEDGE_PERCENT, ReadCounts};
@@ -86,6 +90,7 @@ pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
 };
 pub use pool::RedundantThread;
+pub use pool_sizer::{PoolSizer, ZoneRoot};
 pub use protection::Protection;
 pub use repair::{
     DriveFaults, DriveReplacement, ERRORS_MAX, MoveProgress, MoveWait, RecentErrors, RepairControl,
@@ -102,6 +107,7 @@ pub use table_store::StoredRoot;
 pub use tables::{Tables, TablesHandle};
 pub use upgrade::{UpgradeDisks, UpgradeDrive, UpgradePlan, UpgradeZones, resume_upgrade};
 pub use view::{LayoutView, StripLocation, ViewFault, ZoneSlot};
+pub use zone_target::{ZoneTarget, ZoneUse};
 
 #[cfg(test)]
 mod test_drives;

@@ -9,6 +9,7 @@ use varve_types::ShardId;
 use crate::handles::DriveHandles;
 use crate::journal::{JournalPatience, MirroredJournal};
 use crate::mover::Mover;
+use crate::pool_sizer::{PoolSizer, ZoneRoot};
 use crate::repair::{RepairControl, RepairMedia, UnownedZones};
 use crate::roots::MirroredRoots;
 use crate::segments::StripedSegments;
@@ -55,6 +56,13 @@ impl RedundantThread {
         let segments = StripedSegments::new(Rc::clone(&handles), Rc::clone(&tables));
         let media = RepairMedia { handles, tables, segments };
         Some(Mover::start_unowned(media, zones, Arc::clone(control)))
+    }
+
+    /// Starts to have the pool grow and shrink, where its root is. On one thread of a pool.
+    #[must_use]
+    pub fn size_pool(&self, root: Rc<dyn ZoneRoot>) -> Option<PoolSizer> {
+        let control = Arc::clone(self.control.as_ref()?);
+        Some(PoolSizer::start(self.handles.reactor(), Rc::clone(&self.tables), root, control))
     }
 
     /// Segments, as the mover and scrub need them.

@@ -70,10 +70,14 @@ impl PoolSizes {
     }
 
     /// Those that the tables of a pool promise: drives that failed count until they are replaced, as what is stored
-    /// stays as large as it was. 0 without journals, of which a pool has one at least.
+    /// stays as large as it was. Drives that leave do not, unless there are too few others for a zone.
     #[must_use]
     pub fn of_view(view: &LayoutView) -> Self {
-        Self::of_drives(view, counted(view.drives()), shape_of(view))
+        let (table, shape) = (view.drives(), shape_of(view));
+        let leaving = table.drives.iter().filter(|it| it.state == DriveState::Leaving);
+        let staying = counted(table).count();
+        let leaving = leaving.filter(|_| staying < shape.strips());
+        Self::of_drives(view, counted(table).chain(leaving), shape)
     }
 
     /// Those that the live drives of a pool would have room for if all zones had strips of a shape.
@@ -129,7 +133,7 @@ impl PoolSizes {
     }
 }
 
-/// Drives that count: of each one that failed, itself or one that joined since.
+/// Drives that stay: of each one that failed, itself or one that joined since.
 fn counted(table: &DriveTable) -> impl Iterator<Item = &DriveRecord> {
     let of = |state: DriveState| table.drives.iter().filter(move |drive| drive.state == state);
     let mut joined: Vec<Epoch> = of(DriveState::Live).map(|drive| drive.since_epoch).collect();
@@ -137,10 +141,11 @@ fn counted(table: &DriveTable) -> impl Iterator<Item = &DriveRecord> {
     let mut failed: Vec<&DriveRecord> = of(DriveState::Failed).collect();
     failed.sort_by_key(|drive| Reverse(drive.since_epoch));
     failed.retain(|drive| joined.pop_if(|since| *since > drive.since_epoch).is_none());
-    of(DriveState::Live).chain(of(DriveState::Leaving)).chain(failed)
+    of(DriveState::Live).chain(failed)
 }
 
-fn shape_of(view: &LayoutView) -> StripeShape {
+/// Strips of new zones.
+pub(crate) fn shape_of(view: &LayoutView) -> StripeShape {
     let table = view.drives();
     table.class_of(table.class).map_or(StripeShape::NONE, |class| class.shape)
 }

@@ -138,6 +138,8 @@ pub enum Bug {
     ZoneGivenEarly,
     /// Zones: one is lent before the root of the pool that says so is durable.
     ZoneLentUndurable,
+    /// Zones: rows of zones that somebody has are emptied.
+    LentRowEmptied,
     /// Zones: writers go on taking segments of a zone that is about to leave.
     LeavingReused,
     /// Recovery: a lane without the frame before the replay point is believed to be empty.
@@ -212,7 +214,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 102] = [
+    pub const ALL: [Self; 103] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -280,6 +282,7 @@ impl Bug {
         Self::PartsUnclaimed,
         Self::ZoneGivenEarly,
         Self::ZoneLentUndurable,
+        Self::LentRowEmptied,
         Self::LeavingReused,
         Self::LostLaneBelieved,
         Self::DrivesAsNamed,

@@ -368,7 +368,8 @@ impl Machine {
             false => client.shard.begin_zone_round(),
         };
         let states: Vec<ZoneState> = clients.iter().map(begin).collect();
-        for ((client, gives), state) in clients.iter().zip(plan_zone_moves(&states)).zip(&states) {
+        let plan = plan_zone_moves(&states, self.pool.zone_counts().excess_zones());
+        for ((client, gives), state) in clients.iter().zip(plan).zip(&states) {
             let zones = gives.max(state.idle_zones);
             if zones == 0 {
                 continue;

@@ -44,6 +44,12 @@ pub struct ZoneCounts {
     is_wanted: AtomicBool,
     share_segments: AtomicU64,
     standing_segments: AtomicU64,
+    /// Zones that are not withdrawn.
+    zones: AtomicU64,
+    /// Of those, zones that nobody has and no standing minimum needs.
+    spare_zones: AtomicU64,
+    /// Zones that shards are to give back, as the pool is to have fewer.
+    excess_zones: AtomicU64,
     /// Segments of a zone.
     zone_segments: u64,
 }
@@ -65,8 +71,21 @@ impl ZoneCounts {
             is_wanted: AtomicBool::new(false),
             share_segments: AtomicU64::new(shares.share_segments),
             standing_segments: AtomicU64::new(shares.standing_segments),
+            zones: AtomicU64::new(0),
+            spare_zones: AtomicU64::new(0),
+            excess_zones: AtomicU64::new(0),
             zone_segments,
         }
+    }
+
+    pub(super) fn set_zones(&self, zones: u64, spare_zones: u64) {
+        assert!(spare_zones <= zones, "what is withdrawn is not to spare"); // POOL-6
+        self.zones.store(zones, Ordering::Relaxed);
+        self.spare_zones.store(spare_zones, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_excess(&self, zones: u32) {
+        self.excess_zones.store(zones.into(), Ordering::Relaxed);
     }
 
     pub(super) fn set_shares(&self, shares: ZoneShares) {
@@ -92,6 +111,24 @@ impl ZoneCounts {
     #[must_use]
     pub fn standing_segments(&self) -> u64 {
         self.standing_segments.load(Ordering::Relaxed)
+    }
+
+    /// Zones that shards have or can get: those that are not withdrawn.
+    #[must_use]
+    pub fn zones(&self) -> u64 {
+        self.zones.load(Ordering::Relaxed)
+    }
+
+    /// Of those, zones that nobody has and no standing minimum needs.
+    #[must_use]
+    pub fn spare_zones(&self) -> u64 {
+        self.spare_zones.load(Ordering::Relaxed)
+    }
+
+    /// Zones that shards are to give back, as the pool is to have fewer.
+    #[must_use]
+    pub fn excess_zones(&self) -> u64 {
+        self.excess_zones.load(Ordering::Relaxed)
     }
 
     /// Segments of a zone.

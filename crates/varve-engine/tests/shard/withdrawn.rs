@@ -94,6 +94,31 @@ fn a_pool_shrinks_by_what_nobody_has_and_grows_again() {
 }
 
 #[test]
+fn what_the_pool_wants_back_is_lent_for_standing_minimums_alone() {
+    SimLoop::new(6).run_until(async {
+        let (_media, pool) = made().await;
+        let counts = pool.zone_counts();
+        let standing = counts.standing_segments() / u64::from(ROOM.zone_segments);
+        assert_eq!((counts.zones(), pool.is_withdrawn(ROOM.zones)), (100, true));
+        assert!(!pool.is_withdrawn(ROOM.zones - 1));
+        let spare = u32::try_from(counts.spare_zones()).unwrap();
+        pool.ask_back(spare + 10);
+        for shard in [ShardId(0), ShardId(1)] {
+            while pool.lease(shard).await.expect("lease").is_some() {}
+            let zones = pool.zones_of(shard).await.expect("zones").len() as u64;
+            assert_eq!(zones, standing, "POOL-7");
+            assert_eq!(counts.lendable_segments(shard), 0);
+        }
+        let left = pool.resize(0).await.expect("shrink");
+        assert_eq!(u64::from(left), 2 * standing);
+        assert!(pool.is_withdrawn(ROOM.zones - 1));
+        pool.ask_back(0);
+        assert_eq!(pool.resize(ROOM.zones).await.expect("grow"), ROOM.zones);
+        assert!(pool.lease(ShardId(0)).await.expect("lease").is_some());
+    });
+}
+
+#[test]
 fn a_withdrawn_zone_between_others_stays_withdrawn() {
     SimLoop::new(3).run_until(async {
         let (media, pool) = made().await;

@@ -51,7 +51,7 @@ fn keep_zones(reactor: &Reactor, shards: &[Rc<Shard>]) {
         while shards.iter().all(|shard| !shard.has_failed()) {
             let states: Vec<ZoneState> =
                 shards.iter().map(|shard| shard.begin_zone_round()).collect();
-            for (shard, zones) in shards.iter().zip(plan_zone_moves(&states)) {
+            for (shard, zones) in shards.iter().zip(plan_zone_moves(&states, 0)) {
                 if zones > 0 && shard.give_zones(zones).await.is_err() {
                     return;
                 }

@@ -130,6 +130,14 @@ impl RepairControl {
         self.lock().moves.values().cloned().collect()
     }
 
+    /// Rows that must move and wait for room; those that only would make drives more evenly full are none.
+    pub(crate) fn rows_without_room(&self) -> u32 {
+        let state = self.lock();
+        let moves = state.moves.values().filter(|it| it.why != MoveReason::Rebalance);
+        let waiting = moves.filter(|it| it.waits_for == Some(MoveWait::Room)).count();
+        u32::try_from(waiting).unwrap_or(u32::MAX)
+    }
+
     /// Turns around all rows that move for a reason, and begins no others, until [`Self::resume`].
     ///
     /// A rebuild is not cancelled: there is nothing to go back to. Not remembered when the pool is closed, so what the
