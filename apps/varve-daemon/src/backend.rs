@@ -29,6 +29,7 @@ use crate::config::Thresholds;
 use crate::fill::SpaceNow;
 use crate::objects::Objects;
 use crate::online_check::{self, OnlineCheck};
+use crate::pool_size::PoolSize;
 use crate::redundancy::{DriveRedundancy, RedundancySummary};
 use crate::redundant_pool::RedundantPool;
 use crate::room::{free_bytes, used_bytes};
@@ -53,8 +54,7 @@ pub(crate) struct PoolFacts {
     pub(crate) created_unix_ms: u64,
     pub(crate) shards: u16,
     pub(crate) segment_size_bytes: u64,
-    pub(crate) size_bytes: u64,
-    pub(crate) capacity_bytes: u64,
+    pub(crate) size: PoolSize,
     /// As the data directory remembers them.
     pub(crate) drives: Vec<Drive>,
     pub(crate) redundancy: DriveRedundancy,
@@ -200,7 +200,7 @@ impl<S: ShardStack> PoolBackend<S> {
     }
 
     fn fill(&self, used_bytes: u64, reports: &[ShardReport]) -> Fill {
-        let capacity_bytes = self.facts.capacity_bytes;
+        let capacity_bytes = self.facts.size.capacity_bytes(reports);
         let free_bytes = free_bytes(capacity_bytes, used_bytes, reports);
         let space = SpaceNow { used_bytes, free_bytes, capacity_bytes };
         fill::fill(space, self.facts.thresholds)
@@ -210,17 +210,19 @@ impl<S: ShardStack> PoolBackend<S> {
         let reports = self.reports().await?;
         let used_bytes = used_bytes(&reports);
         let facts = self.facts.clone();
+        let size_bytes = facts.size.size_bytes(&reports);
+        let capacity_bytes = facts.size.capacity_bytes(&reports);
         let RedundancySummary { protect, survives, unconverted_zones, usable_bytes, raw_bytes } =
-            facts.redundancy.summary(facts.size_bytes, &reports);
+            facts.redundancy.summary(size_bytes, &reports);
         Ok(Pool {
             id: facts.id,
             created_unix_ms: facts.created_unix_ms,
             shards: facts.shards,
             segment_size_bytes: facts.segment_size_bytes,
-            size_bytes: facts.size_bytes,
-            capacity_bytes: facts.capacity_bytes,
+            size_bytes,
+            capacity_bytes,
             used_bytes,
-            free_bytes: free_bytes(facts.capacity_bytes, used_bytes, &reports),
+            free_bytes: free_bytes(capacity_bytes, used_bytes, &reports),
             drives: self.drives_by(&reports),
             protect,
             survives,
@@ -237,11 +239,12 @@ impl<S: ShardStack> PoolBackend<S> {
         let space: varve_dataset::StoredSpace = asked.await?;
         let (used_bytes, waiting_bytes) = (space.used_bytes(), space.waiting_bytes());
         let reports = self.reports().await?;
+        let capacity_bytes = self.facts.size.capacity_bytes(&reports);
         Ok(Space {
-            size_bytes: self.facts.size_bytes,
-            capacity_bytes: self.facts.capacity_bytes,
+            size_bytes: self.facts.size.size_bytes(&reports),
+            capacity_bytes,
             used_bytes,
-            free_bytes: free_bytes(self.facts.capacity_bytes, used_bytes, &reports),
+            free_bytes: free_bytes(capacity_bytes, used_bytes, &reports),
             logical_bytes: space.logical_bytes,
             unique_bytes: space.unique_bytes,
             stored_bytes: space.stored_bytes,
@@ -292,12 +295,13 @@ impl<S: ShardStack> PoolBackend<S> {
     async fn metrics_now(&self) -> Result<Vec<Metric>> {
         let reports = self.reports().await?;
         let used_bytes = used_bytes(&reports);
+        let capacity_bytes = self.facts.size.capacity_bytes(&reports);
         let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
         let mut metrics = vec![
             Metric::gauge(
                 "varve_pool_capacity_bytes",
                 "Space for blocks and the pages that name them.",
-                self.facts.capacity_bytes,
+                capacity_bytes,
             ),
             Metric::gauge(
                 "varve_pool_used_bytes",
@@ -312,9 +316,9 @@ impl<S: ShardStack> PoolBackend<S> {
             Metric::gauge(
                 "varve_pool_free_bytes",
                 "Space that new blocks may take: as much as the fullest shard lets the pool take.",
-                free_bytes(self.facts.capacity_bytes, used_bytes, &reports),
+                free_bytes(capacity_bytes, used_bytes, &reports),
             ),
-            self.threshold_metric(),
+            self.threshold_metric(capacity_bytes),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
         metrics
@@ -367,13 +371,13 @@ impl<S: ShardStack> PoolBackend<S> {
         metrics
     }
 
-    fn threshold_metric(&self) -> Metric {
+    fn threshold_metric(&self, capacity_bytes: u64) -> Metric {
         let help = "Used bytes from which on the pool is as full as the label says.";
         let mut metric = Metric::new("varve_pool_threshold_bytes", help, MetricKind::Gauge);
         let levels = ["filling", "high", "near_full", "full"];
         for (level, percent) in levels.into_iter().zip(self.facts.thresholds.ascending()) {
             let labels = vec![("level", level.to_owned())];
-            let value = self.facts.capacity_bytes / 100 * u64::from(percent);
+            let value = capacity_bytes / 100 * u64::from(percent);
             metric.samples.push(Sample { labels, value });
         }
         metric

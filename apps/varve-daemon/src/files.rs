@@ -23,6 +23,7 @@ use crate::engine_stack::EngineSource;
 use crate::event_loop;
 use crate::lock::take_lock;
 use crate::pool_media::PoolMedia;
+use crate::pool_size::PoolSize;
 use crate::random::{random_bytes, random_id};
 use crate::redundancy::{self, DriveRedundancy};
 use crate::redundant_pool::{OpenFailure, RedundantPool};
@@ -177,12 +178,13 @@ pub(crate) fn facts(
 ) -> Result<PoolFacts> {
     let media = &source.media;
     let geometry = media.geometry().map_err(|error| explain(&error, settings))?;
-    let segment_size_bytes = u64::from(geometry.segment_bytes);
     let segments = u64::from(media.usable_segments().map_err(|error| explain(&error, settings))?);
-    let size_bytes = segment_size_bytes * segments;
-    let shards = u64::from(media.lane_count());
-    let config = source.shard_config(ShardId(0));
-    let capacity_bytes = shards * config.usable_bytes(segments / shards, geometry.segment_bytes);
+    let size = PoolSize {
+        shards: media.lane_count().into(),
+        segment_bytes: geometry.segment_bytes,
+        segments,
+        shard: source.shard_config(ShardId(0)),
+    };
     let (redundancy, journal) = match media {
         PoolMedia::Redundant(pool) => {
             (DriveRedundancy::Over(Arc::clone(pool)), redundancy::journal(pool, journal))
@@ -194,9 +196,8 @@ pub(crate) fn facts(
         id: media.pool().to_string(),
         created_unix_ms: media.created_unix_ms(),
         shards: media.lane_count(),
-        segment_size_bytes,
-        size_bytes,
-        capacity_bytes,
+        segment_size_bytes: geometry.segment_bytes.into(),
+        size,
         drives,
         redundancy,
         journal,

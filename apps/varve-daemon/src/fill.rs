@@ -8,6 +8,7 @@ use varve_access_admin::v1::{Fill, FillLevel};
 use varve_types::ByteCount;
 
 use crate::config::Thresholds;
+use crate::pool_size::PoolSize;
 use crate::room::{free_bytes, used_bytes};
 use crate::stack::ShardStack;
 use crate::threads::ShardThreads;
@@ -108,13 +109,13 @@ fn advice(level: FillLevel) -> Option<&'static str> {
 /// Logs when the level changes, for as long as the pool is served.
 pub(super) async fn watch<S: ShardStack>(
     threads: Arc<ShardThreads<S>>,
-    capacity_bytes: u64,
+    size: PoolSize,
     thresholds: Thresholds,
 ) -> Infallible {
     let mut told = FillLevel::Ok;
     loop {
-        if let Some(space) = space_now(&threads, capacity_bytes).await {
-            let now = told_next(told, space.taken_bytes(), capacity_bytes, thresholds);
+        if let Some(space) = space_now(&threads, &size).await {
+            let now = told_next(told, space.taken_bytes(), space.capacity_bytes, thresholds);
             if now != told {
                 tell(space, now);
                 told = now;
@@ -125,10 +126,7 @@ pub(super) async fn watch<S: ShardStack>(
 }
 
 /// What live blocks and pages of all shards take, and more may; `None` when a shard takes no calls now.
-async fn space_now<S: ShardStack>(
-    threads: &ShardThreads<S>,
-    capacity_bytes: u64,
-) -> Option<SpaceNow> {
+async fn space_now<S: ShardStack>(threads: &ShardThreads<S>, size: &PoolSize) -> Option<SpaceNow> {
     let mut reports = Vec::new();
     for shard in 0..threads.count() {
         let ask = |thread: std::rc::Rc<crate::shard_thread::ShardThread<S>>| async move {
@@ -136,7 +134,7 @@ async fn space_now<S: ShardStack>(
         };
         reports.push(threads.ask(shard, ask).await.ok()?);
     }
-    let used_bytes = used_bytes(&reports);
+    let (used_bytes, capacity_bytes) = (used_bytes(&reports), size.capacity_bytes(&reports));
     let free_bytes = free_bytes(capacity_bytes, used_bytes, &reports);
     Some(SpaceNow { used_bytes, free_bytes, capacity_bytes })
 }

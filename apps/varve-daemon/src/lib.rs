@@ -38,6 +38,7 @@ mod objects;
 mod online_check;
 mod pool;
 mod pool_media;
+mod pool_size;
 mod pool_upgrade;
 mod process;
 mod process_metrics;

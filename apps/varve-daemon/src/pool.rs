@@ -245,8 +245,8 @@ impl<S: ShardStack> ServedPool<S> {
 
     /// Says in the log when the pool gets fuller, or has room again; as long as it is served.
     pub(crate) fn watch_fill(&self) -> impl Future<Output = Infallible> + use<S> {
-        let PoolFacts { capacity_bytes, thresholds, .. } = self.facts;
-        fill::watch(Arc::clone(&self.threads), capacity_bytes, thresholds)
+        let PoolFacts { size, thresholds, .. } = &self.facts;
+        fill::watch(Arc::clone(&self.threads), size.clone(), *thresholds)
     }
 
     /// Says in the log what hangs, as long as the pool is served.
@@ -265,9 +265,9 @@ impl<S: ShardStack> ServedPool<S> {
 
     /// What people want to know first, such as `pool 6f… (2 shards, 64 GiB)`.
     pub(crate) fn summary(&self) -> String {
-        let PoolFacts { id, shards, size_bytes, .. } = &self.facts;
+        let PoolFacts { id, shards, size, .. } = &self.facts;
         let plural = if *shards == 1 { "" } else { "s" };
-        format!("pool {id} ({shards} shard{plural}, {})", ByteCount(*size_bytes))
+        format!("pool {id} ({shards} shard{plural}, {})", ByteCount(size.size_bytes(&[])))
     }
 
     /// Where NBD clients connect.

@@ -15,6 +15,7 @@ use varve_media_redundancy::DriveNumber;
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
+use crate::pool_size::PoolSegments;
 use crate::room::ShardRoom;
 
 /// Everything below the front-ends on one shard thread.
@@ -134,6 +135,8 @@ pub(crate) struct ShardReport {
     pub(crate) drives: Vec<DriveFigures>,
     /// Where a replay of its journal would begin at the latest.
     pub(crate) journal_tail: u64,
+    /// Zones of the pool, where they may become more or fewer; told by one thread.
+    pub(crate) pool: Option<PoolSegments>,
     /// Counters and gauges.
     pub(crate) metrics: Vec<ShardMetric>,
     /// The oldest work under way, and failed operations on media.

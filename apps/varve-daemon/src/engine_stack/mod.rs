@@ -13,6 +13,7 @@ mod advice;
 mod exports;
 mod metrics;
 mod request_times;
+mod sized_root;
 mod source;
 mod space;
 mod volumes;
@@ -33,12 +34,13 @@ use varve_dispatch::{
     serve_jobs,
 };
 use varve_media::{CachedSegments, DiskStats, Media, PendingOperation};
-use varve_media_redundancy::{DriveHandle, DriveHandles, Mover, UnownedZones};
+use varve_media_redundancy::{DriveHandle, DriveHandles, Mover, PoolSizer, UnownedZones};
 use varve_reactor::Reactor;
 use varve_reactor::port::PortReceiver;
 use varve_types::{ByteCount, ShardId};
 
 use crate::pool_media::ShardMedia;
+use crate::pool_size::PoolSegments;
 use crate::room::ShardRoom;
 use crate::stack::{
     DriveFigures, PendingWork, ShardHealth, ShardReport, ShardStack, ThreadContext,
@@ -48,6 +50,7 @@ use self::advice::{START_AGAIN, is_damage, open_failed};
 pub(crate) use self::exports::ARRIVING;
 use self::exports::VolumeExports;
 use self::request_times::RequestTimes;
+use self::sized_root::SizedRoot;
 pub(crate) use self::source::{EngineSource, make_roots};
 use self::space::SpaceCount;
 pub(super) use self::volumes::{refused, volume};
@@ -74,8 +77,12 @@ pub(crate) struct EngineStack {
     cache: Option<Rc<CachedSegments>>,
     /// The thread's drives, if the pool has redundancy over them.
     drives: Option<Rc<DriveHandles>>,
+    /// The pool's root, on the thread that has it.
+    pool: Option<Rc<OpenPool>>,
     /// Moves rows of zones that nobody has, where the pool's root is.
     _mover: Option<Mover>,
+    /// Has the pool grow and shrink, there too.
+    _sizer: Option<PoolSizer>,
     /// Of the thread's NBD clients.
     times: Rc<RequestTimes>,
     reactor: Reactor,
@@ -105,14 +112,18 @@ impl ShardStack for EngineStack {
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // STACK-1
-        let mover = match (&root, redundant) {
-            (PoolRoot::Here(pool), Some(thread)) => {
-                let pool = Rc::clone(pool);
-                thread.move_unowned(UnownedZones::new(move |first, count| {
-                    pool.is_unowned(first, count)
-                }))
+        let pool = match &root {
+            PoolRoot::Here(pool) => Some(Rc::clone(pool)),
+            PoolRoot::Elsewhere { .. } => None,
+        };
+        let (mover, sizer) = match (&pool, redundant) {
+            (Some(pool), Some(thread)) => {
+                let unowned = Rc::clone(pool);
+                let zones = UnownedZones::new(move |first, count| unowned.is_unowned(first, count));
+                let sized = Rc::new(SizedRoot(Rc::clone(pool)));
+                (thread.move_unowned(zones), thread.size_pool(sized))
             }
-            (PoolRoot::Here(_) | PoolRoot::Elsewhere { .. }, _) => None,
+            (Some(_) | None, _) => (None, None),
         };
         varve_stdx::limit_spare_memory(source.spare_bytes());
         let space = SpaceCount::new(reactor.clone());
@@ -134,7 +145,9 @@ impl ShardStack for EngineStack {
             disks,
             cache,
             drives,
+            pool,
             _mover: mover,
+            _sizer: sizer,
             times,
             reactor,
             dispatch,
@@ -253,6 +266,7 @@ impl ShardStack for EngineStack {
             used_segments: stats.space.segments.saturating_sub(stats.space.free),
             drives: self.drives.iter().flat_map(|drives| figures_of(drives)).collect(),
             journal_tail: stats.lane.tail,
+            pool: self.pool.as_ref().filter(|pool| pool.can_shrink()).map(|pool| segments_of(pool)),
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
@@ -304,6 +318,14 @@ impl ShardStack for EngineStack {
                 .hint("it is closed; the next start waits some seconds for it")
         })
     }
+}
+
+/// Zones that a pool has now.
+fn segments_of(pool: &OpenPool) -> PoolSegments {
+    let counts = pool.zone_counts();
+    let of_zone = counts.zone_segments();
+    let segments = counts.zones() * of_zone;
+    PoolSegments { segments, spare: counts.spare_zones() * of_zone, of_zone }
 }
 
 /// What the drives did for a thread.

@@ -17,14 +17,16 @@ use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{ConnectionLimit, ServiceOptions};
 use varve_client::{Failure, Result};
 use varve_dataset::StoredSpace;
+use varve_engine::ShardConfig;
 use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
-use varve_types::{Compression, Dedup, ErrorKind};
+use varve_types::{Compression, Dedup, ErrorKind, PoolId, ShardId};
 
 use super::{NbdPlan, NbdSockets, PoolPlan, ServedPool, open};
 use crate::backend::PoolFacts;
 use crate::config::Thresholds;
 use crate::objects::Objects;
+use crate::pool_size::PoolSize;
 use crate::socket_access::SocketAccess;
 use crate::stack::{ShardHealth, ShardMetric, ShardReport, ShardStack, ThreadContext};
 
@@ -172,6 +174,7 @@ impl ShardStack for MemoryStack {
             room: None,
             used_segments: 0,
             journal_tail: 0,
+            pool: None,
             drives: Vec::new(),
             metrics: vec![ShardMetric {
                 name: "varve_engine_writes_total",
@@ -200,8 +203,12 @@ fn plan(shared: Shared, socket: &Path) -> PoolPlan<MemoryStack> {
         created_unix_ms: 0,
         shards: 2,
         segment_size_bytes: 1 << 22,
-        size_bytes: 1 << 30,
-        capacity_bytes: 1 << 30,
+        size: PoolSize {
+            shards: 2,
+            segment_bytes: 1 << 22,
+            segments: 256,
+            shard: ShardConfig::with_memory(PoolId([0; 16]), ShardId(0), 1 << 28),
+        },
         drives: Vec::new(),
         redundancy: crate::redundancy::DriveRedundancy::None,
         journal: JournalStatus { place: "drives".to_owned(), durability: "none".to_owned() },
@@ -282,7 +289,8 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     assert_eq!((space.used_bytes, space.free_bytes), (200, (1 << 30) - 200));
     let space = answer(backend.space()).unwrap();
     assert_eq!((space.used_bytes, space.free_bytes), (200, (1 << 30) - 200));
-    assert_eq!((space.stored_bytes, space.capacity_bytes), (150, 1 << 30));
+    assert_eq!((space.stored_bytes, space.size_bytes), (150, 1 << 30));
+    assert!((1..1 << 30).contains(&space.capacity_bytes), "{space:?}");
     let metrics = answer(backend.metrics()).unwrap();
     let writes = metrics.iter().find(|metric| metric.name == "varve_engine_writes_total").unwrap();
     let values: Vec<u64> = writes.samples.iter().map(|sample| sample.value).collect();
