@@ -1,14 +1,15 @@
 //! How one drive table follows another one: which drives are dropped, how many may be, and what is written where.
 //!
 //! KEEPER-2. Between two tables that are durable everywhere at most `drops_max` drives are dropped, and one of those
-//!     that the first one calls live or leaving stays: where all of them are there, they know of all that came later.
+//!     that the first one calls live or leaving, and that has tables and roots, stays: where all of them are there, they
+//!     know of all that came later.
 
 use std::rc::Rc;
 
 use varve_media::planted::{Bug, planted};
 use varve_media::{Error, Result};
 
-use crate::format::{DriveRecord, DriveState, DriveTable};
+use crate::format::{DriveRecord, DriveRoles, DriveState, DriveTable};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::ids::{DriveNumber, Epoch};
 use crate::table_store::{DriveFailure, StoredRoot, write_next};
@@ -81,10 +82,12 @@ impl TableChange<'_> {
         let limit = usize::from(self.drops_limit.min(next.drops_max));
         let excess = dropped.saturating_sub(limit);
         let is_allowed = excess == 0 || planted(Bug::DropsUnbounded);
-        // Else a drive that joins would be live alone, and those before it would open without it.
+        // Else a drive that joins would be live alone, and those before it would open without it; or nobody would have
+        // pages and roots.
+        let is_holder =
+            |it: &DriveRecord| it.state.is_readable() && it.roles.has(DriveRoles::ROOTS);
         let stays = |record: &DriveRecord| {
-            let before = self.base.drive(record.number);
-            record.state.is_readable() && before.is_some_and(|before| before.state.is_readable())
+            is_holder(record) && self.base.drive(record.number).is_some_and(is_holder)
         };
         if is_allowed && next.drives.iter().any(stays) {
             return Ok(());

@@ -214,6 +214,5 @@ fn record(reactor: &Reactor, number: u8, drive: &NewPoolDrive) -> Result<DriveRe
 
 /// The first eight drives have tables and roots.
 fn roles_of(number: DriveNumber, roles: DriveRoles) -> DriveRoles {
-    let without = roles.bits() & !DriveRoles::ROOTS.bits();
-    if number.get() < 8 { roles } else { DriveRoles::new(without).unwrap_or(roles) }
+    if number.get() < 8 { roles } else { roles.without(DriveRoles::ROOTS) }
 }

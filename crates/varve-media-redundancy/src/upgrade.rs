@@ -448,17 +448,16 @@ fn record_of(
     unix_ms: u64,
 ) -> Result<DriveRecord> {
     let index = usize::from(drive.plain.index());
-    let without_roots = DriveRoles::ALL.bits() & !DriveRoles::ROOTS.bits();
     let roles = if index < ROOT_DRIVES_MAX {
-        Some(DriveRoles::ALL)
+        DriveRoles::ALL
     } else {
-        DriveRoles::new(without_roots)
+        DriveRoles::ALL.without(DriveRoles::ROOTS)
     };
     Ok(DriveRecord {
         number: number_of(index)?,
         id: drive.id,
         state: DriveState::Live,
-        roles: roles.unwrap_or(DriveRoles::ALL),
+        roles,
         kind: drive.kind,
         is_slow: false,
         former: None,

@@ -166,6 +166,8 @@ pub enum Bug {
     RowUnchecked,
     /// Keeper: a row or a journal record counts once one drive has it.
     TableOnOneDrive,
+    /// Keeper: a drive that is to have tables and roots again counts with those that it had.
+    RootsNotCopied,
     /// Opening: a drive that missed changes of its pool is read.
     StaleRead,
     /// Opening: a half of the drives goes on by itself, although the others may have gone on too.
@@ -214,7 +216,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 103] = [
+    pub const ALL: [Self; 104] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -296,6 +298,7 @@ impl Bug {
         Self::DropsUnbounded,
         Self::RowUnchecked,
         Self::TableOnOneDrive,
+        Self::RootsNotCopied,
         Self::StaleRead,
         Self::HalfOpens,
         Self::HistoriesJoin,

@@ -131,6 +131,18 @@ impl DriveRoles {
         self.0
     }
 
+    /// These and `roles`.
+    #[must_use]
+    pub const fn with(self, roles: Self) -> Self {
+        Self(self.0 | roles.0)
+    }
+
+    /// These but for `roles`.
+    #[must_use]
+    pub const fn without(self, roles: Self) -> Self {
+        Self(self.0 & !roles.0)
+    }
+
     /// Whether all of `roles` are among them.
     #[must_use]
     pub const fn has(self, roles: Self) -> bool {

@@ -7,6 +7,7 @@
 //! JOINING-3. The mark of a drive that joins names the drive (MAKING-4). One that named the pool would vouch for all
 //!     of its other drives, which hold data.
 
+use varve_media::planted::{Bug, planted};
 use varve_media::{
     Error, RedundantSpec, RedundantSuperblock, Result, RootKey, RootVersion, mark_new_drives,
 };
@@ -43,8 +44,7 @@ impl Keeper {
         let mut roles = member.roles;
         let holders = self.table().drives.iter().filter(|record| has_roots(record)).count();
         if holders >= ROOT_DRIVES_MAX {
-            let rest = roles.bits() & !DriveRoles::ROOTS.bits();
-            roles = DriveRoles::new(rest).expect("some of the roles that there are");
+            roles = roles.without(DriveRoles::ROOTS);
         }
         self.handles.insert(handle);
         let since_unix_ms = self.reactor.unix_time_ms();
@@ -219,33 +219,59 @@ impl Keeper {
     /// Where fewer drives have tables and roots than may be dropped, and one more, another live one gets them.
     pub(super) async fn grant_roots(&mut self) -> Result<()> {
         while let Some(number) = self.next_holder() {
-            let Some(drive) = self.handles.get(number) else { return Ok(()) };
-            let mut claims = Vec::new();
-            match (EmptyRoots { has_table: false }).write(&drive).await {
-                Ok(()) => claims = self.copy_all(number).await?, // JOINING-1, JOINING-2
-                Err(error) => self.fail_drive(number, &error.to_string()).await?,
-            }
-            if is_in_state(self.table(), number, DriveState::Live) {
-                self.replace_drives(|table| {
-                    if let Some(record) = record_mut(table, number) {
-                        let bits = record.roles.bits() | DriveRoles::ROOTS.bits();
-                        record.roles = DriveRoles::new(bits).unwrap_or(DriveRoles::ALL);
-                    }
-                })
-                .await?;
-            }
-            drop(claims);
+            self.give_roots(number).await?;
         }
         Ok(())
     }
 
+    /// Gives a drive that is quick again what it gave up (SLOW-ROOTS-1), if not as many others have it as can.
+    pub(super) async fn return_roots(&mut self, number: DriveNumber) -> Result<()> {
+        let holders = self.table().drives.iter().filter(|record| has_roots(record)).count();
+        let gave_up = |record: &DriveRecord| {
+            record.state == DriveState::Live
+                && record.roles == DriveRoles::ALL.without(DriveRoles::ROOTS)
+        };
+        if holders < ROOT_DRIVES_MAX && self.table().drive(number).is_some_and(gave_up) {
+            return self.give_roots(number).await;
+        }
+        Ok(())
+    }
+
+    /// Copies tables and roots to a drive that is read, and has it hold them from then on.
+    async fn give_roots(&mut self, number: DriveNumber) -> Result<()> {
+        let Some(drive) = self.handles.get(number) else { return Ok(()) };
+        let mut claims = Vec::new();
+        if !planted(Bug::RootsNotCopied) {
+            match (EmptyRoots { has_table: false }).write(&drive).await {
+                Ok(()) => claims = self.copy_all(number).await?, // JOINING-1, JOINING-2
+                Err(error) => self.fail_drive(number, &error.to_string()).await?,
+            }
+        }
+        if self.table().drive(number).is_some_and(|record| record.state.is_readable()) {
+            self.replace_drives(|table| {
+                if let Some(record) = record_mut(table, number) {
+                    record.roles = record.roles.with(DriveRoles::ROOTS);
+                }
+            })
+            .await?;
+        }
+        drop(claims);
+        Ok(())
+    }
+
+    /// Slow ones come after others, and those that leave last: they may be all that is left.
     fn next_holder(&self) -> Option<DriveNumber> {
         let drives = &self.table().drives;
         let holders = drives.iter().filter(|record| has_roots(record)).count();
         if holders > usize::from(self.table().drops_max) {
             return None;
         }
-        let mut others = drives.iter().filter(|it| it.state == DriveState::Live && !has_roots(it));
-        others.find(|it| self.handles.get(it.number).is_some()).map(|record| record.number)
+        let may_have = |it: &&DriveRecord| {
+            let is_there = it.state.is_readable() && self.handles.get(it.number).is_some();
+            is_there && !it.roles.has(DriveRoles::ROOTS)
+        };
+        let others = drives.iter().filter(may_have);
+        let rank = |it: &&DriveRecord| (it.state == DriveState::Leaving, it.is_slow, it.number);
+        others.min_by_key(rank).map(|record| record.number)
     }
 }

@@ -1,4 +1,8 @@
 //! Changes of the drive table that drives leave by, and of what the pool promises.
+//!
+//! SLOW-ROOTS-1. A drive gives up tables and roots for being slow only while more than `drops_max` others that are live
+//!     have them. From that table on it is not read for them, until they are copied to it again (JOINING-1,
+//!     JOINING-2).
 
 use std::collections::BTreeSet;
 
@@ -11,17 +15,27 @@ use crate::format::{DriveRecord, DriveRoles, DriveState, DriveTable};
 use crate::ids::{DriveNumber, Epoch};
 
 impl Keeper {
+    /// A slow drive gives up tables and roots while enough others have them, and gets them again once it is quick
+    /// (SLOW-ROOTS-1).
     pub(super) async fn set_slow(&mut self, drive: DriveNumber, is_slow: bool) -> Result<()> {
         let record = self.table().drive(drive).ok_or_else(|| unknown(drive))?;
         if record.is_slow == is_slow {
             return Ok(());
         }
         self.replace_drives(|table| {
-            if let Some(record) = record_mut(table, drive) {
-                record.is_slow = is_slow;
+            let gives_up = is_slow && is_spare_holder(table, drive);
+            let Some(record) = record_mut(table, drive) else { return };
+            record.is_slow = is_slow;
+            if gives_up {
+                record.roles = record.roles.without(DriveRoles::ROOTS);
             }
         })
-        .await
+        .await?;
+        if !is_slow && let Err(error) = self.return_roots(drive).await {
+            // The others have them, and what lacks is one copy more.
+            tracing::warn!(%drive, %error, "a drive does not get tables and roots again");
+        }
+        Ok(())
     }
 
     pub(super) async fn leave(&mut self, drive: DriveNumber) -> Result<()> {
@@ -161,6 +175,12 @@ impl Keeper {
 
 pub(super) fn record_mut(table: &mut DriveTable, drive: DriveNumber) -> Option<&mut DriveRecord> {
     table.drives.iter_mut().find(|record| record.number == drive)
+}
+
+/// Whether enough others hold tables and roots for a drive to go without (SLOW-ROOTS-1).
+fn is_spare_holder(table: &DriveTable, drive: DriveNumber) -> bool {
+    let others = table.drives.iter().filter(|it| it.number != drive && has_roots(it)).count();
+    others > usize::from(table.drops_max)
 }
 
 /// Whether a drive holds tables and roots, and will go on doing so.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use varve_media::planted::{Bug, plant};
 use varve_media::{Error, RootKey, RootStore, SimMedium, mark_new_drives};
-use varve_media_redundancy::format::{DriveState, MoveReason, Row, RowState};
+use varve_media_redundancy::format::{DriveRoles, DriveState, MoveReason, Row, RowState};
 use varve_media_redundancy::{
     Candidate, Change, DriveNumber, HistoryId, MediumKinds, Opening, OpeningOptions, StripeShape,
     ZoneIndex, open, superblock_of,
@@ -371,6 +371,71 @@ fn root_from_first_drive() {
     };
     assert!(holds());
     assert!(fails_with(Bug::RootFromFirstDrive, holds));
+}
+
+async fn replace_pool_root(pool: &OpenPool, bytes: Vec<u8>) {
+    let (version, _) = pool.roots.read(RootKey::Pool).await.unwrap();
+    pool.roots.replace(RootKey::Pool, version, bytes).await.unwrap();
+}
+
+#[test]
+fn slow_drives_keep_tables_and_roots_that_too_few_others_have() {
+    let mut scene = Scene::new(3, 1);
+    scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        for drive in [0, 1] {
+            let change = Change::DriveSlow { drive: number(drive), slow: true };
+            let view = pool.tables.change(change).await.unwrap();
+            let holders = view.drives().drives.iter();
+            let holders = holders.filter(|it| it.roles.has(DriveRoles::ROOTS));
+            let holders: Vec<_> = holders.map(|it| it.number.get()).collect();
+            assert_eq!(holders, [1, 2], "SLOW-ROOTS-1");
+        }
+        replace_pool_root(&pool, vec![3; 10]).await;
+        // Others that leave have them too, where nobody else is there.
+        pool.tables.change(Change::Leave { drive: number(0) }).await.unwrap();
+        for drive in [2, 1] {
+            let change = Change::DriveFailed { drive: number(drive), reason: "pulled".into() };
+            pool.tables.change(change).await.unwrap();
+        }
+        assert_eq!(pool.roots.read(RootKey::Pool).await.unwrap().1, vec![3; 10]);
+    });
+}
+
+#[test]
+fn roots_not_copied() {
+    let holds = || {
+        let mut scene = Scene::new(3, 1);
+        scene.run(async |reactor, media| {
+            let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            let slow = async |slow| {
+                let change = Change::DriveSlow { drive: number(0), slow };
+                let view = pool.tables.change(change).await.unwrap();
+                view.drives().drive(number(0)).unwrap().roles
+            };
+            assert!(!slow(true).await.has(DriveRoles::ROOTS));
+            let before = media.borrow()[0].durable(0..DRIVE_BYTES);
+            assert!(before.is_some());
+            replace_pool_root(&pool, vec![1; 10]).await;
+            pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.unwrap();
+            assert_eq!(media.borrow()[0].durable(0..DRIVE_BYTES), before, "SLOW-ROOTS-1");
+            assert!(slow(false).await.has(DriveRoles::ROOTS));
+            for drive in [1, 2] {
+                let change = Change::DriveFailed { drive: number(drive), reason: "pulled".into() };
+                pool.tables.change(change).await.unwrap();
+            }
+        });
+        scene.run(async |reactor, media| {
+            let opening = open_some(&reactor, &media, &[0], &options()).await.unwrap();
+            let rows = opening.view.rows().count();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            (pool.roots.read(RootKey::Pool).await.unwrap().1, rows) == (vec![1; 10], 1)
+        })
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::RootsNotCopied, holds));
 }
 
 #[test]

@@ -339,7 +339,7 @@ fn break_drives(reactor: &Reactor, media: &[SimMedium], rng: &mut Rng) {
 /// Asks for one change, and has the register know what was answered; false when nothing else may be asked for.
 async fn change(pool: &OpenPool, state: &WorldState, rng: &mut Rng) -> Result<bool, String> {
     let view = pool.tables.view();
-    match rng.below(12) {
+    match rng.below(13) {
         0..=2 => {
             let zone = u32::try_from(rng.below(ZONES)).expect("a few zones");
             ask(pool, state, Change::Place { zone: ZoneIndex(zone) }, Pending::AnyRow { zone })
@@ -358,6 +358,11 @@ async fn change(pool: &OpenPool, state: &WorldState, rng: &mut Rng) -> Result<bo
             let Some(drive) = draw_live(&view, rng) else { return Ok(true) };
             ask(pool, state, Change::Leave { drive }, Pending::Drives).await;
             ask(pool, state, Change::Forget { drive }, Pending::Drives).await;
+        }
+        11 => {
+            let Some(drive) = draw_live(&view, rng) else { return Ok(true) };
+            let slow = rng.chance(2, 3);
+            ask(pool, state, Change::DriveSlow { drive, slow }, Pending::Drives).await;
         }
         _ => {
             let parity = if rng.chance(1, 2) { 1 } else { 2 };
