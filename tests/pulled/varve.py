@@ -17,7 +17,6 @@ from .system import KEPT_S_MAX, MIB, SLOW_PER_S, System, files_below, flip_bits
 
 SLOT_BYTES = 4 * MIB
 VOLUME_BYTES = 8 * 1024 * MIB
-SETTINGS = {"pool.drive_patience_s": "3"}
 POOL_BYTES = 384 * MIB
 SUPERBLOCKS_BYTES = 4 * MIB  # A drive is known by them.
 
@@ -28,11 +27,13 @@ class Varve(System):
     name, title = "varve-ec-4+2", "Varve, ec:4+2"
     about = "volume over NBD and buckets over S3; drives are directories"
     protect = "ec:4+2"
+    settings = {"pool.drive_patience_s": "3"}
     drives, parity = 6, 2
 
     def __init__(self, context, directory):
         super().__init__(context, directory)
         self.mounts, self.slots, self.local, self.life = [], {}, threading.local(), 0
+        self.numbers = {}  # of drives that are in the place of others
         self.pool = self.gateway = self.s3 = None
 
     @classmethod
@@ -47,7 +48,7 @@ class Varve(System):
 
     def create(self):
         self.mounts = [self._drive(f"d{number}") for number in range(self.drives)]
-        self.pool = Pool(os.path.join(self.directory, "data-of-pool"), self.drives, POOL_BYTES, SETTINGS, [drive.path for drive in self.mounts])
+        self.pool = Pool(os.path.join(self.directory, "data-of-pool"), self.drives, POOL_BYTES, self.settings, [drive.path for drive in self.mounts])
         self.context.cleanup(self.pool.kill)
         for drive in self.mounts:
             os.rmdir(drive.path)
@@ -92,10 +93,12 @@ class Varve(System):
         self.mounts[number].attach()
 
     def replace(self, number):
-        drive = self._drive(f"new-{number}")
+        old = self.numbers.get(number, number)
+        drive = self._drive(f"new-{number}-of-{old}")
         os.rmdir(drive.path)
-        self.pool.cli("drive", "replace", str(number), f"{drive.path}={POOL_BYTES}")
+        self.pool.cli("drive", "replace", str(old), f"{drive.path}={POOL_BYTES}")
         self.mounts[number] = drive
+        self.numbers[number] = max(self.pool.states())
 
     def is_rebuilding(self):
         return "rebuild" in self.pool.cli("drive", "moves", expect=None)
@@ -179,6 +182,14 @@ class VarveMirror(Varve):
     name, title = "varve-mirror-2", "Varve, mirror:2"
     protect = "mirror:2"
     drives, parity = 2, 1
+
+
+class VarveOfFour(Varve):
+    """Four drives, any two of which are enough, which are rebuilt as fast as they can be."""
+
+    protect = "ec:2+2"
+    settings = {**Varve.settings, "repair.percent": "100"}
+    drives, parity = 4, 2
 
 
 def error_code(error):
