@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use varve_client::{Failure, Result};
 use varve_media::{DriveIdentity, Error};
@@ -31,6 +31,9 @@ const FILE_BYTES_MIN: u64 = 1 << 20;
 
 /// How long a drive is waited for that is looked at.
 const READ_MAX: Duration = Duration::from_secs(5);
+
+/// Drives that are looked at together.
+const READS_AT_ONCE: usize = 64;
 
 /// Where the kernel lists block devices.
 const BLOCK_DEVICES: &str = "/sys/class/block";
@@ -61,11 +64,8 @@ struct DrivePlace {
 /// # Errors
 /// When some hold drives of a pool and others do not, or not all of its drives are there.
 pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
-    let read: Vec<_> = paths.iter().map(|path| read(path)).collect(); // SEARCH-1
-    let found = |(path, identity): (_, &varve_media::Result<DriveIdentity>)| {
-        Some((path, identity.clone().ok()?))
-    };
-    let Some((first, of_pool)) = paths.iter().zip(&read).find_map(found) else {
+    let read = read_all(paths); // SEARCH-1
+    let Some((first, of_pool)) = most_named(paths, &read) else {
         return Ok(None);
     };
     if of_pool.redundant.is_some() {
@@ -103,8 +103,24 @@ pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
     Ok(Some(FoundPool { pool, drives: drives.into_values().collect() }))
 }
 
-/// A pool with redundancy, of which one of these paths holds a drive. Others may be missing, or cannot be read: whether
-/// it opens without them it says itself.
+/// The first drive of the pool that most of these paths hold drives of.
+fn most_named<'a>(
+    paths: &'a [PathBuf],
+    read: &[varve_media::Result<DriveIdentity>],
+) -> Option<(&'a Path, DriveIdentity)> {
+    let found = || paths.iter().zip(read).filter_map(|(path, it)| Some((path, it.as_ref().ok()?)));
+    let mut most: Option<(usize, &Path, &DriveIdentity)> = None;
+    for (path, identity) in found() {
+        let count = found().filter(|(_, other)| other.pool == identity.pool).count();
+        if most.is_none_or(|(before, _, _)| count > before) {
+            most = Some((count, path, identity));
+        }
+    }
+    most.map(|(_, path, identity)| (path, identity.clone()))
+}
+
+/// A pool with redundancy, of which some of these paths hold drives. Others may be missing, or cannot be read, or hold
+/// something else, if less than half does: whether it opens without them it says itself, and nothing is written there.
 fn redundant_pool_at<'a>(
     first: &Path,
     of_pool: &DriveIdentity,
@@ -117,9 +133,18 @@ fn redundant_pool_at<'a>(
         .filter(|it| it.pool == pool)
         .any(|it| it.redundant.is_some_and(|it| it.was_opened));
     let first = format!("{} is drive {} of pool {pool}", first.display(), of_pool.index);
-    for (path, identity) in read {
+    let of = |pool: PoolId| {
+        read.iter().filter(|(_, found)| found.as_ref().is_ok_and(|it| it.pool == pool)).count()
+    };
+    for (path, identity) in &read {
         match identity {
-            Ok(identity) if identity.pool == pool => drives.push((path.clone(), identity)),
+            Ok(identity) if identity.pool == pool => {
+                drives.push((path.to_path_buf(), identity.clone()));
+            }
+            Ok(other) if of(other.pool) < of(pool) => {
+                let (path, other) = (path.display(), other.pool);
+                tracing::warn!(%path, "{path} is a drive of another pool, {other}, and not used");
+            }
             Ok(other) => {
                 let what = format!("{first}, and {} of pool {}", path.display(), other.pool);
                 return Err(Failure::misuse(what).hint("name the drives of one pool"));
@@ -129,12 +154,8 @@ fn redundant_pool_at<'a>(
             Err(Error::Unfinished { .. }) => {
                 tracing::warn!(path = %path.display(), "the drive was about to join the pool, and is not used");
             }
-            Err(Error::NoPool { .. }) => {
-                let what = format!("{first}, and {} of no pool", path.display());
-                return Err(Failure::misuse(what).hint("name the drives of the pool alone"));
-            }
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "a drive that was named cannot be read");
+                tracing::warn!(path = %path.display(), %error, "a drive that was named cannot be used");
             }
         }
     }
@@ -153,14 +174,20 @@ pub(super) fn locate_redundant(
     known: &[DriveEntry],
     given: &[PathBuf],
 ) -> Vec<(PathBuf, DriveIdentity)> {
-    let of_pool = |path: &PathBuf| {
-        let identity = read(path).ok()?;
-        (identity.pool == pool && identity.redundant.is_some()).then(|| (path.clone(), identity))
+    let of_pool = |paths: &[PathBuf]| {
+        let read = paths.iter().cloned().zip(read_all(paths));
+        let read = read.filter_map(|(path, identity)| Some((path, identity.ok()?)));
+        let is_it = |(_, it): &(_, DriveIdentity)| it.pool == pool && it.redundant.is_some();
+        read.filter(is_it).collect::<Vec<_>>()
     };
     let mut paths: Vec<PathBuf> = given.to_vec();
-    paths.extend(known.iter().map(|drive| drive.path.clone()));
+    for drive in known {
+        if !paths.contains(&drive.path) {
+            paths.push(drive.path.clone());
+        }
+    }
     let mut found: Vec<(PathBuf, DriveIdentity)> = Vec::new();
-    for (path, identity) in paths.iter().filter_map(of_pool) {
+    for (path, identity) in of_pool(&paths) {
         if !found.iter().any(|(_, other)| id_of(other) == id_of(&identity)) {
             found.push((path, identity));
         }
@@ -172,7 +199,7 @@ pub(super) fn locate_redundant(
         return found;
     }
     let elsewhere = candidates(&paths).into_iter().filter(|path| !paths.contains(path));
-    let elsewhere: Vec<_> = elsewhere.filter_map(|path| of_pool(&path)).collect();
+    let elsewhere = of_pool(&elsewhere.collect::<Vec<_>>());
     for drive in known {
         if is_found(&found, drive) {
             continue;
@@ -301,15 +328,45 @@ fn unknown(paths: &[PathBuf], found: &[(PathBuf, DriveIdentity)]) -> Failure {
 /// What a drive at a path says of itself. A device that does not answer is given up, and so is the thread that waits
 /// for it (SEARCH-3).
 pub(super) fn read(path: &Path) -> varve_media::Result<DriveIdentity> {
-    let (sender, answer) = mpsc::channel();
-    let owned = path.to_owned();
-    // Whoever waits may have given it up.
-    let look = move || drop(sender.send(DriveIdentity::read(&owned)));
-    let failed = |reason: String| Error::Open { path: path.display().to_string(), reason };
-    let started = thread::Builder::new().name("drive-search".to_owned()).spawn(look);
-    started.map_err(|error| failed(error.to_string()))?;
-    let answer = answer.recv_timeout(READ_MAX);
-    answer.unwrap_or_else(|_| Err(failed(format!("no answer for {} s", READ_MAX.as_secs()))))
+    Reading::begin(path).end(Instant::now() + READ_MAX)
+}
+
+/// The same of several drives, which are waited for together.
+fn read_all(paths: &[PathBuf]) -> Vec<varve_media::Result<DriveIdentity>> {
+    let some = |paths: &[PathBuf]| {
+        let begun: Vec<_> = paths.iter().map(|path| Reading::begin(path)).collect();
+        let until = Instant::now() + READ_MAX;
+        begun.into_iter().map(|reading| reading.end(until)).collect::<Vec<_>>()
+    };
+    paths.chunks(READS_AT_ONCE).flat_map(some).collect()
+}
+
+/// A look at a drive that is under way.
+struct Reading {
+    path: PathBuf,
+    answer: io::Result<mpsc::Receiver<varve_media::Result<DriveIdentity>>>,
+}
+
+impl Reading {
+    fn begin(path: &Path) -> Self {
+        let (sender, answer) = mpsc::channel();
+        let owned = path.to_owned();
+        // Whoever waits may have given it up.
+        let look = move || drop(sender.send(DriveIdentity::read(&owned)));
+        let started = thread::Builder::new().name("drive-search".to_owned()).spawn(look);
+        Self { path: path.to_owned(), answer: started.map(|_| answer) }
+    }
+
+    fn end(self, until: Instant) -> varve_media::Result<DriveIdentity> {
+        let path = self.path.display().to_string();
+        let failed = |reason: String| Error::Open { path, reason };
+        let answer = match self.answer {
+            Ok(answer) => answer.recv_timeout(until.saturating_duration_since(Instant::now())),
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        let silent = || failed(format!("no answer for {} s", READ_MAX.as_secs()));
+        answer.unwrap_or_else(|_| Err(silent()))
+    }
 }
 
 /// What may be a drive: what lies beside where they were, and block devices.

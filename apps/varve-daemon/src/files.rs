@@ -9,7 +9,7 @@ use varve_client::age::now_unix_ms;
 use varve_client::{Failure, Result};
 use varve_media::{DiskDelay, DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
 use varve_media_redundancy::{
-    DriveId, FilesOptions, HistoryId, NewRedundantDrive, NewRedundantPool,
+    DriveId, FilesOptions, HistoryId, NewRedundantDrive, NewRedundantPool, UnusableDrive,
 };
 use varve_reactor::{Loop, LoopConfig};
 use varve_types::limits::SEGMENT_BYTES_DEFAULT;
@@ -85,6 +85,13 @@ fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
     }
     for path in &opened.stale {
         tracing::warn!(path, "the drive is not used: the pool went on without it");
+    }
+    for UnusableDrive { path, reason, .. } in &opened.unusable {
+        tracing::warn!(
+            path,
+            reason,
+            "the drive is not used, and nothing is written to it: `varve drive replace` puts another one in its place"
+        );
     }
     check_memory(settings, pool.files().lane_count(), 1)?;
     Ok(PoolMedia::Redundant(Arc::new(pool)))
@@ -254,7 +261,7 @@ pub(crate) fn explain(error: &Error, settings: &Settings) -> Failure {
         }
         Error::NoSpace { .. } => failure.hint("make room on the file system under it"),
         Error::FileTooLarge { .. } => failure.hint("give the drive a smaller size: `--drive PATH=SIZE`"),
-        Error::DriveSet { .. } => failure.hint("name all drives of the pool, and no others, with --drive"),
+        Error::DriveSet { .. } | Error::OtherPool { .. } => failure.hint("name all drives of the pool, and no others, with --drive"),
         Error::NoPool { .. } => {
             failure.hint("see whether the drive is the right one and its contents are mounted")
         }
@@ -431,6 +438,38 @@ mod tests {
         std::fs::remove_dir_all(dir.path().join("b")).unwrap();
         let missing = refused(&[]);
         assert!(missing.contains("drive 2 of 2 of pool"), "{missing}");
+    }
+
+    #[test]
+    fn a_destroyed_drive_is_gone_without_where_nobody_remembers_the_pool() {
+        let [dir, lost] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+        let drive = |name: &str| crate::config::DriveSetting {
+            path: dir.path().join(name),
+            size: Some(ByteCount(256 << 20)),
+        };
+        let drives = vec![drive("a"), drive("b"), drive("c")];
+        let mut three = Settings { drives, ..settings(dir.path()) };
+        three.redundancy.missing_wait_s = 0;
+        three.redundancy.protect = Some("mirror:2".parse().unwrap());
+        let id = open(&three, &Drives::choose(&three).unwrap()).unwrap().pool();
+        std::fs::write(dir.path().join("b/meta"), vec![0xA5; 8 << 20]).unwrap();
+        let again = Settings { data: lost.path().to_owned(), ..three.clone() };
+        let found = Drives::choose(&again).unwrap();
+        assert!(found.has_pool && found.is_redundant && found.pool == Some(id));
+        let PoolMedia::Redundant(pool) = open(&again, &found).unwrap() else { panic!("a mirror") };
+        assert_eq!(pool.missing().len(), 1);
+        let [unusable] = &pool.files().opened().unusable[..] else { panic!("{pool:?}") };
+        assert!(unusable.reason.contains("no pool in"), "{unusable:?}");
+        drop(pool);
+        let other = Settings { drives: vec![drive("x"), drive("y")], ..again.clone() };
+        let other = Settings { data: dir.path().join("other"), ..other };
+        open(&other, &Drives::choose(&other).unwrap()).unwrap();
+        let mixed = ["a", "c", "x"].map(drive).to_vec();
+        let mixed = Settings { drives: mixed, ..again.clone() };
+        assert_eq!(Drives::choose(&mixed).unwrap().pool, Some(id), "two of three are its drives");
+        let mixed = Settings { drives: ["a", "c", "x", "y"].map(drive).to_vec(), ..again };
+        let refused = Drives::choose(&mixed).unwrap_err().to_string();
+        assert!(refused.contains("of pool"), "nobody knows which is meant: {refused}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use varve_media_redundancy::format::{
 use varve_media_redundancy::{
     DriveNumber, DriveSpaces, ERRORS_MAX, Epoch, Exposure, HealthFacts, HealthReport,
     HealthState as ReportState, LayoutView, MediumKind, Protection, RecentErrors, RepairQueue,
-    ShardFacts, StripeShape, UNIT_BYTES, unconverted,
+    ShardFacts, StripeShape, UNIT_BYTES, UnusableDrive, unconverted,
 };
 use varve_types::{ErrorKind, ShardId};
 
@@ -105,6 +105,7 @@ impl DriveRedundancy {
                 let report = report_of(pool, reports);
                 let failure = pool.files().failure();
                 let reasons = report.reasons.iter().map(reason_of).chain(failing(pool));
+                let reasons = reasons.chain(unusable(pool, drives));
                 (reasons.chain(failure.map(|it| stopped(&it))).collect(), report.survives)
             }
         };
@@ -238,6 +239,33 @@ fn stopped(error: &varve_media::Error) -> HealthReason {
         message: format!("the pool writes nothing any more: {error}"),
         advice: "connect the drives that it lost, and start the daemon again".to_owned(),
     }
+}
+
+/// Drives that were there at the start, and without which the pool goes on, as they could not be used. What cannot be
+/// told from others counts while any drive is failed.
+fn unusable(pool: &RedundantPool, drives: &[Drive]) -> Vec<HealthReason> {
+    let view = pool.files().view();
+    let failed = || view.drives().drives.iter().filter(|it| it.state == RecordState::Failed);
+    let at = |path: &str| drives.iter().find(|drive| drive.path == path)?.number;
+    let reason = |it: &UnusableDrive| {
+        let number = it.drive.map(DriveNumber::get).or_else(|| at(&it.path));
+        let is_failed = |number: u8| failed().any(|record| record.number.get() == number);
+        let (what, old) = match number {
+            Some(number) if !is_failed(number) => return None,
+            None if failed().next().is_none() => return None,
+            Some(number) => (format!("drive {number}"), number.to_string()),
+            None => ("a drive".to_owned(), "DRIVE".to_owned()),
+        };
+        let UnusableDrive { path, reason, .. } = it;
+        Some(HealthReason {
+            state: HealthState::Attention,
+            message: format!("{what} at {path} could not be used at the start: {reason}"),
+            advice: format!(
+                "nothing is written to it; varve drive replace {old} PATH puts another one in its place"
+            ),
+        })
+    };
+    pool.files().opened().unusable.iter().filter_map(reason).collect()
 }
 
 /// Live drives that fail often, and that did not leave by themselves: others have no room, or are not all there.

@@ -3,23 +3,27 @@
 //! KEEPER-2. Between two tables that are durable everywhere at most `drops_max` drives are dropped, and one of those
 //!     that the first one calls live or leaving, and that has tables and roots, stays: where all of them are there, they
 //!     know of all that came later.
+//! DROPS-1. No drive is dropped with which a zone would be lost that is not lost yet: the pool writes nothing more
+//!     instead. So the drive missed nothing that was acknowledged, and counts when it returns.
 
 use std::rc::Rc;
 
 use varve_media::planted::{Bug, planted};
 use varve_media::{Error, Result};
 
+use crate::exposure::{is_readable, lost_without};
 use crate::format::{DriveRecord, DriveRoles, DriveState, DriveTable};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::ids::{DriveNumber, Epoch};
 use crate::table_store::{DriveFailure, StoredRoot, write_next};
+use crate::view::LayoutView;
 
 /// A table that is to follow another one.
 pub(crate) struct TableChange<'a> {
     /// The drives of this thread.
     pub(crate) handles: &'a DriveHandles,
-    /// The table that counts so far.
-    pub(crate) base: &'a DriveTable,
+    /// The tables that count so far.
+    pub(crate) view: &'a LayoutView,
     /// Drives that may be dropped since the last table that is durable everywhere.
     pub(crate) drops_limit: u8,
     /// Wall clock, in ms since 1970.
@@ -31,11 +35,12 @@ impl TableChange<'_> {
     /// is dropped by a further table. Returns the one that is durable on all of its drives.
     ///
     /// # Errors
-    /// [`Error::TooFewDrives`] when more drives would be dropped than may be (KEEPER-2), and then nobody may go on;
-    /// [`Error::Fenced`].
+    /// [`Error::TooFewDrives`] when more drives would be dropped than may be (KEEPER-2, DROPS-1), and then nobody may go
+    /// on; [`Error::Fenced`].
     pub(crate) async fn commit(&self, mut next: DriveTable) -> Result<DriveTable> {
         loop {
             self.check_drops(&next)?; // KEEPER-2
+            self.check_zones(&next)?; // DROPS-1
             let (drives, mut failures) = self.drives_of(&next);
             failures.extend(write_next(StoredRoot::DriveTable, &drives, &next.encode()).await?);
             if failures.is_empty() {
@@ -70,7 +75,7 @@ impl TableChange<'_> {
     }
 
     fn takes_leave(&self, record: &DriveRecord) -> bool {
-        let before = self.base.drive(record.number).map(|before| before.state);
+        let before = self.base().drive(record.number).map(|before| before.state);
         record.state == DriveState::Gone && before == Some(DriveState::Leaving)
     }
 
@@ -87,12 +92,27 @@ impl TableChange<'_> {
         let is_holder =
             |it: &DriveRecord| it.state.is_readable() && it.roles.has(DriveRoles::ROOTS);
         let stays = |record: &DriveRecord| {
-            is_holder(record) && self.base.drive(record.number).is_some_and(is_holder)
+            is_holder(record) && self.base().drive(record.number).is_some_and(is_holder)
         };
         if is_allowed && next.drives.iter().any(stays) {
             return Ok(());
         }
         Err(Error::TooFewDrives { zone: None, present, needed: present + excess.max(1) })
+    }
+
+    /// DROPS-1
+    fn check_zones(&self, next: &DriveTable) -> Result<()> {
+        let before = self.base().drives.iter().filter(|record| record.state.is_readable());
+        let dropped = before.map(|it| it.number).filter(|number| !is_readable(next, *number));
+        let dropped: Vec<DriveNumber> = dropped.collect();
+        match lost_without(self.view, &dropped) {
+            Some(error) if !dropped.is_empty() && !planted(Bug::DropLosesZone) => Err(error),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn base(&self) -> &DriveTable {
+        self.view.drives()
     }
 }
 

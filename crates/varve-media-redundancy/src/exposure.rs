@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use varve_media::Error;
+
 use crate::format::{DriveState, DriveTable, Row, StripForm, StripPlace, StripSet};
 use crate::ids::{DriveNumber, ZoneIndex};
 use crate::view::LayoutView;
@@ -259,6 +261,23 @@ pub(crate) fn parity_of(view: &LayoutView, set: &StripSet) -> u8 {
         StripForm::Striped => view.class_of(set).shape.parity(),
         StripForm::Slots { .. } => 0,
     }
+}
+
+/// A zone that would be lost without these drives, and is not yet: one that has lost more strips than it can lose by
+/// drives that failed before is lost with them and without.
+pub(crate) fn lost_without(view: &LayoutView, away: &[DriveNumber]) -> Option<Error> {
+    view.rows().find_map(|(ZoneIndex(zone), row)| {
+        row.sets().find_map(|set| {
+            let spare = usize::from(parity_of(view, set));
+            let drives = || set.places.iter().map(|place| place.drive);
+            let failed = drives().filter(|drive| !is_readable(view.drives(), *drive)).count();
+            let away = drives().filter(|drive| away.contains(drive)).count();
+            let is_lost = failed <= spare && failed + away > spare;
+            let present = set.places.len() - failed - away;
+            let needed = set.places.len() - spare;
+            is_lost.then_some(Error::TooFewDrives { zone: Some(zone), present, needed })
+        })
+    })
 }
 
 fn is_lacking(table: &DriveTable, place: &StripPlace, left_out: &[StripPlace]) -> bool {

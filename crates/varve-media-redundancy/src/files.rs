@@ -10,24 +10,19 @@
 //! FILES-1. All drives that are there are locked before tables are read, and as long as the pool is open: those that
 //!     are stale too, so that nobody makes something else of them meanwhile.
 //! FILES-2. What cannot be opened or read is handed on as it is: whether it counts as missing says the opening
-//!     (OPEN-5). Only a drive of the pool that another process has is refused here, and what is of another pool, or
-//!     in use as something else, is absent.
+//!     (OPEN-5). Only a drive of the pool that another process has is refused here; what is of another pool is let go
+//!     of, and what is in use as something else is absent.
 //! FILES-3. A drive that is late is waited for, whatever is at its place meanwhile: it does not fail by being slower
 //!     than others at a start. Places are looked up again each time.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use varve_media::{
-    DiskDelay, DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveIdentity, DriveParts, Error,
-    NewDrive, RedundantSuperblock, Result, SegmentGeometry,
+    DiskDelay, DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveParts, Error, NewDrive,
+    RedundantSuperblock, Result, SegmentGeometry,
 };
 use varve_reactor::Reactor;
 use varve_types::PoolId;
@@ -40,18 +35,16 @@ use crate::joined_files::{FilesOpener, JoinedDrives, ThreadDrives};
 use crate::journal::JournalPatience;
 use crate::keeper::Keeper;
 use crate::opening::Opening;
+use crate::places::{FailedPlace, blame, identify, is_absent, open_all, silent};
 use crate::pool::RedundantThread;
 use crate::repair::RepairControl;
 use crate::sizes::PoolSizes;
-use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey};
+use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey, UnusableDrive};
 use crate::tables::{Tables, TablesHandle};
 use crate::view::LayoutView;
 
 /// Pause between two looks for drives that are missing, in ns.
 const LOOK_AGAIN_NANOS: u64 = 500_000_000;
-
-/// What the system says of the name of a device that is gone: no such device or address, no such device, no medium.
-const GONE: [i32; 3] = [6, 19, 123];
 
 /// How a pool is opened.
 #[derive(Clone, Debug)]
@@ -109,6 +102,8 @@ pub struct OpenedDrives {
     pub stale: Vec<String>,
     /// Drives that were missing.
     pub missing: Vec<DriveNumber>,
+    /// Places with drives that cannot be used, and why.
+    pub unusable: Vec<UnusableDrive>,
     /// Whether nothing may be written.
     pub is_read_only: bool,
 }
@@ -159,6 +154,7 @@ impl RedundantFiles {
         let opened = OpenedDrives {
             stale: opening.stale.clone(),
             missing: opening.missing.clone(),
+            unusable: opening.unusable.clone(),
             is_read_only: opening.is_read_only,
         };
         let joined = Arc::<JoinedDrives>::default();
@@ -323,20 +319,12 @@ pub(crate) struct LockedDrive {
     pub(crate) path: String,
 }
 
-/// A place with nothing to lock, or nothing that can be read.
-struct FailedPlace {
-    path: String,
-    error: Error,
-    /// Whether the system says that nothing is there.
-    is_absent: bool,
-}
-
 impl LockedDrive {
-    async fn open(reactor: &Reactor, path: &Path, patience_nanos: u64) -> Result<Self> {
-        let files = in_time(path, patience_nanos, DriveFiles::open)?;
-        let disk = files.first_disk(reactor)?;
+    /// Reads the superblock of a drive that is locked.
+    async fn read(reactor: &Reactor, files: DriveFiles, patience_nanos: u64) -> Result<Self> {
+        let disk = files.first_disk(reactor).map_err(|error| blame(files.path(), error))?;
         let read = Box::pin(RedundantSuperblock::read(&*disk));
-        let path = path.display().to_string();
+        let path = files.path().display().to_string();
         let found = match select(read, reactor.sleep(patience_nanos)).await {
             Either::Left((found, _)) => found?,
             Either::Right(((), _)) => return Err(silent(&path, patience_nanos)),
@@ -373,33 +361,36 @@ impl LockedDrives {
         let is_place = |name: &str| paths.iter().any(|path| path.display().to_string() == name);
         self.drives.retain(|drive| is_place(&drive.path));
         let mut is_news = self.drives.len() < before;
+        let mut new: Vec<PathBuf> = Vec::new();
         for path in paths {
-            let name = path.display().to_string();
-            let is_known = self.failed.iter().any(|place| place.path == name);
-            if is_known || self.at(&name).is_some() {
-                continue;
+            if self.at(&path.display().to_string()).is_none() && !new.contains(path) {
+                new.push(path.clone());
             }
-            let drive = LockedDrive::open(reactor, path, options.drive_patience_nanos).await;
-            let drive = drive.and_then(|drive| match options.pool {
-                Some(pool) if drive.superblock.pool != pool => {
-                    Err(Error::NoPool { path: name.clone() })
-                }
-                Some(_) | None => Ok(drive),
-            });
+        }
+        let patience_nanos = options.drive_patience_nanos;
+        let opened = open_all(&new, patience_nanos).into_iter().map(|opened| async move {
+            let files = opened?;
+            let path = files.path().display().to_string();
+            let drive = LockedDrive::read(reactor, files, patience_nanos).await;
+            drive.map_err(|error| FailedPlace { path, error, is_absent: false })
+        });
+        for (path, drive) in new.iter().zip(join_all(opened).await) {
             match drive {
+                Ok(drive) if options.pool.is_some_and(|it| it != drive.superblock.pool) => {
+                    let LockedDrive { path, superblock, .. } = drive;
+                    let error = Error::OtherPool { path: path.clone(), pool: superblock.pool };
+                    self.failed.push(FailedPlace { path, error, is_absent: false });
+                }
                 Ok(drive) => {
                     drive.files.tighten();
                     self.drives.push(drive);
                     is_news = true;
                 }
-                Err(error @ Error::InUse { .. }) => {
+                Err(FailedPlace { path: name, error: error @ Error::InUse { .. }, .. }) => {
                     let error = self.of_place_in_use(path, error, options)?;
                     self.failed.push(FailedPlace { path: name, error, is_absent: false });
                 }
-                Err(error) => {
-                    let is_absent = is_absent(path);
-                    self.failed.push(FailedPlace { path: name, error, is_absent });
-                }
+                Err(place) => self.failed.push(place),
             }
         }
         Ok(is_news)
@@ -411,7 +402,7 @@ impl LockedDrives {
     /// `in_use` of a drive of the pool, but for one that this process has by another name.
     fn of_place_in_use(&self, path: &Path, in_use: Error, options: &FilesOptions) -> Result<Error> {
         let name = path.display().to_string();
-        let identity = match in_time(path, options.drive_patience_nanos, DriveIdentity::read) {
+        let identity = match identify(path, options.drive_patience_nanos) {
             Ok(identity) => identity,
             Err(Error::NoPool { .. } | Error::Unfinished { .. }) => {
                 return Ok(Error::NoPool { path: name });
@@ -436,7 +427,10 @@ impl LockedDrives {
                 superblock: drive.superblock.clone(),
                 disks,
             }),
-            Err(error) => Candidate::Failed { path: drive.path.clone(), error },
+            Err(error) => {
+                let error = blame(drive.files.path(), error);
+                Candidate::Failed { path: drive.path.clone(), error }
+            }
         });
         found.chain(failed).collect()
     }
@@ -472,7 +466,9 @@ async fn find(
                         return Ok((drives, survey.open().await?));
                     }
                     // What failed to answer may do so the next time.
-                    is_unsettled = !survey.errors.is_empty();
+                    let mut unusable = survey.unusable.iter();
+                    is_unsettled = unusable.any(|it| it.drive.is_some());
+                    is_unsettled |= !survey.errors.is_empty();
                 }
                 Err(error) if !may_wait || is_final(&error) => return Err(error),
                 Err(_) => is_unsettled = true,
@@ -493,7 +489,9 @@ async fn find(
 /// Refuses to go on without drives of which nobody said where they are, where nobody remembers them: they may be there.
 fn check_named(survey: &Survey, drives: &LockedDrives, options: &FilesOptions) -> Result<()> {
     let missing = survey.missing();
-    if options.knows_all || options.is_degraded || missing.len() <= drives.failed.len() {
+    let known = survey.unusable.iter().filter(|it| it.drive.is_some());
+    let places = drives.failed.len() + known.count();
+    if options.knows_all || options.is_degraded || missing.len() <= places {
         return Ok(());
     }
     let table = survey.view().drives();
@@ -501,37 +499,6 @@ fn check_named(survey: &Survey, drives: &LockedDrives, options: &FilesOptions) -
     let missing = format!("not all drives of the pool are named: {names} are missing");
     let (epoch, since_unix_ms) = (table.epoch.0, since_unix_ms(table));
     Err(Error::DegradedOpening { missing, epoch, since_unix_ms })
-}
-
-/// What `look` says of a path, which may be a device that does not answer: in a thread of its own, that is given up.
-///
-/// # Errors
-/// Those of `look`; [`Error::Io`] when it does not return in time, and [`Error::Open`] when there is no thread.
-fn in_time<T: Send + 'static>(
-    path: &Path,
-    patience_nanos: u64,
-    look: fn(&Path) -> Result<T>,
-) -> Result<T> {
-    let (sender, answer) = mpsc::channel();
-    let (name, owned) = (path.display().to_string(), path.to_owned());
-    // Whoever waits may have given it up.
-    let run = move || drop(sender.send(look(&owned)));
-    let started = thread::Builder::new().name("look".to_owned()).spawn(run);
-    started.map_err(|error| Error::Open { path: name.clone(), reason: error.to_string() })?;
-    let answer = answer.recv_timeout(Duration::from_nanos(patience_nanos));
-    answer.unwrap_or_else(|_| Err(silent(&name, patience_nanos)))
-}
-
-/// Whether the system says that nothing is at a path, or that the device of that name is gone.
-fn is_absent(path: &Path) -> bool {
-    match fs::metadata(path) {
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-        Ok(found) if found.file_type().is_block_device() => {
-            let opened = fs::File::open(path);
-            opened.is_err_and(|it| it.raw_os_error().is_some_and(|it| GONE.contains(&it)))
-        }
-        Ok(_) => false,
-    }
 }
 
 /// Whether a drive was there when the pool was opened, and is not now.
@@ -550,7 +517,13 @@ pub(crate) async fn report_loss(tables: Rc<TablesHandle>, drive: DriveNumber, er
 
 /// Whether more drives would not change what was found, as copies on them may do of what is damaged.
 fn is_final(error: &Error) -> bool {
-    matches!(error, Error::HistorySplit { .. } | Error::DriveSet { .. } | Error::Unsupported { .. })
+    matches!(
+        error,
+        Error::HistorySplit { .. }
+            | Error::DriveSet { .. }
+            | Error::OtherPool { .. }
+            | Error::Unsupported { .. }
+    )
 }
 
 /// Where the parts of a drive lie.
@@ -566,14 +539,4 @@ fn no_pool(paths: &[PathBuf]) -> Error {
 pub(crate) fn no_number(path: &str) -> Error {
     let reason = "its number is out of range".to_owned();
     Error::Corrupt { what: "superblock", path: path.to_owned(), reason }
-}
-
-fn silent(path: &str, patience_nanos: u64) -> Error {
-    Error::Io {
-        operation: "read",
-        path: path.to_owned(),
-        offset: 0,
-        len: 0,
-        reason: format!("no answer for {} ms", patience_nanos / 1_000_000),
-    }
 }

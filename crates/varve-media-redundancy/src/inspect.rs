@@ -33,10 +33,11 @@ use crate::handles::{DRIVE_PATIENCE_NANOS, DriveHandle, DriveHandles, RedundantD
 use crate::ids::{DriveNumber, HistoryId, ZoneIndex};
 use crate::journal::JournalPatience;
 use crate::keeper::{DriveOpener, Keeper};
+use crate::opening::Opening;
 use crate::pool::RedundantThread;
 use crate::space::{DriveSpaces, SpaceFault};
 use crate::stripe::{StripCodes, Stripe};
-use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey};
+use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey, UnusableDrive};
 use crate::table_store::StoredRoot;
 use crate::view::{LayoutView, StripLocation, ZoneSlot};
 
@@ -66,6 +67,8 @@ pub struct SurveyedPool {
     pub stale: Vec<String>,
     /// Places that could not be looked at, and why.
     pub errors: Vec<Error>,
+    /// Drives that are there and cannot be used.
+    pub unusable: Vec<UnusableDrive>,
 }
 
 /// A side of a table or root on a drive.
@@ -156,9 +159,9 @@ impl RedundantInspection {
     pub async fn survey(&self, reactor: &Reactor) -> Result<SurveyedPool> {
         let survey = self.take(reactor, None).await?;
         let view = survey.view().clone();
-        let (missing, errors) = (survey.missing().to_vec(), survey.errors.clone());
-        let opening = survey.look()?;
-        Ok(SurveyedPool { view, present: opening.view, missing, stale: opening.stale, errors })
+        let errors = survey.errors.clone();
+        let Opening { view: present, stale, missing, unusable, .. } = survey.look()?;
+        Ok(SurveyedPool { view, present, missing, stale, errors, unusable })
     }
 
     /// The drives as they are, for the loop of this thread.

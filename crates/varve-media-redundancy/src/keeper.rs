@@ -252,11 +252,10 @@ impl Keeper {
     }
 
     async fn commit(&self, next: DriveTable) -> Result<DriveTable> {
-        let base = self.table();
         // The table so far is durable everywhere, so only its bound and the next one's count.
-        let drops_limit = base.drops_max;
-        let unix_ms = self.reactor.unix_time_ms();
-        TableChange { handles: &self.handles, base, drops_limit, unix_ms }.commit(next).await
+        let drops_limit = self.table().drops_max;
+        let (view, unix_ms) = (&*self.view, self.reactor.unix_time_ms());
+        TableChange { handles: &self.handles, view, drops_limit, unix_ms }.commit(next).await
     }
 
     fn publish(&mut self, view: LayoutView) {

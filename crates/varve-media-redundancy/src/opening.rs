@@ -16,12 +16,12 @@ use varve_media::{Error, Result};
 use varve_reactor::Reactor;
 
 use crate::drive_changes::{TableChange, drop_drive, following, has_drops, is_written};
-use crate::exposure::is_readable;
+use crate::exposure::{is_readable, lost_without};
 use crate::format::{DriveRecord, DriveState, DriveTable, EarlierHistory, JournalCopy};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::histories::since_unix_ms;
-use crate::ids::{DriveNumber, ZoneIndex};
-use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey, versions_of};
+use crate::ids::DriveNumber;
+use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey, UnusableDrive, versions_of};
 use crate::table_store::{StoredRoot, write_all, write_next};
 use crate::view::{LayoutView, ViewFault};
 
@@ -33,6 +33,8 @@ pub struct Opening {
     pub stale: Vec<String>,
     /// Drives that were missing.
     pub missing: Vec<DriveNumber>,
+    /// Drives that are there, and are missing by their own fault.
+    pub unusable: Vec<UnusableDrive>,
     /// Whether nothing may be written: too much is missing, and nothing was written.
     pub is_read_only: bool,
     /// Drives that are used.
@@ -138,7 +140,8 @@ impl Survey {
     /// What lacks too many drives: a zone, a journal, or the tables.
     fn excess(&self) -> Option<Error> {
         let table = self.table();
-        if let Some(error) = self.lost_zone().or_else(|| self.lost_journal()) {
+        let lost_zone = || lost_without(&self.view, &self.missing);
+        if let Some(error) = lost_zone().or_else(|| self.lost_journal()) {
             return Some(error);
         }
         let dropped = table.drives.iter().filter(|record| {
@@ -151,25 +154,6 @@ impl Survey {
             return None;
         }
         Some(Error::TooFewDrives { zone: None, present, needed: present + excess.max(1) })
-    }
-
-    /// A zone that would be lost with the drives that are missing, and is not yet: one that has lost more strips than
-    /// it can lose by drives that failed before does not keep the pool closed.
-    fn lost_zone(&self) -> Option<Error> {
-        let table = self.table();
-        let has_failed = |drive: DriveNumber| !is_readable(table, drive);
-        self.view.rows().find_map(|(ZoneIndex(zone), row)| {
-            row.sets().find_map(|set| {
-                let spare = usize::from(self.view.class_of(set).shape.parity());
-                let drives = || set.places.iter().map(|place| place.drive);
-                let failed = drives().filter(|drive| has_failed(*drive)).count();
-                let missing = drives().filter(|drive| self.missing.contains(drive)).count();
-                let is_lost = failed <= spare && failed + missing > spare;
-                let present = set.places.len() - failed - missing;
-                let needed = set.places.len() - spare;
-                is_lost.then_some(Error::TooFewDrives { zone: Some(zone), present, needed })
-            })
-        })
     }
 
     /// A journal of which all current copies that can be read are on drives that are missing: what was acknowledged
@@ -188,7 +172,11 @@ impl Survey {
     fn uncertain(&self) -> Error {
         let table = self.table();
         let names = self.missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let missing = format!("drives that are missing: {names} of {}", self.readable_count());
+        let mut missing = format!("drives that are missing: {names} of {}", self.readable_count());
+        let reasons: Vec<_> = self.unusable.iter().map(|it| it.reason.as_str()).collect();
+        if !reasons.is_empty() {
+            missing += &format!(" ({})", reasons.join("; "));
+        }
         let since_unix_ms = since_unix_ms(table);
         Error::DegradedOpening { missing, epoch: table.epoch.0, since_unix_ms }
     }
@@ -241,11 +229,10 @@ impl Survey {
     }
 
     async fn follow(&self, view: &LayoutView, next: DriveTable) -> Result<LayoutView> {
-        let base = view.drives();
         // What was raised since is not known to all; what is lowered counts at once.
         let drops_limit = self.drops_limit;
         let unix_ms = self.reactor.unix_time_ms();
-        let change = TableChange { handles: &self.handles, base, drops_limit, unix_ms };
+        let change = TableChange { handles: &self.handles, view, drops_limit, unix_ms };
         let table = change.commit(next).await?;
         view.with_drives(table).map_err(|fault| disagreement(&fault))
     }
@@ -281,10 +268,20 @@ impl Survey {
 
     fn finish(self, view: LayoutView, is_read_only: bool) -> Opening {
         let versions = versions_of(&self.roots);
-        let Self { mut drives, handles, missing, stale, options, .. } = self;
+        let Self { mut drives, handles, missing, stale, unusable, options, .. } = self;
         drives.retain(|(number, _)| handles.get(*number).is_some());
         let patience_nanos = options.patience_nanos;
-        Opening { view, stale, missing, is_read_only, drives, handles, versions, patience_nanos }
+        Opening {
+            view,
+            stale,
+            missing,
+            unusable,
+            is_read_only,
+            drives,
+            handles,
+            versions,
+            patience_nanos,
+        }
     }
 }
 

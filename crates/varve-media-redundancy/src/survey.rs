@@ -3,7 +3,9 @@
 //!
 //! OPEN-1. A stale drive is not read: one of which the table that counts says that it failed or left, or does not know,
 //!     or one that went on apart.
-//! OPEN-5. An error to look at a drive is not its absence.
+//! OPEN-5. An error to look at a drive is not its absence: what keeps this process from it says nothing of the drive. One
+//!     that answers with errors, does not answer in time, or whose superblock is destroyed, is as good as absent: it
+//!     takes no other drive with it, and nothing is written to it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -35,14 +37,25 @@ pub enum Candidate {
         /// Where.
         path: String,
     },
-    /// One that could not be looked at. A place that answered, and holds no pool, is as good as absent; any other error
-    /// keeps a pool closed that lacks a drive (OPEN-5).
+    /// One that could not be looked at. Whether that is the drive's fault, or keeps a pool closed that lacks a drive,
+    /// the error says (OPEN-5).
     Failed {
         /// Where.
         path: String,
         /// Why.
         error: Error,
     },
+}
+
+/// A drive that is there and cannot be used, by its own fault: as good as absent (OPEN-5).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnusableDrive {
+    /// Where.
+    pub path: String,
+    /// Its number, where its superblock was read.
+    pub drive: Option<DriveNumber>,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 /// A drive whose superblock was read.
@@ -54,6 +67,12 @@ pub struct FoundDrive {
     pub superblock: RedundantSuperblock,
     /// Its disks.
     pub disks: RedundantDisks,
+}
+
+impl FoundDrive {
+    fn number(&self) -> Option<DriveNumber> {
+        DriveNumber::new(u8::try_from(self.superblock.number).ok()?)
+    }
 }
 
 /// How a pool is opened.
@@ -90,8 +109,9 @@ pub struct Survey {
     pub(crate) handles: Rc<DriveHandles>,
     pub(crate) missing: Vec<DriveNumber>,
     pub(crate) stale: Vec<String>,
-    /// Places that could not be looked at, but for those where nothing is (OPEN-5).
+    /// Why places could not be looked at that may have a drive (OPEN-5).
     pub(crate) errors: Vec<Error>,
+    pub(crate) unusable: Vec<UnusableDrive>,
     pub(crate) roots: Vec<SurveyedRoot>,
     /// Drives that may be dropped since the last table that is durable everywhere.
     pub(crate) drops_limit: u8,
@@ -156,22 +176,58 @@ impl PresentDrive {
 #[derive(Default)]
 struct Look {
     present: Vec<PresentDrive>,
-    errors: Vec<Error>,
+    failures: LookFailures,
 }
 
 impl Look {
-    fn note(&mut self, error: Error) {
-        match error {
-            // It answered that there is none.
-            Error::NoPool { .. } | Error::Unfinished { .. } => {}
-            error => self.errors.push(error), // OPEN-5
+    fn no_table(self) -> Error {
+        let paths: Vec<_> = self.present.iter().map(|it| it.found.path.clone()).collect();
+        self.failures.first(|| Error::NoPool { path: paths.join(", ") })
+    }
+}
+
+/// Places that could not be looked at.
+#[derive(Default)]
+struct LookFailures {
+    /// What may have nothing to do with the drive (OPEN-5).
+    errors: Vec<Error>,
+    unusable: Vec<UnusableDrive>,
+    /// Why the first of those cannot be used.
+    fault: Option<Error>,
+}
+
+impl LookFailures {
+    fn note(&mut self, path: &str, drive: Option<DriveNumber>, error: Error) {
+        tracing::warn!(path, %error, "a drive cannot be used");
+        if !is_of_drive(&error) {
+            self.errors.push(error); // OPEN-5
+            return;
         }
+        self.unusable.push(UnusableDrive {
+            path: path.to_owned(),
+            drive,
+            reason: error.to_string(),
+        });
+        let is_empty = matches!(error, Error::NoPool { .. } | Error::Unfinished { .. });
+        self.fault = self.fault.take().or_else(|| (!is_empty).then_some(error));
     }
 
-    fn no_table(mut self) -> Error {
-        let paths: Vec<_> = self.present.iter().map(|it| it.found.path.clone()).collect();
-        self.errors.pop().unwrap_or(Error::NoPool { path: paths.join(", ") })
+    /// Why there is nothing, where a place says it.
+    fn first(mut self, otherwise: impl FnOnce() -> Error) -> Error {
+        self.errors.pop().or(self.fault).unwrap_or_else(otherwise)
     }
+}
+
+/// Whether an error is a drive's own answer, or its silence, rather than what keeps this process from it (OPEN-5).
+fn is_of_drive(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NoPool { .. }
+            | Error::Unfinished { .. }
+            | Error::Io { .. }
+            | Error::Corrupt { what: "superblock", .. }
+            | Error::OtherPool { .. }
+    )
 }
 
 async fn look_at_all(
@@ -185,23 +241,25 @@ async fn look_at_all(
     for candidate in candidates {
         match candidate {
             Candidate::Absent { path } => tracing::warn!(path, "a drive is not there"),
-            Candidate::Failed { path, error } => {
-                tracing::warn!(path, %error, "a drive cannot be looked at");
-                look.note(error);
-            }
+            Candidate::Failed { path, error } => look.failures.note(&path, None, error),
             Candidate::Found(drive) => {
                 let of = *pool.get_or_insert(drive.superblock.pool);
-                check_distinct(&drive, of, &found)?;
-                found.push(drive);
+                match check_distinct(&drive, of, &found) {
+                    Ok(()) => found.push(drive),
+                    Err(error @ Error::OtherPool { .. }) if options.pool.is_some() => {
+                        look.failures.note(&drive.path, None, error);
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
     }
     let answers = join_all(found.iter().map(|drive| look_at_one(reactor, drive, options))).await;
-    for answer in answers {
+    for (drive, answer) in found.iter().zip(answers) {
         match answer {
             Ok(drive) => look.present.push(drive),
             Err(error @ (Error::Fenced | Error::Unsupported { .. })) => return Err(error),
-            Err(error) => look.note(error),
+            Err(error) => look.failures.note(&drive.path, drive.number(), error),
         }
     }
     Ok(look)
@@ -209,13 +267,15 @@ async fn look_at_all(
 
 /// A copy of a drive, and one of another pool, is none of the pool's.
 fn check_distinct(drive: &FoundDrive, pool: PoolId, found: &[FoundDrive]) -> Result<()> {
-    let superblock = &drive.superblock;
+    let (superblock, path) = (&drive.superblock, drive.path.clone());
+    if superblock.pool != pool {
+        return Err(Error::OtherPool { path, pool: superblock.pool });
+    }
     let is_twice = found.iter().any(|other| other.superblock.drive_id == superblock.drive_id);
-    if superblock.pool == pool && !is_twice {
+    if !is_twice {
         return Ok(());
     }
-    let (path, index) = (drive.path.clone(), superblock.number);
-    Err(Error::DriveSet { path, index, count: 0, pool: superblock.pool })
+    Err(Error::DriveSet { path, index: superblock.number, count: 0, pool })
 }
 
 /// A drive's tables, of both sides. What is read later is durable since.
@@ -269,13 +329,14 @@ struct DriveSet {
     handles: Rc<DriveHandles>,
     missing: Vec<DriveNumber>,
     stale: Vec<String>,
-    errors: Vec<Error>,
+    failures: LookFailures,
 }
 
 fn sort_drives(reactor: &Reactor, table: &DriveTable, look: Look) -> Result<DriveSet> {
     let handles = DriveHandles::new(reactor);
+    let Look { present, mut failures } = look;
     let (mut drives, mut stale) = (Vec::new(), Vec::new());
-    for PresentDrive { found, handle, tables } in look.present {
+    for PresentDrive { found, handle, tables } in present {
         let id = DriveId(found.superblock.drive_id);
         let record = table.drives.iter().find(|record| record.id == id);
         let went_apart = tables.iter().any(|held| !is_of_line(table, held));
@@ -287,7 +348,10 @@ fn sort_drives(reactor: &Reactor, table: &DriveTable, look: Look) -> Result<Driv
         };
         check_figures(table, record, &found)?;
         if tables.is_empty() && record.state.is_readable() {
-            tracing::error!(path = found.path, "neither side of the drive table can be read");
+            let reason = "neither side of the drive table can be read".to_owned();
+            tracing::error!(path = found.path, reason);
+            let (path, drive) = (found.path, Some(record.number));
+            failures.unusable.push(UnusableDrive { path, drive, reason });
             continue;
         }
         handles.insert(handle);
@@ -298,7 +362,7 @@ fn sort_drives(reactor: &Reactor, table: &DriveTable, look: Look) -> Result<Driv
         record.state.is_readable() && !drives.iter().any(|(number, _)| *number == record.number)
     };
     let missing = table.drives.iter().filter(is_missing).map(|record| record.number).collect();
-    Ok(DriveSet { drives, handles, missing, stale, errors: look.errors })
+    Ok(DriveSet { drives, handles, missing, stale, failures })
 }
 
 fn is_used(state: DriveState) -> bool {
@@ -336,7 +400,7 @@ impl DriveSet {
         drops_limit: u8,
     ) -> Result<Survey> {
         let Some((_, first)) = self.drives.first() else {
-            return Err(self.errors.pop().unwrap_or_else(|| too_few(&table)));
+            return Err(self.failures.first(|| too_few(&table)));
         };
         let lanes = (0..first.superblock.lanes_of_pool).map(ShardId);
         let pages = (0..first.superblock.layout_pages).map(StoredRoot::Page);
@@ -345,7 +409,7 @@ impl DriveSet {
         for batch in all.chunks(READS_AT_ONCE) {
             let holders = self.holders(&table);
             if holders.is_empty() {
-                return Err(self.errors.pop().unwrap_or_else(|| too_few(&table)));
+                return Err(self.failures.first(|| too_few(&table)));
             }
             let looks = batch.iter().map(|which| census(*which, &holders));
             for (which, census) in batch.iter().zip(join_all(looks).await) {
@@ -353,10 +417,11 @@ impl DriveSet {
             }
         }
         if self.holders(&table).is_empty() {
-            return Err(self.errors.pop().unwrap_or_else(|| too_few(&table)));
+            return Err(self.failures.first(|| too_few(&table)));
         }
         let view = view_of(table, &roots)?;
-        let Self { drives, handles, mut missing, stale, errors } = self;
+        let Self { drives, handles, mut missing, stale, failures } = self;
+        let LookFailures { errors, unusable, .. } = failures;
         missing.sort_unstable();
         let (reactor, options) = (reactor.clone(), options.clone());
         Ok(Survey {
@@ -368,6 +433,7 @@ impl DriveSet {
             missing,
             stale,
             errors,
+            unusable,
             roots,
             drops_limit,
         })
@@ -386,8 +452,10 @@ impl DriveSet {
         let RootCensus { newest, laggards, failures } = census;
         for failure in failures {
             if !self.missing.contains(&failure.drive) {
+                let found = self.drives.iter().find(|(number, _)| *number == failure.drive);
+                let path = found.map(|(_, found)| found.path.clone()).unwrap_or_default();
+                self.failures.note(&path, Some(failure.drive), failure.error);
                 self.missing.push(failure.drive);
-                self.errors.push(failure.error); // OPEN-5
                 self.handles.remove(failure.drive);
                 self.drives.retain(|(number, _)| *number != failure.drive);
             }

@@ -200,5 +200,64 @@ fn a_drive_of_another_pool_at_a_known_place_is_absent() {
         let (files, _) = RedundantFiles::open(&reactor, &paths, &options).await.unwrap();
         assert_eq!(files.pool(), PoolId([7; 16]), "never the other one");
         assert_eq!(files.opened().missing.len(), 1);
+        let [unusable] = &files.opened().unusable[..] else { panic!("{:?}", files.opened()) };
+        assert!(unusable.reason.contains("is a drive of another pool"), "{unusable:?}");
+    });
+}
+
+/// What may be left of the superblocks of a drive.
+const DESTROYED: [fn(&mut [u8]); 3] = [
+    |copies| copies.fill(0),
+    |copies| copies.fill(0xA5),
+    // Each copy says something else.
+    |copies| {
+        for (copy, at) in (0u8..).zip((0..copies.len()).step_by(COPY_BYTES)) {
+            copies[at + 40] ^= copy + 1;
+        }
+    },
+];
+
+/// Bytes from one copy of a superblock to the next one.
+const COPY_BYTES: usize = 1 << 20;
+
+fn destroy(meta: &Path, how: fn(&mut [u8])) -> Vec<u8> {
+    let mut bytes = fs::read(meta).unwrap();
+    how(&mut bytes[..4 * COPY_BYTES]);
+    fs::write(meta, &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_drive_whose_superblocks_are_destroyed_is_gone_without_and_never_written() {
+    for how in DESTROYED {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = paths(dir.path(), 3);
+        on_loop(async move |reactor| {
+            new_pool(&paths).create(&reactor).await.unwrap();
+            let meta = paths[1].join("meta");
+            let before = destroy(&meta, how);
+            let (files, _) = open(&reactor, &paths, false).await.unwrap();
+            let missing: Vec<u8> = files.opened().missing.iter().map(|it| it.get()).collect();
+            assert_eq!(missing, [1]);
+            let [unusable] = &files.opened().unusable[..] else { panic!("{:?}", files.opened()) };
+            assert_eq!(unusable.path, paths[1].display().to_string());
+            assert!(unusable.reason.contains("drive-1"), "{unusable:?}");
+            assert!(files.thread(&reactor).unwrap().handles.all().len() == 2, "it is not read");
+            drop(files);
+            assert!(fs::read(&meta).unwrap() == before, "nothing is written to it");
+        });
+    }
+}
+
+#[test]
+fn half_of_a_mirror_does_not_go_on_because_the_other_one_is_destroyed() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = paths(dir.path(), 2);
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        destroy(&paths[1].join("meta"), DESTROYED[2]);
+        let refused = open(&reactor, &paths, false).await.err().unwrap();
+        assert!(matches!(refused, Error::DegradedOpening { .. }), "{refused}");
+        assert!(refused.to_string().contains("is damaged: fewer than two"), "{refused}");
     });
 }

@@ -153,6 +153,14 @@ pub enum Error {
         /// Its pool.
         pool: PoolId,
     },
+    /// A drive is one of another pool.
+    #[error("{path} is a drive of another pool, {pool}")]
+    OtherPool {
+        /// File or device.
+        path: String,
+        /// Its pool.
+        pool: PoolId,
+    },
     /// The pool was made for fewer shards.
     #[error("the pool has {lanes} lanes, none for shard {shard}")]
     NoLane {
@@ -282,6 +290,7 @@ impl Error {
             Self::OutOfRange { .. }
             | Self::Spec { .. }
             | Self::DriveSet { .. }
+            | Self::OtherPool { .. }
             | Self::NoLane { .. }
             | Self::FileTooLarge { .. }
             | Self::TableChange { .. }

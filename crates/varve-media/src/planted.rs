@@ -162,6 +162,8 @@ pub enum Bug {
     AckBeforeTable,
     /// Drive table: more drives are dropped at once than the pool survives.
     DropsUnbounded,
+    /// Drive table: a drive is dropped although zones are lost with it.
+    DropLosesZone,
     /// Keeper: a row is replaced whatever it was.
     RowUnchecked,
     /// Keeper: a row or a journal record counts once one drive has it.
@@ -216,7 +218,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 104] = [
+    pub const ALL: [Self; 105] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -296,6 +298,7 @@ impl Bug {
         Self::PageCopyReusedEarly,
         Self::AckBeforeTable,
         Self::DropsUnbounded,
+        Self::DropLosesZone,
         Self::RowUnchecked,
         Self::TableOnOneDrive,
         Self::RootsNotCopied,

@@ -27,7 +27,7 @@ pub(crate) struct OpeningWish {
 pub(crate) enum OpeningVerdict {
     /// Nothing newer can be, or the operator says that it may, and what is there suffices.
     Opens,
-    /// Something newer may exist, more is missing than may be dropped, or a drive could not be looked at.
+    /// Something newer may exist, more is missing than may be dropped, or a drive may not be looked at.
     Refuses,
     /// Drives went two ways, of which the operator has chosen none.
     IsSplit,
@@ -39,7 +39,7 @@ pub(crate) enum OpeningVerdict {
 pub(crate) struct FoundTables {
     /// What has to become of it.
     pub verdict: OpeningVerdict,
-    /// Whether a drive is there that cannot be looked at.
+    /// Whether a drive is there that this process may not look at.
     pub has_unknown: bool,
     /// Tables that no other one follows: one for each history, but for those that openings left that were cut off.
     pub newest: Vec<DriveTable>,
@@ -70,13 +70,8 @@ impl FoundTables {
         let newest = newest_of(&found);
         let readers = found.iter().filter_map(|(index, table)| reader(world, *index, table));
         let readers = readers.collect();
-        let is_unknown = |drive: &SimDrive| match drive.condition() {
-            DriveCondition::Failing
-            | DriveCondition::ReadOnly // Nothing is read before a flush.
-            | DriveCondition::Silent
-            | DriveCondition::Unopenable => true,
-            DriveCondition::Well | DriveCondition::Absent => false,
-        };
+        // OPEN-5: what answers with errors, or not at all, is as good as absent. Nothing is read before a flush.
+        let is_unknown = |drive: &SimDrive| drive.condition() == DriveCondition::Unopenable;
         let has_unknown = drives().any(is_unknown);
         let judge = OpeningJudge { world, wish, found: &found, has_unknown };
         Self {

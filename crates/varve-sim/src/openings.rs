@@ -106,9 +106,9 @@ fn is_refused_rightly(
     match error {
         Error::TooFewDrives { .. } | Error::DegradedOpening { .. } | Error::ReadOnly => true,
         Error::HistorySplit { .. } => verdict == OpeningVerdict::IsSplit,
-        // What cannot be looked at is reported as it is.
-        Error::Io { .. } | Error::Corrupt { .. } => found.has_unknown,
-        Error::NoPool { .. } => found.newest.is_empty(),
+        // What cannot be looked at is reported as it is, and so is what each drive answers where none has a table.
+        Error::Open { .. } => found.has_unknown,
+        Error::NoPool { .. } | Error::Io { .. } => found.newest.is_empty(),
         _ => false,
     }
 }

@@ -255,7 +255,8 @@ async fn find_drives(world: &World, reactor: &Reactor) -> Result<Vec<Candidate>>
             }
             DriveCondition::Absent => continue,
             DriveCondition::Unopenable => {
-                let error = look_error(drive, "permission denied");
+                let error =
+                    Error::Open { path: path.clone(), reason: "permission denied".to_owned() };
                 candidates.push(Candidate::Failed { path, error });
                 continue;
             }
@@ -286,24 +287,24 @@ async fn find_drive(
         let read = pin!(RedundantSuperblock::read(&*disks.meta));
         match select(read, reactor.sleep(redundancy.patience_nanos)).await {
             Either::Left((outcome, _)) => outcome,
-            Either::Right(((), _)) => Err(look_error(drive, "it does not answer")),
+            Either::Right(((), _)) => Err(silence(drive)),
         }
     };
     Ok(match outcome {
         Ok(Some(superblock)) => Candidate::Found(FoundDrive { path, superblock, disks }),
-        Ok(None) => Candidate::Failed { path, error: look_error(drive, "it is of another format") },
+        Ok(None) => Candidate::Failed { error: Error::NoPool { path: path.clone() }, path },
         Err(error) => Candidate::Failed { path, error },
     })
 }
 
-/// An error to look at a drive, which does not say that it is not there.
-fn look_error(drive: &SimDrive, reason: &str) -> Error {
+/// A drive that does not answer is as good as one that is not there (OPEN-5).
+fn silence(drive: &SimDrive) -> Error {
     Error::Io {
-        operation: "open",
+        operation: "read",
         path: drive.path().to_owned(),
         offset: 0,
         len: 0,
-        reason: reason.to_owned(),
+        reason: "it does not answer".to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ use varve_media::{Error, MediaPlace};
 use varve_media_redundancy::format::{DriveTable, JournalCopy, JournalRecord};
 use varve_media_redundancy::{
     DriveSide, Exposure, RedundantLook, StoredRoot, StripDefect, StripLocation, SurveyedPool,
-    is_readable,
+    UnusableDrive, is_readable,
 };
 use varve_types::{SegmentNumber, ShardId};
 
@@ -30,6 +30,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 const KEEP: &str = "leave what is stored as it is and report this";
 const CONNECT: &str =
     "connect it again, or have the daemon rebuild what it had: `varve drive replace`";
+const REPLACE: &str = "the pool goes on without it, and writes nothing to it; give it another one: `varve drive replace`";
 const CONNECT_MORE: &str = "connect as many of the missing drives as are needed; what can be read without them `varve salvage` copies";
 const NOT_READ: &str = "it is not read; it can be added as a new drive: `varve drive add`";
 const NEXT_START: &str = "the next start of the daemon brings it up";
@@ -55,6 +56,10 @@ pub(super) fn drive_findings(pool: &SurveyedPool) -> Vec<CheckFinding> {
     for error in &pool.errors {
         let what = format!("a drive cannot be looked at: {error}");
         found.push(CheckFinding::warning("drive_missing", what, CONNECT));
+    }
+    for UnusableDrive { reason, .. } in &pool.unusable {
+        let what = format!("a drive cannot be used: {reason}");
+        found.push(CheckFinding::warning("drive_missing", what, REPLACE));
     }
     for drive in &pool.missing {
         let name = pool.view.drives().drive(*drive).map(|it| it.name.clone());

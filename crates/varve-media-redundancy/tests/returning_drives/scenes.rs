@@ -113,6 +113,16 @@ fn degraded(history: u8) -> OpeningOptions {
     OpeningOptions { degraded: true, new_history: HistoryId([history; 16]), ..options() }
 }
 
+/// Moves what a zone has on one drive to another one, as a mover does.
+async fn move_strip(pool: &OpenPool, zone: ZoneIndex, from: u8, to: u8) {
+    let (why, class, avoid) = (MoveReason::Drain, None, vec![number(from)]);
+    let moves = Change::Move { zone, why, class, avoid, prefer: Some(number(to)) };
+    let expected = pool.tables.change(moves).await.expect("it moves").row(zone).clone();
+    let state = RowState::Still(expected.target().expect("it moves").clone());
+    let new = Row { tenancy: expected.tenancy, state };
+    pool.tables.change(Change::Row { zone, expected, new }).await.expect("it has moved");
+}
+
 /// Runs a check with a bug planted, and says whether it failed.
 fn fails_with(bug: Bug, check: impl FnOnce() -> bool) -> bool {
     plant(Some(bug));
@@ -302,6 +312,58 @@ fn drops_unbounded() {
     assert!(fails_with(Bug::DropsUnbounded, holds));
 }
 
+/// A pool of mirrors on three drives, of which one that has a strip of a zone fails, and then the other one.
+fn loses_both_of_a_zone(scene: &mut Scene) -> (Result<(), Error>, u8) {
+    let (lost, last) = scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let view = pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.unwrap();
+        let set = view.row(ZoneIndex(0)).target().unwrap().clone();
+        let [first, last] = set.places[..] else { panic!("a mirror of two") };
+        let fail = |drive| Change::DriveFailed { drive, reason: "pulled".to_owned() };
+        pool.tables.change(fail(first.drive)).await.unwrap();
+        let lost = pool.tables.change(fail(last.drive)).await.map(drop);
+        assert_eq!(pool.tables.tables().failure().is_some(), lost.is_err(), "nothing is written");
+        (lost, last.drive.get())
+    });
+    (lost, last)
+}
+
+#[test]
+fn drop_loses_zone() {
+    let holds = || {
+        let mut scene = Scene::new(3, 1);
+        let (lost, last) = loses_both_of_a_zone(&mut scene);
+        let is_stopped = matches!(lost, Err(Error::TooFewDrives { zone: Some(0), .. }));
+        // DROPS-1: it missed nothing, so it counts.
+        let outcome = scene.open(&[0, 1, 2], options()).unwrap();
+        is_stopped && outcome.states[usize::from(last)] == DriveState::Live
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::DropLosesZone, holds));
+}
+
+#[test]
+fn a_drive_that_answers_with_errors_is_as_good_as_absent() {
+    for (drives, opens) in [(3, true), (2, false)] {
+        let mut scene = Scene::new(drives, 1);
+        let last = drives - 1;
+        scene.media.borrow()[last].fail_reads(0..u64::MAX);
+        let all: Vec<usize> = (0..drives).collect();
+        let outcome = scene.open(&all, options());
+        scene.media.borrow()[last].heal_reads();
+        match (outcome, opens) {
+            (Ok(outcome), true) => assert_eq!(outcome.states[last], DriveState::Failed),
+            // OPEN-2: half of a mirror does not go on by itself, and says why.
+            (Err(Error::DegradedOpening { missing, .. }), false) => {
+                assert!(missing.contains("read of"), "{missing}");
+                assert_eq!(scene.open(&all, options()).unwrap().states, [DriveState::Live; 2]);
+            }
+            (outcome, _) => panic!("{outcome:?}"),
+        }
+    }
+}
+
 #[test]
 fn ack_before_table() {
     let holds = || {
@@ -422,6 +484,7 @@ fn roots_not_copied() {
             pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.unwrap();
             assert_eq!(media.borrow()[0].durable(0..DRIVE_BYTES), before, "SLOW-ROOTS-1");
             assert!(slow(false).await.has(DriveRoles::ROOTS));
+            move_strip(&pool, ZoneIndex(0), 1, 0).await;
             for drive in [1, 2] {
                 let change = Change::DriveFailed { drive: number(drive), reason: "pulled".into() };
                 pool.tables.change(change).await.unwrap();
@@ -455,6 +518,7 @@ fn a_drive_that_joins_has_tables_and_roots_when_it_is_live() {
         // This thread has no handle of the new drive: the keeper copies what it writes.
         assert!(pool.handles.get(number(2)).is_none());
         pool.roots.replace(RootKey::Pool, version, vec![2; 10]).await.unwrap();
+        move_strip(&pool, ZoneIndex(0), 0, 2).await;
         for drive in [0, 1] {
             let reason = "pulled".to_owned();
             let change = Change::DriveFailed { drive: number(drive), reason };

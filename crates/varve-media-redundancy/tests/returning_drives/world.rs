@@ -227,7 +227,9 @@ async fn live(
     }
     let opening = match open(&reactor, candidates, &options).await {
         Ok(opening) => opening,
-        Err(error @ (Error::Io { .. } | Error::TooFewDrives { .. })) if is_broken => {
+        Err(
+            error @ (Error::Io { .. } | Error::TooFewDrives { .. } | Error::DegradedOpening { .. }),
+        ) if is_broken => {
             state.note(error.to_string());
             return Ok(LifeEnd::Refused);
         }
