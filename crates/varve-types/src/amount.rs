@@ -1,8 +1,17 @@
-//! Amounts of bytes: positions, sizes and ranges are three different things.
+//! Amounts of bytes: positions, sizes and ranges are three different things; and numbers of blocks, which are positions
+//! in another unit. Nothing but the functions here converts one into the other.
 
 use std::fmt;
+use std::ops::{Add, AddAssign, Range, Sub};
 
 use serde::{Deserialize, Serialize};
+
+use crate::limits::BLOCK_SIZE_DEFAULT;
+
+/// Bytes of a block.
+const BLOCK: u64 = BLOCK_SIZE_DEFAULT as u64;
+
+const _: () = assert!(BLOCK.is_power_of_two(), "a block begins where its number says");
 
 /// A position in a stream, in bytes.
 #[derive(
@@ -11,12 +20,143 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct ByteOffset(pub u64);
 
+/// The number of a block of 4 KiB ([`BLOCK_SIZE_DEFAULT`]) of a stream, volume or map: block 0 begins at byte 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct BlockIndex(pub u64);
+
 /// A number of bytes. Displays with a binary unit when it is a whole number of one.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct ByteCount(pub u64);
+
+impl ByteOffset {
+    /// The block that the byte belongs to.
+    #[must_use]
+    #[inline]
+    pub const fn block(self) -> BlockIndex {
+        BlockIndex(self.0 / BLOCK)
+    }
+
+    /// The first block that begins here or behind.
+    #[must_use]
+    #[inline]
+    pub const fn next_block(self) -> BlockIndex {
+        BlockIndex(self.0.div_ceil(BLOCK))
+    }
+
+    /// Bytes from the begin of its block to it: less than a block.
+    #[must_use]
+    #[inline]
+    pub const fn within_block(self) -> usize {
+        const { assert!(BLOCK <= u32::MAX as u64) };
+        #[expect(clippy::cast_possible_truncation, reason = "less than a block")]
+        let within = (self.0 % BLOCK) as usize;
+        within
+    }
+
+    /// The position so many bytes further on; `None` when it does not fit 64 bits.
+    #[must_use]
+    #[inline]
+    pub const fn checked_add(self, bytes: u64) -> Option<Self> {
+        match self.0.checked_add(bytes) {
+            Some(offset) => Some(Self(offset)),
+            None => None,
+        }
+    }
+}
+
+impl BlockIndex {
+    /// The first block.
+    pub const ZERO: Self = Self(0);
+    /// Behind every block: `block .. MAX` is all of a stream from a block on.
+    pub const MAX: Self = Self(u64::MAX);
+    /// Every block.
+    pub const ALL: Range<Self> = Self::ZERO..Self::MAX;
+
+    /// Where the block begins.
+    ///
+    /// # Panics
+    /// When that does not fit 64 bits: a number from outside is compared with the bounds of its stream first.
+    #[must_use]
+    #[inline]
+    pub const fn offset(self) -> ByteOffset {
+        ByteOffset(self.0 * BLOCK)
+    }
+
+    /// The block so many further on; `None` when its number does not fit 64 bits.
+    #[must_use]
+    #[inline]
+    pub const fn checked_add(self, blocks: u64) -> Option<Self> {
+        match self.0.checked_add(blocks) {
+            Some(block) => Some(Self(block)),
+            None => None,
+        }
+    }
+
+    /// The first block of the aligned group of `blocks`, a power of two, that this one belongs to.
+    #[must_use]
+    #[inline]
+    pub const fn group_start(self, blocks: u64) -> Self {
+        debug_assert!(blocks.is_power_of_two());
+        Self(self.0 & !(blocks - 1))
+    }
+
+    /// The first block behind that group.
+    #[must_use]
+    #[inline]
+    pub const fn group_end(self, blocks: u64) -> Self {
+        debug_assert!(blocks.is_power_of_two());
+        Self((self.0 | (blocks - 1)) + 1)
+    }
+
+    /// Whether a group of `blocks`, a power of two, begins with this one.
+    #[must_use]
+    #[inline]
+    pub const fn begins_group(self, blocks: u64) -> bool {
+        self.group_start(blocks).0 == self.0
+    }
+
+    /// This block and those behind it, before `end`.
+    #[inline]
+    pub fn until(self, end: Self) -> impl Iterator<Item = Self> + Clone {
+        (self.0..end.0).map(Self)
+    }
+}
+
+impl Add<u64> for BlockIndex {
+    type Output = Self;
+
+    /// The block so many further on, which there is: numbers from outside are added by [`Self::checked_add`].
+    #[inline]
+    fn add(self, blocks: u64) -> Self {
+        Self(self.0 + blocks)
+    }
+}
+
+impl AddAssign<u64> for BlockIndex {
+    #[inline]
+    fn add_assign(&mut self, blocks: u64) {
+        self.0 += blocks;
+    }
+}
+
+impl Sub for BlockIndex {
+    type Output = u64;
+
+    /// Blocks from `first` to this one, which is not before it.
+    #[inline]
+    fn sub(self, first: Self) -> u64 {
+        self.0 - first.0
+    }
+}
+
+impl fmt::Display for BlockIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Bytes `start .. end` of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -35,6 +175,13 @@ impl ByteRange {
             Some(end) => Some(Self { start: offset, end }),
             None => None,
         }
+    }
+
+    /// Blocks of which a byte lies in the range.
+    #[must_use]
+    #[inline]
+    pub const fn touched_blocks(&self) -> Range<BlockIndex> {
+        ByteOffset(self.start).block()..ByteOffset(self.end).next_block()
     }
 
     /// Length in bytes.
@@ -133,6 +280,47 @@ fn unit_bytes(unit: &str) -> Option<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_and_bytes_are_converted_without_loss() {
+        for (offset, block, next, within) in [
+            (0, 0, 0, 0),
+            (1, 0, 1, 1),
+            (4095, 0, 1, 4095),
+            (4096, 1, 1, 0),
+            (u64::MAX, (1 << 52) - 1, 1 << 52, 4095),
+        ] {
+            let offset = ByteOffset(offset);
+            assert_eq!(
+                (offset.block(), offset.next_block()),
+                (BlockIndex(block), BlockIndex(next))
+            );
+            assert_eq!(offset.within_block(), within);
+            assert_eq!(offset.block().offset().checked_add(within as u64), Some(offset));
+        }
+        let range = ByteRange { start: 4095, end: 4097 };
+        assert_eq!(range.touched_blocks(), BlockIndex(0)..BlockIndex(2));
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_none() {
+        assert_eq!(BlockIndex(1).checked_add(u64::MAX), None);
+        assert_eq!(BlockIndex::MAX.checked_add(0), Some(BlockIndex::MAX));
+        assert_eq!(ByteOffset(1).checked_add(u64::MAX), None);
+    }
+
+    #[test]
+    fn groups_of_blocks_are_aligned() {
+        for (block, start, end) in [(0, 0, 512), (511, 0, 512), (512, 512, 1024), (1023, 512, 1024)]
+        {
+            let block = BlockIndex(block);
+            assert_eq!((block.group_start(512).0, block.group_end(512).0), (start, end));
+            assert_eq!(block.begins_group(512), block.0 == start);
+        }
+        let all: Vec<u64> = BlockIndex(3).until(BlockIndex(6)).map(|block| block.0).collect();
+        assert_eq!(all, [3, 4, 5]);
+        assert_eq!(BlockIndex(6).until(BlockIndex(3)).count(), 0);
+    }
 
     #[test]
     fn sizes_round_trip_through_text() {

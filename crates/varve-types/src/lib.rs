@@ -7,7 +7,7 @@ mod identity;
 pub mod limits;
 mod reduction;
 
-pub use amount::{ByteCount, ByteOffset, ByteRange, parse_size};
+pub use amount::{BlockIndex, ByteCount, ByteOffset, ByteRange, parse_size};
 pub use error::ErrorKind;
 pub use id::{
     CellId, ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, StreamId, WriteSeq,
