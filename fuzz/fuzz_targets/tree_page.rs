@@ -11,7 +11,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_media::SegmentId;
 use varve_stdx::checksum64;
-use varve_types::{Generation, SegmentNumber};
+use varve_types::{BlockIndex, Generation, SegmentNumber};
 
 /// The page that a tree would have asked for to get this one, and its name when it is encoded.
 fn fault_of(header: &PageHeader) -> Option<(Fault, PagePtr)> {
@@ -19,7 +19,7 @@ fn fault_of(header: &PageHeader) -> Option<(Fault, PagePtr)> {
     let chunk = PagePtr::Chunk(header.name);
     match header.kind {
         PageKind::Map => {
-            let shape = PageShape::Map { level, first_block: header.position };
+            let shape = PageShape::Map { level, first_block: BlockIndex(header.position) };
             Some((Fault { ptr: chunk, shape }, chunk))
         }
         PageKind::Key => {

@@ -8,7 +8,7 @@ use std::ops::{ControlFlow, Range};
 use hashbrown::{HashMap, HashSet};
 use roaring::RoaringTreemap;
 use varve_engine::{MapItem, Shard};
-use varve_types::{ShardId, StreamId};
+use varve_types::{BlockIndex, ShardId, StreamId};
 
 use crate::account::ContentAccount;
 use crate::content::{
@@ -241,7 +241,7 @@ impl ContentAudit {
             match item {
                 MapItem::Data { block, .. } => {
                     self.report.blocks += 1;
-                    if !self.named.contains(block) {
+                    if !self.named.contains(block.0) {
                         self.differs(|| format!("block {block} holds something, and is nobody's"));
                     }
                 }
@@ -251,7 +251,7 @@ impl ContentAudit {
             if unreadable.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         shard.apply_acknowledged().await?; // What keys do not name any more has left the map.
-        shard.walk_map(stream, 0, &mut visit).await?;
+        shard.walk_map(stream, BlockIndex::ZERO, &mut visit).await?;
         unreadable.map_or(Ok(()), |error| Err(error.into()))
     }
 

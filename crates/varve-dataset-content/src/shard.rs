@@ -32,7 +32,7 @@ use hashbrown::{HashMap, HashSet};
 use varve_engine::planted::{Bug, planted};
 use varve_engine::{BLOCK_BYTES, CommittedTransaction, Shard, Transaction, TransactionRoom};
 use varve_reactor::Reactor;
-use varve_types::{Reduction, ShardId, StreamId};
+use varve_types::{BlockIndex, Reduction, ShardId, StreamId};
 
 use crate::account::ContentAccount;
 use crate::content::{ContentExtent, ContentPlace, RecordContent, Reference};
@@ -255,7 +255,8 @@ impl ContentShard {
                         && !referenced.contains(place)
                         && self.is_freed_at_once(*place, *blocks) =>
                 {
-                    transaction.trim(self.stream, *first, first + blocks);
+                    let end = BlockIndex(first + blocks);
+                    transaction.trim(self.stream, BlockIndex(*first), end);
                 }
                 _ => {
                     let value = record::encode_orphan(*blocks);
@@ -265,7 +266,7 @@ impl ContentShard {
             }
         }
         for (extent, data) in writes {
-            transaction.write(self.stream, extent.first(), data);
+            transaction.write(self.stream, BlockIndex(extent.first()), data);
         }
         deletes.iter().for_each(|key| transaction.delete(key));
         for (key, value) in puts {

@@ -8,7 +8,7 @@ use varve_engine::tree::{
     BTree, ChunkNames, Fill, Map, MapSlot, MemoryNames, PageCache, TreeLayout, encode_page,
 };
 use varve_stdx::Rng;
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId};
 
 const ROUNDS: usize = 5;
 const TABLE: TreeLayout = TreeLayout::Fixed { key_len: 6, value_len: 23 };
@@ -110,25 +110,29 @@ fn map(blocks: u64) {
     };
     let per_round = blocks / ROUNDS as u64;
     measure("map set in sequence", per_round, |round| {
-        for block in round * per_round..(round + 1) * per_round {
+        let (first, end) = (BlockIndex(round * per_round), BlockIndex((round + 1) * per_round));
+        for block in first.until(end) {
             map.set(&mut cache, &mut names, block, fresh()).expect("cached");
         }
     });
     let operations = 200_000.min(per_round);
     measure("map set at random", operations, |_| {
         for _ in 0..operations {
-            map.set(&mut cache, &mut names, rng.below(blocks), fresh()).expect("cached");
+            let block = BlockIndex(rng.below(blocks));
+            map.set(&mut cache, &mut names, block, fresh()).expect("cached");
         }
     });
     measure("map lookup at random", operations, |_| {
         for _ in 0..operations {
-            assert_ne!(map.lookup(&cache, rng.below(blocks)).expect("cached"), MapSlot::HOLE);
+            let block = BlockIndex(rng.below(blocks));
+            assert_ne!(map.lookup(&cache, block).expect("cached"), MapSlot::HOLE);
         }
     });
     let mut run = vec![MapSlot::HOLE; 64];
     measure("map lookup of 64 in a run", operations, |_| {
         for _ in 0..operations {
-            map.lookup_run(&cache, rng.below(blocks - 64), &mut run).expect("cached");
+            let block = BlockIndex(rng.below(blocks - 64));
+            map.lookup_run(&cache, block, &mut run).expect("cached");
         }
     });
     let dirty = cache.dirty_names();
@@ -142,10 +146,11 @@ fn map(blocks: u64) {
     println!("  map page bytes               {:>6}", bytes / dirty.len());
     let start = Instant::now();
     let mut dead = 0;
+    let all = BlockIndex::ZERO..BlockIndex(blocks);
     let end = map
-        .fill_range(&mut cache, &mut names, 0..blocks, Fill::Hole, usize::MAX, |_, _| dead += 1)
+        .fill_range(&mut cache, &mut names, all, Fill::Hole, usize::MAX, |_, _| dead += 1)
         .expect("cached");
-    assert_eq!((end, dead), (blocks, blocks));
+    assert_eq!((end, dead), (BlockIndex(blocks), blocks));
     let pages = blocks.div_ceil(512);
     println!(
         "  map clear, a page            {:>6} ns",

@@ -6,6 +6,7 @@
 
 mod state;
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::{fold_checksum, read_units, unit_bytes};
@@ -18,7 +19,8 @@ use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::UNIT_ALIGN;
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
-use varve_types::{ChunkId, StreamId, WriteSeq};
+use varve_types::limits::VOLUME_BYTES_MAX;
+use varve_types::{BlockIndex, ByteOffset, ChunkId, StreamId, WriteSeq};
 
 use crate::admission::Semaphore;
 use crate::config::BLOCK_BYTES;
@@ -28,7 +30,7 @@ use crate::pages::fault_of;
 use crate::peers::ForeignChunk;
 use crate::tree::{Fill, MAP_SLOTS, MapSlot};
 use crate::trees::{Stop, Trees, stream_of_reservation};
-use crate::{Result, Shard};
+use crate::{Error, Result, Shard};
 
 pub(crate) use state::Apply;
 
@@ -151,16 +153,18 @@ impl Shard {
         self.prefetch(|trees| {
             let mut place = |entry: &SummaryEntry| match entry {
                 SummaryEntry::Data { stream, block, .. } => {
-                    let may_wait = waiting.may(*stream, *block);
-                    trees.look_for_slot(*stream, *block, may_wait).map(|()| None)
+                    let block = BlockIndex(*block);
+                    let may_wait = waiting.may(*stream, block);
+                    trees.look_for_slot(*stream, block, may_wait).map(|()| None)
                 }
                 SummaryEntry::Reference { chunk, stream, block, .. } => {
-                    let may_wait = waiting.may(*stream, *block);
-                    trees.look_for_slot(*stream, *block, may_wait)?;
+                    let block = BlockIndex(*block);
+                    let may_wait = waiting.may(*stream, block);
+                    trees.look_for_slot(*stream, block, may_wait)?;
                     trees.chunk(*chunk)
                 }
                 SummaryEntry::ForeignReference { stream, block, .. } => {
-                    trees.look_for_slot(*stream, *block, false).map(|()| None)
+                    trees.look_for_slot(*stream, BlockIndex(*block), false).map(|()| None)
                 }
                 SummaryEntry::Grant { first, .. } => trees.chunk(*first),
                 SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => {
@@ -186,7 +190,7 @@ impl Shard {
         self.note_applied(entry);
         match *entry {
             SummaryEntry::Data { chunk, stream, block, wseq, unit, .. } => {
-                let place = chunk_entry(segment.id, &unit);
+                let (block, place) = (BlockIndex(block), chunk_entry(segment.id, &unit));
                 let may_wait = waiting.may(stream, block);
                 let set = |trees: &mut Trees, dead: &mut _| {
                     trees.add_chunk(&mut self.space.borrow_mut(), chunk, &place)?;
@@ -197,16 +201,16 @@ impl Shard {
                 self.apply.chunk.set(self.apply.chunk().max(chunk));
             }
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
-                let may_wait = waiting.may(stream, block);
+                let may_wait = waiting.may(stream, BlockIndex(block));
                 let set = |trees: &mut Trees, dead: &mut _| {
-                    trees.share_block(stream, block, chunk, may_wait, dead)
+                    trees.share_block(stream, BlockIndex(block), chunk, may_wait, dead)
                 };
                 let dead = self.dying(set).await?;
                 self.reduce.dedup.borrow_mut().settle(chunk);
-                self.replaced(stream, block, wseq, None, &dead);
+                self.replaced(stream, BlockIndex(block), wseq, None, &dead);
             }
             SummaryEntry::ForeignReference { home, chunk, stream, block, wseq, .. } => {
-                let name = ForeignChunk { home, chunk };
+                let (block, name) = (BlockIndex(block), ForeignChunk { home, chunk });
                 let dead =
                     self.dying(|trees, dead| trees.name_foreign(stream, block, name, dead)).await?;
                 self.foreign.settle(name);
@@ -216,9 +220,9 @@ impl Shard {
             SummaryEntry::Trim { stream, block, block_count, wseq, .. }
             | SummaryEntry::Zero { stream, block, block_count, wseq, .. } => {
                 let is_zero = matches!(entry, SummaryEntry::Zero { .. });
-                self.clear_blocks(stream, block, block_count, is_zero).await?;
-                let end = block + block_count;
-                self.admission.buffer.borrow_mut().remove_range(stream, block, end, wseq);
+                let Range { start, end } = checked_blocks(block, block_count)?;
+                self.clear_blocks(stream, start..end, is_zero).await?;
+                self.admission.buffer.borrow_mut().remove_range(stream, start, end, wseq);
             }
             SummaryEntry::KeyPut { wseq, unit } | SummaryEntry::KeyDelete { wseq, unit } => {
                 let is_put = matches!(entry, SummaryEntry::KeyPut { .. });
@@ -263,7 +267,7 @@ impl Shard {
     fn replaced(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         wseq: WriteSeq,
         new: Option<ChunkId>,
         dead: &[MapSlot],
@@ -330,8 +334,7 @@ impl Shard {
     async fn clear_blocks(
         &self,
         stream: StreamId,
-        block: u64,
-        count: u64,
+        blocks: Range<BlockIndex>,
         zero: bool,
     ) -> Result<()> {
         let exists = self.with_pages(|trees| trees.open_stream(stream)).await?;
@@ -339,16 +342,16 @@ impl Shard {
             return Ok(());
         }
         let fill = if zero { Fill::Zero } else { Fill::Hole };
-        let end = block + count;
-        if count > PRECISE_TRIM_BLOCKS {
+        let end = blocks.end;
+        if end - blocks.start > PRECISE_TRIM_BLOCKS {
             let mut dead = Vec::new();
-            self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
+            self.with_pages(|trees| trees.detach_blocks(stream, blocks.clone(), &mut dead)).await?;
             self.reservations.forgotten(stream);
             self.overwritten(stream, &dead);
             self.mark.wanted.set(true);
             self.tell_names_gone();
         }
-        let mut from = block;
+        let mut from = blocks.start;
         while from < end {
             let mut dead = Vec::new();
             let begin = from;
@@ -433,6 +436,16 @@ impl Shard {
         }
         Ok(())
     }
+}
+
+/// The blocks of a trim or zero, if they have numbers at all.
+fn checked_blocks(first: u64, count: u64) -> Result<Range<BlockIndex>> {
+    let end = BlockIndex(first).checked_add(count).ok_or(Error::TooLarge {
+        what: "end of a trim or zero, in blocks",
+        value: u64::MAX,
+        limit: ByteOffset(VOLUME_BYTES_MAX).block().0,
+    })?;
+    Ok(BlockIndex(first)..end)
 }
 
 /// What a record of `payload_len` bytes costs in credits: its memory, and at least a block for its place in the lane.

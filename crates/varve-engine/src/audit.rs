@@ -11,7 +11,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::space::{SegmentState, unit_extent, unit_space};
 use varve_media::SegmentId;
-use varve_types::{ChunkId, StreamId};
+use varve_types::{BlockIndex, ChunkId, StreamId};
 
 use crate::hash::{HashMap, HashSet};
 use crate::peers::{ForeignChunk, ForeignNames};
@@ -123,7 +123,7 @@ impl Shard {
 
     async fn audit_map(&self, stream: StreamId, audit: &mut Audit) -> Result<()> {
         assert!(self.apply.is_gated(), "nothing is applied during an audit"); // AUDIT-1
-        let mut walk = self.walk_stream(stream, 0, GateUse::NoStep);
+        let mut walk = self.walk_stream(stream, BlockIndex::ZERO, GateUse::NoStep);
         loop {
             let is_known = |map: &Map, page: ChunkId| {
                 page < map.ceiling() && audit.named.contains(page.get()) // AUDIT-2

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use hashbrown::hash_map::Entry;
 use varve_logstore::lane::JournalFrame;
 use varve_stdx::BufSlice;
-use varve_types::{StreamId, WriteSeq};
+use varve_types::{BlockIndex, StreamId, WriteSeq};
 
 use crate::hash::HashMap;
 
@@ -24,7 +24,7 @@ const _: () = assert!(PROBES_MAX <= SMALL_RANGE_BLOCKS);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct BlockKey {
     stream: StreamId,
-    block: u64,
+    block: BlockIndex,
 }
 
 /// What a buffered block holds.
@@ -57,8 +57,8 @@ pub(crate) struct BufferedBlock {
 
 struct PendingRange {
     stream: StreamId,
-    first: u64,
-    end: u64,
+    first: BlockIndex,
+    end: BlockIndex,
     pending: BufferedBlock,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct WriteBuffer {
 
 impl WriteBuffer {
     /// Enters one version of a block; it is newer than all before (BUFFER-1).
-    pub(crate) fn insert(&mut self, stream: StreamId, block: u64, pending: BufferedBlock) {
+    pub(crate) fn insert(&mut self, stream: StreamId, block: BlockIndex, pending: BufferedBlock) {
         let wseq = pending.wseq;
         if let Some(before) = self.blocks.insert(BlockKey { stream, block }, pending) {
             assert!(before.wseq < wseq, "versions are entered in order"); // BUFFER-1
@@ -82,13 +82,13 @@ impl WriteBuffer {
     pub(crate) fn insert_range(
         &mut self,
         stream: StreamId,
-        first: u64,
-        end: u64,
+        first: BlockIndex,
+        end: BlockIndex,
         pending: BufferedBlock,
     ) {
         assert!(first < end, "a range holds a block");
         if end - first <= SMALL_RANGE_BLOCKS {
-            for block in first..end {
+            for block in first.until(end) {
                 self.insert(stream, block, pending.clone());
             }
         } else {
@@ -101,7 +101,7 @@ impl WriteBuffer {
     }
 
     /// The newest buffered version of a block.
-    pub(crate) fn newest(&self, stream: StreamId, block: u64) -> Option<&BufferedBlock> {
+    pub(crate) fn newest(&self, stream: StreamId, block: BlockIndex) -> Option<&BufferedBlock> {
         let entry = self.blocks.get(&BlockKey { stream, block });
         if self.ranges.is_empty() {
             return entry;
@@ -114,7 +114,12 @@ impl WriteBuffer {
     }
 
     /// Whether the newest version of a block of `first .. end` is in the lane and not in the map yet.
-    pub(crate) fn is_journaled(&self, stream: StreamId, first: u64, end: u64) -> bool {
+    pub(crate) fn is_journaled(
+        &self,
+        stream: StreamId,
+        first: BlockIndex,
+        end: BlockIndex,
+    ) -> bool {
         assert!(first <= end, "a range does not end before it begins");
         let in_lane = |block| {
             let entry = self.blocks.get(&BlockKey { stream, block });
@@ -122,16 +127,16 @@ impl WriteBuffer {
         };
         let overlaps =
             |range: &PendingRange| range.stream == stream && range.first < end && first < range.end;
-        self.ranges.iter().any(overlaps) || (first..end).any(in_lane) // Ranges are always in the lane.
+        self.ranges.iter().any(overlaps) || first.until(end).any(in_lane) // Ranges are always in the lane.
     }
 
     /// What is buffered for `block`, and up to which block before `end` the same holds.
     pub(crate) fn span(
         &self,
         stream: StreamId,
-        block: u64,
-        end: u64,
-    ) -> (Option<&BufferedBlock>, u64) {
+        block: BlockIndex,
+        end: BlockIndex,
+    ) -> (Option<&BufferedBlock>, BlockIndex) {
         assert!(block < end, "a span holds a block");
         let newest = self.newest(stream, block);
         let entry = self.blocks.get(&BlockKey { stream, block });
@@ -140,25 +145,26 @@ impl WriteBuffer {
         }
         let edges = self.ranges.iter().filter(|range| range.stream == stream);
         let edges = edges.flat_map(|range| [range.first, range.end]);
-        let until = edges.filter(|edge| *edge > block).fold(end, u64::min);
+        let until = edges.filter(|edge| *edge > block).fold(end, BlockIndex::min);
         assert!(until > block && until <= end, "a span holds a block of the range");
         (newest, self.next_entry(stream, block + 1, until))
     }
 
     /// First block of `first .. end` with an entry of its own, or `end`.
-    fn next_entry(&self, stream: StreamId, first: u64, end: u64) -> u64 {
+    fn next_entry(&self, stream: StreamId, first: BlockIndex, end: BlockIndex) -> BlockIndex {
         assert!(first <= end, "a span holds a block");
         let near = end.min(first + PROBES_MAX);
-        let probe = |block: &u64| self.blocks.contains_key(&BlockKey { stream, block: *block });
-        if let Some(block) = (first..near).find(probe) {
+        let probe =
+            |block: &BlockIndex| self.blocks.contains_key(&BlockKey { stream, block: *block });
+        if let Some(block) = first.until(near).find(probe) {
             return block;
         }
         let far = self.blocks.keys().filter(|key| key.stream == stream).map(|key| key.block);
-        far.filter(|block| (near..end).contains(block)).fold(end, u64::min)
+        far.filter(|block| (near..end).contains(block)).fold(end, BlockIndex::min)
     }
 
     /// Removes a version that the map shows now (BUFFER-2).
-    pub(crate) fn remove(&mut self, stream: StreamId, block: u64, wseq: WriteSeq) {
+    pub(crate) fn remove(&mut self, stream: StreamId, block: BlockIndex, wseq: WriteSeq) {
         let entry = self.blocks.get(&BlockKey { stream, block });
         debug_assert!(entry.is_none_or(|entry| entry.wseq >= wseq), "the newest version waits"); // BUFFER-1
         if let Entry::Occupied(entry) = self.blocks.entry(BlockKey { stream, block })
@@ -169,10 +175,16 @@ impl WriteBuffer {
     }
 
     /// Removes a trim or zero that the map shows now (BUFFER-2).
-    pub(crate) fn remove_range(&mut self, stream: StreamId, first: u64, end: u64, wseq: WriteSeq) {
+    pub(crate) fn remove_range(
+        &mut self,
+        stream: StreamId,
+        first: BlockIndex,
+        end: BlockIndex,
+        wseq: WriteSeq,
+    ) {
         assert!(first <= end, "a range does not end before it begins");
         if end - first <= SMALL_RANGE_BLOCKS {
-            for block in first..end {
+            for block in first.until(end) {
                 self.remove(stream, block, wseq);
             }
         } else {

@@ -22,7 +22,7 @@ use std::rc::Rc;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::BLOCK_ALIGN;
 use varve_stdx::{BufSlice, checksum64};
-use varve_types::{ChunkId, CutNumber, StreamId};
+use varve_types::{BlockIndex, ByteOffset, ByteRange, ChunkId, CutNumber, StreamId};
 
 use crate::aggregation::{WriteThrough, write_through};
 use crate::buffer::{BufferedBlock, BufferedContent, Carrier};
@@ -79,9 +79,10 @@ struct KnownRun<'a> {
 }
 
 impl Shard {
-    /// Counts a write of the bytes `offset .. end` as under way, if it is a large one.
-    pub(crate) fn large_write(&self, offset: u64, end: u64) -> Option<LargeWrite<'_>> {
-        let bytes = (end / BLOCK).saturating_sub(offset.div_ceil(BLOCK)) * BLOCK;
+    /// Counts a write of these bytes as under way, if it is a large one.
+    pub(crate) fn large_write(&self, range: ByteRange) -> Option<LargeWrite<'_>> {
+        let (first, end) = (ByteOffset(range.start).next_block(), ByteOffset(range.end).block());
+        let bytes = end.0.saturating_sub(first.0) * BLOCK;
         let bypass = &self.drain.bypass;
         (bytes >= LARGE_BYTES_MIN).then(|| {
             bypass.bytes_under_way.set(bypass.bytes_under_way.get() + bytes);
@@ -103,7 +104,7 @@ impl Shard {
     pub(crate) async fn write_past_lane(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         data: &BufSlice,
     ) -> Result<BypassProgress> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
@@ -167,7 +168,7 @@ impl Shard {
         self.drain.writer.borrow().fits(BLOCK_ALIGN)
     }
 
-    fn would_overtake(&self, stream: StreamId, first: u64, end: u64) -> bool {
+    fn would_overtake(&self, stream: StreamId, first: BlockIndex, end: BlockIndex) -> bool {
         let journaled = self.admission.buffer.borrow().is_journaled(stream, first, end);
         let is_cut = self.admission.cuts.is_in_lane(stream) && !planted(Bug::BypassOvertakesCut); // CUT-3
         is_cut
@@ -180,7 +181,7 @@ impl Shard {
     fn append_run(
         &self,
         stream: StreamId,
-        first: u64,
+        first: BlockIndex,
         run: &BufSlice,
         known: &KnownRun<'_>,
         mut kept: Option<&mut Vec<(ChunkId, BufSlice)>>,

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use roaring::RoaringTreemap;
 use varve_logstore::space::unit_space;
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId};
 
 use crate::hash::HashMap;
 use crate::peers::{ForeignChunk, ForeignNames};
@@ -191,7 +191,7 @@ impl Shard {
 
     /// What a stream names, updates that wait included (CENSUS-2).
     fn walk_names(&self, stream: StreamId) -> Walk<'_, MapCursor> {
-        self.walk_stream(stream, 0, GateUse::NoStep).with_waiting()
+        self.walk_stream(stream, BlockIndex::ZERO, GateUse::NoStep).with_waiting()
     }
 
     /// Leaves the pages up to a level that the walk is inside: each adds its total to the page above, the last one to

@@ -30,7 +30,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SealSpec, SegmentWriter, UNIT_ALIGN};
 use varve_media::{RootKey, SegmentId};
 use varve_reactor::JoinHandle;
-use varve_types::{ChunkId, ErrorKind, StreamId, WriteSeq};
+use varve_types::{BlockIndex, ChunkId, ErrorKind, StreamId, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
 use crate::checkpoint::state::MetadataWrite;
@@ -308,7 +308,7 @@ impl Shard {
             let mut bytes = vec![0; PageHeader::LEN];
             from = {
                 let deltas = &self.trees.borrow().deltas;
-                let mut rest = deltas.iter_from(first.stream, first.block).peekable();
+                let mut rest = deltas.iter_from(first.stream, BlockIndex(first.block)).peekable();
                 encode_deltas(&mut rest, &mut bytes, self.blob_room().min(DELTA_BLOB_BYTES));
                 rest.peek().copied()
             };

@@ -10,16 +10,16 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use varve_reactor::Notify;
-use varve_types::StreamId;
+use varve_types::{BlockIndex, StreamId};
 
 use crate::hash::HashSet;
 
 /// Claimed blocks of a shard.
 #[derive(Default)]
 pub(crate) struct BlockLocks {
-    blocks: RefCell<HashSet<(StreamId, u64)>>,
+    blocks: RefCell<HashSet<(StreamId, BlockIndex)>>,
     /// Ranges whose claims somebody waits for (CLAIMS-3): as many as there are writes and trims that do.
-    awaited: RefCell<Vec<(StreamId, Range<u64>)>>,
+    awaited: RefCell<Vec<(StreamId, Range<BlockIndex>)>>,
     /// A claim, or the wait for one, has ended.
     released: Notify,
 }
@@ -27,7 +27,7 @@ pub(crate) struct BlockLocks {
 /// A claimed block; dropping it ends the claim.
 pub(crate) struct BlockLock<'a> {
     claims: &'a BlockLocks,
-    key: (StreamId, u64),
+    key: (StreamId, BlockIndex),
 }
 
 impl Drop for BlockLock<'_> {
@@ -41,7 +41,7 @@ impl Drop for BlockLock<'_> {
 /// A range whose claims somebody waits for; dropping it ends the wait.
 struct LockWait<'a> {
     claims: &'a BlockLocks,
-    range: (StreamId, Range<u64>),
+    range: (StreamId, Range<BlockIndex>),
 }
 
 impl Drop for LockWait<'_> {
@@ -56,15 +56,16 @@ impl Drop for LockWait<'_> {
 
 impl BlockLocks {
     /// Whether a block of `first .. end` is claimed.
-    pub(crate) fn any(&self, stream: StreamId, first: u64, end: u64) -> bool {
+    pub(crate) fn any(&self, stream: StreamId, first: BlockIndex, end: BlockIndex) -> bool {
         debug_assert!(first <= end, "a range does not end before it begins");
         let blocks = self.blocks.borrow();
-        let inside = |(of, block): &(StreamId, u64)| *of == stream && (first..end).contains(block);
+        let inside =
+            |(of, block): &(StreamId, BlockIndex)| *of == stream && (first..end).contains(block);
         !blocks.is_empty() && blocks.iter().any(inside)
     }
 
     /// Claims a block, waiting for whoever holds it, and for those who wait until nobody does.
-    pub(crate) async fn claim(&self, stream: StreamId, block: u64) -> BlockLock<'_> {
+    pub(crate) async fn claim(&self, stream: StreamId, block: BlockIndex) -> BlockLock<'_> {
         while self.any(stream, block, block + 1) || self.is_awaited(stream, block) {
             self.released.notified().await;
         }
@@ -74,7 +75,7 @@ impl BlockLocks {
     }
 
     /// Waits until no block of `first .. end` is claimed. No pause lies between the last check and the return.
-    pub(crate) async fn wait(&self, stream: StreamId, first: u64, end: u64) {
+    pub(crate) async fn wait(&self, stream: StreamId, first: BlockIndex, end: BlockIndex) {
         if !self.any(stream, first, end) {
             return;
         }
@@ -84,14 +85,14 @@ impl BlockLocks {
         }
     }
 
-    fn await_range(&self, stream: StreamId, blocks: Range<u64>) -> LockWait<'_> {
+    fn await_range(&self, stream: StreamId, blocks: Range<BlockIndex>) -> LockWait<'_> {
         assert!(blocks.start < blocks.end, "who waits has a block to wait for"); // CLAIMS-3
         let range = (stream, blocks);
         self.awaited.borrow_mut().push(range.clone());
         LockWait { claims: self, range }
     }
 
-    fn is_awaited(&self, stream: StreamId, block: u64) -> bool {
+    fn is_awaited(&self, stream: StreamId, block: BlockIndex) -> bool {
         let awaited = self.awaited.borrow();
         awaited.iter().any(|(of, blocks)| *of == stream && blocks.contains(&block))
     }
@@ -110,18 +111,21 @@ mod tests {
     fn who_waits_for_a_range_is_not_overtaken_by_new_claims() {
         let claims = BlockLocks::default();
         let mut cx = Context::from_waker(Waker::noop());
-        let Poll::Ready(held) = pin!(claims.claim(STREAM, 5)).poll(&mut cx) else {
+        let Poll::Ready(held) = pin!(claims.claim(STREAM, BlockIndex(5))).poll(&mut cx) else {
             panic!("nobody has it");
         };
-        let mut whole = pin!(claims.wait(STREAM, 0, 100));
-        let mut part = pin!(claims.wait(STREAM, 4, 7));
+        let mut whole = pin!(claims.wait(STREAM, BlockIndex(0), BlockIndex(100)));
+        let mut part = pin!(claims.wait(STREAM, BlockIndex(4), BlockIndex(7)));
         assert!(whole.as_mut().poll(&mut cx).is_pending());
         assert!(part.as_mut().poll(&mut cx).is_pending());
-        let mut next = pin!(claims.claim(STREAM, 6));
+        let mut next = pin!(claims.claim(STREAM, BlockIndex(6)));
         assert!(next.as_mut().poll(&mut cx).is_pending(), "others wait for its block");
         let beside = [(STREAM, 100), (StreamId::new(2), 6)];
         for (stream, block) in beside {
-            assert!(pin!(claims.claim(stream, block)).poll(&mut cx).is_ready(), "{block}");
+            assert!(
+                pin!(claims.claim(stream, BlockIndex(block))).poll(&mut cx).is_ready(),
+                "{block}"
+            );
         }
         drop(held);
         assert!(part.as_mut().poll(&mut cx).is_ready(), "it does not wait for who waits");
@@ -134,12 +138,12 @@ mod tests {
     fn who_gives_up_waiting_is_not_waited_for() {
         let claims = BlockLocks::default();
         let mut cx = Context::from_waker(Waker::noop());
-        let Poll::Ready(_held) = pin!(claims.claim(STREAM, 5)).poll(&mut cx) else {
+        let Poll::Ready(_held) = pin!(claims.claim(STREAM, BlockIndex(5))).poll(&mut cx) else {
             panic!("nobody has it");
         };
-        let mut next = pin!(claims.claim(STREAM, 6));
+        let mut next = pin!(claims.claim(STREAM, BlockIndex(6)));
         {
-            let mut whole = pin!(claims.wait(STREAM, 0, 100));
+            let mut whole = pin!(claims.wait(STREAM, BlockIndex(0), BlockIndex(100)));
             assert!(whole.as_mut().poll(&mut cx).is_pending());
             assert!(next.as_mut().poll(&mut cx).is_pending());
         }

@@ -23,9 +23,8 @@ use varve_logstore::format::record::{RecordKind, encode_cut};
 use varve_logstore::lane::JournalFrame;
 use varve_logstore::planted::{Bug, planted};
 use varve_stdx::AlignedBuf;
-use varve_types::{ByteRange, StreamId};
+use varve_types::{BlockIndex, ByteRange, StreamId};
 
-use crate::config::BLOCK_BYTES;
 use crate::cut::state::PendingCut;
 use crate::read::{STATUS_TURNS_MAX, bytes_of_runs};
 use crate::tree::{self, DiffLimits, MAP_SLOTS, Map};
@@ -34,8 +33,6 @@ use crate::{Result, Shard};
 
 pub(crate) use state::Cuts;
 pub use state::{CutId, CutPair};
-
-const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Blocks or equal subtrees looked at before other tasks get a turn: some 50 µs of work.
 const DIFF_STEPS_MAX: usize = 512;
@@ -127,7 +124,7 @@ impl Shard {
         self.check_open()?;
         self.wait_cut(from).await?;
         self.wait_cut(to).await?;
-        let (first, end) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
+        let Range { start: first, end } = range.touched_blocks();
         let mut runs = Vec::new();
         let (mut block, mut turns) = (first, 0);
         while block < end && runs.len() <= max && turns < STATUS_TURNS_MAX {
@@ -150,10 +147,10 @@ impl Shard {
         &self,
         trees: &mut Trees,
         streams: [StreamId; 2],
-        blocks: Range<u64>,
+        blocks: Range<BlockIndex>,
         limits: DiffLimits,
         runs: &mut Vec<tree::DiffRun>,
-    ) -> std::result::Result<u64, Stop> {
+    ) -> std::result::Result<BlockIndex, Stop> {
         let [from, to] = streams;
         trees.open_stream(from)?;
         trees.open_stream(to)?;

@@ -33,7 +33,7 @@ use std::ops::Range;
 use varve_logstore::format::deltas::Delta;
 use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::planted::{Bug, planted};
-use varve_types::{ChunkId, StreamId};
+use varve_types::{BlockIndex, ChunkId, StreamId};
 
 use crate::hash::{HashMap, HashSet};
 use crate::pages::fault_of;
@@ -97,8 +97,8 @@ const _: () = assert!(GROUP_BLOCKS <= 1 << (64 - CHUNK_BITS), "and any block of 
 pub(crate) type LeafId = (StreamId, u64);
 
 /// The page of a map that a block belongs to.
-pub(crate) const fn leaf_of(stream: StreamId, block: u64) -> LeafId {
-    (stream, block / MAP_SLOTS as u64)
+pub(crate) const fn leaf_of(stream: StreamId, block: BlockIndex) -> LeafId {
+    (stream, block.0 / MAP_SLOTS as u64)
 }
 
 /// Updates that wait.
@@ -128,13 +128,13 @@ pub(crate) struct MapBuffer {
 }
 
 /// Group of a block.
-const fn group_of(stream: StreamId, block: u64) -> LeafId {
-    (stream, block / GROUP_BLOCKS)
+const fn group_of(stream: StreamId, block: BlockIndex) -> LeafId {
+    (stream, block.0 / GROUP_BLOCKS)
 }
 
 /// Block of the group as the upper bits of packed deltas.
-const fn place_of(block: u64) -> u64 {
-    (block % GROUP_BLOCKS) << CHUNK_BITS
+const fn place_of(block: BlockIndex) -> u64 {
+    (block.0 % GROUP_BLOCKS) << CHUNK_BITS
 }
 
 fn unpack((stream, group): LeafId, packed: u64) -> Delta {
@@ -143,12 +143,12 @@ fn unpack((stream, group): LeafId, packed: u64) -> Delta {
 }
 
 /// Those of a group's deltas that belong to blocks of a range.
-fn part(of_group: &[u64], group: u64, blocks: &Range<u64>) -> Range<usize> {
+fn part(of_group: &[u64], group: u64, blocks: &Range<BlockIndex>) -> Range<usize> {
     let first = group * GROUP_BLOCKS;
-    let index_of = |block: u64| match block.checked_sub(first) {
+    let index_of = |block: BlockIndex| match block.0.checked_sub(first) {
         None => 0,
         Some(in_group) if in_group >= GROUP_BLOCKS => of_group.len(),
-        Some(in_group) => of_group.partition_point(|packed| *packed < place_of(in_group)),
+        Some(_) => of_group.partition_point(|packed| *packed < place_of(block)),
     };
     let part = index_of(blocks.start)..index_of(blocks.end);
     debug_assert!(part.start <= part.end, "updates stand in the order of their blocks");
@@ -156,8 +156,8 @@ fn part(of_group: &[u64], group: u64, blocks: &Range<u64>) -> Range<usize> {
 }
 
 /// Blocks of a page of a map.
-const fn blocks_of((_, leaf): LeafId) -> Range<u64> {
-    leaf * MAP_SLOTS as u64..(leaf + 1) * MAP_SLOTS as u64
+const fn blocks_of((_, leaf): LeafId) -> Range<BlockIndex> {
+    BlockIndex(leaf * MAP_SLOTS as u64)..BlockIndex((leaf + 1) * MAP_SLOTS as u64)
 }
 
 impl MapBuffer {
@@ -183,7 +183,7 @@ impl MapBuffer {
     }
 
     /// What waits for a block.
-    pub(crate) fn get(&self, stream: StreamId, block: u64) -> Option<ChunkId> {
+    pub(crate) fn get(&self, stream: StreamId, block: BlockIndex) -> Option<ChunkId> {
         if self.count == 0 {
             return None;
         }
@@ -191,20 +191,25 @@ impl MapBuffer {
         let of_group = self.groups.get(&group)?;
         let index = of_group.partition_point(|packed| *packed < place_of(block));
         let found = unpack(group, *of_group.get(index)?);
-        debug_assert!(found.block >= block, "no update before it is its own");
-        (found.block == block).then_some(found.chunk)
+        debug_assert!(found.block >= block.0, "no update before it is its own");
+        (found.block == block.0).then_some(found.chunk)
     }
 
     /// Lets a chunk wait for a block; returns the one that did.
-    pub(crate) fn set(&mut self, stream: StreamId, block: u64, chunk: ChunkId) -> Option<ChunkId> {
+    pub(crate) fn set(
+        &mut self,
+        stream: StreamId,
+        block: BlockIndex,
+        chunk: ChunkId,
+    ) -> Option<ChunkId> {
         debug_assert!(!self.exact.contains(&stream), "what is promised to is exact"); // DELTAS-6
         let group = group_of(stream, block);
         let of_group = self.groups.entry(group).or_default();
         let index = of_group.partition_point(|packed| *packed < place_of(block));
         let packed = place_of(block) | chunk.get();
-        debug_assert_eq!(unpack(group, packed).block, block, "it is found as it was packed");
+        debug_assert_eq!(unpack(group, packed).block, block.0, "it is found as it was packed");
         if let Some(there) = of_group.get_mut(index)
-            && unpack(group, *there).block == block
+            && unpack(group, *there).block == block.0
         {
             let old = std::mem::replace(there, packed);
             return Some(unpack(group, old).chunk);
@@ -224,13 +229,14 @@ impl MapBuffer {
     pub(crate) fn take_range(
         &mut self,
         stream: StreamId,
-        blocks: &Range<u64>,
+        blocks: &Range<BlockIndex>,
         mut each: impl FnMut(Delta),
     ) {
         if self.count == 0 || blocks.is_empty() {
             return;
         }
-        let groups = group_of(stream, blocks.start)..=group_of(stream, blocks.end - 1);
+        let last = BlockIndex(blocks.end.0 - 1);
+        let groups = group_of(stream, blocks.start)..=group_of(stream, last);
         let touched: Vec<LeafId> = self.groups.range(groups).map(|(group, _)| *group).collect();
         for group in touched {
             let of_group = self.groups.get_mut(&group).expect("found above");
@@ -262,7 +268,7 @@ impl MapBuffer {
     /// Whether none wait for a stream from here on (DELTAS-6). What does is put into its map first.
     pub(crate) fn set_exact(&mut self, stream: StreamId, is_exact: bool) {
         if is_exact {
-            assert!(self.first_in(stream, 0..u64::MAX).is_none(), "it was put into the map");
+            assert!(self.first_in(stream, BlockIndex::ALL).is_none(), "it was put into the map");
             self.exact.insert(stream);
         } else {
             self.exact.remove(&stream);
@@ -287,40 +293,41 @@ impl MapBuffer {
 
     /// Nothing waits for a stream any more.
     pub(crate) fn remove_stream(&mut self, stream: StreamId) {
-        self.take_range(stream, &(0..u64::MAX), |_| {});
+        self.take_range(stream, &BlockIndex::ALL, |_| {});
     }
 
     /// What waits for blocks of a range, in their order.
     pub(crate) fn in_range(
         &self,
         stream: StreamId,
-        blocks: Range<u64>,
-    ) -> impl Iterator<Item = (u64, ChunkId)> {
+        blocks: Range<BlockIndex>,
+    ) -> impl Iterator<Item = (BlockIndex, ChunkId)> {
         let first = group_of(stream, blocks.start);
-        let last = group_of(stream, blocks.end.saturating_sub(1)).max(first);
+        let last = BlockIndex(blocks.end.0.saturating_sub(1));
+        let last = group_of(stream, last).max(first);
         self.groups.range(first..=last).flat_map(move |(group, of_group)| {
             let some = &of_group[part(of_group, group.1, &blocks)];
             some.iter()
                 .map(|packed| unpack(*group, *packed))
-                .map(|delta| (delta.block, delta.chunk))
+                .map(|delta| (BlockIndex(delta.block), delta.chunk))
         })
     }
 
     /// Everything that waits, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Delta> {
-        self.iter_from(StreamId::new(0), 0)
+        self.iter_from(StreamId::new(0), BlockIndex::ZERO)
     }
 
     /// As [`Self::iter`], from a block of a stream on.
     pub(crate) fn iter_from(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
     ) -> impl Iterator<Item = Delta> + Clone {
         let first = group_of(stream, block);
         self.groups.range(first..).flat_map(move |(group, of_group)| {
-            let from = if *group == first { block } else { 0 };
-            let some = &of_group[part(of_group, group.1, &(from..u64::MAX))];
+            let from = if *group == first { block } else { BlockIndex::ZERO };
+            let some = &of_group[part(of_group, group.1, &(from..BlockIndex::MAX))];
             some.iter().map(|packed| unpack(*group, *packed))
         })
     }
@@ -328,7 +335,7 @@ impl MapBuffer {
     /// Pages for which something waits, from one on.
     fn leaves_from(&self, first: LeafId) -> impl Iterator<Item = LeafId> {
         let mut last = None;
-        let all = self.iter_from(first.0, first.1 * MAP_SLOTS as u64).map(|delta| delta.page());
+        let all = self.iter_from(first.0, blocks_of(first).start).map(|delta| delta.page());
         all.filter(move |leaf| last.replace(*leaf) != Some(*leaf))
     }
 
@@ -364,7 +371,11 @@ impl MapBuffer {
     }
 
     /// The first block of a range for which something waits.
-    pub(crate) fn first_in(&self, stream: StreamId, range: Range<u64>) -> Option<u64> {
+    pub(crate) fn first_in(
+        &self,
+        stream: StreamId,
+        range: Range<BlockIndex>,
+    ) -> Option<BlockIndex> {
         self.in_range(stream, range).next().map(|(block, _)| block)
     }
 
@@ -402,7 +413,7 @@ pub(crate) struct BufferPolicy {
 
 impl BufferPolicy {
     /// Whether the entry for a block may wait (DELTAS-2).
-    pub(crate) fn may(&self, stream: StreamId, block: u64) -> bool {
+    pub(crate) fn may(&self, stream: StreamId, block: BlockIndex) -> bool {
         self.direct.as_ref().is_some_and(|direct| !direct.contains(&leaf_of(stream, block)))
     }
 }
@@ -418,7 +429,7 @@ impl Trees {
             if let SummaryEntry::Data { stream, block, .. }
             | SummaryEntry::Reference { stream, block, .. } = entry
             {
-                *counts.entry(leaf_of(*stream, *block)).or_default() += 1;
+                *counts.entry(leaf_of(*stream, BlockIndex(*block))).or_default() += 1;
             }
         }
         let direct = counts.into_iter().filter(|(_, count)| *count >= DIRECT);
@@ -430,7 +441,7 @@ impl Trees {
     pub(crate) fn waits(
         &mut self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
     ) -> std::result::Result<bool, Stop> {
         if self.deltas.count >= self.deltas.limit || !self.open_stream(stream)? {
             return Ok(false);
@@ -473,7 +484,7 @@ impl Trees {
     pub(crate) fn set_slot(
         &mut self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         chunk: ChunkId,
         may_wait: bool,
         dead: &mut Vec<MapSlot>,
@@ -490,7 +501,7 @@ impl Trees {
     pub(crate) fn change_slot(
         &mut self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         slot: MapSlot,
         dead: &mut Vec<MapSlot>,
     ) -> std::result::Result<(), Stop> {
@@ -509,7 +520,7 @@ impl Trees {
     pub(crate) fn forget_waiting(
         &mut self,
         stream: StreamId,
-        blocks: Range<u64>,
+        blocks: Range<BlockIndex>,
         dead: &mut Vec<MapSlot>,
     ) {
         let shard = self.shard;
@@ -522,7 +533,7 @@ impl Trees {
     pub(crate) fn look_for_slot(
         &mut self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         may_wait: bool,
     ) -> std::result::Result<(), Stop> {
         if may_wait && self.waits(stream, block)? || !self.open_stream(stream)? {
@@ -533,11 +544,17 @@ impl Trees {
     }
 
     /// Shows what waits in place of what a map has, in what a walk came across from `range.start` to its end.
-    pub(crate) fn overlay(&self, stream: StreamId, range: Range<u64>, items: &mut Vec<WalkItem>) {
+    pub(crate) fn overlay(
+        &self,
+        stream: StreamId,
+        range: Range<BlockIndex>,
+        items: &mut Vec<WalkItem>,
+    ) {
         if self.deltas.is_empty() {
             return;
         }
-        let mut waiting: HashMap<u64, ChunkId> = self.deltas.in_range(stream, range).collect();
+        let mut waiting: HashMap<BlockIndex, ChunkId> =
+            self.deltas.in_range(stream, range).collect();
         for item in items.iter_mut() {
             if let WalkItem::Data { block, slot } = item
                 && let Some(chunk) = waiting.remove(block)
@@ -559,10 +576,10 @@ impl Trees {
     pub(crate) fn status(
         &self,
         stream: StreamId,
-        blocks: Range<u64>,
+        blocks: Range<BlockIndex>,
         max_runs: usize,
         runs: &mut Vec<StatusRun>,
-    ) -> std::result::Result<u64, Stop> {
+    ) -> std::result::Result<BlockIndex, Stop> {
         let map = &self.streams[&stream].map;
         let (first, end) = (blocks.start, blocks.end);
         let mut block = first;
@@ -625,7 +642,7 @@ impl Shard {
         let max = max.clamp(1, SETTLED_AT_ONCE_MAX);
         let waiting = || {
             let trees = self.trees.borrow();
-            trees.deltas.in_range(stream, 0..u64::MAX).take(max + 1).count()
+            trees.deltas.in_range(stream, BlockIndex::ALL).take(max + 1).count()
         };
         let settles = &self.drain.settles;
         if settles.get() > 0 && settles.get() + waiting() > max {
@@ -690,8 +707,7 @@ impl Shard {
         let before = self.counters.page_reads();
         self.prefetch(|trees| {
             let mut look = |leaf: &LeafId| {
-                let block = leaf.1 * MAP_SLOTS as u64;
-                fault_of(trees.look_for_slot(leaf.0, block, false))
+                fault_of(trees.look_for_slot(leaf.0, blocks_of(*leaf).start, false))
             };
             leaves.iter().filter_map(&mut look).collect()
         })
@@ -797,12 +813,13 @@ mod tests {
         let mut model = Model::new();
         for step in 0..60_000_u64 {
             let (stream, block) = (1 + rng.below(3), any_block(&mut rng));
-            let id = StreamId::new(stream);
+            let (id, at_block) = (StreamId::new(stream), BlockIndex(block));
             match rng.below(if step % 20_000 < 12_000 { 40 } else { 12 }) {
                 0 => {
                     let range = block..block + rng.below(600);
                     let mut dead: Vec<ChunkId> = Vec::new();
-                    deltas.take_range(id, &range, |delta| dead.push(delta.chunk));
+                    let blocks = BlockIndex(range.start)..BlockIndex(range.end);
+                    deltas.take_range(id, &blocks, |delta| dead.push(delta.chunk));
                     let in_range = |at: &(u64, u64)| at.0 == stream && range.contains(&at.1);
                     let gone: Vec<_> = model.extract_if(.., |at, _| in_range(at)).collect();
                     assert!(
@@ -810,7 +827,7 @@ mod tests {
                     );
                 }
                 1 => {
-                    deltas.settled(leaf_of(id, block));
+                    deltas.settled(leaf_of(id, at_block));
                     model.retain(|at, _| (at.0, at.1 / 512) != (stream, block / 512));
                 }
                 2 if rng.chance(1, 200) => {
@@ -820,14 +837,14 @@ mod tests {
                 3 => {
                     let known = model.range((stream, block)..).next();
                     if let Some(((stream, block), chunk)) = known {
-                        let found = deltas.get(StreamId::new(*stream), *block);
+                        let found = deltas.get(StreamId::new(*stream), BlockIndex(*block));
                         assert_eq!(found, Some(ChunkId::new(*chunk)));
                     }
-                    let found = deltas.get(id, block).map(ChunkId::get);
+                    let found = deltas.get(id, at_block).map(ChunkId::get);
                     assert_eq!(found, model.get(&(stream, block)).copied());
                 }
                 _ => {
-                    let old = deltas.set(id, block, ChunkId::new(step + 1));
+                    let old = deltas.set(id, at_block, ChunkId::new(step + 1));
                     assert_eq!(old.map(ChunkId::get), model.insert((stream, block), step + 1));
                 }
             }
@@ -835,11 +852,10 @@ mod tests {
             if step % 1000 == 0 {
                 assert_eq!(all(deltas.iter()), plain(&model));
                 let behind = model.range((stream, block)..).map(|(at, chunk)| (*at, *chunk));
-                assert!(all(deltas.iter_from(id, block)).into_iter().eq(behind));
-                let range = block..block + 5000;
-                let of_model = model.range((stream, range.start)..(stream, range.end));
-                let of_model = of_model.map(|(at, chunk)| (at.1, ChunkId::new(*chunk)));
-                assert!(deltas.in_range(id, range).eq(of_model));
+                assert!(all(deltas.iter_from(id, at_block)).into_iter().eq(behind));
+                let of_model = model.range((stream, block)..(stream, block + 5000));
+                let of_model = of_model.map(|(at, chunk)| (BlockIndex(at.1), ChunkId::new(*chunk)));
+                assert!(deltas.in_range(id, at_block..at_block + 5000).eq(of_model));
                 let vectors: usize = deltas.groups.values().map(Vec::capacity).sum();
                 assert_eq!(deltas.places, vectors);
                 let bound = model.len() * 2 + deltas.groups.len() * 24;
@@ -858,7 +874,7 @@ mod tests {
         for leaf in 0..100 {
             for block in 0..3 {
                 let chunk = ChunkId::new(1 + leaf * 3 + block);
-                deltas.set(StreamId::new(1 + leaf % 2), leaf * 512 + block, chunk);
+                deltas.set(StreamId::new(1 + leaf % 2), BlockIndex(leaf * 512 + block), chunk);
             }
         }
         let mut seen = Vec::new();
@@ -878,7 +894,7 @@ mod tests {
         let mut deltas = MapBuffer::new(1 << 20, 800);
         let mut count = 0;
         while !deltas.are_many() {
-            deltas.set(StreamId::new(1), count * 7, ChunkId::new(count + 1));
+            deltas.set(StreamId::new(1), BlockIndex(count * 7), ChunkId::new(count + 1));
             count += 1;
         }
         assert_eq!(count, 701);

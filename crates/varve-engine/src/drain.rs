@@ -26,7 +26,7 @@ use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, SealedSegment, UNIT_
 use varve_reactor::JoinHandle;
 use varve_stdx::{FINGERPRINT_BATCH, checksum64, is_zero};
 use varve_types::limits::ADDRESS_UNIT;
-use varve_types::{ChunkId, Compression, CutNumber, Dedup, StreamId, WriteSeq};
+use varve_types::{BlockIndex, ChunkId, Compression, CutNumber, Dedup, StreamId, WriteSeq};
 
 use crate::admission::Semaphore;
 use crate::aggregation::{LINGER_NS, PartFilled, SegmentWaiters, WriteBack, seals};
@@ -43,6 +43,11 @@ pub(crate) use state::{Drain, SealedData};
 pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
 
 const _: () = assert!(BLOCK_UNITS * ADDRESS_UNIT == BLOCK_BYTES as u64);
+
+/// The block that a record of whole blocks begins with.
+pub(crate) const fn first_block(header: &RecordHeader) -> BlockIndex {
+    BlockIndex(header.offset_512 / BLOCK_UNITS)
+}
 
 /// Data segments whose put is under way or whose entries are not in the map yet; bounds memory and recovery's full
 /// verification.
@@ -74,7 +79,7 @@ pub(crate) type KnownBlocks = Vec<Option<DedupLookup>>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockSource {
     pub(crate) stream: StreamId,
-    pub(crate) block: u64,
+    pub(crate) block: BlockIndex,
     pub(crate) wseq: WriteSeq,
     pub(crate) cut: CutNumber,
     pub(crate) class: u8,
@@ -254,12 +259,12 @@ impl Shard {
         let writes = records.iter().filter(|record| record.header.kind == RecordKind::Write);
         let blocks: Vec<&[u8]> = writes
             .flat_map(|record| {
-                let RecordHeader { stream, offset_512, .. } = record.header;
+                let (stream, first) = (record.header.stream, first_block(&record.header));
                 let blocks = record.payload.chunks_exact(BLOCK_BYTES).enumerate();
                 let fingerprinted = self.fingerprinted(stream);
                 blocks.map(move |(index, data)| {
                     let is_asked = fingerprinted.takes(|| record.piece_checksum(index));
-                    let block = offset_512 / BLOCK_UNITS + index as u64;
+                    let block = first + index as u64;
                     let is_left_out = !is_asked || self.is_superseded(&record.header, block);
                     if is_left_out { &[][..] } else { data } // Nothing is like nothing.
                 })
@@ -302,10 +307,9 @@ impl Shard {
         match header.kind {
             RecordKind::Write => self.drain_write(record, known).await,
             RecordKind::Trim | RecordKind::Zero => {
-                let block = header.offset_512 / BLOCK_UNITS;
-                let count = header.len_512 / BLOCK_UNITS;
-                let (stream, wseq) = (header.stream, header.wseq);
-                let (block_count, cut) = (count, header.cut);
+                let BlockIndex(block) = first_block(header);
+                let block_count = header.len_512 / BLOCK_UNITS;
+                let (stream, wseq, cut) = (header.stream, header.wseq, header.cut);
                 let entry = if header.kind == RecordKind::Trim {
                     SummaryEntry::Trim { stream, block, block_count, wseq, cut, bypassed: false }
                 } else {
@@ -362,7 +366,7 @@ impl Shard {
         known: &mut std::vec::IntoIter<Option<DedupLookup>>,
     ) -> Result<()> {
         let header = &record.header;
-        let first = header.offset_512 / BLOCK_UNITS;
+        let first = first_block(header);
         assert_eq!(record.payload.len() % BLOCK_BYTES, 0, "records hold whole blocks");
         let keeps_write = self.caches.blocks.borrow().keeps_write(record.payload.len());
         let mut kept = Vec::new();
@@ -397,7 +401,7 @@ impl Shard {
     }
 
     /// Whether a durable newer record covers a block of a record, with no cut between them.
-    fn is_superseded(&self, header: &RecordHeader, block: u64) -> bool {
+    fn is_superseded(&self, header: &RecordHeader, block: BlockIndex) -> bool {
         let cut = self.admission.cuts.oldest_in_lane(header.stream);
         let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
         let newer = |pending: &crate::buffer::BufferedBlock| {
@@ -419,7 +423,7 @@ impl Shard {
         assert_eq!(data.len(), BLOCK_BYTES, "blocks are stored one by one");
         assert!(self.drain.gate.taken() > 0, "who appends holds the gate"); // DRAIN-5
         assert!(self.fits_a_block(), "the caller looked whether it fits");
-        let BlockSource { stream, block, wseq, cut, class, bypassed } = *source;
+        let BlockSource { stream, block: BlockIndex(block), wseq, cut, class, bypassed } = *source;
         let push = |entry| self.drain.writer.borrow_mut().push_entry(entry, wseq);
         // Asked for once more: what is known may be older than the promise.
         let known = known.filter(|_| !self.reservations.promises_to(stream));

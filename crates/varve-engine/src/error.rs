@@ -1,6 +1,6 @@
 //! Causes of failure of a shard, and the kind callers act on.
 
-use varve_types::{ByteCount, ChunkId, ErrorKind, SegmentNumber, ShardId, StreamId};
+use varve_types::{BlockIndex, ByteCount, ChunkId, ErrorKind, SegmentNumber, ShardId, StreamId};
 
 /// Result of an engine operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -82,7 +82,7 @@ pub enum Error {
         /// Which stream.
         stream: StreamId,
         /// Which block.
-        block: u64,
+        block: BlockIndex,
         /// Which chunk.
         chunk: ChunkId,
     },
@@ -94,7 +94,7 @@ pub enum Error {
         /// Which stream.
         stream: StreamId,
         /// Which block.
-        block: u64,
+        block: BlockIndex,
         /// The other shard.
         home: ShardId,
         /// Which chunk of it.

@@ -5,7 +5,7 @@
 use std::ops::{ControlFlow, Range};
 
 use varve_logstore::format::chunk::ChunkEntry;
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId};
 
 use crate::keys::KeyValue;
 use crate::tree::{PagePtr, Scan, WalkItem};
@@ -25,8 +25,8 @@ pub enum MapItem {
     },
     /// A block with data.
     Data {
-        /// Which block, in units of 4 KiB.
-        block: u64,
+        /// Which block.
+        block: BlockIndex,
         /// The shard that has the chunk.
         home: ShardId,
         /// What it holds.
@@ -35,7 +35,7 @@ pub enum MapItem {
     /// Blocks whose page cannot be read.
     Unreadable {
         /// Which blocks.
-        blocks: Range<u64>,
+        blocks: Range<BlockIndex>,
         /// The page.
         page: PagePtr,
         /// Why.
@@ -52,7 +52,7 @@ impl Shard {
     pub async fn walk_map(
         &self,
         stream: StreamId,
-        from: u64,
+        from: BlockIndex,
         visit: &mut dyn FnMut(MapItem) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut walk = self.walk_stream(stream, from, GateUse::NoStep).with_waiting();
@@ -89,7 +89,7 @@ impl Shard {
             }
             if unreadable.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        self.walk_map(stream, 0, &mut count).await?;
+        self.walk_map(stream, BlockIndex::ZERO, &mut count).await?;
         unreadable.map_or(Ok(blocks), Err)
     }
 

@@ -29,7 +29,7 @@ use roaring::RoaringTreemap;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::planted::{Bug, planted};
-use varve_types::{ChunkId, ShardId, StreamId, WriteSeq};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId, WriteSeq};
 
 use crate::mark::state::MarkPass;
 use crate::peers::{ForeignChunk, ForeignNames};
@@ -154,7 +154,7 @@ impl Shard {
         let mut pages = RoaringTreemap::new();
         let begin = self.frozen_root(stream).await?;
         self.mark_waiting(ticket, stream).await?;
-        let mut walk = self.walk_stream(stream, 0, GateUse::NoStep); // WALK-3
+        let mut walk = self.walk_stream(stream, BlockIndex::ZERO, GateUse::NoStep); // WALK-3
         let is_known = |_: &Map, page: ChunkId| {
             let pass = self.mark.pass.borrow();
             pass.as_ref().is_some_and(|pass| pass.finished.contains(page.get()))
@@ -174,15 +174,15 @@ impl Shard {
     /// Marks what waits for a stream, before its pages: what a sweep puts into a page meanwhile is found there. What is
     /// in pages under updates that began to wait during the pass is marked as well, and left to the next one.
     async fn mark_waiting(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
-        let mut from = 0;
+        let mut from = BlockIndex::ZERO;
         while !planted(Bug::MarkForgetsDeltas) {
             let some: Vec<_> = {
                 let trees = self.trees.borrow();
-                trees.deltas.in_range(stream, from..u64::MAX).take(STEP).collect()
+                trees.deltas.in_range(stream, from..BlockIndex::MAX).take(STEP).collect()
             };
             let Some((last, _)) = some.last() else { break };
             assert!(*last >= from, "updates come in the order of their blocks");
-            from = last + 1;
+            from = *last + 1;
             self.pass(ticket, |pass| {
                 pass.marked.extend(some.iter().map(|(_, chunk)| chunk.get()));
             })?;

@@ -8,6 +8,7 @@
 //!     these blocks. Nothing is pinned for as long as that takes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use futures_util::future::{try_join, try_join_all};
 use varve_logstore::chain_reader::{read_again, unit_checksum};
@@ -16,7 +17,8 @@ use varve_logstore::format::summary::Codec;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::unit_extent;
 use varve_stdx::{AlignedBuf, BufSlice, ReadPart};
-use varve_types::{ByteRange, ChunkId, ShardId, StreamId};
+use varve_types::limits::VOLUME_BYTES_MAX;
+use varve_types::{BlockIndex, ByteOffset, ByteRange, ChunkId, ShardId, StreamId};
 
 use crate::block_cache::SMALL_READ_BYTES;
 use crate::buffer::BufferedContent;
@@ -76,9 +78,13 @@ impl Shard {
         if len == 0 {
             return Ok(Vec::new());
         }
-        let end = offset + len as u64;
-        let (first, last) = (offset / BLOCK, (end - 1) / BLOCK);
-        let count = usize::try_from(last - first + 1).expect("bounded by the request");
+        let bytes = ByteRange::checked(offset, len as u64).ok_or(Error::TooLarge {
+            what: "end of the request",
+            value: u64::MAX,
+            limit: VOLUME_BYTES_MAX,
+        })?;
+        let Range { start: first, end } = bytes.touched_blocks();
+        let count = usize::try_from(end - first).expect("bounded by the request");
         let mut blocks: Vec<Option<ReadPart>> = vec![None; count];
         for attempt in 0.. {
             let missing = self.read_blocks(stream, first, &mut blocks).await?;
@@ -88,7 +94,7 @@ impl Shard {
             }
         }
         self.counters.add_read(len);
-        let parts = cut(blocks, first, offset, end);
+        let parts = cut(blocks, first, bytes);
         debug_assert_eq!(parts.iter().map(ReadPart::len).sum::<usize>(), len, "all of it is there");
         Ok(parts)
     }
@@ -97,7 +103,7 @@ impl Shard {
     async fn read_blocks(
         &self,
         stream: StreamId,
-        first: u64,
+        first: BlockIndex,
         blocks: &mut [Option<ReadPart>],
     ) -> Result<Option<Error>> {
         let bytes = blocks.len() * BLOCK_BYTES;
@@ -168,7 +174,7 @@ impl Shard {
     pub(crate) async fn foreign_name(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
     ) -> Result<Option<ForeignChunk>> {
         let is_possible = self.trees.borrow().names_foreign;
         if !is_possible || self.admission.buffer.borrow().newest(stream, block).is_some() {
@@ -410,7 +416,7 @@ impl Shard {
     async fn report_or_retry(
         &self,
         stream: StreamId,
-        first: u64,
+        first: BlockIndex,
         blocks: &[Option<ReadPart>],
         error: Error,
     ) -> Result<Option<Error>> {
@@ -444,7 +450,7 @@ impl Shard {
     async fn find_block(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         by_cache: bool,
     ) -> Result<BlockSource> {
         let mut faults = Faults::default();
@@ -512,7 +518,7 @@ impl Shard {
         max: usize,
     ) -> Result<Vec<BlockStatus>> {
         self.check_open()?;
-        let (first, end) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
+        let Range { start: first, end } = range.touched_blocks();
         let mut runs: Vec<StatusRun> = Vec::new();
         let (mut block, mut turns) = (first, 0);
         while block < end && runs.len() <= max && turns < STATUS_TURNS_MAX {
@@ -554,7 +560,7 @@ pub(crate) fn bytes_of_runs<T>(
     range: ByteRange,
     runs: impl Iterator<Item = (u64, T)>,
 ) -> impl Iterator<Item = (u64, T)> {
-    let mut at = range.start / BLOCK * BLOCK;
+    let mut at = ByteOffset(range.start).block().offset().0;
     runs.filter_map(move |(blocks, what)| {
         let run_end = at + blocks * BLOCK;
         let (start, stop) = (at.max(range.start), run_end.min(range.end));
@@ -610,13 +616,13 @@ fn extend(runs: &mut [ChunkRun<'_>], index: usize, chunk: ChunkId, place: &Chunk
 }
 
 /// Cuts whole blocks to the bytes asked for, and joins neighbouring zeros and neighbouring slices of one read.
-fn cut(blocks: Vec<Option<ReadPart>>, first: u64, offset: u64, end: u64) -> Vec<ReadPart> {
+fn cut(blocks: Vec<Option<ReadPart>>, first: BlockIndex, bytes: ByteRange) -> Vec<ReadPart> {
     let mut parts: Vec<ReadPart> = Vec::with_capacity(blocks.len());
     for (index, block) in blocks.into_iter().enumerate() {
         let block = block.expect("every block was found");
-        let start = (first + index as u64) * BLOCK;
-        let skip = usize::try_from(offset.saturating_sub(start)).expect("inside a block");
-        let stop = usize::try_from((end - start).min(BLOCK)).expect("inside a block");
+        let start = (first + index as u64).offset().0;
+        let skip = usize::try_from(bytes.start.saturating_sub(start)).expect("inside a block");
+        let stop = usize::try_from((bytes.end - start).min(BLOCK)).expect("inside a block");
         assert!(skip < stop, "each block has a part of the read");
         let part = block.trimmed(skip, stop - skip);
         match (parts.last_mut(), &part) {

@@ -47,7 +47,7 @@ use varve_logstore::space::Space;
 use varve_media::{Media, RootKey, RootVersion};
 use varve_reactor::Reactor;
 use varve_stdx::{BufSlice, checksum64};
-use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
+use varve_types::{BlockIndex, ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
 use crate::admission::Admission;
 use crate::allocation::Allocation;
@@ -346,9 +346,10 @@ impl Shard {
             let mut wrong = None;
             decode_deltas(&read[PageHeader::LEN..], |delta| {
                 let deltas = &mut self.trees.borrow_mut().deltas;
-                let is_new = deltas.set(delta.stream, delta.block, delta.chunk).is_none();
+                let block = BlockIndex(delta.block);
+                let is_new = deltas.set(delta.stream, block, delta.chunk).is_none();
                 let is_data = delta.chunk > ChunkId::ZERO && delta.chunk < root.next_chunk;
-                if !is_new || !is_data || !is_block_of_map(delta.block) {
+                if !is_new || !is_data || !is_block_of_map(block) {
                     wrong = Some(delta);
                 }
             })?;

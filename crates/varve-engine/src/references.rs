@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use roaring::RoaringTreemap;
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId};
 
 use crate::peers::ForeignChunk;
 use crate::tree::{Map, MapSlot, PagePtr, PageState, WalkItem};
@@ -26,7 +26,7 @@ pub use report::{CheckProgress, DanglingName, References, UncheckedNames, Unread
 
 /// A name, and where it stands.
 struct NamePlace {
-    block: Option<u64>,
+    block: Option<BlockIndex>,
     home: ShardId,
     id: ChunkId,
 }
@@ -60,7 +60,7 @@ impl Shard {
         references: &mut References,
         progress: &CheckProgress,
     ) -> Result<()> {
-        let mut walk = self.walk_stream(stream, 0, GateUse::EachStep).with_waiting(); // REFERENCES-1
+        let mut walk = self.walk_stream(stream, BlockIndex::ZERO, GateUse::EachStep).with_waiting(); // REFERENCES-1
         while !progress.is_stopped() {
             let is_known = |map: &Map, page: ChunkId| {
                 page < map.ceiling() && seen.contains(page.get()) // REFERENCES-2
@@ -113,10 +113,10 @@ impl Shard {
     async fn follow_foreign(
         &self,
         stream: StreamId,
-        names: &[(u64, ForeignChunk)],
+        names: &[(BlockIndex, ForeignChunk)],
         references: &mut References,
     ) -> Result<()> {
-        let mut homes: BTreeMap<ShardId, Vec<(u64, ChunkId)>> = BTreeMap::new();
+        let mut homes: BTreeMap<ShardId, Vec<(BlockIndex, ChunkId)>> = BTreeMap::new();
         for (block, name) in names {
             homes.entry(name.home).or_default().push((*block, name.chunk));
         }
@@ -159,7 +159,7 @@ impl Shard {
         names: &[NamePlace],
         references: &mut References,
         progress: &CheckProgress,
-    ) -> Result<Vec<(u64, ForeignChunk)>> {
+    ) -> Result<Vec<(BlockIndex, ForeignChunk)>> {
         assert!(self.apply.is_gated(), "names and entries belong together"); // REFERENCES-1
         let (mut next, mut missing, mut foreign) = (0, Vec::new(), Vec::new());
         let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {

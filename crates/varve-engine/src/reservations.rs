@@ -32,7 +32,7 @@ use std::rc::Rc;
 use varve_logstore::format::reservation::ReservationRecord;
 use varve_logstore::planted::{Bug, planted};
 use varve_reactor::Nanos;
-use varve_types::{ChunkId, ErrorKind, StreamId};
+use varve_types::{BlockIndex, ChunkId, ErrorKind, StreamId};
 
 use crate::allocation::with_pages;
 use crate::bypass::BYPASS_BYTES_MAX;
@@ -308,7 +308,7 @@ impl Shard {
         let promise = |(stream, record)| {
             let ReservationRecord { blocks, pages, floor } = record;
             let size = ReservationSize { blocks, pages };
-            (stream, Promise { size, floor, held: 0, count: Count::To(0), cuts: 0 })
+            (stream, Promise { size, floor, held: 0, count: Count::To(BlockIndex::ZERO), cuts: 0 })
         };
         *self.reservations.promises.borrow_mut() = records.into_iter().map(promise).collect();
         self.reservations.count_wanted.notify_one();
@@ -325,7 +325,7 @@ impl Shard {
             forbid(); // Then all is exact, and replay sees more than the shard did.
         }
         for (stream, _) in records {
-            if self.trees.borrow().deltas.first_in(stream, 0..u64::MAX).is_some() {
+            if self.trees.borrow().deltas.first_in(stream, BlockIndex::ALL).is_some() {
                 forbid(); // The shard never left that.
                 self.settle_stream(stream).await?;
             }

@@ -19,7 +19,7 @@ use varve_logstore::format::record::RecordKind;
 use varve_logstore::lane::{FRAME_RECORDS_MAX, JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_stdx::BufSlice;
-use varve_types::StreamId;
+use varve_types::{BlockIndex, StreamId};
 
 use crate::admission::Permit;
 use crate::apply::charge;
@@ -63,8 +63,8 @@ pub struct AdmittedTransaction {
 }
 
 enum TransactionChange {
-    Write { stream: StreamId, block: u64, data: BufSlice },
-    Trim { stream: StreamId, first: u64, end: u64 },
+    Write { stream: StreamId, block: BlockIndex, data: BufSlice },
+    Trim { stream: StreamId, first: BlockIndex, end: BlockIndex },
     Key { key: Vec<u8>, value: Option<Vec<u8>> },
 }
 
@@ -76,13 +76,13 @@ pub struct Transaction {
 
 impl Transaction {
     /// Writes whole blocks, from `block` on.
-    pub fn write(&mut self, stream: StreamId, block: u64, data: BufSlice) {
+    pub fn write(&mut self, stream: StreamId, block: BlockIndex, data: BufSlice) {
         assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         self.changes.push(TransactionChange::Write { stream, block, data });
     }
 
     /// Makes blocks `first .. end` holes.
-    pub fn trim(&mut self, stream: StreamId, first: u64, end: u64) {
+    pub fn trim(&mut self, stream: StreamId, first: BlockIndex, end: BlockIndex) {
         assert!(first < end, "a range holds a block");
         self.changes.push(TransactionChange::Trim { stream, first, end });
     }
@@ -227,7 +227,7 @@ impl Shard {
         let is_reserved = !room.takes_space;
         match change {
             TransactionChange::Write { stream, block, data } => {
-                let end = block + (data.len() / BLOCK_BYTES) as u64;
+                let end = *block + (data.len() / BLOCK_BYTES) as u64;
                 assert!(
                     !self.admission.claims.any(*stream, *block, end),
                     "whole blocks of a stream of its own"

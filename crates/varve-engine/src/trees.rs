@@ -13,7 +13,7 @@ use varve_logstore::format::deltas::PAGE_BLOCKS;
 use varve_logstore::format::stream::StreamRecord;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::{Space, unit_space};
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId};
 
 use crate::Error;
 use crate::config::BLOCK_BYTES;
@@ -202,7 +202,7 @@ impl Trees {
         }
         let page_ceiling = self.names.next();
         let copied = if self.open_stream(source)? {
-            let waits = self.deltas.first_in(source, 0..u64::MAX).is_some();
+            let waits = self.deltas.first_in(source, BlockIndex::ALL).is_some();
             assert!(!waits || planted(Bug::CutForgetsDeltas), "what waits was put into the map"); // DELTAS-4
             let source = self.streams.get_mut(&source).expect("opened above");
             source.chunk_ceiling = source.chunk_ceiling.max(chunk_ceiling);
@@ -222,7 +222,7 @@ impl Trees {
     }
 
     /// What a block of a stream holds; a hole when there is no such stream.
-    pub(crate) fn lookup(&mut self, stream: StreamId, block: u64) -> Result<MapSlot, Stop> {
+    pub(crate) fn lookup(&mut self, stream: StreamId, block: BlockIndex) -> Result<MapSlot, Stop> {
         if let Some(chunk) = self.deltas.get(stream, block)
             && !planted(Bug::DeltaOverlooked)
         {
@@ -363,7 +363,7 @@ impl Trees {
     pub(crate) fn share_block(
         &mut self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         chunk: ChunkId,
         may_wait: bool,
         dead: &mut Vec<MapSlot>,
@@ -405,7 +405,7 @@ impl Trees {
     pub(crate) fn name_foreign(
         &mut self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         name: ForeignChunk,
         dead: &mut Vec<MapSlot>,
     ) -> Result<(), Stop> {
@@ -419,14 +419,14 @@ impl Trees {
     pub(crate) fn fill_blocks(
         &mut self,
         stream: StreamId,
-        range: std::ops::Range<u64>,
+        range: std::ops::Range<BlockIndex>,
         fill: Fill,
         budget: usize,
         dead: &mut Vec<MapSlot>,
-    ) -> Result<u64, Stop> {
+    ) -> Result<BlockIndex, Stop> {
         self.ensure_stream(stream)?;
         let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
-        let on_dead = |_: u64, slot: MapSlot| dead.extend(data_slot(slot));
+        let on_dead = |_: BlockIndex, slot: MapSlot| dead.extend(data_slot(slot));
         let (cache, names, first) = (&mut self.cache, &mut self.names, range.start);
         let end = range.end;
         let next = map.fill_range(cache, names, range, fill, budget, on_dead)?;
@@ -441,7 +441,7 @@ impl Trees {
     pub(crate) fn detach_blocks(
         &mut self,
         stream: StreamId,
-        range: std::ops::Range<u64>,
+        range: std::ops::Range<BlockIndex>,
         dead: &mut Vec<MapSlot>,
     ) -> Result<(), Stop> {
         self.ensure_stream(stream)?;
@@ -483,7 +483,7 @@ impl Trees {
         self.keys.delete(&mut self.cache, &mut self.names, &stream_key(id))?;
         self.streams.remove(&id);
         self.deltas.remove_stream(id);
-        debug_assert!(self.deltas.first_in(id, 0..u64::MAX).is_none()); // DELTAS-1
+        debug_assert!(self.deltas.first_in(id, BlockIndex::ALL).is_none()); // DELTAS-1
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ use std::ops::{ControlFlow, Range};
 
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::{Location, PagePtr};
-use varve_types::{ChunkId, StreamId};
+use varve_types::{BlockIndex, ChunkId, StreamId};
 
 use crate::admission::Permit;
 use crate::pages::Faults;
@@ -68,7 +68,7 @@ pub(crate) struct Step<'w, T> {
 /// Where a walk over the map of a stream goes on.
 pub(crate) struct MapCursor {
     stream: StreamId,
-    from: u64,
+    from: BlockIndex,
     /// Whether data that wait are shown in place of what the map has.
     has_waiting: bool,
 }
@@ -91,7 +91,7 @@ pub(crate) struct MapPart {
     /// Pages, each before what is below it, and data.
     pub(crate) items: Vec<WalkItem>,
     /// The blocks that it covers.
-    pub(crate) blocks: Range<u64>,
+    pub(crate) blocks: Range<BlockIndex>,
     /// Pages named below this id belong to copies of the map as well.
     pub(crate) page_ceiling: ChunkId,
     /// Chunks below this id may be held by copies as well (CUT-5).
@@ -106,7 +106,7 @@ impl Shard {
     pub(crate) fn walk_stream(
         &self,
         stream: StreamId,
-        from: u64,
+        from: BlockIndex,
         gate_use: GateUse,
     ) -> Walk<'_, MapCursor> {
         Walk::new(self, gate_use, MapCursor { stream, from, has_waiting: false })
@@ -203,7 +203,7 @@ impl Walk<'_, MapCursor> {
             let known = |page| is_known(map, page); // WALK-5
             let next = map.walk(&trees.cache, from, STEP, known, |item| items.push(item))?;
             assert!(next.is_none_or(|next| next > from), "a step goes on"); // WALK-4
-            let blocks = from..next.unwrap_or(u64::MAX);
+            let blocks = from..next.unwrap_or(BlockIndex::MAX);
             if has_waiting {
                 trees.overlay(stream, blocks.clone(), &mut items);
             }
@@ -218,7 +218,7 @@ impl Walk<'_, MapCursor> {
 
     /// Goes on behind the page at which the last step failed (WALK-6); which page that is, and the blocks that it
     /// hides. `None` when it is no page of the map: then nothing that is behind can be found either.
-    pub(crate) fn skip_damaged(&mut self) -> Option<(PagePtr, Range<u64>)> {
+    pub(crate) fn skip_damaged(&mut self) -> Option<(PagePtr, Range<BlockIndex>)> {
         let fault = self.fault.take()?;
         let blocks = blocks_of(fault)?;
         let cursor = self.cursor.as_mut()?;
@@ -292,7 +292,7 @@ fn next_key(from: &[u8], scan: Scan) -> Option<Vec<u8>> {
 }
 
 /// Whether an item belongs to a part of a map, as far as it tells.
-fn is_inside(item: &WalkItem, blocks: &Range<u64>) -> bool {
+fn is_inside(item: &WalkItem, blocks: &Range<BlockIndex>) -> bool {
     match item {
         WalkItem::Data { block, .. } => blocks.contains(block),
         WalkItem::Page { .. } | WalkItem::Known { .. } => true,
@@ -300,9 +300,9 @@ fn is_inside(item: &WalkItem, blocks: &Range<u64>) -> bool {
 }
 
 /// The blocks below a page of a map.
-fn blocks_of(fault: Fault) -> Option<Range<u64>> {
+fn blocks_of(fault: Fault) -> Option<Range<BlockIndex>> {
     let PageShape::Map { level, first_block } = fault.shape else { return None };
     let slots = MAP_SLOTS as u64;
     let count = slots.saturating_pow(u32::from(level) + 1);
-    Some(first_block..first_block.saturating_add(count))
+    Some(first_block..first_block.checked_add(count).unwrap_or(BlockIndex::MAX))
 }

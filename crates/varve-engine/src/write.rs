@@ -18,14 +18,14 @@ use varve_logstore::lane::{JournalFrame, JournalRecord};
 use varve_logstore::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
-use varve_types::{ByteRange, CutNumber, StreamId, WriteSeq};
+use varve_types::{BlockIndex, ByteOffset, ByteRange, CutNumber, StreamId, WriteSeq};
 
 use crate::admission::Permit;
 use crate::apply::charge;
 use crate::buffer::{BufferedBlock, BufferedContent, Carrier};
 use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
-use crate::drain::BLOCK_UNITS;
+use crate::drain::{BLOCK_UNITS, first_block};
 use crate::peers::ForeignChunk;
 use crate::read::ATTEMPTS_MAX;
 use crate::tree::TREE_ENTRY_BYTES_MAX;
@@ -47,15 +47,14 @@ impl Shard {
     /// not have happened.
     pub async fn write(&self, stream: StreamId, offset: u64, data: BufSlice) -> Result<()> {
         self.check_open()?;
-        let end = checked_end(offset, data.len() as u64)?;
-        let large = self.large_write(offset, end);
+        let range = checked_range(offset, data.len() as u64)?;
+        let large = self.large_write(range);
         let mut may_bypass = large.is_some();
         let (mut frame, mut segment) = (None, None);
         let mut at = offset;
-        while at < end {
+        while at < range.end {
             let done = usize::try_from(at - offset).expect("inside the data");
-            let (block, within) =
-                (at / BLOCK, usize::try_from(at % BLOCK).expect("inside a block"));
+            let (block, within) = (ByteOffset(at).block(), ByteOffset(at).within_block());
             let left = data.len() - done;
             let whole = left - left % BLOCK_BYTES;
             let len = if within != 0 || whole == 0 {
@@ -80,7 +79,7 @@ impl Shard {
             };
             at += len as u64;
         }
-        assert_eq!(at, end, "all of it is on its way");
+        assert_eq!(at, range.end, "all of it is on its way");
         // The last frame is durable after all others, and so is the last segment.
         if let Some(frame) = frame {
             self.wait_frame(&frame).await?;
@@ -95,7 +94,7 @@ impl Shard {
     async fn write_blocks(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         data: BufSlice,
     ) -> Result<Rc<JournalFrame>> {
         let credits = self.admit(stream, data.len()).await?;
@@ -110,7 +109,7 @@ impl Shard {
     async fn write_part(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         within: usize,
         part: &[u8],
     ) -> Result<Rc<JournalFrame>> {
@@ -141,7 +140,7 @@ impl Shard {
     async fn read_ahead(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
     ) -> Result<Option<(ForeignChunk, BufSlice)>> {
         let Some(name) = self.foreign_name(stream, block).await? else { return Ok(None) };
         let read = self.read_foreign(&[(0, name)]).await?.pop();
@@ -153,7 +152,7 @@ impl Shard {
     async fn newest_block(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         ahead: Option<BufSlice>,
     ) -> Result<AlignedBuf> {
         let is_claimed = || self.admission.claims.any(stream, block, block + 1);
@@ -166,7 +165,7 @@ impl Shard {
             Some(BufferedContent::Hole | BufferedContent::Zero) => {}
             None => {
                 let mut filled = 0;
-                for part in self.read(stream, block * BLOCK, BLOCK_BYTES).await? {
+                for part in self.read(stream, block.offset().0, BLOCK_BYTES).await? {
                     if let crate::ReadPart::Data(data) = &part {
                         whole[filled..filled + data.len()].copy_from_slice(data);
                     }
@@ -210,7 +209,7 @@ impl Shard {
     fn push_write(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         data: BufSlice,
         credits: Permit,
     ) -> Result<Rc<JournalFrame>> {
@@ -227,7 +226,7 @@ impl Shard {
     pub(crate) fn write_record(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         data: BufSlice,
     ) -> Rc<JournalRecord> {
         assert!(data.len() <= RECORD_BYTES_MAX, "what is longer is cut before");
@@ -240,7 +239,7 @@ impl Shard {
         };
         let header = RecordHeader {
             payload_len: u32::try_from(data.len()).expect("bounded by RECORD_BYTES_MAX"),
-            offset_512: block * BLOCK_UNITS,
+            offset_512: block.0 * BLOCK_UNITS,
             len_512: data.len() as u64 / ADDRESS_UNIT,
             payload_checksum: checksum,
             ..self.fresh_header(RecordKind::Write, stream)
@@ -250,11 +249,13 @@ impl Shard {
 
     /// Enters the blocks of a record in the write buffer, in the step in which it was appended (WRITE-1).
     pub(crate) fn enter_blocks(&self, record: &JournalRecord, frame: &Rc<JournalFrame>) {
-        let RecordHeader { stream, wseq, offset_512, payload_len, .. } = record.header;
+        let RecordHeader { stream, wseq, payload_len, .. } = record.header;
         assert_eq!(record.payload.len(), payload_len as usize, "header and payload agree");
         let mut buffer = self.admission.buffer.borrow_mut();
-        let first = offset_512 / BLOCK_UNITS;
-        for (block, start) in (first..).zip((0..record.payload.len()).step_by(BLOCK_BYTES)) {
+        let first = first_block(&record.header);
+        for (block, start) in
+            first.until(BlockIndex::MAX).zip((0..record.payload.len()).step_by(BLOCK_BYTES))
+        {
             let content = BufferedContent::Data(record.payload.slice(start..start + BLOCK_BYTES));
             let carrier = Carrier::Frame(Rc::clone(frame));
             buffer.insert(stream, block, BufferedBlock { wseq, carrier, content });
@@ -287,7 +288,7 @@ impl Shard {
     /// # Errors
     /// As [`Self::write`], but never for want of space.
     pub async fn trim(&self, stream: StreamId, range: ByteRange) -> Result<()> {
-        checked_end(range.start, range.len())?;
+        checked_range(range.start, range.len())?;
         let (start, end) = (range.start.next_multiple_of(BLOCK), range.end / BLOCK * BLOCK);
         let parts = if start > end {
             vec![range] // Within one block.
@@ -340,27 +341,28 @@ impl Shard {
         if range.is_empty() {
             return Ok(());
         }
-        checked_end(range.start, range.len())?;
-        let first = range.start.div_ceil(BLOCK);
-        let end = range.end / BLOCK;
+        checked_range(range.start, range.len())?;
+        let start = ByteOffset(range.start);
+        let (first, end) = (start.next_block(), ByteOffset(range.end).block());
+        let (first_byte, end_byte) = (first.offset().0, end.offset().0);
         let mut last = None;
         let zeros = [0; BLOCK_BYTES];
         let part = |len: u64| &zeros[..usize::try_from(len).expect("less than a block")];
         if first > end {
-            let within = usize::try_from(range.start % BLOCK).expect("inside a block");
+            let within = start.within_block();
             let frame = self.write_part(stream, end, within, part(range.len())).await?;
             return self.wait_frame(&frame).await;
         }
-        if range.start < first * BLOCK {
-            let within = usize::try_from(range.start % BLOCK).expect("inside a block");
-            let len = first * BLOCK - range.start;
-            last = Some(self.write_part(stream, first - 1, within, part(len)).await?);
+        if range.start < first_byte {
+            let (block, within) = (start.block(), start.within_block());
+            let len = first_byte - range.start;
+            last = Some(self.write_part(stream, block, within, part(len)).await?);
         }
         if first < end {
             last = Some(self.clear_whole(stream, first, end, kind).await?);
         }
-        if range.end > end * BLOCK {
-            last = Some(self.write_part(stream, end, 0, part(range.end - end * BLOCK)).await?);
+        if range.end > end_byte {
+            last = Some(self.write_part(stream, end, 0, part(range.end - end_byte)).await?);
         }
         match last.filter(|_| !planted(Bug::TrimBeforeDurable)) {
             Some(frame) => self.wait_frame(&frame).await,
@@ -371,8 +373,8 @@ impl Shard {
     async fn clear_whole(
         &self,
         stream: StreamId,
-        first: u64,
-        end: u64,
+        first: BlockIndex,
+        end: BlockIndex,
         kind: RecordKind,
     ) -> Result<Rc<JournalFrame>> {
         let credits = self.admit_record().await?;
@@ -390,13 +392,13 @@ impl Shard {
     pub(crate) fn clear_record(
         &self,
         stream: StreamId,
-        first: u64,
-        end: u64,
+        first: BlockIndex,
+        end: BlockIndex,
         kind: RecordKind,
     ) -> JournalRecord {
         assert!(first < end, "a range holds a block");
         let header = RecordHeader {
-            offset_512: first * BLOCK_UNITS,
+            offset_512: first.0 * BLOCK_UNITS,
             len_512: (end - first) * BLOCK_UNITS,
             ..self.fresh_header(kind, stream)
         };
@@ -405,9 +407,9 @@ impl Shard {
 
     /// Enters a trim or zero in the write buffer, in the step in which it was appended (WRITE-1).
     pub(crate) fn enter_cleared(&self, record: &JournalRecord, frame: &Rc<JournalFrame>) {
-        let RecordHeader { stream, wseq, offset_512, len_512, kind, .. } = record.header;
+        let RecordHeader { stream, wseq, len_512, kind, .. } = record.header;
         assert!(matches!(kind, RecordKind::Trim | RecordKind::Zero), "{kind:?} clears no blocks");
-        let first = offset_512 / BLOCK_UNITS;
+        let first = first_block(&record.header);
         let content =
             if kind == RecordKind::Zero { BufferedContent::Zero } else { BufferedContent::Hole };
         let pending = BufferedBlock { wseq, carrier: Carrier::Frame(Rc::clone(frame)), content };
@@ -538,10 +540,10 @@ impl Shard {
     }
 }
 
-/// End of a request, if streams reach that far.
-fn checked_end(offset: u64, len: u64) -> Result<u64> {
-    match offset.checked_add(len) {
-        Some(end) if end <= VOLUME_BYTES_MAX => Ok(end),
+/// The bytes of a request, if streams reach that far.
+fn checked_range(offset: u64, len: u64) -> Result<ByteRange> {
+    match ByteRange::checked(offset, len) {
+        Some(range) if range.end <= VOLUME_BYTES_MAX => Ok(range),
         _ => Err(Error::TooLarge {
             what: "end of the request",
             value: offset.saturating_add(len),

@@ -11,7 +11,7 @@ use varve_logstore::planted::{Bug, plant};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{PoolId, ShardId, StreamId};
+use varve_types::{BlockIndex, PoolId, ShardId, StreamId};
 
 const MIB: u64 = 1 << 20;
 const POOL: PoolId = PoolId([7; 16]);
@@ -86,5 +86,5 @@ fn what_dies_under_a_copy_is_found() {
     let damaged = checked(Some(Bug::CopiedChunkDies));
     assert_eq!(damaged.dangling, 64, "{:?}", damaged.found);
     let found = damaged.found.iter().map(|dangling| (dangling.stream, dangling.block));
-    assert!(found.eq((0..64).map(|block| (Some(COPY), Some(block)))));
+    assert!(found.eq((0..64).map(|block| (Some(COPY), Some(BlockIndex(block))))));
 }

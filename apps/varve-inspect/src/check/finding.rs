@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use varve_media::MediaPlace;
-use varve_types::{ByteCount, SegmentNumber, ShardId, StreamId};
+use varve_types::{BlockIndex, ByteCount, SegmentNumber, ShardId, StreamId};
 
 /// Findings kept for the report; more are only counted.
 pub(super) const FINDINGS_MAX: usize = 10_000;
@@ -121,10 +121,15 @@ impl CheckFinding {
         Self { path: Some(path), path_offset: Some(offset + further_bytes), ..self }
     }
 
-    pub(super) fn in_stream(self, stream: StreamId, first_block: u64, block_count: u64) -> Self {
+    pub(super) fn in_stream(
+        self,
+        stream: StreamId,
+        first_block: BlockIndex,
+        block_count: u64,
+    ) -> Self {
         Self {
             stream: Some(stream.get()),
-            block: Some(first_block),
+            block: Some(first_block.0),
             block_count: Some(block_count),
             ..self
         }
@@ -187,7 +192,7 @@ mod tests {
             .in_shard(ShardId(1))
             .in_segment(SegmentNumber(2), 8192, 4096)
             .at(Some(place), 8192)
-            .in_stream(StreamId::new(5), 16, 2);
+            .in_stream(StreamId::new(5), BlockIndex(16), 2);
         assert_eq!(
             finding.to_string(),
             "error: chunk 7 is damaged (stream 5 block 16, 8 KiB at 64 KiB, shard 1, segment 2 at 8192, \

@@ -18,7 +18,7 @@ use varve_engine::{
 };
 use varve_media::SegmentId;
 use varve_reactor::Reactor;
-use varve_types::{ByteCount, ChunkId, Generation, SegmentNumber, ShardId, StreamId};
+use varve_types::{BlockIndex, ByteCount, ChunkId, Generation, SegmentNumber, ShardId, StreamId};
 
 use crate::offline::{ProbedPool, open_shard};
 
@@ -404,7 +404,7 @@ impl ShardJob {
         needed: NeededDamage,
         outcome: &RefCell<ShardOutcome>,
     ) {
-        let mut owners: Vec<Option<(StreamId, u64)>> = vec![None; needed.damage.len()];
+        let mut owners: Vec<Option<(StreamId, BlockIndex)>> = vec![None; needed.damage.len()];
         let mut is_hidden = false;
         let streams = outcome.borrow().streams.clone();
         for stream in streams {
@@ -425,7 +425,7 @@ impl ShardJob {
                     ControlFlow::Break(())
                 }
             };
-            let walked = shard.walk_map(stream, 0, &mut visit).await;
+            let walked = shard.walk_map(stream, BlockIndex::ZERO, &mut visit).await;
             is_hidden |= walked.is_err() || !found.is_empty();
             let mut outcome = outcome.borrow_mut();
             if let Err(error) = walked {

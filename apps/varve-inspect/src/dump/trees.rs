@@ -13,7 +13,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::reservation::ReservationRecord;
 use varve_logstore::format::stream::StreamRecord;
 use varve_media::PoolFigures;
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId};
 
 use crate::offline::{OfflinePool, open_shard};
 
@@ -236,7 +236,7 @@ pub fn map(pool: &OfflinePool, figures: &PoolFigures, volume: &str, out: Output)
     each_shard(pool, figures, out, async move |shard: &Shard, id: ShardId, out: &mut Output| {
         let mut run: Option<BlockRun> = None;
         let mut items = Vec::new();
-        let mut from = 0;
+        let mut from = BlockIndex::ZERO;
         // Items are gathered first: the map must not be walked while chunks are looked up.
         loop {
             items.clear();
@@ -312,14 +312,14 @@ fn find_volume(pool: &OfflinePool, figures: &PoolFigures, name: &str) -> Result<
 
 /// Blocks side by side whose chunks lie side by side.
 struct BlockRun {
-    block: u64,
+    block: BlockIndex,
     count: u64,
     chunk: ChunkId,
     place: ChunkEntry,
 }
 
 impl BlockRun {
-    fn is_followed_by(&self, block: u64, chunk: ChunkId, place: &ChunkEntry) -> bool {
+    fn is_followed_by(&self, block: BlockIndex, chunk: ChunkId, place: &ChunkEntry) -> bool {
         let bytes = u64::from(self.place.location().offset()) + self.count * BLOCK_BYTES;
         self.block + self.count == block
             && self.chunk.get() + self.count == chunk.get()
@@ -336,7 +336,7 @@ impl BlockRun {
         out.row(
             || {
                 json!({
-                    "shard": shard.0, "block": block, "block_count": count, "chunk": chunk.get(),
+                    "shard": shard.0, "block": block.0, "block_count": count, "chunk": chunk.get(),
                     "segment": segment.0, "generation": generation.get(), "offset": location.offset(),
                     "stored_bytes": u64::from(location.stored_len) * count,
                 })
@@ -366,7 +366,7 @@ async fn show_item(
             return out.row(
                 || {
                     json!({
-                        "shard": id.0, "block": block, "block_count": 1, "chunk": chunk.get(),
+                        "shard": id.0, "block": block.0, "block_count": 1, "chunk": chunk.get(),
                         "home": home.0,
                     })
                 },

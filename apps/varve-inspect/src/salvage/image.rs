@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use varve_client::Result;
 use varve_engine::{BLOCK_BYTES, MapItem};
 use varve_types::limits::REGION_BYTES;
-use varve_types::{ChunkId, ShardId};
+use varve_types::{BlockIndex, ByteOffset, ChunkId, ShardId};
 
 use super::report::CopyOutcome;
 use super::unreadable::Unreadable;
@@ -49,8 +49,8 @@ impl Image {
         Ok(Self { name, path, file, size_bytes, data_bytes: 0, unreadable })
     }
 
-    fn write(&mut self, block: u64, bytes: &[u8]) -> Result<()> {
-        let offset = block.saturating_mul(BLOCK);
+    fn write(&mut self, block: BlockIndex, bytes: &[u8]) -> Result<()> {
+        let offset = block.0.saturating_mul(BLOCK);
         let len = self.size_bytes.saturating_sub(offset).min(bytes.len() as u64);
         let bytes = bytes.get(..usize::try_from(len).unwrap_or(0)).unwrap_or(bytes);
         match self.file.write_all_at(bytes, offset) {
@@ -99,9 +99,9 @@ fn file_name(target: &SalvageTarget) -> String {
 /// What a step of the walk over a map found.
 #[derive(Default)]
 struct WalkStep {
-    data: Vec<(u64, ShardId, ChunkId)>,
-    unreadable: Vec<(Range<u64>, String)>,
-    next: Option<u64>,
+    data: Vec<(BlockIndex, ShardId, ChunkId)>,
+    unreadable: Vec<(Range<BlockIndex>, String)>,
+    next: Option<BlockIndex>,
 }
 
 impl OpenedPool {
@@ -123,7 +123,7 @@ impl OpenedPool {
     }
 
     async fn copy_shard(&self, id: usize, target: &SalvageTarget, image: &mut Image) -> Result<()> {
-        let mut from = 0;
+        let mut from = BlockIndex::ZERO;
         loop {
             let found = match self.look_up(id, target, from).await {
                 Ok(found) => found,
@@ -140,7 +140,7 @@ impl OpenedPool {
                 match read {
                     Ok(bytes) => image.write(block, &bytes)?,
                     Err(why) => {
-                        let start = block.saturating_mul(BLOCK);
+                        let start = block.0.saturating_mul(BLOCK);
                         image.lose(start..start.saturating_add(BLOCK), &why)?;
                     }
                 }
@@ -160,7 +160,7 @@ impl OpenedPool {
         &self,
         id: usize,
         target: &SalvageTarget,
-        from: u64,
+        from: BlockIndex,
     ) -> varve_engine::Result<WalkStep> {
         let mut found = WalkStep::default();
         let Some(shard) = self.shards.get(id).and_then(Option::as_ref) else { return Ok(found) };
@@ -190,11 +190,11 @@ impl OpenedPool {
         id: usize,
         target: &SalvageTarget,
         image: &mut Image,
-        blocks: Range<u64>,
+        blocks: Range<BlockIndex>,
         why: &str,
     ) -> Result<()> {
-        let end = (blocks.end.saturating_mul(BLOCK)).min(target.size_bytes);
-        let mut start = blocks.start.saturating_mul(BLOCK);
+        let end = (blocks.end.0.saturating_mul(BLOCK)).min(target.size_bytes);
+        let mut start = blocks.start.0.saturating_mul(BLOCK);
         while start < end {
             let next = (start / REGION_BYTES + 1) * REGION_BYTES;
             let home = self.placement.shard_of(target.route.placement, start);
@@ -213,6 +213,7 @@ impl OpenedPool {
         image: &mut Image,
         why: &str,
     ) -> Result<()> {
-        self.lose_blocks(id, target, image, 0..target.size_bytes.div_ceil(BLOCK), why)
+        let end = ByteOffset(target.size_bytes).next_block();
+        self.lose_blocks(id, target, image, BlockIndex::ZERO..end, why)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use varve_types::{ChunkId, ErrorKind, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ErrorKind, ShardId, StreamId};
 
 use crate::{Error, Result};
 
@@ -31,8 +31,8 @@ impl CheckProgress {
 pub struct DanglingName {
     /// The stream whose map has it; `None` for the key tree.
     pub stream: Option<StreamId>,
-    /// The block, in units of 4 KiB; `None` for a page.
-    pub block: Option<u64>,
+    /// The block; `None` for a page.
+    pub block: Option<BlockIndex>,
     /// The shard that should have it.
     pub home: ShardId,
     /// What is missing.

@@ -9,7 +9,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::BLOCK_ALIGN;
 use varve_logstore::space::unit_space;
 use varve_reactor::Notify;
-use varve_types::{ChunkId, StreamId};
+use varve_types::{BlockIndex, ChunkId, StreamId};
 
 use crate::config::BLOCK_BYTES;
 use crate::tree::PAGE_BYTES;
@@ -68,7 +68,7 @@ pub(super) enum Count {
     /// All of them.
     Done,
     /// Those before this block.
-    To(u64),
+    To(BlockIndex),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +92,7 @@ impl Promise {
     }
 
     /// Whether a change of a block is to be counted, as the block was.
-    fn counts(&self, block: u64) -> bool {
+    fn counts(&self, block: BlockIndex) -> bool {
         self.cuts == 0
             && match self.count {
                 Count::Done => true,
@@ -101,7 +101,7 @@ impl Promise {
     }
 
     fn recount(&mut self) {
-        (self.held, self.count) = (0, Count::To(0));
+        (self.held, self.count) = (0, Count::To(BlockIndex::ZERO));
     }
 }
 
@@ -152,7 +152,7 @@ impl Reservations {
     pub(crate) fn replaced(
         &self,
         stream: StreamId,
-        block: u64,
+        block: BlockIndex,
         new: Option<ChunkId>,
         old: Option<ChunkId>,
     ) {
@@ -169,13 +169,13 @@ impl Reservations {
     pub(crate) fn cleared(
         &self,
         stream: StreamId,
-        blocks: Range<u64>,
+        blocks: Range<BlockIndex>,
         old: impl Iterator<Item = ChunkId>,
     ) {
         assert!(blocks.start <= blocks.end, "a range does not end before it begins");
         self.change(stream, |promise| {
             let counted_to = match promise.count {
-                Count::Done => u64::MAX,
+                Count::Done => BlockIndex::MAX,
                 Count::To(next) => next,
             };
             if blocks.start >= counted_to || promise.cuts > 0 {

@@ -1,5 +1,7 @@
 //! A page in memory, what a tree expects of a page it asks for, and the request for an absent one.
 
+use varve_types::BlockIndex;
+
 use super::PagePtr;
 use super::btree::{TreeLayout, TreePage};
 use super::map::MapPage;
@@ -24,7 +26,7 @@ pub enum PageShape {
         /// Levels above the leaves.
         level: u8,
         /// First block it covers.
-        first_block: u64,
+        first_block: BlockIndex,
     },
     /// A B+tree page.
     Tree {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use varve_engine::{FamilyUsage, ForeignNames, MapItem, SpaceUsage, StoredAmount, StreamUsage};
 use varve_stdx::Rng;
-use varve_types::{ByteRange, ChunkId, Compression, Dedup, Reduction, StreamId};
+use varve_types::{BlockIndex, ByteRange, ChunkId, Compression, Dedup, Reduction, StreamId};
 
 use crate::pool::Shape;
 use crate::reduction::{BLOCK, Pool, random_blocks, shape, with_shape, with_shard};
@@ -51,7 +51,7 @@ impl Pool {
             }
             ControlFlow::Continue(())
         };
-        self.shard.walk_map(stream, 0, &mut visit).await.expect("walk");
+        self.shard.walk_map(stream, BlockIndex::ZERO, &mut visit).await.expect("walk");
         named
     }
 

@@ -14,7 +14,7 @@ use crate::reduction::{Pool, with_shape, with_shard};
 use varve_engine::{BLOCK_BYTES, ReadPart, Shard, Transaction, TransactionRoom, key_behind};
 use varve_reactor::SimLoop;
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ErrorKind, Reduction, StreamId};
+use varve_types::{BlockIndex, ErrorKind, Reduction, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -72,7 +72,7 @@ async fn replace(shard: &Shard, thing: u64, counter: &Cell<u64>, count: u64) {
     let admitted = shard.admit_transaction(ROOM).await.expect("room");
     let version = counter.get() + 1;
     counter.set(version);
-    let first = thing * BLOCKS_MAX;
+    let first = BlockIndex(thing * BLOCKS_MAX);
     let mut transaction = Transaction::default();
     transaction.write(STREAM, first, blocks(version, count));
     if count < BLOCKS_MAX {
@@ -208,7 +208,8 @@ fn a_full_shard_takes_what_gives_space_back() {
             let room = TransactionRoom { data_bytes: 0, changes: 2, takes_space: false };
             let admitted = pool.shard.admit_transaction(room).await.expect("room");
             let mut transaction = Transaction::default();
-            transaction.trim(STREAM, thing * BLOCKS_MAX, (thing + 1) * BLOCKS_MAX);
+            let first = BlockIndex(thing * BLOCKS_MAX);
+            transaction.trim(STREAM, first, first + BLOCKS_MAX);
             transaction.delete(&key(thing));
             let committed = pool.shard.commit(admitted, transaction).expect("commit");
             pool.shard.settle_transaction(committed).await.expect("durable");

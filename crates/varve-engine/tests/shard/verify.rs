@@ -16,7 +16,7 @@ use varve_media::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ChunkId, StreamId};
+use varve_types::{BlockIndex, ChunkId, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 3_000;
@@ -122,7 +122,7 @@ async fn only_chunk(shard: &Shard, stream: StreamId) -> (ChunkId, ChunkEntry) {
         }
         ControlFlow::Continue(())
     };
-    shard.walk_map(stream, 0, &mut visit).await.expect("walk");
+    shard.walk_map(stream, BlockIndex::ZERO, &mut visit).await.expect("walk");
     let chunk = only.expect("a block was written");
     (chunk, shard.chunk_place(chunk).await.expect("read the table").expect("it is in the table"))
 }

@@ -9,7 +9,7 @@
 //! Slots after the last piece are holes.
 
 use varve_stdx::Reader;
-use varve_types::{ChunkId, StreamId};
+use varve_types::{BlockIndex, ChunkId, StreamId};
 
 use crate::tree::map::{MAP_SLOTS, MapPage, level_fits};
 use crate::tree::{MapSlot, PAGE_BYTES, SlotKind};
@@ -122,7 +122,7 @@ pub(super) fn decode(
     encoding: u8,
     stream: StreamId,
     level: u8,
-    first_block: u64,
+    first_block: BlockIndex,
     payload: &[u8],
 ) -> Result<MapPage, PageError> {
     if !level_fits(level, first_block) {

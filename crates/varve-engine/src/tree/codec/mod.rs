@@ -67,7 +67,7 @@ pub fn encode_page(page: &Page, name: PagePtr) -> Vec<u8> {
     let (encoding, slot_width, stream, position) = match page {
         Page::Map(page) => {
             let encoding = map::encode(page, &mut unit);
-            (encoding, 8, page.stream(), page.first_block())
+            (encoding, 8, page.stream(), page.first_block().0)
         }
         Page::Tree(page) => (tree::encode(page, &mut unit), 0, StreamId::ZERO, 0),
     };
@@ -99,7 +99,7 @@ pub fn decode_page(unit: &[u8], expected: Fault) -> Result<Page, PageError> {
     };
     let shape = expected.shape;
     let (position, slot_width) = match shape {
-        PageShape::Map { first_block, .. } => (first_block, 8),
+        PageShape::Map { first_block, .. } => (first_block.0, 8),
         PageShape::Tree { .. } => (0, 0),
     };
     matches("name", name.get(), header.name.get())?;

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use varve_types::BlockIndex;
+
 use crate::tree::page::Fault;
 use crate::tree::{MapSlot, PageCache, PagePtr, SlotKind};
 
@@ -59,12 +61,13 @@ impl Map {
         &self,
         other: &Self,
         cache: &PageCache,
-        blocks: Range<u64>,
+        blocks: Range<BlockIndex>,
         limits: DiffLimits,
         runs: &mut Vec<DiffRun>,
-    ) -> Result<u64, Fault> {
+    ) -> Result<BlockIndex, Fault> {
         let (first, end) = (blocks.start, blocks.end);
-        assert!(first <= end && self.base == 0 && other.base == 0);
+        assert!(first <= end, "a range does not end before it begins");
+        assert!([self.base, other.base] == [BlockIndex::ZERO; 2], "whole maps are compared");
         let mut block = first;
         for _ in 0..limits.steps {
             if block >= end {
@@ -75,8 +78,7 @@ impl Map {
                 Err(fault) if block == first => return Err(fault),
                 Err(_) => return Ok(block),
             };
-            let next =
-                level.map_or(end, |level| ((block | (blocks_of_slot(level) - 1)) + 1).min(end));
+            let next = level.map_or(end, |level| block.group_end(blocks_of_slot(level)).min(end));
             if !DiffRun::add(runs, limits.runs, differs, next - block) {
                 return Ok(block);
             }
@@ -91,7 +93,7 @@ impl Map {
         &self,
         other: &Self,
         cache: &PageCache,
-        block: u64,
+        block: BlockIndex,
     ) -> Result<(bool, Option<u8>), Fault> {
         if !self.covers(block) && !other.covers(block) {
             return Ok((false, None));
@@ -119,7 +121,7 @@ impl Map {
     }
 
     /// The whole map as one slot.
-    fn top(&self, block: u64) -> DiffNode {
+    fn top(&self, block: BlockIndex) -> DiffNode {
         if self.covers(block) {
             DiffNode { slot: self.page_slot(self.root), level: self.height }
         } else {
@@ -128,7 +130,12 @@ impl Map {
     }
 
     /// The slot of a page that stands for the block.
-    fn below(&self, cache: &PageCache, node: DiffNode, block: u64) -> Result<DiffNode, Fault> {
+    fn below(
+        &self,
+        cache: &PageCache,
+        node: DiffNode,
+        block: BlockIndex,
+    ) -> Result<DiffNode, Fault> {
         assert!(node.level > 0, "nothing is below a leaf's slot");
         assert_eq!(node.slot.kind(), SlotKind::Page, "only pages are looked into");
         let level = node.level - 1;

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use varve_types::BlockIndex;
+
 use crate::tree::page::Fault;
 use crate::tree::{MapSlot, PageCache, PageNames, PagePtr, SlotKind};
 
@@ -21,7 +23,7 @@ pub enum Fill {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DetachedContent {
     /// A data slot at the edge of the range.
-    Data(u64, MapSlot),
+    Data(BlockIndex, MapSlot),
     /// A whole subtree, not looked into. Clear it in steps as a map of its own, or leave it to the mark pass; its
     /// dirty pages stay pinned until the next checkpoint.
     Subtree(Map),
@@ -46,11 +48,11 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl PageNames,
-        range: Range<u64>,
+        range: Range<BlockIndex>,
         fill: Fill,
         budget: usize,
-        mut on_dead: impl FnMut(u64, MapSlot),
-    ) -> Result<u64, Fault> {
+        mut on_dead: impl FnMut(BlockIndex, MapSlot),
+    ) -> Result<BlockIndex, Fault> {
         assert!(range.start <= range.end && range.start >= self.base && budget > 0);
         let mut block = range.start;
         let mut seen = 0;
@@ -88,7 +90,7 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl PageNames,
-        range: Range<u64>,
+        range: Range<BlockIndex>,
         mut on_dropped: impl FnMut(DetachedContent),
     ) -> Result<(), Fault> {
         assert!(range.start <= range.end && range.start >= self.base);
@@ -103,12 +105,13 @@ impl Map {
             return Ok(());
         }
         self.descend_to_covered(cache, range.start, &range)?;
-        self.descend_to_covered(cache, range.end - 1, &range)?;
+        let last = BlockIndex(range.end.0 - 1);
+        self.descend_to_covered(cache, last, &range)?;
         let mut block = range.start;
         while block < range.end && !self.is_empty() {
             let path =
                 self.descend_to_covered(cache, block, &range).expect("both edges are cached");
-            let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
+            let slot_end = block.group_end(blocks_of_slot(path.level));
             assert!(slot_end > block, "a step goes on");
             if path.slot == MapSlot::HOLE {
                 block = slot_end;
@@ -135,10 +138,10 @@ impl Map {
         cache: &mut PageCache,
         names: &mut impl PageNames,
         path: &Path,
-        range: Range<u64>,
+        range: Range<BlockIndex>,
         fill: Fill,
-        on_dead: &mut impl FnMut(u64, MapSlot),
-    ) -> u64 {
+        on_dead: &mut impl FnMut(BlockIndex, MapSlot),
+    ) -> BlockIndex {
         assert_eq!(path.level, 0, "the path leads to a leaf");
         let leaf = path[path.len() - 1].frame;
         let start = slot_index(0, range.start);
@@ -146,7 +149,7 @@ impl Map {
             usize::try_from(range.end - range.start).unwrap_or(MAP_SLOTS).min(MAP_SLOTS - start);
         let next = range.start + len as u64;
         let slots = &map_page(cache, leaf).slots()[start..start + len];
-        for (block, slot) in (range.start..).zip(slots) {
+        for (block, slot) in range.start.until(range.end).zip(slots) {
             if slot.kind() == SlotKind::Data {
                 on_dead(block, *slot);
             }
@@ -175,12 +178,12 @@ impl Map {
         cache: &mut PageCache,
         names: &mut impl PageNames,
         path: &Path,
-        range: Range<u64>,
+        range: Range<BlockIndex>,
         fill: Fill,
-    ) -> u64 {
+    ) -> BlockIndex {
         assert!(path.level > 0, "no leaf is there");
         let block = range.start;
-        let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
+        let slot_end = block.group_end(blocks_of_slot(path.level));
         assert!(slot_end > block, "a step goes on");
         if path.slot == fill.slot() {
             return slot_end.min(range.end);
@@ -201,7 +204,7 @@ impl Map {
         names: &mut impl PageNames,
         path: &Path,
         fill: Fill,
-        next: u64,
+        next: BlockIndex,
     ) {
         assert_ne!(path.slot, fill.slot(), "it is filled once");
         self.make_dirty(cache, names, path);
@@ -217,7 +220,7 @@ impl Map {
         names: &mut impl PageNames,
         path: &[MapStep],
         fill: Fill,
-        next: u64,
+        next: BlockIndex,
     ) {
         let mut path = path;
         while let Some((last, above)) = path.split_last() {
@@ -226,7 +229,7 @@ impl Map {
                 Fill::Hole => page.used() == 0,
                 Fill::Zero => {
                     let filled_up =
-                        next.is_multiple_of(blocks_of_page(page.level())) && !above.is_empty();
+                        next.begins_group(blocks_of_page(page.level())) && !above.is_empty();
                     filled_up && page.slots().iter().all(|slot| *slot == MapSlot::ZERO)
                 }
             };
@@ -239,10 +242,10 @@ impl Map {
     }
 
     /// The map of the subtree below the slot that a path ends at.
-    fn subtree(&self, path: &Path, block: u64) -> Self {
+    fn subtree(&self, path: &Path, block: BlockIndex) -> Self {
         assert_eq!(path.slot.kind(), SlotKind::Page, "a subtree begins with a page");
         assert!(
-            block.is_multiple_of(blocks_of_slot(path.level)),
+            block.begins_group(blocks_of_slot(path.level)),
             "a subtree begins with its first block"
         );
         let root = PagePtr::Chunk(path.slot.id());
@@ -253,16 +256,16 @@ impl Map {
     fn descend_to_covered(
         &self,
         cache: &PageCache,
-        block: u64,
-        range: &Range<u64>,
+        block: BlockIndex,
+        range: &Range<BlockIndex>,
     ) -> Result<Path, Fault> {
         self.descend_until(cache, block, |level| is_covered(block, level, range))
     }
 }
 
 /// Whether a slot of `level` begins with `block` and ends in `range`, which begins there or before.
-fn is_covered(block: u64, level: u8, range: &Range<u64>) -> bool {
+fn is_covered(block: BlockIndex, level: u8, range: &Range<BlockIndex>) -> bool {
     debug_assert!(block < range.end, "a slot begins in the range");
     let blocks = blocks_of_slot(level);
-    block.is_multiple_of(blocks) && range.end - block >= blocks
+    block.begins_group(blocks) && range.end - block >= blocks
 }

@@ -1,6 +1,6 @@
 //! A page of the map: 512 slots, and how many of them are not holes.
 
-use varve_types::StreamId;
+use varve_types::{BlockIndex, StreamId};
 
 use crate::tree::{MapSlot, PAGE_BYTES};
 
@@ -17,7 +17,7 @@ const _: () =
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MapPage {
     stream: StreamId,
-    first_block: u64,
+    first_block: BlockIndex,
     level: u8,
     /// Slots that are not holes.
     used: usize,
@@ -26,9 +26,14 @@ pub struct MapPage {
 
 impl MapPage {
     /// A page whose slots are all `fill`, a hole or zero.
-    pub(crate) fn filled(stream: StreamId, level: u8, first_block: u64, fill: MapSlot) -> Self {
+    pub(crate) fn filled(
+        stream: StreamId,
+        level: u8,
+        first_block: BlockIndex,
+        fill: MapSlot,
+    ) -> Self {
         assert!(fill == MapSlot::HOLE || fill == MapSlot::ZERO);
-        assert_eq!(first_block % blocks_of_page(level), 0);
+        assert!(first_block.begins_group(blocks_of_page(level)), "a page has its place");
         let slots = vec![fill; MAP_SLOTS].into_boxed_slice();
         let slots = slots.try_into().expect("the length is MAP_SLOTS");
         let used = if fill == MapSlot::HOLE { 0 } else { MAP_SLOTS };
@@ -43,7 +48,7 @@ impl MapPage {
 
     /// First block it covers.
     #[must_use]
-    pub fn first_block(&self) -> u64 {
+    pub fn first_block(&self) -> BlockIndex {
         self.first_block
     }
 
@@ -90,8 +95,9 @@ pub(crate) const fn blocks_of_slot(level: u8) -> u64 {
 }
 
 /// Slot of a page of that level that `block` belongs to.
-pub(crate) const fn slot_index(level: u8, block: u64) -> usize {
+#[inline]
+pub(crate) const fn slot_index(level: u8, block: BlockIndex) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "nine bits")]
-    let index = (block >> (LEVEL_BITS * level as u32) & (MAP_SLOTS as u64 - 1)) as usize;
+    let index = (block.0 >> (LEVEL_BITS * level as u32) & (MAP_SLOTS as u64 - 1)) as usize;
     index
 }

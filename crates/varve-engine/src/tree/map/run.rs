@@ -1,5 +1,7 @@
 //! Look-up and setting of consecutive blocks: one descent a leaf instead of one a block.
 
+use varve_types::BlockIndex;
+
 use crate::tree::page::Fault;
 use crate::tree::{MapSlot, PageCache, PageNames, SlotKind};
 
@@ -14,7 +16,7 @@ impl Map {
     pub fn lookup_run(
         &self,
         cache: &PageCache,
-        first: u64,
+        first: BlockIndex,
         out: &mut [MapSlot],
     ) -> Result<(), Fault> {
         let mut block = first;
@@ -26,7 +28,7 @@ impl Map {
                 return Ok(());
             }
             let path = self.descend(cache, block)?;
-            let span_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
+            let span_end = block.group_end(blocks_of_slot(path.level));
             let filled = if path.level == 0 {
                 let start = slot_index(0, block);
                 let len = rest.len().min(MAP_SLOTS - start);
@@ -53,9 +55,9 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl PageNames,
-        first: u64,
+        first: BlockIndex,
         slots: &[MapSlot],
-        mut on_old: impl FnMut(u64, MapSlot),
+        mut on_old: impl FnMut(BlockIndex, MapSlot),
     ) -> Result<(), Fault> {
         assert!(slots.iter().all(|slot| slot.kind() != SlotKind::Page), "blocks hold no pages");
         let Some(last) = slots.len().checked_sub(1) else { return Ok(()) };
@@ -88,9 +90,9 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl PageNames,
-        first: u64,
+        first: BlockIndex,
         slots: &[MapSlot],
-        on_old: &mut impl FnMut(u64, MapSlot),
+        on_old: &mut impl FnMut(BlockIndex, MapSlot),
     ) {
         if !self.covers(first) {
             if slots.iter().all(|slot| *slot == MapSlot::HOLE) {
@@ -113,7 +115,7 @@ impl Map {
         let leaf = self.make_leaf(cache, names, first, &path);
         debug_assert!(map_page(cache, leaf).first_block() <= first, "the leaf has the blocks");
         let page = map_page_mut(cache, leaf);
-        for ((index, block), slot) in (start..).zip(first..).zip(slots) {
+        for ((index, block), slot) in (start..).zip(first.until(BlockIndex::MAX)).zip(slots) {
             let old = page.slot(index);
             if old != *slot {
                 page.set(index, *slot);
@@ -128,6 +130,6 @@ impl Map {
     }
 }
 
-fn leaf_end(block: u64) -> u64 {
-    (block | (MAP_SLOTS as u64 - 1)) + 1
+fn leaf_end(block: BlockIndex) -> BlockIndex {
+    block.group_end(MAP_SLOTS as u64)
 }

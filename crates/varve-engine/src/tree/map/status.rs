@@ -1,5 +1,7 @@
 //! What runs of blocks hold, for block status and for copying only what is there.
 
+use varve_types::BlockIndex;
+
 use crate::tree::page::Fault;
 use crate::tree::{MapSlot, PageCache, SlotKind};
 
@@ -71,11 +73,11 @@ impl Map {
     pub fn status(
         &self,
         cache: &PageCache,
-        first: u64,
-        end: u64,
+        first: BlockIndex,
+        end: BlockIndex,
         max_runs: usize,
         runs: &mut Vec<StatusRun>,
-    ) -> Result<u64, Fault> {
+    ) -> Result<BlockIndex, Fault> {
         assert!(first <= end && first >= self.base);
         let (mut block, mut seen) = (first, 0);
         while block < end && seen < SLOTS_MAX {
@@ -90,12 +92,12 @@ impl Map {
             };
             let last = path[path.len() - 1];
             let slots = &map_page(cache, last.frame).slots()[last.slot..];
-            let page_end = (block | (blocks_of_page(path.level) - 1)) + 1;
+            let page_end = block.group_end(blocks_of_page(path.level));
             for slot in slots {
                 if slot.kind() == SlotKind::Page || block >= end {
                     break;
                 }
-                let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
+                let slot_end = block.group_end(blocks_of_slot(path.level));
                 let blocks = slot_end.min(end) - block;
                 if !StatusRun::add(runs, max_runs, BlockMapping::from(*slot), blocks) {
                     return Ok(block);

@@ -8,9 +8,8 @@
 
 use varve_logstore::planted::{Bug, planted};
 use varve_types::limits::VOLUME_BYTES_MAX;
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ByteOffset, ChunkId, ShardId, StreamId};
 
-use crate::config::BLOCK_BYTES;
 use crate::tree::cache::FrameId;
 use crate::tree::page::{Fault, Page, PageShape};
 use crate::tree::{MapSlot, PageCache, PageNames, PagePtr, SlotKind};
@@ -22,7 +21,7 @@ pub const MAP_HEIGHT_MAX: u8 = 5;
 
 const _: () = assert!(LEVEL_BITS * MAP_HEIGHT_MAX as u32 == 45);
 const _: () =
-    assert!(is_block_of_map(VOLUME_BYTES_MAX / BLOCK_BYTES as u64 - 1), "a map has every block");
+    assert!(is_block_of_map(ByteOffset(VOLUME_BYTES_MAX - 1).block()), "a map has every block");
 
 /// The map of a stream, or a subtree detached from one. Nothing is durable until a checkpoint has stored the dirty
 /// pages and the root.
@@ -33,7 +32,7 @@ pub struct Map {
     pub(super) root: PagePtr,
     pub(super) height: u8,
     /// First block covered; not 0 only for detached subtrees.
-    pub(super) base: u64,
+    pub(super) base: BlockIndex,
     /// Pages named below this id belong to copies as well (MAP-4).
     pub(super) ceiling: ChunkId,
 }
@@ -68,7 +67,7 @@ impl Map {
     #[must_use]
     pub fn new(stream: StreamId, shard: ShardId) -> Self {
         let ceiling = ChunkId::ZERO;
-        Self { stream, shard, root: PagePtr::Null, height: 0, base: 0, ceiling }
+        Self { stream, shard, root: PagePtr::Null, height: 0, base: BlockIndex::ZERO, ceiling }
     }
 
     /// A map as a checkpoint left it; `None` when root and height do not go together.
@@ -79,14 +78,15 @@ impl Map {
             PagePtr::Chunk(_) => (1..=MAP_HEIGHT_MAX).contains(&height),
             PagePtr::Location(_) | PagePtr::Memory(_) => false,
         };
-        sane.then_some(Self { stream, shard, root, height, base: 0, ceiling: ChunkId::ZERO })
+        let (base, ceiling) = (BlockIndex::ZERO, ChunkId::ZERO);
+        sane.then_some(Self { stream, shard, root, height, base, ceiling })
     }
 
     /// Another stream's map that holds what this one holds. From now on neither changes pages named below `ceiling`,
     /// which is to be above all names given so far (MAP-4). Costs O(1).
     #[must_use]
     pub fn copy_to(&mut self, stream: StreamId, ceiling: ChunkId) -> Self {
-        assert_eq!(self.base, 0, "only a whole map is copied");
+        assert_eq!(self.base, BlockIndex::ZERO, "only a whole map is copied");
         assert!(ceiling >= self.ceiling, "names only grow");
         self.ceiling = ceiling;
         Self { stream, ..self.clone() }
@@ -140,13 +140,13 @@ impl Map {
 
     /// First block the pages cover.
     #[must_use]
-    pub fn first_block(&self) -> u64 {
+    pub fn first_block(&self) -> BlockIndex {
         self.base
     }
 
     /// First block after those that the pages cover.
     #[must_use]
-    pub fn end_block(&self) -> u64 {
+    pub fn end_block(&self) -> BlockIndex {
         assert_eq!(self.root == PagePtr::Null, self.height == 0, "an empty map has no page");
         self.base + self.height.checked_sub(1).map_or(0, blocks_of_page)
     }
@@ -155,7 +155,7 @@ impl Map {
     ///
     /// # Errors
     /// The first absent page of the path.
-    pub fn lookup(&self, cache: &PageCache, block: u64) -> Result<MapSlot, Fault> {
+    pub fn lookup(&self, cache: &PageCache, block: BlockIndex) -> Result<MapSlot, Fault> {
         if !self.covers(block) {
             return Ok(MapSlot::HOLE);
         }
@@ -175,7 +175,7 @@ impl Map {
     ///
     /// # Errors
     /// The first absent page above it; the page itself need not be there.
-    pub(crate) fn has_leaf(&self, cache: &PageCache, block: u64) -> Result<bool, Fault> {
+    pub(crate) fn has_leaf(&self, cache: &PageCache, block: BlockIndex) -> Result<bool, Fault> {
         if !self.covers(block) || self.height < 2 {
             return Ok(self.covers(block));
         }
@@ -191,7 +191,7 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl PageNames,
-        block: u64,
+        block: BlockIndex,
         slot: MapSlot,
     ) -> Result<MapSlot, Fault> {
         assert!(slot.kind() != SlotKind::Page, "blocks hold no pages");
@@ -217,13 +217,17 @@ impl Map {
     }
 
     /// Absent pages at the deepest level reachable for each block, each once. Load them together, then ask again.
-    pub fn missing(&self, cache: &PageCache, blocks: impl IntoIterator<Item = u64>) -> Vec<Fault> {
+    pub fn missing(
+        &self,
+        cache: &PageCache,
+        blocks: impl IntoIterator<Item = BlockIndex>,
+    ) -> Vec<Fault> {
         let mut missing = crate::hash::HashSet::default();
         missing.extend(blocks.into_iter().filter_map(|block| self.lookup(cache, block).err()));
         missing.into_iter().collect()
     }
 
-    pub(super) fn covers(&self, block: u64) -> bool {
+    pub(super) fn covers(&self, block: BlockIndex) -> bool {
         self.height > 0 && block >= self.base && block < self.end_block()
     }
 
@@ -232,16 +236,16 @@ impl Map {
         cache: &PageCache,
         ptr: PagePtr,
         level: u8,
-        block: u64,
+        block: BlockIndex,
     ) -> Result<FrameId, Fault> {
-        let first_block = block & !(blocks_of_page(level) - 1);
+        let first_block = block.group_start(blocks_of_page(level));
         debug_assert!(self.covers(block), "only blocks of the map have pages");
         let shape = PageShape::Map { level, first_block };
         cache.find(ptr, shape).ok_or(Fault { ptr, shape })
     }
 
     /// The pages that exist for a covered block, from the root down.
-    pub(super) fn descend(&self, cache: &PageCache, block: u64) -> Result<Path, Fault> {
+    pub(super) fn descend(&self, cache: &PageCache, block: BlockIndex) -> Result<Path, Fault> {
         self.descend_until(cache, block, |_| false)
     }
 
@@ -249,7 +253,7 @@ impl Map {
     pub(super) fn descend_until(
         &self,
         cache: &PageCache,
-        block: u64,
+        block: BlockIndex,
         stop: impl Fn(u8) -> bool,
     ) -> Result<Path, Fault> {
         assert!(self.covers(block));
@@ -275,12 +279,17 @@ impl Map {
     }
 
     /// New roots until the map covers `block`.
-    pub(super) fn grow(&mut self, cache: &mut PageCache, names: &mut impl PageNames, block: u64) {
-        assert_eq!(self.base, 0, "a detached subtree does not grow");
+    pub(super) fn grow(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl PageNames,
+        block: BlockIndex,
+    ) {
+        assert_eq!(self.base, BlockIndex::ZERO, "a detached subtree does not grow");
         while !self.covers(block) {
             assert!(self.height < MAP_HEIGHT_MAX, "block {block} is beyond the largest map");
             if self.root == PagePtr::Null {
-                while block >= blocks_of_page(self.height) {
+                while block.0 >= blocks_of_page(self.height) {
                     self.height += 1;
                     assert!(
                         self.height < MAP_HEIGHT_MAX,
@@ -288,7 +297,8 @@ impl Map {
                     );
                 }
             }
-            let mut root = MapPage::filled(self.stream, self.height, 0, MapSlot::HOLE);
+            let mut root =
+                MapPage::filled(self.stream, self.height, BlockIndex::ZERO, MapSlot::HOLE);
             if self.root != PagePtr::Null {
                 root.set(0, self.page_slot(self.root));
             }
@@ -304,13 +314,13 @@ impl Map {
         &mut self,
         cache: &mut PageCache,
         names: &mut impl PageNames,
-        block: u64,
+        block: BlockIndex,
         path: &Path,
     ) -> FrameId {
         self.make_dirty(cache, names, path);
         let mut frame = path[path.len() - 1].frame;
         for level in (0..path.level).rev() {
-            let first_block = block & !(blocks_of_page(level) - 1);
+            let first_block = block.group_start(blocks_of_page(level));
             let page = MapPage::filled(self.stream, level, first_block, path.slot);
             let name = names.fresh();
             let child = cache.create(name, Page::Map(page));
@@ -409,15 +419,15 @@ impl Map {
 }
 
 /// Whether a map can have a page of that level that begins with that block.
-pub(crate) fn level_fits(level: u8, first_block: u64) -> bool {
+pub(crate) fn level_fits(level: u8, first_block: BlockIndex) -> bool {
     level < MAP_HEIGHT_MAX
-        && first_block.is_multiple_of(blocks_of_page(level))
-        && first_block < blocks_of_page(MAP_HEIGHT_MAX - 1)
+        && first_block.begins_group(blocks_of_page(level))
+        && is_block_of_map(first_block)
 }
 
 /// Whether the largest map has such a block.
-pub(crate) const fn is_block_of_map(block: u64) -> bool {
-    block < blocks_of_page(MAP_HEIGHT_MAX - 1)
+pub(crate) const fn is_block_of_map(block: BlockIndex) -> bool {
+    block.0 < blocks_of_page(MAP_HEIGHT_MAX - 1)
 }
 
 pub(super) fn map_page(cache: &PageCache, frame: FrameId) -> &MapPage {

@@ -1,6 +1,6 @@
 //! Walking a map: every page name and every data slot.
 
-use varve_types::ChunkId;
+use varve_types::{BlockIndex, ChunkId};
 
 use crate::tree::page::Fault;
 use crate::tree::{MapSlot, PageCache, PagePtr, SlotKind};
@@ -28,7 +28,7 @@ pub enum WalkItem {
     /// A data slot.
     Data {
         /// Block it belongs to.
-        block: u64,
+        block: BlockIndex,
         /// The slot.
         slot: MapSlot,
     },
@@ -57,11 +57,11 @@ impl Map {
     pub fn walk(
         &self,
         cache: &PageCache,
-        from: u64,
+        from: BlockIndex,
         budget: usize,
         is_known: impl Fn(ChunkId) -> bool,
         mut visit: impl FnMut(WalkItem),
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<BlockIndex>, Fault> {
         assert!(from >= self.base && budget > 0);
         let mut block = from;
         let mut seen = 0;
@@ -76,7 +76,7 @@ impl Map {
             let end = 'descent: {
                 for level in (0..self.height).rev() {
                     let PagePtr::Chunk(id) = name else { unreachable!("{name:?} is in a map") };
-                    let is_begun = block.is_multiple_of(blocks_of_page(level));
+                    let is_begun = block.begins_group(blocks_of_page(level));
                     if is_begun && is_known(id) {
                         break 'descent Err((id, level));
                     }

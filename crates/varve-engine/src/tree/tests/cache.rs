@@ -1,14 +1,14 @@
 //! The cache keeps its bound, pins what is changed, and evicts what is cold.
 
-use varve_types::{ChunkId, StreamId};
+use varve_types::{BlockIndex, ChunkId, StreamId};
 
 use crate::tree::map::MapPage;
 use crate::tree::{MapSlot, Page, PageCache, PagePtr, PageShape, PageState};
 
-const SHAPE: PageShape = PageShape::Map { level: 0, first_block: 0 };
+const SHAPE: PageShape = PageShape::Map { level: 0, first_block: BlockIndex::ZERO };
 
 fn page() -> Page {
-    Page::Map(MapPage::filled(StreamId::new(1), 0, 0, MapSlot::ZERO))
+    Page::Map(MapPage::filled(StreamId::new(1), 0, BlockIndex::ZERO, MapSlot::ZERO))
 }
 
 fn name(id: u64) -> PagePtr {
@@ -75,7 +75,9 @@ fn pinned_pages_are_not_evicted_and_leave_room_for_clean_ones() {
 fn a_page_of_another_shape_counts_as_absent() {
     let mut cache = PageCache::new(0);
     cache.insert(name(1), page());
-    assert!(cache.find(name(1), PageShape::Map { level: 1, first_block: 0 }).is_none());
+    assert!(
+        cache.find(name(1), PageShape::Map { level: 1, first_block: BlockIndex::ZERO }).is_none()
+    );
     assert!(cache.find(name(1), SHAPE).is_some());
     assert_eq!((cache.stats().hits, cache.stats().misses), (1, 1));
 }

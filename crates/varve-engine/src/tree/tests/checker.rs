@@ -2,6 +2,7 @@
 
 use hashbrown::HashSet;
 use varve_logstore::format::chunk::MapSlot as StoredSlot;
+use varve_types::BlockIndex;
 
 use crate::tree::{
     BTree, Fault, Map, MapSlot, Page, PageCache, PagePtr, PageShape, PageState, SlotKind,
@@ -96,7 +97,7 @@ impl<'a> Checker<'a> {
     }
 
     /// All blocks that are not holes, in order.
-    pub(super) fn check_map(&mut self, map: &Map) -> Vec<(u64, MapSlot)> {
+    pub(super) fn check_map(&mut self, map: &Map) -> Vec<(BlockIndex, MapSlot)> {
         let mut blocks = Vec::new();
         assert_eq!(map.root() == PagePtr::Null, map.height() == 0);
         if map.height() > 0 {
@@ -109,9 +110,9 @@ impl<'a> Checker<'a> {
         &mut self,
         ptr: PagePtr,
         level: u8,
-        first_block: u64,
+        first_block: BlockIndex,
         parent_dirty: bool,
-        blocks: &mut Vec<(u64, MapSlot)>,
+        blocks: &mut Vec<(BlockIndex, MapSlot)>,
     ) {
         let (page, dirty) = self.page(ptr, PageShape::Map { level, first_block }, parent_dirty);
         let Page::Map(page) = page else { panic!("a tree page in a map") };
@@ -121,7 +122,9 @@ impl<'a> Checker<'a> {
         for (block, slot) in (0..).map(|i| first_block + i * span).zip(page.slots()) {
             match slot.kind() {
                 SlotKind::Hole => {}
-                SlotKind::Zero => blocks.extend((block..block + span).map(|b| (b, MapSlot::ZERO))),
+                SlotKind::Zero => {
+                    blocks.extend(block.until(block + span).map(|b| (b, MapSlot::ZERO)))
+                }
                 SlotKind::Data => {
                     assert_eq!(level, 0);
                     blocks.push((block, *slot));

@@ -5,7 +5,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::page::PageHeader;
 use varve_logstore::format::summary::Codec;
 use varve_media::SegmentId;
-use varve_types::{ChunkId, Generation, SegmentNumber, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, Generation, SegmentNumber, ShardId, StreamId};
 
 use crate::tree::map::{MAP_SLOTS, MapPage};
 use crate::tree::{
@@ -30,7 +30,7 @@ fn fault_of(page: &Page) -> (Fault, PagePtr) {
 }
 
 fn map_page(level: u8, slots: &[MapSlot]) -> Page {
-    let first_block = 3 * 512_u64.pow(u32::from(level) + 1);
+    let first_block = BlockIndex(3 * 512_u64.pow(u32::from(level) + 1));
     let mut page = MapPage::filled(StreamId::new(5), level, first_block, MapSlot::HOLE);
     for (index, slot) in slots.iter().enumerate() {
         page.set(index, *slot);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use hashbrown::HashSet;
 use varve_stdx::Rng;
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId};
 
 use crate::tree::{
     ChunkNames, DiffLimits, DiffRun, Fault, Fill, Map, MapSlot, PageCache, SlotKind, WalkItem,
@@ -16,7 +16,7 @@ use super::store::Store;
 const SHARD: ShardId = ShardId(1);
 const MAPS_MAX: usize = 6;
 
-type Model = BTreeMap<u64, MapSlot>;
+type Model = BTreeMap<BlockIndex, MapSlot>;
 
 struct Family {
     members: Vec<(Map, Model)>,
@@ -53,8 +53,8 @@ impl Family {
         store.retry(cache, |cache| operation(map, cache, names))
     }
 
-    fn range(&mut self) -> Range<u64> {
-        let first = self.rng.below(self.blocks);
+    fn range(&mut self) -> Range<BlockIndex> {
+        let first = BlockIndex(self.rng.below(self.blocks));
         let len = [1, 40, 512, 3000][self.rng.index(4)];
         first..first + 1 + self.rng.below(len)
     }
@@ -81,8 +81,8 @@ impl Family {
         }
     }
 
-    fn write(&mut self, member: usize, range: Range<u64>) {
-        for block in range {
+    fn write(&mut self, member: usize, range: Range<BlockIndex>) {
+        for block in range.start.until(range.end) {
             self.next_chunk += 1;
             let slot = MapSlot::data(SHARD, ChunkId::new(self.next_chunk));
             let old = self.retry(member, |map, cache, names| map.set(cache, names, block, slot));
@@ -103,7 +103,8 @@ impl Family {
         let model = &mut self.members[member].1;
         model.retain(|block, _| !range.contains(block));
         if fill == Fill::Zero {
-            model.extend(range.map(|block| (block, MapSlot::ZERO)));
+            let blocks = range.start.until(range.end);
+            model.extend(blocks.map(|block| (block, MapSlot::ZERO)));
         }
     }
 
@@ -140,18 +141,19 @@ impl Family {
     }
 
     fn check(&mut self, member: usize) {
-        let first = self.rng.below(self.blocks);
+        let first = BlockIndex(self.rng.below(self.blocks));
         let mut found = vec![MapSlot::ZERO; 2000];
         self.retry(member, |map, cache, _| map.lookup_run(cache, first, &mut found));
         let model = &self.members[member].1;
-        for (block, slot) in (first..).zip(found) {
+        for (block, slot) in first.until(BlockIndex::MAX).zip(found) {
             assert_eq!(slot, model.get(&block).copied().unwrap_or(MapSlot::HOLE), "block {block}");
         }
     }
 
     fn compare(&mut self, member: usize) {
         let other = self.rng.index(self.members.len());
-        let (first, end) = (self.rng.below(self.blocks), self.blocks + 5000);
+        let first = BlockIndex(self.rng.below(self.blocks));
+        let end = BlockIndex(self.blocks + 5000);
         let limits = DiffLimits { steps: 1 + self.rng.index(2000), runs: usize::MAX };
         let (mut runs, mut next) = (Vec::<DiffRun>::new(), first);
         let theirs = self.members[other].0.clone();
@@ -162,13 +164,13 @@ impl Family {
         }
         assert_eq!(runs.iter().map(|run| run.blocks).sum::<u64>(), end - first);
         assert!(runs.windows(2).all(|pair| pair[0].differs != pair[1].differs));
-        let of = |member: usize, block: u64| {
+        let of = |member: usize, block: BlockIndex| {
             let slot = self.members[member].1.get(&block).copied();
             slot.filter(|slot| slot.kind() == SlotKind::Data)
         };
         let mut block = first;
         for run in runs {
-            for at in block..block + run.blocks {
+            for at in block.until(block + run.blocks) {
                 assert_eq!(of(member, at) != of(other, at), run.differs, "block {at}");
             }
             block += run.blocks;
@@ -179,7 +181,7 @@ impl Family {
     fn walk(&mut self) {
         let (mut pages, mut chunks, mut steps) = (HashSet::new(), HashSet::new(), 0);
         for member in 0..self.members.len() {
-            let mut next = Some(0);
+            let mut next = Some(BlockIndex::ZERO);
             while let Some(from) = next {
                 let mut items = Vec::new();
                 let known = pages.clone();
@@ -229,19 +231,20 @@ fn maps_that_share_pages_follow_their_models() {
 #[test]
 fn what_copies_have_in_common_is_compared_in_one_step() {
     let mut family = Family::new(1, 1);
-    family.write(0, 0..20_000);
+    let end = BlockIndex(20_000);
+    family.write(0, BlockIndex::ZERO..end);
     family.copy(0);
-    family.write(1, 7_000..7_001);
+    family.write(1, BlockIndex(7_000)..BlockIndex(7_001));
     family.checkpoint();
     Store::settle(&mut family.cache);
     family.cache = PageCache::new(0);
     let (map, copy) = (family.members[0].0.clone(), family.members[1].0.clone());
-    let (mut runs, mut next) = (Vec::new(), 0);
+    let (mut runs, mut next) = (Vec::new(), BlockIndex::ZERO);
     let limits = DiffLimits { steps: 600, runs: 10 };
-    while next < 20_000 {
-        next = family.store.retry(&mut family.cache, |cache| {
-            map.diff(&copy, cache, next..20_000, limits, &mut runs)
-        });
+    while next < end {
+        next = family
+            .store
+            .retry(&mut family.cache, |cache| map.diff(&copy, cache, next..end, limits, &mut runs));
     }
     let loaded = family.cache.stats().resident_bytes / PageCache::BYTES_PER_PAGE;
     assert_eq!(loaded, 4, "both roots and both leaves are looked at");

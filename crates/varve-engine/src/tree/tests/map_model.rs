@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use hashbrown::HashSet;
 use varve_stdx::Rng;
-use varve_types::{ChunkId, ShardId, StreamId};
+use varve_types::{BlockIndex, ChunkId, ShardId, StreamId};
 
 use crate::tree::{
     BlockMapping, ChunkNames, DetachedContent, Fault, Fill, MAP_HEIGHT_MAX, Map, MapSlot,
@@ -23,7 +23,7 @@ struct World {
     cache: PageCache,
     names: ChunkNames,
     store: Store,
-    model: BTreeMap<u64, MapSlot>,
+    model: BTreeMap<BlockIndex, MapSlot>,
     rng: Rng,
     next_chunk: u64,
     /// Blocks that operations begin at lie below these, so that some of them meet.
@@ -44,12 +44,12 @@ impl World {
         }
     }
 
-    fn block(&mut self) -> u64 {
+    fn block(&mut self) -> BlockIndex {
         let span = self.spans[self.rng.index(self.spans.len())];
-        let block = self.rng.below(span);
+        let block = BlockIndex(self.rng.below(span));
         match self.rng.below(3) {
-            0 => block & !511,
-            1 => block & !(512 * 512 - 1),
+            0 => block.group_start(512),
+            1 => block.group_start(512 * 512),
             _ => block,
         }
     }
@@ -75,11 +75,11 @@ impl World {
         }
     }
 
-    fn model_at(&self, block: u64) -> MapSlot {
+    fn model_at(&self, block: BlockIndex) -> MapSlot {
         self.model.get(&block).copied().unwrap_or(MapSlot::HOLE)
     }
 
-    fn model_set(&mut self, block: u64, slot: MapSlot) -> MapSlot {
+    fn model_set(&mut self, block: BlockIndex, slot: MapSlot) -> MapSlot {
         let old = if slot == MapSlot::HOLE {
             self.model.remove(&block)
         } else {
@@ -118,7 +118,8 @@ impl World {
                 assert_eq!(found, self.model_at(block));
                 let mut run = vec![MapSlot::ZERO; usize::try_from(self.len().min(3000)).unwrap()];
                 self.retry(|map, cache, _| map.lookup_run(cache, block, &mut run));
-                assert!((block..).zip(&run).all(|(block, slot)| *slot == self.model_at(block)));
+                let run = block.until(BlockIndex::MAX).zip(&run);
+                assert!(run.into_iter().all(|(block, slot)| *slot == self.model_at(block)));
             }
             12..16 => {
                 let fill = if self.rng.below(4) == 0 { Fill::Zero } else { Fill::Hole };
@@ -133,7 +134,7 @@ impl World {
         }
     }
 
-    fn set_run(&mut self, first: u64) {
+    fn set_run(&mut self, first: BlockIndex) {
         let len = self.len().min(2000);
         let mut slots = Vec::new();
         match self.rng.below(3) {
@@ -150,7 +151,7 @@ impl World {
             map.set_run(cache, names, first, &slots, |block, old| olds.push((block, old)))
         });
         let mut wanted = Vec::new();
-        for (block, slot) in (first..).zip(slots) {
+        for (block, slot) in first.until(BlockIndex::MAX).zip(slots) {
             let old = self.model_set(block, slot);
             if old != slot {
                 wanted.push((block, old));
@@ -159,7 +160,7 @@ impl World {
         assert_eq!(olds, wanted);
     }
 
-    fn fill(&mut self, range: Range<u64>, fill: Fill) {
+    fn fill(&mut self, range: Range<BlockIndex>, fill: Fill) {
         let mut dead = Vec::new();
         let mut next = range.start;
         while next < range.end {
@@ -172,13 +173,14 @@ impl World {
         }
         assert_eq!(dead, self.model_clear(range.clone()));
         if fill == Fill::Zero {
-            self.model.extend(range.map(|block| (block, MapSlot::ZERO)));
+            let blocks = range.start.until(range.end);
+            self.model.extend(blocks.map(|block| (block, MapSlot::ZERO)));
         }
     }
 
     /// Makes holes in the model; returns the data that was there.
-    fn model_clear(&mut self, range: Range<u64>) -> Vec<(u64, MapSlot)> {
-        let gone: Vec<(u64, MapSlot)> = self.model.range(range).map(|(b, s)| (*b, *s)).collect();
+    fn model_clear(&mut self, range: Range<BlockIndex>) -> Vec<(BlockIndex, MapSlot)> {
+        let gone: Vec<_> = self.model.range(range).map(|(b, s)| (*b, *s)).collect();
         for (block, _) in &gone {
             self.model.remove(block);
         }
@@ -186,7 +188,7 @@ impl World {
     }
 
     /// Detaches a range, and clears the detached subtrees as maps of their own.
-    fn detach(&mut self, range: Range<u64>) {
+    fn detach(&mut self, range: Range<BlockIndex>) {
         let mut dropped = Vec::new();
         self.retry(|map, cache, names| {
             map.detach_range(cache, names, range.clone(), |d| dropped.push(d))
@@ -214,7 +216,7 @@ impl World {
         assert_eq!(dead, self.model_clear(range));
     }
 
-    fn status(&mut self, first: u64) {
+    fn status(&mut self, first: BlockIndex) {
         let end = first + self.len();
         let max_runs = 1 + self.rng.index(50);
         let mut runs = Vec::new();
@@ -270,7 +272,7 @@ impl World {
         let mut there: HashSet<PagePtr> = checker.dirty.union(&checker.stored).copied().collect();
         checker.finish();
         let mut data = Vec::new();
-        let mut next = Some(0);
+        let mut next = Some(BlockIndex::ZERO);
         while let Some(from) = next {
             let budget = 1 + self.rng.index(3000);
             let mut items = Vec::new();
@@ -302,7 +304,7 @@ impl World {
         };
         let (before, model) = (names(self), self.model.clone());
         let mut items = HashSet::new();
-        let mut next = Some(0);
+        let mut next = Some(BlockIndex::ZERO);
         while let Some(from) = next {
             let found = &mut Vec::new();
             next = self.retry(|map, cache, _| {
@@ -310,18 +312,18 @@ impl World {
             });
             items.extend(found.iter().map(|item| match *item {
                 WalkItem::Page { page, .. } | WalkItem::Known { page, .. } => {
-                    (PagePtr::Chunk(page), 0)
+                    (PagePtr::Chunk(page), None)
                 }
-                WalkItem::Data { block, slot } => (PagePtr::Chunk(slot.id()), block + 1),
+                WalkItem::Data { block, slot } => (PagePtr::Chunk(slot.id()), Some(block)),
             }));
             self.step();
         }
         for name in before.intersection(&names(self)) {
-            assert!(items.contains(&(*name, 0)), "{name:?} was there all the time");
+            assert!(items.contains(&(*name, None)), "{name:?} was there all the time");
         }
         for (block, slot) in model {
             if slot.kind() == SlotKind::Data && self.model_at(block) == slot {
-                assert!(items.contains(&(PagePtr::Chunk(slot.id()), block + 1)), "block {block}");
+                assert!(items.contains(&(PagePtr::Chunk(slot.id()), Some(block))), "block {block}");
             }
         }
     }
@@ -340,7 +342,7 @@ impl World {
             }
         }
         let end = self.map.end_block();
-        self.fill(0..end, Fill::Hole);
+        self.fill(BlockIndex::ZERO..end, Fill::Hole);
         self.check();
         assert!(self.map.is_empty() && self.store.pages.is_empty());
     }
@@ -363,8 +365,8 @@ fn large_maps_follow_the_model() {
 #[test]
 fn zeroing_a_huge_range_takes_few_pages() {
     let mut world = World::new(1, &[1]);
-    let end = (1 << 44) + 3;
-    let mut next = 1;
+    let end = BlockIndex((1 << 44) + 3);
+    let mut next = BlockIndex(1);
     while next < end {
         next = world.retry(|map, cache, names| {
             map.fill_range(cache, names, next..end, Fill::Zero, 1 << 20, |_, _| panic!("no data"))
@@ -372,13 +374,15 @@ fn zeroing_a_huge_range_takes_few_pages() {
     }
     assert!(world.cache.dirty_names().len() <= 2 * usize::from(MAP_HEIGHT_MAX));
     for (block, wanted) in
-        [(0, MapSlot::HOLE), (1, MapSlot::ZERO), (end - 1, MapSlot::ZERO), (end, MapSlot::HOLE)]
+        [(0, MapSlot::HOLE), (1, MapSlot::ZERO), (end.0 - 1, MapSlot::ZERO), (end.0, MapSlot::HOLE)]
     {
-        assert_eq!(world.map.lookup(&world.cache, block), Ok(wanted));
+        assert_eq!(world.map.lookup(&world.cache, BlockIndex(block)), Ok(wanted));
     }
     let mut runs = Vec::new();
-    assert_eq!(world.map.status(&world.cache, 0, end + 5, 9, &mut runs), Ok(end + 5));
-    let wanted = [(1, BlockMapping::Hole), (end - 1, BlockMapping::Zero), (5, BlockMapping::Hole)];
+    let status = world.map.status(&world.cache, BlockIndex::ZERO, end + 5, 9, &mut runs);
+    assert_eq!(status, Ok(end + 5));
+    let wanted =
+        [(1, BlockMapping::Hole), (end.0 - 1, BlockMapping::Zero), (5, BlockMapping::Hole)];
     assert!(runs.iter().map(|run| (run.blocks, run.mapped)).eq(wanted));
 }
 
@@ -386,13 +390,13 @@ fn zeroing_a_huge_range_takes_few_pages() {
 fn missing_names_each_absent_page_once() {
     let mut world = World::new(1, &[1]);
     let slot = MapSlot::data(SHARD, ChunkId::new(1));
-    for block in 0..5000 {
+    for block in BlockIndex::ZERO.until(BlockIndex(5000)) {
         world.map.set(&mut world.cache, &mut world.names, block, slot).unwrap();
     }
     world.store.checkpoint(&mut world.cache);
     world.cache = PageCache::new(0);
     for wanted in [1, 10, 0] {
-        let missing = world.map.missing(&world.cache, 0..6000);
+        let missing = world.map.missing(&world.cache, BlockIndex::ZERO.until(BlockIndex(6000)));
         assert_eq!(missing.len(), wanted);
         for fault in missing {
             world.cache.insert(fault.ptr, world.store.load(fault));
