@@ -543,7 +543,8 @@ impl Trees {
         Ok(())
     }
 
-    /// Shows what waits in place of what a map has, in what a walk came across from `range.start` to its end.
+    /// Shows what waits in place of what a map has, in what a walk came across in `range`. Data stay in the order of
+    /// their blocks (WALK-8).
     pub(crate) fn overlay(
         &self,
         stream: StreamId,
@@ -562,11 +563,26 @@ impl Trees {
                 *slot = MapSlot::data(self.shard, chunk);
             }
         }
+        if waiting.is_empty() {
+            return;
+        }
+        // What waits for holes stands in its place among the others: who stops at an item goes on from there.
         let mut rest: Vec<_> = waiting.into_iter().collect();
         rest.sort_unstable();
-        let item =
+        let mut rest = rest.into_iter().peekable();
+        let data =
             |(block, chunk)| WalkItem::Data { block, slot: MapSlot::data(self.shard, chunk) };
-        items.extend(rest.into_iter().map(item));
+        let mut all = Vec::with_capacity(items.len() + rest.len());
+        for item in items.drain(..) {
+            if let WalkItem::Data { block, .. } = item {
+                while let Some(before) = rest.next_if(|(waiting, _)| *waiting < block) {
+                    all.push(data(before));
+                }
+            }
+            all.push(item);
+        }
+        all.extend(rest.map(data));
+        *items = all;
     }
 }
 

@@ -19,6 +19,7 @@
 //! WALK-6. A step that fails found nothing, and the walk stays where it is: it can be tried again, or go on behind a
 //!     damaged page of a map.
 //! WALK-7. Walks change nothing but the cache of pages.
+//! WALK-8. Data of a map are found in the order of their blocks, so that whoever stops at a block can walk on from it.
 
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
@@ -208,6 +209,7 @@ impl Walk<'_, MapCursor> {
                 trees.overlay(stream, blocks.clone(), &mut items);
             }
             debug_assert!(items.iter().all(|item| is_inside(item, &blocks)), "{blocks:?}");
+            debug_assert!(items.iter().filter_map(block_of).is_sorted_by(|a, b| a < b)); // WALK-8
             let page_ceiling = map.ceiling();
             let chunk_ceiling = trees.chunk_ceiling(stream);
             let part = MapPart { items, blocks, page_ceiling, chunk_ceiling };
@@ -291,12 +293,17 @@ fn next_key(from: &[u8], scan: Scan) -> Option<Vec<u8>> {
     }
 }
 
+/// The block of data.
+fn block_of(item: &WalkItem) -> Option<BlockIndex> {
+    match item {
+        WalkItem::Data { block, .. } => Some(*block),
+        WalkItem::Page { .. } | WalkItem::Known { .. } => None,
+    }
+}
+
 /// Whether an item belongs to a part of a map, as far as it tells.
 fn is_inside(item: &WalkItem, blocks: &Range<BlockIndex>) -> bool {
-    match item {
-        WalkItem::Data { block, .. } => blocks.contains(block),
-        WalkItem::Page { .. } | WalkItem::Known { .. } => true,
-    }
+    block_of(item).is_none_or(|block| blocks.contains(&block))
 }
 
 /// The blocks below a page of a map.

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use crate::pool::{MIB, Shape, disk_for, format, open_configured};
 use crate::versions::{self, index, read, stamp};
 use varve_engine::{
-    BLOCK_BYTES, CutId, CutPair, ForeignNames, ReservationSize, Shard, VerifyEvent,
+    BLOCK_BYTES, CutId, CutPair, ForeignNames, MapItem, ReservationSize, Shard, VerifyEvent,
 };
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::reservation::ReservationRecord;
@@ -23,7 +23,7 @@ use varve_media::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, ChunkId, Reduction, ShardId, StreamId};
+use varve_types::{BlockIndex, ByteRange, ChunkId, Reduction, ShardId, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const COPY: StreamId = StreamId::new(2);
@@ -86,6 +86,34 @@ async fn check(shard: &Shard, stream: StreamId, versions: &[u64]) {
     let held = versions.iter().filter(|version| **version > 0).count() as u64;
     assert_eq!(data / BLOCK, held);
     assert_eq!(shard.count_blocks(stream).await.expect("count"), held);
+    assert!(walked(shard, stream).await == held_blocks(versions), "blocks in order, each once");
+}
+
+/// Blocks with data, as a walk over the map finds them that begins anew behind every hundredth.
+async fn walked(shard: &Shard, stream: StreamId) -> Vec<u64> {
+    let (mut found, mut from) = (Vec::new(), BlockIndex::ZERO);
+    loop {
+        let before = found.len();
+        let mut visit = |item: MapItem| {
+            if let MapItem::Data { block, .. } = item {
+                found.push(block.0);
+            }
+            if found.len() - before < 100 {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        };
+        shard.walk_map(stream, from, &mut visit).await.expect("walk");
+        if found.len() - before < 100 {
+            return found;
+        }
+        from = BlockIndex(found[found.len() - 1] + 1);
+    }
+}
+
+fn held_blocks(versions: &[u64]) -> Vec<u64> {
+    (0..).zip(versions).filter(|(_, version)| **version > 0).map(|(block, _)| block).collect()
 }
 
 /// Overwrites at random, and trims a little now and then.
