@@ -17,6 +17,7 @@ use varve_dataset::{ReadPart, Volume};
 use varve_media::{Disk, Error, IoFuture, Persist};
 use varve_reactor::Reactor;
 use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::ByteOffset;
 
 /// A volume of the pool of a data directory.
 #[derive(Clone)]
@@ -101,7 +102,7 @@ impl Disk for VolumeDisk {
     fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
         Box::pin(async move {
             let wanted = u32::try_from(len).expect("an operation is shorter than 4 GiB");
-            let parts = self.volume.read(offset, wanted).await;
+            let parts = self.volume.read(ByteOffset(offset), wanted).await;
             let parts = parts.map_err(|error| self.failed("read", offset, len as u64, &error))?;
             let mut bytes = AlignedBuf::scratch(len);
             let mut at = 0;
@@ -121,7 +122,7 @@ impl Disk for VolumeDisk {
     fn write(&self, offset: u64, bytes: BufSlice, _: Persist) -> IoFuture<'_, ()> {
         Box::pin(async move {
             let len = bytes.len() as u64;
-            let written = self.volume.write(offset, bytes).await;
+            let written = self.volume.write(ByteOffset(offset), bytes).await;
             written.map_err(|error| self.failed("write", offset, len, &error))
         })
     }
@@ -134,7 +135,7 @@ impl Disk for VolumeDisk {
 
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
         Box::pin(async move {
-            let trimmed = self.volume.trim(offset, len).await;
+            let trimmed = self.volume.trim(ByteOffset(offset), len).await;
             trimmed.map_err(|error| self.failed("discard", offset, len, &error))
         })
     }

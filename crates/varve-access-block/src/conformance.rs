@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use futures_util::future::join;
 use varve_stdx::{BufSlice, ReadPart, Rng};
-use varve_types::ErrorKind;
+use varve_types::{ByteOffset, ErrorKind};
 
 use crate::export::{Export, ExtentKind};
 
@@ -37,9 +37,9 @@ pub async fn check(export: &impl Export, seed: u64) {
         window.read(0..WINDOW_BYTES).await;
         window.cross().await;
     }
-    let outside = export.read(info.size_bytes - 1, 2).await;
+    let outside = export.read(ByteOffset(info.size_bytes - 1), 2).await;
     assert!(outside.is_err(), "a read across the end");
-    let outside = export.write(info.size_bytes, BufSlice::copy_from(&[1])).await;
+    let outside = export.write(ByteOffset(info.size_bytes), BufSlice::copy_from(&[1])).await;
     assert!(outside.is_err(), "a write behind the end");
     assert_eq!(export.info(), info);
 }
@@ -67,7 +67,7 @@ impl<X: Export> ExportWindow<'_, X> {
 
     async fn request(&mut self) {
         let range = self.range();
-        let (offset, len) = (self.start + range.start, range.end - range.start);
+        let (offset, len) = (ByteOffset(self.start + range.start), range.end - range.start);
         match self.rng.below(6) {
             0 => self.read(range).await,
             1 => self.status(range).await,
@@ -98,7 +98,8 @@ impl<X: Export> ExportWindow<'_, X> {
 
     async fn read(&mut self, range: Range<u64>) {
         let len = u32::try_from(range.end - range.start).expect("within a window");
-        let parts = self.export.read(self.start + range.start, len).await.expect("read");
+        let parts =
+            self.export.read(ByteOffset(self.start + range.start), len).await.expect("read");
         let mut found = Vec::new();
         for part in parts {
             match part {
@@ -113,7 +114,7 @@ impl<X: Export> ExportWindow<'_, X> {
     /// Extents lie within their bounds, and what is told to be zeros is.
     async fn status(&mut self, range: Range<u64>) {
         let extents_max = 1 + self.rng.index(4);
-        let (offset, len) = (self.start + range.start, range.end - range.start);
+        let (offset, len) = (ByteOffset(self.start + range.start), range.end - range.start);
         let extents = self.export.block_status(offset, len, extents_max).await;
         let extents = extents.expect("block status");
         assert!((1..=extents_max).contains(&extents.len()));
@@ -135,7 +136,8 @@ impl<X: Export> ExportWindow<'_, X> {
     /// Requests to different bytes of one block run at the same time and do not disturb each other (BLOCK-EXPORT-2).
     async fn cross(&mut self) {
         let (export, start) = (self.export, self.start);
-        let write = |at: u64, byte| export.write(start + at, BufSlice::copy_from(&[byte; 700]));
+        let write =
+            |at: u64, byte| export.write(ByteOffset(start + at), BufSlice::copy_from(&[byte; 700]));
         let (low, high) = join(write(100, 1), write(2000, 2)).await;
         low.and(high).expect("two writes");
         self.part(100..800).fill(1);

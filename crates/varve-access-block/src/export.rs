@@ -7,7 +7,7 @@
 use std::future::Future;
 
 use varve_stdx::{BufSlice, ReadPart};
-use varve_types::ErrorKind;
+use varve_types::{ByteOffset, ErrorKind};
 
 use crate::peer::Peer;
 
@@ -76,13 +76,21 @@ pub trait Export {
     }
 
     /// Reads `len` bytes.
-    fn read(&self, offset: u64, len: u32) -> impl Future<Output = Result<Self::Parts, ErrorKind>>;
+    fn read(
+        &self,
+        offset: ByteOffset,
+        len: u32,
+    ) -> impl Future<Output = Result<Self::Parts, ErrorKind>>;
 
     /// Writes `data`. Durable on return (BLOCK-EXPORT-1).
-    fn write(&self, offset: u64, data: BufSlice) -> impl Future<Output = Result<(), ErrorKind>>;
+    fn write(
+        &self,
+        offset: ByteOffset,
+        data: BufSlice,
+    ) -> impl Future<Output = Result<(), ErrorKind>>;
 
     /// Gives the range back; it reads as zeros afterwards. Durable on return (BLOCK-EXPORT-1).
-    fn trim(&self, offset: u64, len: u64) -> impl Future<Output = Result<(), ErrorKind>>;
+    fn trim(&self, offset: ByteOffset, len: u64) -> impl Future<Output = Result<(), ErrorKind>>;
 
     /// Makes the range read as zeros; keeps its space when `keep_allocated`. Durable on return (BLOCK-EXPORT-1).
     ///
@@ -90,7 +98,7 @@ pub trait Export {
     /// `Unsupported` says that writing zeros would be as fast.
     fn write_zeroes(
         &self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         keep_allocated: bool,
     ) -> impl Future<Output = Result<(), ErrorKind>>;
@@ -102,7 +110,7 @@ pub trait Export {
     /// least one byte; they may end before the range does.
     fn block_status(
         &self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         extents_max: usize,
     ) -> impl Future<Output = Result<Vec<Extent>, ErrorKind>>;
@@ -123,7 +131,7 @@ pub trait Export {
     fn changes(
         &self,
         _since: usize,
-        _offset: u64,
+        _offset: ByteOffset,
         _len: u64,
         _extents_max: usize,
     ) -> impl Future<Output = Result<Vec<Change>, ErrorKind>> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use varve_stdx::{AlignedBuf, BufSlice, ReadPart};
-use varve_types::ErrorKind;
+use varve_types::{BlockIndex, ByteOffset, ErrorKind};
 
 use crate::export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind};
 
@@ -25,7 +25,7 @@ enum Block {
 struct State {
     info: ExportInfo,
     /// What is not a hole.
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<BlockIndex, Block>,
 }
 
 /// A sparse block device in memory. Clones share it, also between threads: the lock is the innermost one and is
@@ -35,23 +35,23 @@ pub struct MemoryExport(Arc<Mutex<State>>);
 
 /// A part of a range that lies in one block.
 struct BlockPiece {
-    block: u64,
+    block: BlockIndex,
     /// First byte within the block.
     skip: usize,
     len: usize,
 }
 
-fn pieces(offset: u64, len: u64) -> impl Iterator<Item = BlockPiece> {
-    let end = offset + len;
-    let mut at = offset;
+fn pieces(offset: ByteOffset, len: u64) -> impl Iterator<Item = BlockPiece> {
+    let end = offset.0 + len;
+    let mut at = offset.0;
     std::iter::from_fn(move || {
         if at == end {
             return None;
         }
-        let (block, skip) = (at / BLOCK, at % BLOCK);
-        let len = (BLOCK - skip).min(end - at);
+        let (block, skip) = (ByteOffset(at).block(), ByteOffset(at).within_block());
+        let len = (BLOCK - skip as u64).min(end - at);
         at += len;
-        Some(BlockPiece { block, skip: small(skip), len: small(len) })
+        Some(BlockPiece { block, skip, len: small(len) })
     })
 }
 
@@ -71,7 +71,7 @@ impl MemoryExport {
     pub fn resize(&self, size_bytes: u64) {
         let mut state = self.lock();
         state.info.size_bytes = size_bytes;
-        state.blocks.split_off(&size_bytes.div_ceil(BLOCK));
+        state.blocks.split_off(&ByteOffset(size_bytes).next_block());
     }
 
     /// Refuses changes from now on, or no longer.
@@ -84,9 +84,13 @@ impl MemoryExport {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state_within(&self, offset: u64, len: u64) -> Result<MutexGuard<'_, State>, ErrorKind> {
+    fn state_within(
+        &self,
+        offset: ByteOffset,
+        len: u64,
+    ) -> Result<MutexGuard<'_, State>, ErrorKind> {
         let state = self.lock();
-        let end = offset.checked_add(len).ok_or(ErrorKind::Invalid)?;
+        let end = offset.checked_add(len).ok_or(ErrorKind::Invalid)?.0;
         if end <= state.info.size_bytes { Ok(state) } else { Err(ErrorKind::Invalid) }
     }
 }
@@ -104,23 +108,24 @@ impl State {
 
     /// Makes a range read as zeros, by `whole` where blocks are covered whole. Without it, and for a long range, costs
     /// what is there.
-    fn clear(&mut self, offset: u64, len: u64, whole: Option<&Block>) {
-        let range_end = offset + len;
-        let (first, end) = (offset.div_ceil(BLOCK), range_end / BLOCK);
-        let whole = whole.filter(|_| end.saturating_sub(first) <= ZERO_BLOCKS_MAX);
+    fn clear(&mut self, offset: ByteOffset, len: u64, whole: Option<&Block>) {
+        let range_end = offset.0 + len;
+        let (first, end) = (offset.next_block(), ByteOffset(range_end).block());
+        let whole = whole.filter(|_| end.0.saturating_sub(first.0) <= ZERO_BLOCKS_MAX);
         if let Some(block) = whole {
-            for number in first..end {
+            for number in first.until(end) {
                 self.blocks.insert(number, block.clone());
             }
         } else if first < end {
             let found = self.blocks.range(first..end).map(|(number, _)| *number);
-            for number in found.collect::<Vec<u64>>() {
+            for number in found.collect::<Vec<BlockIndex>>() {
                 self.blocks.remove(&number);
             }
         }
-        let head_end = range_end.min(first * BLOCK);
-        let tail = head_end.max(end * BLOCK);
-        for piece in pieces(offset, head_end - offset).chain(pieces(tail, range_end - tail)) {
+        let head_end = range_end.min(first.offset().0);
+        let tail = head_end.max(end.offset().0);
+        let head = pieces(offset, head_end - offset.0);
+        for piece in head.chain(pieces(ByteOffset(tail), range_end - tail)) {
             if matches!(self.blocks.get(&piece.block), Some(Block::Data(_))) {
                 self.patch(&piece, |bytes| bytes.fill(0));
             } else if let Some(block) = whole {
@@ -131,12 +136,12 @@ impl State {
 
     /// What the block holds in which a byte lies, and up to which byte the same holds.
     fn status(&self, at: u64) -> (ExtentKind, u64) {
-        let block = at / BLOCK;
+        let block = ByteOffset(at).block();
         match self.blocks.range(block..).next() {
             None => (ExtentKind::Hole, u64::MAX),
-            Some((next, _)) if *next > block => (ExtentKind::Hole, next * BLOCK),
-            Some((_, Block::Zero)) => (ExtentKind::Zero, (block + 1) * BLOCK),
-            Some((_, Block::Data(_))) => (ExtentKind::Data, (block + 1) * BLOCK),
+            Some((next, _)) if *next > block => (ExtentKind::Hole, next.offset().0),
+            Some((_, Block::Zero)) => (ExtentKind::Zero, (block + 1).offset().0),
+            Some((_, Block::Data(_))) => (ExtentKind::Data, (block + 1).offset().0),
         }
     }
 }
@@ -148,7 +153,7 @@ impl Export for MemoryExport {
         self.lock().info
     }
 
-    async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
+    async fn read(&self, offset: ByteOffset, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
         let state = self.state_within(offset, u64::from(len))?;
         let part = |piece: BlockPiece| match state.blocks.get(&piece.block) {
             Some(Block::Data(data)) => {
@@ -159,7 +164,7 @@ impl Export for MemoryExport {
         Ok(pieces(offset, u64::from(len)).map(part).collect())
     }
 
-    async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
+    async fn write(&self, offset: ByteOffset, data: BufSlice) -> Result<(), ErrorKind> {
         let len = u64::try_from(data.len()).map_err(|_| ErrorKind::Invalid)?;
         let mut state = self.state_within(offset, len)?;
         let mut at = 0;
@@ -176,14 +181,14 @@ impl Export for MemoryExport {
         Ok(())
     }
 
-    async fn trim(&self, offset: u64, len: u64) -> Result<(), ErrorKind> {
+    async fn trim(&self, offset: ByteOffset, len: u64) -> Result<(), ErrorKind> {
         self.state_within(offset, len)?.clear(offset, len, None);
         Ok(())
     }
 
     async fn write_zeroes(
         &self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         keep_allocated: bool,
     ) -> Result<(), ErrorKind> {
@@ -198,13 +203,13 @@ impl Export for MemoryExport {
 
     async fn block_status(
         &self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         extents_max: usize,
     ) -> Result<Vec<Extent>, ErrorKind> {
         let state = self.state_within(offset, len)?;
         let mut extents: Vec<Extent> = Vec::new();
-        let (mut at, end) = (offset, offset + len);
+        let (mut at, end) = (offset.0, offset.0 + len);
         while at < end {
             let (kind, until) = state.status(at);
             let len = until.min(end) - at;
@@ -223,7 +228,7 @@ impl Export for MemoryExport {
     async fn changes(
         &self,
         _since: usize,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         _extents_max: usize,
     ) -> Result<Vec<Change>, ErrorKind> {
@@ -284,10 +289,12 @@ mod tests {
     fn zeros_of_a_long_range_take_no_memory() {
         let size = 1 << 56;
         let export = MemoryExport::new(size);
-        let zeroed = |len| export.write_zeroes(0, len, true).now_or_never().unwrap().unwrap();
-        let status = || export.block_status(0, size, 2).now_or_never().unwrap().unwrap();
+        let zeroed =
+            |len| export.write_zeroes(ByteOffset(0), len, true).now_or_never().unwrap().unwrap();
+        let status =
+            || export.block_status(ByteOffset(0), size, 2).now_or_never().unwrap().unwrap();
         let data = AlignedBuf::from_slice(&[7; 100]).freeze();
-        export.write(8192, data).now_or_never().unwrap().unwrap();
+        export.write(ByteOffset(8192), data).now_or_never().unwrap().unwrap();
         zeroed(size - 100);
         assert_eq!(status(), [Extent { len: size, kind: ExtentKind::Hole }]);
         zeroed(8192);

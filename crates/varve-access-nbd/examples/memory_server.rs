@@ -12,7 +12,7 @@ use varve_access_nbd::{
 };
 use varve_reactor::{Loop, LoopConfig, port};
 use varve_stdx::{AlignedBuf, BufSlice};
-use varve_types::{ErrorKind, parse_size};
+use varve_types::{ByteOffset, ErrorKind, parse_size};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -98,20 +98,25 @@ impl Export for NullExport {
         }
     }
 
-    async fn read(&self, _offset: u64, len: u32) -> Result<[ReadPart; 1], ErrorKind> {
+    async fn read(&self, _offset: ByteOffset, len: u32) -> Result<[ReadPart; 1], ErrorKind> {
         let len = usize::try_from(len).map_err(|_| ErrorKind::Invalid)?;
         Ok([ReadPart::Data(self.data.slice(0..len))])
     }
 
-    async fn write(&self, _offset: u64, _data: BufSlice) -> Result<(), ErrorKind> {
+    async fn write(&self, _offset: ByteOffset, _data: BufSlice) -> Result<(), ErrorKind> {
         Ok(())
     }
 
-    async fn trim(&self, _offset: u64, _len: u64) -> Result<(), ErrorKind> {
+    async fn trim(&self, _offset: ByteOffset, _len: u64) -> Result<(), ErrorKind> {
         Ok(())
     }
 
-    async fn write_zeroes(&self, _offset: u64, _len: u64, _keep: bool) -> Result<(), ErrorKind> {
+    async fn write_zeroes(
+        &self,
+        _offset: ByteOffset,
+        _len: u64,
+        _keep: bool,
+    ) -> Result<(), ErrorKind> {
         Ok(())
     }
 
@@ -121,7 +126,7 @@ impl Export for NullExport {
 
     async fn block_status(
         &self,
-        _offset: u64,
+        _offset: ByteOffset,
         len: u64,
         _max: usize,
     ) -> Result<Vec<Extent>, ErrorKind> {

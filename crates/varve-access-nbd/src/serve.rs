@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use varve_access_block::Export;
 use varve_stdx::BufSlice;
+use varve_types::ByteOffset;
 
 use crate::command::{CheckedCommand, Contexts, extents_max};
 use crate::errno::Errno;
@@ -39,10 +40,10 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Request
     let Request { echo, command, payload } = request;
     let result = match command {
         CheckedCommand::Read { offset, len, .. } => {
-            export.read(offset, len).await.map(ReplyContent::Read)
+            export.read(ByteOffset(offset), len).await.map(ReplyContent::Read)
         }
         CheckedCommand::Write { offset, .. } => match payload {
-            Some(data) => export.write(offset, data).await.map(|()| ReplyContent::Done),
+            Some(data) => export.write(ByteOffset(offset), data).await.map(|()| ReplyContent::Done),
             None => Ok(ReplyContent::Done),
         },
         CheckedCommand::Disconnect => panic!("a disconnect is not a request to serve"),
@@ -51,10 +52,10 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Request
             Ok(ReplyContent::Done)
         }
         CheckedCommand::Trim { offset, len } => {
-            export.trim(offset, len).await.map(|()| ReplyContent::Done)
+            export.trim(ByteOffset(offset), len).await.map(|()| ReplyContent::Done)
         }
         CheckedCommand::WriteZeroes { offset, len, keep_allocated, fast_only } => {
-            let zeroed = export.write_zeroes(offset, len, keep_allocated).await;
+            let zeroed = export.write_zeroes(ByteOffset(offset), len, keep_allocated).await;
             match zeroed {
                 Err(varve_types::ErrorKind::Unsupported) if !fast_only => {
                     return RequestOutcome { echo, command, result: Err(Errno::Io) };
@@ -63,11 +64,13 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Request
             }
         }
         CheckedCommand::Cache { offset, len } => {
-            cache(&*export, offset, len).await.map(|()| ReplyContent::Done)
+            cache(&*export, ByteOffset(offset), len).await.map(|()| ReplyContent::Done)
         }
         CheckedCommand::BlockStatus { offset, len, one_extent, contexts } => {
             let most = extents_max(len, one_extent);
-            block_status(&*export, offset, len, most, contexts).await.map(ReplyContent::Status)
+            block_status(&*export, ByteOffset(offset), len, most, contexts)
+                .await
+                .map(ReplyContent::Status)
         }
     };
     RequestOutcome { echo, command, result: result.map_err(Errno::from) }
@@ -76,7 +79,7 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Request
 /// What each selected context says of a range.
 async fn block_status<E: Export>(
     export: &E,
-    offset: u64,
+    offset: ByteOffset,
     len: u64,
     extents_max: usize,
     contexts: Contexts,
@@ -96,11 +99,15 @@ async fn block_status<E: Export>(
 }
 
 /// Reads a range piece by piece and drops it, as far as that is of use: what was read is in the read cache then.
-async fn cache<E: Export>(export: &E, offset: u64, len: u64) -> Result<(), varve_types::ErrorKind> {
-    let (mut at, end) = (offset, offset + len.min(CACHE_BYTES_MAX));
+async fn cache<E: Export>(
+    export: &E,
+    offset: ByteOffset,
+    len: u64,
+) -> Result<(), varve_types::ErrorKind> {
+    let (mut at, end) = (offset.0, offset.0 + len.min(CACHE_BYTES_MAX));
     while at < end {
         let piece = u32::try_from(end - at).unwrap_or(u32::MAX).min(CACHE_PIECE_BYTES);
-        export.read(at, piece).await?;
+        export.read(ByteOffset(at), piece).await?;
         at += u64::from(piece);
     }
     Ok(())

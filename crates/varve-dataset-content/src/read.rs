@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use varve_engine::{BLOCK_BYTES, ReadPart};
 use varve_stdx::BufSlice;
-use varve_types::ShardId;
+use varve_types::{ByteOffset, ShardId};
 
 use crate::content::{ContentExtent, Reference, SeriesId, StoredContent};
 use crate::hold::HeldContent;
@@ -106,7 +106,7 @@ impl ContentShard {
         let at = extent.first() * BLOCK_BYTES as u64 + range.start;
         let len = usize::try_from(range.end - range.start)
             .map_err(|_| Error::State { reason: "more bytes than memory" })?;
-        let parts = self.shard.read(self.stream, at, len).await?;
+        let parts = self.shard.read(self.stream, ByteOffset(at), len).await?;
         let mut pieces = Vec::with_capacity(parts.len());
         for part in parts {
             match part {

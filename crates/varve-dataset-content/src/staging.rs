@@ -6,6 +6,7 @@ use std::sync::Arc;
 use varve_engine::BLOCK_BYTES;
 use varve_engine::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::ByteOffset;
 
 use crate::content::{ContentExtent, StoredContent};
 use crate::plan::TransactionPlan;
@@ -48,7 +49,7 @@ impl ContentShard {
         self.check_known(&staging.hold)?;
         let blocks = (data.len() / BLOCK_BYTES) as u64;
         assert!(block + blocks <= staging.extent.blocks(), "within the room of a content");
-        let at = (staging.extent.first() + block) * BLOCK_BYTES as u64;
+        let at = ByteOffset((staging.extent.first() + block) * BLOCK_BYTES as u64);
         self.apply_reduction();
         Ok(self.shard.write(self.stream, at, data).await?)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use varve_dispatch::{CheckProgress, ReadPart};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Compression, Dedup, ErrorKind, ShardId};
+use varve_types::{ByteOffset, Compression, Dedup, ErrorKind, ShardId};
 
 use crate::rig::{Life, MIB, Rig, volume_spec};
 use crate::{Datasets, VolumeSpec};
@@ -30,14 +30,16 @@ fn bytes(seed: u64) -> Vec<u8> {
 async fn write(life: &Life, name: &str, region: u64, seed: u64) {
     let volume = life.datasets().open(name).await.unwrap();
     let data = AlignedBuf::from_slice(&bytes(seed)).freeze();
-    volume.write(region * 64 * MIB, data).await.unwrap();
+    volume.write(ByteOffset(region * 64 * MIB), data).await.unwrap();
     settle(life).await;
 }
 
 async fn reads(life: &Life, name: &str, region: u64, seed: u64) -> bool {
     let volume = life.datasets().open(name).await.unwrap();
-    let parts =
-        volume.read(region * 64 * MIB, u32::try_from(BLOCKS * 4096).unwrap()).await.unwrap();
+    let parts = volume
+        .read(ByteOffset(region * 64 * MIB), u32::try_from(BLOCKS * 4096).unwrap())
+        .await
+        .unwrap();
     let mut all = Vec::new();
     for part in parts {
         match part {
@@ -169,7 +171,7 @@ fn a_shard_that_is_lost_answers_at_once() {
         life.fences[home].take();
         let began = dispatch.reactor().now();
         let again = 64 * MIB + BLOCKS * 4096;
-        volume.write(again, AlignedBuf::from_slice(&bytes(1)).freeze()).await.unwrap();
+        volume.write(ByteOffset(again), AlignedBuf::from_slice(&bytes(1)).freeze()).await.unwrap();
         let drained = dispatch.on_shard(ShardId(u16::try_from(other).unwrap()), |shard| {
             Box::pin(async move {
                 shard.apply_acknowledged().await?;
@@ -179,10 +181,10 @@ fn a_shard_that_is_lost_answers_at_once() {
         let stats = drained.await.unwrap();
         assert_eq!(stats.foreign_blocks, BLOCKS, "those from before");
         assert_eq!((stats.data_chunks, stats.late_answers), (BLOCKS, 0), "stored once more");
-        let error = volume.read(64 * MIB, len).await.unwrap_err();
+        let error = volume.read(ByteOffset(64 * MIB), len).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let mut read = Vec::new();
-        for part in volume.read(again, len).await.unwrap() {
+        for part in volume.read(ByteOffset(again), len).await.unwrap() {
             let ReadPart::Data(data) = part else { panic!("it holds data") };
             read.extend_from_slice(&data);
         }

@@ -20,7 +20,7 @@ use varve_media::{
 };
 use varve_reactor::{Notify, Reactor, SimLoop};
 use varve_stdx::AlignedBuf;
-use varve_types::{PoolId, ShardId, StreamId};
+use varve_types::{ByteOffset, PoolId, ShardId, StreamId};
 
 use crate::{Datasets, SharedDatasets, Volume, VolumeSpec};
 
@@ -292,7 +292,10 @@ impl Life {
     pub(crate) async fn fill(&self, name: &str, value: u8) {
         let volume = self.datasets().open(name).await.unwrap();
         for at in region_starts() {
-            volume.write(at, AlignedBuf::from_slice(&[value; 4096]).freeze()).await.unwrap();
+            volume
+                .write(ByteOffset(at), AlignedBuf::from_slice(&[value; 4096]).freeze())
+                .await
+                .unwrap();
         }
     }
 
@@ -330,7 +333,7 @@ fn region_starts() -> impl Iterator<Item = u64> {
 
 /// The first byte of a block.
 pub(crate) async fn first_byte(volume: &Volume, at: u64) -> u8 {
-    let parts = volume.read(at, 4096).await.unwrap();
+    let parts = volume.read(ByteOffset(at), 4096).await.unwrap();
     match parts.first().unwrap() {
         ReadPart::Zero(_) => 0,
         ReadPart::Data(data) => data[0],

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use varve_dispatch::{BlockStatus, DiffRun, Dispatch, Extents, ReadPart, Route};
 use varve_stdx::BufSlice;
-use varve_types::{ByteRange, Compression, Dedup, Reduction, SnapshotIdentity};
+use varve_types::{ByteOffset, ByteRange, Compression, Dedup, Reduction, SnapshotIdentity};
 
 use crate::connections::{self, AdmittedConnection};
 use crate::datasets::SharedDatasets;
@@ -91,7 +91,7 @@ impl Volume {
     }
 
     /// Admits a change; it is under way until the second value is dropped.
-    fn check_change(&self, offset: u64, len: u64) -> Result<(ByteRange, ChangeGuard<'_>)> {
+    fn check_change(&self, offset: ByteOffset, len: u64) -> Result<(ByteRange, ChangeGuard<'_>)> {
         if self.0.is_snapshot {
             return Err(Error::ReadOnly { name: self.0.info.name.clone() });
         }
@@ -100,7 +100,11 @@ impl Volume {
     }
 
     /// The same for a read. It costs nothing but of a volume that arrives.
-    fn check_read(&self, offset: u64, len: u64) -> Result<(ByteRange, Option<ChangeGuard<'_>>)> {
+    fn check_read(
+        &self,
+        offset: ByteOffset,
+        len: u64,
+    ) -> Result<(ByteRange, Option<ChangeGuard<'_>>)> {
         let under_way = match self.0.arrives {
             true => Some(self.0.open.begin_change().map_err(|gate| self.moves(gate))?), // MOVING-5
             false => None,
@@ -157,14 +161,14 @@ impl Volume {
         self.0.info.block_size_bytes
     }
 
-    fn check(&self, offset: u64, len: u64) -> Result<ByteRange> {
+    fn check(&self, offset: ByteOffset, len: u64) -> Result<ByteRange> {
         if self.0.open.gate() == AccessMode::Shut {
             return Err(self.moves(AccessMode::Shut)); // MOVING-3
         }
         let size_bytes = self.size_bytes();
-        match ByteRange::checked(offset, len) {
+        match ByteRange::checked(offset.0, len) {
             Some(range) if range.end <= size_bytes => Ok(range),
-            _ => Err(Error::OutOfRange { offset, len, size_bytes }),
+            _ => Err(Error::OutOfRange { offset: offset.0, len, size_bytes }),
         }
     }
 
@@ -172,7 +176,7 @@ impl Volume {
     ///
     /// # Errors
     /// `Corrupt` for damaged data, never wrong bytes; `Invalid` beyond the end.
-    pub async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>> {
+    pub async fn read(&self, offset: ByteOffset, len: u32) -> Result<Vec<ReadPart>> {
         let _reading = self.check_read(offset, u64::from(len))?;
         Ok(self.0.dispatch.read(self.0.route, offset, len as usize).await?)
     }
@@ -182,7 +186,7 @@ impl Volume {
     /// # Errors
     /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a
     /// snapshot; `Fenced` when the volume moves to another pool.
-    pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
+    pub async fn write(&self, offset: ByteOffset, data: BufSlice) -> Result<()> {
         let (range, _changing) = self.check_change(offset, data.len() as u64)?;
         let VolumeInner { dispatch, shared, route, info, open, .. } = &*self.0;
         let charge = open.budget().admit(dispatch, *route, range, &info.name).await;
@@ -197,7 +201,7 @@ impl Volume {
     ///
     /// # Errors
     /// `Invalid` beyond the end.
-    pub async fn trim(&self, offset: u64, len: u64) -> Result<()> {
+    pub async fn trim(&self, offset: ByteOffset, len: u64) -> Result<()> {
         let (range, _changing) = self.check_change(offset, len)?;
         Ok(self.0.dispatch.trim(self.0.route, range).await?)
     }
@@ -207,7 +211,12 @@ impl Volume {
     ///
     /// # Errors
     /// `Invalid` beyond the end.
-    pub async fn write_zeroes(&self, offset: u64, len: u64, keep_allocated: bool) -> Result<()> {
+    pub async fn write_zeroes(
+        &self,
+        offset: ByteOffset,
+        len: u64,
+        keep_allocated: bool,
+    ) -> Result<()> {
         let (range, _changing) = self.check_change(offset, len)?;
         Ok(self.0.dispatch.write_zeroes(self.0.route, range, keep_allocated).await?)
     }
@@ -226,7 +235,7 @@ impl Volume {
     /// `Invalid` beyond the end.
     pub async fn block_status(
         &self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         max: usize,
     ) -> Result<Vec<BlockStatus>> {
@@ -246,7 +255,7 @@ impl Volume {
         range: ByteRange,
         max: usize,
     ) -> Result<Extents> {
-        let (range, _reading) = self.check_read(range.start, range.len())?;
+        let (range, _reading) = self.check_read(ByteOffset(range.start), range.len())?;
         let from = since.map(|since| self.check_family(since)).transpose()?;
         Ok(self.0.dispatch.extents(self.0.route, from, range, max).await?)
     }
@@ -268,7 +277,7 @@ impl Volume {
     pub async fn diff(
         &self,
         from: &Self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         max: usize,
     ) -> Result<Vec<DiffRun>> {

@@ -17,7 +17,7 @@ use varve_engine::{
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
 use varve_types::limits::REGION_BYTES;
-use varve_types::{ByteRange, Reduction, ShardId, StreamId};
+use varve_types::{ByteOffset, ByteRange, Reduction, ShardId, StreamId};
 
 use crate::gate::NameLock;
 use crate::host::ShardHost;
@@ -200,20 +200,30 @@ impl Dispatch {
     ///
     /// # Errors
     /// `Corrupt` for damaged data; never wrong bytes.
-    pub async fn read(&self, route: Route, offset: u64, len: usize) -> Result<Vec<ReadPart>> {
-        let end = offset + len as u64;
-        if within_region(offset, end) {
+    pub async fn read(
+        &self,
+        route: Route,
+        offset: ByteOffset,
+        len: usize,
+    ) -> Result<Vec<ReadPart>> {
+        let (start, end) = (offset.0, offset.0 + len as u64);
+        if within_region(start, end) {
             return self.read_part(route, offset, len).await;
         }
-        let parts = split(offset, end).map(|part| {
+        let parts = split(start, end).map(|part| {
             let len = usize::try_from(part.len()).expect("inside the request");
-            self.read_part(route, part.start, len)
+            self.read_part(route, ByteOffset(part.start), len)
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
 
-    async fn read_part(&self, route: Route, offset: u64, len: usize) -> Result<Vec<ReadPart>> {
-        let shard = self.0.placement.shard_of(route.placement, offset);
+    async fn read_part(
+        &self,
+        route: Route,
+        offset: ByteOffset,
+        len: usize,
+    ) -> Result<Vec<ReadPart>> {
+        let shard = self.0.placement.shard_of(route.placement, offset.0);
         let stream = route.stream;
         if let Some(host) = self.host(shard) {
             let here = host.shard().await?;
@@ -235,18 +245,18 @@ impl Dispatch {
     pub async fn write(
         &self,
         route: Route,
-        offset: u64,
+        offset: ByteOffset,
         data: BufSlice,
         reduction: Reduction,
     ) -> Result<()> {
-        let end = offset + data.len() as u64;
-        if within_region(offset, end) {
+        let (start, end) = (offset.0, offset.0 + data.len() as u64);
+        if within_region(start, end) {
             return self.write_part(route, offset, data, reduction).await;
         }
-        let parts = split(offset, end).map(|part| {
-            let cut = |at: u64| usize::try_from(at - offset).expect("inside the request");
+        let parts = split(start, end).map(|part| {
+            let cut = |at: u64| usize::try_from(at - start).expect("inside the request");
             let data = data.slice(cut(part.start)..cut(part.end));
-            self.write_part(route, part.start, data, reduction)
+            self.write_part(route, ByteOffset(part.start), data, reduction)
         });
         all_ended(parts).await
     }
@@ -254,11 +264,11 @@ impl Dispatch {
     async fn write_part(
         &self,
         route: Route,
-        offset: u64,
+        offset: ByteOffset,
         data: BufSlice,
         reduction: Reduction,
     ) -> Result<()> {
-        let shard = self.0.placement.shard_of(route.placement, offset);
+        let shard = self.0.placement.shard_of(route.placement, offset.0);
         let stream = route.stream;
         if let Some(host) = self.host(shard) {
             let here = host.shard().await?;

@@ -26,7 +26,7 @@ use varve_engine::{OpenPool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng, checksum64};
-use varve_types::{Compression, Dedup, PoolId, Reduction, ShardId, StreamId};
+use varve_types::{ByteOffset, Compression, Dedup, PoolId, Reduction, ShardId, StreamId};
 
 /// As in the daemon.
 #[global_allocator]
@@ -249,13 +249,18 @@ impl Bench {
 fn write(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     Box::pin(async move {
         let offset = block * BLOCK as u64;
-        bench.shard.write(StreamId::new(1), offset, bench.next_data()).await.expect("write");
+        bench
+            .shard
+            .write(StreamId::new(1), ByteOffset(offset), bench.next_data())
+            .await
+            .expect("write");
     })
 }
 
 fn read(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     Box::pin(async move {
-        let parts = bench.shard.read(StreamId::new(1), block * BLOCK as u64, BLOCK).await;
+        let parts =
+            bench.shard.read(StreamId::new(1), ByteOffset(block * BLOCK as u64), BLOCK).await;
         assert_eq!(parts.expect("read").len(), 1);
     })
 }
@@ -305,7 +310,11 @@ async fn write_through(bench: &Rc<Bench>) -> Rate {
                     data.copy_from_slice(&bench.data[..LARGE]);
                     data[..8].copy_from_slice(&index.to_le_bytes());
                     let (stream, offset) = (StreamId::new(1), index * LARGE as u64);
-                    bench.shard.write(stream, offset, data.freeze()).await.expect("write");
+                    bench
+                        .shard
+                        .write(stream, ByteOffset(offset), data.freeze())
+                        .await
+                        .expect("write");
                 }
             })
         })
@@ -370,7 +379,7 @@ async fn write_contents(bench: &Bench, stream: u64, block: u64, contents: &[u64]
         out.chunks_mut(64).step_by(2).for_each(|piece| piece.fill(b'v'));
     }
     let (stream, offset) = (StreamId::new(stream), block * BLOCK as u64);
-    bench.shard.write(stream, offset, data.freeze()).await.expect("write");
+    bench.shard.write(stream, ByteOffset(offset), data.freeze()).await.expect("write");
 }
 
 /// The content of a block of a generation: that of the last one that changed its run.

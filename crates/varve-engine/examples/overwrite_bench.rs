@@ -20,7 +20,7 @@ use varve_engine::{
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
-use varve_types::{PoolId, Reduction, ShardId, StreamId};
+use varve_types::{ByteOffset, PoolId, Reduction, ShardId, StreamId};
 
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -196,7 +196,10 @@ async fn write(
                         block[..8].copy_from_slice(&(number + 1).to_le_bytes());
                     }
                     let offset = block_of(number) * BLOCK as u64;
-                    shard.write(StreamId::new(1), offset, data.freeze()).await.expect("write");
+                    shard
+                        .write(StreamId::new(1), ByteOffset(offset), data.freeze())
+                        .await
+                        .expect("write");
                 }
             })
         })

@@ -73,12 +73,17 @@ impl Shard {
     ///
     /// # Errors
     /// `Corrupt` when stored bytes do not match their checksum; never wrong bytes.
-    pub async fn read(&self, stream: StreamId, offset: u64, len: usize) -> Result<Vec<ReadPart>> {
+    pub async fn read(
+        &self,
+        stream: StreamId,
+        offset: ByteOffset,
+        len: usize,
+    ) -> Result<Vec<ReadPart>> {
         self.check_open()?;
         if len == 0 {
             return Ok(Vec::new());
         }
-        let bytes = ByteRange::checked(offset, len as u64).ok_or(Error::TooLarge {
+        let bytes = ByteRange::checked(offset.0, len as u64).ok_or(Error::TooLarge {
             what: "end of the request",
             value: u64::MAX,
             limit: VOLUME_BYTES_MAX,

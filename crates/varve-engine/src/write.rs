@@ -45,15 +45,15 @@ impl Shard {
     /// # Errors
     /// `NoSpace` when the shard is full, `Unavailable` when it closed before the write was durable: then it may or may
     /// not have happened.
-    pub async fn write(&self, stream: StreamId, offset: u64, data: BufSlice) -> Result<()> {
+    pub async fn write(&self, stream: StreamId, offset: ByteOffset, data: BufSlice) -> Result<()> {
         self.check_open()?;
-        let range = checked_range(offset, data.len() as u64)?;
+        let range = checked_range(offset.0, data.len() as u64)?;
         let large = self.large_write(range);
         let mut may_bypass = large.is_some();
         let (mut frame, mut segment) = (None, None);
-        let mut at = offset;
+        let mut at = range.start;
         while at < range.end {
-            let done = usize::try_from(at - offset).expect("inside the data");
+            let done = usize::try_from(at - range.start).expect("inside the data");
             let (block, within) = (ByteOffset(at).block(), ByteOffset(at).within_block());
             let left = data.len() - done;
             let whole = left - left % BLOCK_BYTES;
@@ -165,7 +165,7 @@ impl Shard {
             Some(BufferedContent::Hole | BufferedContent::Zero) => {}
             None => {
                 let mut filled = 0;
-                for part in self.read(stream, block.offset().0, BLOCK_BYTES).await? {
+                for part in self.read(stream, block.offset(), BLOCK_BYTES).await? {
                     if let crate::ReadPart::Data(data) = &part {
                         whole[filled..filled + data.len()].copy_from_slice(data);
                     }

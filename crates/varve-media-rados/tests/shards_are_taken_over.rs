@@ -14,7 +14,7 @@ use varve_media_rados::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{PoolId, ShardId, StreamId};
+use varve_types::{ByteOffset, PoolId, ShardId, StreamId};
 
 const POOL: PoolId = PoolId([7; 16]);
 const SHARD: ShardId = ShardId(0);
@@ -121,7 +121,7 @@ fn fill(bytes: &mut [u8], version: u64, block: usize) {
 async fn read(host: &ShardHost, block: usize) -> Option<u64> {
     let shard = host.shard().await.ok()?;
     let mut bytes = Vec::new();
-    for part in shard.read(STREAM, (block * BLOCK) as u64, BLOCK).await.ok()? {
+    for part in shard.read(STREAM, ByteOffset((block * BLOCK) as u64), BLOCK).await.ok()? {
         match part {
             ReadPart::Zero(len) => bytes.resize(bytes.len() + len, 0),
             ReadPart::Data(data) => bytes.extend_from_slice(&data),
@@ -158,7 +158,7 @@ async fn write(host: &ShardHost, first: usize, count: usize, version: u64) -> Op
         fill(bytes, version, block);
     }
     let shard = host.shard().await.ok()?;
-    shard.write(STREAM, (first * BLOCK) as u64, data.freeze()).await.ok()
+    shard.write(STREAM, ByteOffset((first * BLOCK) as u64), data.freeze()).await.ok()
 }
 
 /// Writes to its blocks until the node refuses; of a hundred writes so many are large.

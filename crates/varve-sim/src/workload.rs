@@ -5,7 +5,7 @@ use std::rc::Rc;
 use varve_engine::{BlockMapping, CutId, CutPair, ReadPart, Result, Shard};
 use varve_object::shelf::BucketShard;
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
+use varve_types::{ByteOffset, ByteRange, ErrorKind, ShardId, StreamId};
 
 use crate::block::{BlockModel, SECTOR_BYTES};
 use crate::content::{BlockContent, Likeness, describe, fill, fill_blocks};
@@ -209,7 +209,7 @@ impl SimClient {
         stream.model.borrow_mut().issue_write(operation, &coverage, &data, now);
         self.world.record("write", self.id, &[stream.id.get(), offset, len, operation]);
         let was_promised = stream.is_promised.get();
-        let outcome = self.shard.write(stream.id, offset, data.freeze()).await;
+        let outcome = self.shard.write(stream.id, ByteOffset(offset), data.freeze()).await;
         if was_promised {
             self.judge_promised(stream, &outcome);
         }
@@ -332,7 +332,7 @@ impl SimClient {
         let (first, end) = (offset / BLOCK, (offset + len).div_ceil(BLOCK));
         let issued = self.world.tick();
         let length = usize::try_from(len).expect("bounded");
-        let parts = match self.shard.read(stream.id, offset, length).await {
+        let parts = match self.shard.read(stream.id, ByteOffset(offset), length).await {
             Ok(parts) => parts,
             Err(error) => {
                 self.world.record("read failed", self.id, &[stream.id.get(), offset, len]);

@@ -11,7 +11,7 @@ use varve_logstore::planted::{Bug, plant};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{BlockIndex, PoolId, ShardId, StreamId};
+use varve_types::{BlockIndex, ByteOffset, PoolId, ShardId, StreamId};
 
 const MIB: u64 = 1 << 20;
 const POOL: PoolId = PoolId([7; 16]);
@@ -49,7 +49,10 @@ async fn shard(reactor: &Reactor) -> Rc<Shard> {
 async fn write(shard: &Shard, seed: u64) {
     let mut bytes = vec![0; 64 * BLOCK_BYTES];
     Rng::new(seed).fill(&mut bytes);
-    shard.write(SOURCE, 0, AlignedBuf::from_slice(&bytes).freeze()).await.expect("write");
+    shard
+        .write(SOURCE, ByteOffset(0), AlignedBuf::from_slice(&bytes).freeze())
+        .await
+        .expect("write");
     shard.apply_acknowledged().await.expect("apply");
 }
 

@@ -9,7 +9,7 @@ use varve_dataset::{
     AdmittedConnection, BlockMapping, BlockStatus, Datasets, Move, Volume, VolumeInfo,
 };
 use varve_stdx::BufSlice;
-use varve_types::ErrorKind;
+use varve_types::{ByteOffset, ErrorKind};
 
 use super::request_times::RequestTimes;
 
@@ -155,7 +155,7 @@ impl Export for VolumeExport {
         self.volume.holder().filter(|_| !self.is_filled())
     }
 
-    async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
+    async fn read(&self, offset: ByteOffset, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
         let _pending = self.times.begin("a read of", &self.name);
         let began = Instant::now();
         let parts = self.volume.read(offset, len).await.map_err(failed("read"))?;
@@ -163,7 +163,7 @@ impl Export for VolumeExport {
         Ok(parts)
     }
 
-    async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
+    async fn write(&self, offset: ByteOffset, data: BufSlice) -> Result<(), ErrorKind> {
         let _pending = self.times.begin("a write to", &self.name);
         let began = Instant::now();
         self.volume.write(offset, data).await.map_err(failed("write"))?;
@@ -171,14 +171,14 @@ impl Export for VolumeExport {
         Ok(())
     }
 
-    async fn trim(&self, offset: u64, len: u64) -> Result<(), ErrorKind> {
+    async fn trim(&self, offset: ByteOffset, len: u64) -> Result<(), ErrorKind> {
         let _pending = self.times.begin("a trim of", &self.name);
         self.volume.trim(offset, len).await.map_err(failed("trim"))
     }
 
     async fn write_zeroes(
         &self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         keep_allocated: bool,
     ) -> Result<(), ErrorKind> {
@@ -193,7 +193,7 @@ impl Export for VolumeExport {
 
     async fn block_status(
         &self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         extents_max: usize,
     ) -> Result<Vec<Extent>, ErrorKind> {
@@ -217,7 +217,7 @@ impl Export for VolumeExport {
     async fn changes(
         &self,
         since: usize,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         extents_max: usize,
     ) -> Result<Vec<Change>, ErrorKind> {

@@ -10,6 +10,7 @@ use varve_access_block::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{ConnectionEnd, PipeOptions, Service, ServiceOptions, limits};
 use varve_reactor::SimLoop;
 use varve_stdx::AlignedBuf;
+use varve_types::ByteOffset;
 
 use crate::support::{Client, ROOMY, SlowExport, connect, header, memory_service};
 
@@ -179,7 +180,7 @@ fn block_statuses_that_nobody_reads_hold_up_requests_and_end_when_others_wait() 
         // Every other block is a hole: a reply has as many extents as it may.
         let block = AlignedBuf::zeroed(4096).freeze();
         for number in 0..16_384 {
-            export.memory.write(number * 8192, block.clone()).await.unwrap();
+            export.memory.write(ByteOffset(number * 8192), block.clone()).await.unwrap();
         }
         greedy.attach(true).await;
         modest.attach(true).await;

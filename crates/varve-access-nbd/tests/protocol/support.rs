@@ -12,7 +12,7 @@ use varve_access_nbd::{
 use varve_nbd::Framing;
 use varve_reactor::{JoinHandle, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
-use varve_types::ErrorKind;
+use varve_types::{ByteOffset, ErrorKind};
 
 pub(crate) const FIXED_NEWSTYLE: u32 = 1;
 pub(crate) const NO_ZEROES: u32 = 2;
@@ -295,21 +295,26 @@ impl<H: Hook> Export for HookedExport<H> {
         self.memory.info()
     }
 
-    async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
-        self.run_hook(offset).await;
+    async fn read(&self, offset: ByteOffset, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
+        self.run_hook(offset.0).await;
         self.memory.read(offset, len).await
     }
 
-    async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
-        self.run_hook(offset).await;
+    async fn write(&self, offset: ByteOffset, data: BufSlice) -> Result<(), ErrorKind> {
+        self.run_hook(offset.0).await;
         self.memory.write(offset, data).await
     }
 
-    async fn trim(&self, offset: u64, len: u64) -> Result<(), ErrorKind> {
+    async fn trim(&self, offset: ByteOffset, len: u64) -> Result<(), ErrorKind> {
         self.memory.trim(offset, len).await
     }
 
-    async fn write_zeroes(&self, offset: u64, len: u64, keep: bool) -> Result<(), ErrorKind> {
+    async fn write_zeroes(
+        &self,
+        offset: ByteOffset,
+        len: u64,
+        keep: bool,
+    ) -> Result<(), ErrorKind> {
         self.memory.write_zeroes(offset, len, keep).await
     }
 
@@ -319,11 +324,11 @@ impl<H: Hook> Export for HookedExport<H> {
 
     async fn block_status(
         &self,
-        offset: u64,
+        offset: ByteOffset,
         len: u64,
         max: usize,
     ) -> Result<Vec<Extent>, ErrorKind> {
-        self.run_hook(offset).await;
+        self.run_hook(offset.0).await;
         self.memory.block_status(offset, len, max).await
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use varve_reactor::JoinHandle;
 use varve_stdx::AlignedBuf;
-use varve_types::{Dedup, ErrorKind, MigrationRunId, PoolId};
+use varve_types::{ByteOffset, Dedup, ErrorKind, MigrationRunId, PoolId};
 
 use super::{FencedView, MoveTransition};
 use crate::open::{AccessMode, ChangeGuard, InitialState};
@@ -64,9 +64,12 @@ fn a_volume_that_leaves_is_read_and_not_changed_also_after_a_crash() {
         let info = datasets.move_volume("v", None, leaving()).await.unwrap();
         assert_eq!(info.moves, leaving());
         for volume in [open, there] {
-            assert_eq!(kind(volume.write(0, block(9)).await), ErrorKind::Fenced);
-            assert_eq!(kind(volume.trim(0, 4096).await), ErrorKind::Fenced);
-            assert_eq!(kind(volume.write_zeroes(0, 4096, false).await), ErrorKind::Fenced);
+            assert_eq!(kind(volume.write(ByteOffset(0), block(9)).await), ErrorKind::Fenced);
+            assert_eq!(kind(volume.trim(ByteOffset(0), 4096).await), ErrorKind::Fenced);
+            assert_eq!(
+                kind(volume.write_zeroes(ByteOffset(0), 4096, false).await),
+                ErrorKind::Fenced
+            );
         }
         assert_unchangeable(datasets, "v").await;
         assert_eq!(life.values("v").await, [1; 4]);
@@ -79,7 +82,11 @@ fn a_volume_that_leaves_is_read_and_not_changed_also_after_a_crash() {
     rig.live(async |life: Life| {
         let datasets = life.datasets();
         let volume = datasets.open("v").await.unwrap();
-        assert_eq!(kind(volume.write(0, block(9)).await), ErrorKind::Fenced, "it is durable");
+        assert_eq!(
+            kind(volume.write(ByteOffset(0), block(9)).await),
+            ErrorKind::Fenced,
+            "it is durable"
+        );
         assert_unchangeable(datasets, "v").await;
         assert_eq!(life.values("v").await, [1; 4]);
         let other = Some(Move { state: MoveState::Leaving, ..arriving(77) });
@@ -87,7 +94,7 @@ fn a_volume_that_leaves_is_read_and_not_changed_also_after_a_crash() {
         assert_eq!(kind(refused), ErrorKind::Conflict, "another moves it");
         datasets.move_volume("v", leaving(), other.clone()).await.unwrap();
         datasets.move_volume("v", other, None).await.unwrap();
-        volume.write(0, block(9)).await.unwrap();
+        volume.write(ByteOffset(0), block(9)).await.unwrap();
     });
     rig.live(async |life: Life| {
         life.fill("v", 3).await;
@@ -107,8 +114,8 @@ fn a_volume_that_left_is_not_even_read_but_its_snapshots_are() {
         last_snapshot(&life).await;
         datasets.clone_volume("v", "copy").await.unwrap();
         datasets.move_volume("v", leaving(), state(MoveState::Left)).await.unwrap();
-        assert_eq!(kind(volume.read(0, 4096).await), ErrorKind::Fenced);
-        assert_eq!(kind(volume.write(0, block(2)).await), ErrorKind::Fenced);
+        assert_eq!(kind(volume.read(ByteOffset(0), 4096).await), ErrorKind::Fenced);
+        assert_eq!(kind(volume.write(ByteOffset(0), block(2)).await), ErrorKind::Fenced);
         assert_eq!(kind(datasets.open("v").await), ErrorKind::Fenced);
         let back = datasets.move_volume("v", state(MoveState::Left), None).await;
         assert_eq!(kind(back), ErrorKind::Invalid);
@@ -145,7 +152,8 @@ fn no_write_is_acknowledged_that_the_last_snapshot_lacks() {
                 writers.push(reactor.spawn_join(async move {
                     let volume = thread.open("v").await.unwrap();
                     for value in (1..=u8::MAX).cycle() {
-                        match volume.write(u64::from(at) * 32 * MIB, block(value)).await {
+                        match volume.write(ByteOffset(u64::from(at) * 32 * MIB), block(value)).await
+                        {
                             Ok(()) => acknowledged[usize::from(at)].set(value),
                             Err(error) => return error.kind(),
                         }
@@ -214,7 +222,13 @@ fn run_of(life: &Life, run: u8) -> Datasets {
 async fn receive(life: &Life, run: u8, value: u8, from: Option<u8>) {
     let datasets = run_of(life, run);
     datasets.begin_receive(sent(value, from)).await.unwrap();
-    datasets.open_arriving("v", run_id(run)).await.unwrap().write(0, block(value)).await.unwrap();
+    datasets
+        .open_arriving("v", run_id(run))
+        .await
+        .unwrap()
+        .write(ByteOffset(0), block(value))
+        .await
+        .unwrap();
     datasets.end_receive("v", identity(value), &format!("s{value}")).await.unwrap();
 }
 
@@ -232,10 +246,10 @@ fn a_volume_that_arrives_is_for_who_fills_it() {
             ErrorKind::Conflict,
             "one fills it"
         );
-        filling.write(0, block(7)).await.unwrap();
+        filling.write(ByteOffset(0), block(7)).await.unwrap();
         let arrived = datasets.arrive("v", arriving(1), identity(5)).await;
         assert_eq!(kind(arrived), ErrorKind::Conflict, "it is not whole");
-        let lost = filling.write(0, block(9)).await;
+        let lost = filling.write(ByteOffset(0), block(9)).await;
         assert_eq!(kind(lost), ErrorKind::Fenced, "who filled it was shut out");
         drop(filling);
         one.end_receive("v", identity(5), "s").await.unwrap();
@@ -243,7 +257,12 @@ fn a_volume_that_arrives_is_for_who_fills_it() {
     rig.live(async move |life: Life| {
         let (datasets, one) = (life.datasets(), run_of(&life, 1));
         assert_eq!(kind(datasets.open("v").await), ErrorKind::Fenced, "it outlives a crash");
-        one.open_arriving("v", run_id(1)).await.unwrap().write(4096, block(8)).await.unwrap();
+        one.open_arriving("v", run_id(1))
+            .await
+            .unwrap()
+            .write(ByteOffset(4096), block(8))
+            .await
+            .unwrap();
         let back = one.rollback("v@s").await.unwrap();
         assert_eq!(back.moves, Some(arriving(1)), "it still arrives");
         one.set_quota("v", Some(64 * MIB)).await.unwrap();
@@ -266,7 +285,7 @@ fn a_volume_arrives_as_the_last_snapshot_and_nothing_else() {
         assert_eq!(arrive(5).await, ErrorKind::Conflict, "that is not its newest");
         assert_eq!(arrive(7).await, ErrorKind::Conflict, "it never had that");
         let filling = one.open_arriving("v", run_id(1)).await.unwrap();
-        filling.write(8192, block(9)).await.unwrap();
+        filling.write(ByteOffset(8192), block(9)).await.unwrap();
         drop(filling);
         assert_eq!(arrive(6).await, ErrorKind::Conflict, "it was written since");
         one.rollback("v@s6").await.unwrap();
@@ -291,13 +310,13 @@ fn who_opens_a_volume_sets_its_gate_to_what_its_record_says() {
         let volume = datasets.open("v").await.unwrap();
         let stream = varve_types::StreamId::new(volume.info().id);
         datasets.shared.open.set_gate(stream, AccessMode::ReadOnly);
-        assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
+        assert_eq!(kind(volume.write(ByteOffset(0), block(1)).await), ErrorKind::Fenced);
         drop(datasets.open("v").await.unwrap());
-        volume.write(0, block(1)).await.unwrap();
+        volume.write(ByteOffset(0), block(1)).await.unwrap();
         datasets.move_volume("v", None, leaving()).await.unwrap();
         datasets.shared.open.set_gate(stream, AccessMode::Open);
         drop(datasets.open("v").await.unwrap());
-        assert_eq!(kind(volume.write(0, block(2)).await), ErrorKind::Fenced);
+        assert_eq!(kind(volume.write(ByteOffset(0), block(2)).await), ErrorKind::Fenced);
     });
 }
 
@@ -309,7 +328,7 @@ fn what_a_part_holds_is_told_to_who_moves_it_alone() {
         let one = run_of(&life, 1);
         one.begin_receive(sent(6, Some(5))).await.unwrap();
         let filling = one.open_arriving("v", run_id(1)).await.unwrap();
-        filling.write(64 * MIB, block(6)).await.unwrap();
+        filling.write(ByteOffset(64 * MIB), block(6)).await.unwrap();
         let spec = crate::ExtentSpec {
             name: "v".to_owned(),
             since: Some("s5".to_owned()),
@@ -324,7 +343,7 @@ fn what_a_part_holds_is_told_to_who_moves_it_alone() {
         assert_eq!(kind(run_of(&life, 2).extents(&spec).await), ErrorKind::Conflict);
         let other = crate::ExtentSpec { since_identity: Some(identity(6)), ..spec };
         assert_eq!(kind(one.extents(&other).await), ErrorKind::Conflict);
-        filling.write(0, block(7)).await.unwrap();
+        filling.write(ByteOffset(0), block(7)).await.unwrap();
     });
 }
 
@@ -350,16 +369,20 @@ fn a_run_that_was_asleep_changes_nothing_of_what_another_took_over() {
         receive(&life, 1, 5, None).await;
         let asleep = one.open_arriving("v", run_id(1)).await.unwrap();
         datasets.move_volume("v", Some(arriving(1)), Some(arriving(2))).await.unwrap();
-        assert_eq!(kind(asleep.write(0, block(9)).await), ErrorKind::Fenced);
-        assert_eq!(kind(asleep.trim(0, 4096).await), ErrorKind::Fenced);
-        assert_eq!(kind(asleep.read(0, 4096).await), ErrorKind::Fenced);
+        assert_eq!(kind(asleep.write(ByteOffset(0), block(9)).await), ErrorKind::Fenced);
+        assert_eq!(kind(asleep.trim(ByteOffset(0), 4096).await), ErrorKind::Fenced);
+        assert_eq!(kind(asleep.read(ByteOffset(0), 4096).await), ErrorKind::Fenced);
         two.begin_receive(sent(6, Some(5))).await.unwrap();
         let filling = two.open_arriving("v", run_id(2)).await.unwrap();
-        assert_eq!(kind(asleep.write(0, block(9)).await), ErrorKind::Fenced, "it stays shut out");
+        assert_eq!(
+            kind(asleep.write(ByteOffset(0), block(9)).await),
+            ErrorKind::Fenced,
+            "it stays shut out"
+        );
         drop(asleep);
         assert_eq!(kind(one.open_arriving("v", run_id(1)).await), conflict);
         assert_eq!(kind(two.open_arriving("v", run_id(2)).await), conflict, "it is open still");
-        filling.write(0, block(6)).await.unwrap();
+        filling.write(ByteOffset(0), block(6)).await.unwrap();
         drop(filling);
         assert_eq!(kind(one.open_arriving("v", run_id(1)).await), conflict, "another run fills it");
         assert_eq!(kind(one.begin_receive(sent(6, Some(5))).await), conflict);
@@ -474,7 +497,7 @@ fn a_fence_is_for_what_was_seen() {
             [FencedView { id: seen.id + 1, ..seen }, FencedView { newest: identity(1), ..seen }]
         {
             assert_eq!(kind(fence(other).await), ErrorKind::Conflict);
-            volume.write(0, block(1)).await.unwrap();
+            volume.write(ByteOffset(0), block(1)).await.unwrap();
         }
         drop(volume);
         datasets.rollback("v@one").await.unwrap();
@@ -519,12 +542,12 @@ fn a_fence_that_waits_holds_nothing() {
     while_a_fence_waits(None, async |life, volume, under_way, fence| {
         life.snapshot("v@meanwhile").await;
         let late = life.datasets().open("v").await.unwrap();
-        let written = late.write(0, block(7)).await;
+        let written = late.write(ByteOffset(0), block(7)).await;
         assert_eq!(kind(written), ErrorKind::Fenced, "who opens it does not open its gate");
         drop(under_way);
         fence.await.unwrap();
         for volume in [volume, late] {
-            assert_eq!(kind(volume.write(0, block(9)).await), ErrorKind::Fenced);
+            assert_eq!(kind(volume.write(ByteOffset(0), block(9)).await), ErrorKind::Fenced);
         }
         last_snapshot(&life).await;
         assert_eq!(life.values("v@last").await, [0; 4]);
@@ -535,10 +558,10 @@ fn a_fence_that_waits_holds_nothing() {
 #[test]
 fn a_fence_that_waits_is_refused_for_what_changed_meanwhile() {
     while_a_fence_waits(Some("v@one"), async |life, volume, _under_way, fence| {
-        assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
+        assert_eq!(kind(volume.write(ByteOffset(0), block(1)).await), ErrorKind::Fenced);
         life.snapshot("v@two").await;
         assert_eq!(kind(fence.await), ErrorKind::Conflict);
-        volume.write(0, block(1)).await.unwrap();
+        volume.write(ByteOffset(0), block(1)).await.unwrap();
     });
 }
 
@@ -547,11 +570,11 @@ fn a_fence_that_waits_is_refused_for_what_changed_meanwhile() {
 #[test]
 fn a_fence_that_waits_while_names_cannot_be_changed_leaves_the_volume_open() {
     while_a_fence_waits(None, async |life, volume, under_way, fence| {
-        assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
+        assert_eq!(kind(volume.write(ByteOffset(0), block(1)).await), ErrorKind::Fenced);
         life.datasets().shared.unsettled.leave("a test says so".to_owned());
         assert!(matches!(fence.await, Err(Error::Unsettled { .. })));
         drop(under_way);
-        volume.write(0, block(1)).await.unwrap();
+        volume.write(ByteOffset(0), block(1)).await.unwrap();
         assert_eq!(life.datasets().volume("v").await.unwrap().moves, None);
     });
 }
@@ -646,7 +669,11 @@ fn the_fence_waits_for_writes_under_way_and_gives_up_on_those_that_do_not_end() 
             });
             reactor.sleep(1_000_000_000).await;
             assert!(!answered.get(), "a write is under way");
-            assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced, "no other begins");
+            assert_eq!(
+                kind(volume.write(ByteOffset(0), block(1)).await),
+                ErrorKind::Fenced,
+                "no other begins"
+            );
             if ends {
                 drop(under_way);
                 fence.await.unwrap();
@@ -655,7 +682,7 @@ fn the_fence_waits_for_writes_under_way_and_gives_up_on_those_that_do_not_end() 
                 assert_eq!(kind(fence.await), ErrorKind::Unavailable);
                 assert_eq!(datasets.volume("v").await.unwrap().moves, None);
             }
-            volume.write(0, block(2)).await.unwrap();
+            volume.write(ByteOffset(0), block(2)).await.unwrap();
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use varve_stdx::AlignedBuf;
-use varve_types::ErrorKind;
+use varve_types::{ByteOffset, ErrorKind};
 
 use crate::rig::{Life, MIB, Rig};
 use crate::{Result, Volume};
@@ -11,7 +11,7 @@ const BLOCK: u64 = 4096;
 
 async fn write(volume: &Volume, block: u64, blocks: u64) -> Result<()> {
     let bytes = vec![7; usize::try_from(blocks * BLOCK).unwrap()];
-    volume.write(block * BLOCK, AlignedBuf::from_slice(&bytes).freeze()).await
+    volume.write(ByteOffset(block * BLOCK), AlignedBuf::from_slice(&bytes).freeze()).await
 }
 
 #[track_caller]
@@ -41,14 +41,16 @@ fn what_a_volume_holds_stays_within_its_quota() {
         write(&volume, 0, 128).await.unwrap();
         // On the other shard too, and in part of a block.
         over(write(&volume, (64 * MIB) / BLOCK, 1).await);
-        over(volume.write(70 * MIB + 5, AlignedBuf::from_slice(&[1; 9]).freeze()).await);
+        over(
+            volume.write(ByteOffset(70 * MIB + 5), AlignedBuf::from_slice(&[1; 9]).freeze()).await,
+        );
         write(&volume, 5, 1).await.unwrap();
-        volume.trim(0, 10 * BLOCK).await.unwrap();
+        volume.trim(ByteOffset(0), 10 * BLOCK).await.unwrap();
         later(&life).await;
         write(&volume, 200, 10).await.unwrap();
         over(write(&volume, 300, 1).await);
         assert_eq!(datasets.figures().await.unwrap().writes_over_quota, 5);
-        volume.write_zeroes(400 * BLOCK, 9 * BLOCK, true).await.unwrap();
+        volume.write_zeroes(ByteOffset(400 * BLOCK), 9 * BLOCK, true).await.unwrap();
         life.snapshot("v@kept").await;
         write(&volume, 20, 20).await.unwrap(); // What a snapshot keeps does not count.
     });

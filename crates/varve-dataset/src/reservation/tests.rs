@@ -3,7 +3,7 @@
 use futures_util::future::join;
 use varve_dispatch::{ReservationChange, Route, StreamPlacement};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Dedup, ErrorKind, StreamId};
+use varve_types::{ByteOffset, Dedup, ErrorKind, StreamId};
 
 use crate::rig::{Life, MIB, Rig, VOLUME_BYTES, volume_spec};
 use crate::{Error, Result, Volume, VolumeInfo, VolumeSpec};
@@ -21,7 +21,7 @@ async fn create(life: &Life, name: &str, size_bytes: u64) -> Result<VolumeInfo> 
 async fn write(volume: &Volume, offset: u64, len: u64, rng: &mut Rng) -> Result<()> {
     let mut data = AlignedBuf::zeroed(usize::try_from(len).unwrap());
     rng.fill(&mut data);
-    volume.write(offset, data.freeze()).await
+    volume.write(ByteOffset(offset), data.freeze()).await
 }
 
 /// Writes to every region of a volume until nothing more fits anywhere.

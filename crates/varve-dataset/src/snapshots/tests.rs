@@ -9,7 +9,7 @@ use varve_dispatch::{BlockMapping, CutSource};
 use varve_media::{DiskOperation, Fault, FaultPlan, FaultRule};
 use varve_stdx::AlignedBuf;
 use varve_types::limits::{REGION_BYTES, VOLUME_BYTES_MAX};
-use varve_types::{ErrorKind, ShardId, StreamId};
+use varve_types::{ByteOffset, ErrorKind, ShardId, StreamId};
 
 use crate::catalog::home_of;
 use crate::intent::Intent;
@@ -52,7 +52,7 @@ fn a_snapshot_keeps_what_it_was_taken_of() {
         assert_eq!(life.values("v@one").await, [1; 4]);
         let snapshot = datasets.open("v@one").await.unwrap();
         assert!(snapshot.is_snapshot());
-        assert_eq!(kind(snapshot.trim(0, 4096).await), ErrorKind::Denied);
+        assert_eq!(kind(snapshot.trim(ByteOffset(0), 4096).await), ErrorKind::Denied);
         assert_eq!(kind(datasets.delete_snapshot("v@one").await), ErrorKind::Conflict, "open");
         drop(snapshot);
         datasets.delete_snapshot("v@one").await.unwrap();
@@ -226,7 +226,7 @@ fn what_changed_since_a_snapshot_is_told() {
         life.snapshot("v@one").await;
         let page = datasets.extents(&told("v", Some("one"), 0, 10)).await.unwrap();
         assert_eq!((page.extents.len(), page.next), (0, None));
-        datasets.open("v").await.unwrap().trim(64 << 20, 8192).await.unwrap();
+        datasets.open("v").await.unwrap().trim(ByteOffset(64 << 20), 8192).await.unwrap();
         life.snapshot("v@two").await;
         life.fill("v", 5).await;
         let page = datasets.extents(&told("v@two", Some("one"), 0, 10)).await.unwrap();
@@ -581,7 +581,7 @@ fn extents_of_a_huge_volume_take_few_pages() {
         let volume = datasets.open("v").await.unwrap();
         let data = AlignedBuf::from_slice(&[7; 8192]).freeze();
         for offset in [0, (1 << 40) + 4096, size - 8192] {
-            volume.write(offset, data.clone()).await.unwrap();
+            volume.write(ByteOffset(offset), data.clone()).await.unwrap();
         }
         drop(volume);
         let written = [(0, 8192), ((1 << 40) + 4096, (1 << 40) + 12288), (size - 8192, size)];
@@ -603,8 +603,8 @@ fn a_shard_that_fails_takes_nothing_from_what_is_known_before_it() {
         life.datasets().dispatch().reactor().sleep(1_000_000_000).await;
         let mut served = 0;
         for at in (0..VOLUME_BYTES).step_by(64 << 20) {
-            let alone = volume.block_status(at, REGION_BYTES, 100).await;
-            let whole = volume.block_status(at, VOLUME_BYTES - at, 100).await;
+            let alone = volume.block_status(ByteOffset(at), REGION_BYTES, 100).await;
+            let whole = volume.block_status(ByteOffset(at), VOLUME_BYTES - at, 100).await;
             assert_eq!(whole.is_ok(), alone.is_ok(), "from {at} on: {whole:?}");
             if let Ok(runs) = whole {
                 served += 1;
@@ -627,32 +627,32 @@ fn one_request_covers_the_largest_volume() {
         let volume = life.datasets().open("v").await.unwrap();
         let before = life.datasets().open("v@one").await.unwrap();
         let status = async |max| -> Vec<(u64, BlockMapping)> {
-            let runs = volume.block_status(0, size, max).await.unwrap();
+            let runs = volume.block_status(ByteOffset(0), size, max).await.unwrap();
             runs.into_iter().map(|run| (run.len, run.mapped)).collect()
         };
         let changes = async || -> Vec<(u64, bool)> {
-            let runs = volume.diff(&before, 0, size, 100).await.unwrap();
+            let runs = volume.diff(&before, ByteOffset(0), size, 100).await.unwrap();
             runs.into_iter().map(|run| (run.len, run.differs)).collect()
         };
         assert_eq!(status(100).await, [(size, BlockMapping::Hole)]);
         assert_eq!(changes().await, [(size, false)]);
         let data = AlignedBuf::from_slice(&[7; 8192]).freeze();
         let at = (1 << 50) + 4096;
-        volume.write(at, data.clone()).await.unwrap();
-        volume.write(size - 8192, data).await.unwrap();
+        volume.write(ByteOffset(at), data.clone()).await.unwrap();
+        volume.write(ByteOffset(size - 8192), data).await.unwrap();
         let rest = size - at - 2 * 8192;
         let (hole, written) = (BlockMapping::Hole, BlockMapping::Data);
         assert_eq!(status(100).await, [(at, hole), (8192, written), (rest, hole), (8192, written)]);
         assert_eq!(status(1).await, [(at, hole)]);
         assert_eq!(changes().await, [(at, false), (8192, true), (rest, false), (8192, true)]);
         // Zeros that stay allocated, but for one region: only the shard that has it knows of the trim.
-        volume.write_zeroes(0, size, true).await.unwrap();
+        volume.write_zeroes(ByteOffset(0), size, true).await.unwrap();
         assert_eq!(status(100).await, [(size, BlockMapping::Zero)]);
         let region = REGION_BYTES;
-        volume.trim(5 * region, region).await.unwrap();
+        volume.trim(ByteOffset(5 * region), region).await.unwrap();
         let (zero, behind) = (BlockMapping::Zero, size - 6 * region);
         assert_eq!(status(100).await, [(5 * region, zero), (region, hole), (behind, zero)]);
-        volume.trim(0, size).await.unwrap();
+        volume.trim(ByteOffset(0), size).await.unwrap();
         assert_eq!(status(100).await, [(size, hole)]);
         assert_eq!(first_byte(&volume, at).await, 0);
     });

@@ -1,7 +1,7 @@
 //! What volumes and snapshots hold over real shards, and what deletions give back.
 
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::Compression;
+use varve_types::{ByteOffset, Compression};
 
 use crate::rig::{Life, MIB, Rig, volume_spec};
 use crate::space::{StoredSpace, VolumeSpace};
@@ -23,7 +23,10 @@ async fn write(datasets: &Datasets, name: &str, region: u64, seed: u64) {
     let mut bytes = vec![0; usize::try_from(BLOCKS * 4096).unwrap()];
     Rng::new(seed).fill(&mut bytes);
     let volume = datasets.open(name).await.unwrap();
-    volume.write(region * 64 * MIB, AlignedBuf::from_slice(&bytes).freeze()).await.unwrap();
+    volume
+        .write(ByteOffset(region * 64 * MIB), AlignedBuf::from_slice(&bytes).freeze())
+        .await
+        .unwrap();
 }
 
 /// What is stored, after everything acknowledged is in its place and on media.

@@ -1,7 +1,7 @@
 //! Space that volumes on one shard gave back is there for volumes on another one.
 
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ErrorKind, ShardId};
+use varve_types::{ByteOffset, ErrorKind, ShardId};
 
 use crate::rig::{Life, Rig, VOLUME_BYTES};
 
@@ -19,7 +19,7 @@ async fn fill_on(life: &Life, name: &str, shard: ShardId) -> u64 {
         }
         let mut data = AlignedBuf::zeroed(PIECE);
         rng.fill(&mut data);
-        match volume.write(at, data.freeze()).await {
+        match volume.write(ByteOffset(at), data.freeze()).await {
             Ok(()) => taken += PIECE as u64,
             Err(error) if error.kind() == ErrorKind::NoSpace => return taken,
             Err(error) => panic!("{error}"),

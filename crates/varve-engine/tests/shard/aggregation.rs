@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Compression, Dedup, Reduction, StreamId};
+use varve_types::{ByteOffset, Compression, Dedup, Reduction, StreamId};
 
 use crate::pool::{MIB, Shape};
 use crate::reduction::{BLOCK, random_blocks, with_shape};
@@ -76,7 +76,7 @@ fn one_that_bypassed_the_lane_is_answered_though_nobody_comes_after_it() {
                 let (shard, data) = (Rc::clone(&pool.shard), random_blocks(index, 256));
                 pool.reactor.spawn_join(async move {
                     let data = AlignedBuf::from_slice(&data).freeze();
-                    shard.write(ONE, index * 256 * BLOCK, data).await.expect("write");
+                    shard.write(ONE, ByteOffset(index * 256 * BLOCK), data).await.expect("write");
                 })
             })
             .collect();

@@ -24,7 +24,9 @@ use varve_media::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
-use varve_types::{ChunkId, ErrorKind, Generation, Reduction, SegmentNumber, ShardId, StreamId};
+use varve_types::{
+    ByteOffset, ChunkId, ErrorKind, Generation, Reduction, SegmentNumber, ShardId, StreamId,
+};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 1500;
@@ -301,7 +303,7 @@ async fn unreadable(shard: &Shard, versions: &[u64]) -> usize {
     let mut count = 0;
     for (block, version) in (0..).zip(versions) {
         let at = block * APART * BLOCK_BYTES as u64;
-        match shard.read(STREAM, at, BLOCK_BYTES).await {
+        match shard.read(STREAM, ByteOffset(at), BLOCK_BYTES).await {
             Ok(_) => assert_eq!(read(shard, STREAM, block * APART).await, *version, "{block}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
@@ -754,7 +756,7 @@ fn blocks_taken(is_redundant: bool) -> (u64, usize) {
             let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
             data[..8].copy_from_slice(&(block + 1_u64).to_le_bytes());
             data[8..16].copy_from_slice(&block.to_le_bytes());
-            match shard.write(STREAM, block * BLOCK_BYTES as u64, data.freeze()).await {
+            match shard.write(STREAM, ByteOffset(block * BLOCK_BYTES as u64), data.freeze()).await {
                 Ok(()) => {}
                 Err(Error::NoSpace { .. }) => {
                     shard.checkpoint().await.expect("checkpoint");

@@ -14,7 +14,7 @@ use varve_engine::{BLOCK_BYTES, ForeignNames, Shard};
 use varve_media::Media;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Compression, Dedup, Reduction, StreamId};
+use varve_types::{ByteOffset, Compression, Dedup, Reduction, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -127,7 +127,7 @@ fn what_waits_to_be_folded_is_shared_only_if_it_is_shared_already() {
         let shard = open_media(&reactor, media, shape).await.remove(0);
         let put = async |block: u64, fill: u8| {
             let data = AlignedBuf::from_slice(&[fill; BLOCK_BYTES]).freeze();
-            shard.write(STREAM, block * BLOCK, data).await.expect("write");
+            shard.write(STREAM, ByteOffset(block * BLOCK), data).await.expect("write");
             shard.apply_acknowledged().await.expect("apply");
             (shard.stats().deduplicated_blocks, shard.stats().waiting_deaths)
         };

@@ -23,7 +23,7 @@ use varve_media::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{BlockIndex, ByteRange, ChunkId, Reduction, ShardId, StreamId};
+use varve_types::{BlockIndex, ByteOffset, ByteRange, ChunkId, Reduction, ShardId, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const COPY: StreamId = StreamId::new(2);
@@ -62,7 +62,7 @@ async fn fill(shard: &Shard, model: &Model) {
             stamp(out, block, block + 1);
             model.borrow_mut()[index(block)] = block + 1;
         }
-        shard.write(STREAM, first * BLOCK, data.freeze()).await.expect("write");
+        shard.write(STREAM, ByteOffset(first * BLOCK), data.freeze()).await.expect("write");
     }
     shard.apply_acknowledged().await.expect("apply");
     shard.checkpoint().await.expect("checkpoint");
@@ -264,7 +264,7 @@ fn cuts_that_put_much_into_maps_come_in_segments_of_their_own() {
         let data = |blocks| AlignedBuf::from_slice(&vec![7; blocks * BLOCK_BYTES]).freeze();
         for source in (0..SOURCES).map(|at| StreamId::new(10 + at)) {
             for first in (0..blocks).step_by(64) {
-                shard.write(source, first * BLOCK, data(64)).await.expect("write");
+                shard.write(source, ByteOffset(first * BLOCK), data(64)).await.expect("write");
             }
         }
         shard.apply_acknowledged().await.expect("apply");
@@ -273,7 +273,10 @@ fn cuts_that_put_much_into_maps_come_in_segments_of_their_own() {
         // not of two.
         for source in (0..SOURCES).map(|at| StreamId::new(10 + at)) {
             for step in 0..80 {
-                shard.write(source, step * 7919 % blocks * BLOCK, data(1)).await.expect("write");
+                shard
+                    .write(source, ByteOffset(step * 7919 % blocks * BLOCK), data(1))
+                    .await
+                    .expect("write");
             }
         }
         shard.apply_acknowledged().await.expect("apply");

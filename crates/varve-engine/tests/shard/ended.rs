@@ -13,7 +13,7 @@ use varve_media::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, StreamId};
+use varve_types::{ByteOffset, ByteRange, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 2000;
@@ -43,7 +43,7 @@ fn spawn_callers(reactor: &Reactor, shard: &Rc<Shard>, seed: u64) {
                             )
                             .await
                     }
-                    _ => shard.write(STREAM, offset, data.freeze()).await,
+                    _ => shard.write(STREAM, ByteOffset(offset), data.freeze()).await,
                 };
                 match outcome {
                     Ok(()) => {}

@@ -12,7 +12,7 @@ use varve_engine::{BLOCK_BYTES, Error, ReadPart, Shard};
 use varve_media::Disk;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, Compression, Dedup, Reduction, StreamId};
+use varve_types::{ByteOffset, ByteRange, Compression, Dedup, Reduction, StreamId};
 
 const BLOCK: u64 = 4096;
 const STREAM: StreamId = StreamId::new(1);
@@ -44,7 +44,7 @@ impl Writer {
                         // With what makes them different, a third of the block: the rest compresses.
                         rng.fill(&mut block[..BLOCK_BYTES / 3]);
                     }
-                    match shard.write(STREAM, first * BLOCK, data.freeze()).await {
+                    match shard.write(STREAM, ByteOffset(first * BLOCK), data.freeze()).await {
                         Ok(()) => accepted.set(accepted.get() + blocks * BLOCK),
                         Err(Error::NoSpace { .. }) => refused.set(refused.get() + 1),
                         Err(error) => panic!("{error}"),
@@ -213,14 +213,14 @@ fn reclaim_does_not_wait_long_for_new_segments() {
         let volume = drive * SHAPE.volume_percent / 100 / (64 * BLOCK) * 64;
         for first in (0..volume).step_by(64) {
             let data = AlignedBuf::from_slice(&[1; 64 * BLOCK_BYTES]).freeze();
-            shard.write(STREAM, first * BLOCK, data).await.expect("write");
+            shard.write(STREAM, ByteOffset(first * BLOCK), data).await.expect("write");
         }
         let mut rng = Rng::new(1);
         let mut overwrite = async |count: u64| {
             for _ in 0..count {
                 let part = if rng.chance(3, 4) { volume / 4 } else { volume };
                 let data = AlignedBuf::from_slice(&[2; BLOCK_BYTES]).freeze();
-                shard.write(STREAM, rng.below(part) * BLOCK, data).await.expect("write");
+                shard.write(STREAM, ByteOffset(rng.below(part) * BLOCK), data).await.expect("write");
             }
         };
         overwrite(2 * volume).await;
@@ -252,7 +252,7 @@ fn a_trim_with_ends_inside_blocks_works_on_a_full_shard() {
         loop {
             let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
             rng.fill(&mut data);
-            match shard.write(STREAM, filled, data.freeze()).await {
+            match shard.write(STREAM, ByteOffset(filled), data.freeze()).await {
                 Ok(()) => filled += BLOCK,
                 Err(Error::NoSpace { .. }) => break,
                 Err(error) => panic!("{error}"),
@@ -263,7 +263,7 @@ fn a_trim_with_ends_inside_blocks_works_on_a_full_shard() {
             shard.trim(STREAM, range).await.expect("trims are never refused for want of space");
             let (first, end) = (start.next_multiple_of(BLOCK), range.end / BLOCK * BLOCK);
             for block in (first..end).step_by(BLOCK_BYTES) {
-                let parts = shard.read(STREAM, block, BLOCK_BYTES).await.expect("read");
+                let parts = shard.read(STREAM, ByteOffset(block), BLOCK_BYTES).await.expect("read");
                 let is_hole = |part: &ReadPart| match part {
                     ReadPart::Zero(_) => true,
                     ReadPart::Data(data) => data.iter().all(|byte| *byte == 0),

@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use varve_engine::{BLOCK_BYTES, Error, MarkReport, MarkWish};
 use varve_reactor::Nanos;
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Compression, Dedup, Reduction, StreamId};
+use varve_types::{ByteOffset, Compression, Dedup, Reduction, StreamId};
 
 use crate::pool::Shape;
 use crate::reduction::{BLOCK, Pool, shape, with_shape};
@@ -44,7 +44,7 @@ async fn overwrite(pool: &Pool, blocks: u64, behind: u64) -> Result<(), Error> {
     for block in 0..blocks + behind {
         for stream in [ONE, OTHER] {
             let data = unique(&mut rng).freeze();
-            pool.shard.write(stream, block * BLOCK, data).await?;
+            pool.shard.write(stream, ByteOffset(block * BLOCK), data).await?;
         }
     }
     Ok(())

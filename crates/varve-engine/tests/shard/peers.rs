@@ -16,7 +16,9 @@ use varve_logstore::format::root::ShardRoot;
 use varve_media::{Media, RootKey};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice};
-use varve_types::{ByteRange, ChunkId, Compression, Dedup, Reduction, ShardId, StreamId};
+use varve_types::{
+    ByteOffset, ByteRange, ChunkId, Compression, Dedup, Reduction, ShardId, StreamId,
+};
 
 use crate::pool::{Shape, disk_for, format, open_with_peers, try_open};
 use crate::reduction::{BLOCK, random_blocks, read, shape, write};
@@ -334,7 +336,7 @@ fn a_slow_home_holds_up_writes_of_its_own_blocks_only() {
                 let shard = Rc::clone(&pair.shards[1]);
                 reactor.spawn_join(async move {
                     let part = AlignedBuf::from_slice(&[7; 512]).freeze();
-                    shard.write(OTHER, block * BLOCK, part).await.expect("write");
+                    shard.write(OTHER, ByteOffset(block * BLOCK), part).await.expect("write");
                 })
             })
             .collect();
@@ -524,7 +526,7 @@ fn a_write_waits_for_the_room_that_a_stream_of_another_shard_had() {
         let filled = pair.network.reactor.spawn_join(async move {
             for round in 0.. {
                 let data = AlignedBuf::from_slice(&random_blocks(10 + round, 64)).freeze();
-                if let Err(error) = home.write(ONE, round * 64 * BLOCK, data).await {
+                if let Err(error) = home.write(ONE, ByteOffset(round * 64 * BLOCK), data).await {
                     return error;
                 }
             }

@@ -8,7 +8,7 @@ use varve_engine::{BLOCK_BYTES, ReadPart, Shard};
 use varve_media::Media;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, Compression, Dedup, Reduction, StreamId};
+use varve_types::{ByteOffset, ByteRange, Compression, Dedup, Reduction, StreamId};
 
 const ONE: StreamId = StreamId::new(1);
 const OTHER: StreamId = StreamId::new(2);
@@ -93,11 +93,11 @@ impl Pool {
 
 pub(crate) async fn write(shard: &Shard, stream: StreamId, block: u64, data: &[u8]) {
     let data = AlignedBuf::from_slice(data).freeze();
-    shard.write(stream, block * BLOCK, data).await.expect("write");
+    shard.write(stream, ByteOffset(block * BLOCK), data).await.expect("write");
 }
 
 pub(crate) async fn read(shard: &Shard, stream: StreamId, block: u64, blocks: usize) -> Vec<u8> {
-    let parts = shard.read(stream, block * BLOCK, blocks * BLOCK_BYTES).await;
+    let parts = shard.read(stream, ByteOffset(block * BLOCK), blocks * BLOCK_BYTES).await;
     let mut all = Vec::new();
     for part in parts.expect("read") {
         match part {

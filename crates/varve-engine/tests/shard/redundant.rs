@@ -22,7 +22,7 @@ use varve_media::{
 };
 use varve_reactor::{Notify, Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
-use varve_types::{Generation, Reduction, SegmentNumber, ShardId, StreamId};
+use varve_types::{ByteOffset, Generation, Reduction, SegmentNumber, ShardId, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 1000;
@@ -336,7 +336,10 @@ impl Pool {
         self.lane.is_failing.set(true);
         let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
         stamp(&mut data, 0, u64::MAX);
-        shard.write(StreamId::new(9), 0, data.freeze()).await.expect_err("the lane fails");
+        shard
+            .write(StreamId::new(9), ByteOffset(0), data.freeze())
+            .await
+            .expect_err("the lane fails");
         shard.stopped().await;
         shard.quiesced().await;
         self.lane.is_failing.set(false);

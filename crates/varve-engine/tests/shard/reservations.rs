@@ -15,7 +15,7 @@ use varve_engine::{
 use varve_media::{Drive, DriveDisks, DriveOptions, MemDisk};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, Compression, Dedup, Reduction, ShardId, StreamId};
+use varve_types::{ByteOffset, ByteRange, Compression, Dedup, Reduction, ShardId, StreamId};
 
 use crate::pool::{MIB, Shape, disk_for, format, open_configured};
 
@@ -109,7 +109,7 @@ impl Life {
     ) -> Result<(), Error> {
         let mut data = AlignedBuf::zeroed(usize::try_from(blocks * BLOCK).expect("small"));
         rng.fill(&mut data);
-        self.shard.write(stream, block * BLOCK, data.freeze()).await
+        self.shard.write(stream, ByteOffset(block * BLOCK), data.freeze()).await
     }
 
     /// Others write at random far and wide, then side by side, until they were refused so often that nothing more fits.
@@ -322,13 +322,16 @@ fn what_was_written_before_a_promise_does_not_count() {
         let block = block.freeze();
         for at in 0..blocks {
             let stream = if at % 2 == 0 { RESERVED } else { OTHER };
-            life.shard.write(stream, at * BLOCK, block.clone()).await.expect("there is room");
+            life.shard
+                .write(stream, ByteOffset(at * BLOCK), block.clone())
+                .await
+                .expect("there is room");
         }
         life.shard.reserve(RESERVED, size(blocks), false).await.expect("there is room");
         assert_eq!(life.settled().await.held_blocks, 0);
         // Equal to what is there, and yet stored on its own.
-        life.shard.write(RESERVED, 0, block.clone()).await.expect("write");
-        life.shard.write(RESERVED, 9 * BLOCK, block.clone()).await.expect("write");
+        life.shard.write(RESERVED, ByteOffset(0), block.clone()).await.expect("write");
+        life.shard.write(RESERVED, ByteOffset(9 * BLOCK), block.clone()).await.expect("write");
         assert_eq!(life.settled().await.held_blocks, 2);
     });
     life(&disk, SMALL, 2, async move |life| assert_eq!(life.settled().await.held_blocks, 2));
@@ -371,7 +374,10 @@ async fn change_at_random(life: &Life, seed: u64, mut model: BTreeSet<u64>) -> B
             }
             6 => {
                 let zeros = AlignedBuf::zeroed(usize::try_from(len * BLOCK).expect("small"));
-                life.shard.write(RESERVED, first * BLOCK, zeros.freeze()).await.expect("write");
+                life.shard
+                    .write(RESERVED, ByteOffset(first * BLOCK), zeros.freeze())
+                    .await
+                    .expect("write");
                 model.retain(|block| !(first..first + len).contains(block));
             }
             7 => {

@@ -14,7 +14,7 @@ use crate::reduction::{Pool, with_shape, with_shard};
 use varve_engine::{BLOCK_BYTES, ReadPart, Shard, Transaction, TransactionRoom, key_behind};
 use varve_reactor::SimLoop;
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{BlockIndex, ErrorKind, Reduction, StreamId};
+use varve_types::{BlockIndex, ByteOffset, ErrorKind, Reduction, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -56,7 +56,7 @@ fn blocks(fill: u64, count: u64) -> varve_stdx::BufSlice {
 
 /// The number that a block is full of; `None` when it is not.
 async fn full_of(shard: &Shard, block: u64) -> Option<u64> {
-    let parts = shard.read(STREAM, block * BLOCK, BLOCK_BYTES).await.expect("read");
+    let parts = shard.read(STREAM, ByteOffset(block * BLOCK), BLOCK_BYTES).await.expect("read");
     match &parts[..] {
         [ReadPart::Zero(_)] => Some(0),
         [ReadPart::Data(data)] => {

@@ -16,7 +16,7 @@ use varve_media::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{BlockIndex, ChunkId, StreamId};
+use varve_types::{BlockIndex, ByteOffset, ChunkId, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 3_000;
@@ -45,7 +45,10 @@ fn slow_down(plan: &FaultPlan) {
 async fn write(shard: &Shard, stream: StreamId, block: u64, rng: &mut Rng) {
     let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
     rng.fill(&mut data);
-    shard.write(stream, block * BLOCK_BYTES as u64, data.freeze()).await.expect("write");
+    shard
+        .write(stream, ByteOffset(block * BLOCK_BYTES as u64), data.freeze())
+        .await
+        .expect("write");
 }
 
 /// Overwrites at random until the loop is dropped.

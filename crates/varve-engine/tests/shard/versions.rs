@@ -2,7 +2,7 @@
 
 use varve_engine::{BLOCK_BYTES, ReadPart, Shard};
 use varve_stdx::AlignedBuf;
-use varve_types::StreamId;
+use varve_types::{ByteOffset, StreamId};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -21,12 +21,12 @@ pub(crate) fn stamp(out: &mut [u8], block: u64, version: u64) {
 pub(crate) async fn write(shard: &Shard, stream: StreamId, block: u64, version: u64) {
     let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
     stamp(&mut data, block, version);
-    shard.write(stream, block * BLOCK, data.freeze()).await.expect("write");
+    shard.write(stream, ByteOffset(block * BLOCK), data.freeze()).await.expect("write");
 }
 
 /// The version of a block that a stream has; 0 for a hole.
 pub(crate) async fn read(shard: &Shard, stream: StreamId, block: u64) -> u64 {
-    let parts = shard.read(stream, block * BLOCK, BLOCK_BYTES).await.expect("read");
+    let parts = shard.read(stream, ByteOffset(block * BLOCK), BLOCK_BYTES).await.expect("read");
     match &parts[..] {
         [ReadPart::Zero(_)] => 0,
         [ReadPart::Data(data)] => {

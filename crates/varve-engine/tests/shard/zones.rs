@@ -11,7 +11,7 @@ use varve_engine::{BLOCK_BYTES, Error, ForeignNames, OpenPool, Shard, ZoneState,
 use varve_media::MemDisk;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Reduction, ShardId, StreamId};
+use varve_types::{ByteOffset, Reduction, ShardId, StreamId};
 
 use crate::pool::{MIB, Shape, disk_for, format, open_media, try_open};
 
@@ -73,7 +73,7 @@ impl Fleet {
         for _ in 0..pieces {
             let mut data = AlignedBuf::zeroed(PIECE_BYTES);
             self.rng.fill(&mut data);
-            match self.shards[on].write(stream, written, data.freeze()).await {
+            match self.shards[on].write(stream, ByteOffset(written), data.freeze()).await {
                 Ok(_) => written += PIECE_BYTES as u64,
                 Err(Error::NoSpace { .. }) => {
                     refused = true;
@@ -232,6 +232,11 @@ fn zones_are_neither_lost_nor_doubled() {
         fleet.rng.fill(&mut buf);
         let shard =
             try_open(&reactor, &again, media[0].clone(), shape(2), ShardId(0), None, |_| {});
-        shard.await.expect("open").write(StreamId::new(999), 0, buf.freeze()).await.expect("write");
+        shard
+            .await
+            .expect("open")
+            .write(StreamId::new(999), ByteOffset(0), buf.freeze())
+            .await
+            .expect("write");
     });
 }
