@@ -63,6 +63,14 @@ pub enum Error {
         /// The pool that was being made.
         pool: PoolId,
     },
+    /// A drive that has left its pool, which needs nothing of it.
+    #[error("{path} has left pool {pool}, and is free for other use")]
+    FormerDrive {
+        /// File or device.
+        path: String,
+        /// The pool that it left.
+        pool: PoolId,
+    },
     /// A pool exists where a new one should be made.
     #[error("{path} already holds a pool")]
     PoolExists {
@@ -274,7 +282,8 @@ impl Error {
             Self::Open { .. }
             | Self::NoPool { .. }
             | Self::FileMissing { .. }
-            | Self::Unfinished { .. } => ErrorKind::NotFound,
+            | Self::Unfinished { .. }
+            | Self::FormerDrive { .. } => ErrorKind::NotFound,
             Self::InUse { .. }
             | Self::RootConflict { .. }
             | Self::Stale { .. }

@@ -51,7 +51,7 @@ pub use identity::{DriveIdentity, RedundantIdentity};
 pub use inspect::{
     MediaPlace, PoolFigures, PoolInspection, RedundantDriveInspection, RootSide, SuperblockCopy,
 };
-pub use making::mark_new_drives;
+pub use making::{mark_former_drive, mark_new_drives};
 pub use mem::MemDisk;
 pub use overlay::{OverlayDisk, OverlayMemory};
 pub use overlay_media::overlay_media;

@@ -12,14 +12,15 @@
 //!     without a drive, so it may hold data although one has a mark still. Each opening writes a later drive table than
 //!     the one of the making.
 //! MAKING-4. The mark of a drive that joins a pool names the drive, and vouches for superblocks of that drive alone.
+//! MAKING-5. The mark of a drive that has left a pool vouches for nothing: other drives of that pool hold data.
 
 use varve_types::PoolId;
 
 use crate::contract::RootVersion;
 use crate::disk::{Disk, Persist};
 use crate::format::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, decode_making, decode_superblock,
-    encode_making, superblock_claim,
+    SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, decode_former, decode_making,
+    decode_superblock, encode_former, encode_making, superblock_claim,
 };
 use crate::redundant_superblock::RedundantSuperblock;
 use crate::superblock_copies::read_any_superblock;
@@ -38,7 +39,9 @@ pub(crate) enum SuperblockArea {
     Nothing,
     /// Superblocks of a pool that marks on other drives call unfinished. Its marks vouch for it, so they go after it.
     Vouched,
-    /// A mark.
+    /// The mark of a drive that has left a pool, and nothing else.
+    Former,
+    /// A mark of a pool that is being made.
     Marked,
     /// A pool, whole or damaged.
     Pool,
@@ -65,6 +68,12 @@ async fn look(meta: &dyn Disk, unfinished: &[PoolId]) -> Result<SuperblockArea> 
     let mut found = SuperblockArea::Nothing;
     for offset in copies_within(meta) {
         let bytes = meta.read(offset, SUPERBLOCK_BYTES).await?;
+        if decode_former(&bytes).is_some() {
+            if found == SuperblockArea::Nothing {
+                found = SuperblockArea::Former; // MAKING-5
+            }
+            continue;
+        }
         let redundant = decode_superblock(&bytes).ok();
         let redundant = redundant.as_ref().and_then(RedundantSuperblock::of_stored);
         let is_vouched = |pool: &PoolId| {
@@ -80,8 +89,11 @@ async fn look(meta: &dyn Disk, unfinished: &[PoolId]) -> Result<SuperblockArea> 
                 {
                     return Ok(SuperblockArea::Pool); // MAKING-3
                 }
-                if found == SuperblockArea::Nothing {
-                    found = SuperblockArea::Vouched;
+                match found {
+                    SuperblockArea::Nothing | SuperblockArea::Former => {
+                        found = SuperblockArea::Vouched;
+                    }
+                    SuperblockArea::Vouched | SuperblockArea::Marked | SuperblockArea::Pool => {}
                 }
             }
             (None, None) => {}
@@ -107,7 +119,8 @@ pub(crate) async fn was_opened(meta: &dyn Disk, superblock: &RedundantSuperblock
 /// The disk's.
 pub(crate) async fn is_of_making(meta: &dyn Disk, offset: u64) -> Result<bool> {
     let bytes = meta.read(offset, SUPERBLOCK_BYTES).await?;
-    let is_known = decode_making(&bytes).is_some() || superblock_claim(&bytes).is_some();
+    let is_mark = decode_making(&bytes).is_some() || decode_former(&bytes).is_some();
+    let is_known = is_mark || superblock_claim(&bytes).is_some();
     // A superblock that was being taken away may have lost its beginning alone.
     let is_nothing =
         bytes.get(..SECTOR_BYTES).is_some_and(|first| first.iter().all(|byte| *byte == 0));
@@ -148,6 +161,17 @@ pub(crate) async fn mark_all(
 async fn mark(meta: &dyn Disk, pool: PoolId) -> Result<()> {
     for offset in copies_within(meta) {
         meta.write(offset, encode_making(pool), Persist::Durable).await?;
+    }
+    Ok(())
+}
+
+/// Marks a drive that has left a pool, in place of its superblocks: it is free for other use. Durable on return.
+///
+/// # Errors
+/// The disk's: then some copies may have been written.
+pub async fn mark_former_drive(meta: &dyn Disk, pool: PoolId) -> Result<()> {
+    for offset in copies_within(meta) {
+        meta.write(offset, encode_former(pool), Persist::Durable).await?;
     }
     Ok(())
 }

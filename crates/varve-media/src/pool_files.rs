@@ -449,9 +449,15 @@ fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16, found: SuperblockA
             _ => check_unfinished(&drive.path),
         };
     }
+    let is_former = found == SuperblockArea::Former;
+    if is_former {
+        check_unfinished(&drive.path.join(META_FILE))?;
+    }
     let meta = (found == SuperblockArea::Nothing).then(|| META_FILE.to_owned());
+    // What a drive that has left holds nobody needs.
+    let segments = (!is_former).then(|| SEGMENTS_FILE.to_owned());
     // What holds a pool is found to before anything else is found in its files.
-    let names = meta.into_iter().chain([SEGMENTS_FILE.to_owned()]).chain((0..lanes).map(lane_file));
+    let names = meta.into_iter().chain(segments).chain((0..lanes).map(lane_file));
     for file in names.map(|name| drive.path.join(name)).filter(|path| path.exists()) {
         check_empty(&file)?;
     }

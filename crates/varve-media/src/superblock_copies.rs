@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, Persist};
 use crate::format::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_STRIDE, Superblock, SuperblockFault, decode_making,
+    SUPERBLOCK_BYTES, SUPERBLOCK_STRIDE, Superblock, SuperblockFault, decode_former, decode_making,
     decode_superblock, encode_superblock, superblock_claim,
 };
 use crate::making::copies_within;
@@ -26,7 +26,7 @@ pub(crate) fn without_redundancy(superblock: Superblock, path: &str) -> Result<S
 pub(crate) async fn read_any_superblock(meta: &dyn Disk) -> Result<Superblock> {
     let path = || meta.path().to_owned();
     let (mut valid, mut reasons, mut marked) = (Vec::new(), Vec::new(), false);
-    let mut unfinished = None;
+    let (mut unfinished, mut former) = (None, None);
     for offset in copies_within(meta) {
         let copy = offset / SUPERBLOCK_STRIDE;
         let bytes = match meta.read(offset, SUPERBLOCK_BYTES).await {
@@ -38,6 +38,7 @@ pub(crate) async fn read_any_superblock(meta: &dyn Disk) -> Result<Superblock> {
             }
         };
         unfinished = unfinished.or(decode_making(&bytes));
+        former = former.or(decode_former(&bytes));
         marked |= superblock_claim(&bytes).is_some();
         match decode_superblock(&bytes) {
             Ok(superblock) => valid.push(superblock),
@@ -51,6 +52,9 @@ pub(crate) async fn read_any_superblock(meta: &dyn Disk) -> Result<Superblock> {
     let best = valid.iter().filter(agreed).max_by_key(|superblock| superblock.revision);
     if let (None, Some(pool)) = (best, unfinished) {
         return Err(Error::Unfinished { path: path(), pool });
+    }
+    if let (None, Some(pool)) = (best, former) {
+        return Err(Error::FormerDrive { path: path(), pool });
     }
     if !marked {
         return Err(Error::NoPool { path: path() });

@@ -1,8 +1,8 @@
-//! The mark of a drive on which a pool is being made. It stands where copies of the superblock will, until these
-//! replace it.
+//! The mark of a drive on which a pool is being made, or which has left one. It stands where copies of the superblock
+//! will, until these replace it, or did.
 //!
 //! ```text
-//!   0 magic "VARVENEW"    8 version u16                    10 reserved 6 bytes
+//!   0 magic "VARVENEW"    8 version u16   10 kind u8       11 reserved 5 bytes
 //!  16 pool 16 bytes      32 checksum u64 of bytes 0 .. 32  40 zeros to 4096
 //! ```
 //!
@@ -16,13 +16,26 @@ use super::SUPERBLOCK_BYTES;
 const MAGIC: u64 = u64::from_le_bytes(*b"VARVENEW");
 const VERSION: u16 = 1;
 const COVERED_BYTES: usize = 32;
+const BEING_MADE: u8 = 0;
+const FORMER: u8 = 1;
 
+/// The mark of a drive on which a pool is being made.
 pub(crate) fn encode_making(pool: PoolId) -> BufSlice {
+    encode(pool, BEING_MADE)
+}
+
+/// The mark of a drive that has left a pool.
+pub(crate) fn encode_former(pool: PoolId) -> BufSlice {
+    encode(pool, FORMER)
+}
+
+fn encode(pool: PoolId, kind: u8) -> BufSlice {
     let mut out = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
     let mut w = Writer::new(&mut out);
     w.u64(MAGIC);
     w.u16(VERSION);
-    w.zeros(6);
+    w.u8(kind);
+    w.zeros(5);
     w.array(pool.0);
     assert_eq!(w.position(), COVERED_BYTES);
     let checksum = checksum64(&out[..COVERED_BYTES]);
@@ -32,6 +45,15 @@ pub(crate) fn encode_making(pool: PoolId) -> BufSlice {
 
 /// Which pool is being made, if these bytes begin with a mark; what stands behind it may be left of what it replaced.
 pub(crate) fn decode_making(bytes: &[u8]) -> Option<PoolId> {
+    decode(bytes, BEING_MADE)
+}
+
+/// Which pool the drive has left, if these bytes begin with the mark of one that has.
+pub(crate) fn decode_former(bytes: &[u8]) -> Option<PoolId> {
+    decode(bytes, FORMER)
+}
+
+fn decode(bytes: &[u8], kind: u8) -> Option<PoolId> {
     let mut r = Reader::new("mark of a new pool", bytes);
     let covered = r.bytes(COVERED_BYTES).ok()?;
     if r.u64().ok()? != checksum64(covered) {
@@ -39,9 +61,10 @@ pub(crate) fn decode_making(bytes: &[u8]) -> Option<PoolId> {
     }
     let mut r = Reader::new("mark of a new pool", covered);
     let is_mark = r.u64().ok()? == MAGIC && r.u16().ok()? == VERSION;
-    let reserved = r.bytes(6).ok()?;
+    let is_kind = r.u8().ok()? == kind;
+    let reserved = r.bytes(5).ok()?;
     let pool = PoolId(r.array().ok()?);
-    (is_mark && reserved.iter().all(|byte| *byte == 0)).then_some(pool)
+    (is_mark && is_kind && reserved.iter().all(|byte| *byte == 0)).then_some(pool)
 }
 
 #[cfg(test)]
@@ -53,6 +76,9 @@ mod tests {
         let bytes = encode_making(PoolId([7; 16]));
         assert_eq!(decode_making(&bytes), Some(PoolId([7; 16])));
         assert_eq!(decode_making(&bytes[..512]), Some(PoolId([7; 16])));
+        assert_eq!(decode_former(&bytes), None);
+        let former = encode_former(PoolId([7; 16]));
+        assert_eq!((decode_former(&former), decode_making(&former)), (Some(PoolId([7; 16])), None));
         assert!(bytes[512..].iter().all(|byte| *byte == 0));
     }
 

@@ -24,7 +24,7 @@ mod root_slot;
 mod superblock;
 mod text;
 
-pub(crate) use making::{decode_making, encode_making};
+pub(crate) use making::{decode_former, decode_making, encode_former, encode_making};
 pub(crate) use root_slot::{
     DRIVE_TABLE_NUMBER, JOURNAL_RECORD_NUMBER, LAYOUT_PAGE_NUMBER, ROOT_HEADER_BYTES, RootFault,
     RootSlot, decode_root, encode_root,

@@ -193,6 +193,23 @@ fn a_mark_vouches_for_no_drive_that_was_opened_and_that_of_a_drive_for_itself_al
     now(crate::mark_new_drives(&[&disk], own)).unwrap();
 }
 
+/// MAKING-5.
+#[test]
+fn a_drive_that_left_is_free_and_vouches_for_no_other_one() {
+    let left = MemDisk::new("left", 64 << 20);
+    now(RedundantSuperblock::new(&spec(), &drive(false)).unwrap().write(&left)).unwrap();
+    now(crate::mark_former_drive(&left, POOL)).unwrap();
+    let read = now(RedundantSuperblock::read(&left));
+    assert!(matches!(read, Err(Error::FormerDrive { pool: POOL, .. })), "{read:?}");
+    let disk = MemDisk::new("mem", 64 << 20);
+    let superblock = RedundantSuperblock::new(&spec(), &drive(false)).unwrap();
+    now(superblock.drive_table().write(&disk, POOL, RootVersion(1), b"table")).unwrap();
+    now(superblock.write(&disk)).unwrap();
+    let remade = now(crate::mark_new_drives(&[&disk, &left], POOL));
+    assert!(matches!(remade, Err(Error::PoolExists { .. })), "{remade:?}");
+    now(crate::mark_new_drives(&[&left], PoolId([8; 16]))).unwrap();
+}
+
 #[test]
 fn disks_that_are_too_short_are_refused() {
     let superblock = RedundantSuperblock::new(&spec(), &drive(false)).unwrap();
