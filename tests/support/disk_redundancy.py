@@ -68,9 +68,12 @@ def drive_table(data, pool):
 
 def drive_record(data):
     """One drive (128 B)."""
-    for at, size in ((6, 2), (28, 4), (120, 8)):
+    for at, size in ((7, 1), (28, 4), (120, 8)):
         reserved(data, at, size, "drive record")
     check(LIVE <= data[1] <= GONE and data[2] <= 7, "drive record: state or roles")
+    is_removed = data[4] & 2 != 0
+    check(data[4] <= 3 and not (is_removed and data[1] in (LIVE, JOINING)), "drive record: flags")
+    check(data[6] == 0 or is_removed and data[0] < data[6], "drive record: successor")
     return DriveRecord(data[0], data[1], data[2], None if data[5] == NO_DRIVE else data[5], data[8:24], number(data, 24, 4))
 
 

@@ -3,13 +3,15 @@
 //!
 //! DRIVE-CHANGES-1. A drive is remembered before it joins: a start that does not look at it would take it for lost.
 //! DRIVE-CHANGES-2. What was begun goes on when whoever asked for it gives up. One drive is added at a time.
-//! DRIVE-CHANGES-3. A drive goes only once nothing names it, which the keeper says.
+//! DRIVE-CHANGES-3. A drive goes only once nothing names it, which the keeper says. The data directory forgets it then;
+//!     one that has failed and is to go it forgets at once, as no start needs it.
 
+use std::convert::Infallible;
 use std::fs;
 use std::future::Future;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use varve_access_admin::v1::{
@@ -22,17 +24,18 @@ use varve_media_redundancy::format::{
     DriveRecord, DriveState as RecordState, MoveReason, Row, RowState,
 };
 use varve_media_redundancy::{
-    Change, DriveId, DriveNumber, DriveReplacement, LayoutView, MoveProgress, MoveWait,
-    RepairCounts, RepairQueue, ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES, ZoneIndex,
+    Change, DriveId, DriveNumber, LayoutView, MoveProgress, MoveWait, RepairCounts, RepairQueue,
+    ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES, ZoneIndex,
 };
 use varve_types::{ByteCount, ErrorKind};
 
 use crate::drives::{self, DriveEntry};
 use crate::random::random_bytes;
+use crate::redundancy::DriveRedundancy;
 use crate::redundant_pool::RedundantPool;
 
-/// Pause between two looks whether nothing is on a drive any more.
-const FORGET_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between two looks whether drives have left.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Digits of an identity that name a drive, at least.
 const ID_DIGITS_MIN: usize = 4;
@@ -40,17 +43,15 @@ const ID_DIGITS_MIN: usize = 4;
 /// Changes of the drives of one pool.
 #[derive(Debug)]
 pub(crate) struct DriveChanges {
-    /// The data directory, which remembers the drives.
-    data: PathBuf,
+    /// The data directory, which remembers the drives; held while its list is changed.
+    data: Mutex<PathBuf>,
     /// Held while a drive is added (DRIVE-CHANGES-2).
     adding: Arc<tokio::sync::Mutex<()>>,
-    /// Drives that go once nothing is on them; held for a look or a change.
-    removing: Mutex<Vec<DriveNumber>>,
 }
 
 impl DriveChanges {
     pub(crate) fn new(data: &Path) -> Self {
-        Self { data: data.to_owned(), adding: Arc::default(), removing: Mutex::default() }
+        Self { data: Mutex::new(data.to_owned()), adding: Arc::default() }
     }
 
     fn begin(&self) -> Result<tokio::sync::OwnedMutexGuard<()>> {
@@ -60,8 +61,12 @@ impl DriveChanges {
         })
     }
 
-    fn removing(&self) -> MutexGuard<'_, Vec<DriveNumber>> {
-        self.removing.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Changes what the data directory remembers.
+    fn with_data(
+        &self,
+        change: impl FnOnce(&Path) -> varve_client::Result<()>,
+    ) -> varve_client::Result<()> {
+        change(&self.data.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -112,10 +117,10 @@ pub(crate) fn remove(
             (RecordState::Failed | RecordState::Gone, _) => {}
             (RecordState::Live | RecordState::Joining | RecordState::Leaving, false) => {
                 check_others(&pool.files().view(), drive)?;
-                change(&pool, Change::Leave { drive }).await?;
             }
         }
-        forget_later(&pool, drive);
+        change(&pool, Change::Remove { drive, successor: None }).await?;
+        forget_departed(&pool);
         Ok(moves(&pool))
     })
 }
@@ -132,14 +137,8 @@ pub(crate) fn replace(
         let record = find(&pool, &name)?;
         let old = record.number;
         let new = join(&pool, &new, bytes_of(&record)).await?;
-        pool.files().control().replace(DriveReplacement { old, new });
-        match record.state {
-            RecordState::Live | RecordState::Joining | RecordState::Leaving => {
-                change(&pool, Change::Leave { drive: old }).await?;
-            }
-            RecordState::Failed | RecordState::Gone => {}
-        }
-        forget_later(&pool, old);
+        change(&pool, Change::Remove { drive: old, successor: Some(new) }).await?;
+        forget_departed(&pool);
         Ok(moves(&pool))
     })
 }
@@ -155,13 +154,14 @@ pub(crate) fn moves(pool: &RedundantPool) -> DriveMoves {
     let others = view.rows().filter(|(_, row)| is_moving(row) || is_other(row));
     zones.extend(others.map(|(zone, _)| zone));
     let unconverted = view.rows().filter(|(_, row)| is_other(row)).count() as u64;
+    let removing = view.drives().drives.iter().filter(|it| is_to_go(it));
     zones.sort_unstable();
     zones.dedup();
     DriveMoves {
         moves: control.moves().iter().map(zone_move).collect(),
         zones: zones.len() as u64,
         unconverted,
-        removing: pool.changes().removing().iter().map(|drive| drive.get()).collect(),
+        removing: removing.map(|record| record.number.get()).collect(),
         bytes_read,
         bytes_written,
         zones_moved: rows_moved,
@@ -247,8 +247,8 @@ async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<D
         |_| refusal(ErrorKind::Internal, "preparing the drive panicked", "look into the log");
     let member = prepared.map_err(died)?.map_err(|error| of_media(&error))?;
     let entry = DriveEntry { path, size_bytes, file: None, id: Some(id.to_string()) };
-    let data = &pool.changes().data;
-    drives::add_to_list(data, entry).map_err(|failure| of_failure(&failure))?; // DRIVE-CHANGES-1
+    let remembered = pool.changes().with_data(|data| drives::add_to_list(data, entry));
+    remembered.map_err(|failure| of_failure(&failure))?; // DRIVE-CHANGES-1
     let joined = change(pool, Change::Join(member)).await;
     let view = pool.files().view();
     let is_it = |record: &&DriveRecord| record.id == id;
@@ -256,9 +256,10 @@ async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<D
         (Ok(_), Some(record)) => Ok(record.number),
         (Err(error), Some(_)) => Err(error),
         (joined, None) => {
-            pool.files().let_go();
-            drives::remove_from_list(data, &id.to_string())
-                .map_err(|failure| of_failure(&failure))?;
+            pool.files().let_go_of_prepared();
+            let forgotten =
+                pool.changes().with_data(|data| drives::remove_from_list(data, &[id.to_string()]));
+            forgotten.map_err(|failure| of_failure(&failure))?;
             let lost = || {
                 refusal(
                     ErrorKind::Unavailable,
@@ -271,51 +272,42 @@ async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<D
     }
 }
 
-/// Has a drive go once nothing is on it, as long as the pool is served (DRIVE-CHANGES-3).
-fn forget_later(pool: &Arc<RedundantPool>, drive: DriveNumber) {
-    let mut removing = pool.changes().removing();
-    if removing.contains(&drive) {
-        return;
-    }
-    removing.push(drive);
-    drop(removing);
-    let pool = Arc::downgrade(pool);
-    tokio::spawn(async move {
-        while let Some(is_over) = forget(&pool, drive).await
-            && !is_over
-        {
-            tokio::time::sleep(FORGET_PAUSE).await;
+/// Forgets drives that left, and lets go of them, as long as the pool is served; those too that an earlier life forgot
+/// in part.
+pub(crate) async fn watch(redundancy: DriveRedundancy) -> Infallible {
+    let Ok(pool) = redundancy.pool() else { return std::future::pending().await };
+    let mut epoch = None;
+    loop {
+        let now = pool.files().view().drives().epoch;
+        if epoch.replace(now) == Some(now) {
+            // Threads have had a pause to end what they began before they saw that a drive left.
+            pool.files().let_go_of_gone();
+        } else {
+            forget_departed(pool);
         }
-    });
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
 }
 
-/// Whether a drive has gone, or never will; `None` when the pool is closed.
-async fn forget(pool: &Weak<RedundantPool>, drive: DriveNumber) -> Option<bool> {
-    let pool = pool.upgrade()?;
-    let id = pool.files().view().drives().drive(drive).map(|record| record.id);
-    let is_over = match pool.files().tables().ask(Change::Forget { drive }).await {
-        Ok(_) => {
-            tracing::info!(%drive, "a drive has left the pool");
-            pool.files().let_go();
-            let data = &pool.changes().data;
-            if let Some(Err(error)) = id.map(|id| drives::remove_from_list(data, &id.to_string())) {
-                tracing::warn!(%drive, %error, "a drive that left is still remembered");
-            }
-            true
-        }
-        Err(error) if error.kind() == ErrorKind::Invalid => {
-            tracing::debug!(%drive, %error, "a drive cannot go yet");
-            false
-        }
-        Err(error) => {
-            tracing::warn!(%drive, %error, "a drive does not go: remove it again");
-            true
-        }
-    };
-    if is_over {
-        pool.changes().removing().retain(|other| *other != drive);
+/// Has the data directory forget drives that left, and those that no start needs (DRIVE-CHANGES-3).
+fn forget_departed(pool: &RedundantPool) {
+    let view = pool.files().view();
+    let records = view.drives().drives.iter();
+    let departed = records.filter(|it| match it.state {
+        RecordState::Gone => true,
+        RecordState::Failed => it.removal.is_some(),
+        RecordState::Live | RecordState::Joining | RecordState::Leaving => false,
+    });
+    let ids: Vec<String> = departed.map(|record| record.id.to_string()).collect();
+    let forgotten = pool.changes().with_data(|data| drives::remove_from_list(data, &ids));
+    if let Err(error) = forgotten {
+        tracing::warn!(%error, "drives that left are still remembered");
     }
-    Some(is_over)
+}
+
+/// Whether a drive goes once nothing is on it.
+fn is_to_go(record: &DriveRecord) -> bool {
+    record.removal.is_some() && record.state != RecordState::Gone
 }
 
 /// The one drive that a number, a path or the beginning of an identity means.

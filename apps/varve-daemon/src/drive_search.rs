@@ -154,6 +154,7 @@ fn redundant_pool_at<'a>(
             Err(Error::Unfinished { .. }) => {
                 tracing::warn!(path = %path.display(), "the drive was about to join the pool, and is not used");
             }
+            Err(error @ Error::FormerDrive { .. }) => tracing::warn!("{error}"),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "a drive that was named cannot be used");
             }

@@ -180,6 +180,9 @@ impl Drives {
                 Err(Error::NoPool { .. } | Error::Unfinished { .. }) => {
                     return Err(no_drive_of(path, pool));
                 }
+                Err(error @ Error::FormerDrive { .. }) => {
+                    return Err(Failure::misuse(error.to_string()).hint(ONLY_OWN_DRIVES));
+                }
                 Err(error) => {
                     let path = path.display();
                     tracing::warn!(%path, %error, "a drive that was named cannot be read");
@@ -221,7 +224,10 @@ impl Drives {
             // Whether a pool with redundancy opens without them it says itself.
             let missing = paths.into_iter().filter(|path| {
                 let is_missing = is_redundant && found.at(path).is_none();
-                is_missing && !matches!(drive_search::read(path), Err(Error::Unfinished { .. }))
+                let found = drive_search::read(path);
+                let is_none =
+                    matches!(found, Err(Error::Unfinished { .. } | Error::FormerDrive { .. }));
+                is_missing && !is_none
             });
             entries.extend(missing.map(|path| DriveEntry { path, ..DriveEntry::default() }));
             return Ok(Self {
@@ -289,10 +295,14 @@ fn place(entries: &mut Vec<DriveEntry>, found: Vec<(PathBuf, DriveIdentity)>) {
     }
 }
 
+/// What to do where something else was named than drives of the pool.
+const ONLY_OWN_DRIVES: &str =
+    "name the drives of the pool alone, or leave out --drive: they are remembered";
+
 /// Refuses a place that was named, and holds no drive of the pool (DRIVES-1).
 fn no_drive_of(path: &Path, pool: PoolId) -> Failure {
     Failure::misuse(format!("{} holds no drive of pool {pool}", path.display()))
-        .hint("name the drives of the pool alone, or leave out --drive: they are remembered")
+        .hint(ONLY_OWN_DRIVES)
 }
 
 /// The path made absolute, so that a start from elsewhere finds it.
@@ -389,15 +399,21 @@ pub(crate) fn add_to_list(data: &Path, drive: DriveEntry) -> Result<()> {
     change_list(data, |drives| drives.push(drive))
 }
 
-/// Forgets the drive of an identity. Durable on return.
-pub(crate) fn remove_from_list(data: &Path, id: &str) -> Result<()> {
-    change_list(data, |drives| drives.retain(|drive| drive.id.as_deref() != Some(id)))
+/// Forgets the drives of some identities. Durable on return.
+pub(crate) fn remove_from_list(data: &Path, ids: &[String]) -> Result<()> {
+    let is_meant = |drive: &DriveEntry| drive.id.as_ref().is_some_and(|id| ids.contains(id));
+    change_list(data, |drives| drives.retain(|drive| !is_meant(drive)))
 }
 
+/// Writes nothing where nothing is changed.
 fn change_list(data: &Path, change: impl FnOnce(&mut Vec<DriveEntry>)) -> Result<()> {
     let forgotten = || Failure::new(format!("{} remembers no drives", data.display()));
     let mut list = load_list(data)?.ok_or_else(forgotten)?;
+    let before = list.drives.clone();
     change(&mut list.drives);
+    if list.drives == before {
+        return Ok(());
+    }
     remembered::remember(&data.join(LIST_FILE), &list)
 }
 

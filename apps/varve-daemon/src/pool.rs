@@ -36,7 +36,7 @@ use crate::shard_thread::{self, Alive, RunningThread, ShardThread, Start, Thread
 use crate::socket_access::SocketAccess;
 use crate::stack::ShardStack;
 use crate::threads::ShardThreads;
-use crate::{condition, fill, health};
+use crate::{condition, drive_changes, fill, health};
 
 /// Pause between two looks at the connections that are ending, in nanoseconds.
 const DRAIN_LOOK_NANOS: u64 = 5_000_000;
@@ -261,6 +261,11 @@ impl<S: ShardStack> ServedPool<S> {
             redundancy: self.facts.redundancy.clone(),
             remembered: self.facts.drives.clone(),
         })
+    }
+
+    /// Forgets drives that leave the pool, as long as it is served.
+    pub(crate) fn watch_drives(&self) -> impl Future<Output = Infallible> + use<S> {
+        drive_changes::watch(self.facts.redundancy.clone())
     }
 
     /// What people want to know first, such as `pool 6f… (2 shards, 64 GiB)`.

@@ -70,7 +70,7 @@ impl ServedCell {
         until: impl Future<Output = ()>,
     ) -> Result<()> {
         let (filling, health) = (self.pool.watch_fill(), self.pool.watch_health());
-        let conditions = self.pool.watch_conditions();
+        let (conditions, drives) = (self.pool.watch_conditions(), self.pool.watch_drives());
         let backend = self.pool.backend(self.s3.objects(), admin);
         let limits = LimitsConfig::default();
         let callers = Callers { accepted: self.accepted.take(), ..callers };
@@ -80,6 +80,7 @@ impl ServedCell {
             never = filling => match never {},
             never = health => match never {},
             never = conditions => match never {},
+            never = drives => match never {},
         }
     }
 

@@ -55,8 +55,15 @@ pub enum Change {
         /// Which.
         drive: DriveNumber,
     },
-    /// A drive that leaves, or failed, and that nothing names any more is gone.
-    Forget {
+    /// A drive leaves, or has failed, and is gone once nothing names it any more. The tables remember that (KEEPER-4).
+    Remove {
+        /// Which.
+        drive: DriveNumber,
+        /// The drive that gets its strips, where it can.
+        successor: Option<DriveNumber>,
+    },
+    /// A drive that leaves is live again (KEEPER-5).
+    Stay {
         /// Which.
         drive: DriveNumber,
     },

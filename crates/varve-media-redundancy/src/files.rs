@@ -8,7 +8,7 @@
 //! ```
 //!
 //! FILES-1. All drives that are there are locked before tables are read, and as long as the pool is open: those that
-//!     are stale too, so that nobody makes something else of them meanwhile.
+//!     are stale too, so that nobody makes something else of them meanwhile. Who has left is let go (JOINED-FILES-1).
 //! FILES-2. What cannot be opened or read is handed on as it is: whether it counts as missing says the opening
 //!     (OPEN-5). Only a drive of the pool that another process has is refused here; what is of another pool is let go
 //!     of, and what is in use as something else is absent.
@@ -31,7 +31,7 @@ use crate::change::{Change, NewMember};
 use crate::handles::{DriveHandles, RedundantDisks};
 use crate::histories::since_unix_ms;
 use crate::ids::{DriveId, DriveNumber, HistoryId};
-use crate::joined_files::{FilesOpener, JoinedDrives, ThreadDrives};
+use crate::joined_files::{FilesOpener, PoolDrives, ThreadDrives};
 use crate::journal::JournalPatience;
 use crate::keeper::Keeper;
 use crate::opening::Opening;
@@ -76,11 +76,7 @@ pub struct FilesOptions {
 
 /// A redundant pool that this process has open. It may be shared between threads.
 pub struct RedundantFiles {
-    drives: Arc<LockedDrives>,
-    /// Those that joined since.
-    joined: Arc<JoinedDrives>,
-    /// Which of those a drive of the tables is, by where it lies.
-    used: Vec<(DriveNumber, String)>,
+    drives: Arc<PoolDrives>,
     tables: Tables,
     control: Arc<RepairControl>,
     options: FilesOptions,
@@ -91,8 +87,7 @@ pub struct RedundantFiles {
 
 /// Drives of a pool, locked until this is dropped.
 pub struct DriveLocks {
-    _drives: Arc<LockedDrives>,
-    _joined: Arc<JoinedDrives>,
+    _drives: Arc<PoolDrives>,
 }
 
 /// What came of looking at the drives.
@@ -149,31 +144,19 @@ impl RedundantFiles {
         for drive in opening.handles.all().iter().filter(|_| !opening.is_read_only) {
             drive.superblock().heal(drive.meta()).await;
         }
-        let drives = Arc::new(drives);
-        let used = opening.drives.iter().map(|(number, it)| (*number, it.path.clone())).collect();
+        let drives = Arc::new(PoolDrives::new(drives.drives, &opening.drives));
         let opened = OpenedDrives {
             stale: opening.stale.clone(),
             missing: opening.missing.clone(),
             unusable: opening.unusable.clone(),
             is_read_only: opening.is_read_only,
         };
-        let joined = Arc::<JoinedDrives>::default();
-        let opener = FilesOpener::new(reactor, &joined, options.delay);
+        let opener = FilesOpener::new(reactor, &drives, options.delay);
         let keeper = Keeper::new(reactor, opening, Rc::new(opener));
         let (tables, options) = (keeper.tables(), options.clone());
         // The pool's root counts as many shards as it has journals.
         let control = Arc::new(RepairControl::new(lane_count, options.repair_percent));
-        let files = Self {
-            drives,
-            joined,
-            used,
-            tables,
-            control,
-            options,
-            opened,
-            created_unix_ms,
-            lane_count,
-        };
+        let files = Self { drives, tables, control, options, opened, created_unix_ms, lane_count };
         Ok((files, keeper))
     }
 
@@ -191,17 +174,15 @@ impl RedundantFiles {
         handles.limit_hedging(self.options.hedge_percent);
         let layers = DiskLayers { stats: Some(Rc::clone(&stats)), delay: self.options.delay };
         let tables = self.tables.on(reactor);
-        let drives = ThreadDrives {
+        let followed = ThreadDrives {
             handles: Rc::clone(&handles),
             tables: Rc::clone(&tables),
-            locked: Arc::downgrade(&self.drives),
-            joined: Arc::downgrade(&self.joined),
-            used: self.used.clone(),
+            drives: Arc::downgrade(&self.drives),
             layers,
             patience_nanos: self.options.drive_patience_nanos,
         };
-        drives.open_lacking()?;
-        reactor.spawn(drives.follow());
+        followed.open_lacking()?;
+        reactor.spawn(followed.follow());
         let patience = JournalPatience {
             substitute_nanos: self.options.journal_patience_nanos,
             ..JournalPatience::default()
@@ -235,11 +216,10 @@ impl RedundantFiles {
         &self.opened
     }
 
-    /// Where a drive lies; `None` of one that was not there.
+    /// Where a drive lies; `None` of one that was not there, or has left.
     #[must_use]
     pub fn path_of(&self, number: DriveNumber) -> Option<String> {
-        let opened = self.used.iter().find(|(used, _)| *used == number);
-        opened.map(|(_, path)| path.clone()).or_else(|| self.joined.path_of(number))
+        self.drives.path_of(number)
     }
 
     /// Locks and makes the files of a drive that is to join, as [`Change::Join`] needs them.
@@ -249,15 +229,18 @@ impl RedundantFiles {
     /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], [`Error::Spec`] where a size lacks, or the
     /// system's.
     pub fn prepare(&self, place: &NewDrive, id: DriveId) -> Result<NewMember> {
-        let first = self.used.iter().find_map(|(_, path)| self.drives.at(path));
-        let first = first.ok_or_else(|| no_pool(&[]))?;
-        self.joined.prepare(place, id, &first.superblock.spec(), &self.view())
+        self.drives.prepare(place, id, &self.view())
     }
 
-    /// Lets go of drives that were prepared and are none of the pool's, after a change that failed, and of those that
-    /// are gone.
-    pub fn let_go(&self) {
-        self.joined.let_go(&self.view());
+    /// Lets go of drives that were prepared and are none of the pool's, after a change that failed. Nobody may prepare
+    /// another one meanwhile.
+    pub fn let_go_of_prepared(&self) {
+        self.drives.let_go_of_prepared(&self.view());
+    }
+
+    /// Lets go of drives that have left the pool: they are free for other use.
+    pub fn let_go_of_gone(&self) {
+        self.drives.let_go_of_gone(&self.view());
     }
 
     /// The tables, for whoever changes them.
@@ -296,7 +279,7 @@ impl RedundantFiles {
     /// Lets go of its tables, and keeps its drives locked (FILES-1).
     #[must_use]
     pub fn into_locks(self) -> DriveLocks {
-        DriveLocks { _drives: self.drives, _joined: self.joined }
+        DriveLocks { _drives: self.drives }
     }
 
     /// What its tables promise room for.
@@ -308,7 +291,7 @@ impl RedundantFiles {
 
 /// Drives that this process has locked, and places where one was expected (FILES-1).
 #[derive(Default)]
-pub(crate) struct LockedDrives {
+struct LockedDrives {
     drives: Vec<LockedDrive>,
     failed: Vec<FailedPlace>,
 }
@@ -344,7 +327,7 @@ impl LockedDrive {
 }
 
 impl LockedDrives {
-    pub(crate) fn at(&self, path: &str) -> Option<&LockedDrive> {
+    fn at(&self, path: &str) -> Option<&LockedDrive> {
         self.drives.iter().find(|drive| drive.path == path)
     }
 
@@ -404,7 +387,7 @@ impl LockedDrives {
         let name = path.display().to_string();
         let identity = match identify(path, options.drive_patience_nanos) {
             Ok(identity) => identity,
-            Err(Error::NoPool { .. } | Error::Unfinished { .. }) => {
+            Err(Error::NoPool { .. } | Error::Unfinished { .. } | Error::FormerDrive { .. }) => {
                 return Ok(Error::NoPool { path: name });
             }
             Err(_) => return Err(in_use),
@@ -531,7 +514,7 @@ pub(crate) fn extent_of(superblock: &RedundantSuperblock) -> DriveExtent {
     DriveExtent { meta_bytes: superblock.space_offset, space_bytes: superblock.space_bytes() }
 }
 
-fn no_pool(paths: &[PathBuf]) -> Error {
+pub(crate) fn no_pool(paths: &[PathBuf]) -> Error {
     let path = paths.first().map_or_else(String::new, |path| path.display().to_string());
     Error::NoPool { path }
 }

@@ -1,7 +1,7 @@
-//! Drives that join a pool in files while it is open: prepared by whoever asks for them, opened by the keeper when they
-//! join, and by each thread when it sees them in the tables.
+//! Drives of a pool in files while it is open: those that it was opened with, and those that join, which are prepared
+//! by whoever asks for them and opened by the keeper. Each thread opens them when it sees them in the tables.
 //!
-//! JOINED-FILES-1. A drive that joins is locked from when it is prepared until it is gone, or the pool is closed.
+//! JOINED-FILES-1. A drive is locked until it is gone, or the pool is closed; one that joins since it was prepared.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,65 +14,94 @@ use varve_media::{
 use varve_reactor::{Nanos, Reactor};
 
 use crate::change::NewMember;
-use crate::files::{LockedDrive, LockedDrives, extent_of, has_vanished, no_number, report_loss};
-use crate::format::DriveState;
+use crate::files::{LockedDrive, extent_of, has_vanished, no_number, no_pool, report_loss};
+use crate::format::{DriveRecord, DriveState};
 use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
 use crate::ids::{DriveId, DriveNumber};
 use crate::keeper::DriveOpener;
 use crate::new_files::member_on;
+use crate::survey::FoundDrive;
 use crate::tables::TablesHandle;
 use crate::view::LayoutView;
 
 /// How long a thread rests before it tries once more to open a drive.
 const OPEN_AGAIN_NANOS: u64 = Nanos::seconds(1);
 
-/// Drives that joined, or are to, with their locks (JOINED-FILES-1).
-#[derive(Default)]
-pub(crate) struct JoinedDrives {
-    /// Guards the lists only; held while a drive's files are opened, never while anybody waits for a drive.
-    lists: Mutex<JoinedLists>,
+/// Drives of a pool, with their locks (JOINED-FILES-1).
+pub(crate) struct PoolDrives {
+    /// Guards the lists only; never held while anybody waits for a drive.
+    lists: Mutex<DriveLists>,
 }
 
-#[derive(Default)]
-struct JoinedLists {
+struct DriveLists {
+    /// Those that are to join.
     prepared: Vec<DriveFiles>,
-    joined: Vec<LockedDrive>,
+    /// Those that the tables have, or had.
+    used: Vec<Arc<LockedDrive>>,
+    /// Those that were there when the pool was opened, and are not read.
+    stale: Vec<LockedDrive>,
 }
 
-impl JoinedDrives {
+impl PoolDrives {
+    /// All drives that are locked, of which a pool was opened with those that are `used`.
+    pub(crate) fn new(locked: Vec<LockedDrive>, used: &[(DriveNumber, FoundDrive)]) -> Self {
+        let is_used = |drive: &LockedDrive| used.iter().any(|(_, found)| found.path == drive.path);
+        let (used, stale): (Vec<_>, Vec<_>) = locked.into_iter().partition(is_used);
+        let used = used.into_iter().map(Arc::new).collect();
+        Self { lists: Mutex::new(DriveLists { prepared: Vec::new(), used, stale }) }
+    }
+
     /// Locks and makes a drive that is to join.
     pub(crate) fn prepare(
         &self,
         place: &NewDrive,
         id: DriveId,
-        figures: &RedundantSpec,
         view: &LayoutView,
     ) -> Result<NewMember> {
-        self.let_go(view);
+        self.let_go_of_prepared(view);
+        let figures = self.figures()?;
         let prepared = DriveFiles::prepare(std::slice::from_ref(place))?;
         let path = place.path.display().to_string();
         let files = prepared.into_iter().next().ok_or(Error::NoPool { path })?;
-        let (member, superblock) = member_on(&files, place, id, figures)?;
+        let (member, superblock) = member_on(&files, place, id, &figures)?;
         files.make(extent_of(&superblock))?;
         files.sync_entries()?;
         self.lock().prepared.push(files);
         Ok(member)
     }
 
-    /// Lets go of what was prepared, and of drives that are none any more.
-    pub(crate) fn let_go(&self, view: &LayoutView) {
+    /// Lets go of drives that were to join, and did not. Nobody may be about to join another one.
+    pub(crate) fn let_go_of_prepared(&self, view: &LayoutView) {
         let mut lists = self.lock();
         lists.prepared.clear();
-        lists.joined.retain(|drive| {
-            let record = number_of(drive).and_then(|number| view.drives().drive(number));
-            record.is_some_and(|record| record.state != DriveState::Gone)
-        });
+        lists.used.retain(|drive| record_of(drive, view).is_some());
+    }
+
+    /// Lets go of drives that have left the pool.
+    pub(crate) fn let_go_of_gone(&self, view: &LayoutView) {
+        let stays = |drive: &LockedDrive| {
+            record_of(drive, view).is_none_or(|record| record.state != DriveState::Gone)
+        };
+        let mut lists = self.lock();
+        lists.used.retain(|drive| stays(drive));
+        lists.stale.retain(stays);
     }
 
     pub(crate) fn path_of(&self, number: DriveNumber) -> Option<String> {
+        self.find(number).map(|drive| drive.path.clone())
+    }
+
+    /// Sizes that all drives of the pool have in common.
+    fn figures(&self) -> Result<RedundantSpec> {
         let lists = self.lock();
-        let drive = lists.joined.iter().find(|drive| number_of(drive) == Some(number));
-        drive.map(|drive| drive.path.clone())
+        let first = lists.used.first().ok_or_else(|| no_pool(&[]))?;
+        Ok(first.superblock.spec())
+    }
+
+    /// A number that was given to a drive which did not join may be given again.
+    fn find(&self, number: DriveNumber) -> Option<Arc<LockedDrive>> {
+        let lists = self.lock();
+        lists.used.iter().rfind(|drive| number_of(drive) == Some(number)).cloned()
     }
 
     /// Takes a drive over that was prepared, under the number that it gets.
@@ -83,27 +112,30 @@ impl JoinedDrives {
         let at = at.ok_or_else(|| Error::NoPool { path: member.path.clone() })?;
         let files = lists.prepared.swap_remove(at);
         let (superblock, path) = (superblock.clone(), member.path.clone());
-        lists.joined.push(LockedDrive { files, superblock, path });
+        lists.used.push(Arc::new(LockedDrive { files, superblock, path }));
         Ok(())
     }
 
-    /// Opens a drive that joined for a thread; `None` where there is none of that number.
+    /// Opens a drive for a thread; `None` where there is none of that number.
     fn open(
         &self,
         number: DriveNumber,
         reactor: &Reactor,
         layers: &DiskLayers,
     ) -> Option<Result<(RedundantSuperblock, RedundantDisks)>> {
-        let lists = self.lock();
-        // A number that was given to a drive which did not join may be given again.
-        let drive = lists.joined.iter().rfind(|drive| number_of(drive) == Some(number))?;
+        let drive = self.find(number)?;
         let disks = drive.disks(reactor, layers);
         Some(disks.map(|disks| (drive.superblock.clone(), disks)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, JoinedLists> {
+    fn lock(&self) -> MutexGuard<'_, DriveLists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn record_of<'a>(drive: &LockedDrive, view: &'a LayoutView) -> Option<&'a DriveRecord> {
+    let id = DriveId(drive.superblock.drive_id);
+    view.drives().drives.iter().find(|record| record.id == id)
 }
 
 fn number_of(drive: &LockedDrive) -> Option<DriveNumber> {
@@ -113,18 +145,18 @@ fn number_of(drive: &LockedDrive) -> Option<DriveNumber> {
 /// Opens drives that join, for the keeper.
 pub(crate) struct FilesOpener {
     reactor: Reactor,
-    joined: Arc<JoinedDrives>,
+    drives: Arc<PoolDrives>,
     layers: DiskLayers,
 }
 
 impl FilesOpener {
     pub(crate) fn new(
         reactor: &Reactor,
-        joined: &Arc<JoinedDrives>,
+        drives: &Arc<PoolDrives>,
         delay: Option<DiskDelay>,
     ) -> Self {
         let layers = DiskLayers { stats: None, delay };
-        Self { reactor: reactor.clone(), joined: Arc::clone(joined), layers }
+        Self { reactor: reactor.clone(), drives: Arc::clone(drives), layers }
     }
 }
 
@@ -135,10 +167,10 @@ impl DriveOpener for FilesOpener {
         superblock: &'a RedundantSuperblock,
     ) -> IoFuture<'a, RedundantDisks> {
         Box::pin(async move {
-            self.joined.enter(member, superblock)?;
+            self.drives.enter(member, superblock)?;
             let number = DriveNumber::new(u8::try_from(superblock.number).unwrap_or(u8::MAX));
             let opened =
-                number.and_then(|number| self.joined.open(number, &self.reactor, &self.layers));
+                number.and_then(|number| self.drives.open(number, &self.reactor, &self.layers));
             let (_, disks) = opened.ok_or_else(|| no_number(&member.path))??;
             Ok(disks)
         })
@@ -150,10 +182,7 @@ pub(crate) struct ThreadDrives {
     pub(crate) handles: Rc<DriveHandles>,
     pub(crate) tables: Rc<TablesHandle>,
     /// With their locks, which this does not keep.
-    pub(crate) locked: Weak<LockedDrives>,
-    pub(crate) joined: Weak<JoinedDrives>,
-    /// Where each of the first ones lies.
-    pub(crate) used: Vec<(DriveNumber, String)>,
+    pub(crate) drives: Weak<PoolDrives>,
     pub(crate) layers: DiskLayers,
     pub(crate) patience_nanos: u64,
 }
@@ -198,9 +227,7 @@ impl ThreadDrives {
             None => Ok(()),
             Some(Ok((superblock, disks))) => self.insert(superblock, &disks),
             Some(Err(error)) => {
-                let used = self.used.iter().find(|(used, _)| *used == number);
-                let path = used.map(|(_, path)| path.clone());
-                let path = path.or_else(|| self.joined.upgrade()?.path_of(number));
+                let path = self.drives.upgrade().and_then(|drives| drives.path_of(number));
                 if !path.is_some_and(|path| has_vanished(&path, &error)) {
                     return Err(error);
                 }
@@ -214,14 +241,7 @@ impl ThreadDrives {
 
     /// `None` of a drive that is nowhere: the tables hear of it from whoever writes it.
     fn open(&self, number: DriveNumber) -> Option<Result<(RedundantSuperblock, RedundantDisks)>> {
-        let reactor = self.handles.reactor();
-        let path = self.used.iter().find(|(used, _)| *used == number).map(|(_, path)| path);
-        let locked = self.locked.upgrade();
-        if let Some(drive) = path.and_then(|path| locked.as_ref()?.at(path)) {
-            let disks = drive.disks(reactor, &self.layers);
-            return Some(disks.map(|disks| (drive.superblock.clone(), disks)));
-        }
-        self.joined.upgrade()?.open(number, reactor, &self.layers)
+        self.drives.upgrade()?.open(number, self.handles.reactor(), &self.layers)
     }
 
     fn insert(&self, superblock: RedundantSuperblock, disks: &RedundantDisks) -> Result<()> {

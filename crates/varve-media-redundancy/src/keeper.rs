@@ -9,6 +9,10 @@
 //!
 //! KEEPER-1. Nothing is acknowledged without a drive before the table that drops it is durable on all live drives.
 //! KEEPER-3. A row is replaced only as it was expected, and so is a journal record.
+//! KEEPER-4. That a drive is to go stands in the drive table, before anybody who asked for it is answered. It is gone
+//!     once no row and no journal record names it, whoever was stopped meanwhile.
+//! KEEPER-5. A drive that leaves is live again only where its tables and roots are as new as those of the others, as
+//!     all of them were written on it while it left. One that failed, or is gone, never is.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -144,15 +148,17 @@ impl Keeper {
             Ok(failures) => self.fail_drives(failures).await,
             Err(error) => Err(self.end(error)),
         };
-        if let Err(error) = dropped {
-            tracing::error!(%error, "a drive that failed cannot be dropped");
+        match dropped {
+            Ok(()) => self.follow_up().await,
+            Err(error) => tracing::error!(%error, "a drive that failed cannot be dropped"),
         }
     }
 
     /// What an earlier life left behind.
     async fn begin(&mut self) -> Result<()> {
         self.finish_joins().await?;
-        self.grant_roots().await
+        self.grant_roots().await?;
+        self.forget_removed().await // KEEPER-4
     }
 
     async fn handle(&mut self, change: Change) -> Result<Arc<LayoutView>> {
@@ -163,11 +169,18 @@ impl Keeper {
             return Err(error);
         }
         self.apply(change).await?;
+        self.follow_up().await;
+        Ok(Arc::clone(&self.view))
+    }
+
+    /// What follows from a change that is durable. What fails of it is tried again after the next one.
+    async fn follow_up(&mut self) {
         if let Err(error) = self.grant_roots().await {
-            // The change is durable; what lacks is copies, and it is tried again.
             tracing::warn!(%error, "no further drive gets tables and roots");
         }
-        Ok(Arc::clone(&self.view))
+        if let Err(error) = self.forget_removed().await {
+            tracing::warn!(%error, "a drive that nothing needs any more does not go");
+        }
     }
 
     async fn apply(&mut self, change: Change) -> Result<()> {
@@ -176,7 +189,8 @@ impl Keeper {
             Change::DriveSlow { drive, slow } => self.set_slow(drive, slow).await,
             Change::Join(member) => self.join(member).await,
             Change::Leave { drive } => self.leave(drive).await,
-            Change::Forget { drive } => self.forget(drive).await,
+            Change::Remove { drive, successor } => self.remove(drive, successor).await,
+            Change::Stay { drive } => self.stay(drive).await,
             Change::Place { zone } => self.place(zone).await,
             Change::Move { zone, why, class, avoid, prefer } => {
                 self.move_zone(&rows::MoveRequest { zone, why, class, avoid, prefer }).await

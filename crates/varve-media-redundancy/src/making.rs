@@ -203,6 +203,7 @@ fn record(reactor: &Reactor, number: u8, drive: &NewPoolDrive) -> Result<DriveRe
         roles: roles_of(number, member.roles),
         kind: member.kind,
         is_slow: false,
+        removal: None,
         former: None,
         units: superblock.units,
         held: HeldUnits::NONE,

@@ -31,7 +31,7 @@ mod work;
 
 pub use board::{DriveFaults, ScrubEnd, ScrubProgress, ScrubRequest};
 pub(crate) use board::{ScrubClosing, ScrubCursor, ScrubFindings, ScrubPart};
-pub use control::{DriveReplacement, MoveProgress, MoveWait, RepairControl, RepairCounts};
+pub use control::{MoveProgress, MoveWait, RepairControl, RepairCounts};
 pub use drive_notes::{ERRORS_MAX, RecentErrors};
 pub(crate) use work::{MoveStep, MoveWork, WorkList, conversion_of, may_complete, next_step};
 

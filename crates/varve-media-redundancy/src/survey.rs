@@ -208,7 +208,10 @@ impl LookFailures {
             drive,
             reason: error.to_string(),
         });
-        let is_empty = matches!(error, Error::NoPool { .. } | Error::Unfinished { .. });
+        let is_empty = matches!(
+            error,
+            Error::NoPool { .. } | Error::Unfinished { .. } | Error::FormerDrive { .. }
+        );
         self.fault = self.fault.take().or_else(|| (!is_empty).then_some(error));
     }
 
@@ -224,6 +227,7 @@ fn is_of_drive(error: &Error) -> bool {
         error,
         Error::NoPool { .. }
             | Error::Unfinished { .. }
+            | Error::FormerDrive { .. }
             | Error::Io { .. }
             | Error::Corrupt { what: "superblock", .. }
             | Error::OtherPool { .. }

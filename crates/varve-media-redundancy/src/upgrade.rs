@@ -460,6 +460,7 @@ fn record_of(
         roles,
         kind: drive.kind,
         is_slow: false,
+        removal: None,
         former: None,
         units: superblock.units,
         held,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use varve_media::{Error, NewDrive, Result};
+use varve_media::{DriveFiles, DriveIdentity, Error, NewDrive, Result};
 use varve_media_redundancy::format::DriveState;
 use varve_media_redundancy::{
-    DriveId, FilesOptions, HEDGE_PERCENT, HistoryId, Keeper, NewRedundantDrive, NewRedundantPool,
-    RedundantFiles, StripeShape,
+    Change, DriveId, DriveNumber, FilesOptions, HEDGE_PERCENT, HistoryId, Keeper,
+    NewRedundantDrive, NewRedundantPool, RedundantFiles, StripeShape,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::PoolId;
@@ -118,6 +118,53 @@ fn a_drive_that_is_away_fails_and_is_stale_when_it_returns() {
         let (view, parts) = (files.view(), files.thread(&reactor).unwrap());
         assert_eq!(view.drives().drives[1].state, DriveState::Failed);
         assert_eq!(parts.handles.all().len(), 2, "it is not read");
+    });
+}
+
+/// Has the copies of journals on a drive be elsewhere, as shards do.
+async fn move_journals(files: &RedundantFiles, drive: DriveNumber) {
+    let journals: Vec<_> = files.view().journals().cloned().collect();
+    for journal in journals.iter().filter(|it| it.copies.iter().any(|it| it.drive == drive)) {
+        let (shard, expected) = (journal.shard, journal.journal_epoch);
+        let substitute = Change::JournalSubstitute { shard, expected, without: drive, until: 0 };
+        let view = files.tables().ask(substitute).await.unwrap();
+        let journal = view.journals().find(|it| it.shard == shard).unwrap();
+        let copies = journal.copies.iter().filter(|it| it.drive != drive).copied().collect();
+        let expected = journal.journal_epoch;
+        let change = Change::JournalCopies { shard, expected, copies };
+        files.tables().ask(change).await.unwrap();
+    }
+}
+
+/// JOINED-FILES-1.
+#[test]
+fn a_drive_that_left_is_free_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = paths(dir.path(), 3);
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        let (files, keeper) = open(&reactor, &paths, false).await.unwrap();
+        reactor.spawn(keeper.run());
+        let parts = files.thread(&reactor).unwrap();
+        let drive = DriveNumber::new(1).unwrap();
+        let remove = Change::Remove { drive, successor: None };
+        files.tables().ask(remove).await.unwrap();
+        files.let_go_of_gone();
+        let locked = DriveFiles::open(&paths[1]).err().unwrap();
+        assert!(matches!(locked, Error::InUse { .. }), "it has copies of journals: {locked}");
+        move_journals(&files, drive).await;
+        let state = files.view().drives().drive(drive).unwrap().state;
+        assert_eq!(state, DriveState::Gone);
+        files.let_go_of_gone();
+        drop(DriveFiles::open(&paths[1]).unwrap());
+        let says = DriveIdentity::read(&paths[1]);
+        assert!(matches!(says, Err(Error::FormerDrive { .. })), "{says:?}");
+        let place = NewDrive::directory(&paths[1], DRIVE_BYTES);
+        files.prepare(&place, DriveId([9; 16])).unwrap();
+        assert_eq!(files.path_of(drive), None);
+        let others = [0, 2].map(|other| DriveNumber::new(other).unwrap());
+        assert!(others.iter().all(|other| files.path_of(*other).is_some()));
+        drop(parts);
     });
 }
 

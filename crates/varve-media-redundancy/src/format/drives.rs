@@ -20,7 +20,9 @@ const CLASS_BYTES: usize = 16;
 const RECORD_BYTES: usize = 128;
 const CHECKSUM_BYTES: usize = 8;
 const FLAG_SLOW: u8 = 1;
+const FLAG_REMOVED: u8 = 2;
 const NO_DRIVE: u8 = DriveNumber::COUNT;
+const NO_SUCCESSOR: u8 = 0;
 
 /// Three words of feature flags, with the meaning that they have in roots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -150,6 +152,13 @@ impl DriveRoles {
     }
 }
 
+/// What was asked for of a drive that is to go: once nothing names it any more, it is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DriveRemoval {
+    /// The drive that takes its place: it gets its strips where it can.
+    pub successor: Option<DriveNumber>,
+}
+
 /// Units that hold the tables and roots of a drive of an earlier format; of others they lie before the units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldUnits {
@@ -179,6 +188,8 @@ pub struct DriveRecord {
     pub kind: MediumKind,
     /// Whether it gets no new places, as it is slower than its peers.
     pub is_slow: bool,
+    /// That it is to go; of drives that leave, failed or are gone.
+    pub removal: Option<DriveRemoval>,
     /// The number that it had before it returned: what it brought has labels with it.
     pub former: Option<DriveNumber>,
     /// Its units.
@@ -439,6 +450,7 @@ impl DriveTable {
                 let is_former = former < drive.number && self.is_given_up(former);
                 check("former", former.get(), is_former)?;
             }
+            drive.check_removal(self.next_drive)?;
             let HeldUnits { first, count } = drive.held;
             let is_within = first.0.checked_add(count).is_some_and(|end| end <= drive.units);
             check("held_units", count, is_within && (count > 0 || first.0 == 0))?;
@@ -460,14 +472,35 @@ impl DriveRecord {
     /// Bytes of a record in the table.
     pub const LEN: usize = RECORD_BYTES;
 
+    /// The drive that gets its strips where it can.
+    #[must_use]
+    pub fn successor(&self) -> Option<DriveNumber> {
+        self.removal?.successor
+    }
+
+    fn check_removal(&self, next_drive: u8) -> Result<(), FormatFault> {
+        let Some(DriveRemoval { successor }) = self.removal else { return Ok(()) };
+        let goes = match self.state {
+            DriveState::Leaving | DriveState::Failed | DriveState::Gone => true,
+            DriveState::Live | DriveState::Joining => false,
+        };
+        check("flags", FLAG_REMOVED, goes)?;
+        let Some(successor) = successor else { return Ok(()) };
+        // Who takes a place joined later, so none has the number 0.
+        let joined_later = successor > self.number && successor.get() < next_drive;
+        check("successor", successor.get(), joined_later)
+    }
+
     fn write(&self, w: &mut Writer<'_>) {
         w.u8(self.number.get());
         w.u8(self.state.number());
         w.u8(self.roles.bits());
         w.u8(self.kind.bit());
-        w.u8(if self.is_slow { FLAG_SLOW } else { 0 });
+        let slow = if self.is_slow { FLAG_SLOW } else { 0 };
+        w.u8(slow | self.removal.map_or(0, |_| FLAG_REMOVED));
         w.u8(self.former.map_or(NO_DRIVE, DriveNumber::get));
-        w.zeros(2);
+        w.u8(self.successor().map_or(NO_SUCCESSOR, DriveNumber::get));
+        w.zeros(1);
         w.array(self.id.0);
         w.u32(self.units);
         w.u32(0);
@@ -493,9 +526,10 @@ impl DriveRecord {
             .find(|known| known.bit() == kind)
             .ok_or(bad("kind", kind))?;
         let roles = DriveRoles::new(roles).ok_or(bad("roles", roles))?;
-        check("flags", flags, flags & !FLAG_SLOW == 0)?;
+        check("flags", flags, flags & !(FLAG_SLOW | FLAG_REMOVED) == 0)?;
         let former = DriveNumber::new(fields.u8()?);
-        fields.zeros(2)?;
+        let removal = read_removal(flags & FLAG_REMOVED != 0, fields.u8()?)?;
+        fields.zeros(1)?;
         let (id, units) = (DriveId(fields.array()?), fields.u32()?);
         fields.zeros(4)?;
         let (since_epoch, since_unix_ms) = (Epoch(fields.u64()?), fields.u64()?);
@@ -510,6 +544,7 @@ impl DriveRecord {
             roles,
             kind,
             is_slow,
+            removal,
             former,
             units,
             held,
@@ -518,6 +553,14 @@ impl DriveRecord {
             name,
         })
     }
+}
+
+/// Whether a drive is to go, and which one takes its place.
+fn read_removal(is_removed: bool, successor: u8) -> Result<Option<DriveRemoval>, FormatFault> {
+    let known = DriveNumber::new(successor).filter(|it| it.get() != NO_SUCCESSOR);
+    let is_number = successor == NO_SUCCESSOR || known.is_some();
+    check("successor", successor, is_number && (is_removed || known.is_none()))?;
+    Ok(is_removed.then_some(DriveRemoval { successor: known }))
 }
 
 /// A name with zeros behind it.

@@ -9,7 +9,8 @@ mod page;
 mod text;
 
 pub use drives::{
-    DriveRecord, DriveRoles, DriveState, DriveTable, EarlierHistory, FeatureWords, HeldUnits,
+    DriveRecord, DriveRemoval, DriveRoles, DriveState, DriveTable, EarlierHistory, FeatureWords,
+    HeldUnits,
 };
 pub use fault::FormatFault;
 pub use journal::{JournalCopy, JournalCopyState, JournalPlaceKind, JournalRecord};

@@ -47,6 +47,12 @@ impl Display for DriveRecord {
         if self.is_slow {
             f.write_str(" slow")?;
         }
+        if self.removal.is_some() {
+            f.write_str(" removed")?;
+        }
+        if let Some(successor) = self.successor() {
+            write!(f, " succeeded by {successor}")?;
+        }
         if let Some(former) = self.former {
             write!(f, " formerly {former}")?;
         }

@@ -57,6 +57,7 @@ impl Keeper {
                 roles,
                 kind: member.kind,
                 is_slow: false,
+                removal: None,
                 former: member.former,
                 units: superblock.units,
                 held: HeldUnits::NONE,

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use varve_media::{Error, Result};
+use varve_media::{Error, Result, mark_former_drive};
 
 use super::{Keeper, refused, unknown};
 use crate::class::{Class, ClassId, MediumKinds, StripeShape};
 use crate::drive_changes::{is_in_state, set_state};
-use crate::format::{DriveRecord, DriveRoles, DriveState, DriveTable};
+use crate::format::{DriveRecord, DriveRemoval, DriveRoles, DriveState, DriveTable};
 use crate::ids::{DriveNumber, Epoch};
 
 impl Keeper {
@@ -39,38 +39,108 @@ impl Keeper {
     }
 
     pub(super) async fn leave(&mut self, drive: DriveNumber) -> Result<()> {
-        let table = self.table();
-        let record = table.drive(drive).ok_or_else(|| unknown(drive))?;
+        let record = self.table().drive(drive).ok_or_else(|| unknown(drive))?;
         if record.state == DriveState::Leaving {
             return Ok(());
         }
-        if record.state != DriveState::Live {
-            return Err(refused(&format!("drive {drive} is not live")));
-        }
-        let others = table.drives.iter();
-        let others = others.filter(|it| it.state == DriveState::Live && it.number != drive).count();
-        let needed = usize::from(table.drops_max) + 1;
-        if others < needed {
-            return Err(Error::TooFewDrives { zone: None, present: others, needed });
-        }
+        self.check_leave(record)?;
         let unix_ms = self.reactor.unix_time_ms();
         self.replace_drives(|table| set_state(table, drive, DriveState::Leaving, unix_ms)).await
     }
 
-    /// One that is gone already stays so.
-    pub(super) async fn forget(&mut self, drive: DriveNumber) -> Result<()> {
-        let record = self.table().drive(drive).ok_or_else(|| unknown(drive))?;
-        let is_failed = match record.state {
-            DriveState::Gone => return Ok(()),
-            DriveState::Live | DriveState::Joining => {
-                return Err(refused(&format!("drive {drive} is neither failed nor leaving")));
-            }
-            DriveState::Failed => true,
-            DriveState::Leaving => false,
-        };
-        if let Some(holder) = self.holder_on(drive) {
-            return Err(refused(&format!("drive {drive} is still needed by {holder}")));
+    /// Whether a live drive may leave: so many others are live that a table may drop what the pool promises to survive.
+    fn check_leave(&self, record: &DriveRecord) -> Result<()> {
+        if record.state != DriveState::Live {
+            return Err(refused(&format!("drive {} is not live", record.number)));
         }
+        let others = self.table().drives.iter();
+        let others = others.filter(|it| it.state == DriveState::Live && it.number != record.number);
+        let (present, needed) = (others.count(), usize::from(self.table().drops_max) + 1);
+        if present < needed {
+            return Err(Error::TooFewDrives { zone: None, present, needed });
+        }
+        Ok(())
+    }
+
+    /// Has a drive go once nothing names it any more (KEEPER-4). Who is gone already stays so.
+    pub(super) async fn remove(
+        &mut self,
+        drive: DriveNumber,
+        successor: Option<DriveNumber>,
+    ) -> Result<()> {
+        let record = self.table().drive(drive).ok_or_else(|| unknown(drive))?;
+        let removal = Some(DriveRemoval { successor: successor.or(record.successor()) });
+        let is_live = match record.state {
+            DriveState::Gone => return Ok(()),
+            DriveState::Leaving | DriveState::Failed if record.removal == removal => return Ok(()),
+            DriveState::Leaving | DriveState::Failed => false,
+            DriveState::Live | DriveState::Joining => {
+                self.check_leave(record)?;
+                true
+            }
+        };
+        let unix_ms = self.reactor.unix_time_ms();
+        self.replace_drives(|table| {
+            if is_live {
+                set_state(table, drive, DriveState::Leaving, unix_ms);
+            }
+            if let Some(record) = record_mut(table, drive) {
+                record.removal = removal;
+            }
+        })
+        .await
+    }
+
+    /// Has a drive that leaves be live again (KEEPER-5).
+    pub(super) async fn stay(&mut self, drive: DriveNumber) -> Result<()> {
+        let record = self.table().drive(drive).ok_or_else(|| unknown(drive))?;
+        match record.state {
+            DriveState::Live => return Ok(()),
+            DriveState::Leaving => {}
+            DriveState::Joining | DriveState::Failed | DriveState::Gone => {
+                return Err(refused(&format!("drive {drive} does not leave")));
+            }
+        }
+        let unix_ms = self.reactor.unix_time_ms();
+        self.replace_drives(|table| {
+            set_state(table, drive, DriveState::Live, unix_ms);
+            if let Some(record) = record_mut(table, drive) {
+                record.removal = None;
+            }
+        })
+        .await?;
+        let record = self.table().drive(drive).filter(|it| it.state == DriveState::Live);
+        let Some(record) = record else {
+            let reason = "it failed while it was to stay".to_owned();
+            return Err(Error::DriveFailed { drive: drive.get(), reason });
+        };
+        if record.is_slow { Ok(()) } else { self.return_roots(drive).await }
+    }
+
+    /// Has drives go that are to, and that nothing names any more (KEEPER-4).
+    pub(super) async fn forget_removed(&mut self) -> Result<()> {
+        while let Some(drive) = self.next_to_go() {
+            self.forget(drive).await?;
+        }
+        Ok(())
+    }
+
+    /// A drive that may go. Rows are looked through only once no units of it are taken.
+    fn next_to_go(&self) -> Option<DriveNumber> {
+        let spaces = self.occupancy.as_ref()?.spaces();
+        let is_removed = |it: &&DriveRecord| it.removal.is_some() && it.state != DriveState::Gone;
+        let is_empty = |it: &&DriveRecord| {
+            let free = spaces.drive(it.number);
+            free.is_some_and(|free| free.total() == free.units().saturating_sub(it.held.count))
+        };
+        let empty = self.table().drives.iter().filter(is_removed).filter(is_empty);
+        empty.map(|record| record.number).find(|drive| !self.is_needed(*drive))
+    }
+
+    /// A drive that leaves, or failed, is gone. One that can be written says so itself from then on.
+    async fn forget(&mut self, drive: DriveNumber) -> Result<()> {
+        let handle = self.handles.get(drive);
+        let is_failed = is_in_state(self.table(), drive, DriveState::Failed);
         let unix_ms = self.reactor.unix_time_ms();
         self.replace_drives(|table| {
             let since = table.drive(drive).map(|record| record.since_epoch);
@@ -82,25 +152,27 @@ impl Keeper {
                 record.since_epoch = since;
             }
         })
-        .await
+        .await?;
+        tracing::info!(%drive, "a drive has left the pool");
+        let is_gone = is_in_state(self.table(), drive, DriveState::Gone);
+        if let Some(handle) = handle.filter(|_| is_gone && !is_failed) {
+            let marked = mark_former_drive(handle.meta(), self.table().pool).await;
+            if let Err(error) = marked {
+                tracing::warn!(%drive, %error, "a drive that left has to be cleared before other use");
+            }
+        }
+        Ok(())
     }
 
-    /// What a drive cannot go without.
-    fn holder_on(&self, drive: DriveNumber) -> Option<String> {
-        let mut rows = self.view.rows();
-        let row = rows.find(|(_, row)| row.sets().any(|set| set.has_drive(drive)));
-        if let Some((zone, _)) = row {
-            return Some(format!("zone {zone}"));
+    /// Whether something names a drive, or is on too few others.
+    fn is_needed(&self, drive: DriveNumber) -> bool {
+        let mut rows = self.view.rows().flat_map(|(_, row)| row.sets());
+        let mut copies = self.view.journals().flat_map(|journal| &journal.copies);
+        if rows.any(|set| set.has_drive(drive)) || copies.any(|copy| copy.drive == drive) {
+            return true;
         }
-        let mut journals = self.view.journals();
-        let journal = journals.find(|it| it.copies.iter().any(|copy| copy.drive == drive));
-        if let Some(journal) = journal {
-            return Some(format!("the journal of shard {}", journal.shard));
-        }
-        let table = self.table();
-        let others = table.drives.iter().filter(|it| it.number != drive && has_roots(it)).count();
-        let is_holder = is_in_state(table, drive, DriveState::Leaving);
-        (is_holder && others <= usize::from(table.drops_max)).then(|| "tables and roots".to_owned())
+        let is_holder = is_in_state(self.table(), drive, DriveState::Leaving);
+        is_holder && !is_spare_holder(self.table(), drive)
     }
 
     /// The class of new zones; so many drives may be dropped from then on as the largest class that is in use survives.

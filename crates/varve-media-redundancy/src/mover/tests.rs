@@ -14,7 +14,7 @@ use crate::class::{MediumKinds, StripeShape};
 use crate::format::tests::samples::drive_number;
 use crate::format::{DriveState, MoveReason, RowState};
 use crate::ids::Epoch;
-use crate::repair::{DriveReplacement, MoveProgress, ScrubEnd, ScrubRequest};
+use crate::repair::{MoveProgress, ScrubEnd, ScrubRequest};
 use crate::test_pool::ZONE_SEGMENTS;
 
 use world::{World, WorldSpec, leave};
@@ -292,13 +292,15 @@ fn cancel_leaves_both() {
 fn a_replacement_gets_the_strips_of_the_drive_that_goes() {
     let mut world = World::new(&spec(1, [2, 1]));
     world.put_some(1, 24);
-    let old = world.drives_of(0)[1];
+    let old = world.drives_of(0).into_iter().min().unwrap();
     let drives = world.tables.view().drives().drives.iter().map(|it| it.number).collect::<Vec<_>>();
     let of_zone = world.drives_of(0);
-    let new = *drives.iter().find(|drive| !of_zone.contains(drive)).unwrap();
-    world.control.replace(DriveReplacement { old, new });
-    world.start_mover();
+    let new = *drives.iter().rfind(|drive| !of_zone.contains(drive)).unwrap();
+    assert!(new > old, "it joined later");
+    world.change(Change::Remove { drive: old, successor: Some(new) });
     world.lose(old);
+    let mut world = world.crash(&mut Rng::new(2));
+    world.start_mover();
     assert!(world.run_while(REPAIR_SECONDS, World::has_work));
     assert!(world.drives_of(0).contains(&new), "{:?}", world.drives_of(0));
     assert_eq!(world.misses(), None);

@@ -78,15 +78,6 @@ impl RepairCounts {
     }
 }
 
-/// One drive that takes the place of another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DriveReplacement {
-    /// The one that goes.
-    pub old: DriveNumber,
-    /// The one that gets its strips, where it can.
-    pub new: DriveNumber,
-}
-
 /// A pool's control of repair. Shared by all of its threads.
 pub struct RepairControl {
     budget: RepairBudget,
@@ -98,7 +89,6 @@ pub struct RepairControl {
 struct ControlState {
     moves: BTreeMap<ZoneIndex, MoveProgress>,
     cancelled: Vec<MoveReason>,
-    replacements: Vec<DriveReplacement>,
     counts: RepairCounts,
     faults: BTreeMap<DriveNumber, DriveFaults>,
     notes: DriveNotes,
@@ -107,9 +97,6 @@ struct ControlState {
 }
 
 impl RepairControl {
-    /// Most replacements that are remembered: as many as there can be drives.
-    const REPLACEMENTS_MAX: usize = DriveNumber::COUNT as usize;
-
     /// That of a pool whose root counts so many shards, with so many percent for repair while clients use drives.
     #[must_use]
     pub fn new(shard_count: u16, percent: u8) -> Self {
@@ -164,23 +151,6 @@ impl RepairControl {
     #[must_use]
     pub fn is_cancelled(&self, why: MoveReason) -> bool {
         self.lock().cancelled.contains(&why)
-    }
-
-    /// Has strips of a drive go to another one, where they can, until the pool is closed.
-    pub fn replace(&self, replacement: DriveReplacement) {
-        let replacements = &mut self.lock().replacements;
-        replacements.retain(|known| known.old != replacement.old);
-        if replacements.len() < Self::REPLACEMENTS_MAX {
-            replacements.push(replacement);
-        }
-    }
-
-    /// The drive that gets the strips of another one.
-    #[must_use]
-    pub fn replacement_of(&self, old: DriveNumber) -> Option<DriveNumber> {
-        let state = self.lock();
-        let known = state.replacements.iter().find(|known| known.old == old);
-        known.map(|replacement| replacement.new)
     }
 
     /// What was done.
@@ -268,6 +238,11 @@ impl RepairControl {
     #[must_use]
     pub fn recent_errors(&self) -> Vec<RecentErrors> {
         self.lock().notes.recent_errors()
+    }
+
+    /// Forgets how often reads of a drive failed: who has it stay despite them is not overruled at once.
+    pub fn forget_errors(&self, drive: DriveNumber) {
+        self.lock().notes.forget_errors(drive);
     }
 
     pub(crate) fn note_time(&self, now: Nanos) {

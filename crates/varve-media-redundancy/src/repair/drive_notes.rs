@@ -48,6 +48,10 @@ impl DriveNotes {
         *count = count.saturating_add(errors);
     }
 
+    pub(super) fn forget_errors(&mut self, drive: DriveNumber) {
+        self.errors.remove(&drive);
+    }
+
     /// Errors of each drive that had any, as of the last look.
     pub(super) fn recent_errors(&self) -> Vec<RecentErrors> {
         let minute = minute_of(self.now);
@@ -80,6 +84,9 @@ mod tests {
         notes.note_time(minute(110));
         assert_eq!(notes.recent_errors(), [RecentErrors { drive, errors: 6 }]);
         notes.note_time(minute(119));
+        assert_eq!(notes.recent_errors(), []);
+        notes.note_errors(drive, 10);
+        notes.forget_errors(drive);
         assert_eq!(notes.recent_errors(), []);
     }
 

@@ -169,7 +169,7 @@ impl WorkList {
 pub(crate) fn next_step(view: &LayoutView, work: &MoveWork, control: &RepairControl) -> MoveStep {
     let (row, table) = (view.row(work.zone), view.drives());
     let ask = |class: Option<ClassId>, why: MoveReason, avoid: Vec<DriveNumber>| {
-        let prefer = avoid.iter().find_map(|drive| control.replacement_of(*drive));
+        let prefer = avoid.iter().find_map(|drive| table.drive(*drive)?.successor());
         let change = Change::Move { zone: work.zone, why, class, avoid, prefer };
         MoveStep::Ask(Box::new(change))
     };

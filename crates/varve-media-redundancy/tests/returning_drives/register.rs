@@ -25,6 +25,7 @@ pub(crate) enum Pending {
 struct Line {
     epoch: u64,
     given_up: BTreeSet<Id>,
+    removed: BTreeSet<Id>,
     rows: BTreeMap<u32, Row>,
     root: Option<(u64, Vec<u8>)>,
     pending: Option<Pending>,
@@ -70,6 +71,7 @@ impl Register {
         let line = self.lines.entry(table.history.0).or_default();
         line.epoch = table.epoch.0;
         line.given_up = given_up(table);
+        line.removed = ids_to_go(table);
         line.rows = all_rows(view);
         line.pending = None;
         for drive in table.drives.iter().filter(|drive| is_read(drive.state)) {
@@ -100,6 +102,11 @@ impl Register {
         let alive = table.drives.iter().filter(|it| is_written(it.state));
         if let Some(drive) = alive.into_iter().find(|it| line.given_up.contains(&it.id.0)) {
             return Err(format!("drive {} was given up, and is there again", drive.number));
+        }
+        let removed = ids_to_go(table);
+        let is_forgotten = line.removed.iter().any(|drive| !removed.contains(drive));
+        if is_forgotten && !matches!(line.pending, Some(Pending::Drives)) {
+            return Err("a drive was to go, and nobody knows that any more".to_owned());
         }
         let found = all_rows(view);
         let zones: BTreeSet<_> = found.keys().chain(line.rows.keys()).copied().collect();
@@ -189,6 +196,11 @@ fn is_read(state: DriveState) -> bool {
 
 fn is_written(state: DriveState) -> bool {
     is_read(state) || state == DriveState::Joining
+}
+
+fn ids_to_go(table: &DriveTable) -> BTreeSet<Id> {
+    let drives = table.drives.iter().filter(|drive| drive.removal.is_some());
+    drives.map(|drive| drive.id.0).collect()
 }
 
 fn given_up(table: &DriveTable) -> BTreeSet<Id> {

@@ -648,3 +648,93 @@ fn a_cut_off_join_vouches_for_no_drive_of_the_pool() {
     let outcome = scene.open(&[0, 1, 2], options()).unwrap();
     assert_eq!(outcome.states, [DriveState::Live; 3]);
 }
+
+/// Has all of a drive be elsewhere, as movers and journals do.
+async fn clear(pool: &OpenPool, drive: DriveNumber) {
+    let change =
+        async |change: Change| pool.tables.change(change).await.expect("there is room elsewhere");
+    let (zone, avoid) = (ZoneIndex(0), vec![drive]);
+    let moves = Change::Move { zone, why: MoveReason::Drain, class: None, avoid, prefer: None };
+    let expected = change(moves).await.row(zone).clone();
+    let state = RowState::Still(expected.target().expect("it moves").clone());
+    let new = Row { tenancy: expected.tenancy, state };
+    change(Change::Row { zone, expected, new }).await;
+    let journals: Vec<_> = pool.tables.view().journals().cloned().collect();
+    for journal in journals.iter().filter(|it| it.copies.iter().any(|it| it.drive == drive)) {
+        let (shard, expected) = (journal.shard, journal.journal_epoch);
+        let without = drive;
+        let view = change(Change::JournalSubstitute { shard, expected, without, until: 0 }).await;
+        let journal = view.journals().find(|it| it.shard == shard).expect("it has a record");
+        let copies = journal.copies.iter().filter(|it| it.drive != drive).copied().collect();
+        let expected = journal.journal_epoch;
+        change(Change::JournalCopies { shard, expected, copies }).await;
+    }
+}
+
+/// KEEPER-4.
+#[test]
+fn a_drive_that_is_to_go_does_so_whoever_is_stopped_meanwhile() {
+    for has_failed in [false, true] {
+        let mut scene = Scene::new(4, 1);
+        scene.change(&[0, 1, 2, 3], options(), Change::Place { zone: ZoneIndex(0) });
+        let drive = scene.run(async |reactor, media| {
+            let opening = open_some(&reactor, &media, &[0, 1, 2, 3], &options()).await.unwrap();
+            opening.view.row(ZoneIndex(0)).target().expect("it has places").places[0].drive
+        });
+        let at = usize::from(drive.get());
+        let others: Vec<usize> = (0..4).filter(|it| *it != at).collect();
+        let mut present = vec![0, 1, 2, 3];
+        if has_failed {
+            scene.fail(&present, drive.get());
+            present.clone_from(&others);
+        }
+        scene.change(&present, options(), Change::Remove { drive, successor: None });
+        let expected = if has_failed { DriveState::Failed } else { DriveState::Leaving };
+        assert_eq!(scene.open(&present, options()).unwrap().states[at], expected);
+        let left = scene.run(async move |reactor, media| {
+            let opening = open_some(&reactor, &media, &present, &options()).await.unwrap();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            clear(&pool, drive).await;
+            let stay = pool.tables.change(Change::Stay { drive }).await;
+            assert!(matches!(stay, Err(Error::TableChange { .. })), "{stay:?}");
+            pool.tables.view().drives().drive(drive).expect("it has a record").state
+        });
+        assert_eq!(left, DriveState::Gone, "nobody has asked again");
+        let outcome = scene.open(&others, options()).unwrap();
+        assert_eq!(outcome.states[at], DriveState::Gone, "and nobody needs it");
+    }
+}
+
+/// KEEPER-5.
+#[test]
+fn a_drive_that_stays_is_a_full_member_again() {
+    let mut scene = Scene::new(3, 1);
+    let drive = number(2);
+    scene.change(&[0, 1, 2], options(), Change::Place { zone: ZoneIndex(0) });
+    scene.change(&[0, 1, 2], options(), Change::Place { zone: ZoneIndex(1) });
+    scene.change(&[0, 1, 2], options(), Change::Place { zone: ZoneIndex(2) });
+    scene.change(&[0, 1, 2], options(), Change::Remove { drive, successor: None });
+    let version = scene.run(async move |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let (version, _) = pool.roots.read(RootKey::Pool).await.unwrap();
+        let next = pool.roots.replace(RootKey::Pool, version, vec![7; 100]).await.unwrap();
+        let view = pool.tables.change(Change::Stay { drive }).await.unwrap();
+        let record = view.drives().drive(drive).expect("it has a record");
+        assert_eq!((record.state, record.removal), (DriveState::Live, None));
+        next
+    });
+    // Alone in the end, it has all that was acknowledged, and gets what is new.
+    scene.fail(&[0, 1, 2], 0);
+    scene.run(async move |reactor, media| {
+        let opening = open_some(&reactor, &media, &[1, 2], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let view = pool.tables.change(Change::Place { zone: ZoneIndex(5) }).await.unwrap();
+        let places = &view.row(ZoneIndex(5)).target().expect("it has places").places;
+        assert!(places.iter().any(|place| place.drive == drive), "{places:?}");
+        let reason = "pulled".to_owned();
+        pool.tables.change(Change::DriveFailed { drive: number(1), reason }).await.unwrap();
+        let (found, bytes) = pool.roots.read(RootKey::Pool).await.unwrap();
+        assert_eq!((found, bytes), (version, vec![7; 100]));
+    });
+}

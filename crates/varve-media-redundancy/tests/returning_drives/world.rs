@@ -358,8 +358,10 @@ async fn change(pool: &OpenPool, state: &WorldState, rng: &mut Rng) -> Result<bo
         9 => join(pool, state).await,
         10 => {
             let Some(drive) = draw_live(&view, rng) else { return Ok(true) };
-            ask(pool, state, Change::Leave { drive }, Pending::Drives).await;
-            ask(pool, state, Change::Forget { drive }, Pending::Drives).await;
+            ask(pool, state, Change::Remove { drive, successor: None }, Pending::Drives).await;
+            if drive.get() % 2 == 1 {
+                ask(pool, state, Change::Stay { drive }, Pending::Drives).await;
+            }
         }
         11 => {
             let Some(drive) = draw_live(&view, rng) else { return Ok(true) };

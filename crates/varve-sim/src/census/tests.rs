@@ -51,6 +51,7 @@ fn record(media: &RedundantMedia, drive: u8) -> DriveRecord {
         roles: DriveRoles::ALL,
         kind: MediumKind::Ssd,
         is_slow: false,
+        removal: None,
         former: None,
         units: 100,
         held: HeldUnits::NONE,

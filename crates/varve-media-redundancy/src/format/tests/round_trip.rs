@@ -7,9 +7,9 @@ use varve_types::{Generation, PoolId, SegmentNumber, ShardId};
 use super::samples;
 use crate::class::{Class, ClassId, MediumKind, MediumKinds, STRIPS_MAX, StripeShape};
 use crate::format::{
-    DriveRecord, DriveRoles, DriveState, DriveTable, EarlierHistory, FeatureWords, HeldUnits,
-    JournalCopy, JournalCopyState, JournalPlaceKind, JournalRecord, LayoutPage, MoveReason, Row,
-    RowState, StripForm, StripLabel, StripPlace, StripSet,
+    DriveRecord, DriveRemoval, DriveRoles, DriveState, DriveTable, EarlierHistory, FeatureWords,
+    HeldUnits, JournalCopy, JournalCopyState, JournalPlaceKind, JournalRecord, LayoutPage,
+    MoveReason, Row, RowState, StripForm, StripLabel, StripPlace, StripSet,
 };
 use crate::ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UnitNumber};
 
@@ -37,6 +37,7 @@ prop_compose! {
         kind in 0usize..3,
         roles in 0u8..8,
         is_slow in any::<bool>(),
+        is_removed in any::<bool>(),
         units in 1u32..,
         held in any::<(u32, u32)>(),
         since in 0..=epoch,
@@ -52,6 +53,7 @@ prop_compose! {
             roles: DriveRoles::new(roles).unwrap(),
             kind: MediumKind::ALL[kind],
             is_slow,
+            removal: (is_removed && state >= 2).then_some(DriveRemoval { successor: None }),
             former: None,
             units,
             held: HeldUnits { first: UnitNumber(first), count },
@@ -84,10 +86,13 @@ prop_compose! {
         }).collect();
         let loss_epoch = Epoch(epochs.0.max(epochs.1));
         let is_unused = |number: &u8| !numbers.contains(number);
+        let above = numbers.last().map_or(0, |last| last + 1);
+        let later = |number: u8| (number + 1 < above).then(|| samples::drive_number(number + 1));
         let drives = numbers.iter().zip(records).map(|(number, record)| DriveRecord {
             number: samples::drive_number(*number),
             id: DriveId([*number; 16]),
             former: number.checked_sub(1).filter(is_unused).map(samples::drive_number),
+            removal: record.removal.map(|_| DriveRemoval { successor: later(*number) }),
             since_epoch: if record.state == DriveState::Failed {
                 record.since_epoch.min(loss_epoch)
             } else {
@@ -95,7 +100,6 @@ prop_compose! {
             },
             ..record
         });
-        let above = numbers.last().map_or(0, |last| last + 1);
         let earlier = |index: u8| EarlierHistory {
             history: HistoryId([history.wrapping_add(1 + index); 16]),
             ended: Epoch(epoch - 1 - u64::from(index)),

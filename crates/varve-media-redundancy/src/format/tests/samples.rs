@@ -6,9 +6,9 @@ use varve_types::{Generation, PoolId, SegmentNumber, ShardId};
 
 use crate::class::{Class, ClassId, MediumKind, MediumKinds, StripeShape};
 use crate::format::{
-    DriveRecord, DriveRoles, DriveState, DriveTable, EarlierHistory, FeatureWords, HeldUnits,
-    JournalCopy, JournalCopyState, JournalPlaceKind, JournalRecord, LayoutPage, MoveReason, Row,
-    RowState, StripForm, StripLabel, StripPlace, StripSet,
+    DriveRecord, DriveRemoval, DriveRoles, DriveState, DriveTable, EarlierHistory, FeatureWords,
+    HeldUnits, JournalCopy, JournalCopyState, JournalPlaceKind, JournalRecord, LayoutPage,
+    MoveReason, Row, RowState, StripForm, StripLabel, StripPlace, StripSet,
 };
 use crate::ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UnitNumber};
 
@@ -37,6 +37,7 @@ pub(crate) fn drive_record(number: u8) -> DriveRecord {
         roles: DriveRoles::ALL,
         kind: MediumKind::Nvme,
         is_slow: false,
+        removal: None,
         former: None,
         units: 1 << 20,
         held: HeldUnits::NONE,
@@ -52,7 +53,9 @@ pub(crate) fn drive_table() -> DriveTable {
     let roles = DriveRoles::new(5).unwrap();
     let held = HeldUnits { first: UnitNumber(64), count: 4096 };
     let former = Some(drive_number(3));
-    let failed = DriveRecord { state: DriveState::Failed, roles, former, held, ..drive_record(4) };
+    let removal = Some(DriveRemoval { successor: Some(drive_number(6)) });
+    let state = DriveState::Failed;
+    let failed = DriveRecord { state, removal, roles, former, held, ..drive_record(4) };
     DriveTable {
         features: FeatureWords { compat: 5, ..FeatureWords::default() },
         pool: POOL,
@@ -66,7 +69,7 @@ pub(crate) fn drive_table() -> DriveTable {
         class: class_id(2),
         drives: vec![drive_record(0), drive_record(1), slow, failed],
         drops_max: 2,
-        next_drive: 5,
+        next_drive: 7,
         segment_bytes: 2 << 20,
         zone_segments: 128,
         zones_max: 14 * 1024,

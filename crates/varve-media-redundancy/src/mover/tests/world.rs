@@ -19,7 +19,9 @@ use varve_types::{Generation, SegmentNumber, ShardId};
 use crate::change::Change;
 use crate::class::StripeShape;
 use crate::format::tests::samples::{class, class_id, drive_number};
-use crate::format::{DriveState, DriveTable, Row, RowState, StripForm, StripPlace, StripSet};
+use crate::format::{
+    DriveRemoval, DriveState, DriveTable, Row, RowState, StripForm, StripPlace, StripSet,
+};
 use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
 use crate::ids::{DriveNumber, UNIT_BYTES, ZoneIndex};
 use crate::mover::Mover;
@@ -466,6 +468,18 @@ impl TestKeeper {
             }
             Change::Leave { drive } => {
                 self.set_state(drive, DriveState::Leaving);
+                Ok(())
+            }
+            Change::Remove { drive, successor } => {
+                self.set_state(drive, DriveState::Leaving);
+                self.edit(|table| {
+                    let record = table.drives.iter_mut().find(|it| it.number == drive).unwrap();
+                    record.removal = Some(DriveRemoval { successor });
+                });
+                Ok(())
+            }
+            Change::Stay { drive } => {
+                self.set_state(drive, DriveState::Live);
                 Ok(())
             }
             Change::Place { zone } if self.pool.borrow().view.row(zone).target().is_some() => {
