@@ -9,6 +9,7 @@ mod explicit_flags;
 mod local_pool;
 mod misuse;
 mod plan;
+mod waiting;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};

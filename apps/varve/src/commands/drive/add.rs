@@ -7,9 +7,9 @@ use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
 use super::absolute_drive;
-use super::waiting::{BegunMove, WaitFlag};
 use crate::cli::Format;
 use crate::commands::serve::drive;
+use crate::waiting::{BegunMove, WaitFlag};
 
 /// Add a drive to the pool
 #[derive(Args, Debug)]

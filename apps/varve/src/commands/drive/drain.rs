@@ -6,8 +6,8 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 
 use super::number_of;
-use super::waiting::{BegunMove, WaitFlag};
 use crate::cli::Format;
+use crate::waiting::{BegunMove, WaitFlag};
 
 /// Move all of a drive elsewhere; it stays a drive of the pool
 #[derive(Args, Debug)]

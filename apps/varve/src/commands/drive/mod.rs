@@ -9,7 +9,6 @@ mod remove;
 mod replace;
 mod scrub;
 mod show;
-mod waiting;
 
 use clap::Subcommand;
 use varve_access_admin::NO_REDUNDANCY_HINT;

@@ -25,17 +25,6 @@ impl DriveMovesCommand {
     }
 }
 
-/// What follows from a change of drives, in a line or two.
-pub(super) fn outlook(moves: &DriveMoves) -> String {
-    match moves.zones {
-        0 => "nothing has to be moved now; `varve drive moves` shows what will be\n".to_owned(),
-        1 => "1 zone is to be moved; `varve drive moves` shows how far that is\n".to_owned(),
-        zones => {
-            format!("{zones} zones are to be moved; `varve drive moves` shows how far that is\n")
-        }
-    }
-}
-
 fn describe(moves: &DriveMoves) -> String {
     let facts = [
         ("to move", zones(moves.zones)),

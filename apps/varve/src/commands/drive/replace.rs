@@ -6,10 +6,10 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
-use super::waiting::{BegunMove, WaitFlag};
 use super::{absolute_drive, number_of};
 use crate::cli::Format;
 use crate::commands::serve::drive;
+use crate::waiting::{BegunMove, WaitFlag};
 
 /// Put a new drive in the place of another one, which leaves the pool then
 #[derive(Args, Debug)]

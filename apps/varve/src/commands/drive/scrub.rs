@@ -8,8 +8,8 @@ use varve_types::ByteCount;
 
 use super::moves::numbers;
 use super::number_of;
-use super::waiting::WaitFlag;
 use crate::cli::Format;
+use crate::waiting::WaitFlag;
 
 /// Read all that drives hold and compare it, while the pool serves
 ///

@@ -1,24 +1,16 @@
 //! `varve pool set`: how the pool keeps data over its drives.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use clap::Args;
 use hyper::Method;
-use varve_access_admin::v1::{ChangePool, DriveMoves, PoolChange};
-use varve_client::{Client, Failure, Result, age};
+use varve_access_admin::v1::{ChangePool, Pool, PoolChange};
+use varve_client::{Client, Failure, Result};
 use varve_media_redundancy::Protection;
 use varve_types::ByteCount;
 
 use crate::cli::Format;
-
-/// Pause between two looks how far a conversion is.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// How often a line says how far it is, at most.
-const LINE_EVERY: Duration = Duration::from_secs(10);
+use crate::waiting::{MoveEnd, WaitFlag, wait_for_moves};
 
 /// Change how the pool keeps data over its drives, and convert what is stored, while it serves
 ///
@@ -35,12 +27,11 @@ pub(crate) struct PoolSet {
     cancel: bool,
 
     /// Only say what would follow
-    #[arg(long)]
+    #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
 
-    /// Return once all is converted, and say how far it is meanwhile
-    #[arg(long, conflicts_with = "dry_run")]
-    wait: bool,
+    #[command(flatten)]
+    wait: WaitFlag,
 
     #[command(flatten)]
     format: Format,
@@ -54,16 +45,16 @@ impl PoolSet {
             dry_run: self.dry_run,
         };
         let answer = client.send::<PoolChange>(Method::PATCH, "/v1/pool", &change)?;
-        if !self.wait {
+        if !self.wait.is_set() {
             return Ok(answer.print(self.format.json, |change| describe(&change)));
         }
-        let protect = answer.value.protect.clone();
-        note(describe(&answer.value).trim_end());
-        let moves = converted(client, &protect)?;
-        if self.format.json {
-            return Ok(format!("{:#}\n", serde_json::json!(moves)));
+        if !self.format.json {
+            crate::print(&describe(&answer.value))?;
         }
-        Ok(format!("all zones are {protect}\n"))
+        let protect = &answer.value.protect;
+        let ended = wait_for_moves(client, MoveEnd::Converted)?;
+        check_class(client, protect)?;
+        Ok(ended.print(self.format.json, |_| format!("all zones are {protect}\n")))
     }
 }
 
@@ -92,59 +83,11 @@ fn describe(change: &PoolChange) -> String {
     text
 }
 
-/// How far a conversion was when it was looked at.
-struct ConversionPace {
-    began: Instant,
-    unconverted: u64,
-    bytes_written: u64,
-}
-
-impl ConversionPace {
-    /// How far it is, how fast, and how long it takes by that.
-    fn line(&self, now: &DriveMoves, elapsed: Duration) -> String {
-        let left = now.unconverted;
-        let seconds = elapsed.as_secs().max(1);
-        let written = now.bytes_written.saturating_sub(self.bytes_written);
-        let rate = ByteCount(written / seconds);
-        let done = self.unconverted.saturating_sub(left);
-        let end = match done {
-            0 => String::new(),
-            _ => {
-                let left_ms = seconds.saturating_mul(1000).saturating_mul(left) / done;
-                format!(", some {} left", age::span(left_ms))
-            }
-        };
-        let waits = now.moves.iter().find_map(|zone| zone.waits_for.as_ref());
-        let waits = waits.map(|what| format!("; waits for {what}")).unwrap_or_default();
-        format!("{left} zones to convert, {rate}/s written{end}{waits}")
-    }
-}
-
-/// Says something beside the answer.
-fn note(text: &str) {
-    // Nobody is left to tell when stderr is closed.
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
-/// Returns once all zones are of the class; says how far it is.
-fn converted(client: &Client, protect: &str) -> Result<DriveMoves> {
-    let look = || client.get::<DriveMoves>("/v1/moves").map(|answer| answer.value);
-    let first = look()?;
-    let (unconverted, bytes_written) = (first.unconverted, first.bytes_written);
-    let pace = ConversionPace { began: Instant::now(), unconverted, bytes_written };
-    let mut said = Instant::now();
-    let mut now = first;
-    while now.unconverted > 0 {
-        thread::sleep(PAUSE);
-        now = look()?;
-        if said.elapsed() >= LINE_EVERY {
-            said = Instant::now();
-            note(&pace.line(&now, pace.began.elapsed()));
-        }
-    }
-    let pool = client.get::<varve_access_admin::v1::Pool>("/v1/pool")?.value;
+/// Fails where somebody else had the pool be of another class meanwhile.
+fn check_class(client: &Client, protect: &str) -> Result<()> {
+    let pool = client.get::<Pool>("/v1/pool")?.value;
     if pool.protect.as_deref() == Some(protect) {
-        return Ok(now);
+        return Ok(());
     }
     let found = pool.protect.unwrap_or_default();
     Err(Failure::new(format!("the pool was set to {found} meanwhile"))
@@ -176,21 +119,5 @@ mod tests {
         let none = describe(&PoolChange { unconverted: 0, survives: 0, ..change });
         assert!(none.contains("a lost drive loses the pool"), "{none}");
         assert!(none.ends_with("nothing has to be converted\n"), "{none}");
-    }
-
-    #[test]
-    fn the_end_is_told_from_the_pace() {
-        let pace =
-            ConversionPace { began: Instant::now(), unconverted: 40, bytes_written: 1 << 20 };
-        let now = DriveMoves {
-            unconverted: 30,
-            bytes_written: (1 << 20) + (200 << 20),
-            ..DriveMoves::default()
-        };
-        let line = pace.line(&now, Duration::from_secs(20));
-        let end = age::span(60_000);
-        assert_eq!(line, format!("30 zones to convert, 10 MiB/s written, some {end} left"));
-        let stuck = DriveMoves { unconverted: 40, ..now };
-        assert!(!pace.line(&stuck, Duration::from_secs(20)).contains("left"), "nothing is done");
     }
 }

@@ -8,7 +8,6 @@ use varve_access_admin::v1::{DriveList, DriveMoves, ScrubState, ScrubStatus};
 use varve_client::{ApiAnswer, Client, Failure, Progress, Result, age};
 use varve_types::ByteCount;
 
-use super::moves;
 use crate::cli::Format;
 
 /// Pause between two looks.
@@ -20,29 +19,50 @@ const INTERRUPTED: u8 = 130;
 
 /// Whether to wait for what follows.
 #[derive(Args, Debug)]
-pub(super) struct WaitFlag {
+pub(crate) struct WaitFlag {
     /// Wait until nothing is left to do, and show how far it is; Ctrl-C ends the wait, and nothing else
     #[arg(long)]
     wait: bool,
 }
 
 /// What was begun.
-pub(super) struct BegunMove<'a> {
+pub(crate) struct BegunMove<'a> {
     /// What the daemon says.
-    pub(super) answer: ApiAnswer<DriveMoves>,
+    pub(crate) answer: ApiAnswer<DriveMoves>,
     /// What that is, in words.
-    pub(super) what: &'a str,
+    pub(crate) what: &'a str,
     /// The drive that goes, by its number.
-    pub(super) leaves: Option<u8>,
+    pub(crate) leaves: Option<u8>,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MoveEnd {
+    /// No zone is to be moved.
+    Moved,
+    /// The same, and the drive of a number has left.
+    Left(u8),
+    /// All zones are kept as new ones are.
+    Converted,
+}
+
+impl MoveEnd {
+    fn is_reached(self, now: &DriveMoves) -> bool {
+        match self {
+            Self::Moved => now.zones == 0,
+            Self::Left(drive) => now.zones == 0 && !now.removing.contains(&drive),
+            Self::Converted => now.unconverted == 0,
+        }
+    }
 }
 
 impl WaitFlag {
-    pub(super) const fn is_set(&self) -> bool {
+    pub(crate) const fn is_set(&self) -> bool {
         self.wait
     }
 
     /// What to print of a move that was begun; with the flag, once it is over.
-    pub(super) fn moves(
+    pub(crate) fn moves(
         &self,
         client: &Client,
         begun: BegunMove<'_>,
@@ -50,23 +70,21 @@ impl WaitFlag {
     ) -> Result<String> {
         let BegunMove { answer, what, leaves } = begun;
         if !self.wait {
-            return Ok(answer.print(format.json, |it| format!("{what}\n{}", moves::outlook(&it))));
+            return Ok(answer.print(format.json, |it| format!("{what}\n{}", outlook(&it))));
         }
         if !format.json {
             crate::print(&format!("{what}\n"))?;
         }
-        let watch = MoveWatch { progress: Progress::open_ended(), began: Instant::now() };
-        let ended = watch.wait(client, leaves);
-        watch.progress.end();
+        let ended = wait_for_moves(client, leaves.map_or(MoveEnd::Moved, MoveEnd::Left))?;
         let done = match leaves {
             Some(drive) => format!("nothing is left to move, and drive {drive} has left\n"),
             None => "nothing is left to move\n".to_owned(),
         };
-        Ok(ended?.print(format.json, |_| done))
+        Ok(ended.print(format.json, |_| done))
     }
 
     /// The scrub when it is over.
-    pub(super) fn scrub(&self, client: &Client) -> Result<ApiAnswer<ScrubStatus>> {
+    pub(crate) fn scrub(&self, client: &Client) -> Result<ApiAnswer<ScrubStatus>> {
         let progress = Progress::open_ended();
         let drives = client.get::<DriveList>("/v1/drives")?.value.drives;
         let ended = loop {
@@ -98,33 +116,40 @@ fn scrubbed(status: &ScrubStatus, all_bytes: u64) -> String {
     format!("{bytes} of at most {all}, {} a second{left}", ByteCount(rate))
 }
 
-struct MoveWatch {
-    progress: Progress,
-    began: Instant,
-}
-
-impl MoveWatch {
-    /// Until no zone is to be moved, and the drive that goes has gone.
-    fn wait(&self, client: &Client, leaves: Option<u8>) -> Result<ApiAnswer<DriveMoves>> {
-        let mut first = None;
-        loop {
-            let answer = client.get::<DriveMoves>("/v1/moves")?;
-            let now = &answer.value;
-            if now.zones == 0 && leaves.is_none_or(|drive| !now.removing.contains(&drive)) {
-                return Ok(answer);
-            }
-            let (zones, bytes) = *first.get_or_insert((now.zones, now.bytes_written));
-            let part = MovedPart {
-                elapsed: self.began.elapsed(),
-                zones: zones.saturating_sub(now.zones),
-                bytes: now.bytes_written.saturating_sub(bytes),
-            };
-            self.progress.say(part.describe(now));
-            if !pause(&self.progress) {
-                return Err(interrupted("what is moved is moved on", "varve drive moves"));
-            }
+/// What follows from a change of drives, in a line or two.
+fn outlook(moves: &DriveMoves) -> String {
+    match moves.zones {
+        0 => "nothing has to be moved now; `varve drive moves` shows what will be\n".to_owned(),
+        1 => "1 zone is to be moved; `varve drive moves` shows how far that is\n".to_owned(),
+        zones => {
+            format!("{zones} zones are to be moved; `varve drive moves` shows how far that is\n")
         }
     }
+}
+
+/// What is moved, once that has ended; shows how far it is meanwhile.
+pub(crate) fn wait_for_moves(client: &Client, end: MoveEnd) -> Result<ApiAnswer<DriveMoves>> {
+    let (progress, began) = (Progress::open_ended(), Instant::now());
+    let mut first = None;
+    let ended = loop {
+        let answer = client.get::<DriveMoves>("/v1/moves")?;
+        let now = &answer.value;
+        if end.is_reached(now) {
+            break Ok(answer);
+        }
+        let (zones, bytes) = *first.get_or_insert((now.zones, now.bytes_written));
+        let part = MovedPart {
+            elapsed: began.elapsed(),
+            zones: zones.saturating_sub(now.zones),
+            bytes: now.bytes_written.saturating_sub(bytes),
+        };
+        progress.say(part.describe(now));
+        if !pause(&progress) {
+            break Err(interrupted("what is moved is moved on", "varve drive moves"));
+        }
+    };
+    progress.end();
+    ended
 }
 
 /// What was moved since the wait began.
@@ -164,6 +189,22 @@ fn interrupted(what: &str, command: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_ends_with_what_it_is_for() {
+        let now = |zones, unconverted, removing: &[u8]| DriveMoves {
+            zones,
+            unconverted,
+            removing: removing.to_vec(),
+            ..DriveMoves::default()
+        };
+        assert!(MoveEnd::Moved.is_reached(&now(0, 0, &[1])));
+        assert!(!MoveEnd::Moved.is_reached(&now(1, 0, &[])));
+        assert!(MoveEnd::Left(2).is_reached(&now(0, 0, &[1])));
+        assert!(!MoveEnd::Left(1).is_reached(&now(0, 0, &[1])), "it has not left");
+        assert!(MoveEnd::Converted.is_reached(&now(3, 0, &[1])), "others move on");
+        assert!(!MoveEnd::Converted.is_reached(&now(3, 1, &[])));
+    }
 
     #[test]
     fn what_is_left_follows_from_what_was_moved() {
