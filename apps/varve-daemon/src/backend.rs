@@ -433,6 +433,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         self.with_drives(|pool| drive_changes::drain(pool, drive))
     }
 
+    fn keep_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
+        self.with_drives(|pool| drive_changes::keep(pool, drive))
+    }
+
     fn remove_drive(&self, drive: String, is_failed: bool) -> AdminFuture<'_, DriveMoves> {
         self.with_drives(|pool| drive_changes::remove(pool, drive, is_failed))
     }

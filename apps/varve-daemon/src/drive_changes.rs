@@ -125,6 +125,31 @@ pub(crate) fn remove(
     })
 }
 
+/// Has a drive stay that leaves, for whatever reason. What was moved already stays where it is.
+pub(crate) fn keep(pool: &Arc<RedundantPool>, name: String) -> AdminFuture<'static, DriveMoves> {
+    let pool = Arc::clone(pool);
+    to_the_end(async move {
+        let record = find(&pool, &name)?;
+        let drive = record.number;
+        match record.state {
+            RecordState::Leaving => {}
+            RecordState::Live | RecordState::Joining => {
+                let what = format!("drive {drive} does not leave");
+                let hint = "`varve drive list` shows which drives do";
+                return Err(refusal(ErrorKind::Conflict, &what, hint));
+            }
+            RecordState::Failed | RecordState::Gone => {
+                let what = format!("drive {drive} has failed, and is not read any more");
+                let hint = "clear it, and add it as a new drive: `varve drive add`";
+                return Err(refusal(ErrorKind::Conflict, &what, hint));
+            }
+        }
+        pool.files().control().forget_errors(drive);
+        change(&pool, Change::Stay { drive }).await?;
+        Ok(moves(&pool))
+    })
+}
+
 /// Has a new drive take the place of another one, which goes then.
 pub(crate) fn replace(
     pool: &Arc<RedundantPool>,

@@ -147,9 +147,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("drive list", &["varve drive list", "varve drive list --json"]),
     ("drive show", &["varve drive show 2", "varve drive show /dev/nvme0n1"]),
     ("drive add", &["varve drive add /dev/nvme3n1", "varve drive add /srv/d=2TiB"]),
-    ("drive remove", &["varve drive remove 2 --wait", "varve drive remove 1 --failed"]),
-    ("drive drain", &["varve drive drain 2"]),
-    ("drive replace", &["varve drive replace 2 /dev/nvme4n1"]),
+    (
+        "drive remove",
+        &[
+            "varve drive remove 2 --wait",
+            "varve drive remove 1 --failed",
+            "varve drive remove 2 --cancel",
+        ],
+    ),
+    ("drive drain", &["varve drive drain 2", "varve drive drain 2 --cancel"]),
+    ("drive replace", &["varve drive replace 2 /dev/nvme4n1", "varve drive replace 2 --cancel"]),
     ("drive moves", &["varve drive moves", "varve drive moves --json"]),
     (
         "drive scrub",

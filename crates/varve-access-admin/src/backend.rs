@@ -76,7 +76,14 @@ pub trait AdminBackend: Send + Sync + 'static {
         no_redundancy()
     }
 
-    /// The same, and has it go from the pool then; of a failed one only if asked to. `NotFound`, `Conflict`.
+    /// Has a drive stay that leaves: a drain, removal or replacement is cancelled. `NotFound`; `Conflict` where it does
+    /// not leave.
+    fn keep_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
+        let _ = drive;
+        no_redundancy()
+    }
+
+    /// As [`Self::drain_drive`], and has it go from the pool then; of a failed one only if asked to. `NotFound`, `Conflict`.
     fn remove_drive(&self, drive: String, is_failed: bool) -> AdminFuture<'_, DriveMoves> {
         let _ = (drive, is_failed);
         no_redundancy()

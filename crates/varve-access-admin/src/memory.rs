@@ -249,7 +249,7 @@ impl MemoryBackend {
             Some(drives) if !drives.iter().any(is_it) => ready(Err(Error::Backend {
                 kind: ErrorKind::NotFound,
                 message: format!("the pool has no drive {name}"),
-                hint: None,
+                hint: Some("`varve drive list` shows its drives".to_owned()),
             })),
             Some(_) | None => self.of_drives(answer),
         }
@@ -509,6 +509,10 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn drain_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
+        self.of_drive(&drive, DriveMoves::default())
+    }
+
+    fn keep_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
         self.of_drive(&drive, DriveMoves::default())
     }
 

@@ -20,3 +20,10 @@ fn a_drive_without_a_number_is_not_drained() {
     let said = api.varve(&["drive", "drain", &path]).refused(1);
     assert!(said.contains("no redundancy over drives"), "{said}");
 }
+
+#[test]
+fn a_drain_can_be_cancelled() {
+    let api = Api::over(MemoryBackend::with_failed_drive());
+    let text = api.varve(&["drive", "drain", "1", "--cancel"]).ok();
+    assert!(text.contains("drive 1 stays"), "{text}");
+}

@@ -22,3 +22,13 @@ fn a_drive_without_a_number_cannot_leave() {
     let said = api.varve(&["drive", "remove", &path]).refused(1);
     assert!(said.contains("no redundancy over drives"), "{said}");
 }
+
+#[test]
+fn a_drive_that_leaves_stays_where_that_is_cancelled() {
+    let api = Api::over(MemoryBackend::with_failed_drive());
+    let text = api.varve(&["drive", "remove", "1", "--cancel"]).ok();
+    assert!(text.contains("drive 1 stays"), "{text}");
+    let said = api.varve(&["drive", "remove", "7", "--cancel"]).refused(1);
+    assert!(said.contains("no drive 7"), "{said}");
+    api.varve(&["drive", "remove", "1", "--cancel", "--failed"]).refused(2);
+}

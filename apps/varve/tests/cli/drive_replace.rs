@@ -20,3 +20,11 @@ fn what_follows_is_said() {
     let text = api.varve(&["drive", "replace", "/srv/drive-1", "/srv/new=1GiB"]).ok();
     assert!(text.contains("/srv/new takes the place of drive 1"), "{text}");
 }
+
+#[test]
+fn a_replacement_is_cancelled_without_another_drive() {
+    let api = Api::over(MemoryBackend::with_failed_drive());
+    let text = api.varve(&["drive", "replace", "1", "--cancel"]).ok();
+    assert!(text.contains("drive 1 stays"), "{text}");
+    api.varve(&["drive", "replace", "1", "/srv/new=1GiB", "--cancel"]).refused(2);
+}

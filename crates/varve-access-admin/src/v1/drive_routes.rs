@@ -67,6 +67,13 @@ pub(super) async fn drain(State(api): State<Api>, name: NamePath) -> Accepted {
     Ok((StatusCode::ACCEPTED, Json(moves)))
 }
 
+pub(super) async fn keep(State(api): State<Api>, name: NamePath) -> Accepted {
+    let name = name_in(name)?;
+    let moves = api.within_limit(api.backend.keep_drive(name.clone())).await?;
+    tracing::info!(drive = name, "drive is to stay");
+    Ok((StatusCode::ACCEPTED, Json(moves)))
+}
+
 pub(super) async fn replace(State(api): State<Api>, name: NamePath, request: Request) -> Accepted {
     let name = name_in(name)?;
     let new: AddDrive = api.json_body(request).await?;

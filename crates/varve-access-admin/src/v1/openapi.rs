@@ -73,7 +73,7 @@ const DRIVE_ERRORS: [ErrorKind; 7] = [
     ErrorKind::Unavailable,
 ];
 
-static ENDPOINTS: [Endpoint; 40] = [
+static ENDPOINTS: [Endpoint; 41] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -151,6 +151,15 @@ static ENDPOINTS: [Endpoint; 40] = [
         path: "/v1/drives/{name}/drain",
         operation: "drainDrive",
         summary: "Has all of a drive moved elsewhere.",
+        request: None,
+        success: (202, Some("DriveMoves")),
+        errors: &DRIVE_ERRORS,
+    },
+    Endpoint {
+        method: "delete",
+        path: "/v1/drives/{name}/drain",
+        operation: "keepDrive",
+        summary: "Has a drive stay that leaves: a drain, removal or replacement is cancelled, and what was moved stays where it is.",
         request: None,
         success: (202, Some("DriveMoves")),
         errors: &DRIVE_ERRORS,

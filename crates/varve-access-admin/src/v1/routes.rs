@@ -69,7 +69,7 @@ pub(crate) fn router(
         .route("/v1/drives", get(drives).post(drive_routes::add))
         .route("/v1/drives/{name}", get(drive_routes::show).delete(drive_routes::remove))
         .route("/v1/drives/{name}/locate", post(drive_routes::locate))
-        .route("/v1/drives/{name}/drain", post(drive_routes::drain))
+        .route("/v1/drives/{name}/drain", post(drive_routes::drain).delete(drive_routes::keep))
         .route("/v1/drives/{name}/replace", post(drive_routes::replace))
         .route("/v1/moves", get(drive_routes::moves))
         .route(

@@ -14,7 +14,9 @@ async fn a_drive_is_shown_by_whatever_names_it() {
         let (status, drive) = server.call("GET", &format!("/v1/drives/{name}"), None).await;
         assert_eq!((status, &drive["state"]), (200, &json!("failed")), "{name}");
     }
-    for (method, path) in [("GET", "/v1/drives/7"), ("POST", "/v1/drives/7/locate")] {
+    for (method, path) in
+        [("GET", "/v1/drives/7"), ("POST", "/v1/drives/7/locate"), ("DELETE", "/v1/drives/7/drain")]
+    {
         let body = (method == "POST").then(|| json!({"on": true}));
         let (status, error) = server.call(method, path, body).await;
         assert_eq!((status, &error["kind"]), (404, &json!("not_found")), "{method} {path}");

@@ -5,7 +5,7 @@ use hyper::Method;
 use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 
-use super::number_of;
+use super::{keep, number_of};
 use crate::cli::Format;
 use crate::waiting::{BegunMove, WaitFlag};
 
@@ -14,6 +14,10 @@ use crate::waiting::{BegunMove, WaitFlag};
 pub(crate) struct DriveDrain {
     /// Its number, its path, or the beginning of its identity
     drive: String,
+
+    /// Have the drive stay after all; what was moved already stays where it is
+    #[arg(long)]
+    cancel: bool,
 
     #[command(flatten)]
     wait: WaitFlag,
@@ -25,6 +29,9 @@ pub(crate) struct DriveDrain {
 impl DriveDrain {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let number = number_of(client, &self.drive)?;
+        if self.cancel {
+            return keep(client, number, &self.wait, &self.format);
+        }
         let path = format!("/v1/drives/{number}/drain");
         let answer = client.send::<DriveMoves>(Method::POST, &path, &serde_json::json!({}))?;
         let what = format!("drive {number} is drained");

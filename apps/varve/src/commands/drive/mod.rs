@@ -11,13 +11,17 @@ mod scrub;
 mod show;
 
 use clap::Subcommand;
+use hyper::Method;
 use varve_access_admin::NO_REDUNDANCY_HINT;
 use varve_access_admin::v1::{
-    AddDrive, Drive, DriveCondition, DriveList, DriveNameFault, find_drive,
+    AddDrive, Drive, DriveCondition, DriveList, DriveMoves, DriveNameFault, find_drive,
 };
 use varve_client::{Client, Failure, Result, age};
 use varve_daemon::config::DriveSetting;
 use varve_types::ByteCount;
+
+use crate::cli::Format;
+use crate::waiting::{BegunMove, WaitFlag};
 
 /// Show and change the drives of the pool
 #[derive(Subcommand, Debug)]
@@ -111,6 +115,14 @@ fn absolute_drive(drive: &DriveSetting) -> Result<AddDrive> {
         .map_err(|error| Failure::misuse(format!("drive {}: {error}", drive.path.display())))?;
     let size_bytes = drive.size.map(|size| size.0);
     Ok(AddDrive { path: path.display().to_string(), size_bytes })
+}
+
+/// Has a drive stay that leaves.
+fn keep(client: &Client, number: u8, wait: &WaitFlag, format: &Format) -> Result<String> {
+    let path = format!("/v1/drives/{number}/drain");
+    let answer = client.send::<DriveMoves>(Method::DELETE, &path, &serde_json::json!({}))?;
+    let what = format!("drive {number} stays");
+    wait.moves(client, BegunMove { answer, what: &what, leaves: None }, format)
 }
 
 /// The number of the drive that is meant.

@@ -5,15 +5,12 @@ use hyper::Method;
 use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 
-use super::number_of;
+use super::{keep, number_of};
 use crate::cli::Format;
 use crate::waiting::{BegunMove, WaitFlag};
 
 /// Move all of a drive elsewhere, and have it leave the pool then
 #[derive(Args, Debug)]
-#[command(
-    after_help = "It leaves by itself, as long as the daemon runs; after a restart, remove it again."
-)]
 pub(crate) struct DriveRemove {
     /// Its number, its path, or the beginning of its identity
     drive: String,
@@ -21,6 +18,10 @@ pub(crate) struct DriveRemove {
     /// Forget a drive that has failed, once nothing names it
     #[arg(long)]
     failed: bool,
+
+    /// Have the drive stay after all; what was moved already stays where it is
+    #[arg(long, conflicts_with = "failed")]
+    cancel: bool,
 
     #[command(flatten)]
     wait: WaitFlag,
@@ -32,6 +33,9 @@ pub(crate) struct DriveRemove {
 impl DriveRemove {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let number = number_of(client, &self.drive)?;
+        if self.cancel {
+            return keep(client, number, &self.wait, &self.format);
+        }
         let query = if self.failed { "?failed=true" } else { "" };
         let path = format!("/v1/drives/{number}{query}");
         let answer = client.send::<DriveMoves>(Method::DELETE, &path, &serde_json::json!({}))?;

@@ -6,7 +6,7 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
-use super::{absolute_drive, number_of};
+use super::{absolute_drive, keep, number_of};
 use crate::cli::Format;
 use crate::commands::serve::drive;
 use crate::waiting::{BegunMove, WaitFlag};
@@ -18,8 +18,12 @@ pub(crate) struct DriveReplace {
     old: String,
 
     /// The new one: block device, file or directory, with its size where that of the old one does not do
-    #[arg(value_name = "PATH[=SIZE]", value_parser = drive)]
-    new: DriveSetting,
+    #[arg(value_name = "PATH[=SIZE]", value_parser = drive, required_unless_present = "cancel")]
+    new: Option<DriveSetting>,
+
+    /// Have the old drive stay after all; the new one stays too
+    #[arg(long, conflicts_with = "new")]
+    cancel: bool,
 
     #[command(flatten)]
     wait: WaitFlag,
@@ -31,7 +35,10 @@ pub(crate) struct DriveReplace {
 impl DriveReplace {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let number = number_of(client, &self.old)?;
-        let new = absolute_drive(&self.new)?;
+        let new = match &self.new {
+            Some(new) if !self.cancel => absolute_drive(new)?,
+            Some(_) | None => return keep(client, number, &self.wait, &self.format),
+        };
         let path = format!("/v1/drives/{number}/replace");
         let answer = client.send::<DriveMoves>(Method::POST, &path, &new)?;
         let what = format!("{} takes the place of drive {number}", new.path);
