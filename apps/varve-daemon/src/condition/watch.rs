@@ -1,6 +1,6 @@
 //! Asks all drives, time and again, and says in the log what changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::path::Path;
@@ -43,13 +43,13 @@ pub(crate) async fn watch(drives: AskedDrives) -> Infallible {
         }
         None => return std::future::pending().await,
     };
-    let (mut asked, mut left) = (Vec::new(), BTreeSet::new());
+    let (mut asked, mut left) = (Vec::new(), BTreeMap::new());
     loop {
         let paths = redundancy.paths(&remembered);
         if paths != asked && lists.try_send(paths.clone()).is_ok() {
             conditions.begin(&paths);
             asked = paths;
-            left.clear(); // Where a drive could not leave, it may now.
+            left.retain(|_, may_leave| *may_leave); // Where a drive could not leave, it may now.
         }
         if conditions.leaves_on_warning() {
             leave(&conditions, &redundancy, &mut left).await;
@@ -58,20 +58,23 @@ pub(crate) async fn watch(drives: AskedDrives) -> Infallible {
     }
 }
 
-/// Has drives leave that warn of their end. Each is asked to once, as operators may decide otherwise.
+/// Has drives leave that warn of their end. Each does so once, as operators may decide otherwise; `left` says of those
+/// that were asked to whether they could.
 async fn leave(
     conditions: &DriveConditions,
     redundancy: &DriveRedundancy,
-    left: &mut BTreeSet<u8>,
+    left: &mut BTreeMap<u8, bool>,
 ) {
     let Ok(pool) = redundancy.pool() else { return };
     for (number, path) in redundancy.live_drives() {
         let warnings = conditions.of(&path).map(|it| it.warnings).unwrap_or_default();
         let Some(warning) = warnings.into_iter().find(|it| it.is_critical) else { continue };
-        if !left.insert(number) {
+        if left.contains_key(&number) {
             continue;
         }
-        match drive_changes::drain(pool, number.to_string()).await {
+        let drained = drive_changes::drain(pool, number.to_string()).await;
+        left.insert(number, drained.is_ok());
+        match drained {
             Ok(_) => tracing::warn!(drive = number, path, why = warning.message, "a drive leaves"),
             Err(error) => {
                 tracing::warn!(drive = number, path, why = warning.message, %error, "a drive cannot leave");

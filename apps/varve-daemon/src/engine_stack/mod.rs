@@ -79,8 +79,8 @@ pub(crate) struct EngineStack {
     drives: Option<Rc<DriveHandles>>,
     /// The pool's root, on the thread that has it.
     pool: Option<Rc<OpenPool>>,
-    /// Moves rows of zones that nobody has, where the pool's root is.
-    _mover: Option<Mover>,
+    /// Moves rows of zones that nobody has, where the pool's root is, until the shard is closed.
+    mover: Cell<Option<Mover>>,
     /// Has the pool grow and shrink, there too.
     _sizer: Option<PoolSizer>,
     /// Of the thread's NBD clients.
@@ -146,7 +146,7 @@ impl ShardStack for EngineStack {
             cache,
             drives,
             pool,
-            _mover: mover,
+            mover: Cell::new(mover),
             _sizer: sizer,
             times,
             reactor,
@@ -306,6 +306,9 @@ impl ShardStack for EngineStack {
     }
 
     async fn close(&self) -> Result<()> {
+        if let Some(mover) = self.mover.take() {
+            mover.ended().await; // MOVER-6: who opens the pool next may have the zones.
+        }
         self.host.close().await.map_err(|error| {
             Failure::new(format!("close shard {}: {error}", self.shard))
                 .hint("nothing acknowledged is lost; the next start recovers the shard")
