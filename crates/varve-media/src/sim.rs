@@ -87,6 +87,8 @@ struct State {
     unreadable: Vec<Range<u64>>,
     writes_fail: bool,
     write_fails_once: bool,
+    /// Nothing of a write lands that begins now.
+    refuses_writes: bool,
     stuck_until: Nanos,
     /// Of a sparse file.
     room: Option<FileRoom>,
@@ -109,7 +111,7 @@ impl State {
     fn begin_write(&mut self, offset: u64, bytes: BufSlice) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        let live = vec![true; bytes.len() / SECTOR];
+        let live = vec![!self.refuses_writes; bytes.len() / SECTOR];
         self.in_flight.insert(number, CachedWrite { number, offset, bytes, live });
         number
     }
@@ -117,6 +119,12 @@ impl State {
     /// Whether a write or flush that comes to its end now fails.
     fn write_fails(&mut self) -> bool {
         std::mem::take(&mut self.write_fails_once) || self.writes_fail
+    }
+
+    /// Whether nothing of a write that is under way lands.
+    fn is_refused(&self, number: u64) -> bool {
+        let extent = self.in_flight.get(&number);
+        extent.is_some_and(|extent| extent.live.iter().all(|live| !live))
     }
 
     /// Takes the room that a write needs before it is finished; false when there is none.
@@ -315,6 +323,12 @@ impl SimMedium {
         self.state.borrow_mut().write_fails_once = fail;
     }
 
+    /// Has every write that begins from now on fail with nothing of it on the medium, or no longer. One that was under
+    /// way ends as before.
+    pub fn refuse_writes(&self, refuses: bool) {
+        self.state.borrow_mut().refuses_writes = refuses;
+    }
+
     /// Makes no operation come to its end before `until`: the device does not answer. A power cut or a kill ends that.
     pub fn stick(&self, until: Nanos) {
         self.state.borrow_mut().stuck_until = until;
@@ -427,7 +441,7 @@ impl Disk for SimDisk {
         let mut rng = Rng::new(self.reactor.random_u64());
         self.run(&self.latency.write_nanos, move |medium| {
             let mut state = medium.state.borrow_mut();
-            if state.write_fails() {
+            if state.write_fails() || state.is_refused(number) {
                 state.fail_write(number, &mut rng);
                 return Err(medium.error("write", offset, len));
             }
@@ -538,6 +552,25 @@ mod tests {
             assert!(overwrite_and_crash(seed, true).iter().all(|b| *b == 2));
         }
         assert!(old > 10 && new > 10 && mixed > 10, "{old} {new} {mixed}");
+    }
+
+    #[test]
+    fn nothing_lands_of_what_begins_while_writes_are_refused() {
+        for seed in 0..20 {
+            let medium = SimMedium::new("sim0", SIZE);
+            let mut sim = SimLoop::new(seed);
+            let disk = medium.open(&sim.handle(), SimLatency::default());
+            let (of_medium, mut rng) = (medium.clone(), Rng::new(seed));
+            sim.run_until(async move {
+                disk.write(0, filled(1, 4096), Persist::Durable).await.unwrap();
+                of_medium.refuse_writes(true);
+                disk.write(0, filled(2, 4096), Persist::Durable).await.unwrap_err();
+                drop(disk.write(0, filled(3, 4096), Persist::Durable)); // Under way when power is cut.
+            });
+            drop(sim);
+            medium.crash(&mut rng);
+            assert!(medium.visible(0..4096).iter().all(|byte| *byte == 1));
+        }
     }
 
     #[test]

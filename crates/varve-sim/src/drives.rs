@@ -133,6 +133,7 @@ impl SimDrive {
                 medium.fail_reads(0..u64::MAX);
             }
             medium.fail_next_write(false);
+            medium.refuse_writes(false);
             medium.fail_writes(is_failing || condition == DriveCondition::ReadOnly);
             let silence = if condition == DriveCondition::Silent { SILENCE_NANOS } else { 0 };
             medium.stick(if silence > 0 { now + silence } else { Nanos(0) });
@@ -213,6 +214,11 @@ impl RedundantMedia {
         if let Some(drive) = self.drives.get(index) {
             drive.set_condition(condition, now);
         }
+    }
+
+    /// Has nothing land on a drive of what begins from now on, until its condition is set anew.
+    pub(crate) fn refuse_writes(&self, index: usize) {
+        self.drives[index].media().for_each(|medium| medium.refuse_writes(true));
     }
 
     /// Has the next write to a part of a drive fail.

@@ -62,6 +62,8 @@ async fn lose_members(world: &World, reactor: &Reactor, rng: &mut Rng) {
             return;
         }
         media.set_condition(index, fails[rng.index(fails.len())], reactor.now());
+        // What begins now is not in the snapshot of what the drive has, and so must not land on it.
+        media.refuse_writes(index);
     }
     world.faulty.set(media.lost_too_many());
     if rng.chance(1, 2) {
