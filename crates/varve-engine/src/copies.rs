@@ -277,6 +277,7 @@ impl Shard {
             return None;
         }
         let bytes = self.stored_unit(&unit.location(id)).await.ok()?;
+        debug_assert!(unit_is_whole(unit, &bytes), "a copy counts for whom its checksum matches"); // COPIES-1
         self.counters.add_reclaim_read(bytes.len());
         Some(bytes)
     }

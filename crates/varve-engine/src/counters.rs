@@ -6,6 +6,8 @@ use varve_logstore::lane::JournalStats;
 use varve_logstore::segment_writer::SealedSegment;
 use varve_logstore::space::SpaceStats;
 
+use crate::config::BLOCK_BYTES;
+
 /// Counters; each only grows.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -137,6 +139,10 @@ impl Counters {
     pub(crate) fn stats(&self, gauges: StateGauges) -> ShardStats {
         assert!(self.foreign_blocks.get() <= self.deduplicated_blocks.get(), "these are a part");
         assert!(self.bypassed_bytes.get() <= self.write_bytes.get(), "these are a part");
+        let plain_bytes = self.stored_blocks.get().saturating_mul(BLOCK_BYTES as u64);
+        assert!(self.stored_bytes.get() <= plain_bytes, "no block is stored as more than it is"); // REDUCE-1
+        let (leaves, deaths) = (self.folded_leaves.get(), self.folded_deaths.get());
+        assert!(leaves <= deaths, "a visit to a leaf deals with one at least");
         ShardStats {
             writes: self.writes.get(),
             write_bytes: self.write_bytes.get(),

@@ -137,6 +137,10 @@ impl Shard {
             assert!(block <= end, "a comparison stays in its range");
             self.reactor.yield_now().await;
         }
+        debug_assert!(
+            runs.windows(2).all(|pair| pair[0].differs != pair[1].differs),
+            "runs are whole"
+        );
         runs.truncate(max);
         let runs = runs.into_iter().map(|run| (run.blocks, run.differs));
         Ok(bytes_of_runs(range, runs).map(|(len, differs)| DiffRun { len, differs }).collect())

@@ -221,7 +221,10 @@ impl Dedup {
 
     /// Whether fingerprints of blocks in this segment would have to be computed.
     fn is_incomplete(&self, segment: SegmentNumber) -> bool {
-        let is_fresh = |forgotten: &u64| self.index.forgotten - forgotten < 2;
+        let is_fresh = |forgotten: &u64| {
+            assert!(*forgotten <= self.index.forgotten, "what was forgotten stays so");
+            self.index.forgotten - forgotten < 2
+        };
         self.sampled.contains(segment.0) && !self.completed.get(&segment).is_some_and(is_fresh)
     }
 
@@ -242,6 +245,7 @@ impl Dedup {
         segment: SegmentNumber,
         is_hook: bool,
     ) {
+        debug_assert!(chunk > ChunkId::ZERO, "no data have id 0"); // DEDUP-1
         self.index.insert(fingerprint, chunk);
         let (hook, is_multiple) = hook_of(fingerprint);
         if is_hook || is_multiple {
@@ -301,6 +305,10 @@ impl Dedup {
 
     /// The summary of a segment was read because of a signal.
     fn note_read(&mut self, segment: SegmentNumber, successor: SegmentNumber) {
+        debug_assert!(
+            self.read.iter().all(|(read, _)| *read != segment),
+            "what was read lately is not read again"
+        );
         if self.read.len() >= READ_MAX {
             self.read.pop_front();
         }
@@ -614,6 +622,8 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
     }
 
     fn len(&self) -> usize {
+        assert!(self.recent.len() < self.half_max, "a full half becomes the older one");
+        assert!(self.older.len() <= self.half_max, "a half is full at most");
         self.recent.len() + self.older.len()
     }
 

@@ -491,6 +491,7 @@ impl Trees {
     ) -> std::result::Result<(), Stop> {
         if may_wait && self.waits(stream, block)? {
             let old = self.deltas.set(stream, block, chunk);
+            debug_assert!(self.deltas.count <= self.deltas.limit, "beyond the limit none wait"); // DELTAS-7
             dead.extend(old.filter(|old| *old != chunk).map(|old| MapSlot::data(self.shard, old)));
             return Ok(());
         }

@@ -68,6 +68,7 @@ impl Shard {
             from = next;
         }
         live.truncate(max);
+        debug_assert!(live.is_sorted_by(|a, b| a.0 < b.0), "keys come in order, each once");
         Ok(live)
     }
 

@@ -301,7 +301,9 @@ impl Foreign {
 
     /// What was granted and is not applied (PEERS-7).
     pub(crate) fn granted(&self) -> Vec<ForeignChunk> {
-        self.granted.borrow().keys().copied().collect()
+        let granted = self.granted.borrow();
+        debug_assert!(granted.values().all(|holders| *holders > 0), "what is granted is held"); // PEERS-7
+        granted.keys().copied().collect()
     }
 
     /// A name of a chunk of `home` is gone (PEERS-8).
@@ -464,6 +466,7 @@ async fn find(
             asks.entry(*shard).or_default().push(*fingerprint);
         }
     }
+    assert!(!asks.contains_key(&me), "nobody is a peer of itself");
     let mut granted: BTreeMap<ShardId, usize> = BTreeMap::new();
     let mut note = |fingerprint, home, chunk| {
         found.borrow_mut().push((fingerprint, ForeignChunk { home, chunk }));
@@ -498,6 +501,7 @@ async fn find(
             again.entry(home).or_default().push(*fingerprint);
         }
     }
+    assert!(!again.contains_key(&me), "nobody is a peer of itself");
     let mut answers = ask_all(&**peers, again);
     while let Some((asked, answers)) = answers.next().await {
         for (fingerprint, answer) in answers {

@@ -171,6 +171,7 @@ impl Shard {
                 wrong = wrong.or(Some(Error::ForeignMissing { stream, block, home, chunk }));
             }
         }
+        debug_assert!(wrong.is_some() || blocks.iter().all(Option::is_some), "all are there");
         let Some(error) = wrong else { return Ok(None) };
         self.report_or_retry(stream, first, blocks, error).await
     }
@@ -554,6 +555,10 @@ impl Shard {
             }
         }
         assert!(block <= end, "a look stays in its range");
+        debug_assert!(
+            runs.windows(2).all(|pair| pair[0].mapped != pair[1].mapped),
+            "runs are whole"
+        );
         runs.truncate(max);
         let runs = runs.into_iter().map(|run| (run.blocks, run.mapped));
         Ok(bytes_of_runs(range, runs).map(|(len, mapped)| BlockStatus { len, mapped }).collect())

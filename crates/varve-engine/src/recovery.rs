@@ -672,6 +672,8 @@ impl Shard {
         assert!(last_chunk >= self.apply.chunk(), "ids only grow"); // RECOVERY-4
         self.apply.resume(head, last_chunk);
         self.checkpoint().await?;
+        assert!(self.drain.writer.borrow().is_empty(), "the root covers all that was replayed"); // RECOVERY-3
+        assert!(self.no_data_put(), "the root covers all that was replayed"); // RECOVERY-3
         let lane = Journal::new(
             self.reactor.clone(),
             Rc::clone(&self.media.journal),

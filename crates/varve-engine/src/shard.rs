@@ -245,6 +245,7 @@ impl Shard {
         }
         let outcome = self.settle().await;
         if outcome.is_ok() {
+            debug_assert!(self.lane().is_drained(), "nothing is admitted while a shard closes");
             self.end();
         }
         self.quiesced().await;

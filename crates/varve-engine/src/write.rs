@@ -113,6 +113,7 @@ impl Shard {
         within: usize,
         part: &[u8],
     ) -> Result<Rc<JournalFrame>> {
+        assert!(!part.is_empty(), "who writes no bytes merges none");
         assert!(within + part.len() <= BLOCK_BYTES, "a part of one block"); // WRITE-2
         let mut attempt = 0;
         loop {
@@ -260,6 +261,10 @@ impl Shard {
             let carrier = Carrier::Frame(Rc::clone(frame));
             buffer.insert(stream, block, BufferedBlock { wseq, carrier, content });
         }
+        debug_assert!(
+            buffer.newest(stream, first).is_some_and(|newest| newest.wseq == wseq),
+            "no version is newer than the last one"
+        ); // BUFFER-1
         self.counters.add_write(payload_len);
     }
 
@@ -414,10 +419,16 @@ impl Shard {
             if kind == RecordKind::Zero { BufferedContent::Zero } else { BufferedContent::Hole };
         let pending = BufferedBlock { wseq, carrier: Carrier::Frame(Rc::clone(frame)), content };
         let end = first + len_512 / BLOCK_UNITS;
-        self.admission.buffer.borrow_mut().insert_range(stream, first, end, pending);
+        let mut buffer = self.admission.buffer.borrow_mut();
+        buffer.insert_range(stream, first, end, pending);
+        debug_assert!(
+            buffer.newest(stream, first).is_some_and(|newest| newest.wseq == wseq),
+            "no version is newer than the last one"
+        ); // BUFFER-1
     }
 
     fn bare_record(&self, header: RecordHeader) -> JournalRecord {
+        assert_eq!(header.payload_len, 0, "header and payload agree");
         let payload = self.admission.no_payload();
         JournalRecord { header, payload, piece_checksums: Vec::new(), is_reserved: true }
     }

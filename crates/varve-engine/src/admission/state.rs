@@ -69,6 +69,7 @@ impl Admission {
 
     /// A number for a record.
     pub(crate) fn fresh_wseq(&self) -> WriteSeq {
+        debug_assert!(self.lane.get().is_some(), "numbers are given once recovery is through"); // RECOVERY-4
         let wseq = self.next_wseq.get();
         self.next_wseq.set(wseq.next());
         wseq

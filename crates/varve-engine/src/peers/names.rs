@@ -45,6 +45,8 @@ impl ForeignNames {
 
     /// The homes, and how many chunks of each there are.
     pub(crate) fn homes(&self) -> impl Iterator<Item = (ShardId, u64)> {
+        let is_named = |chunks: &RoaringTreemap| !chunks.is_empty();
+        debug_assert!(self.0.values().all(is_named), "a home is there for its chunks");
         self.0.iter().map(|(home, chunks)| (*home, chunks.len()))
     }
 
