@@ -8,6 +8,7 @@ BLOCK = 4096
 PIECE_BYTES = 1 << 20
 DEPTH = 8
 SINGLE_READS = 200
+LOOK_BYTES = 64 << 10
 
 
 class Contents:
@@ -73,6 +74,54 @@ class Contents:
         pool.drain()
         pool.close()
         self.context.check(not wrong, f"{when}: MiB that are not what was acknowledged, as offset and errno: {wrong[:5]}")
+
+    def look(self, when):
+        """Reads everything, and tries to write: how many pieces and objects are right, and how many answer with an error. Others fail the test."""
+        right = failed = 0
+        try:
+            client = self.connect()
+        except nbd.Error:
+            return 0, self.volume_bytes // LOOK_BYTES
+        self.context.check(client.is_read_only(), f"{when}: the volume is offered for writing")
+        client.set_strict_mode(0)
+        for offset in range(0, self.volume_bytes, LOOK_BYTES):
+            try:
+                data = client.pread(LOOK_BYTES, offset)
+            except nbd.Error as error:
+                self.context.check(error.errno == "EIO", f"{when}: a read at {offset} fails with {error}")
+                failed += 1
+                continue
+            self.context.check(data == self.image[offset:offset + LOOK_BYTES], f"{when}: what lies at {offset} is not what was acknowledged")
+            right += 1
+        try:
+            client.pwrite(bytes(BLOCK), 0)
+            self.context.check(False, f"{when}: a write is acknowledged")
+        except nbd.Error as error:
+            self.context.check(error.errno == "EPERM", f"{when}: a write fails with {error}")
+        client.shutdown()
+        objects = self._look_at_objects(when)
+        return right + objects[0], failed + objects[1]
+
+    def _look_at_objects(self, when):
+        from botocore.exceptions import BotoCoreError, ClientError  # Its package may just have been installed.
+        right = failed = 0
+        s3 = self.gateway.client()
+        for key, body in self.objects.items():
+            try:
+                read = s3.get_object(Bucket="bucket", Key=key)["Body"].read()
+            except (ClientError, BotoCoreError) as error:
+                status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+                self.context.check(status >= 500, f"{when}: object {key}: {error}")
+                failed += 1
+                continue
+            self.context.check(read == body, f"{when}: object {key} is not what was acknowledged")
+            right += 1
+        try:
+            s3.put_object(Bucket="bucket", Key="other", Body=b"x")
+            self.context.check(False, f"{when}: an object is acknowledged")
+        except ClientError as error:
+            self.context.check("reading only" in str(error), f"{when}: an object is refused with {error}")
+        return right, failed
 
     def connect(self):
         """A client of the volume."""

@@ -458,6 +458,13 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
     }
 
     fn start_scrub(&self, what: StartScrub) -> AdminFuture<'_, ScrubStatus> {
+        if self.facts.redundancy.is_read_only() {
+            return Box::pin(ready(Err(Error::Backend {
+                kind: ErrorKind::Denied,
+                message: "the pool is open for reading only".to_owned(),
+                hint: Some("`varve check --online` reads what is stored".to_owned()),
+            })));
+        }
         self.with_drives(|pool| Box::pin(ready(drive_changes::start_scrub(pool, &what))))
     }
 

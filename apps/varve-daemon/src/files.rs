@@ -36,6 +36,10 @@ const SHARD_MEMORY_GOOD: u64 = 128 << 20;
 
 /// Opens the pool, which is made first where the data directory remembers none. Blocks, for seconds when it is made.
 pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
+    if settings.redundancy.is_read_only && !(drives.has_pool && drives.is_redundant) {
+        return Err(Failure::misuse("--read-only serves pools with redundancy over drives")
+            .hint("`varve salvage` copies what can be read of others"));
+    }
     if !drives.has_pool {
         make(settings, drives)?;
     }
@@ -57,6 +61,7 @@ fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
         pool: drives.pool,
         knows_all: drives.remembered,
         is_degraded: redundancy.is_degraded,
+        is_read_only: redundancy.is_read_only,
         history: redundancy.history,
         new_history: HistoryId(random_bytes()?),
         drive_patience_nanos: u64::from(redundancy.drive_patience_s) * 1_000_000_000,
@@ -78,10 +83,14 @@ fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
     pool.files().control().set_scrub_days(u16::try_from(redundancy.scrub_days).unwrap_or(u16::MAX));
     let opened = pool.files().opened();
     if opened.is_read_only {
-        return Err(explain(&Error::ReadOnly, settings));
+        tracing::warn!("the pool is open for reading only: nothing is written to its drives");
     }
     for drive in &opened.missing {
-        tracing::warn!(drive = drive.get(), "a drive is missing: the pool goes on without it");
+        let drive = drive.get();
+        match opened.is_read_only {
+            true => tracing::warn!(drive, "a drive is missing: what only it has cannot be read"),
+            false => tracing::warn!(drive, "a drive is missing: the pool goes on without it"),
+        }
     }
     for path in &opened.stale {
         tracing::warn!(path, "the drive is not used: the pool went on without it");
@@ -275,7 +284,7 @@ pub(crate) fn explain(error: &Error, settings: &Settings) -> Failure {
             failure.hint("connect another drive of the pool, or start with --degraded to go on from these: what the others have later is lost then")
         }
         Error::TooFewDrives { .. } | Error::ReadOnly => {
-            failure.hint("connect more of its drives: nothing was written to those that are there, and what cannot be read without the others stays as it is")
+            failure.hint("connect more of its drives: nothing was written to those that are there. What can be read without the others is served with --read-only, and copied by `varve salvage`")
         }
         Error::HistorySplit { .. } => {
             failure.hint("start with --history ID to keep one; the drives of the others are not read then")

@@ -105,7 +105,7 @@ impl DriveRedundancy {
                 let report = report_of(pool, reports);
                 let failure = pool.files().failure();
                 let reasons = report.reasons.iter().map(reason_of).chain(failing(pool));
-                let reasons = reasons.chain(unusable(pool, drives));
+                let reasons = reasons.chain(unusable(pool, drives)).chain(reading_only(pool));
                 (reasons.chain(failure.map(|it| stopped(&it))).collect(), report.survives)
             }
         };
@@ -182,6 +182,11 @@ impl DriveRedundancy {
         live.filter_map(place).collect()
     }
 
+    /// Whether the pool takes no change.
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self, Self::Over(pool) if pool.files().opened().is_read_only)
+    }
+
     /// The pool whose drives can be changed.
     pub(crate) fn pool(&self) -> varve_access_admin::Result<&Arc<RedundantPool>> {
         match self {
@@ -239,6 +244,19 @@ fn stopped(error: &varve_media::Error) -> HealthReason {
         message: format!("the pool writes nothing any more: {error}"),
         advice: "connect the drives that it lost, and start the daemon again".to_owned(),
     }
+}
+
+/// A pool that takes no change.
+fn reading_only(pool: &RedundantPool) -> Option<HealthReason> {
+    let opened = pool.files().opened();
+    opened.is_read_only.then(|| HealthReason {
+        state: HealthState::Attention,
+        message: format!(
+            "the pool is open for reading only, without {} of its drives",
+            opened.missing.len()
+        ),
+        advice: "copy what is needed; connect the drives that are missing, and start without --read-only".to_owned(),
+    })
 }
 
 /// Drives that were there at the start, and without which the pool goes on, as they could not be used. What cannot be

@@ -184,6 +184,7 @@ fn gateway_options(settings: &Settings) -> Options {
         signature_v2: settings.s3.signature_v2,
         connections_per_address: usize::from(settings.s3.connections_per_address),
         body_memory: settings.object_intake_bytes(),
+        is_read_only: settings.redundancy.is_read_only,
         ..Options::default()
     }
 }
@@ -228,6 +229,7 @@ impl RunningGateway {
             let objects = EngineOptions {
                 reduction: BucketSettings::reduction_in,
                 bodies_bytes_max: settings.object_bodies_bytes(),
+                is_read_only: settings.redundancy.is_read_only,
             };
             let store = EngineStore::open(links.0, links.1, objects).await;
             let store = store.map_err(|error| match error {
@@ -244,7 +246,9 @@ impl RunningGateway {
             let opened =
                 Gateway::open(store, key, options).await.map_err(|error| failed(&error))?;
             let (lifecycle, front) = (opened.gateway.clone(), opened.gateway.clone());
-            tokio::spawn(async move { lifecycle.run_lifecycle().await });
+            if !settings.redundancy.is_read_only {
+                tokio::spawn(async move { lifecycle.run_lifecycle().await });
+            }
             let clients = Clients { listener, accepted };
             let serving = tokio::spawn(async move { front.serve(clients, tls, stopped).await });
             Ok::<_, Failure>((opened, serving))

@@ -11,6 +11,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "varve serve",
             "varve serve --data /srv/varve --drive /dev/nvme0n1 --nbd 127.0.0.1:10809",
+            "varve serve --data /srv/varve --read-only",
         ],
     ),
     (

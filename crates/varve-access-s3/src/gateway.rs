@@ -50,6 +50,8 @@ pub struct Options {
     pub access_log: Option<PathBuf>,
     /// File that the owner's key is handed over in; none: only [`OpenedGateway`] tells it.
     pub owner_key: Option<PathBuf>,
+    /// Refuse what changes something: what is written is not kept.
+    pub is_read_only: bool,
 }
 
 /// What a start came to.
@@ -99,6 +101,7 @@ impl Default for Options {
             requests_per_second: 0,
             access_log: None,
             owner_key: None,
+            is_read_only: false,
         }
     }
 }

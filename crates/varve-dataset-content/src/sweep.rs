@@ -57,6 +57,9 @@ impl ContentShard {
         content.set_reduction(reduction);
         content.find_orphans().await?; // CONTENT-5
         content.find_references().await?;
+        if content.shard.is_read_only() {
+            return Ok(content); // Nothing is freed.
+        }
         content.reactor.spawn(run(Rc::downgrade(&content), give_back));
         Ok(content)
     }

@@ -106,7 +106,7 @@ impl ShardHost {
             // A journal may be brought back: a start without it is the operator's to decide.
             Err(error)
                 if (error.kind() == ErrorKind::Corrupt || error.is_read_failure())
-                    && !error.is_lane_lost()
+                    && (!error.is_lane_lost() || host.config.shard.is_read_only)
                     && dispatch.placement().shards().count() > 1 =>
             {
                 host.refuse(error);
@@ -230,9 +230,9 @@ impl ShardHost {
         }
     }
 
-    /// How long to wait before the shard is opened again: this long, unless it is damaged.
+    /// How long to wait before the shard is opened again: this long, unless it stays closed.
     fn pause_ns(&self, otherwise_ns: u64) -> u64 {
-        if self.damage().is_some() { DAMAGED_PAUSE_NS } else { otherwise_ns }
+        if self.stays_closed() { DAMAGED_PAUSE_NS } else { otherwise_ns }
     }
 
     /// Says why the shard does not open.
@@ -258,10 +258,15 @@ impl ShardHost {
         self.failure().filter(|error| error.kind() == ErrorKind::Corrupt)
     }
 
+    /// Whether no other opening helps soon: it is damaged, or drives are missing of a pool that is only read.
+    fn stays_closed(&self) -> bool {
+        self.damage().is_some() || (self.config.shard.is_read_only && self.failure().is_some())
+    }
+
     /// Whether requests fail at once: it is damaged, or has been closed for longer than they wait (HOST-2).
     #[must_use]
     pub fn is_out(&self) -> bool {
-        self.damage().is_some() || (self.now().is_none() && self.patience_ns() == 0)
+        self.stays_closed() || (self.now().is_none() && self.patience_ns() == 0)
     }
 
     /// The shard, if it serves now.
@@ -300,7 +305,7 @@ impl ShardHost {
             match *self.state.borrow() {
                 State::Closed => return Err(Error::ShuttingDown),
                 State::Lost => return Err(self.closed()),
-                State::Opening(..) if self.damage().is_some() => return Err(self.closed()),
+                State::Opening(..) if self.stays_closed() => return Err(self.closed()),
                 State::Opening(..) | State::Serving(_) => {}
             }
             if self.now().is_some() {

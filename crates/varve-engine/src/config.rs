@@ -38,6 +38,9 @@ pub struct ShardConfig {
     /// Give segments with metadata pages second copies, and write anew what of them is damaged. Either way what is
     /// damaged is read from the copy, if there is one.
     pub mends_pages: bool,
+    /// Refuse every change once it is open, as what is written is not kept (READ-ONLY-1). Recovery writes, and nothing
+    /// else does.
+    pub is_read_only: bool,
 }
 
 /// What becomes of a shard's memory.
@@ -122,6 +125,7 @@ impl ShardConfig {
             free_target_percent: 2,
             accept_lost_journal: false,
             mends_pages: true,
+            is_read_only: false,
         }
     }
 }

@@ -160,6 +160,9 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The pool is open for reading only.
+    #[error("the pool is open for reading only")]
+    ReadOnly,
     /// A step of a mark pass without a beginning: the shard was reopened meanwhile.
     #[error("no mark pass is under way")]
     NoMarkPass,
@@ -209,6 +212,7 @@ impl Error {
             | Self::SegmentDamaged { .. }
             | Self::BadRoot { .. } => ErrorKind::Corrupt,
             Self::TooLarge { .. } => ErrorKind::Invalid,
+            Self::ReadOnly => ErrorKind::Denied,
         }
     }
 }

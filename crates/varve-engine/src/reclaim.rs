@@ -86,6 +86,9 @@ impl Shard {
     /// Keeps segments free until the shard fails or is dropped.
     pub(crate) async fn run_reclaim(self: Rc<Self>) -> Result<()> {
         loop {
+            if self.is_read_only() && self.admission.lane().is_some() {
+                return Ok(()); // Only recovery needs room.
+            }
             if self.folds_are_asked() {
                 self.fold_round(PurgeExtent::All).await?;
                 continue;

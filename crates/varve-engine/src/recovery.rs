@@ -176,7 +176,9 @@ impl Shard {
         let shard = Self::assemble(parts, &root, version)?;
         match shard.recover(&root, replayed_to).await {
             Ok(()) => {
-                shard.spawn_task("leftovers", Rc::clone(&shard).delete_leftovers());
+                if !shard.is_read_only() {
+                    shard.spawn_task("leftovers", Rc::clone(&shard).delete_leftovers());
+                }
                 shard.media.segments.set_contents(ShardContents::of(&shard)); // HELD-1
                 Ok(shard)
             }

@@ -132,6 +132,12 @@ impl Shard {
         self.admission.press();
     }
 
+    /// Whether it refuses every change, as what is written is not kept.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.config.is_read_only
+    }
+
     /// Runs a task of the shard; its error fails the shard.
     pub(crate) fn spawn_task(
         self: &Rc<Self>,

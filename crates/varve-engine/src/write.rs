@@ -8,6 +8,8 @@
 //!     to.
 //! WRITE-4. What a part of a block is merged over is read before credits and the claim are taken, if it lies at another
 //!     shard; only after many attempts in vain is it read with them.
+//! READ-ONLY-1. A shard that is opened for reading only admits no change: what it acknowledged would be gone with the
+//!     overlay to which recovery wrote. Everything that clients change passes here.
 
 use std::rc::Rc;
 
@@ -190,6 +192,7 @@ impl Shard {
         credits: u64,
         bytes: u64,
     ) -> Result<Permit> {
+        self.check_writable()?; // READ-ONLY-1
         self.admit_space(stream, bytes).await?;
         let waits = self.admission.credits.data.would_wait(credits);
         if waits {
@@ -475,8 +478,14 @@ impl Shard {
         self.admit_records(charge(0)).await
     }
 
+    /// Refuses where what is written is not kept.
+    fn check_writable(&self) -> Result<()> {
+        if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
     /// As [`Self::admit_record`], for several records of which each is charged.
     pub(crate) async fn admit_records(&self, credits: u64) -> Result<Permit> {
+        self.check_writable()?; // READ-ONLY-1
         if self.admission.credits.records.would_wait(credits) {
             self.admission.press();
             self.drain.request();

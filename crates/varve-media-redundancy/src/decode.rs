@@ -10,6 +10,7 @@
 //! DECODE-2. Each strip goes in by the index of its label, and by the place that the row says, which must be equal.
 //! DECODE-3. Exactly k strips suffice, of whatever indexes.
 //! DECODE-4. A strip whose sum is wrong is not decoded from; zeros are no strip.
+//! DECODE-6. While more strips of a set than parity are on drives that cannot be read, nothing in it is empty.
 
 use std::fmt;
 use std::ops::Range;
@@ -463,8 +464,8 @@ impl SlotReader {
         let locations: Vec<StripLocation> = view.locate(set, slot).collect();
         let hidden = locations.iter().filter(|location| is_hidden(location)).count();
         let shape = view.class_of(set).shape;
-        if hidden <= usize::from(shape.parity()) {
-            return None;
+        if hidden <= usize::from(shape.parity()) || planted(Bug::AbsentIsEmpty) {
+            return None; // DECODE-6
         }
         let (present, needed) = (locations.len() - hidden, usize::from(shape.data()));
         Some(Error::TooFewDrives { zone: Some(zone.0), present, needed })

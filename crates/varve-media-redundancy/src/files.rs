@@ -14,6 +14,10 @@
 //!     of, and what is in use as something else is absent.
 //! FILES-3. A drive that is late is waited for, whatever is at its place meanwhile: it does not fail by being slower
 //!     than others at a start. Places are looked up again each time.
+//! FILES-4. For reading only nothing is written to any drive: drives are opened and locked for reading, the keeper and
+//!     each thread have overlays of their own over them, and their writes are seen by nobody else and end with them.
+//!     Tables are shared in memory, each shard's segments, journal and root are its own thread's, and the pool's root
+//!     is one thread's: so nobody misses what another one wrote.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -22,7 +26,7 @@ use std::sync::Arc;
 use futures_util::future::{Either, join_all, select};
 use varve_media::{
     DiskDelay, DiskLayers, DiskStats, DriveExtent, DriveFiles, DriveParts, Error, NewDrive,
-    RedundantSuperblock, Result, SegmentGeometry,
+    OverlayMemory, RedundantSuperblock, Result, SegmentGeometry,
 };
 use varve_reactor::Reactor;
 use varve_types::PoolId;
@@ -46,6 +50,9 @@ use crate::view::LayoutView;
 /// Pause between two looks for drives that are missing, in ns.
 const LOOK_AGAIN_NANOS: u64 = 500_000_000;
 
+/// What a thread may write to its overlays, in bytes, beside as much as a journal holds: what recovery applies.
+const OVERLAY_BYTES: u64 = 1 << 30;
+
 /// How a pool is opened.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
@@ -56,6 +63,8 @@ pub struct FilesOptions {
     pub knows_all: bool,
     /// Go on from the newest table that is there, although a newer one may exist.
     pub is_degraded: bool,
+    /// Read what is there, whatever is missing, and write nothing (FILES-4).
+    pub is_read_only: bool,
     /// Which of two histories that have split counts.
     pub history: Option<HistoryId>,
     /// Random: what a new history is called, if there must be one.
@@ -172,7 +181,9 @@ impl RedundantFiles {
     pub fn thread(&self, reactor: &Reactor) -> Result<ThreadFiles> {
         let (stats, handles) = (DiskStats::new(), DriveHandles::new(reactor));
         handles.limit_hedging(self.options.hedge_percent);
-        let layers = DiskLayers { stats: Some(Rc::clone(&stats)), delay: self.options.delay };
+        let overlay = self.options.is_read_only.then(|| OverlayMemory::new(self.overlay_bytes()));
+        let (delay, disk_stats) = (self.options.delay, Some(Rc::clone(&stats)));
+        let layers = DiskLayers { stats: disk_stats, delay, overlay };
         let tables = self.tables.on(reactor);
         let followed = ThreadDrives {
             handles: Rc::clone(&handles),
@@ -187,9 +198,15 @@ impl RedundantFiles {
             substitute_nanos: self.options.journal_patience_nanos,
             ..JournalPatience::default()
         };
-        let thread = RedundantThread::new(Rc::clone(&handles), tables, patience)
-            .with_repair(Arc::clone(&self.control));
+        let mut thread = RedundantThread::new(Rc::clone(&handles), tables, patience);
+        if !self.opened.is_read_only {
+            thread = thread.with_repair(Arc::clone(&self.control));
+        }
         Ok(ThreadFiles { thread, handles, stats })
+    }
+
+    fn overlay_bytes(&self) -> u64 {
+        self.drives.figures().map_or(0, |figures| 2 * figures.lane_bytes) + OVERLAY_BYTES
     }
 
     /// The tables as they are now.
@@ -229,6 +246,9 @@ impl RedundantFiles {
     /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], [`Error::Spec`] where a size lacks, or the
     /// system's.
     pub fn prepare(&self, place: &NewDrive, id: DriveId) -> Result<NewMember> {
+        if self.opened.is_read_only {
+            return Err(Error::ReadOnly);
+        }
         self.drives.prepare(place, id, &self.view())
     }
 
@@ -351,12 +371,14 @@ impl LockedDrives {
             }
         }
         let patience_nanos = options.drive_patience_nanos;
-        let opened = open_all(&new, patience_nanos).into_iter().map(|opened| async move {
-            let files = opened?;
-            let path = files.path().display().to_string();
-            let drive = LockedDrive::read(reactor, files, patience_nanos).await;
-            drive.map_err(|error| FailedPlace { path, error, is_absent: false })
-        });
+        let opened = open_all(&new, patience_nanos, options.is_read_only).into_iter().map(
+            |opened| async move {
+                let files = opened?;
+                let path = files.path().display().to_string();
+                let drive = LockedDrive::read(reactor, files, patience_nanos).await;
+                drive.map_err(|error| FailedPlace { path, error, is_absent: false })
+            },
+        );
         for (path, drive) in new.iter().zip(join_all(opened).await) {
             match drive {
                 Ok(drive) if options.pool.is_some_and(|it| it != drive.superblock.pool) => {
@@ -433,18 +455,22 @@ async fn find(
         pool: options.pool,
         patience_nanos: options.drive_patience_nanos,
     };
-    let layers = DiskLayers { stats: None, delay: options.delay };
+    let overlay = options.is_read_only.then(|| OverlayMemory::new(OVERLAY_BYTES));
+    let layers = DiskLayers { stats: None, delay: options.delay, overlay };
     let (mut drives, began) = (LockedDrives::default(), reactor.now());
     let (mut is_first, mut is_unsettled) = (true, true);
     loop {
         is_unsettled |= drives.look(reactor, &locate(), options).await?;
         let is_over = reactor.now().since(began) >= options.missing_wait_nanos;
-        let may_wait = !options.is_degraded && !is_over;
+        let may_wait = !options.is_degraded && !options.is_read_only && !is_over;
         if is_unsettled || !may_wait {
             let candidates = drives.candidates(reactor, &layers);
             match Survey::take(reactor, candidates, &opening).await {
                 Ok(survey) => {
                     check_named(&survey, &drives, options)?;
+                    if options.is_read_only {
+                        return Ok((drives, survey.look()?)); // FILES-4
+                    }
                     if survey.missing().is_empty() || !may_wait {
                         return Ok((drives, survey.open().await?));
                     }
@@ -474,7 +500,8 @@ fn check_named(survey: &Survey, drives: &LockedDrives, options: &FilesOptions) -
     let missing = survey.missing();
     let known = survey.unusable.iter().filter(|it| it.drive.is_some());
     let places = drives.failed.len() + known.count();
-    if options.knows_all || options.is_degraded || missing.len() <= places {
+    let is_told = options.knows_all || options.is_degraded || options.is_read_only;
+    if is_told || missing.len() <= places {
         return Ok(());
     }
     let table = survey.view().drives();

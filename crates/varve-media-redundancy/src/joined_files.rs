@@ -92,7 +92,7 @@ impl PoolDrives {
     }
 
     /// Sizes that all drives of the pool have in common.
-    fn figures(&self) -> Result<RedundantSpec> {
+    pub(crate) fn figures(&self) -> Result<RedundantSpec> {
         let lists = self.lock();
         let first = lists.used.first().ok_or_else(|| no_pool(&[]))?;
         Ok(first.superblock.spec())
@@ -155,7 +155,7 @@ impl FilesOpener {
         drives: &Arc<PoolDrives>,
         delay: Option<DiskDelay>,
     ) -> Self {
-        let layers = DiskLayers { stats: None, delay };
+        let layers = DiskLayers { stats: None, delay, overlay: None };
         Self { reactor: reactor.clone(), drives: Arc::clone(drives), layers }
     }
 }

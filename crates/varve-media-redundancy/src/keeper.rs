@@ -70,6 +70,7 @@ pub struct Keeper {
     /// Pages and records that some drives do not have yet.
     late: LateWrites,
     patience_nanos: u64,
+    /// Whether its drives are overlays, for a look: it brings nothing up, and changes what recovery needs.
     is_read_only: bool,
 }
 
@@ -162,7 +163,7 @@ impl Keeper {
     }
 
     async fn handle(&mut self, change: Change) -> Result<Arc<LayoutView>> {
-        if self.is_read_only {
+        if self.is_read_only && !is_of_recovery(&change) {
             return Err(Error::ReadOnly);
         }
         if let Some(error) = self.board.failure() {
@@ -175,6 +176,9 @@ impl Keeper {
 
     /// What follows from a change that is durable. What fails of it is tried again after the next one.
     async fn follow_up(&mut self) {
+        if self.is_read_only {
+            return; // What it copied, threads would not see.
+        }
         if let Err(error) = self.grant_roots().await {
             tracing::warn!(%error, "no further drive gets tables and roots");
         }
@@ -341,6 +345,28 @@ impl Keeper {
         }
         // No drive has it, and the table that would say so is none.
         Err(self.end(Error::TooFewDrives { zone: None, present: 0, needed: 1 }))
+    }
+}
+
+/// Whether recovery asks for a change: places for what it stores, and copies of a journal.
+fn is_of_recovery(change: &Change) -> bool {
+    match change {
+        Change::Place { .. }
+        | Change::Move { .. }
+        | Change::JournalCopies { .. }
+        | Change::JournalSubstitute { .. }
+        | Change::CopyRoot { .. } => true,
+        Change::DriveFailed { .. }
+        | Change::DriveSlow { .. }
+        | Change::Join(_)
+        | Change::Leave { .. }
+        | Change::Remove { .. }
+        | Change::Stay { .. }
+        | Change::Row { .. }
+        | Change::Class { .. }
+        | Change::LowerDrops
+        | Change::Loss
+        | Change::Walked { .. } => false,
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Opening {
     pub missing: Vec<DriveNumber>,
     /// Drives that are there, and are missing by their own fault.
     pub unusable: Vec<UnusableDrive>,
-    /// Whether nothing may be written: too much is missing, and nothing was written.
+    /// Whether nothing may reach the drives: this is a look at what is there.
     pub is_read_only: bool,
     /// Drives that are used.
     pub drives: Vec<(DriveNumber, FoundDrive)>,
@@ -51,8 +51,6 @@ enum OpeningWay {
     Ordinary,
     /// By the first table of a new history.
     NewHistory,
-    /// Without a write.
-    ReadOnly,
 }
 
 /// Opens a pool: looks at the drives, and then writes tables, if the rules allow that.
@@ -71,17 +69,12 @@ impl Survey {
     /// Opens the pool. Its tables are durable on all drives that are used when this returns.
     ///
     /// # Errors
-    /// [`Error::DegradedOpening`] when drives are missing that may know something newer, [`Error::TooFewDrives`]
-    /// when too much is missing; both without the option to go on. The error of a place that could not be looked
-    /// at, when a drive is missing that may be there (OPEN-5).
+    /// [`Error::TooFewDrives`] when too much is missing, and [`Error::DegradedOpening`] without the option to go on when
+    /// drives are missing that may know something newer. The error of a place that could not be looked at, when a
+    /// drive is missing that may be there (OPEN-5).
     pub async fn open(self) -> Result<Opening> {
-        match self.decide()? {
-            OpeningWay::ReadOnly => {
-                let view = self.view.clone();
-                Ok(self.finish(view, true))
-            }
-            way => self.write(way).await,
-        }
+        let way = self.decide()?;
+        self.write(way).await
     }
 
     /// What is there, as a pool without the drives that are missing, whatever lacks: for somebody who looks at it, and
@@ -97,7 +90,7 @@ impl Survey {
         let dropped: Vec<DriveNumber> = absent.chain(self.missing.iter().copied()).collect();
         if dropped.is_empty() {
             let view = self.view.clone();
-            return Ok(self.finish(view, false));
+            return Ok(self.finish(view, true));
         }
         let mut table = self.table().clone();
         table.epoch.0 += 1;
@@ -107,7 +100,7 @@ impl Survey {
         // What the look changes counts from here.
         table.settled_epoch = table.epoch;
         let view = self.view.with_drives(table).map_err(|fault| disagreement(&fault))?;
-        Ok(self.finish(view, false))
+        Ok(self.finish(view, true))
     }
 
     fn decide(&self) -> Result<OpeningWay> {
@@ -121,7 +114,7 @@ impl Survey {
             Some(_) | None => {}
         }
         if let Some(error) = self.excess() {
-            return if degraded { Ok(OpeningWay::ReadOnly) } else { Err(error) };
+            return Err(error); // O3: it can be looked at.
         }
         let present = self.readable_count() - self.missing.len();
         let is_certain = present > usize::from(self.table().drops_max) || planted(Bug::HalfOpens);

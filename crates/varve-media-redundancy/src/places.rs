@@ -34,13 +34,11 @@ pub(crate) struct FailedPlace {
 pub(crate) fn open_all(
     paths: &[PathBuf],
     patience_nanos: u64,
+    is_read_only: bool,
 ) -> Vec<std::result::Result<DriveFiles, FailedPlace>> {
-    let look = |path: &Path| {
-        DriveFiles::open(path).map_err(|error| FailedPlace {
-            path: path.display().to_string(),
-            is_absent: is_absent(path),
-            error: blame(path, error),
-        })
+    let look: fn(&Path) -> std::result::Result<DriveFiles, FailedPlace> = match is_read_only {
+        true => |path: &Path| open(path, DriveFiles::open_to_read),
+        false => |path: &Path| open(path, DriveFiles::open),
     };
     let answers = in_time(paths, patience_nanos, look).into_iter().zip(paths);
     let answers = answers.map(|(answer, path)| match answer {
@@ -50,6 +48,17 @@ pub(crate) fn open_all(
         }
     });
     answers.collect()
+}
+
+fn open(
+    path: &Path,
+    open: fn(&Path) -> Result<DriveFiles>,
+) -> std::result::Result<DriveFiles, FailedPlace> {
+    open(path).map_err(|error| FailedPlace {
+        path: path.display().to_string(),
+        is_absent: is_absent(path),
+        error: blame(path, error),
+    })
 }
 
 /// What a drive says of itself, in time. Blocks.

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use varve_media::{DriveFiles, DriveIdentity, Error, NewDrive, Result};
+use varve_media::{DriveFiles, DriveIdentity, Error, NewDrive, Result, RootKey};
 use varve_media_redundancy::format::DriveState;
 use varve_media_redundancy::{
     Change, DriveId, DriveNumber, FilesOptions, HEDGE_PERCENT, HistoryId, Keeper,
-    NewRedundantDrive, NewRedundantPool, RedundantFiles, StripeShape,
+    NewRedundantDrive, NewRedundantPool, RedundantFiles, StripeShape, ZoneIndex,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_types::PoolId;
+use varve_types::{PoolId, ShardId};
 
 const DRIVE_BYTES: u64 = 256 << 20;
 
@@ -44,6 +44,7 @@ fn options(is_degraded: bool) -> FilesOptions {
         pool: None,
         knows_all: true,
         is_degraded,
+        is_read_only: false,
         history: None,
         new_history: HistoryId([2; 16]),
         drive_patience_nanos: 10_000_000_000,
@@ -181,6 +182,51 @@ fn half_of_a_mirror_goes_on_only_when_it_is_told_to() {
         assert_eq!(files.view().drives().history, HistoryId([2; 16]));
         drop(files);
         open(&reactor, &paths, false).await.unwrap();
+    });
+}
+
+#[test]
+fn for_reading_only_nothing_is_written_whatever_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (paths, aside) = (paths(dir.path(), 4), dir.path().join("aside"));
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        fs::create_dir(&aside).unwrap();
+        for path in &paths[2..] {
+            fs::rename(path, aside.join(path.file_name().unwrap())).unwrap();
+        }
+        for is_degraded in [false, true] {
+            let refused = open(&reactor, &paths, is_degraded).await.err().unwrap();
+            assert!(matches!(refused, Error::TooFewDrives { .. }), "{refused}");
+        }
+        let stored = || {
+            let files =
+                paths[..2].iter().flat_map(|path| [path.join("meta"), path.join("segments")]);
+            files.map(|file| fs::read(file).unwrap()).collect::<Vec<_>>()
+        };
+        let before = stored();
+        let options = FilesOptions { is_read_only: true, ..options(false) };
+        let (files, keeper) = RedundantFiles::open(&reactor, &paths, &options).await.unwrap();
+        assert!(files.opened().is_read_only && files.opened().missing.len() == 2);
+        reactor.spawn(keeper.run());
+        let parts = files.thread(&reactor).unwrap();
+        assert_eq!(parts.handles.all().len(), 2);
+        // What recovery needs is changed, and stays in memory; drives neither come nor go.
+        let (tables, zone) = (parts.thread.tables(), ZoneIndex(0));
+        let view = tables.change(Change::Place { zone }).await.unwrap();
+        assert!(view.row(zone).target().is_some());
+        let leave = Change::Leave { drive: DriveNumber::new(0).unwrap() };
+        let refused = tables.change(leave).await.unwrap_err();
+        assert!(matches!(refused, Error::ReadOnly), "{refused}");
+        let media = parts.thread.media(ShardId(0)).unwrap();
+        let (version, _) = media.roots.read(RootKey::Pool).await.unwrap();
+        media.roots.replace(RootKey::Pool, version, vec![7; 100]).await.unwrap();
+        assert_eq!(media.roots.read(RootKey::Pool).await.unwrap().1, vec![7; 100]);
+        let owner =
+            RedundantFiles::open(&reactor, &paths, &self::options(true)).await.err().unwrap();
+        assert!(matches!(owner, Error::InUse { .. }), "FILES-4: {owner}");
+        drop((media, parts, files));
+        assert!(stored() == before, "nothing is written");
     });
 }
 

@@ -4,6 +4,8 @@
 //! DRIVE-FILES-1. A drive is locked as long as its [`DriveFiles`] are there, as POOL-FILES-1 has it: a pool of either
 //!     format that has it open elsewhere refuses this one.
 //! DRIVE-FILES-2. Nothing is written to any drive of a pool that is to be made before all were looked at and locked.
+//! DRIVE-FILES-3. A drive that is opened for reading only is locked against owners, and shared with other readers. Its
+//!     files are opened for reading, and what is written to its disks stays in an overlay.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -17,13 +19,14 @@ use varve_types::ShardId;
 use crate::blocking::{BlockingDisk, finish};
 use crate::disk::{Disk, DiskOperation, Persist, Section};
 use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
+use crate::overlay::{OverlayDisk, OverlayMemory};
 use crate::pool_files::{
     DriveKind, META_FILE, NewDrive, Owner, SEGMENTS_FILE, clear_places, kind_of, lane_file, lock,
     make_directory, make_file, sync_entries, touch,
 };
 use crate::private;
 use crate::stats::{DiskStats, StatsDisk};
-use crate::uring::{UringDisk, open_error};
+use crate::uring::{FileAccess, UringDisk, open_error};
 use crate::{Error, Result};
 
 /// Bytes that are written at once where places of journals get their zeros.
@@ -33,6 +36,7 @@ const ZEROS_BYTES: u64 = 1 << 20;
 pub struct DriveFiles {
     path: PathBuf,
     kind: DriveKind,
+    access: FileAccess,
     _lock: File,
 }
 
@@ -60,6 +64,9 @@ pub struct DiskLayers {
     pub stats: Option<Rc<DiskStats>>,
     /// Slow media, for tests.
     pub delay: Option<DiskDelay>,
+    /// Where what is written to drives stays that are opened for reading only (DRIVE-FILES-3). Without it their disks
+    /// refuse writes.
+    pub overlay: Option<Rc<OverlayMemory>>,
 }
 
 /// Operations that begin later than they are asked for.
@@ -80,6 +87,18 @@ impl DriveFiles {
     /// # Errors
     /// [`Error::NoPool`], [`Error::InUse`], or the system's.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::open_for(path, FileAccess::ReadWrite)
+    }
+
+    /// The same for reading only (DRIVE-FILES-3).
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_to_read(path: &Path) -> Result<Self> {
+        Self::open_for(path, FileAccess::ReadOnly)
+    }
+
+    fn open_for(path: &Path, access: FileAccess) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|error| open_error(path, &error))?;
         let kind = match metadata.file_type() {
             it if it.is_dir() => DriveKind::Directory,
@@ -92,8 +111,12 @@ impl DriveFiles {
         if !is_there {
             return Err(Error::NoPool { path: path.display().to_string() });
         }
-        let lock = lock(&first, kind == DriveKind::Device, Owner::Sole)?;
-        Ok(Self { path: path.to_owned(), kind, _lock: lock })
+        let owner = match access {
+            FileAccess::ReadWrite => Owner::Sole,
+            FileAccess::ReadOnly => Owner::Reader,
+        };
+        let lock = lock(&first, kind == DriveKind::Device, owner)?;
+        Ok(Self { path: path.to_owned(), kind, access, _lock: lock })
     }
 
     /// Finds, locks and clears the places of new drives: what may be overwritten is what [`crate::PoolFiles::create`]
@@ -113,7 +136,8 @@ impl DriveFiles {
                 touch(&first)?;
             }
             let lock = lock(&first, kind == DriveKind::Device, Owner::Sole)?;
-            prepared.push(Self { path: drive.path.clone(), kind, _lock: lock });
+            let (path, access) = (drive.path.clone(), FileAccess::ReadWrite);
+            prepared.push(Self { path, kind, access, _lock: lock });
             places.push((kind, first));
         }
         clear_places(drives, &places, 0)?;
@@ -151,7 +175,7 @@ impl DriveFiles {
     /// # Panics
     /// In the simulator, which has no files.
     pub fn first_disk(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
-        Ok(Rc::new(UringDisk::open(reactor, &first_file(&self.path, self.kind))?))
+        self.open_disk(reactor, &first_file(&self.path, self.kind), None)
     }
 
     /// The disk with the slots of a directory, for the loop of this thread.
@@ -218,8 +242,11 @@ impl DriveFiles {
         }
     }
 
-    /// Makes its files their owner's only (POOL-FILES-3).
+    /// Makes its files their owner's only (POOL-FILES-3), but those that are only read.
     pub fn tighten(&self) {
+        if self.access == FileAccess::ReadOnly {
+            return;
+        }
         self.files().iter().for_each(|file| private::tighten(file));
     }
 
@@ -292,7 +319,7 @@ impl DriveFiles {
         layers: &DiskLayers,
     ) -> Result<DriveParts> {
         self.parts(extent, &|path| {
-            let mut disk: Rc<dyn Disk> = Rc::new(UringDisk::open(reactor, path)?);
+            let mut disk = self.open_disk(reactor, path, layers.overlay.as_ref())?;
             if let Some(delay) = layers.delay {
                 disk = Rc::new(FaultDisk::new(disk, reactor, delays(reactor, delay)));
             }
@@ -300,6 +327,23 @@ impl DriveFiles {
                 Some(stats) => Rc::new(StatsDisk::new(disk, reactor, Rc::clone(stats))),
                 None => disk,
             })
+        })
+    }
+
+    /// A file as it may be used: with an overlay over one that is only read (DRIVE-FILES-3).
+    fn open_disk(
+        &self,
+        reactor: &Reactor,
+        path: &Path,
+        overlay: Option<&Rc<OverlayMemory>>,
+    ) -> Result<Rc<dyn Disk>> {
+        if self.access == FileAccess::ReadWrite {
+            return Ok(Rc::new(UringDisk::open(reactor, path)?));
+        }
+        let below: Rc<dyn Disk> = Rc::new(UringDisk::open_read_only(reactor, path)?);
+        Ok(match overlay {
+            Some(memory) => Rc::new(OverlayDisk::new(below, Rc::clone(memory))),
+            None => below,
         })
     }
 

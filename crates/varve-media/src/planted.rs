@@ -214,11 +214,13 @@ pub enum Bug {
     CancelLeavesBoth,
     /// Scrub: a strip that is wrong is written anew where it lies.
     RepairedInPlace,
+    /// Reading: a slot of which too many strips are on drives that are not there counts as empty.
+    AbsentIsEmpty,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 105] = [
+    pub const ALL: [Self; 106] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -324,6 +326,7 @@ impl Bug {
         Self::PutMissedByMover,
         Self::CancelLeavesBoth,
         Self::RepairedInPlace,
+        Self::AbsentIsEmpty,
     ];
 }
 

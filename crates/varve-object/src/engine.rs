@@ -57,6 +57,8 @@ pub struct EngineOptions {
     /// small pieces, 64 KiB each: nobody waits for it, so a client that is slow, or that writes what it reads, stops no
     /// other.
     pub bodies_bytes_max: usize,
+    /// Whether the pool is only read: what a crash left undone stays so.
+    pub is_read_only: bool,
 }
 
 impl EngineStore {
@@ -72,10 +74,11 @@ impl EngineStore {
         options: EngineOptions,
     ) -> Result<Self> {
         let buckets = Arc::new(BucketTable::new(options.reduction));
+        let is_read_only = options.is_read_only;
         let caller = Arc::new(ShardClient::new(links, placement, options, Arc::clone(&buckets)));
         let (gateway, unread) = buckets::gateway(&caller).await?;
         let mut store = Self { caller, buckets, gateway, unread };
-        store.load_buckets().await?;
+        store.load_buckets(is_read_only).await?;
         Ok(store)
     }
 }

@@ -512,6 +512,7 @@ impl WorldConfig {
             reduction: self.reduction,
             accept_lost_journal: false,
             mends_pages: true,
+            is_read_only: false,
         }
     }
 }

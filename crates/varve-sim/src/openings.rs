@@ -104,7 +104,7 @@ fn is_refused_rightly(
         return false;
     }
     match error {
-        Error::TooFewDrives { .. } | Error::DegradedOpening { .. } | Error::ReadOnly => true,
+        Error::TooFewDrives { .. } | Error::DegradedOpening { .. } => true,
         Error::HistorySplit { .. } => verdict == OpeningVerdict::IsSplit,
         // What cannot be looked at is reported as it is, and so is what each drive answers where none has a table.
         Error::Open { .. } => found.has_unknown,

@@ -104,9 +104,6 @@ impl RedundantPool {
         };
         let opening = open(reactor, candidates, &options).await?;
         let drives = opening.drives.clone();
-        if opening.is_read_only {
-            return Err(Error::ReadOnly); // Nobody reads such a pool here.
-        }
         let keeper = Keeper::new(reactor, opening, Rc::new(NoOpener));
         let tables = keeper.tables();
         reactor.spawn(keeper.run());

@@ -26,6 +26,8 @@ pub struct RedundancySettings {
     /// Whether to go on from the drives that are there although others may know of something newer. Of one start, so
     /// only a flag.
     pub is_degraded: bool,
+    /// Whether to serve what is there without writing to any drive; only a flag, too.
+    pub is_read_only: bool,
     /// Which of two histories of the drives counts; only a flag, too.
     pub history: Option<HistoryId>,
 }
@@ -43,6 +45,7 @@ impl Default for RedundancySettings {
             condition_s: 600,
             leaves_on_warning: false,
             is_degraded: false,
+            is_read_only: false,
             history: None,
         }
     }

@@ -21,6 +21,7 @@ pub(crate) const ARRIVING: &str = "arriving:";
 pub(crate) struct VolumeExports {
     datasets: Datasets,
     times: Rc<RequestTimes>,
+    is_read_only: bool,
 }
 
 /// One open volume or snapshot, with the snapshots since which it tells changes; none of them can be deleted while this
@@ -35,11 +36,18 @@ pub(crate) struct VolumeExport {
     since: Vec<String>,
     bases: Vec<Volume>,
     times: Rc<RequestTimes>,
+    /// Whether the pool takes no change.
+    is_read_only: bool,
 }
 
 impl VolumeExports {
     pub(crate) fn new(datasets: Datasets, times: Rc<RequestTimes>) -> Self {
-        Self { datasets, times }
+        Self { datasets, times, is_read_only: false }
+    }
+
+    /// The same of a pool that takes no change, if it is one.
+    pub(crate) fn with_read_only(self, is_read_only: bool) -> Self {
+        Self { is_read_only, ..self }
     }
 }
 
@@ -88,7 +96,8 @@ impl Exports for VolumeExports {
         let times = Rc::clone(&self.times);
         let name = name.into();
         let connection = RefCell::default();
-        Ok(VolumeExport { datasets, volume, connection, name, since: known, bases, times })
+        let (since, is_read_only) = (known, self.is_read_only);
+        Ok(VolumeExport { datasets, volume, connection, name, since, bases, times, is_read_only })
     }
 }
 
@@ -139,7 +148,7 @@ impl Export for VolumeExport {
         ExportInfo {
             size_bytes: self.volume.size_bytes(),
             block_bytes: self.volume.block_size_bytes(),
-            read_only: self.volume.is_snapshot(),
+            read_only: self.is_read_only || self.volume.is_snapshot(),
             exclusive: self.volume.is_exclusive() && !self.is_filled(),
         }
     }

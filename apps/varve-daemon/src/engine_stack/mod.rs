@@ -8,6 +8,7 @@
 //!
 //! STACK-1: thread 0 owns the pool's root and answers for it before its own shard opens, as every shard opens with its
 //!     help.
+//! STACK-2: a pool that is open for reading only is left as it is: nothing is completed, marked, closed or given back.
 
 mod advice;
 mod exports;
@@ -88,7 +89,7 @@ pub(crate) struct EngineStack {
     reactor: Reactor,
     dispatch: Dispatch,
     /// Holds the pool's lock.
-    _source: EngineSource,
+    source: EngineSource,
 }
 
 impl ShardStack for EngineStack {
@@ -151,7 +152,7 @@ impl ShardStack for EngineStack {
             times,
             reactor,
             dispatch,
-            _source: source,
+            source,
         })
     }
 
@@ -167,8 +168,8 @@ impl ShardStack for EngineStack {
                 "a shard is not served, and the others are"
             );
         }
-        if self.shard != ROOT_SHARD {
-            return Ok(());
+        if self.shard != ROOT_SHARD || self.source.is_read_only {
+            return Ok(()); // STACK-2
         }
         let datasets = self.datasets.clone();
         reactor.spawn(async move { datasets.keep_marking().await });
@@ -194,6 +195,7 @@ impl ShardStack for EngineStack {
 
     fn exports(&self) -> VolumeExports {
         VolumeExports::new(self.datasets.clone(), Rc::clone(&self.times))
+            .with_read_only(self.source.is_read_only)
     }
 
     async fn space(&self) -> admin::Result<StoredSpace> {
@@ -306,6 +308,9 @@ impl ShardStack for EngineStack {
     }
 
     async fn close(&self) -> Result<()> {
+        if self.source.is_read_only {
+            return Ok(()); // STACK-2
+        }
         if let Some(mover) = self.mover.take() {
             mover.ended().await; // MOVER-6: who opens the pool next may have the zones.
         }
@@ -316,6 +321,9 @@ impl ShardStack for EngineStack {
     }
 
     async fn give_back(&self) -> Result<()> {
+        if self.source.is_read_only {
+            return Ok(()); // STACK-2
+        }
         self.host.give_back().await.map_err(|error| {
             Failure::new(format!("give back shard {}: {error}", self.shard))
                 .hint("it is closed; the next start waits some seconds for it")

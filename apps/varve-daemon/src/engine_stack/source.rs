@@ -22,6 +22,8 @@ pub(crate) struct EngineSource {
     checkpoint_entries: u64,
     free_target_percent: u32,
     accept_lost_journal: bool,
+    /// Whether nothing reaches the drives: recovery writes to overlays, and clients write nothing.
+    pub(crate) is_read_only: bool,
 }
 
 impl EngineSource {
@@ -37,6 +39,7 @@ impl EngineSource {
             checkpoint_entries: settings.checkpoint_entries,
             free_target_percent: settings.reclaim_free_percent,
             accept_lost_journal: settings.accept_lost_journal,
+            is_read_only: settings.redundancy.is_read_only,
         }
     }
 
@@ -51,8 +54,10 @@ impl EngineSource {
         ShardConfig {
             block_cache_bytes: config.block_cache_bytes + self.read_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
-            free_target_percent: self.free_target_percent,
+            free_target_percent: if self.is_read_only { 0 } else { self.free_target_percent },
             accept_lost_journal: self.accept_lost_journal,
+            mends_pages: !self.is_read_only,
+            is_read_only: self.is_read_only,
             ..config
         }
     }

@@ -64,9 +64,14 @@ pub(crate) struct Serve {
     accept_lost_journal: bool,
 
     /// Go on from the drives that are there although missing ones may hold something newer: it is lost then. Where more
-    /// drives are missing than the pool survives, it does not open with this either. Leave it out of later starts
+    /// drives are missing than the pool survives, only --read-only opens it. Leave it out of later starts
     #[arg(long)]
     degraded: bool,
+
+    /// Serve what can be read without writing to any drive, whatever is missing of a pool with redundancy: changes are
+    /// refused, and what lies on drives that are missing gives errors
+    #[arg(long, conflicts_with_all = ["degraded", "protect", "shards"])]
+    read_only: bool,
 
     /// Which history of the drives counts, where they went on apart from each other: the others are not read
     #[arg(long, value_name = "ID")]
@@ -130,6 +135,7 @@ impl Serve {
         settings.accept_lost_journal = self.accept_lost_journal;
         settings.redundancy.protect = self.protect.or(settings.redundancy.protect);
         settings.redundancy.is_degraded = self.degraded;
+        settings.redundancy.is_read_only = self.read_only;
         settings.redundancy.history = self.history;
         settings.check()?;
         Ok(settings)

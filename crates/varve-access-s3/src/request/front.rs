@@ -33,6 +33,11 @@ use crate::request::preflight::{ASKED_HEADERS, ASKED_METHOD, refused_preflight};
 use crate::request::query::{decode, query_value, redacted};
 use crate::request::{form, health};
 
+/// Whether a method may change something.
+fn is_change(method: &Method) -> bool {
+    ![Method::GET, Method::HEAD, Method::OPTIONS].contains(method)
+}
+
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -157,6 +162,8 @@ impl Front {
             attributes || names("uploadId") || request.headers().contains_key(COPY_SOURCE);
         let mut response = if !rate.admits() {
             of_error(s3_error!(SlowDown, "Please reduce your request rate."))
+        } else if self.inner.options.is_read_only && is_change(request.method()) {
+            of_error(s3_error!(AccessDenied, "The pool is open for reading only."))
         } else if request.method() == Method::OPTIONS {
             account.noted.note(self.inner.figures.operation("Preflight"), &Principal::default());
             self.preflight(&request, cross.take()).await

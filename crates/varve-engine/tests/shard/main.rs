@@ -12,6 +12,7 @@ mod marked_room;
 mod peers;
 mod pool;
 mod read_cache;
+mod read_only;
 mod reduction;
 mod redundant;
 mod reservations;

@@ -298,6 +298,18 @@ fn degraded_forgotten() {
 }
 
 #[test]
+fn absent_is_empty() {
+    assert_found(Bug::AbsentIsEmpty, || {
+        let mut drives = pool(15, 2, 1);
+        drives.put(id(0, 1), &noise(1, SEGMENT)).unwrap();
+        for location in drives.strips(0).into_iter().take(2) {
+            drives.lose(location.place.drive);
+        }
+        drives.get(id(0, 0), 0, 4096).is_err()
+    });
+}
+
+#[test]
 fn put_in_part() {
     assert_found(Bug::PutInPart, || {
         let mut drives = pool(14, 2, 1);

@@ -8,7 +8,7 @@ use varve_media::{Error, RootKey, RootStore, SimMedium, mark_new_drives};
 use varve_media_redundancy::format::{DriveRoles, DriveState, MoveReason, Row, RowState};
 use varve_media_redundancy::{
     Candidate, Change, DriveNumber, HistoryId, MediumKinds, Opening, OpeningOptions, StripeShape,
-    ZoneIndex, open, superblock_of,
+    Survey, ZoneIndex, open, superblock_of,
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_types::PoolId;
@@ -75,7 +75,6 @@ impl Scene {
 struct Outcome {
     epoch: u64,
     history: HistoryId,
-    is_read_only: bool,
     stale: Vec<String>,
     states: Vec<DriveState>,
 }
@@ -86,7 +85,6 @@ impl Outcome {
         Self {
             epoch: table.epoch.0,
             history: table.history,
-            is_read_only: opening.is_read_only,
             stale: opening.stale.clone(),
             states: table.drives.iter().map(|drive| drive.state).collect(),
         }
@@ -192,7 +190,7 @@ fn a_new_pool_opens_with_all_drives_and_changes_nothing() {
     let outcome = scene.open(&[0, 1, 2], options()).unwrap();
     assert_eq!(outcome.epoch, 1);
     assert_eq!(outcome.states, [DriveState::Live; 3]);
-    assert!(!outcome.is_read_only && outcome.stale.is_empty());
+    assert!(outcome.stale.is_empty());
 }
 
 #[test]
@@ -282,13 +280,22 @@ fn a_degraded_history_counts_where_the_other_half_did_not_go_on() {
 }
 
 #[test]
-fn too_much_that_is_missing_is_opened_for_reading_only_and_nothing_is_written() {
+fn with_too_much_missing_a_pool_can_only_be_looked_at_and_nothing_is_written() {
     let mut scene = Scene::new(4, 1);
     let before = scene.durable();
-    let refused = scene.open(&[0, 1], options());
-    assert!(matches!(refused, Err(Error::TooFewDrives { .. })), "{refused:?}");
-    let outcome = scene.open(&[0, 1], degraded(50)).unwrap();
-    assert!(outcome.is_read_only);
+    for options in [options(), degraded(50)] {
+        let refused = scene.open(&[0, 1], options);
+        assert!(matches!(refused, Err(Error::TooFewDrives { .. })), "{refused:?}");
+    }
+    let (states, is_read_only) = scene.run(async |reactor, media| {
+        let media = media.borrow().clone();
+        let candidates = candidates(&reactor, &media, &[true, true, false, false]).await;
+        let survey = Survey::take(&reactor, candidates, &options()).await.unwrap();
+        let opening = survey.look().unwrap();
+        (Outcome::of(&opening).states, opening.is_read_only)
+    });
+    assert!(is_read_only);
+    assert_eq!(states[2..], [DriveState::Failed; 2]);
     assert_eq!(scene.durable(), before);
     let outcome = scene.open(&[0, 1, 2, 3], options()).unwrap();
     assert_eq!(outcome.states, [DriveState::Live; 4]);

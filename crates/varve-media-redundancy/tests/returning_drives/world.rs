@@ -30,7 +30,6 @@ const STUCK_NANOS: u64 = Nanos::seconds(60);
 pub(crate) struct WorldCounts {
     pub(crate) openings: u64,
     pub(crate) degraded: u64,
-    pub(crate) read_only: u64,
     pub(crate) refusals: u64,
     pub(crate) splits: u64,
     pub(crate) cuts: u64,
@@ -41,7 +40,6 @@ impl WorldCounts {
     pub(crate) fn add(&mut self, other: Self) {
         self.openings += other.openings;
         self.degraded += other.degraded;
-        self.read_only += other.read_only;
         self.refusals += other.refusals;
         self.splits += other.splits;
         self.cuts += other.cuts;
@@ -53,7 +51,6 @@ impl WorldCounts {
 enum LifeEnd {
     Refused,
     Split,
-    ReadOnly,
     /// Paths of drives that were stale.
     Lived(Vec<String>),
 }
@@ -136,7 +133,7 @@ impl World {
         match self.live(script, u64::MAX)? {
             Some(LifeEnd::Lived(_)) => Ok(()),
             Some(LifeEnd::Split) => self.choose(),
-            Some(LifeEnd::Refused | LifeEnd::ReadOnly) | None => {
+            Some(LifeEnd::Refused) | None => {
                 Err("all drives are there, and the pool does not open".to_owned())
             }
         }
@@ -238,10 +235,6 @@ async fn live(
     // A drive that fails meanwhile is as good as not there, and what only it knows is not missed.
     let counted = if is_broken { vec![false; present.len()] } else { present };
     check(&state, &opening, &counted, &options)?;
-    if opening.is_read_only {
-        state.counts.borrow_mut().read_only += 1;
-        return Ok(LifeEnd::ReadOnly);
-    }
     let stale = opening.stale.clone();
     let pool = OpenPool::start(&reactor, opening, &state.media);
     let (version, bytes) = match pool.roots.read(RootKey::Pool).await {
@@ -314,10 +307,6 @@ fn check(
     let ids = state.ids.borrow();
     let present = ids.iter().zip(present).filter(|(_, is_present)| **is_present);
     let present: Vec<_> = present.map(|(id, _)| *id).collect();
-    // What is read only says nothing of what counts.
-    if opening.is_read_only {
-        return Ok(());
-    }
     let facts = OpeningFacts { present: &present, has_choice: options.history.is_some() };
     state.register.borrow().check(&opening.view, &facts)
 }

@@ -252,7 +252,7 @@ impl EngineStore {
     /// Reads all buckets, and clears what is left of those that were being made or deleted (OBJECT-ENGINE-1). Their
     /// shelves are opened, so that what uploads that were cut off left is freed. Shards that cannot be read are left as
     /// they are (OBJECT-ENGINE-5).
-    pub(super) async fn load_buckets(&mut self) -> Result<()> {
+    pub(super) async fn load_buckets(&mut self, is_read_only: bool) -> Result<()> {
         let mut unreadable = 0;
         for shard in self.read_shards() {
             match self.load_from(shard).await {
@@ -262,7 +262,8 @@ impl EngineStore {
         }
         let buckets = self.buckets.after("", usize::MAX);
         // What is of no bucket that is known may be of one that cannot be read.
-        if unreadable == 0 && self.unread.check_none(String::new).is_ok() {
+        let is_known = unreadable == 0 && self.unread.check_none(String::new).is_ok();
+        if is_known && !is_read_only {
             match self.clear_unknown(&buckets).await {
                 Err(error) if is_out_of_reach(&error) => {
                     tracing::error!(%error, "what is left of deleted buckets stays until the next start");

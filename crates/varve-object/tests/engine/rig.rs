@@ -227,7 +227,11 @@ async fn open_shards(
 }
 
 fn options() -> EngineOptions {
-    EngineOptions { reduction: Settings::reduction_in, bodies_bytes_max: 6 << 20 }
+    EngineOptions {
+        reduction: Settings::reduction_in,
+        bodies_bytes_max: 6 << 20,
+        is_read_only: false,
+    }
 }
 
 async fn open(reactor: Reactor, disks: &Disks, failing: Option<Failing>) -> Life {

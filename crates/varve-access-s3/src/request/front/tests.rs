@@ -125,6 +125,18 @@ fn cut(method: &str, uri: &str) -> Request<Body> {
 
 /// A request that the protocol library is asked about twice (`repair`) is one that may do no more than others.
 #[tokio::test]
+async fn for_reading_only_changes_are_refused_in_words() {
+    let world = World::with(Options { is_read_only: true, ..Options::default() }).await;
+    for (method, uri) in [("PUT", "/b/k"), ("DELETE", "/b/k"), ("POST", "/b?delete")] {
+        let (status, text) = world.ask(method, uri, &[], "").await;
+        assert_eq!(status, 403, "{method} {uri}: {text}");
+        assert!(text.contains("open for reading only"), "{method} {uri}: {text}");
+    }
+    let (status, text) = world.ask("GET", "/bucket/none", &[], "").await;
+    assert!(status == 404 && text.contains("NoSuch"), "{status} {text}");
+}
+
+#[tokio::test]
 async fn headers_without_sense_open_no_bucket() {
     let world = World::new().await;
     for (method, name, value) in [
