@@ -104,34 +104,36 @@ pub struct SegmentStrips {
 
 impl RedundantInspection {
     /// Opens and locks drives, in any order. What is not there, or cannot be read, is looked at by the tables of the
-    /// others. Blocks for a few reads.
+    /// others; of several pools it is the one that most of the drives are of. Blocks for a few reads.
     ///
     /// # Errors
     /// [`Error::InUse`]; [`Error::NoPool`] when no drive of a redundant pool is there.
     pub fn open(paths: &[PathBuf]) -> Result<Self> {
-        let (mut drives, mut failed, mut pool) = (Vec::new(), Vec::new(), None);
+        let (mut drives, mut failed) = (Vec::new(), Vec::new());
         for path in paths {
             let name = path.display().to_string();
             match RedundantDriveInspection::open(path) {
-                Ok(drive) => {
-                    match drive.superblock() {
-                        Ok(superblock) => {
-                            let of = superblock.pool;
-                            if *pool.get_or_insert(of) != of {
-                                let error = Error::NoPool { path: name.clone() };
-                                failed.push(FailedPlace { path: name, error });
-                            }
-                        }
-                        Err(error) => failed.push(FailedPlace { path: name, error }),
-                    }
-                    drives.push(drive);
-                }
+                Ok(drive) => drives.push(drive),
                 Err(error @ Error::InUse { .. }) => return Err(error),
                 Err(error) => failed.push(FailedPlace { path: name, error }),
             }
         }
+        let found = drives.iter().filter_map(|drive| Some(drive.superblock().ok()?.pool));
+        let found: Vec<PoolId> = found.collect();
+        let count = |pool: &PoolId| found.iter().filter(|other| *other == pool).count();
+        // The first one of those with as many.
+        let pool = found.iter().rev().max_by_key(|pool| count(pool)).copied();
         let first = || paths.first().map_or_else(String::new, |path| path.display().to_string());
         let pool = pool.ok_or_else(|| Error::NoPool { path: first() })?;
+        for drive in &drives {
+            let path = drive.path().display().to_string();
+            let error = match drive.superblock() {
+                Ok(superblock) if superblock.pool == pool => continue,
+                Ok(superblock) => Error::OtherPool { path: path.clone(), pool: superblock.pool },
+                Err(error) => error,
+            };
+            failed.push(FailedPlace { path, error });
+        }
         Ok(Self { drives, failed, pool })
     }
 
