@@ -44,7 +44,7 @@ impl LocalPool {
         }
         let made = create_local_pool(&settings, |plan| {
             if !is_json {
-                crate::print(&described(plan))?;
+                crate::output::print(&described(plan))?;
             }
             if is_agreed { Ok(()) } else { ask("create it?", "nothing was created") }
         })?;
@@ -86,7 +86,7 @@ pub(crate) fn ask(question: &str, refusal: &str) -> Result<()> {
         return Err(Failure::misuse("nobody can be asked whether to go on")
             .hint("add --yes, or run it on a terminal"));
     }
-    crate::print(&format!("{question} [y/N] "))?;
+    crate::output::print(&format!("{question} [y/N] "))?;
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| Failure::new(format!("read the answer: {error}")))?;

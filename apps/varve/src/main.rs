@@ -8,6 +8,7 @@ mod examples;
 mod explicit_flags;
 mod local_pool;
 mod misuse;
+mod output;
 mod plan;
 mod waiting;
 
@@ -19,6 +20,7 @@ use varve_client::Failure;
 use varve_stdx::end_process;
 
 use crate::command_line::Cli;
+use crate::output::print;
 
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -59,15 +61,4 @@ fn read(arguments: &[String]) -> Result<Cli, Failure> {
         let as_json = || misuse::of_parser(&error).filter(|_| misuse::asks_for_json(arguments));
         explained.or_else(as_json).unwrap_or_else(|| error.exit())
     })
-}
-
-/// Prints what a command has to say. A reader that went away early, as `head` does, is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
 }

@@ -73,7 +73,7 @@ impl WaitFlag {
             return Ok(answer.print(format.json, |it| format!("{what}\n{}", outlook(&it))));
         }
         if !format.json {
-            crate::print(&format!("{what}\n"))?;
+            crate::output::print(&format!("{what}\n"))?;
         }
         let ended = wait_for_moves(client, leaves.map_or(MoveEnd::Moved, MoveEnd::Left))?;
         let done = match leaves {

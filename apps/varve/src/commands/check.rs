@@ -8,7 +8,7 @@ use varve_inspect::{OfflinePool, PoolSource};
 use varve_types::{ByteCount, parse_size};
 
 use crate::cli::Global;
-use crate::print;
+use crate::output::print;
 
 /// Verify a pool and report problems; the daemon must be stopped unless --online is given
 ///

@@ -27,7 +27,7 @@ impl HealthCommand {
         if state == HealthState::Ok {
             return Ok(text);
         }
-        crate::print(&text)?;
+        crate::output::print(&text)?;
         Err(judged(state, worst))
     }
 }

@@ -8,7 +8,7 @@ use varve_inspect::salvage::{self, Selection};
 use varve_inspect::{OfflinePool, PoolSource};
 
 use crate::cli::Global;
-use crate::print;
+use crate::output::print;
 
 /// Copy what can still be read of a damaged pool out of it: volumes as raw images, buckets as tar files
 ///

@@ -14,7 +14,7 @@ use varve_tool_bench::cosbench::{TallyLine, Workload, csv};
 use varve_tool_plan::report::{Document, ReportTable};
 
 use crate::commands::bench::read_text;
-use crate::print;
+use crate::output::print;
 
 /// Run a workload of COSBench, as its XML says, on an S3 server
 #[derive(Args, Debug)]

@@ -8,7 +8,7 @@ use varve_client::{Failure, Result};
 use varve_tool_bench::ParitySpec;
 use varve_types::{ByteCount, parse_size};
 
-use crate::print;
+use crate::output::print;
 
 /// Bytes of the data strips together, where `--strip` does not say otherwise: a segment.
 const SEGMENT_BYTES: u64 = 2 << 20;

@@ -24,7 +24,7 @@ use varve_types::{ByteCount, parse_size};
 use crate::cli::Global;
 use crate::commands::bench::{read_text, scale};
 use crate::explicit_flags::explicit_flags;
-use crate::print;
+use crate::output::print;
 
 /// Times of a load of the user's own, in ms.
 const RAMP_MS: u64 = 2000;

@@ -9,7 +9,7 @@ use varve_tool_bench::{Lives, LoadSpec};
 use varve_types::{ByteCount, parse_size};
 
 use crate::cli::Global;
-use crate::print;
+use crate::output::print;
 
 /// Create, connect, write and read, disconnect and delete many volumes of a daemon, and look whether anything is left
 #[derive(Args, Debug)]

@@ -60,7 +60,7 @@ impl DriveScrub {
         if !self.wait.is_set() || matches!(state, ScrubState::Clean | ScrubState::Idle) {
             return Ok(text);
         }
-        crate::print(&text)?;
+        crate::output::print(&text)?;
         Err(Failure::new(match state {
             ScrubState::Faults => "the scrub found something wrong",
             ScrubState::Stopped => "the scrub was ended early",

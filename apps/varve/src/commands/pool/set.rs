@@ -49,7 +49,7 @@ impl PoolSet {
             return Ok(answer.print(self.format.json, |change| describe(&change)));
         }
         if !self.format.json {
-            crate::print(&describe(&answer.value))?;
+            crate::output::print(&describe(&answer.value))?;
         }
         let protect = &answer.value.protect;
         let ended = wait_for_moves(client, MoveEnd::Converted)?;

@@ -45,7 +45,7 @@ impl PoolUpgrade {
             if is_agreed {
                 return Ok(());
             }
-            crate::print(&described(drives))?;
+            crate::output::print(&described(drives))?;
             ask("upgrade it?", "nothing was changed")
         })?;
         Ok(if is_json { as_json(&pool) } else { summary(&pool) })

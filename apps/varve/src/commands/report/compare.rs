@@ -6,7 +6,7 @@ use clap::Args;
 use varve_bench::{LoadComparison, SavedResult, compare, json};
 use varve_client::{Failure, Result};
 
-use crate::print;
+use crate::output::print;
 
 /// Compare two results of the same load; ends with 1 when the second one is worse
 #[derive(Args, Debug)]
