@@ -22,7 +22,7 @@ const LAYERS: [&str; 13] = [
 ];
 
 /// Files of these that open drives of a real machine: the system may not answer, so that another thread has to ask.
-const OF_REAL_MACHINES: [&str; 1] = ["crates/varve-media-redundancy/src/files.rs"];
+const OF_REAL_MACHINES: [&str; 1] = ["crates/varve-media-redundancy/src/places.rs"];
 
 /// What is banned, and what to use instead.
 const BANNED: [(&str, &str); 9] = [
