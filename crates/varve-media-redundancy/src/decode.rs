@@ -97,6 +97,15 @@ impl StripFault {
         }
     }
 
+    /// Whether what was written is not what is read. What a put that was cut off left may be of another put, and a read
+    /// that fails is counted where it does.
+    pub(crate) const fn is_damage(&self) -> bool {
+        match self {
+            Self::Blank | Self::Label(_) | Self::Checksum => true,
+            Self::NoDrive | Self::Unreadable(_) | Self::Misfit(_) | Self::OtherPut => false,
+        }
+    }
+
     /// Whether nobody can say what is there.
     fn hides_contents(&self) -> bool {
         match self {
@@ -514,10 +523,11 @@ impl SlotReader {
         are_right.then(|| contents.freeze())
     }
 
-    /// Counts what is wrong against the drives that have it.
+    /// Counts what is wrong against the drives that have it: of a row that is still, where all strips have been written.
     fn blame(&self, readings: &[StripReading], group: &PutGroup) {
         for reading in readings.iter().filter(|reading| !group.has(&reading.location)) {
-            if let Err(StripFault::Label(_) | StripFault::Checksum) = reading.strip
+            if let Err(fault) = &reading.strip
+                && fault.is_damage()
                 && let Some(drive) = self.handles.get(reading.location.place.drive)
             {
                 drive.counts().note_checksum_error();

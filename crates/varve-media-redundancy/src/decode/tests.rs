@@ -111,6 +111,34 @@ fn each_further_attempt_leaves_out_another_strip() {
     assert!(drives.contents(id(0, 5), 5).unwrap().is_none(), "three strips, three choices");
 }
 
+/// Wrong labels and strips that this thread has counted against the drive of a strip.
+fn counted(drives: &TestDrives, location: &StripLocation) -> u64 {
+    drives.handles.get(location.place.drive).unwrap().counts().checksum_errors()
+}
+
+#[test]
+fn labels_that_are_zeroed_or_damaged_are_counted_against_their_drives() {
+    let mut drives = pool();
+    let strips = drives.strips(0);
+    drives.medium_of(&strips[1]).erase(strips[1].offset..strips[1].offset + 4096);
+    assert!(is_right(&mut drives, 5));
+    assert_eq!([0, 1, 2].map(|strip| counted(&drives, &strips[strip])), [0, 1, 0]);
+    let mut drives = pool();
+    drives.medium_of(&strips[2]).flip_bit(strips[2].offset + 20, 3);
+    assert!(is_right(&mut drives, 5));
+    assert_eq!([0, 1, 2].map(|strip| counted(&drives, &strips[strip])), [0, 0, 1]);
+}
+
+#[test]
+fn what_a_move_has_not_written_yet_is_counted_against_nobody() {
+    let mut drives = TestDrives::new(1, 2, 1, 5);
+    drives.put(id(0, 5), &noise(5, SEGMENT)).unwrap();
+    drives.move_strip(0, 1);
+    assert!(is_right(&mut drives, 5));
+    let strips = drives.strips(0);
+    assert!(strips.iter().all(|strip| counted(&drives, strip) == 0), "its label is blank");
+}
+
 /// Runs `scene` without the bug, where it must hold, and with it, where it must not.
 fn assert_found(bug: Bug, scene: impl Fn() -> bool) {
     assert!(scene(), "it holds without {bug:?}");
