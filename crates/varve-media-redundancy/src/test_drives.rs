@@ -1,7 +1,7 @@
 //! A pool on simulated drives for tests of what reads and writes strips: handles, tables, and a keeper that changes
 //! them in memory.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -52,6 +52,8 @@ pub(crate) struct TestDrives {
     pub(crate) media: Vec<SimMedium>,
     /// What happens to operations, by drive.
     plans: Vec<Rc<FaultPlan>>,
+    /// Whether the next change is refused.
+    refuses: Rc<Cell<bool>>,
     pub(crate) pool: Rc<RefCell<TestPool>>,
     pub(crate) handles: Rc<DriveHandles>,
     pub(crate) tables: Rc<TablesHandle>,
@@ -97,16 +99,22 @@ impl TestDrives {
             handles.insert(handle);
         }
         let (shared, requests) = Tables::new(&reactor, pool.view.clone());
-        let pool = Rc::new(RefCell::new(pool));
-        reactor.spawn(keep(requests, shared.clone(), Rc::clone(&pool)));
+        let (pool, refuses) = (Rc::new(RefCell::new(pool)), Rc::new(Cell::new(false)));
+        let keeper = TestKeeper { pool: Rc::clone(&pool), refuses: Rc::clone(&refuses) };
+        reactor.spawn(keeper.run(requests, shared.clone()));
         let tables = shared.on(&reactor);
         let segments = StripedSegments::new(Rc::clone(&handles), Rc::clone(&tables));
-        Self { sim, media, plans, pool, handles, tables, segments }
+        Self { sim, media, plans, refuses, pool, handles, tables, segments }
     }
 
     /// Has operations on a drive begin later from now on; at once with 0.
     pub(crate) fn delay(&self, drive: DriveNumber, nanos: u64) {
         self.set_fault(drive, Fault::Delay(nanos));
+    }
+
+    /// Has the next change of the tables be refused.
+    pub(crate) fn refuse_next(&self) {
+        self.refuses.set(true);
     }
 
     /// Has a drive answer no more.
@@ -135,7 +143,7 @@ impl TestDrives {
 
     /// Cuts power, and opens what is left; tables are durable.
     pub(crate) fn crash(self, seed: u64) -> Self {
-        let Self { sim, media, plans: _, pool, handles, tables, segments } = self;
+        let Self { sim, media, pool, handles, tables, segments, .. } = self;
         let now = sim.handle().now();
         drop((handles, tables, segments, sim));
         let mut rng = Rng::new(seed);
@@ -231,18 +239,27 @@ impl TestDrives {
 }
 
 /// Changes tables in memory.
-async fn keep(
-    mut requests: PortReceiver<TableRequest>,
-    tables: Tables,
+struct TestKeeper {
     pool: Rc<RefCell<TestPool>>,
-) {
-    let mut batch = Vec::new();
-    while requests.recv_batch(&mut batch).await > 0 {
-        for TableRequest { change, answer } in batch.drain(..) {
-            let changed = apply(&mut pool.borrow_mut(), change);
-            let view = Arc::new(pool.borrow().view.clone());
-            tables.board().publish(Arc::clone(&view));
-            drop(answer.send(changed.map(|()| view)));
+    refuses: Rc<Cell<bool>>,
+}
+
+impl TestKeeper {
+    async fn run(self, mut requests: PortReceiver<TableRequest>, tables: Tables) {
+        let Self { pool, refuses } = self;
+        let mut batch = Vec::new();
+        while requests.recv_batch(&mut batch).await > 0 {
+            for TableRequest { change, answer } in batch.drain(..) {
+                if refuses.take() {
+                    let (key, expected, found) = ("of the test".to_owned(), 0, 1);
+                    drop(answer.send(Err(Error::RootConflict { key, expected, found })));
+                    continue;
+                }
+                let changed = apply(&mut pool.borrow_mut(), change);
+                let view = Arc::new(pool.borrow().view.clone());
+                tables.board().publish(Arc::clone(&view));
+                drop(answer.send(changed.map(|()| view)));
+            }
         }
     }
 }

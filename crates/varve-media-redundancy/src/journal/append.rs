@@ -297,14 +297,25 @@ impl WriterInner {
             self.state.borrow_mut().seen.retain(|seen| *seen != key);
         }
         let change = Change::JournalCopies { shard, expected: record.journal_epoch, copies };
-        let this = Rc::clone(self);
-        self.copies.reactor().spawn(async move {
-            // Another change came first: the next append asks again.
-            if let Err(error) = this.copies.tables().change(change).await {
-                tracing::debug!(%error, "copies of a journal that are not needed stay in its record");
-            }
-            this.state.borrow_mut().is_trimming = false;
-        });
+        self.copies.reactor().spawn(Rc::clone(self).replace_copies(change));
+    }
+
+    /// Has the record replaced, and looks once more: others may be passed meanwhile, and what was refused, as another
+    /// change came first, is asked for again, whether or not anything is appended.
+    async fn replace_copies(self: Rc<Self>, change: Change) {
+        let replaced = self.copies.tables().change(change).await;
+        self.state.borrow_mut().is_trimming = false;
+        let Err(error) = replaced else { return self.trim() };
+        tracing::debug!(%error, "copies of a journal that are not needed stay in its record");
+        let reactor = self.copies.reactor().clone();
+        let journal = Rc::downgrade(&self);
+        drop(self); // Who closes the journal does not wait for this.
+        reactor.sleep(ASK_AGAIN_NANOS).await;
+        if let Some(journal) = journal.upgrade()
+            && journal.copies.tables().tables().failure().is_none()
+        {
+            journal.trim();
+        }
     }
 
     /// A copy that is one more than are wanted, and the first position that it may lack: what is under way goes to the

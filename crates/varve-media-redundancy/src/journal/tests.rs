@@ -407,6 +407,30 @@ fn ack_after_first_copy() {
     });
 }
 
+/// A journal whose first copy was silent for so long: it is a former one, which the tail has not passed.
+fn with_former_copy(silent_nanos: u64) -> TestJournal {
+    let mut test = journal();
+    test.append(0).unwrap();
+    test.drives.media[0].stick(test.drives.sim.handle().now() + silent_nanos);
+    test.append(1).unwrap();
+    assert_eq!(test.record().copies.len(), 3);
+    test
+}
+
+#[test]
+fn a_former_copy_goes_after_a_refusal_though_nothing_is_appended() {
+    let mut test = with_former_copy(Nanos::seconds(2));
+    test.settle_down();
+    let frame = u64::from(FRAME);
+    test.journal.note_tail(0, 2 * frame);
+    test.drives.refuse_next();
+    test.journal.note_tail(2 * frame, 2 * frame);
+    test.drives.pass(Nanos::millis(100));
+    assert_eq!(test.record().copies.len(), 3, "it was refused");
+    test.settle_down();
+    assert_eq!(test.record().copies.len(), 2);
+}
+
 #[test]
 fn copy_since_ignored() {
     assert_found(Bug::CopySinceIgnored, || {
