@@ -27,6 +27,7 @@ class System:
     drives = parity = 0
     drive_bytes = 512 * MIB
     immortal = ""  # Why nobody can kill it alone.
+    flipped_s_max = KEPT_S_MAX  # How long it may take until it is well again after bits were flipped and scrubbed.
 
     def __init__(self, context, directory):
         self.context, self.directory = context, directory
@@ -101,6 +102,10 @@ class System:
     def health(self):
         """Whether it says of itself that all is well, and in which words."""
         raise NotImplementedError
+
+    def claims(self):
+        """How many more drives may be lost, as it says; none where it says nothing of that."""
+        return 0
 
     def scrub(self):
         """Has it read everything, and mend what is wrong; returns when that is done, or has begun."""

@@ -29,6 +29,7 @@ class Varve(System):
     protect = "ec:4+2"
     settings = {"pool.drive_patience_s": "3"}
     drives, parity = 6, 2
+    flipped_s_max = 900  # A drive of which ten reads were wrong needs attention for ten minutes.
 
     def __init__(self, context, directory):
         super().__init__(context, directory)
@@ -141,6 +142,9 @@ class Varve(System):
     def health(self):
         code, text = self.pool.health()
         return code == 0, " ".join(text.split())
+
+    def claims(self):
+        return json.loads(self.pool.cli("health", "--json", expect=None) or "{}").get("survives") or 0
 
     def scrub(self):
         before = self._scrub()["since_unix_ms"]

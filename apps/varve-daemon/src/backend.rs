@@ -168,7 +168,7 @@ impl<S: ShardStack> PoolBackend<S> {
         let mut troubles = self.facts.redundancy.troubles(&reports);
         let of_drives = condition::reasons(&self.drives_by(&reports));
         troubles.extend(of_drives.into_iter().map(|reason| reason.message));
-        let of_strips = self.facts.redundancy.wrong_strips(&reports);
+        let of_strips = self.facts.redundancy.wrong_strips();
         troubles.extend(of_strips.chain(health::damaged(&reports)).map(|reason| reason.message));
         troubles.extend(self.objects.trouble());
         Ok(Status {

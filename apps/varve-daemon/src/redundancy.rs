@@ -116,7 +116,7 @@ impl DriveRedundancy {
         };
         reasons.extend(self.troubles(reports).into_iter().map(trouble));
         reasons.extend(condition::reasons(drives));
-        reasons.extend(self.wrong_strips(reports));
+        reasons.extend(self.wrong_strips());
         reasons.extend(health::damaged(reports));
         let is_lost = reasons.iter().any(|it| it.state == HealthState::Lost);
         Health::of(reasons, survives.filter(|_| !is_lost))
@@ -130,32 +130,25 @@ impl DriveRedundancy {
         })
     }
 
-    /// Drives of the table with strips that were wrong, by what reads met and scrubs found since the start. What is
-    /// wrong is written anew elsewhere, so it says something of the drive, and nothing of what the pool holds.
-    pub(crate) fn wrong_strips(
-        &self,
-        reports: &[ShardReport],
-    ) -> impl Iterator<Item = HealthReason> + use<> {
-        let mut counts = BTreeMap::<DriveNumber, u64>::new();
-        if let Self::Over(pool) = self {
-            let view = pool.files().view();
-            let is_there = |drive: DriveNumber| {
-                view.drives().drive(drive).is_some_and(|it| it.state != RecordState::Gone)
-            };
-            let read = reports.iter().flat_map(|report| &report.drives);
-            let scrubbed = pool.files().control().faults();
-            let scrubbed = scrubbed.iter().map(|it| (it.drive, it.total()));
-            let all = read.map(|it| (it.drive, it.checksums)).chain(scrubbed);
-            for (drive, count) in all.filter(|(drive, _)| is_there(*drive)) {
-                let sum = counts.entry(drive).or_default();
-                *sum = sum.saturating_add(count);
+    /// Drives of the table on which something was wrong, by what reads met and scrubs found, until a walk has found
+    /// nothing: what is wrong is written anew elsewhere.
+    pub(crate) fn wrong_strips(&self) -> impl Iterator<Item = HealthReason> + use<> {
+        let faults = match self {
+            Self::Over(pool) => {
+                let view = pool.files().view();
+                let mut faults = pool.files().control().open_faults();
+                faults.retain(|(drive, _)| {
+                    let record = view.drives().drive(*drive);
+                    record.is_some_and(|it| it.state != RecordState::Gone)
+                });
+                faults
             }
-        }
-        let wrong = counts.into_iter().filter(|(_, count)| *count > 0);
-        wrong.map(|(drive, count)| HealthReason {
+            Self::None | Self::Elsewhere => Vec::new(),
+        };
+        faults.into_iter().map(|(drive, count)| HealthReason {
             state: HealthState::Attention,
-            message: format!("drive {drive} had something wrong {count} times since the start: checksums of strips, labels or tables"),
-            advice: "run varve drive scrub, and replace the drive if that goes on".to_owned(),
+            message: format!("drive {drive} had something wrong in {count} places: strips, labels or tables; what is damaged is written anew"),
+            advice: "wait for the walk that follows, or run varve drive scrub; replace the drive if that goes on".to_owned(),
         })
     }
 
@@ -318,7 +311,9 @@ fn silent(report: &ShardReport) -> Option<HealthReason> {
 
 fn report_of(pool: &RedundantPool, reports: &[ShardReport]) -> HealthReport {
     // Counts before the view: those of an earlier loss prove nothing, and are told apart.
-    let counted = pool.files().control().shard_facts();
+    let control = pool.files().control();
+    let (failing, suspects) = (control.failing_drives(), control.suspects());
+    let counted = control.shard_facts();
     let view = pool.files().view();
     let view = &*view;
     let serving = reports.iter().filter(|report| report.status.state == ShardState::Serving);
@@ -329,13 +324,18 @@ fn report_of(pool: &RedundantPool, reports: &[ShardReport]) -> HealthReport {
     // An opening brings all roots to all of them, and a drive that misses a replacement has failed.
     let root_drives: Vec<DriveNumber> =
         view.drives().drives.iter().filter(has_roots).map(|drive| drive.number).collect();
-    HealthReport::of(&HealthFacts {
+    let report = HealthReport::of(&HealthFacts {
         view,
         queue: &RepairQueue::of(view),
         shard_count: u16::try_from(reports.len()).unwrap_or(u16::MAX),
         shards: &shards,
         root_drives: &root_drives,
-    })
+        failing: &failing,
+        suspects,
+    });
+    // Of a pool that lost more drives than it may, nobody knows how many are left.
+    let survives = report.survives.filter(|_| pool.files().failure().is_none());
+    HealthReport { survives, ..report }
 }
 
 /// What a shard proves (REDUNDANCY-1): what its mover counts, and before that all it holds, until something was lost.
@@ -345,7 +345,8 @@ fn shard_facts(report: &ShardReport, counted: &[ShardFacts]) -> ShardFacts {
         return ShardFacts { journal_tail, ..*facts };
     }
     let (held, verified) = (report.used_segments, report.used_segments);
-    ShardFacts { shard, journal_tail, counted_since: Epoch(0), held, verified, unreadable: 0 }
+    let (counted_since, damaged, unreadable) = (Epoch(0), 0, 0);
+    ShardFacts { shard, journal_tail, counted_since, held, verified, damaged, unreadable }
 }
 
 fn reason_of(reason: &varve_media_redundancy::HealthReason) -> HealthReason {

@@ -27,6 +27,7 @@ use crate::exposure::is_readable;
 use crate::format::{FormatFault, Row, StripForm, StripLabel, StripSet};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::ids::{DriveNumber, Epoch, ZoneIndex};
+use crate::repair::DriveFaults;
 use crate::stripe::StripCodes;
 use crate::view::{LayoutView, StripLocation, ZoneSlot};
 
@@ -166,6 +167,22 @@ pub struct StripDefect {
     pub location: StripLocation,
     /// What.
     pub fault: StripFault,
+}
+
+impl StripDefect {
+    /// What it is to its drive; nothing where the drive is not read.
+    pub(crate) fn faults(&self) -> DriveFaults {
+        let none = DriveFaults::none(self.location.place.drive);
+        match self.fault {
+            StripFault::NoDrive => none,
+            StripFault::Unreadable(_) => DriveFaults { unreadable: 1, ..none },
+            StripFault::Blank
+            | StripFault::Label(_)
+            | StripFault::Misfit(_)
+            | StripFault::OtherPut
+            | StripFault::Checksum => DriveFaults { strips: 1, ..none },
+        }
+    }
 }
 
 /// Contents of a slot, decoded.

@@ -14,6 +14,7 @@ use varve_media::{Disk, Error, IoFuture, Persist, RedundantSuperblock, Result};
 use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 
+use crate::class::LABEL_BYTES;
 use crate::hedge::{Hedging, ReadCounts, late_after};
 use crate::ids::DriveNumber;
 use crate::latency::{LatencyHistogram, LatencyWindow};
@@ -62,6 +63,10 @@ pub struct DriveCounts {
     read_latencies: LatencyHistogram,
     write_latencies: LatencyHistogram,
     reads: Cell<u64>,
+    /// Reads of units that were answered, those that failed since the last of them, and where the last of these was.
+    unit_reads: Cell<u64>,
+    failed_in_a_row: Cell<u64>,
+    failed_at: Cell<u64>,
     /// Operations since the last one that was not late.
     late_in_a_row: Cell<u32>,
     /// When the first of them began.
@@ -126,6 +131,16 @@ impl DriveCounts {
         self.write_latencies.quantile_nanos(permille)
     }
 
+    /// Reads of units that were answered.
+    pub(crate) fn unit_reads(&self) -> u64 {
+        self.unit_reads.get()
+    }
+
+    /// Reads of units that failed, or had no answer in time, since the last one that was answered.
+    pub(crate) fn failed_in_a_row(&self) -> u64 {
+        self.failed_in_a_row.get()
+    }
+
     /// Whether all that it did last was late.
     pub(crate) fn is_lagging(&self) -> bool {
         self.late_in_a_row.get() >= LAGGING_MIN
@@ -174,6 +189,8 @@ struct PatientDisk {
     reactor: Reactor,
     patience_nanos: u64,
     counts: Rc<DriveCounts>,
+    /// Whether it holds units, and not tables.
+    has_units: bool,
 }
 
 /// What is known of an operation that may not be answered.
@@ -197,6 +214,7 @@ impl PatientDisk {
                 Either::Left((answer, _)) => answer,
                 Either::Right(((), _)) => {
                     add_one(&self.counts.timeouts);
+                    self.note_unit_read(&note, false);
                     return Err(self.silence(&note)); // HANDLES-1
                 }
             };
@@ -206,10 +224,24 @@ impl PatientDisk {
     }
 
     fn note(&self, note: &OperationNote, began: Nanos, is_ok: bool) {
+        self.note_unit_read(note, is_ok);
         match (note.kind, is_ok) {
             (kind, true) => self.counts.note_answer(kind, began, self.reactor.now()),
             (OperationKind::Read, false) => add_one(&self.counts.read_errors),
             (OperationKind::Write, false) => add_one(&self.counts.write_errors),
+        }
+    }
+
+    fn note_unit_read(&self, note: &OperationNote, is_ok: bool) {
+        if note.kind != OperationKind::Read || !self.has_units {
+            return;
+        }
+        if is_ok {
+            add_one(&self.counts.unit_reads);
+            self.counts.failed_in_a_row.set(0);
+        } else {
+            add_one(&self.counts.failed_in_a_row);
+            self.counts.failed_at.set(note.offset);
         }
     }
 
@@ -290,6 +322,9 @@ pub struct DriveHandle {
     reactor: Reactor,
     /// Who is told when clients use it, where the pool is repaired beside them.
     repair: RefCell<Option<Arc<RepairControl>>>,
+    /// Units once more, without counts.
+    probed: Rc<dyn Disk>,
+    is_probed: Cell<bool>,
 }
 
 impl DriveHandle {
@@ -303,13 +338,17 @@ impl DriveHandle {
     ) -> Option<Self> {
         let number = DriveNumber::new(u8::try_from(superblock.number).ok()?)?;
         let counts = Rc::new(DriveCounts::default());
-        let patient = |disk: &Rc<dyn Disk>| -> Rc<dyn Disk> {
-            let (disk, counts) = (Rc::clone(disk), Rc::clone(&counts));
-            Rc::new(PatientDisk { disk, reactor: reactor.clone(), patience_nanos, counts })
+        let patient = |disk: &Rc<dyn Disk>, counts: &Rc<DriveCounts>, has_units| -> Rc<dyn Disk> {
+            let (disk, reactor, counts) = (Rc::clone(disk), reactor.clone(), Rc::clone(counts));
+            Rc::new(PatientDisk { disk, reactor, patience_nanos, counts, has_units })
         };
-        let disks = RedundantDisks { meta: patient(&disks.meta), space: patient(&disks.space) };
+        let probed = patient(&disks.space, &Rc::default(), false);
+        let (meta, space) =
+            (patient(&disks.meta, &counts, false), patient(&disks.space, &counts, true));
+        let disks = RedundantDisks { meta, space };
         let (reactor, repair) = (reactor.clone(), RefCell::default());
-        Some(Self { number, superblock, disks, counts, reactor, repair })
+        let is_probed = Cell::new(false);
+        Some(Self { number, superblock, disks, counts, reactor, repair, probed, is_probed })
     }
 
     /// Its number.
@@ -352,6 +391,23 @@ impl DriveHandle {
     /// Reads `len` bytes at `offset` of its units.
     pub fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
         self.disks.space.read(offset, len)
+    }
+
+    /// Reads once more where the last read failed, beside what goes on, and counts it where it is answered: a place that
+    /// is bad would fail as often as it is asked for.
+    pub(crate) fn probe(self: &Rc<Self>) {
+        if self.is_probed.replace(true) {
+            return;
+        }
+        let drive = Rc::clone(self);
+        self.reactor.spawn(async move {
+            let at = drive.counts.failed_at.get();
+            if drive.probed.read(at, LABEL_BYTES as usize).await.is_ok() {
+                add_one(&drive.counts.unit_reads);
+                drive.counts.failed_in_a_row.set(0);
+            }
+            drive.is_probed.set(false);
+        });
     }
 
     /// Writes parts one behind the other at `offset` of its units.
@@ -469,6 +525,11 @@ impl DriveHandles {
             drive.repair.replace(Some(Arc::clone(control)));
         }
         self.repair.replace(Some(Arc::clone(control)));
+    }
+
+    /// Who repairs the pool beside clients, where somebody does.
+    pub(crate) fn control(&self) -> Option<Arc<RepairControl>> {
+        self.repair.borrow().clone()
     }
 
     /// The loop of the thread.

@@ -6,10 +6,16 @@
 //! POOL-HEALTH-2. What is worst decides the state, and each reason that is not ok stands there with what to do.
 //! POOL-HEALTH-3. Shards are those of the pool root, so a record that was not read is no shard less. A copy of a
 //!     journal counts where it has what a replay would read.
+//! POOL-HEALTH-4. A drive of which reads fail one after the other counts as lost for as long as they do, whatever the
+//!     tables call it.
+//! POOL-HEALTH-5. From when a read meets something wrong until all strips of the segment were looked at, from when they
+//!     were found damaged until what is live was written anew elsewhere, and then until a walk, a pool is not ok. What
+//!     was found is in the drive table before it is let go of, as a loss: an opening knows of it.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use varve_media::planted::{Bug, planted};
 use varve_types::ShardId;
 
 use crate::exposure::{Exposure, RepairItem, RepairQueue, RepairWork, is_readable, parity_of};
@@ -18,6 +24,7 @@ use crate::format::{
     Row, RowState,
 };
 use crate::ids::{DriveNumber, Epoch, ZoneIndex};
+use crate::repair::FailingDrive;
 use crate::view::LayoutView;
 
 /// How a pool is. A later one outweighs those before it.
@@ -74,6 +81,8 @@ pub struct ShardFacts {
     pub held: u64,
     /// Of those, the ones of which every strip was verified since.
     pub verified: u64,
+    /// Of those held, the ones of which strips are damaged.
+    pub damaged: u64,
     /// Of those, the ones that cannot be read.
     pub unreadable: u64,
 }
@@ -91,6 +100,10 @@ pub struct HealthFacts<'a> {
     pub shards: &'a [ShardFacts],
     /// Drives that have every root as it is now.
     pub root_drives: &'a [DriveNumber],
+    /// Drives of which reads fail.
+    pub failing: &'a [FailingDrive],
+    /// Segments of which a read met something wrong, and that nobody has looked at yet.
+    pub suspects: u64,
 }
 
 /// Why a pool is not ok.
@@ -190,6 +203,27 @@ pub enum HealthReason {
         /// Which.
         drive: DriveNumber,
     },
+    /// Reads of a drive fail, one after the other.
+    DriveUnreadable {
+        /// Which.
+        drive: DriveNumber,
+        /// Its name.
+        name: String,
+        /// How many.
+        reads: u64,
+    },
+    /// Segments have damaged strips, and are being written anew.
+    SegmentsDamaged {
+        /// Whose.
+        shard: ShardId,
+        /// How many.
+        segments: u64,
+    },
+    /// Reads of segments met something wrong.
+    SegmentsSuspect {
+        /// How many.
+        segments: u64,
+    },
 }
 
 impl HealthReason {
@@ -212,7 +246,10 @@ impl HealthReason {
             | Self::Rebuilding { .. }
             | Self::NotWalked { .. }
             | Self::NotVerified { .. }
-            | Self::DriveSlow { .. } => HealthState::Attention,
+            | Self::DriveSlow { .. }
+            | Self::DriveUnreadable { .. }
+            | Self::SegmentsDamaged { .. }
+            | Self::SegmentsSuspect { .. } => HealthState::Attention,
         }
     }
 
@@ -245,6 +282,13 @@ impl HealthReason {
                 "wait for the walk that follows a repair, or start one with varve drive scrub"
             }
             Self::DriveSlow { .. } => "check cables and temperature of the drive, or replace it",
+            Self::DriveUnreadable { .. } => {
+                "check the drive and its cables: it counts as lost until it can be read again; replace it with varve drive replace if it cannot"
+            }
+            Self::SegmentsDamaged { .. } => {
+                "wait: what they hold is written anew elsewhere, and then everything is read"
+            }
+            Self::SegmentsSuspect { .. } => "wait: all copies of what was read are being compared",
         }
     }
 }
@@ -255,7 +299,7 @@ impl fmt::Display for HealthReason {
             Self::ZonesLost { first, zones } => {
                 write!(
                     f,
-                    "{zones} zones, zone {first} among them, have lost more drives than they survive"
+                    "{zones} zones, zone {first} among them, lack more drives than they survive the loss of"
                 )
             }
             Self::SegmentsUnreadable { shard, segments } => {
@@ -292,6 +336,18 @@ impl fmt::Display for HealthReason {
                 )
             }
             Self::DriveSlow { drive } => write!(f, "drive {drive} is much slower than the others"),
+            Self::DriveUnreadable { drive, name, reads } => {
+                write!(f, "drive {drive} ({name}) cannot be read: the last {reads} reads failed")
+            }
+            Self::SegmentsDamaged { shard, segments } => {
+                write!(
+                    f,
+                    "{segments} segments of shard {shard} have damaged strips, and are being written anew"
+                )
+            }
+            Self::SegmentsSuspect { segments } => {
+                write!(f, "reads of {segments} segments met something wrong")
+            }
         }
     }
 }
@@ -309,16 +365,27 @@ impl HealthReport {
     /// The report of a pool.
     #[must_use]
     pub fn of(facts: &HealthFacts<'_>) -> Self {
+        let unreadable: Vec<_> = facts.failing.iter().map(|failing| failing.drive).collect();
+        if unreadable.is_empty() || planted(Bug::FailingIsWell) {
+            return Self::by(facts, facts);
+        }
+        // POOL-HEALTH-4
+        let view = facts.view.without(&unreadable);
+        let queue = RepairQueue::of(&view);
+        Self::by(facts, &HealthFacts { view: &view, queue: &queue, ..*facts })
+    }
+
+    /// By the tables, and by what of it can be read.
+    fn by(tables: &HealthFacts<'_>, readable: &HealthFacts<'_>) -> Self {
         let mut reasons = Vec::new();
-        add_zones(facts, &mut reasons);
-        add_unconverted(facts, &mut reasons);
-        add_journals(facts, &mut reasons);
-        add_roots(facts, &mut reasons);
-        add_drives(facts, &mut reasons);
-        add_counts(facts, &mut reasons);
+        add_zones(readable, &mut reasons);
+        add_unconverted(tables, &mut reasons);
+        add_journals(readable, &mut reasons);
+        add_roots(readable, &mut reasons);
+        add_drives(tables, &mut reasons);
+        add_counts(tables, &mut reasons);
         reasons.sort_by_key(|reason| std::cmp::Reverse(reason.state())); // POOL-HEALTH-2
-        let survives = survives(facts);
-        Self { reasons, survives }
+        Self { reasons, survives: survives(readable) }
     }
 
     /// How the pool is (POOL-HEALTH-1).
@@ -462,6 +529,11 @@ fn add_drives(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
             | DriveState::Failed
             | DriveState::Gone => {}
         }
+        let failing = facts.failing.iter().find(|it| it.drive == drive && state.is_readable());
+        if let Some(FailingDrive { reads, .. }) = failing {
+            let (name, reads) = (name.clone(), *reads);
+            reasons.push(HealthReason::DriveUnreadable { drive, name, reads });
+        }
     }
 }
 
@@ -471,6 +543,9 @@ fn add_counts(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
     let loss = table.loss_epoch;
     if table.walked_epoch != loss {
         reasons.push(HealthReason::NotWalked { loss });
+    }
+    if facts.suspects > 0 {
+        reasons.push(HealthReason::SegmentsSuspect { segments: facts.suspects });
     }
     for shard in shards(facts) {
         let Some(counts) = facts.shards.iter().find(|facts| facts.shard == shard) else {
@@ -482,6 +557,10 @@ fn add_counts(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
         if verified != counts.held {
             let segments = counts.held.saturating_sub(verified).max(1);
             reasons.push(HealthReason::NotVerified { shard, segments });
+        }
+        if counts.damaged > 0 {
+            let segments = counts.damaged;
+            reasons.push(HealthReason::SegmentsDamaged { shard, segments });
         }
         if counts.unreadable > 0 {
             let segments = counts.unreadable;

@@ -94,8 +94,8 @@ pub use pool::RedundantThread;
 pub use pool_sizer::{PoolSizer, ZoneRoot};
 pub use protection::Protection;
 pub use repair::{
-    DriveFaults, ERRORS_MAX, MoveProgress, MoveWait, RecentErrors, RepairControl, RepairCounts,
-    RepairMedia, ScrubEnd, ScrubProgress, ScrubRequest, UnownedZones,
+    DriveFaults, ERRORS_MAX, FailingDrive, MoveProgress, MoveWait, RecentErrors, RepairControl,
+    RepairCounts, RepairMedia, ScrubEnd, ScrubProgress, ScrubRequest, UnownedZones,
 };
 pub use roots::MirroredRoots;
 pub use segments::{LeftOutStrip, StripedSegments};

@@ -94,6 +94,10 @@ impl Mover {
         let reactor = state.reactor.clone();
         let task = Rc::clone(&state);
         reactor.spawn(async move { task.run().await });
+        if shard.is_some() {
+            let task = Rc::clone(&state);
+            reactor.spawn(async move { task.examine().await });
+        }
         Self { state }
     }
 

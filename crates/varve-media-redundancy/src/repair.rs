@@ -30,9 +30,11 @@ mod verified;
 mod work;
 
 pub use board::{DriveFaults, ScrubEnd, ScrubProgress, ScrubRequest};
-pub(crate) use board::{ScrubClosing, ScrubCursor, ScrubFindings, ScrubPart};
+pub(crate) use board::{ScrubBoard, ScrubClosing, ScrubCursor, ScrubFindings, ScrubPart};
+pub(crate) use control::SuspectMark;
 pub use control::{MoveProgress, MoveWait, RepairControl, RepairCounts};
-pub use drive_notes::{ERRORS_MAX, RecentErrors};
+pub(crate) use drive_notes::{DriveReads, FAILED_READS_MIN};
+pub use drive_notes::{ERRORS_MAX, FailingDrive, RecentErrors};
 pub(crate) use work::{MoveStep, MoveWork, WorkList, conversion_of, may_complete, next_step};
 
 use verified::{UnverifiedSegments, VerifiedCounts};
@@ -130,6 +132,9 @@ pub(crate) struct RepairThread {
     fills: RefCell<BTreeMap<ZoneIndex, RowFill>>,
     pub(crate) unverified: RefCell<UnverifiedSegments>,
     pub(crate) scrub: RefCell<Option<ScrubCursor>>,
+    /// Whether segments were found damaged that no table tells of yet, and when one was told of last.
+    pub(crate) owes_loss: Cell<bool>,
+    pub(crate) loss_at: Cell<Option<Nanos>>,
     facts_at: Cell<Option<Nanos>>,
     /// Whether what was told is known to be old.
     has_new_facts: Cell<bool>,
@@ -162,6 +167,8 @@ impl RepairThread {
             fills: RefCell::default(),
             unverified: RefCell::default(),
             scrub: RefCell::default(),
+            owes_loss: Cell::new(false),
+            loss_at: Cell::new(None),
             facts_at: Cell::new(None),
             has_new_facts: Cell::new(false),
             has_ended: Cell::new(false),
@@ -323,6 +330,7 @@ impl RepairThread {
                 let counts = self.unverified.borrow().count(&held);
                 sum.held += counts.held;
                 sum.verified += counts.verified;
+                sum.damaged += counts.damaged;
                 sum.unreadable += counts.unreadable;
                 has_zones = true;
             }
@@ -333,11 +341,27 @@ impl RepairThread {
         if !has_zones || self.unverified.borrow().is_before(since) {
             return; // Its owner does not know yet what it holds, or there was another loss.
         }
-        let VerifiedCounts { held, verified, unreadable } = sum;
-        let facts =
-            ShardFacts { shard, journal_tail: 0, counted_since: since, held, verified, unreadable };
-        self.control.set_facts(facts);
+        let VerifiedCounts { held, verified, damaged, unreadable } = sum;
+        let (journal_tail, counted_since) = (0, since);
+        self.control.set_facts(ShardFacts {
+            shard,
+            journal_tail,
+            counted_since,
+            held,
+            verified,
+            damaged,
+            unreadable,
+        });
         self.facts_at.set(Some(now));
+    }
+
+    /// Takes in that strips of a segment are wrong; health says so at once (POOL-HEALTH-5).
+    pub(crate) fn distrust(&self, id: SegmentId) {
+        let is_new = self.unverified.borrow_mut().distrust(id);
+        if let Some(shard) = self.shard.filter(|_| is_new) {
+            self.control.count_damage(shard);
+        }
+        self.renew_facts();
     }
 
     /// Has what is counted be told soon.

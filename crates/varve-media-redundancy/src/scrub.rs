@@ -16,17 +16,18 @@ use varve_types::ErrorKind;
 use crate::budget::RepairUrgency;
 use crate::change::Change;
 use crate::class::LABEL_BYTES;
-use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect, StripFault};
+use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect};
 use crate::exposure::is_readable;
 use crate::format::{Row, RowState};
 use crate::ids::{DriveNumber, ZoneIndex};
 use crate::repair::{
-    DriveFaults, RepairThread, ScrubClosing, ScrubCursor, ScrubFindings, ScrubPart,
+    DriveFaults, RepairThread, ScrubBoard, ScrubClosing, ScrubCursor, ScrubFindings, ScrubPart,
 };
 use crate::stripe::Stripe;
 use crate::view::LayoutView;
 
 mod copies;
+mod suspects;
 
 use copies::CopiesCheck;
 
@@ -56,12 +57,10 @@ impl RepairThread {
         let (loss, unix_ms) = (view.drives().loss_epoch, self.reactor.unix_time_ms());
         let has_loss = view.drives().walked_epoch != loss;
         let may_walk = self.has_no_work();
-        let part = self.control.with_scrub(|board| {
-            if may_walk {
-                board.start_due(has_loss, unix_ms);
-            }
-            board.part_of(shard, loss, unix_ms)
-        });
+        if may_walk {
+            self.control.start_due_walk(has_loss, unix_ms);
+        }
+        let part = self.control.with_scrub(|board| board.part_of(shard, loss, unix_ms));
         let Some(part) = part else {
             self.scrub.replace(None);
             return false;
@@ -184,18 +183,13 @@ impl RepairThread {
     ) -> SegmentFinding {
         let (mut wrong, mut lacks) = (0, false);
         for defect in &contents.defects {
-            let mut faults = DriveFaults::none(defect.location.place.drive);
-            match defect.fault {
-                StripFault::NoDrive => lacks = true,
-                StripFault::Unreadable(_) => faults.unreadable = 1,
-                StripFault::Blank
-                | StripFault::Label(_)
-                | StripFault::Misfit(_)
-                | StripFault::OtherPut
-                | StripFault::Checksum => faults.strips = 1,
-            }
+            let faults = defect.faults();
+            lacks |= defect.fault.is_absence();
             wrong += faults.total();
             self.control.count_faults(faults);
+            if faults.strips > 0 && !defect.fault.is_damage() {
+                self.control.note_errors(faults.drive, 1); // The reader counts damage.
+            }
         }
         if has_parity {
             wrong += self.count_parity(view, held.id, contents);
@@ -231,6 +225,7 @@ impl RepairThread {
             if stripe.sums().get(index) != put.strip_checksums.get(index) {
                 let faults = DriveFaults { parity: 1, ..DriveFaults::none(location.place.drive) };
                 self.control.count_faults(faults);
+                self.control.note_errors(faults.drive, 1);
                 wrong += 1;
             }
         }
@@ -250,16 +245,15 @@ impl RepairThread {
     }
 
     fn note_wrong(&self, id: SegmentId, strips: u64) -> SegmentFinding {
-        self.contents.relocate(id, "scrub found strips of it wrong");
-        self.unverified.borrow_mut().distrust(id);
-        self.renew_facts();
+        self.contents.relocate(id, "strips of it are wrong");
+        self.distrust(id);
         SegmentFinding::Wrong(strips)
     }
 
     fn note_unreadable(&self, id: SegmentId, strips: u64) -> SegmentFinding {
-        self.contents.relocate(id, "scrub cannot read it");
+        self.contents.relocate(id, "nothing right of it can be read");
+        self.distrust(id);
         self.unverified.borrow_mut().lose(id);
-        self.renew_facts();
         SegmentFinding::Wrong(strips)
     }
 
@@ -307,14 +301,22 @@ impl RepairThread {
         let findings = ScrubFindings { strips_bad, has_gaps, ..ScrubFindings::default() };
         self.control.with_scrub(|board| board.add(closing.number, findings));
         let is_clean = strips_bad == 0;
-        let change = match closing.walked.filter(|_| is_clean && !has_gaps) {
+        if !is_clean {
+            self.control.with_scrub(ScrubBoard::note_lasting_faults);
+        }
+        // What reads met while copies were looked at counts too (POOL-HEALTH-5).
+        let is_whole = self.control.with_scrub(|board| board.is_whole(closing.number));
+        let walked = closing.walked.filter(|_| is_clean && is_whole);
+        let change = match walked {
             Some(began_with) => Some(Change::Walked { began_with }),
             None => (!is_clean).then_some(Change::Loss),
         };
-        if let Some(change) = change
-            && let Err(error) = self.media.tables.change(change).await
-        {
-            tracing::warn!(%error, "the end of a walk cannot be stored");
+        if let Some(change) = change {
+            match self.media.tables.change(change).await {
+                Ok(_) if walked.is_some() => self.control.note_mended(),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "the end of a walk cannot be stored"),
+            }
         }
         self.control.with_scrub(|board| board.close(closing.number));
     }

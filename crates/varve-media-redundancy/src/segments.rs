@@ -22,7 +22,7 @@ use varve_types::limits::MEDIA_ALIGN;
 use varve_types::{Generation, SegmentNumber, ShardId};
 
 use crate::class::LABEL_BYTES;
-use crate::decode::SlotReader;
+use crate::decode::{SlotContents, SlotReader};
 use crate::format::{Row, RowState, StripForm, StripPlace, StripSet};
 use crate::handles::DriveHandles;
 use crate::ids::ZoneIndex;
@@ -35,10 +35,12 @@ use crate::view::{LayoutView, StripLocation, ZoneSlot};
 mod moves;
 mod pieces;
 mod put;
+mod suspects;
 
 use moves::SlotMoves;
 use pieces::{RangeRequest, aligned};
 use put::StripeWriter;
+use suspects::SuspectSegments;
 
 /// A strip that a put left out, as its drive could not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +72,7 @@ struct SegmentsInner {
     handles: Rc<DriveHandles>,
     tables: Rc<TablesHandle>,
     moves: SlotMoves,
+    suspects: SuspectSegments,
     geometry: SegmentGeometry,
 }
 
@@ -88,7 +91,8 @@ impl StripedSegments {
         let reader = SlotReader::new(Rc::clone(&handles), codes.clone());
         let writer = StripeWriter::new(Rc::clone(&handles), Rc::clone(&tables), codes);
         let moves = SlotMoves::default();
-        let inner = SegmentsInner { reader, writer, handles, tables, moves, geometry };
+        let suspects = SuspectSegments::new(Rc::clone(&handles));
+        let inner = SegmentsInner { reader, writer, handles, tables, moves, suspects, geometry };
         Self { inner: Rc::new(inner), repair: None }
     }
 
@@ -114,6 +118,11 @@ impl StripedSegments {
     #[must_use]
     pub fn reader(&self) -> &SlotReader {
         &self.inner.reader
+    }
+
+    /// Segments of which reads of this thread met something wrong.
+    pub(crate) fn suspects(&self) -> &SuspectSegments {
+        &self.inner.suspects
     }
 
     /// Takes the strips that puts of this thread left out since the last call: zones for the repair list (STRIPE-2).
@@ -237,9 +246,20 @@ impl SegmentsInner {
             Some(bytes) => Ok(bytes),
             // 3.3: whatever strips there are, of both sets.
             None => match self.reader.read_contents(&view, id, 0).await? {
-                Some(contents) => Ok(part_of(&contents.bytes, offset, len)),
+                Some(contents) => {
+                    self.suspect(row, id, &contents);
+                    Ok(part_of(&contents.bytes, offset, len))
+                }
                 None => Ok(zeros(len)),
             },
+        }
+    }
+
+    /// Has a segment looked at of which strips were met that do not count. Of a row that moves they need not.
+    fn suspect(&self, row: &Row, id: SegmentId, contents: &SlotContents) {
+        let is_wrong = contents.defects.iter().any(|defect| !defect.fault.is_absence());
+        if let Some(put) = contents.put.as_ref().filter(|_| is_wrong && row.source().is_none()) {
+            self.suspects.note(SegmentId { generation: put.generation, ..id });
         }
     }
 
@@ -278,6 +298,7 @@ impl SegmentsInner {
             return Ok(None);
         }
         if attempt == 1 {
+            self.suspects.note(id); // Its bytes were refused, or could not be read.
             let set = self.set_of(&view, row, id).await;
             // What this thread believes of the slot may be what was wrong.
             self.moves.forget(zone, slot);
@@ -293,7 +314,10 @@ impl SegmentsInner {
         // Attempt 1 must not end what attempt 2 could still read.
         let reading = attempt.saturating_sub(1).max(1);
         match self.reader.read_contents(&view, id, reading).await {
-            Ok(Some(contents)) => Ok(Some(part_of(&contents.bytes, offset, len))),
+            Ok(Some(contents)) => {
+                self.suspect(row, id, &contents);
+                Ok(Some(part_of(&contents.bytes, offset, len)))
+            }
             Ok(None) => self
                 .get_plain_again(&view, row, id, attempt)
                 .await

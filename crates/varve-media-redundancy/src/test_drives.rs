@@ -112,6 +112,15 @@ impl TestDrives {
         self.set_fault(drive, Fault::Delay(nanos));
     }
 
+    /// Has all reads of a drive fail from now on, or answered again.
+    pub(crate) fn fail_reads(&self, drive: DriveNumber, fail: bool) {
+        let plan = &self.plans[usize::from(drive.get())];
+        plan.clear();
+        if fail {
+            plan.add(FaultRule::always(DiskOperation::Read, Fault::Fail));
+        }
+    }
+
     /// Has the next change of the tables be refused.
     pub(crate) fn refuse_next(&self) {
         self.refuses.set(true);
@@ -279,6 +288,13 @@ fn apply(pool: &mut TestPool, change: Change) -> Result<()> {
         }
         Change::DriveSlow { drive, slow } => {
             pool.set_slow(drive.get(), slow);
+            Ok(())
+        }
+        Change::Loss => {
+            let mut table = pool.view.drives().clone();
+            table.epoch.0 += 1;
+            table.loss_epoch = table.epoch;
+            pool.view = pool.view.with_drives(table).expect("it follows");
             Ok(())
         }
         Change::Place { zone } => pool.place(zone.0, 1).then_some(()).ok_or_else(no_space),

@@ -15,8 +15,8 @@ use varve_types::{PoolId, SegmentNumber};
 
 use crate::class::{Class, ClassId, StripGeometry, StripeShape};
 use crate::format::{
-    DriveTable, JournalCopy, JournalPlaceKind, JournalRecord, LayoutPage, MoveReason, Row,
-    RowState, StripForm, StripLabel, StripPlace, StripSet,
+    DriveState, DriveTable, JournalCopy, JournalPlaceKind, JournalRecord, LayoutPage, MoveReason,
+    Row, RowState, StripForm, StripLabel, StripPlace, StripSet,
 };
 use crate::ids::{DriveNumber, ZoneIndex};
 
@@ -212,6 +212,17 @@ impl LayoutView {
         view.rows().try_for_each(|(zone, row)| view.check_row(zone, row))?;
         view.journals().try_for_each(|journal| view.check_journal(journal))?;
         Ok(view)
+    }
+
+    /// The same as if drives had failed: for what follows from that, and not to be stored.
+    #[must_use]
+    pub(crate) fn without(&self, lost: &[DriveNumber]) -> Self {
+        let mut table = DriveTable::clone(&self.drives);
+        let records = table.drives.iter_mut().filter(|it| lost.contains(&it.number));
+        for record in records.filter(|it| it.state.is_readable()) {
+            record.state = DriveState::Failed;
+        }
+        Self { drives: Arc::new(table), ..self.clone() }
     }
 
     /// The same with another row of a zone. Copies a page and a group of references.

@@ -4,19 +4,29 @@
 //! WATCH-1. It holds neither drives nor tables while it rests, and ends when nobody else has them.
 //! WATCH-2. A drive leaves for its errors only while all others are live and have room for what it has: more than one
 //!     at a time would take what survives the next loss.
+//! WATCH-3. A drive of which no read is answered, its superblock's included, fails as one that cannot be written does;
+//!     but only where everything can be read without it and all others like it, and these are no more than may be
+//!     dropped. A drive that failed is not read again: what would be lost with it may come back with its cable.
+//! WATCH-4. A read that failed is a loss: what lies there may be damaged (POOL-HEALTH-5).
 
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+use varve_media::planted::{Bug, planted};
 use varve_reactor::Nanos;
 
 use crate::change::Change;
+use crate::class::LABEL_BYTES;
+use crate::exposure::{Exposure, RepairQueue, is_readable};
 use crate::format::{DriveRecord, DriveRoles, DriveState};
 use crate::handles::DriveHandles;
 use crate::ids::DriveNumber;
 use crate::plan::zones_that_fit;
-use crate::repair::{ERRORS_MAX, RepairControl};
+use crate::repair::{
+    DriveReads, ERRORS_MAX, FAILED_READS_MIN, FailingDrive, RepairControl, ScrubBoard,
+};
 use crate::slow::{DriveSample, SlowJudge};
 use crate::space::DriveSpaces;
 use crate::tables::TablesHandle;
@@ -28,12 +38,32 @@ const LOOK_NANOS: u64 = Nanos::seconds(1);
 /// How long a drive must not have been slow before it counts as quick again.
 const QUICK_NANOS: u64 = Nanos::seconds(600);
 
+/// Reads in a row that fail, and for how long they do, before a drive is given up, in ns: what a bus that is reset takes.
+const FAILED_READS_MAX: u64 = 16;
+const FAILED_NANOS: u64 = Nanos::seconds(5);
+
+/// How long it is not looked again whether a drive may be given up: that is a look at all rows.
+const GIVE_UP_AGAIN_NANOS: u64 = Nanos::seconds(10);
+
 /// What the watch of a thread remembers.
 struct DriveWatch {
     control: Arc<RepairControl>,
     judge: SlowJudge,
-    /// Failed reads and bad sums of each drive at the last look.
-    errors: BTreeMap<DriveNumber, u64>,
+    /// What each drive had counted at the last look.
+    seen: BTreeMap<DriveNumber, SeenCounts>,
+    /// When it was looked last whether a drive may be given up.
+    asked_at: Option<Nanos>,
+}
+
+/// What a drive had counted.
+#[derive(Clone, Copy, Default)]
+struct SeenCounts {
+    /// Reads that failed, or were not answered in time.
+    failed: u64,
+    /// These, and bad sums.
+    errors: u64,
+    /// Reads of units that were answered.
+    answered: u64,
 }
 
 /// Starts the watch of a thread.
@@ -47,7 +77,8 @@ pub(crate) fn start(
     let watch = DriveWatch {
         control: Arc::clone(control),
         judge: SlowJudge::default(),
-        errors: BTreeMap::new(),
+        seen: BTreeMap::new(),
+        asked_at: None,
     };
     reactor.spawn(watch.run(handles, tables));
 }
@@ -63,7 +94,10 @@ impl DriveWatch {
             if tables.tables().failure().is_some() {
                 return;
             }
-            for change in self.look(&handles, &tables.view()) {
+            let view = tables.view();
+            let mut changes = self.look(&handles, &view);
+            changes.extend(self.look_for_unreadable(&handles, &view).await);
+            for change in changes {
                 if let Err(error) = tables.change(change).await {
                     tracing::warn!(%error, "the tables do not say how a drive does");
                 }
@@ -92,21 +126,74 @@ impl DriveWatch {
                 changes.push(Change::DriveSlow { drive: sample.drive, slow: false });
             }
         }
-        changes.extend(self.look_for_errors(handles, view));
+        changes.extend(self.count_errors(handles, view));
+        changes.extend(self.look_for_errors(view));
         changes
     }
 
-    /// A drive that fails too often leaves, where it may (WATCH-2).
-    fn look_for_errors(&mut self, handles: &DriveHandles, view: &LayoutView) -> Option<Change> {
-        self.control.note_time(handles.reactor().boot_time());
+    /// Takes in what the drives counted since the last look.
+    fn count_errors(&mut self, handles: &DriveHandles, view: &LayoutView) -> Option<Change> {
+        let now = handles.reactor().boot_time();
+        self.control.note_time(now);
+        let mut has_failed = false;
         for drive in handles.all() {
             let counts = drive.counts();
+            let failed = counts.read_errors().saturating_add(counts.timeouts());
             let errors = counts.read_errors().saturating_add(counts.checksum_errors());
-            let before = self.errors.insert(drive.number(), errors).unwrap_or(0);
-            if errors > before {
-                self.control.note_errors(drive.number(), errors - before);
+            let seen = SeenCounts { failed, errors, answered: counts.unit_reads() };
+            let before = self.seen.insert(drive.number(), seen).unwrap_or_default();
+            if errors > before.errors {
+                self.control.note_errors(drive.number(), errors - before.errors);
+            }
+            has_failed |= failed > before.failed && is_readable(view.drives(), drive.number());
+            let is_answered = seen.answered > before.answered;
+            let failed_in_a_row = counts.failed_in_a_row();
+            let reads = DriveReads { now, is_answered, failed_in_a_row };
+            self.control.note_reads(drive.number(), reads);
+            if failed_in_a_row >= FAILED_READS_MIN && is_readable(view.drives(), drive.number()) {
+                drive.probe();
             }
         }
+        if has_failed {
+            self.control.with_scrub(ScrubBoard::spoil);
+        }
+        let is_told = view.drives().walked_epoch != view.drives().loss_epoch;
+        (has_failed && !is_told).then_some(Change::Loss) // WATCH-4
+    }
+
+    /// A drive that cannot be read fails, where it may (WATCH-3).
+    async fn look_for_unreadable(
+        &mut self,
+        handles: &DriveHandles,
+        view: &LayoutView,
+    ) -> Option<Change> {
+        let mut failing = self.control.failing_drives();
+        failing.retain(|it| is_readable(view.drives(), it.drive));
+        let is_due = |it: &&FailingDrive| it.reads >= FAILED_READS_MAX && it.nanos >= FAILED_NANOS;
+        let FailingDrive { drive, reads, .. } = *failing.iter().find(is_due)?;
+        let now = handles.reactor().now();
+        if self.asked_at.is_some_and(|at| now.since(at) < GIVE_UP_AGAIN_NANOS) {
+            return None;
+        }
+        self.asked_at = Some(now);
+        let silent = silent_drives(handles, view).await;
+        if !silent.contains(&drive) {
+            return None; // Parts of it can be read.
+        }
+        let mut without: Vec<_> = failing.iter().map(|it| it.drive).collect();
+        without.extend(silent);
+        without.sort_unstable();
+        without.dedup();
+        if !may_go_without(view, &without) && !planted(Bug::UnreadableGivenUp) {
+            tracing::warn!(%drive, reads, "a drive cannot be read, and what it has would be lost with it");
+            return None;
+        }
+        let reason = format!("it cannot be read: the last {reads} reads failed");
+        Some(Change::DriveFailed { drive, reason })
+    }
+
+    /// A drive that fails too often leaves, where it may (WATCH-2).
+    fn look_for_errors(&self, view: &LayoutView) -> Option<Change> {
         let failing = self.control.recent_errors();
         let failing = failing.into_iter().filter(|it| it.errors >= ERRORS_MAX);
         let drive = failing.map(|it| it.drive).find(|drive| may_leave(view, *drive))?;
@@ -130,6 +217,35 @@ fn latency_ms(handles: &DriveHandles, drive: DriveNumber) -> u64 {
     let read = counts.as_ref().and_then(|it| it.counts().read_latency_nanos(500));
     let write = counts.as_ref().and_then(|it| it.counts().write_latency_nanos(500));
     read.max(write).unwrap_or(0) / Nanos::millis(1)
+}
+
+/// Whether the tables may drop so many, and everything can be read without them that can be read now (WATCH-3).
+fn may_go_without(view: &LayoutView, drives: &[DriveNumber]) -> bool {
+    let without = view.without(drives);
+    let table = without.drives();
+    let lost = |view: &LayoutView| {
+        let queue = RepairQueue::of(view);
+        let lost = queue.exposed().find(|zones| zones.exposure == Exposure::Lost);
+        lost.map_or(0, |zones| zones.zones)
+    };
+    let has_roots = table
+        .drives
+        .iter()
+        .any(|record| record.state == DriveState::Live && record.roles.has(DriveRoles::ROOTS));
+    let has_journals =
+        view.journals().all(|journal| journal.current().any(|copy| is_readable(table, copy.drive)));
+    let are_few = drives.len() <= usize::from(table.drops_max);
+    are_few && has_roots && has_journals && lost(&without) == lost(view)
+}
+
+/// Drives of which not even the superblock can be read: what they are to be written would fail too.
+async fn silent_drives(handles: &DriveHandles, view: &LayoutView) -> Vec<DriveNumber> {
+    let mut all = handles.all();
+    all.retain(|drive| is_readable(view.drives(), drive.number()));
+    let looks = all.iter().map(|drive| drive.meta().read(0, LABEL_BYTES as usize));
+    let found = join_all(looks).await;
+    let silent = all.iter().zip(found).filter(|(_, found)| found.is_err());
+    silent.map(|(drive, _)| drive.number()).collect()
 }
 
 /// Whether a drive may go by itself (WATCH-2).

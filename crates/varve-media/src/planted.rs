@@ -216,11 +216,17 @@ pub enum Bug {
     RepairedInPlace,
     /// Reading: a slot of which too many strips are on drives that are not there counts as empty.
     AbsentIsEmpty,
+    /// Health: a drive counts as long as the table calls it live, whatever its reads do.
+    FailingIsWell,
+    /// Health: damage that a read meets is told to nobody.
+    DamageUntold,
+    /// Watch: a drive that cannot be read is dropped although data are lost with it.
+    UnreadableGivenUp,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 106] = [
+    pub const ALL: [Self; 109] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -327,6 +333,9 @@ impl Bug {
         Self::CancelLeavesBoth,
         Self::RepairedInPlace,
         Self::AbsentIsEmpty,
+        Self::FailingIsWell,
+        Self::DamageUntold,
+        Self::UnreadableGivenUp,
     ];
 }
 

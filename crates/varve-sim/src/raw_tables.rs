@@ -152,6 +152,8 @@ impl RawLayout {
             shard_count: u16::try_from(shard_count).expect("a few"),
             shards,
             root_drives: &root_drives,
+            failing: &[],
+            suspects: 0,
         })
     }
 

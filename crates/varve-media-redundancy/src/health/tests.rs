@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use varve_media::planted::plant;
 
 use super::*;
 use crate::format::tests::samples::{class_id, drive_number, place, row, striped};
@@ -21,6 +22,8 @@ struct HealthPool {
     shard_count: u16,
     shards: Vec<ShardFacts>,
     root_drives: Vec<DriveNumber>,
+    failing: Vec<FailingDrive>,
+    suspects: u64,
 }
 
 impl HealthPool {
@@ -37,6 +40,7 @@ impl HealthPool {
             counted_since: Epoch(0),
             held: 100,
             verified: 100,
+            damaged: 0,
             unreadable: 0,
         };
         Self {
@@ -44,6 +48,8 @@ impl HealthPool {
             shard_count: 2,
             shards: vec![shard(0), shard(1)],
             root_drives: (0..4).map(drive_number).collect(),
+            failing: Vec::new(),
+            suspects: 0,
         }
     }
 
@@ -61,6 +67,8 @@ impl HealthPool {
             shard_count: self.shard_count,
             shards: &self.shards,
             root_drives: &self.root_drives,
+            failing: &self.failing,
+            suspects: self.suspects,
         })
     }
 
@@ -329,6 +337,56 @@ fn a_rebuild_under_way_is_not_ok() {
     }
 }
 
+fn failing(drive: u8) -> FailingDrive {
+    FailingDrive { drive: drive_number(drive), reads: 9, nanos: 0 }
+}
+
+/// POOL-HEALTH-4
+#[test]
+fn drives_that_cannot_be_read_count_as_lost() {
+    let mut health = HealthPool::new();
+    health.failing.push(failing(0));
+    let report = health.report();
+    assert_eq!((report.state(), report.survives), (HealthState::AtRisk, Some(0)), "{report:?}");
+    let name = "ACME 2000 S/N 0000".to_owned();
+    let unreadable = HealthReason::DriveUnreadable { drive: drive_number(0), name, reads: 9 };
+    assert!(report.reasons.contains(&unreadable), "{report:?}");
+    let is_failed = |it: &HealthReason| matches!(it, HealthReason::DriveFailed { .. });
+    assert!(!report.reasons.iter().any(is_failed), "it may be read again");
+    health.failing.push(failing(1));
+    health.pool.set_row(
+        100,
+        row(1, RowState::Still(striped(MIRROR, &[place(0, 1, 9000), place(1, 1, 9000)]))),
+    );
+    let report = health.report();
+    assert_eq!((report.state(), report.survives), (HealthState::Lost, None), "{report:?}");
+    health.failing.clear();
+    assert_eq!(health.report().state(), HealthState::Ok, "they are read again");
+}
+
+/// POOL-HEALTH-5
+#[test]
+fn what_reads_met_is_no_more_ok() {
+    let mut health = HealthPool::new();
+    health.suspects = 2;
+    assert_eq!(health.report().reasons, [HealthReason::SegmentsSuspect { segments: 2 }]);
+    (health.suspects, health.shards[1].damaged) = (0, 3);
+    let damaged = HealthReason::SegmentsDamaged { shard: ShardId(1), segments: 3 };
+    assert_eq!(health.report().reasons, [damaged]);
+    assert_eq!(health.report().state(), HealthState::Attention);
+}
+
+#[test]
+fn failing_is_well() {
+    let mut health = HealthPool::new();
+    health.failing.extend([failing(0), failing(1)]);
+    let survives = health.report().survives;
+    plant(Some(Bug::FailingIsWell));
+    let with_bug = health.report().survives;
+    plant(None);
+    assert_ne!(survives, with_bug, "POOL-HEALTH-4");
+}
+
 /// One copy that is whole is what was promised: what it survives, the report says.
 #[test]
 fn a_pool_without_redundancy_is_ok_and_survives_nothing() {
@@ -541,6 +599,7 @@ impl Life {
             counted_since: loss,
             held: self.segments.len() as u64,
             verified: verified as u64,
+            damaged: 0,
             unreadable: 0,
         };
         let queue = RepairQueue::of(&self.pool.view);
@@ -551,6 +610,8 @@ impl Life {
             shard_count: 1,
             shards: &[shard],
             root_drives: &root_drives,
+            failing: &[],
+            suspects: 0,
         });
         report.state()
     }

@@ -141,10 +141,10 @@ impl RepairThread {
             let drive = defect.location.place.drive;
             tracing::warn!(segment = id.number.0, %drive, fault = ?defect.fault, "a strip is wrong");
             self.control.count(RepairCounts { strips_bad: 1, ..RepairCounts::default() });
+            self.control.count_faults(defect.faults());
         }
         self.contents.relocate(id, "strips of it are wrong");
-        self.unverified.borrow_mut().distrust(id);
-        self.renew_facts();
+        self.distrust(id);
         job.has_loss.set(true);
     }
 

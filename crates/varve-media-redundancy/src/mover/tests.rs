@@ -509,6 +509,74 @@ fn rotten_strip(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// A bit of a strip flips, a client reads there, and what it read was written anew; whether health could say ok
+/// meanwhile, by what the tables and shards say.
+fn met_damage(seed: u64) -> Result<(), String> {
+    let mut world = World::new(&spec(seed, [2, 1]));
+    world.put_some(seed, 24);
+    world.start_mover();
+    world.run_for(Nanos::seconds(2));
+    let (segment, bytes) = world.shelf.put_segments()[0].clone();
+    let view = world.tables.view();
+    let at = view.zone_of(segment.number).unwrap();
+    let strip = view.locate(view.row(at.zone).target().unwrap(), at.slot).next().unwrap();
+    let medium = world.media[usize::from(strip.place.drive.get())].clone();
+    medium.flip_bit(strip.offset + 4096 + 77, 3);
+    let loss = view.drives().loss_epoch;
+    let is_ok = |world: &World| {
+        let table = world.tables.view().drives().clone();
+        let is_counted = world.control.shard_facts().iter().all(|it| it.damaged == 0);
+        table.walked_epoch == table.loss_epoch && is_counted && world.control.suspects() == 0
+    };
+    assert!(is_ok(&world), "nobody knows of it");
+    if world.read_right(segment, &bytes[..4096]) == 0 {
+        return Err("the first read is right".to_owned());
+    }
+    if is_ok(&world) {
+        return Err("it is ok directly after the read".to_owned());
+    }
+    if !world.run_while(60, |world| world.control.suspects() > 0) {
+        return Err("nobody looks at it".to_owned());
+    }
+    let table = world.tables.view().drives().clone();
+    if table.loss_epoch <= loss || is_ok(&world) {
+        return Err("an opening would know nothing of it".to_owned());
+    }
+    assert!(world.shelf.relocated.borrow().contains(&segment.number.0));
+    assert_eq!(world.control.open_faults(), [(strip.place.drive, 1)]);
+    // No walk proves anything while it is where it was.
+    world.run_for(Nanos::seconds(30));
+    assert!(!is_ok(&world) && world.control.scrub().is_none(), "{:?}", world.control.scrub());
+    world.shelf.drop_segment(segment);
+    if !world.run_while(REPAIR_SECONDS, |world| !is_ok(world)) {
+        return Err("it is never ok again".to_owned());
+    }
+    assert!(world.control.open_faults().is_empty(), "{:?}", world.control.open_faults());
+    Ok(())
+}
+
+#[test]
+fn damage_untold() {
+    for seed in 1..4 {
+        assert_eq!(met_damage(seed), Ok(()), "POOL-HEALTH-5");
+    }
+    assert!(finds(Bug::DamageUntold, met_damage));
+}
+
+#[test]
+fn a_read_that_finds_nothing_wrong_later_leaves_a_pool_ok() {
+    let mut world = World::new(&spec(1, [2, 1]));
+    world.put_some(1, 24);
+    world.start_mover();
+    world.run_for(Nanos::seconds(2));
+    let (segment, _) = world.shelf.put_segments()[0].clone();
+    world.read_right(segment, &[7; 4096]);
+    assert!(world.run_while(60, |world| world.control.suspects() > 0));
+    let table = world.tables.view().drives().clone();
+    assert_eq!((table.loss_epoch, table.walked_epoch), (Epoch(0), Epoch(0)));
+    assert!(world.control.open_faults().is_empty());
+}
+
 #[test]
 fn repaired_in_place() {
     assert_eq!(rotten_strip(1), Ok(()));

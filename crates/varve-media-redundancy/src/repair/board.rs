@@ -130,6 +130,19 @@ const DAY_MS: u64 = 24 * 3600 * 1000;
 /// How long after a walk that was not whole and clean the next one begins, in ms: what is wrong is to be moved before.
 const WALK_AGAIN_MS: u64 = 10 * 60 * 1000;
 
+/// The same where all that was wrong has been written anew.
+const MENDED_MS: u64 = 10 * 1000;
+
+/// Whether a walk is due, as who asks sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct WalkNeed {
+    /// Whether something was lost since the last one.
+    pub(crate) has_loss: bool,
+    /// Whether segments are damaged, and are being written anew.
+    pub(crate) has_damage: bool,
+    pub(crate) unix_ms: u64,
+}
+
 /// The state.
 #[derive(Debug, Default)]
 pub(crate) struct ScrubBoard {
@@ -141,6 +154,10 @@ pub(crate) struct ScrubBoard {
     asked: Option<ScrubRequest>,
     run: Option<ScrubProgress>,
     has_gaps: bool,
+    /// Whether the run found something wrong that nobody writes anew.
+    has_lasting_faults: bool,
+    /// Since when segments are damaged.
+    damaged_since_ms: Option<u64>,
     /// Shards that have ended their part of the run.
     ended: BTreeSet<ShardId>,
 }
@@ -186,8 +203,10 @@ impl ScrubBoard {
         self.days = days;
     }
 
-    /// Begins a walk where one is due: since a loss nothing was walked, or the last scrub is long ago.
-    pub(crate) fn start_due(&mut self, has_loss: bool, unix_ms: u64) {
+    /// Begins a walk where one is due: since a loss nothing was walked, or the last scrub is long ago. What is damaged
+    /// is to be written anew before, where that does not take too long: it would only be found once more.
+    pub(crate) fn start_due(&mut self, need: WalkNeed) {
+        let WalkNeed { has_loss, has_damage, unix_ms } = need;
         let opened = *self.opened_unix_ms.get_or_insert(unix_ms);
         if !self.is_idle() {
             return;
@@ -196,8 +215,18 @@ impl ScrubBoard {
         let last = self.run.as_ref().map(|run| run.since_unix_ms);
         let age_ms = unix_ms.saturating_sub(last.unwrap_or(opened));
         let is_old = age_ms >= u64::from(days) * DAY_MS;
-        let was_clean = self.run.as_ref().is_none_or(|run| run.end == Some(ScrubEnd::Clean));
-        let may_walk = was_clean || age_ms >= WALK_AGAIN_MS;
+        let damaged_since_ms = self.damaged_since_ms.filter(|_| has_damage);
+        let since = has_damage.then(|| damaged_since_ms.unwrap_or(unix_ms));
+        self.damaged_since_ms = since;
+        let is_mended = since.is_none_or(|since| unix_ms.saturating_sub(since) >= WALK_AGAIN_MS);
+        let was_clean = self.run.as_ref().is_none_or(|run| match run.end {
+            Some(ScrubEnd::Clean) => true,
+            Some(ScrubEnd::Faults) => {
+                !self.has_lasting_faults && !has_damage && age_ms >= MENDED_MS
+            }
+            Some(ScrubEnd::Incomplete | ScrubEnd::Stopped) | None => false,
+        });
+        let may_walk = is_mended && (was_clean || age_ms >= WALK_AGAIN_MS);
         if is_old || (has_loss && may_walk) {
             self.asked = Some(ScrubRequest::default());
         }
@@ -214,6 +243,7 @@ impl ScrubBoard {
             self.started += 1;
             self.ended.clear();
             self.has_gaps = false;
+            self.has_lasting_faults = false;
             self.run = Some(ScrubProgress {
                 number: self.started,
                 request,
@@ -251,6 +281,21 @@ impl ScrubBoard {
         Some(ScrubClosing { number, walked })
     }
 
+    /// Something was found wrong meanwhile: whatever the run has seen, it is no walk.
+    pub(crate) fn spoil(&mut self) {
+        self.has_gaps = true;
+    }
+
+    /// Whether a run is still whole.
+    pub(crate) fn is_whole(&self, number: u64) -> bool {
+        self.run.as_ref().is_some_and(|run| run.number == number) && !self.has_gaps
+    }
+
+    /// What the run found wrong is not written anew.
+    pub(crate) fn note_lasting_faults(&mut self) {
+        self.has_lasting_faults = true;
+    }
+
     /// Ends a run, and says how it did.
     pub(crate) fn close(&mut self, number: u64) -> Option<ScrubEnd> {
         let has_gaps = self.has_gaps;
@@ -279,6 +324,34 @@ mod tests {
         let mut board = ScrubBoard::new(2);
         board.start(ScrubRequest::default());
         board
+    }
+
+    fn need(has_loss: bool, unix_ms: u64) -> WalkNeed {
+        WalkNeed { has_loss, has_damage: false, unix_ms }
+    }
+
+    #[test]
+    fn a_walk_waits_for_what_is_damaged_and_not_for_ever() {
+        let mut board = ScrubBoard::new(1);
+        let damaged = |unix_ms| WalkNeed { has_damage: true, ..need(true, unix_ms) };
+        board.start_due(damaged(5));
+        board.start_due(damaged(4 + WALK_AGAIN_MS));
+        assert!(board.is_idle(), "it would be found once more");
+        board.start_due(need(true, 4 + WALK_AGAIN_MS));
+        assert!(!board.is_idle(), "it was written anew");
+        let mut board = ScrubBoard::new(1);
+        board.start_due(damaged(5));
+        board.start_due(damaged(5 + WALK_AGAIN_MS));
+        assert!(!board.is_idle(), "what cannot be written anew holds up no walk");
+    }
+
+    #[test]
+    fn what_is_found_wrong_while_a_walk_is_under_way_is_not_walked() {
+        let mut board = board();
+        let number = board.part_of(ShardId(0), Epoch(7), 0).unwrap().number;
+        board.spoil();
+        assert_eq!(board.end_part(number, ShardId(0)), None);
+        assert_eq!(board.end_part(number, ShardId(1)).unwrap().walked, None);
     }
 
     #[test]
@@ -332,24 +405,31 @@ mod tests {
     #[test]
     fn a_walk_follows_a_loss_and_a_scrub_comes_every_two_weeks() {
         let mut board = ScrubBoard::new(1);
-        board.start_due(false, 1);
+        board.start_due(need(false, 1));
         assert_eq!(board.part_of(ShardId(0), Epoch(7), 1), None, "nothing was lost");
-        board.start_due(true, 2);
+        board.start_due(need(true, 2));
         let bad = ScrubFindings { strips_bad: 1, ..ScrubFindings::default() };
         let number = board.part_of(ShardId(0), Epoch(7), 2).unwrap().number;
-        board.start_due(true, 3);
+        board.start_due(need(true, 3));
         board.add(number, bad);
         board.end_part(number, ShardId(0)).unwrap();
         board.close(number);
-        board.start_due(true, 3);
+        board.start_due(need(true, 3));
         assert!(board.is_idle(), "what is wrong is moved first");
-        board.start_due(true, 2 + WALK_AGAIN_MS);
+        let damaged = |unix_ms| WalkNeed { has_damage: true, ..need(true, unix_ms) };
+        board.start_due(damaged(3));
+        board.start_due(damaged(1 + WALK_AGAIN_MS));
+        assert!(board.is_idle(), "what cannot be moved is not looked for all the time");
+        board.start_due(need(true, 2 + MENDED_MS));
+        assert!(!board.is_idle());
+        board.stop();
+        board.start_due(need(true, 2 + WALK_AGAIN_MS));
         let number = board.part_of(ShardId(0), Epoch(8), 2 + WALK_AGAIN_MS).unwrap().number;
         board.end_part(number, ShardId(0)).unwrap();
         board.close(number);
-        board.start_due(false, 3 + WALK_AGAIN_MS);
+        board.start_due(need(false, 3 + WALK_AGAIN_MS));
         assert!(board.is_idle());
-        board.start_due(false, 2 + WALK_AGAIN_MS + 14 * DAY_MS);
+        board.start_due(need(false, 2 + WALK_AGAIN_MS + 14 * DAY_MS));
         assert!(!board.is_idle());
     }
 }

@@ -1,13 +1,13 @@
 //! What operators tell the movers and scrubs of a pool, and what these say of themselves: one for all threads.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use varve_reactor::Nanos;
 use varve_types::ShardId;
 
-use super::board::{DriveFaults, ScrubBoard, ScrubProgress, ScrubRequest};
-use super::drive_notes::{DriveNotes, RecentErrors};
+use super::board::{DriveFaults, ScrubBoard, ScrubProgress, ScrubRequest, WalkNeed};
+use super::drive_notes::{DriveNotes, DriveReads, FailingDrive, RecentErrors};
 use crate::budget::RepairBudget;
 use crate::format::MoveReason;
 use crate::health::ShardFacts;
@@ -91,9 +91,31 @@ struct ControlState {
     cancelled: Vec<MoveReason>,
     counts: RepairCounts,
     faults: BTreeMap<DriveNumber, DriveFaults>,
+    /// Those of before the last walk that found nothing: what was wrong has been written anew since.
+    mended: BTreeMap<DriveNumber, u64>,
+    /// Segments of which a read met something wrong, and that nobody has looked at yet.
+    suspects: u64,
     notes: DriveNotes,
     shards: BTreeMap<ShardId, ShardFacts>,
     scrub: ScrubBoard,
+}
+
+/// Counts a segment as one to be looked at until it is dropped.
+pub(crate) struct SuspectMark {
+    control: Arc<RepairControl>,
+}
+
+impl SuspectMark {
+    pub(crate) fn new(control: Arc<RepairControl>) -> Self {
+        control.lock().suspects += 1;
+        Self { control }
+    }
+}
+
+impl Drop for SuspectMark {
+    fn drop(&mut self) {
+        self.control.lock().suspects -= 1;
+    }
 }
 
 impl RepairControl {
@@ -165,6 +187,21 @@ impl RepairControl {
         self.lock().faults.values().copied().collect()
     }
 
+    /// What was wrong on each drive since the pool was opened, or since a walk that found nothing wrong.
+    #[must_use]
+    pub fn open_faults(&self) -> Vec<(DriveNumber, u64)> {
+        let state = self.lock();
+        let mended = |drive: &DriveNumber| state.mended.get(drive).copied().unwrap_or(0);
+        let all = state.faults.iter().map(|(drive, it)| (*drive, it.total() - mended(drive)));
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Segments of which a read met something wrong, and that nobody has looked at yet.
+    #[must_use]
+    pub fn suspects(&self) -> u64 {
+        self.lock().suspects
+    }
+
     /// What shards count of their segments, for [`HealthFacts`](crate::HealthFacts). One that did not say yet is not
     /// there. The tail of the journal is 0: who has the shard's journal knows it.
     #[must_use]
@@ -231,7 +268,37 @@ impl RepairControl {
         let mut state = self.lock();
         let faults = state.faults.entry(more.drive);
         faults.or_insert_with(|| DriveFaults::none(more.drive)).add(more);
-        state.notes.note_errors(more.drive, more.strips); // Reads that failed are counted where they do.
+    }
+
+    /// A walk found nothing wrong.
+    pub(crate) fn note_mended(&self) {
+        let mut state = self.lock();
+        let totals = state.faults.iter().map(|(drive, faults)| (*drive, faults.total()));
+        state.mended = totals.collect();
+    }
+
+    /// Counts a segment of a shard that was found damaged, until the shard counts anew.
+    pub(crate) fn count_damage(&self, shard: ShardId) {
+        if let Some(facts) = self.lock().shards.get_mut(&shard) {
+            facts.damaged += 1;
+        }
+    }
+
+    /// Begins a walk where one is due.
+    pub(crate) fn start_due_walk(&self, has_loss: bool, unix_ms: u64) {
+        let mut state = self.lock();
+        let has_damage = state.suspects > 0 || state.shards.values().any(|it| it.damaged > 0);
+        state.scrub.start_due(WalkNeed { has_loss, has_damage, unix_ms });
+    }
+
+    /// Drives of which reads fail, one after the other, as of the last look.
+    #[must_use]
+    pub fn failing_drives(&self) -> Vec<FailingDrive> {
+        self.lock().notes.failing()
+    }
+
+    pub(crate) fn note_reads(&self, drive: DriveNumber, reads: DriveReads) {
+        self.lock().notes.note_reads(drive, reads);
     }
 
     /// How often reads of drives failed or were wrong within the last ten minutes; those that had none are not there.

@@ -19,12 +19,47 @@ pub struct RecentErrors {
     pub errors: u64,
 }
 
+/// A drive of which reads fail, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FailingDrive {
+    /// The drive.
+    pub drive: DriveNumber,
+    /// How many in a row, on the thread that had most.
+    pub reads: u64,
+    /// For how long, in ns.
+    pub nanos: u64,
+}
+
+/// Reads of a drive that make it failing, where they fail one after the other.
+pub(crate) const FAILED_READS_MIN: u64 = 4;
+
+/// How long after a read that was answered none that fails says that all do, in ns: threads look one after the other.
+const ANSWERED_NANOS: u64 = Nanos::seconds(2);
+
+/// What a thread has seen of a drive since its last look.
+#[derive(Clone, Copy)]
+pub(crate) struct DriveReads {
+    pub(crate) now: Nanos,
+    /// Whether one was answered.
+    pub(crate) is_answered: bool,
+    pub(crate) failed_in_a_row: u64,
+}
+
+/// Reads of a drive that failed one after the other.
+#[derive(Clone, Copy)]
+struct FailedReads {
+    since: Nanos,
+    reads: u64,
+}
+
 /// The notes.
 #[derive(Default)]
 pub(super) struct DriveNotes {
     slow_at: BTreeMap<DriveNumber, Nanos>,
     /// By minute.
     errors: BTreeMap<DriveNumber, RecentCounts<u64>>,
+    failed: BTreeMap<DriveNumber, FailedReads>,
+    answered_at: BTreeMap<DriveNumber, Nanos>,
     /// The last time at which somebody looked or noted something: people who ask have no clock.
     now: Nanos,
 }
@@ -50,6 +85,31 @@ impl DriveNotes {
 
     pub(super) fn forget_errors(&mut self, drive: DriveNumber) {
         self.errors.remove(&drive);
+    }
+
+    /// Takes in what a thread has seen: one read that is answered, on whichever thread, and the drive is read.
+    pub(super) fn note_reads(&mut self, drive: DriveNumber, reads: DriveReads) {
+        let DriveReads { now, is_answered, failed_in_a_row } = reads;
+        if is_answered {
+            self.failed.remove(&drive);
+            self.answered_at.insert(drive, now);
+        }
+        let answered_at = self.answered_at.get(&drive);
+        let is_read = answered_at.is_some_and(|at| now.since(*at) < ANSWERED_NANOS);
+        if failed_in_a_row >= FAILED_READS_MIN && !is_read {
+            let failed = self.failed.entry(drive).or_insert(FailedReads { since: now, reads: 0 });
+            failed.reads = failed.reads.max(failed_in_a_row);
+        }
+    }
+
+    /// Drives of which reads fail, as of the last look.
+    pub(super) fn failing(&self) -> Vec<FailingDrive> {
+        let all = self.failed.iter().map(|(drive, failed)| FailingDrive {
+            drive: *drive,
+            reads: failed.reads,
+            nanos: self.now.since(failed.since),
+        });
+        all.collect()
     }
 
     /// Errors of each drive that had any, as of the last look.
@@ -88,6 +148,25 @@ mod tests {
         notes.note_errors(drive, 10);
         notes.forget_errors(drive);
         assert_eq!(notes.recent_errors(), []);
+    }
+
+    #[test]
+    fn a_drive_fails_until_one_of_its_reads_is_answered() {
+        let drive = DriveNumber::new(3).unwrap();
+        let mut notes = DriveNotes::default();
+        let mut note = |second: u64, is_answered: bool, failed_in_a_row: u64| {
+            let now = Nanos(Nanos::seconds(second));
+            notes.note_time(now);
+            notes.note_reads(drive, DriveReads { now, is_answered, failed_in_a_row });
+            notes.failing().first().map(|it| (it.reads, it.nanos / Nanos::seconds(1)))
+        };
+        assert_eq!(note(10, false, FAILED_READS_MIN - 1), None);
+        assert_eq!(note(11, false, 9), Some((9, 0)));
+        assert_eq!(note(13, false, 20), Some((20, 2)));
+        assert_eq!(note(14, false, 0), Some((20, 3)), "another thread has read nothing");
+        assert_eq!(note(15, true, 0), None);
+        assert_eq!(note(16, false, 30), None, "another thread's reads are answered");
+        assert_eq!(note(18, false, 31), Some((31, 0)));
     }
 
     #[test]

@@ -18,7 +18,9 @@ pub(crate) struct UnverifiedSegments {
     since: Option<Epoch>,
     /// 16 B for each of them.
     slots: BTreeMap<SegmentNumber, Generation>,
-    /// Of those that are held, the ones of which nothing right could be read.
+    /// Of those that are held, the ones of which strips are damaged: a further loss does not change that.
+    damaged: BTreeMap<SegmentNumber, Generation>,
+    /// The ones of which nothing right could be read.
     unreadable: BTreeMap<SegmentNumber, Generation>,
 }
 
@@ -27,6 +29,7 @@ pub(crate) struct UnverifiedSegments {
 pub(crate) struct VerifiedCounts {
     pub(crate) held: u64,
     pub(crate) verified: u64,
+    pub(crate) damaged: u64,
     pub(crate) unreadable: u64,
 }
 
@@ -50,16 +53,22 @@ impl UnverifiedSegments {
 
     /// All strips of a segment were read and are right.
     pub(crate) fn verify(&mut self, id: SegmentId) {
-        for slots in [&mut self.slots, &mut self.unreadable] {
+        for slots in [&mut self.slots, &mut self.damaged, &mut self.unreadable] {
             if slots.get(&id.number) == Some(&id.generation) {
                 slots.remove(&id.number);
             }
         }
     }
 
-    /// Strips of a segment are wrong.
-    pub(crate) fn distrust(&mut self, id: SegmentId) {
+    /// Strips of a segment are wrong; returns whether that is new.
+    pub(crate) fn distrust(&mut self, id: SegmentId) -> bool {
         self.slots.insert(id.number, id.generation);
+        self.damaged.insert(id.number, id.generation) != Some(id.generation)
+    }
+
+    /// Whether strips of a segment are known to be wrong.
+    pub(crate) fn is_damaged(&self, id: SegmentId) -> bool {
+        self.damaged.get(&id.number) == Some(&id.generation)
     }
 
     /// Nothing right of a segment can be read; returns whether that is new.
@@ -76,7 +85,8 @@ impl UnverifiedSegments {
         let number = |slots| held.iter().filter(|it| is_in(slots, it.id)).count() as u64;
         let all = held.len() as u64;
         let verified = all - number(&self.slots);
-        VerifiedCounts { held: all, verified, unreadable: number(&self.unreadable) }
+        let (damaged, unreadable) = (number(&self.damaged), number(&self.unreadable));
+        VerifiedCounts { held: all, verified, damaged, unreadable }
     }
 }
 
@@ -106,5 +116,19 @@ mod tests {
         segments.lose(held(3, 8).id);
         let counts = segments.count(&now);
         assert_eq!((counts.verified, counts.unreadable), (2, 1));
+    }
+
+    #[test]
+    fn what_is_damaged_stays_so_until_it_is_verified_or_gone() {
+        let mut segments = UnverifiedSegments::default();
+        segments.begin(Epoch(3), []);
+        assert!(segments.distrust(held(1, 5).id) && !segments.distrust(held(1, 5).id));
+        segments.distrust(held(2, 6).id);
+        segments.begin(Epoch(4), [held(1, 5), held(2, 6)]);
+        assert!(segments.is_damaged(held(1, 5).id) && !segments.is_damaged(held(1, 6).id));
+        assert_eq!(segments.count(&[held(1, 5), held(2, 6)]).damaged, 2);
+        assert_eq!(segments.count(&[held(2, 6)]).damaged, 1, "the other was written elsewhere");
+        segments.verify(held(2, 6).id);
+        assert_eq!(segments.count(&[held(2, 6)]).damaged, 0);
     }
 }

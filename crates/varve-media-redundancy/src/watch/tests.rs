@@ -104,6 +104,80 @@ fn a_second_drive_that_fails_stays() {
     assert_eq!(leaving.count(), 1, "WATCH-2");
 }
 
+impl Watched {
+    /// Reads blocks of the segment that may not be readable, some hundred each second, for so long.
+    fn try_reads_for(&mut self, nanos: u64) {
+        let end = self.drives.sim.handle().now() + nanos;
+        while self.drives.sim.handle().now() < end {
+            let at = u32::try_from(self.rng.below(u64::from(SEGMENT / 4096))).unwrap() * 4096;
+            drop(self.drives.get(self.segment, at, 4096));
+            self.drives.pass(Nanos::millis(5));
+        }
+    }
+
+    fn failing(&self) -> Vec<DriveNumber> {
+        self.control.failing_drives().iter().map(|it| it.drive).collect()
+    }
+}
+
+#[test]
+fn a_drive_of_which_no_read_is_answered_fails() {
+    let mut pool = watched(6);
+    let dead = pool.drive_of(1);
+    pool.drives.fail_reads(dead, true);
+    pool.read_for(Nanos::seconds(3));
+    assert_eq!(pool.failing(), [dead]);
+    assert_eq!(pool.record(dead).state, DriveState::Live, "it may be a bus that is reset");
+    let table = pool.drives.tables.view().drives().clone();
+    assert!(table.loss_epoch > table.walked_epoch, "WATCH-4");
+    pool.read_for(Nanos::seconds(8));
+    assert_eq!(pool.record(dead).state, DriveState::Failed, "WATCH-3");
+}
+
+#[test]
+fn a_drive_of_which_a_part_is_read_does_not_fail() {
+    let mut pool = watched(6);
+    let strip = pool.drives.strips(0)[1];
+    pool.drives.medium_of(&strip).fail_reads(0..u64::MAX);
+    pool.read_for(Nanos::seconds(30));
+    assert_eq!(pool.failing(), [strip.place.drive], "it counts as lost");
+    assert_eq!(pool.record(strip.place.drive).state, DriveState::Live, "its superblock is read");
+    pool.drives.medium_of(&strip).heal_reads();
+    pool.drives.pass(Nanos::seconds(3));
+    assert!(pool.failing().is_empty(), "though nobody reads");
+}
+
+/// More drives cannot be read than the pool survives the loss of; how many of them are given up.
+fn given_up_of_three() -> usize {
+    let mut pool = watched(6);
+    let dead: Vec<_> = (0..3).map(|strip| pool.drive_of(strip)).collect();
+    dead.iter().for_each(|drive| pool.drives.fail_reads(*drive, true));
+    pool.try_reads_for(Nanos::seconds(40));
+    let failed = dead.iter().filter(|it| pool.record(**it).state == DriveState::Failed).count();
+    if failed == 0 {
+        let mut failing = pool.failing();
+        failing.sort_unstable();
+        let mut expected = dead.clone();
+        expected.sort_unstable();
+        assert_eq!(failing, expected);
+        // They are plugged in again, and nothing is lost.
+        dead.iter().for_each(|drive| pool.drives.fail_reads(*drive, false));
+        pool.drives.pass(Nanos::seconds(3));
+        assert!(pool.failing().is_empty());
+        pool.read_for(Nanos::seconds(1));
+    }
+    failed
+}
+
+#[test]
+fn unreadable_given_up() {
+    assert_eq!(given_up_of_three(), 0, "WATCH-3");
+    varve_media::planted::plant(Some(Bug::UnreadableGivenUp));
+    let given_up = given_up_of_three();
+    varve_media::planted::plant(None);
+    assert!(given_up > 2, "the bug shows");
+}
+
 #[test]
 fn the_watch_ends_when_nobody_has_the_drives() {
     let Watched { drives, .. } = watched(6);

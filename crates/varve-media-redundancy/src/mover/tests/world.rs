@@ -136,6 +136,11 @@ impl Shelf {
         assert!(opened.is_some(), "slots are free");
     }
 
+    /// What was live in a segment is elsewhere, and nobody needs it any more.
+    pub(super) fn drop_segment(&self, id: SegmentId) {
+        self.slots.borrow_mut().remove(&id.number.0).expect("it was put");
+    }
+
     fn end_put(&self, id: SegmentId, is_put: bool) {
         let mut slots = self.slots.borrow_mut();
         if is_put {
@@ -308,6 +313,25 @@ impl World {
                 shelf.end_put(id, true);
             }
         });
+    }
+
+    /// Reads the beginning of a segment as a client that knows what it must be; how many times it had to read again.
+    pub(super) fn read_right(&mut self, id: SegmentId, expected: &[u8]) -> u32 {
+        let (segments, expected) = (self.segments.clone(), expected.to_vec());
+        let len = u32::try_from(expected.len()).unwrap();
+        self.sim.run_until(async move {
+            if *segments.get(id, 0, len).await.unwrap() == *expected {
+                return 0;
+            }
+            for attempt in 1.. {
+                match segments.get_again(id, 0, len, attempt).await.unwrap() {
+                    Some(bytes) if *bytes == *expected => return attempt,
+                    Some(_) => {}
+                    None => return attempt,
+                }
+            }
+            unreachable!("attempts end")
+        })
     }
 
     pub(super) fn change(&mut self, change: Change) {
