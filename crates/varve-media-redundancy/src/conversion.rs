@@ -3,6 +3,8 @@
 //! CONVERSION-1. A class is begun with only where all zones that have places find room in it, as said by
 //!     [`PoolSizes`], and the first of them beside what is there: a row keeps its former places until it has moved.
 
+use varve_media::planted::{Bug, planted};
+
 use crate::class::{Class, ClassId, MediumKinds, StripeShape};
 use crate::format::{DriveRoles, DriveState, StripForm, StripSet};
 use crate::ids::ZoneIndex;
@@ -52,7 +54,11 @@ impl ClassOutlook {
             sizes,
             zones,
             unconverted,
-            lacking_bytes: lacking * zone_bytes,
+            lacking_bytes: if planted(Bug::ConversionWithoutRoom) {
+                0
+            } else {
+                lacking * zone_bytes
+            },
             has_room_to_begin: first.is_none_or(|zone| has_room(view, zone, shape)),
         }
     }
@@ -91,6 +97,8 @@ fn has_room(view: &LayoutView, zone: ZoneIndex, shape: StripeShape) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use varve_media::planted::plant;
+
     use super::*;
     use crate::format::{Row, RowState};
     use crate::test_pool::{MIRROR, STRIPED, TestPool, set_of, table};
@@ -134,6 +142,20 @@ mod tests {
         assert!(!third.has_room_to_begin, "no drive has a place left");
         let striped = outlook(&pool, shape(2, 1));
         assert!(striped.lacking_bytes == 0 && !striped.has_room_to_begin, "{striped:?}");
+    }
+
+    #[test]
+    fn conversion_without_room() {
+        let lacking = || {
+            let mut pool = pool(3, 12);
+            (0..18).for_each(|zone| assert!(pool.place(zone, MIRROR)));
+            ClassOutlook::of(&pool.view, shape(1, 2)).lacking_bytes
+        };
+        assert!(lacking() > 0, "CONVERSION-1");
+        plant(Some(Bug::ConversionWithoutRoom));
+        let lacking = lacking();
+        plant(None);
+        assert_eq!(lacking, 0, "the bug shows");
     }
 
     #[test]

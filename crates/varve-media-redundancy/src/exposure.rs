@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_media::Error;
+use varve_media::planted::{Bug, planted};
 
 use crate::format::{DriveState, DriveTable, Row, StripForm, StripPlace, StripSet};
 use crate::ids::{DriveNumber, ZoneIndex};
@@ -130,7 +131,8 @@ impl RepairQueue {
         let row = view.row(zone);
         self.enter(zone, row);
         if let Some(facts) = self.zones.get_mut(&zone) {
-            facts.left_out.retain(|place| row.sets().any(|set| set.places.contains(place)));
+            let stays = |place: &StripPlace| row.sets().any(|set| set.places.contains(place));
+            facts.left_out.retain(|place| stays(place) && !planted(Bug::ZoneForgotten));
         }
         self.rank(view, zone);
     }

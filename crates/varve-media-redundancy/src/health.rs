@@ -403,7 +403,8 @@ fn copies_needed(view: &LayoutView) -> usize {
 /// Numbers of all shards: those of the pool root, and any others that have a journal record (POOL-HEALTH-3).
 fn shards(facts: &HealthFacts<'_>) -> BTreeSet<ShardId> {
     let recorded = facts.view.journals().map(|journal| journal.shard);
-    (0..facts.shard_count).map(ShardId).chain(recorded).collect()
+    let counted = if planted(Bug::ShardForgotten) { 0 } else { facts.shard_count };
+    (0..counted).map(ShardId).chain(recorded).collect()
 }
 
 /// Drives that can be read and have a copy, of the part of a shard's journal that the fewest have (POOL-HEALTH-3).
@@ -434,7 +435,8 @@ fn copies_at(facts: &HealthFacts<'_>, journal: &JournalRecord, position: u64) ->
     let table = facts.view.drives();
     let counted = journal.copies.iter().filter(|copy| copy.has(position));
     let drives: BTreeSet<_> = counted.map(|copy| copy.drive).collect();
-    drives.into_iter().filter(|drive| is_readable(table, *drive)).count()
+    let counts = |drive| is_readable(table, drive) || planted(Bug::CountedFromTable);
+    drives.into_iter().filter(|drive| counts(*drive)).count()
 }
 
 fn root_drives<'a>(facts: &HealthFacts<'a>) -> impl Iterator<Item = &'a DriveRecord> {
@@ -541,7 +543,7 @@ fn add_drives(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
 fn add_counts(facts: &HealthFacts<'_>, reasons: &mut Vec<HealthReason>) {
     let table = facts.view.drives();
     let loss = table.loss_epoch;
-    if table.walked_epoch != loss {
+    if table.walked_epoch != loss && !planted(Bug::OkWithoutWalk) {
         reasons.push(HealthReason::NotWalked { loss });
     }
     if facts.suspects > 0 {

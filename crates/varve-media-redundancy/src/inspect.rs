@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
+use varve_media::planted::{Bug, planted};
 use varve_media::{
     DriveParts, Error, HeldSegment, IoFuture, Media, MediaPlace, OverlayMemory,
     RedundantDriveInspection, RedundantSuperblock, Result, RootSide, SegmentId, SuperblockCopy,
@@ -206,7 +207,8 @@ impl RedundantInspection {
         memory: &Rc<OverlayMemory>,
     ) -> Result<RedundantProbe> {
         let look = self.look(reactor).await?;
-        let opening = self.take(reactor, Some(memory)).await?.look()?;
+        let memory = Some(memory).filter(|_| !planted(Bug::LookWrites));
+        let opening = self.take(reactor, memory).await?.look()?;
         let keeper = Keeper::new(reactor, opening, Rc::new(NoJoins));
         let handles = Rc::clone(keeper.handles());
         let tables = keeper.tables().on(reactor);
@@ -323,7 +325,8 @@ impl RedundantLook {
             let locations: Vec<_> = self.view.locate(set, slot).collect();
             let is_here = |it: &&StripDefect| locations.contains(&it.location);
             let here = contents.defects.iter().filter(is_here);
-            let defects: Vec<_> = here.filter(|it| !it.fault.is_absence()).cloned().collect();
+            let counts = |it: &&StripDefect| !it.fault.is_absence() && !planted(Bug::LookMends);
+            let defects: Vec<_> = here.filter(counts).cloned().collect();
             // A set of another shape has none of this put's strips.
             let is_alike = self.view.class_of(set).shape == put.shape;
             let parity = locations.iter().filter(|it| is_alike && is_wrong(it)).copied();
@@ -420,5 +423,38 @@ impl DriveOpener for NoJoins {
         _: &'a RedundantSuperblock,
     ) -> IoFuture<'a, RedundantDisks> {
         Box::pin(std::future::ready(Err(Error::ReadOnly)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_media::planted::plant;
+
+    use super::*;
+    use crate::test_drives::{TestDrives, id, noise};
+
+    /// What is told of a strip that was flipped, and what of whole ones.
+    fn defects_of_a_flipped_strip() -> usize {
+        let mut drives = TestDrives::new(1, 2, 1, 4);
+        drives.put(id(0, 5), &noise(5, 256 << 10)).unwrap();
+        let strip = drives.strips(0)[1];
+        drives.medium_of(&strip).flip_bit(strip.offset + 5000, 1);
+        let (view, codes) = (LayoutView::clone(&drives.tables.view()), StripCodes::default());
+        let (handles, reader) = (Rc::clone(&drives.handles), drives.segments.reader().clone());
+        let look = RedundantLook { view, handles, reader, codes };
+        let found = drives.sim.run_until(async move {
+            let contents = look.contents(id(0, 5)).await.unwrap().unwrap();
+            look.judge(SegmentNumber(0), &contents)
+        });
+        found.defects.len()
+    }
+
+    #[test]
+    fn look_mends() {
+        assert_eq!(defects_of_a_flipped_strip(), 1, "REDUNDANT-LOOK-2");
+        plant(Some(Bug::LookMends));
+        let defects = defects_of_a_flipped_strip();
+        plant(None);
+        assert_eq!(defects, 0, "the bug shows");
     }
 }

@@ -17,6 +17,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use varve_media::planted::{Bug, planted};
 use varve_media::{
     Disk, DriveExtent, DriveFiles, DriveKind, Error, Persist, PlainDrive, RedundantSpec,
     RedundantSuperblock, Result, RootKey, RootVersion, Section, UpgradedDrive,
@@ -134,7 +135,10 @@ impl UpgradePlan {
         let journals = drives.iter().flat_map(|drive| journals_of(&drive.plain, &figures));
         let view = LayoutView::new(table, pages, journals.collect::<Result<Vec<_>>>()?);
         let view = view.map_err(|fault| refused(&fault.to_string()))?;
-        DriveSpaces::of(&view).map_err(|fault| refused(&fault.to_string()))?; // PLACE-1
+        let spaces = DriveSpaces::of(&view).map_err(|fault| refused(&fault.to_string()));
+        if !planted(Bug::UpgradeOverData) {
+            spaces?; // PLACE-1
+        }
         Ok(Self { view, figures, superblocks, withdrawn })
     }
 
@@ -172,6 +176,9 @@ impl UpgradePlan {
                 DriveHandle::new(reactor, superblock.clone(), &parts, DRIVE_PATIENCE_NANOS);
             handles.push(Rc::new(handle.ok_or_else(|| out_of_range(superblock.number.into()))?));
         }
+        if planted(Bug::UpgradeSuperblocksFirst) {
+            replace_superblocks(&handles).await?;
+        }
         for handle in &handles {
             EmptyRoots { has_table: true }.write(handle).await?;
         }
@@ -191,10 +198,7 @@ impl UpgradePlan {
             handle.flush().await?;
             handle.meta().flush().await?;
         }
-        for handle in &handles {
-            handle.superblock().write(handle.meta()).await?; // UPGRADE-2
-        }
-        Ok(())
+        replace_superblocks(&handles).await // UPGRADE-2
     }
 
     /// The roots that were ever written, as the first drive has them.
@@ -219,6 +223,14 @@ impl UpgradePlan {
     }
 }
 
+/// From the first one on only the upgraded pool is there.
+async fn replace_superblocks(drives: &[Rc<DriveHandle>]) -> Result<()> {
+    for drive in drives {
+        drive.superblock().write(drive.meta()).await?;
+    }
+    Ok(())
+}
+
 /// Gives drives that have the superblock of the earlier format still that which the tables of an upgraded one say
 /// (UPGRADE-3). Durable on return.
 ///
@@ -238,6 +250,7 @@ pub async fn resume_upgrade(
     let mut tables = tables.filter_map(|(_, bytes)| DriveTable::decode(upgraded.pool, &bytes).ok());
     let table =
         tables.next().ok_or_else(|| Error::NoPool { path: disks.meta.path().to_owned() })?;
+    let is_anew = planted(Bug::UpgradeAnew);
     for (plain, meta) in others {
         let record = table.drives.iter().find(|it| u16::from(it.number.get()) == plain.index());
         let Some(record) = record.filter(|_| plain.pool() == table.pool) else {
@@ -246,7 +259,10 @@ pub async fn resume_upgrade(
         };
         let superblock = plain.upgraded(&UpgradedDrive {
             drive_id: record.id.0,
-            tables_offset: tables_offset(plain, record.held),
+            tables_offset: tables_offset(
+                plain,
+                if is_anew { HeldUnits::NONE } else { record.held },
+            ),
             units: record.units,
             layout_pages: upgraded.layout_pages,
             root_bytes_max: upgraded.root_bytes_max,
@@ -423,7 +439,9 @@ fn free_zones(slots: &SlotMap<'_>, drive: usize, need: u64) -> Option<Range<u32>
     let is_free = |zone: usize| {
         let of_zone = slots.slots_of_zone(zone);
         let is_leased = slots.zones.leased.get(zone).copied().unwrap_or(true);
-        !is_leased && own.start <= of_zone.start && of_zone.end <= own.end
+        (!is_leased || planted(Bug::UpgradeOverData))
+            && own.start <= of_zone.start
+            && of_zone.end <= own.end
     };
     let last = slots.zones.leased.len().checked_sub(count)?;
     let first = (0..=last).rev().find(|first| (*first..first + count).all(is_free))?;

@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use varve_media::{DriveFiles, DriveIdentity, Error, NewDrive, Result, RootKey};
+use varve_media::planted::{Bug, plant};
+use varve_media::{DriveFiles, DriveIdentity, Error, NewDrive, OverlayMemory, Result, RootKey};
 use varve_media_redundancy::format::DriveState;
 use varve_media_redundancy::{
     Change, DriveId, DriveNumber, FilesOptions, HEDGE_PERCENT, HistoryId, Keeper,
-    NewRedundantDrive, NewRedundantPool, RedundantFiles, StripeShape, ZoneIndex,
+    NewRedundantDrive, NewRedundantPool, RedundantFiles, RedundantInspection, StripeShape,
+    ZoneIndex,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_stdx::BufSlice;
 use varve_types::{PoolId, ShardId};
 
 const DRIVE_BYTES: u64 = 256 << 20;
@@ -352,5 +355,37 @@ fn half_of_a_mirror_does_not_go_on_because_the_other_one_is_destroyed() {
         let refused = open(&reactor, &paths, false).await.err().unwrap();
         assert!(matches!(refused, Error::DegradedOpening { .. }), "{refused}");
         assert!(refused.to_string().contains("is damaged: fewer than two"), "{refused}");
+    });
+}
+
+/// Appends to a journal as a look does that opens shards; whether the drives are as they were.
+async fn leaves_drives_alone(reactor: &Reactor, paths: &[PathBuf]) -> bool {
+    let inspection = RedundantInspection::open(paths).unwrap();
+    let memory = OverlayMemory::new(64 << 20);
+    let probe = inspection.probe(reactor, &memory).await.unwrap();
+    let journal = probe.media(ShardId(0)).unwrap().journal;
+    let bytes = BufSlice::copy_from(&[7; 4096]);
+    let is_appended = journal.append(0, bytes.clone()).await.is_ok();
+    let is_read = journal.read(0, 4096).await.is_ok_and(|read| *read == *bytes);
+    let look = probe.drives();
+    let record = look.view().journals().next().unwrap().clone();
+    let mut is_same = true;
+    for copy in &record.copies {
+        is_same &= *look.read_journal(copy, 0, 4096).await.unwrap() == [0; 4096];
+    }
+    is_appended && is_read && is_same
+}
+
+#[test]
+fn look_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = paths(dir.path(), 3);
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        assert!(leaves_drives_alone(&reactor, &paths).await, "REDUNDANT-LOOK-1");
+        plant(Some(Bug::LookWrites));
+        let is_alone = leaves_drives_alone(&reactor, &paths).await;
+        plant(None);
+        assert!(!is_alone, "the bug shows");
     });
 }

@@ -216,17 +216,47 @@ pub enum Bug {
     RepairedInPlace,
     /// Reading: a slot of which too many strips are on drives that are not there counts as empty.
     AbsentIsEmpty,
+    /// Health: a pool is ok although nothing was walked since a loss.
+    OkWithoutWalk,
+    /// Health: copies of a journal count whether or not their drives can be read.
+    CountedFromTable,
+    /// Health: a shard without a journal record is none.
+    ShardForgotten,
     /// Health: a drive counts as long as the table calls it live, whatever its reads do.
     FailingIsWell,
     /// Health: damage that a read meets is told to nobody.
     DamageUntold,
     /// Watch: a drive that cannot be read is dropped although data are lost with it.
     UnreadableGivenUp,
+    /// Copies of journals: the place of a former one is given away while a write to it may land.
+    FormerCopyFreedEarly,
+    /// Copies of journals: a former one goes while replays still begin before its end.
+    FormerCopyForgotten,
+    /// Keeper: a drive table follows before pages and records that are late.
+    LateOvertaken,
+    /// Stripes: a strip counts although its place had another row since.
+    TenancyIgnored,
+    /// Repair: a zone leaves the queue when its row changes, whatever it still lacks.
+    ZoneForgotten,
+    /// Conversion: a class is begun with for which drives have no room.
+    ConversionWithoutRoom,
+    /// Conversion: a row is completed without segments that could not be read.
+    ConversionDropsUnreadable,
+    /// Upgrade: tables come where a zone is that somebody has.
+    UpgradeOverData,
+    /// Upgrade: superblocks are replaced before tables and roots are there.
+    UpgradeSuperblocksFirst,
+    /// Upgrade: the drives that are left get what they would have had by themselves.
+    UpgradeAnew,
+    /// Looks: shards are opened without an overlay.
+    LookWrites,
+    /// Looks: what is wrong with strips is left out where contents can be decoded.
+    LookMends,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 109] = [
+    pub const ALL: [Self; 124] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -333,9 +363,24 @@ impl Bug {
         Self::CancelLeavesBoth,
         Self::RepairedInPlace,
         Self::AbsentIsEmpty,
+        Self::OkWithoutWalk,
+        Self::CountedFromTable,
+        Self::ShardForgotten,
         Self::FailingIsWell,
         Self::DamageUntold,
         Self::UnreadableGivenUp,
+        Self::FormerCopyFreedEarly,
+        Self::FormerCopyForgotten,
+        Self::LateOvertaken,
+        Self::TenancyIgnored,
+        Self::ZoneForgotten,
+        Self::ConversionWithoutRoom,
+        Self::ConversionDropsUnreadable,
+        Self::UpgradeOverData,
+        Self::UpgradeSuperblocksFirst,
+        Self::UpgradeAnew,
+        Self::LookWrites,
+        Self::LookMends,
     ];
 }
 

@@ -204,7 +204,7 @@ const MOVING_ROWS: [Bug; 6] = [
 
 /// Bugs that show in the tests of their crates: what is wrong by its owner's word stays wrong wherever it is moved, a
 /// strip that is written in place was wrong before, and for the others worlds would have to be searched for minutes.
-const SHOWN_ELSEWHERE: [Bug; 20] = [
+const SHOWN_ELSEWHERE: [Bug; 35] = [
     Bug::LentRowEmptied,
     Bug::MovedUnverified,
     Bug::RepairedInPlace,
@@ -222,9 +222,24 @@ const SHOWN_ELSEWHERE: [Bug; 20] = [
     Bug::ParityNotRebuilt,
     Bug::PutMissedByMover,
     Bug::CancelLeavesBoth,
+    Bug::OkWithoutWalk,
+    Bug::CountedFromTable,
+    Bug::ShardForgotten,
     Bug::FailingIsWell,
     Bug::DamageUntold,
     Bug::UnreadableGivenUp,
+    Bug::FormerCopyFreedEarly,
+    Bug::FormerCopyForgotten,
+    Bug::LateOvertaken,
+    Bug::TenancyIgnored,
+    Bug::ZoneForgotten,
+    Bug::ConversionWithoutRoom,
+    Bug::ConversionDropsUnreadable,
+    Bug::UpgradeOverData,
+    Bug::UpgradeSuperblocksFirst,
+    Bug::UpgradeAnew,
+    Bug::LookWrites,
+    Bug::LookMends,
 ];
 
 /// Bugs that show where drives fail.

@@ -195,3 +195,17 @@ fn zeroed_strip_believed() {
         is_right(&mut drives, 5)
     });
 }
+
+#[test]
+fn tenancy_ignored() {
+    assert_found(Bug::TenancyIgnored, || {
+        let mut drives = pool();
+        let strips = drives.strips(0);
+        // The place had another row, and what is there is of that.
+        relabel(&drives, &strips[0], |label| {
+            label.tenancy = Tenancy::new(label.tenancy.get() + 1).unwrap();
+        });
+        drives.lose(strips[1].place.drive);
+        drives.contents(id(0, 5), 1).unwrap().is_none() // PLACE-1
+    });
+}

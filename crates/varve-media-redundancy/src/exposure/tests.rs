@@ -1,6 +1,7 @@
 //! Tests of the order of repair.
 
 use proptest::prelude::*;
+use varve_media::planted::plant;
 
 use super::*;
 use crate::format::tests::samples::{drive_number, place, row, striped};
@@ -104,6 +105,31 @@ fn a_strip_that_was_left_out_is_remembered_until_it_is_elsewhere() {
     pool.set_row(2, row(2, RowState::Still(to)));
     queue.row_changes(&pool.view, zone, &moving);
     assert_eq!(queue.next(), None);
+}
+
+#[test]
+fn zone_forgotten() {
+    let is_remembered = || {
+        let mut pool = small_pool();
+        let mut queue = RepairQueue::of(&pool.view);
+        let zone = ZoneIndex(2);
+        let before = pool.view.row(zone).clone();
+        let from = before.target().unwrap().clone();
+        queue.leave_out(&pool.view, zone, from.places[1]);
+        // Another strip of it comes elsewhere.
+        let to = striped(MIRROR, &[place(3, 2, 200), from.places[1]]);
+        let moving = row(2, RowState::Moving { from, to: to.clone(), why: MoveReason::Drain });
+        pool.set_row(2, moving.clone());
+        queue.row_changes(&pool.view, zone, &before);
+        pool.set_row(2, row(2, RowState::Still(to)));
+        queue.row_changes(&pool.view, zone, &moving);
+        order(&queue) == [2]
+    };
+    assert!(is_remembered(), "EXPOSURE-1");
+    plant(Some(Bug::ZoneForgotten));
+    let is_remembered = is_remembered();
+    plant(None);
+    assert!(!is_remembered, "the bug shows");
 }
 
 /// What is put to the new place is there, whatever the old one on the same drive lacks.

@@ -376,6 +376,17 @@ fn what_reads_met_is_no_more_ok() {
     assert_eq!(health.report().state(), HealthState::Attention);
 }
 
+/// Whether a pool is called ok with a bug, of which it is not without.
+fn is_blind(bug: Bug, spoil: impl Fn(&mut HealthPool)) -> bool {
+    let mut health = HealthPool::new();
+    spoil(&mut health);
+    assert_ne!(health.report().state(), HealthState::Ok, "without {bug:?}");
+    plant(Some(bug));
+    let state = health.report().state();
+    plant(None);
+    state == HealthState::Ok
+}
+
 #[test]
 fn failing_is_well() {
     let mut health = HealthPool::new();
@@ -385,6 +396,35 @@ fn failing_is_well() {
     let with_bug = health.report().survives;
     plant(None);
     assert_ne!(survives, with_bug, "POOL-HEALTH-4");
+}
+
+#[test]
+fn ok_without_walk() {
+    let spoil = |health: &mut HealthPool| {
+        health.change_table(|table| {
+            (table.epoch, table.loss_epoch, table.walked_epoch) = (Epoch(9), Epoch(8), Epoch(5));
+        });
+        health.shards.iter_mut().for_each(|shard| shard.counted_since = Epoch(8));
+    };
+    assert!(is_blind(Bug::OkWithoutWalk, spoil), "POOL-HEALTH-1");
+}
+
+#[test]
+fn counted_from_table() {
+    let few = HealthReason::JournalCopies { shard: ShardId(0), copies: 1, needed: 2 };
+    let mut health = HealthPool::new();
+    health.pool.set_state(0, DriveState::Failed);
+    assert!(health.report().reasons.contains(&few));
+    plant(Some(Bug::CountedFromTable));
+    let report = health.report();
+    plant(None);
+    assert!(!report.reasons.contains(&few), "POOL-HEALTH-3: the bug shows");
+}
+
+#[test]
+fn shard_forgotten() {
+    let spoil = |health: &mut HealthPool| health.shard_count = 3;
+    assert!(is_blind(Bug::ShardForgotten, spoil), "POOL-HEALTH-3");
 }
 
 /// One copy that is whole is what was promised: what it survives, the report says.

@@ -275,7 +275,10 @@ impl WriterInner {
     fn trim(self: &Rc<Self>) {
         let tail = self.state.borrow().tail;
         let is_passed = |copy: &JournalCopy| match copy.state {
-            JournalCopyState::Former { until } => until <= tail && !self.may_change(copy),
+            JournalCopyState::Former { until } => {
+                let is_needed = until > tail && !planted(Bug::FormerCopyForgotten);
+                !is_needed && (!self.may_change(copy) || planted(Bug::FormerCopyFreedEarly))
+            }
             JournalCopyState::Current => false,
         };
         let view = self.copies.view();

@@ -418,6 +418,29 @@ fn with_former_copy(silent_nanos: u64) -> TestJournal {
 }
 
 #[test]
+fn former_copy_freed_early() {
+    assert_found(Bug::FormerCopyFreedEarly, || {
+        let mut test = with_former_copy(Nanos::seconds(5));
+        let frame = u64::from(FRAME);
+        test.journal.note_tail(0, 2 * frame);
+        test.journal.note_tail(2 * frame, 2 * frame);
+        test.append(2).unwrap();
+        test.record().copies.len() == 3 // JOURNAL-COPIES-4
+    });
+}
+
+#[test]
+fn former_copy_forgotten() {
+    assert_found(Bug::FormerCopyForgotten, || {
+        let mut test = with_former_copy(Nanos::seconds(2));
+        test.settle_down();
+        test.append(2).unwrap();
+        test.settle_down();
+        test.record().copies.iter().any(|copy| copy.has(0) && copy.drive.get() == 0) // JOURNAL-COPIES-5
+    });
+}
+
+#[test]
 fn a_former_copy_goes_after_a_refusal_though_nothing_is_appended() {
     let mut test = with_former_copy(Nanos::seconds(2));
     test.settle_down();

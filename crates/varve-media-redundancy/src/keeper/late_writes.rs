@@ -150,7 +150,11 @@ impl LateWrites {
     pub(super) async fn settle(&self) {
         loop {
             let ended = self.state.ended.notified();
-            if self.state.lanes.borrow().values().all(|lane| lane.begun == lane.ended) {
+            let is_over = || {
+                let lanes = self.state.lanes.borrow();
+                lanes.values().all(|lane| lane.begun == lane.ended)
+            };
+            if is_over() || planted(Bug::LateOvertaken) {
                 return;
             }
             ended.await;
@@ -303,6 +307,23 @@ mod tests {
         let waits = waits();
         plant(None);
         assert!(!waits, "the bug shows");
+    }
+
+    #[test]
+    fn late_overtaken() {
+        let is_there = || {
+            let mut tables = tables();
+            tables.drives.delay(DriveNumber::new(2).unwrap(), DELAY);
+            tables.write(1, 2);
+            tables.settle();
+            let lanes = tables.late.state.lanes.borrow();
+            lanes.values().all(|lane| lane.begun == lane.ended)
+        };
+        assert!(is_there(), "LATE-WRITES-2");
+        plant(Some(Bug::LateOvertaken));
+        let is_there = is_there();
+        plant(None);
+        assert!(!is_there, "the bug shows");
     }
 
     #[test]

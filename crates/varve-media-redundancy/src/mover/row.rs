@@ -259,7 +259,7 @@ impl RepairThread {
         // What is left of them in `from` is all that there is, where it was not moved as it is, or where drives that
         // are not read may still come back with it.
         let keeps_source = work.is_salvage || job.from.class != job.to.class || pass.kept > 0;
-        if segments > 0 && keeps_source {
+        if segments > 0 && keeps_source && !planted(Bug::ConversionDropsUnreadable) {
             return Ok(RowEnd::Waits(MoveWait::Unreadable { segments }));
         }
         let view = self.media.tables.view();

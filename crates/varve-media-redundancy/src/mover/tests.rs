@@ -259,6 +259,26 @@ fn a_conversion_waits_for_what_cannot_be_read() {
     assert!(world.control.moves().is_empty(), "nothing is listed any more");
 }
 
+/// A segment that cannot be read, and a conversion, which must not drop what is left of it.
+fn unreadable_in_conversion(seed: u64) -> Result<(), String> {
+    let spec = spec(seed, [2, 1]);
+    let mut world = World::new(&spec);
+    world.put_some(seed, 24);
+    let (bad, _) = world.shelf.put_segments()[0].clone();
+    world.shelf.spoilt.borrow_mut().insert(bad.number.0);
+    world.start_mover();
+    let shape = shape_of(spec.other_shape);
+    world.change(Change::Class { shape, kinds: MediumKinds::ALL });
+    world.run_while(60, World::has_work);
+    world.misses_without(&[]).map_or(Ok(()), Err)
+}
+
+#[test]
+fn conversion_drops_unreadable() {
+    assert_eq!(unreadable_in_conversion(1), Ok(()));
+    assert!(finds(Bug::ConversionDropsUnreadable, unreadable_in_conversion), "MOVER-1");
+}
+
 /// A drain that is cancelled while it is under way.
 fn cancelled_drain(seed: u64) -> Result<(), String> {
     let mut world = World::new(&spec(seed, [2, 1]));

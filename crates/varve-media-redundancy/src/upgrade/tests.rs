@@ -1,6 +1,9 @@
 //! Upgrades of pools on simulated drives, cut off anywhere: before the first superblock is new the pool is as it was,
 //! then `resume_upgrade` goes on, and in the end it opens as a redundant one with all that it had.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use varve_media::planted::plant;
 use varve_media::{
     Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Media, RootStore, SegmentId,
     SegmentStore, SimLatency, SimMedium,
@@ -283,20 +286,67 @@ fn an_upgrade_may_be_cut_off_anywhere() {
     }
 }
 
+/// Whether a pool has all that it had after its upgrade was cut off, at some of the last steps.
+fn survives_cuts(drives: usize, can_grow: bool, last: u64) -> bool {
+    let steps = {
+        let media = make(drives, can_grow);
+        let (mut sim, owned) = (SimLoop::new(3), media.clone());
+        let reactor = sim.handle();
+        sim.run_until(async move { upgrade(&reactor, &owned, can_grow).await.unwrap() });
+        sim.steps()
+    };
+    (0..last).step_by(11).all(|back| {
+        let media = make(drives, can_grow);
+        run(&media, can_grow, Some(steps.saturating_sub(back)));
+        catch_unwind(AssertUnwindSafe(|| opens(&media))).is_ok()
+    })
+}
+
+#[track_caller]
+fn assert_found(bug: Bug, holds: impl Fn() -> bool) {
+    assert!(holds(), "it holds without {bug:?}");
+    plant(Some(bug));
+    let holds = holds();
+    plant(None);
+    assert!(!holds, "{bug:?} shows");
+}
+
+#[test]
+fn upgrade_superblocks_first() {
+    assert_found(Bug::UpgradeSuperblocksFirst, || survives_cuts(1, true, 400)); // UPGRADE-2
+}
+
+#[test]
+fn upgrade_anew() {
+    assert_found(Bug::UpgradeAnew, || survives_cuts(2, false, 200)); // UPGRADE-3
+}
+
+#[test]
+fn upgrade_over_data() {
+    assert_found(Bug::UpgradeOverData, || {
+        let media = make(1, false);
+        refusal_without_free_zones(&media).is_some() // UPGRADE-1
+    });
+}
+
 #[test]
 fn a_device_without_free_zones_is_refused() {
     let media = make(1, false);
+    let refused = refusal_without_free_zones(&media).unwrap().to_string();
+    assert!(refused.contains("MiB in zones that nobody has"), "{refused}");
+    assert!(!opens(&media), "nothing was written");
+}
+
+/// Why a pool of which somebody has every zone is not upgraded.
+fn refusal_without_free_zones(media: &[SimMedium]) -> Option<Error> {
     let mut sim = SimLoop::new(4);
     let (reactor, medium) = (sim.handle(), media[0].clone());
-    let refused = sim.run_until(async move {
+    sim.run_until(async move {
         let plain = PlainDrive::read(&*disk(&reactor, &medium)).await.unwrap();
         let (id, kind, name) = (DriveId([1; 16]), MediumKind::Ssd, "a drive".to_owned());
         let drive = UpgradeDrive { plain, id, kind, name, can_grow: false };
         let leased = vec![true; leased(1).len()];
         let zones = UpgradeZones { zone_segments: ZONE_SEGMENTS, leased };
         UpgradePlan::new(&[drive], &zones, HistoryId([3; 16]), 0).err()
-    });
-    let refused = refused.unwrap().to_string();
-    assert!(refused.contains("MiB in zones that nobody has"), "{refused}");
-    assert!(!opens(&media), "nothing was written");
+    })
 }
