@@ -254,6 +254,11 @@ impl RedundantMedia {
         self.lost.borrow().contains(&index)
     }
 
+    /// Whether no drive is there that was there all the time.
+    pub(crate) fn are_all_lost(&self) -> bool {
+        self.lost.borrow().len() == self.drives.len()
+    }
+
     /// How many more drives may be lost while nothing shows.
     pub(crate) fn spare(&self) -> usize {
         self.survives.saturating_sub(self.lost.borrow().len())

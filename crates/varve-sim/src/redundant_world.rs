@@ -174,7 +174,13 @@ impl RedundantWorld {
 
     fn begin_with_losses(&self, rng: &mut Rng, is_last: bool) {
         self.set_lost_conditions(rng);
-        self.operator.set(Operator::going_on());
+        // Where all are lost, those that are there may be of long ago: whoever goes on with them loses the rest.
+        let is_current_there = !self.media.are_all_lost();
+        self.operator.set(if is_current_there {
+            Operator::going_on()
+        } else {
+            Operator::default()
+        });
         if is_last {
             return;
         }
