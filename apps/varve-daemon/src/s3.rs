@@ -194,6 +194,26 @@ pub(super) fn key_place(settings: &Settings) -> KeyPlace {
     KeyPlace { file: settings.data.join(KEY_FILE), in_pool: settings.s3.key_in_pool }
 }
 
+/// The objects of a pool.
+async fn open_store(
+    settings: &Settings,
+    links: (PoolLinks, Placement),
+) -> Result<Arc<dyn ObjectStore>> {
+    let options = EngineOptions {
+        reduction: BucketSettings::reduction_in,
+        bodies_bytes_max: settings.object_bodies_bytes(),
+        is_read_only: settings.redundancy.is_read_only,
+    };
+    let store = EngineStore::open(links.0, links.1, options).await.map_err(|error| {
+        let failure = Failure::new(format!("S3: {error}"));
+        match error {
+            varve_object::Error::Unread { .. } => failure.hint(UNREAD),
+            _ => failure,
+        }
+    })?;
+    Ok(Arc::new(store))
+}
+
 impl RunningGateway {
     /// Opens the store of objects.
     fn start(
@@ -226,17 +246,7 @@ impl RunningGateway {
                 own.map(|own| own.set_nonblocking(true).and_then(|()| TcpListener::from_std(own)));
             let listener = listener.transpose().map_err(|error| failed(&error))?;
             let options = gateway_options(settings);
-            let objects = EngineOptions {
-                reduction: BucketSettings::reduction_in,
-                bodies_bytes_max: settings.object_bodies_bytes(),
-                is_read_only: settings.redundancy.is_read_only,
-            };
-            let store = EngineStore::open(links.0, links.1, objects).await;
-            let store = store.map_err(|error| match error {
-                varve_object::Error::Unread { .. } => failed(&error).hint(UNREAD),
-                _ => failed(&error),
-            })?;
-            let store: Arc<dyn ObjectStore> = Arc::new(store);
+            let store = open_store(settings, links).await?;
             let place = key_place(settings);
             let key = place.load(&*store).await.map_err(|error| match error {
                 varve_access_s3::Error::KeyLost { .. } => failed(&error).hint(KEY_LOST),
