@@ -1,5 +1,5 @@
-//! How large a pool is, and how much it takes: fixed, or by the zones that it has now. Called by all who say something of
-//! a pool's space.
+//! How large a pool is, and how much it takes: fixed, or by the zones that it has now. Called by all who say something
+//! of a pool's space.
 
 use varve_engine::ShardConfig;
 

@@ -83,7 +83,8 @@ pub trait AdminBackend: Send + Sync + 'static {
         no_redundancy()
     }
 
-    /// As [`Self::drain_drive`], and has it go from the pool then; of a failed one only if asked to. `NotFound`, `Conflict`.
+    /// As [`Self::drain_drive`], and has it go from the pool then; of a failed one only if asked to. `NotFound`,
+    /// `Conflict`.
     fn remove_drive(&self, drive: String, is_failed: bool) -> AdminFuture<'_, DriveMoves> {
         let _ = (drive, is_failed);
         no_redundancy()

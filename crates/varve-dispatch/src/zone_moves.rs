@@ -28,7 +28,8 @@ impl Dispatch {
     }
 
     /// Goes round the shards that serve once: those with zones to spare give what others wait for, what the pool is to
-    /// have no more, and what they have beyond their share while they rest. Returns how many zones went back to the pool, durably.
+    /// have no more, and what they have beyond their share while they rest. Returns how many zones went back to the
+    /// pool, durably.
     ///
     /// # Errors
     /// `Unavailable` when a thread is gone. A shard that does not serve, or fails meanwhile, gives and gets nothing.

@@ -320,7 +320,8 @@ impl OpenPool {
         self.count_zones();
     }
 
-    /// Whether a zone is withdrawn, durably, and so empty until a later call of [`Self::resize`] gives it back (POOL-6).
+    /// Whether a zone is withdrawn, durably, and so empty until a later call of [`Self::resize`] gives it back
+    /// (POOL-6).
     #[must_use]
     pub fn is_withdrawn(&self, zone: u32) -> bool {
         let root = self.root.borrow();

@@ -540,7 +540,8 @@ impl SlotReader {
         are_right.then(|| contents.freeze())
     }
 
-    /// Counts what is wrong against the drives that have it: of a row that is still, where all strips have been written.
+    /// Counts what is wrong against the drives that have it: of a row that is still, where all strips have been
+    /// written.
     fn blame(&self, readings: &[StripReading], group: &PutGroup) {
         for reading in readings.iter().filter(|reading| !group.has(&reading.location)) {
             if let Err(fault) = &reading.strip

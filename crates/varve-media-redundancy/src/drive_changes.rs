@@ -1,8 +1,8 @@
 //! How one drive table follows another one: which drives are dropped, how many may be, and what is written where.
 //!
 //! KEEPER-2. Between two tables that are durable everywhere at most `drops_max` drives are dropped, and one of those
-//!     that the first one calls live or leaving, and that has tables and roots, stays: where all of them are there, they
-//!     know of all that came later.
+//!     that the first one calls live or leaving, and that has tables and roots, stays: where all of them are there,
+//!     they know of all that came later.
 //! DROPS-1. No drive is dropped with which a zone would be lost that is not lost yet: the pool writes nothing more
 //!     instead. So the drive missed nothing that was acknowledged, and counts when it returns.
 
@@ -35,8 +35,8 @@ impl TableChange<'_> {
     /// is dropped by a further table. Returns the one that is durable on all of its drives.
     ///
     /// # Errors
-    /// [`Error::TooFewDrives`] when more drives would be dropped than may be (KEEPER-2, DROPS-1), and then nobody may go
-    /// on; [`Error::Fenced`].
+    /// [`Error::TooFewDrives`] when more drives would be dropped than may be (KEEPER-2, DROPS-1), and then nobody may
+    /// go on; [`Error::Fenced`].
     pub(crate) async fn commit(&self, mut next: DriveTable) -> Result<DriveTable> {
         loop {
             self.check_drops(&next)?; // KEEPER-2

@@ -393,8 +393,8 @@ impl DriveHandle {
         self.disks.space.read(offset, len)
     }
 
-    /// Reads once more where the last read failed, beside what goes on, and counts it where it is answered: a place that
-    /// is bad would fail as often as it is asked for.
+    /// Reads once more where the last read failed, beside what goes on, and counts it where it is answered: a place
+    /// that is bad would fail as often as it is asked for.
     pub(crate) fn probe(self: &Rc<Self>) {
         if self.is_probed.replace(true) {
             return;

@@ -69,8 +69,8 @@ impl Survey {
     /// Opens the pool. Its tables are durable on all drives that are used when this returns.
     ///
     /// # Errors
-    /// [`Error::TooFewDrives`] when too much is missing, and [`Error::DegradedOpening`] without the option to go on when
-    /// drives are missing that may know something newer. The error of a place that could not be looked at, when a
+    /// [`Error::TooFewDrives`] when too much is missing, and [`Error::DegradedOpening`] without the option to go on
+    /// when drives are missing that may know something newer. The error of a place that could not be looked at, when a
     /// drive is missing that may be there (OPEN-5).
     pub async fn open(self) -> Result<Opening> {
         let way = self.decide()?;
@@ -114,7 +114,7 @@ impl Survey {
             Some(_) | None => {}
         }
         if let Some(error) = self.excess() {
-            return Err(error); // O3: it can be looked at.
+            return Err(error); // It can be looked at.
         }
         let present = self.readable_count() - self.missing.len();
         let is_certain = present > usize::from(self.table().drops_max) || planted(Bug::HalfOpens);

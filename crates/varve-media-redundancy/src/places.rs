@@ -18,8 +18,8 @@ use varve_media::{DriveFiles, DriveIdentity, Error, Result};
 /// What the system says of the name of a device that is gone: no such device or address, no such device, no medium.
 const GONE: [i32; 3] = [6, 19, 123];
 
-/// What it says of a drive that fails: an I/O error, a file system that is for reading only since it failed, a time-out,
-/// a structure that needs cleaning, a remote I/O error.
+/// What it says of a drive that fails: an I/O error, a file system that is for reading only since it failed, a
+/// time-out, a structure that needs cleaning, a remote I/O error.
 const FAILING: [i32; 5] = [5, 30, 110, 117, 121];
 
 /// A place with nothing to lock, or nothing that can be read.

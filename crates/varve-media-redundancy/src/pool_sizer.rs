@@ -2,8 +2,8 @@
 //! room for, empties their rows, and gives zones back when there is room again.
 //!
 //! ```text
-//!  tables, rows that wait for room ──▶ ZoneTarget ──fewer──▶ shards give back, the root withdraws ──▶ rows are emptied
-//!                                            └─────more───▶ all rows of withdrawn zones are empty ──▶ the root gives back
+//!  tables, rows that wait ──▶ ZoneTarget ──fewer──▶ shards give back, the root withdraws ──▶ rows are emptied
+//!                                  └─────more───▶ rows of withdrawn zones are empty ──▶ the root gives back
 //! ```
 //!
 //! POOL-SIZER-1. A row is emptied only while a durable root has its zone withdrawn, and nothing but this task gives the
@@ -161,6 +161,7 @@ impl SizerState {
 
     /// Empties rows of withdrawn zones; returns whether there are none left.
     async fn empty_withdrawn(&self, view: &LayoutView) -> Result<bool> {
+        // POOL-SIZER-1
         let is_meant =
             |zone: ZoneIndex| self.root.is_withdrawn(zone) || planted(Bug::LentRowEmptied);
         let rows = view.rows().filter(|(zone, _)| is_meant(*zone));

@@ -3,9 +3,9 @@
 //!
 //! OPEN-1. A stale drive is not read: one of which the table that counts says that it failed or left, or does not know,
 //!     or one that went on apart.
-//! OPEN-5. An error to look at a drive is not its absence: what keeps this process from it says nothing of the drive. One
-//!     that answers with errors, does not answer in time, or whose superblock is destroyed, is as good as absent: it
-//!     takes no other drive with it, and nothing is written to it.
+//! OPEN-5. An error to look at a drive is not its absence: what keeps this process from it says nothing of the drive.
+//!     One that answers with errors, does not answer in time, or whose superblock is destroyed, is as good as absent:
+//!     it takes no other drive with it, and nothing is written to it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

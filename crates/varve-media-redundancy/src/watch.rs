@@ -38,7 +38,8 @@ const LOOK_NANOS: u64 = Nanos::seconds(1);
 /// How long a drive must not have been slow before it counts as quick again.
 const QUICK_NANOS: u64 = Nanos::seconds(600);
 
-/// Reads in a row that fail, and for how long they do, before a drive is given up, in ns: what a bus that is reset takes.
+/// Reads in a row that fail, and for how long they do, before a drive is given up, in ns: what a bus that is reset
+/// takes.
 const FAILED_READS_MAX: u64 = 16;
 const FAILED_NANOS: u64 = Nanos::seconds(5);
 

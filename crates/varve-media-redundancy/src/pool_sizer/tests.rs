@@ -99,8 +99,8 @@ async fn keep(mut requests: PortReceiver<TableRequest>, board: TableBoard, first
     }
 }
 
-/// A pool of five drives of which the first zones are a shard's, and all have rows, after one has left for a while; with
-/// its root, and how many zones it should have.
+/// A pool of five drives of which the first zones are a shard's, and all have rows, after one has left for a while;
+/// with its root, and how many zones it should have.
 fn shrink(owned: usize) -> (Arc<LayoutView>, Rc<MemoryRoot>, u32) {
     let units = 40 * place_units(&table(&[0; 5]), MIRROR) + 3 * 16;
     let mut pool = TestPool::new(table(&[units; 5]));

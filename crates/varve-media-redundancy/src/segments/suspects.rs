@@ -1,5 +1,5 @@
-//! Segments of which a read met something that is not right. It was answered from other strips; the mover of the zone is
-//! to look at all of them (POOL-HEALTH-5).
+//! Segments of which a read met something that is not right. It was answered from other strips; the mover of the zone
+//! is to look at all of them (POOL-HEALTH-5).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
