@@ -231,7 +231,8 @@ impl RepairThread {
         let before = pauses.get(&work.zone).map_or(PAUSE_NANOS_MIN / 2, |pause| pause.nanos);
         let nanos = before.saturating_mul(2).min(PAUSE_NANOS_MAX);
         let until = self.reactor.now() + nanos;
-        pauses.insert(work.zone, RowPause { until, nanos });
+        let is_for_room = wait == MoveWait::Room;
+        pauses.insert(work.zone, RowPause { until, nanos, is_for_room });
         self.control.set_wait(work.zone, Some(wait));
     }
 }

@@ -10,6 +10,8 @@
 //!     zone back: nobody can have put anything there.
 //! POOL-SIZER-2. The root comes first in both directions, and a look begins with what an earlier life left: cut off
 //!     anywhere, there are rows of withdrawn zones, which are emptied, or free zones without rows, which get some.
+//! POOL-SIZER-3. Once rows were emptied, those that wait for room are tried anew, and until then none of them counts as
+//!     waiting: no more zones are withdrawn than what finds no room after that needs.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -167,21 +169,32 @@ impl SizerState {
         let rows = view.rows().filter(|(zone, _)| is_meant(*zone));
         let rows: Vec<(ZoneIndex, Row)> =
             rows.take(ROWS_AT_ONCE + 1).map(|(zone, row)| (zone, row.clone())).collect();
-        let mut is_whole = rows.len() <= ROWS_AT_ONCE;
+        let mut is_whole = Ok(rows.len() <= ROWS_AT_ONCE);
+        let mut has_emptied = false;
         for (zone, row) in rows.into_iter().take(ROWS_AT_ONCE) {
             if self.is_over() {
-                return Ok(false);
+                is_whole = Ok(false);
+                break;
             }
             let new = Row { tenancy: row.tenancy, state: RowState::Empty };
             let change = Change::Row { zone, expected: row, new };
             match self.tables.change(change).await {
-                Ok(_) => self.control.end_move(zone),
+                Ok(_) => {
+                    self.control.end_move(zone);
+                    has_emptied = true;
+                }
                 // A mover was first (KEEPER-3).
-                Err(error) if error.kind() == ErrorKind::Conflict => is_whole = false,
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == ErrorKind::Conflict => is_whole = Ok(false),
+                Err(error) => {
+                    is_whole = Err(error);
+                    break;
+                }
             }
         }
-        Ok(is_whole)
+        if has_emptied {
+            self.control.note_room(); // POOL-SIZER-3
+        }
+        is_whole
     }
 }
 

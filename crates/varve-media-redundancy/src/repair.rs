@@ -106,6 +106,8 @@ impl ZoneContents for UnownedZones {
 pub(crate) struct RowPause {
     pub(crate) until: Nanos,
     pub(crate) nanos: u64,
+    /// Whether no drive had room.
+    pub(crate) is_for_room: bool,
 }
 
 /// Slots that the mover has filled in `to` since the pool was opened.
@@ -129,6 +131,8 @@ pub(crate) struct RepairThread {
     pub(crate) works: RefCell<WorkList>,
     /// By zone; a while after its end a pause is forgotten.
     pub(crate) pauses: RefCell<BTreeMap<ZoneIndex, RowPause>>,
+    /// How often room had been made when the rests for it were ended last.
+    rooms_seen: Cell<u64>,
     fills: RefCell<BTreeMap<ZoneIndex, RowFill>>,
     pub(crate) unverified: RefCell<UnverifiedSegments>,
     pub(crate) scrub: RefCell<Option<ScrubCursor>>,
@@ -164,6 +168,7 @@ impl RepairThread {
             codes: StripCodes::default(),
             works,
             pauses: RefCell::default(),
+            rooms_seen: Cell::new(0),
             fills: RefCell::default(),
             unverified: RefCell::default(),
             scrub: RefCell::default(),
@@ -260,6 +265,10 @@ impl RepairThread {
         let is_same = Arc::ptr_eq(works.view(), &view);
         if works.view().drives().epoch != view.drives().epoch {
             self.pauses.borrow_mut().clear(); // There may be room now, or other drives to read.
+        }
+        let rooms_made = self.control.rooms_made();
+        if self.rooms_seen.replace(rooms_made) != rooms_made {
+            self.pauses.borrow_mut().retain(|_, pause| !pause.is_for_room); // POOL-SIZER-3
         }
         works.follow(view);
         let (queue, view) = works.queue_mut();

@@ -363,6 +363,12 @@ fn rows_wait_where_no_drive_has_room() {
     let moves = world.control.moves();
     assert!(moves.iter().any(|it| it.waits_for == Some(MoveWait::Room)), "{moves:?}");
     assert_eq!(world.misses_without(&[]), None);
+    // They rest for longer than this, unless room is made.
+    let waiting = world.control.rows_without_room();
+    world.control.note_room();
+    assert_eq!(world.control.rows_without_room(), 0);
+    world.run_for(Nanos::seconds(3));
+    assert_eq!(world.control.rows_without_room(), waiting, "POOL-SIZER-3: they were tried anew");
 }
 
 #[test]

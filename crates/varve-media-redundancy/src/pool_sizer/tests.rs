@@ -8,7 +8,8 @@ use varve_reactor::SimLoop;
 use varve_reactor::port::PortReceiver;
 
 use super::*;
-use crate::format::DriveState;
+use crate::format::{DriveState, MoveReason};
+use crate::repair::{MoveProgress, MoveWait};
 use crate::sizes::PoolSizes;
 use crate::tables::{TableBoard, TableRequest, Tables};
 use crate::test_pool::{MIRROR, TestPool, place_units, table};
@@ -99,6 +100,15 @@ async fn keep(mut requests: PortReceiver<TableRequest>, board: TableBoard, first
     }
 }
 
+/// A keeper of a view, and a root whose zones have these owners.
+fn open(reactor: &Reactor, view: &LayoutView, owners: Vec<Owner>) -> (Tables, Rc<MemoryRoot>) {
+    let (tables, requests) = Tables::new(reactor, view.clone());
+    reactor.spawn(keep(requests, tables.board().clone(), view.clone()));
+    let (owners, asked_back) = (RefCell::new(owners), Cell::new(0));
+    let root = MemoryRoot { owners, asked_back, tables: tables.clone() };
+    (tables, Rc::new(root))
+}
+
 /// A pool of five drives of which the first zones are a shard's, and all have rows, after one has left for a while;
 /// with its root, and how many zones it should have.
 fn shrink(owned: usize) -> (Arc<LayoutView>, Rc<MemoryRoot>, u32) {
@@ -114,15 +124,9 @@ fn shrink(owned: usize) -> (Arc<LayoutView>, Rc<MemoryRoot>, u32) {
     let mut sim = SimLoop::new(3);
     let reactor = sim.handle();
     sim.run_until(async move {
-        let (tables, requests) = Tables::new(&reactor, pool.view.clone());
-        reactor.spawn(keep(requests, tables.board().clone(), pool.view.clone()));
         let mut owners = vec![Owner::Shard; owned];
         owners.resize(zones as usize, Owner::Free);
-        let root = Rc::new(MemoryRoot {
-            owners: RefCell::new(owners),
-            asked_back: Cell::new(0),
-            tables: tables.clone(),
-        });
+        let (tables, root) = open(&reactor, &pool.view, owners);
         let control = Arc::new(RepairControl::new(1, 40));
         let handle = tables.on(&reactor);
         let sizer = PoolSizer::start(&reactor, handle, Rc::clone(&root) as _, control);
@@ -169,4 +173,46 @@ fn rows_of_zones_that_somebody_has_stay() {
     let (view, root, _) = shrink(10);
     plant(None);
     assert!(!holds(&view, &root), "the bug shows");
+}
+
+fn without_room(zone: u32) -> MoveProgress {
+    MoveProgress {
+        zone: ZoneIndex(zone),
+        shard: None,
+        why: MoveReason::Rebuild,
+        bytes_done: 0,
+        bytes_total: 0,
+        bytes_per_s: 0,
+        since_unix_ms: 0,
+        waits_for: Some(MoveWait::Room),
+    }
+}
+
+#[test]
+fn rows_without_room_take_what_they_need_once_and_not_for_as_long_as_they_rest() {
+    let units = 40 * place_units(&table(&[0; 5]), MIRROR) + 3 * 16;
+    let mut pool = TestPool::new(table(&[units; 5]));
+    pool.add_journal(0, &[0, 1]);
+    let zones = PoolSizes::of_view(&pool.view).zones;
+    for zone in 0..zones {
+        assert!(pool.place(zone, MIRROR));
+    }
+    pool.set_state(4, DriveState::Failed);
+    let mut sim = SimLoop::new(3);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let (tables, root) = open(&reactor, &pool.view, vec![Owner::Free; zones as usize]);
+        let control = Arc::new(RepairControl::new(1, 40));
+        let handle = tables.on(&reactor);
+        let of_root = Rc::clone(&root) as _;
+        let sizer = PoolSizer::start(&reactor, handle, of_root, Arc::clone(&control));
+        for round in 1..=2 {
+            (0..6).for_each(|zone| control.set_move(without_room(zone)));
+            reactor.sleep(Nanos::seconds(60)).await;
+            assert_eq!(root.zones(), zones - 3 * round, "POOL-SIZER-3: two places for each zone");
+            assert_eq!(tables.view().rows().count(), root.zones() as usize);
+            assert_eq!(control.rows_without_room(), 0, "nobody has tried since");
+        }
+        drop(sizer);
+    });
 }

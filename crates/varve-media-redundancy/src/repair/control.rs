@@ -98,6 +98,8 @@ struct ControlState {
     notes: DriveNotes,
     shards: BTreeMap<ShardId, ShardFacts>,
     scrub: ScrubBoard,
+    /// How often room was made for rows that waited.
+    rooms_made: u64,
 }
 
 /// Counts a segment as one to be looked at until it is dropped.
@@ -145,6 +147,19 @@ impl RepairControl {
         let moves = state.moves.values().filter(|it| it.why != MoveReason::Rebalance);
         let waiting = moves.filter(|it| it.waits_for == Some(MoveWait::Room)).count();
         u32::try_from(waiting).unwrap_or(u32::MAX)
+    }
+
+    /// Room was made: rows that waited for it wait no longer until they were tried anew (POOL-SIZER-3).
+    pub(crate) fn note_room(&self) {
+        let mut state = self.lock();
+        state.rooms_made += 1;
+        let waiting = state.moves.values_mut().filter(|it| it.waits_for == Some(MoveWait::Room));
+        waiting.for_each(|it| it.waits_for = None);
+    }
+
+    /// How often room was made.
+    pub(crate) fn rooms_made(&self) -> u64 {
+        self.lock().rooms_made
     }
 
     /// Turns around all rows that move for a reason, and begins no others, until [`Self::resume`].
