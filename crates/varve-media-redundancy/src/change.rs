@@ -41,6 +41,16 @@ pub enum Change {
         /// Why, for people.
         reason: String,
     },
+    /// A drive that cannot be read fails, but only where nothing is lost without it and all others that cannot be read
+    /// (WATCH-3): else it is refused, and nothing changes.
+    GiveUp {
+        /// Which.
+        drive: DriveNumber,
+        /// All that cannot be read, that one too.
+        unreadable: Vec<DriveNumber>,
+        /// Why, for people.
+        reason: String,
+    },
     /// A drive is slower than others, or no longer.
     DriveSlow {
         /// Which.

@@ -422,7 +422,7 @@ fn journal_copies(facts: &HealthFacts<'_>, shard: ShardId) -> usize {
 }
 
 /// Positions from which on a copy has, or lacks, what is appended.
-fn boundaries_of(copy: &JournalCopy) -> impl Iterator<Item = u64> + use<> {
+pub(crate) fn boundaries_of(copy: &JournalCopy) -> impl Iterator<Item = u64> + use<> {
     let until = match copy.state {
         JournalCopyState::Current => None,
         JournalCopyState::Former { until } => Some(until),

@@ -35,6 +35,7 @@ use crate::plan::Occupancy;
 use crate::table_store::{DriveFailure, StoredRoot};
 use crate::tables::{TableBoard, TableRequest, Tables};
 use crate::view::LayoutView;
+use crate::watch::may_go_without;
 
 mod joining;
 mod late_writes;
@@ -190,6 +191,9 @@ impl Keeper {
     async fn apply(&mut self, change: Change) -> Result<()> {
         match change {
             Change::DriveFailed { drive, reason } => self.fail_drive(drive, &reason).await,
+            Change::GiveUp { drive, unreadable, reason } => {
+                self.give_up(drive, &unreadable, &reason).await
+            }
             Change::DriveSlow { drive, slow } => self.set_slow(drive, slow).await,
             Change::Join(member) => self.join(member).await,
             Change::Leave { drive } => self.leave(drive).await,
@@ -303,6 +307,23 @@ impl Keeper {
         self.replace_drives(|table| drop_drive(table, drive, unix_ms)).await
     }
 
+    /// Drops a drive that cannot be read, where nothing is lost without those (WATCH-3): nobody needs that, so it does
+    /// not end the pool as a write that fails may (DROPS-1).
+    async fn give_up(
+        &mut self,
+        drive: DriveNumber,
+        unreadable: &[DriveNumber],
+        reason: &str,
+    ) -> Result<()> {
+        self.late.settle().await; // What failed goes with the next table in any case (LATE-WRITES-2).
+        let failures = self.late.take_failures().map_err(|error| self.end(error))?;
+        self.fail_drives(failures).await?;
+        if !may_go_without(&self.view, unreadable) {
+            return Err(refused(&format!("what drive {drive} has would be lost with it")));
+        }
+        self.fail_drive(drive, reason).await
+    }
+
     async fn fail_drives(&mut self, failures: Vec<DriveFailure>) -> Result<()> {
         for failure in failures {
             self.fail_drive(failure.drive, &failure.error.to_string()).await?;
@@ -357,6 +378,7 @@ fn is_of_recovery(change: &Change) -> bool {
         | Change::JournalSubstitute { .. }
         | Change::CopyRoot { .. } => true,
         Change::DriveFailed { .. }
+        | Change::GiveUp { .. }
         | Change::DriveSlow { .. }
         | Change::Join(_)
         | Change::Leave { .. }

@@ -276,7 +276,7 @@ impl TestKeeper {
 fn apply(pool: &mut TestPool, change: Change) -> Result<()> {
     let no_space = || Error::NoSpace { path: "the test's drives".to_owned() };
     match change {
-        Change::DriveFailed { drive, .. } => {
+        Change::DriveFailed { drive, .. } | Change::GiveUp { drive, .. } => {
             if pool.view.drives().drive(drive).unwrap().state != DriveState::Failed {
                 pool.set_state(drive.get(), DriveState::Failed);
             }

@@ -5,8 +5,9 @@
 //! WATCH-2. A drive leaves for its errors only while all others are live and have room for what it has: more than one
 //!     at a time would take what survives the next loss.
 //! WATCH-3. A drive of which no read is answered, its superblock's included, fails as one that cannot be written does;
-//!     but only where everything can be read without it and all others like it, and these are no more than may be
-//!     dropped. A drive that failed is not read again: what would be lost with it may come back with its cable.
+//!     but only where everything can be read without it and all others like it, as no others are known to have damage,
+//!     and these are no more than may be dropped. The keeper looks at that itself, as the last one. A drive that failed
+//!     is not read again: what would be lost with it may come back with its cable.
 //! WATCH-4. A read that failed is a loss: what lies there may be damaged (POOL-HEALTH-5).
 
 use std::collections::BTreeMap;
@@ -19,9 +20,10 @@ use varve_reactor::Nanos;
 
 use crate::change::Change;
 use crate::class::LABEL_BYTES;
-use crate::exposure::{Exposure, RepairQueue, is_readable};
-use crate::format::{DriveRecord, DriveRoles, DriveState};
+use crate::exposure::{Exposure, RepairQueue, is_readable, lost_without};
+use crate::format::{DriveRecord, DriveRoles, DriveState, JournalCopy, JournalRecord};
 use crate::handles::DriveHandles;
+use crate::health::boundaries_of;
 use crate::ids::DriveNumber;
 use crate::plan::zones_that_fit;
 use crate::repair::{
@@ -97,7 +99,7 @@ impl DriveWatch {
             }
             let view = tables.view();
             let mut changes = self.look(&handles, &view);
-            changes.extend(self.look_for_unreadable(&handles, &view).await);
+            changes.extend(self.look_for_unreadable(&handles, &tables).await);
             for change in changes {
                 if let Err(error) = tables.change(change).await {
                     tracing::warn!(%error, "the tables do not say how a drive does");
@@ -166,8 +168,9 @@ impl DriveWatch {
     async fn look_for_unreadable(
         &mut self,
         handles: &DriveHandles,
-        view: &LayoutView,
+        tables: &TablesHandle,
     ) -> Option<Change> {
+        let view = tables.view();
         let mut failing = self.control.failing_drives();
         failing.retain(|it| is_readable(view.drives(), it.drive));
         let is_due = |it: &&FailingDrive| it.reads >= FAILED_READS_MAX && it.nanos >= FAILED_NANOS;
@@ -177,20 +180,22 @@ impl DriveWatch {
             return None;
         }
         self.asked_at = Some(now);
-        let silent = silent_drives(handles, view).await;
+        let silent = silent_drives(handles, &view).await;
         if !silent.contains(&drive) {
             return None; // Parts of it can be read.
         }
+        let view = tables.view(); // Others may have failed since.
         let mut without: Vec<_> = failing.iter().map(|it| it.drive).collect();
         without.extend(silent);
         without.sort_unstable();
         without.dedup();
-        if !may_go_without(view, &without) && !planted(Bug::UnreadableGivenUp) {
+        let is_whole = !has_damage_beside(&self.control, &view, &without);
+        if !is_whole || !may_go_without(&view, &without) {
             tracing::warn!(%drive, reads, "a drive cannot be read, and what it has would be lost with it");
             return None;
         }
         let reason = format!("it cannot be read: the last {reads} reads failed");
-        Some(Change::DriveFailed { drive, reason })
+        Some(Change::GiveUp { drive, unreadable: without, reason })
     }
 
     /// A drive that fails too often leaves, where it may (WATCH-2).
@@ -220,9 +225,14 @@ fn latency_ms(handles: &DriveHandles, drive: DriveNumber) -> u64 {
     read.max(write).unwrap_or(0) / Nanos::millis(1)
 }
 
-/// Whether the tables may drop so many, and everything can be read without them that can be read now (WATCH-3).
-fn may_go_without(view: &LayoutView, drives: &[DriveNumber]) -> bool {
-    let without = view.without(drives);
+/// Whether the tables may drop so many drives, and everything can be read without them that can be read now (WATCH-3).
+pub(crate) fn may_go_without(view: &LayoutView, drives: &[DriveNumber]) -> bool {
+    if planted(Bug::UnreadableGivenUp) {
+        return true;
+    }
+    let drives = drives.iter().copied().filter(|drive| is_readable(view.drives(), *drive));
+    let drives: Vec<DriveNumber> = drives.collect();
+    let without = view.without(&drives);
     let table = without.drives();
     let lost = |view: &LayoutView| {
         let queue = RepairQueue::of(view);
@@ -233,10 +243,32 @@ fn may_go_without(view: &LayoutView, drives: &[DriveNumber]) -> bool {
         .drives
         .iter()
         .any(|record| record.state == DriveState::Live && record.roles.has(DriveRoles::ROOTS));
-    let has_journals =
-        view.journals().all(|journal| journal.current().any(|copy| is_readable(table, copy.drive)));
-    let are_few = drives.len() <= usize::from(table.drops_max);
-    are_few && has_roots && has_journals && lost(&without) == lost(view)
+    let has_journals = || view.journals().all(|journal| keeps_journal(view, &without, journal));
+    let has_zones = || lost_without(view, &drives).is_none() && lost(&without) == lost(view);
+    drives.len() <= usize::from(table.drops_max) && has_roots && has_journals() && has_zones()
+}
+
+/// Whether each position of a journal that has a copy in a view has one in another view too. Tables do not say where a
+/// replay begins, so all positions count.
+fn keeps_journal(view: &LayoutView, without: &LayoutView, journal: &JournalRecord) -> bool {
+    let has = |view: &LayoutView, position: u64| {
+        let mut copies = journal.copies.iter().filter(|copy| copy.has(position));
+        copies.any(|copy| is_readable(view.drives(), copy.drive))
+    };
+    let is_current = |copy: &JournalCopy| is_readable(without.drives(), copy.drive);
+    let mut positions = journal.copies.iter().flat_map(boundaries_of);
+    positions.all(|it| has(without, it) || !has(view, it)) && journal.current().any(is_current)
+}
+
+/// Whether other drives than these are known to have something damaged, or may have: then strips that the tables count
+/// on do not count.
+fn has_damage_beside(control: &RepairControl, view: &LayoutView, drives: &[DriveNumber]) -> bool {
+    let is_beside = |(drive, _): &(DriveNumber, u64)| {
+        is_readable(view.drives(), *drive) && !drives.contains(drive)
+    };
+    control.suspects() > 0
+        || control.open_faults().iter().any(is_beside)
+        || control.shard_facts().iter().any(|shard| shard.unreadable > 0)
 }
 
 /// Drives of which not even the superblock can be read: what they are to be written would fail too.

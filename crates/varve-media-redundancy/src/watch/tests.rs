@@ -4,7 +4,11 @@ use varve_media::SegmentId;
 use varve_stdx::{BufSlice, Rng};
 
 use super::*;
+use crate::format::{JournalCopyState, JournalPlaceKind};
+use crate::ids::UnitNumber;
+use crate::repair::{DriveFaults, SuspectMark};
 use crate::test_drives::{TestDrives, id, noise};
+use crate::test_pool::{TestPool, table};
 
 const SEGMENT: u32 = 256 << 10;
 
@@ -176,6 +180,73 @@ fn unreadable_given_up() {
     let given_up = given_up_of_three();
     varve_media::planted::plant(None);
     assert!(given_up > 2, "the bug shows");
+}
+
+#[test]
+fn drives_that_fail_while_superblocks_are_read_count() {
+    let mut pool = watched(6);
+    let dead = pool.drive_of(0);
+    pool.drives.fail_reads(dead, true);
+    pool.try_reads_for(Nanos::millis(500));
+    pool.drives.pass(Nanos::seconds(4));
+    // From here on it takes a while to hear from all drives, and two fail meanwhile.
+    pool.drives.delay(pool.drive_of(1), Nanos::seconds(6));
+    pool.drives.pass(Nanos::millis(3500));
+    assert_eq!(pool.record(dead).state, DriveState::Live, "it is being looked");
+    let others = [pool.drive_of(2), pool.drive_of(3)];
+    others.into_iter().for_each(|drive| pool.drives.lose(drive));
+    pool.drives.pass(Nanos::seconds(20));
+    assert_eq!(pool.failing(), [dead]);
+    assert_eq!(pool.record(dead).state, DriveState::Live, "WATCH-3");
+}
+
+#[test]
+fn damage_on_other_drives_keeps_a_drive() {
+    for drive in [0, 1] {
+        let mut pool = watched(6);
+        let (dead, damaged) = (pool.drive_of(0), pool.drive_of(drive));
+        let faults = DriveFaults { strips: 1, ..DriveFaults::none(damaged) };
+        pool.control.count_faults(faults);
+        let mark = SuspectMark::new(Arc::clone(&pool.control));
+        pool.drives.fail_reads(dead, true);
+        pool.read_for(Nanos::seconds(10));
+        pool.drives.pass(Nanos::seconds(20));
+        assert_eq!(pool.record(dead).state, DriveState::Live, "what is suspected may be damaged");
+        drop(mark);
+        pool.drives.pass(Nanos::seconds(20));
+        let is_kept = pool.record(dead).state == DriveState::Live;
+        assert_eq!(is_kept, damaged != dead, "WATCH-3");
+    }
+}
+
+#[test]
+fn a_drive_with_the_only_copy_of_a_part_of_a_journal_is_kept() {
+    use JournalCopyState::{Current, Former};
+    let former = Former { until: 8192 };
+    for (copies, is_free) in [
+        (&[(0, 0, Current), (1, 0, Current)][..], true),
+        (&[(0, 0, Current), (1, 4096, Current)], false),
+        (&[(0, 4096, Current), (1, 0, Current)], true),
+        (&[(0, 0, former), (1, 8192, Current), (2, 8192, Current)], false),
+        (&[(0, 0, former), (1, 8192, Current), (2, 0, Current)], true),
+        (&[(0, 0, Current), (1, 8192, Current), (2, 0, former)], true),
+        (&[(0, 0, Current), (1, 0, former)], false),
+    ] {
+        let mut pool = TestPool::new(table(&[2000; 7]));
+        pool.add_journal(0, &[0, 1]);
+        let mut record = pool.view.journals().next().unwrap().clone();
+        let copy = |(drive, since, state): (u8, u64, JournalCopyState)| JournalCopy {
+            drive: DriveNumber::new(drive).unwrap(),
+            place: JournalPlaceKind::Units(UnitNumber(0)),
+            since,
+            state,
+        };
+        record.copies = copies.iter().copied().map(copy).collect();
+        record.journal_epoch += 1;
+        let view = pool.view.with_journal(record).unwrap();
+        let free = may_go_without(&view, &[DriveNumber::new(0).unwrap()]);
+        assert_eq!(free, is_free, "{copies:?}");
+    }
 }
 
 #[test]

@@ -745,3 +745,28 @@ fn a_drive_that_stays_is_a_full_member_again() {
         assert_eq!((found, bytes), (version, vec![7; 100]));
     });
 }
+
+/// DROPS-1, WATCH-3.
+#[test]
+fn a_drive_that_nobody_has_to_drop_is_kept_and_ends_nothing() {
+    let mut scene = Scene::new(3, 1);
+    scene.run(async |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let view = pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.unwrap();
+        let places = &view.row(ZoneIndex(0)).target().expect("it has places").places;
+        let (first, second) = (places[0].drive, places[1].drive);
+        let give_up = async |drive, unreadable: &[DriveNumber]| {
+            let (unreadable, reason) = (unreadable.to_vec(), "not read".to_owned());
+            pool.tables.change(Change::GiveUp { drive, unreadable, reason }).await
+        };
+        let refused = give_up(first, &[first, second]).await;
+        assert!(matches!(refused, Err(Error::TableChange { .. })), "{refused:?}");
+        let view = give_up(first, &[first]).await.unwrap();
+        assert_eq!(view.drives().drive(first).unwrap().state, DriveState::Failed);
+        let refused = give_up(second, &[first, second]).await;
+        assert!(matches!(refused, Err(Error::TableChange { .. })), "{refused:?}");
+        assert_eq!(pool.tables.view().drives().drive(second).unwrap().state, DriveState::Live);
+        pool.tables.change(Change::Place { zone: ZoneIndex(5) }).await.expect("the pool goes on");
+    });
+}
