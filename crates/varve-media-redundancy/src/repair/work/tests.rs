@@ -126,3 +126,29 @@ fn a_place_that_is_lost_while_a_row_moves_is_chosen_anew() {
     let row = pool.view.row(ZoneIndex(0));
     assert!(!may_complete(&pool.view, row.source().unwrap(), row.target().unwrap()));
 }
+
+#[test]
+fn a_move_of_which_a_place_was_lost_and_replaced_goes_on() {
+    let mut pool = pool(1);
+    begin_move(&mut pool, 0, MoveReason::Rebalance);
+    let row = pool.view.row(ZoneIndex(0)).clone();
+    let (from, lost) = (row.source().unwrap().clone(), row.target().unwrap().clone());
+    pool.set_state(lost.places[0].drive.get(), DriveState::Failed);
+    let units = place_units(pool.view.drives(), MIRROR);
+    let drives = (0..6).map(drive_number);
+    let drive = drives.into_iter().find(|it| !from.has_drive(*it) && !lost.has_drive(*it)).unwrap();
+    let place = pool.occupancy.spaces().drive(drive).unwrap().first_fit(units).unwrap();
+    let tenancy = row.tenancy.next().unwrap();
+    let mut to = lost.clone();
+    to.places[0] = crate::format::StripPlace { drive, tenancy, place };
+    pool.set_row(
+        0,
+        Row { tenancy, state: RowState::Moving { from, to, why: MoveReason::Rebalance } },
+    );
+    let control = control();
+    control.cancel(MoveReason::Rebalance);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    let work = list.works().next().unwrap();
+    // What was put to the lost place is not where it came from either.
+    assert_eq!(next_step(&pool.view, &work, &control), MoveStep::Fill);
+}
