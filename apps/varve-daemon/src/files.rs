@@ -84,6 +84,9 @@ fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
     let opened = pool.files().opened();
     if opened.is_read_only {
         tracing::warn!("the pool is open for reading only: nothing is written to its drives");
+        if let Some(age) = opened.may_be_older {
+            tracing::warn!(%age, "the drives that are there may be older than those that are missing: what is read may be old");
+        }
     }
     for drive in &opened.missing {
         let drive = drive.get();

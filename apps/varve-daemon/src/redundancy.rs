@@ -239,15 +239,21 @@ fn stopped(error: &varve_media::Error) -> HealthReason {
     }
 }
 
-/// A pool that takes no change.
+/// A pool that takes no change, and whose data may be old where a drive that is missing may have newer ones (OPEN-6).
 fn reading_only(pool: &RedundantPool) -> Option<HealthReason> {
     let opened = pool.files().opened();
+    let missing = opened.missing.len();
+    let mut message = format!("the pool is open for reading only, without {missing} of its drives");
+    if let Some(age) = opened.may_be_older {
+        message += &format!(", and those that are there may be older than these: {age}");
+    }
+    let state = match opened.may_be_older {
+        Some(_) => HealthState::Unknown,
+        None => HealthState::Attention,
+    };
     opened.is_read_only.then(|| HealthReason {
-        state: HealthState::Attention,
-        message: format!(
-            "the pool is open for reading only, without {} of its drives",
-            opened.missing.len()
-        ),
+        state,
+        message,
         advice: "copy what is needed; connect the drives that are missing, and start without --read-only".to_owned(),
     })
 }

@@ -17,7 +17,8 @@
 //! FILES-4. For reading only nothing is written to any drive: drives are opened and locked for reading, the keeper and
 //!     each thread have overlays of their own over them, and their writes are seen by nobody else and end with them.
 //!     Tables are shared in memory, each shard's segments, journal and root are its own thread's, and the pool's root
-//!     is one thread's: so nobody misses what another one wrote.
+//!     is one thread's: so nobody misses what another one wrote. No drive is dropped: what one does not answer is read
+//!     from others, and it is asked again the next time.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -38,7 +39,7 @@ use crate::ids::{DriveId, DriveNumber, HistoryId};
 use crate::joined_files::{FilesOpener, PoolDrives, ThreadDrives};
 use crate::journal::JournalPatience;
 use crate::keeper::Keeper;
-use crate::opening::Opening;
+use crate::opening::{Opening, TableAge};
 use crate::places::{FailedPlace, blame, identify, is_absent, open_all, silent};
 use crate::pool::RedundantThread;
 use crate::repair::RepairControl;
@@ -110,6 +111,8 @@ pub struct OpenedDrives {
     pub unusable: Vec<UnusableDrive>,
     /// Whether nothing may be written.
     pub is_read_only: bool,
+    /// The table that the pool goes by, where a drive that is missing may know a newer one (OPEN-6).
+    pub may_be_older: Option<TableAge>,
 }
 
 /// One thread's part of a pool.
@@ -159,6 +162,7 @@ impl RedundantFiles {
             missing: opening.missing.clone(),
             unusable: opening.unusable.clone(),
             is_read_only: opening.is_read_only,
+            may_be_older: opening.may_be_older,
         };
         let opener = FilesOpener::new(reactor, &drives, options.delay);
         let keeper = Keeper::new(reactor, opening, Rc::new(opener));

@@ -86,7 +86,7 @@ pub use keeper::{DriveOpener, Keeper};
 pub use making::{MakingSpec, NewPoolDrive, make, superblock_of};
 pub use mover::Mover;
 pub use new_files::{NewRedundantDrive, NewRedundantPool};
-pub use opening::{Opening, open};
+pub use opening::{Opening, TableAge, open};
 pub use plan::{
     JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
 };

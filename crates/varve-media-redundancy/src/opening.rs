@@ -7,8 +7,11 @@
 //!
 //! OPEN-2. A pool is opened with more drives than may be dropped, or with all of them; otherwise only where the
 //!     operator says so, and then with a new history.
+//! OPEN-6. Where a drive that is missing may know a newer table, the opening tells it, whatever it is for: what is read
+//!     then may be older than what was acknowledged.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 
 use varve_media::planted::{Bug, planted};
@@ -20,7 +23,7 @@ use crate::exposure::{is_readable, lost_without};
 use crate::format::{DriveRecord, DriveState, DriveTable, EarlierHistory, JournalCopy};
 use crate::handles::{DriveHandle, DriveHandles};
 use crate::histories::since_unix_ms;
-use crate::ids::DriveNumber;
+use crate::ids::{DriveNumber, Epoch};
 use crate::survey::{Candidate, FoundDrive, OpeningOptions, Survey, UnusableDrive, versions_of};
 use crate::table_store::{StoredRoot, write_all, write_next};
 use crate::view::{LayoutView, ViewFault};
@@ -37,11 +40,38 @@ pub struct Opening {
     pub unusable: Vec<UnusableDrive>,
     /// Whether nothing may reach the drives: this is a look at what is there.
     pub is_read_only: bool,
+    /// The table that it goes by, where a drive that is missing may know a newer one (OPEN-6).
+    pub may_be_older: Option<TableAge>,
     /// Drives that are used.
     pub drives: Vec<(DriveNumber, FoundDrive)>,
     pub(crate) handles: Rc<DriveHandles>,
     pub(crate) versions: BTreeMap<StoredRoot, u64>,
     pub(crate) patience_nanos: u64,
+}
+
+/// How old a drive table is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TableAge {
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// When the state of a drive changed last in it, in ms since 1970; 0 where that is not known.
+    pub since_unix_ms: u64,
+}
+
+impl TableAge {
+    fn of(table: &DriveTable) -> Self {
+        Self { epoch: table.epoch, since_unix_ms: since_unix_ms(table) }
+    }
+}
+
+impl fmt::Display for TableAge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "epoch {}", self.epoch)?;
+        if self.since_unix_ms > 0 {
+            write!(f, ", {} ms since 1970", self.since_unix_ms)?;
+        }
+        Ok(())
+    }
 }
 
 /// How a pool may be opened.
@@ -116,13 +146,19 @@ impl Survey {
         if let Some(error) = self.excess() {
             return Err(error); // It can be looked at.
         }
-        let present = self.readable_count() - self.missing.len();
-        let is_certain = present > usize::from(self.table().drops_max) || planted(Bug::HalfOpens);
+        let is_certain = !self.may_be_older() || planted(Bug::HalfOpens);
         match (is_certain, degraded) {
             (true, _) => Ok(OpeningWay::Ordinary),
             (false, true) => Ok(OpeningWay::NewHistory), // OPEN-2
             (false, false) => Err(self.uncertain()),
         }
+    }
+
+    /// Whether a drive that is missing may know a newer table: the one after this may have dropped as many drives as are
+    /// there.
+    fn may_be_older(&self) -> bool {
+        let present = self.readable_count() - self.missing.len();
+        !self.missing.is_empty() && present <= usize::from(self.table().drops_max)
     }
 
     /// Drives that the table calls live or leaving.
@@ -261,6 +297,7 @@ impl Survey {
 
     fn finish(self, view: LayoutView, is_read_only: bool) -> Opening {
         let versions = versions_of(&self.roots);
+        let may_be_older = self.may_be_older().then(|| TableAge::of(self.table())); // OPEN-6
         let Self { mut drives, handles, missing, stale, unusable, options, .. } = self;
         drives.retain(|(number, _)| handles.get(*number).is_some());
         let patience_nanos = options.patience_nanos;
@@ -270,6 +307,7 @@ impl Survey {
             missing,
             unusable,
             is_read_only,
+            may_be_older,
             drives,
             handles,
             versions,

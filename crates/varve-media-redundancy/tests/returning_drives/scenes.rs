@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use varve_media::planted::{Bug, plant};
-use varve_media::{Error, RootKey, RootStore, SimMedium, mark_new_drives};
+use varve_media::{
+    Disk, Error, OverlayDisk, OverlayMemory, RootKey, RootStore, SimMedium, mark_new_drives,
+};
 use varve_media_redundancy::format::{DriveRoles, DriveState, MoveReason, Row, RowState};
 use varve_media_redundancy::{
-    Candidate, Change, DriveNumber, HistoryId, MediumKinds, Opening, OpeningOptions, StripeShape,
-    Survey, ZoneIndex, open, superblock_of,
+    Candidate, Change, DriveNumber, FoundDrive, HistoryId, MediumKinds, Opening, OpeningOptions,
+    RedundantDisks, StripeShape, Survey, ZoneIndex, open, superblock_of,
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_types::PoolId;
@@ -299,6 +301,42 @@ fn with_too_much_missing_a_pool_can_only_be_looked_at_and_nothing_is_written() {
     assert_eq!(scene.durable(), before);
     let outcome = scene.open(&[0, 1, 2, 3], options()).unwrap();
     assert_eq!(outcome.states, [DriveState::Live; 4]);
+}
+
+/// Some drives for reading only, under overlays.
+async fn look_at(reactor: &Reactor, media: &SharedMedia, present: &[usize]) -> Opening {
+    let media: Vec<SimMedium> = media.borrow().clone();
+    let flags: Vec<_> = (0..media.len()).map(|index| present.contains(&index)).collect();
+    let memory = OverlayMemory::new(1 << 20);
+    let over = |disk| -> Rc<dyn Disk> { Rc::new(OverlayDisk::new(disk, Rc::clone(&memory))) };
+    let mut candidates = candidates(reactor, &media, &flags).await;
+    for candidate in &mut candidates {
+        if let Candidate::Found(FoundDrive { disks, .. }) = candidate {
+            let RedundantDisks { meta, space } = disks.clone();
+            *disks = RedundantDisks { meta: over(meta), space: over(space) };
+        }
+    }
+    Survey::take(reactor, candidates, &options()).await.unwrap().look().unwrap()
+}
+
+#[test]
+fn a_look_at_half_of_a_mirror_tells_that_it_may_be_older() {
+    let mut scene = Scene::new(2, 1);
+    let epoch = scene.open(&[0, 1], options()).unwrap().epoch;
+    scene.open(&[0], degraded(50)).unwrap(); // The other half went on.
+    let ages = scene.run(async |reactor, media| {
+        let mut ages = Vec::new();
+        for present in [&[1][..], &[0], &[0, 1]] {
+            ages.push(look_at(&reactor, &media, present).await.may_be_older);
+        }
+        ages
+    });
+    assert_eq!(ages[0].map(|age| age.epoch.0), Some(epoch), "OPEN-6: as it is stored");
+    assert_eq!(ages[1..], [None; 2], "the half that went on calls the other one failed");
+    let mut scene = Scene::new(3, 1);
+    let age =
+        scene.run(async |reactor, media| look_at(&reactor, &media, &[0, 2]).await.may_be_older);
+    assert_eq!(age, None, "the one that is missing cannot go on alone");
 }
 
 #[test]
