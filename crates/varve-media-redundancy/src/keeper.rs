@@ -347,8 +347,12 @@ impl Keeper {
     }
 
     /// Replaces a page or a journal record on all drives that hold them. Drives that fail are dropped before this
-    /// returns (KEEPER-1), those that are late get it later (LATE-WRITES-1).
+    /// returns (KEEPER-1), those that are late get it later (LATE-WRITES-1). For reading only the view alone has it: a
+    /// drive that cannot take it would fail (FILES-4).
     async fn store(&mut self, which: StoredRoot, bytes: Vec<u8>) -> Result<()> {
+        if self.is_read_only {
+            return Ok(());
+        }
         let version = self.versions.get(&which).copied().unwrap_or(0) + 1;
         self.versions.insert(which, version);
         let holders: Vec<_> = self.root_drives().into_iter().map(|it| self.holder(it)).collect();

@@ -53,12 +53,21 @@ impl MirroredRoots {
         RootDrives { drives, lacks_some }
     }
 
-    /// Drops drives that failed: durable on all others when this returns (KEEPER-1).
-    async fn fail(&self, failures: Vec<DriveFailure>) -> Result<()> {
+    /// Drops drives that failed: durable on all others when this returns (KEEPER-1). Whether one was dropped: for
+    /// reading only none is, as what else it has may be nowhere else (FILES-4). What was acknowledged, the others have.
+    async fn fail(&self, failures: Vec<DriveFailure>) -> Result<bool> {
+        let mut is_dropped = false;
         for DriveFailure { drive, error } in failures {
-            self.tables.change(Change::DriveFailed { drive, reason: error.to_string() }).await?;
+            let reason = error.to_string();
+            match self.tables.change(Change::DriveFailed { drive, reason }).await {
+                Ok(_) => is_dropped = true,
+                Err(Error::ReadOnly) => {
+                    tracing::warn!(%drive, %error, "a drive has no root that can be read: others are asked");
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
+        Ok(is_dropped)
     }
 
     async fn read_root(&self, key: RootKey) -> Result<RootContents> {
@@ -68,7 +77,9 @@ impl MirroredRoots {
             let failures = self.flush(&holders.drives).await?;
             if !failures.is_empty() {
                 drop(claim);
-                self.fail(failures).await?;
+                if !self.fail(failures).await? {
+                    return Err(Error::ReadOnly); // Overlays are flushed whatever is below.
+                }
                 continue;
             }
             let found = census(StoredRoot::Root(key), &holders.drives).await?;
@@ -76,18 +87,15 @@ impl MirroredRoots {
             let behind: Vec<_> = behind.filter_map(|drive| self.drives.get(*drive)).collect();
             let Some(contents) = found.newest else {
                 drop(claim);
-                if found.failures.is_empty() {
+                if !self.fail(found.failures).await? {
                     return Err(unreadable(key));
                 }
-                self.fail(found.failures).await?;
                 continue;
             };
             let mut failures = found.failures;
             failures.extend(write_all(StoredRoot::Root(key), &behind, &contents).await?);
-            let has_failed = !failures.is_empty();
             drop(claim);
-            self.fail(failures).await?;
-            if has_failed {
+            if self.fail(failures).await? {
                 continue; // Each time a drive is dropped, of which there are only so many.
             }
             if holders.lacks_some {

@@ -188,6 +188,9 @@ impl Keeper {
 
     /// Brings a root to all drives that are to have it, and to one more.
     pub(super) async fn copy_root(&mut self, key: RootKey) -> Result<()> {
+        if self.is_read_only {
+            return Ok(()); // What it copied, threads would not see.
+        }
         let _claim = self.board.claim_root(&self.reactor, key).await?;
         self.level_root(key, None).await
     }

@@ -12,7 +12,7 @@ use varve_media_redundancy::{
     Candidate, Change, DriveNumber, FoundDrive, HistoryId, MediumKinds, Opening, OpeningOptions,
     RedundantDisks, StripeShape, Survey, ZoneIndex, open, superblock_of,
 };
-use varve_reactor::{Reactor, SimLoop};
+use varve_reactor::{Nanos, Reactor, SimLoop};
 use varve_types::PoolId;
 
 use crate::pool::{
@@ -337,6 +337,42 @@ fn a_look_at_half_of_a_mirror_tells_that_it_may_be_older() {
     let age =
         scene.run(async |reactor, media| look_at(&reactor, &media, &[0, 2]).await.may_be_older);
     assert_eq!(age, None, "the one that is missing cannot go on alone");
+}
+
+#[test]
+fn a_drive_that_cannot_be_read_is_kept_for_reading_only_and_others_answer() {
+    let silent: fn(&Reactor, &SimMedium) =
+        |reactor, medium| medium.stick(reactor.now() + Nanos::seconds(3600));
+    let failing: fn(&Reactor, &SimMedium) = |_, medium| medium.fail_reads(0..DRIVE_BYTES);
+    for fault in [silent, failing] {
+        let mut scene = Scene::new(4, 1);
+        let written = scene.run(async |reactor, media| {
+            let opening = open_some(&reactor, &media, &[0, 1, 2, 3], &options()).await.unwrap();
+            let pool = OpenPool::start(&reactor, opening, &media);
+            let (version, _) = pool.roots.read(RootKey::Pool).await.unwrap();
+            pool.roots.replace(RootKey::Pool, version, vec![7; 100]).await.unwrap()
+        });
+        let before = scene.durable();
+        scene.run(async move |reactor, media| {
+            let opening = look_at(&reactor, &media, &[0, 1, 2]).await; // One is missing already.
+            let pool = OpenPool::start(&reactor, opening, &media);
+            fault(&reactor, &media.borrow()[0]);
+            let (version, bytes) = pool.roots.read(RootKey::Pool).await.unwrap();
+            assert_eq!((version, bytes), (written, vec![7; 100]));
+            // What recovery needs is placed in memory, and nobody drops the drive.
+            let view = pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.unwrap();
+            assert!(view.row(ZoneIndex(0)).target().is_some());
+            let record = view.drives().drive(number(0)).unwrap();
+            assert_eq!(record.state, DriveState::Live, "FILES-4");
+            assert!(pool.tables.tables().failure().is_none());
+            fault(&reactor, &media.borrow()[1]);
+            fault(&reactor, &media.borrow()[2]);
+            let refused = pool.roots.read(RootKey::Pool).await.unwrap_err();
+            assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
+        });
+        scene.media.borrow().iter().for_each(SimMedium::heal_reads);
+        assert!(scene.durable() == before, "nothing is written");
+    }
 }
 
 #[test]
