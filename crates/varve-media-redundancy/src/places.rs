@@ -3,7 +3,8 @@
 //! PLACES-1. Whatever hangs is given up after the patience of a drive, all places together: so a start is late by one
 //!     patience however many drives hang.
 //! PLACES-2. What the system says of a drive, rather than of this process, is an error of the drive (OPEN-5): an I/O
-//!     error, a file system that was shut down, a device that is gone. Permissions and limits are none.
+//!     error, a file system that was shut down, a device that is gone. Permissions, limits and mounts that are for
+//!     reading only are none.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,16 +12,16 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use varve_media::{DriveFiles, DriveIdentity, Error, Result};
 
 /// What the system says of the name of a device that is gone: no such device or address, no such device, no medium.
 const GONE: [i32; 3] = [6, 19, 123];
 
-/// What it says of a drive that fails: an I/O error, a file system that is for reading only since it failed, a
-/// time-out, a structure that needs cleaning, a remote I/O error.
-const FAILING: [i32; 5] = [5, 30, 110, 117, 121];
+/// What it says of a drive that fails: an I/O error, a time-out, a structure that needs cleaning, a remote I/O error.
+/// Not that a file system is for reading only: so does the sandbox of a process whose drives are in order (PLACES-2).
+const FAILING: [i32; 4] = [5, 110, 117, 121];
 
 /// A place with nothing to lock, or nothing that can be read.
 pub(crate) struct FailedPlace {
@@ -86,8 +87,10 @@ fn in_time<T: Send + 'static>(
         }
     }
     drop(sender);
-    // PLACES-1: with the last answer, or with the first time that there is none.
-    while let Ok((at, answer)) = answers.recv_timeout(Duration::from_nanos(patience_nanos)) {
+    // PLACES-1: with the last answer, or when the time is over.
+    let end = Instant::now() + Duration::from_nanos(patience_nanos);
+    let left = || end.saturating_duration_since(Instant::now());
+    while let Ok((at, answer)) = answers.recv_timeout(left()) {
         if let Some(place) = found.get_mut(at) {
             *place = Some(Ok(answer));
         }
