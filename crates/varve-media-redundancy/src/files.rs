@@ -503,7 +503,10 @@ async fn find(
 fn check_named(survey: &Survey, drives: &LockedDrives, options: &FilesOptions) -> Result<()> {
     let missing = survey.missing();
     let known = survey.unusable.iter().filter(|it| it.drive.is_some());
-    let places = drives.failed.len() + known.count();
+    // A drive of another pool does not stand for one of this pool that was not named.
+    let of_other = |it: &&FailedPlace| matches!(it.error, Error::OtherPool { .. });
+    let strangers = drives.failed.iter().filter(of_other).count();
+    let places = drives.failed.len() - strangers + known.count();
     let is_told = options.knows_all || options.is_degraded || options.is_read_only;
     if is_told || missing.len() <= places {
         return Ok(());
