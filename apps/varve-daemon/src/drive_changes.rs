@@ -447,6 +447,15 @@ fn of_media(error: &varve_media::Error) -> Error {
             let hint = "add a drive first, or put one in its place: `varve drive replace`";
             return refusal(ErrorKind::Conflict, &message, hint);
         }
+        Media::ReadOnly => {
+            Some("connect the drives that are missing, and start without `--read-only`".to_owned())
+        }
+        Media::TableChange { .. } => {
+            Some("`varve drive list` shows in which state it is".to_owned())
+        }
+        Media::DriveFailed { .. } => {
+            Some("put another one in its place: `varve drive replace`".to_owned())
+        }
         _ => None,
     };
     Error::Backend { kind, message, hint }
