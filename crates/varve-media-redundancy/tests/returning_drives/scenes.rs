@@ -790,10 +790,9 @@ fn a_drive_that_is_to_go_does_so_whoever_is_stopped_meanwhile() {
 #[test]
 fn a_drive_that_stays_is_a_full_member_again() {
     let mut scene = Scene::new(3, 1);
-    let drive = number(2);
+    let drive = number(1);
+    // Its row names the drive, so that nothing is lost with the two others (DROPS-1).
     scene.change(&[0, 1, 2], options(), Change::Place { zone: ZoneIndex(0) });
-    scene.change(&[0, 1, 2], options(), Change::Place { zone: ZoneIndex(1) });
-    scene.change(&[0, 1, 2], options(), Change::Place { zone: ZoneIndex(2) });
     scene.change(&[0, 1, 2], options(), Change::Remove { drive, successor: None });
     let version = scene.run(async move |reactor, media| {
         let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
@@ -814,7 +813,7 @@ fn a_drive_that_stays_is_a_full_member_again() {
         let places = &view.row(ZoneIndex(5)).target().expect("it has places").places;
         assert!(places.iter().any(|place| place.drive == drive), "{places:?}");
         let reason = "pulled".to_owned();
-        pool.tables.change(Change::DriveFailed { drive: number(1), reason }).await.unwrap();
+        pool.tables.change(Change::DriveFailed { drive: number(2), reason }).await.unwrap();
         let (found, bytes) = pool.roots.read(RootKey::Pool).await.unwrap();
         assert_eq!((found, bytes), (version, vec![7; 100]));
     });
