@@ -154,8 +154,8 @@ impl Survey {
         }
     }
 
-    /// Whether a drive that is missing may know a newer table: the one after this may have dropped as many drives as are
-    /// there.
+    /// Whether a drive that is missing may know a newer table: the one after this may have dropped as many drives as
+    /// are there.
     fn may_be_older(&self) -> bool {
         let present = self.readable_count() - self.missing.len();
         !self.missing.is_empty() && present <= usize::from(self.table().drops_max)
