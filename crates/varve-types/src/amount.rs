@@ -51,9 +51,7 @@ impl ByteOffset {
     #[inline]
     pub const fn within_block(self) -> usize {
         const { assert!(BLOCK <= u32::MAX as u64) };
-        #[expect(clippy::cast_possible_truncation, reason = "less than a block")]
-        let within = (self.0 % BLOCK) as usize;
-        within
+        (self.0 % BLOCK) as usize
     }
 
     /// The position so many bytes further on; `None` when it does not fit 64 bits.
