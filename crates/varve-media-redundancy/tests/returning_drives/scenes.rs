@@ -316,7 +316,7 @@ async fn look_at(reactor: &Reactor, media: &SharedMedia, present: &[usize]) -> O
             *disks = RedundantDisks { meta: over(meta), space: over(space) };
         }
     }
-    Survey::take(reactor, candidates, &options()).await.unwrap().look().unwrap()
+    Survey::take(reactor, candidates, &options()).await.expect("a survey").look().expect("a look")
 }
 
 #[test]
@@ -396,13 +396,13 @@ fn drops_unbounded() {
 /// A pool of mirrors on three drives, of which one that has a strip of a zone fails, and then the other one.
 fn loses_both_of_a_zone(scene: &mut Scene) -> (Result<(), Error>, u8) {
     let (lost, last) = scene.run(async |reactor, media| {
-        let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.unwrap();
+        let opening = open_some(&reactor, &media, &[0, 1, 2], &options()).await.expect("it opens");
         let pool = OpenPool::start(&reactor, opening, &media);
-        let view = pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.unwrap();
-        let set = view.row(ZoneIndex(0)).target().unwrap().clone();
+        let view = pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.expect("a row");
+        let set = view.row(ZoneIndex(0)).target().expect("it has places").clone();
         let [first, last] = set.places[..] else { panic!("a mirror of two") };
         let fail = |drive| Change::DriveFailed { drive, reason: "pulled".to_owned() };
-        pool.tables.change(fail(first.drive)).await.unwrap();
+        pool.tables.change(fail(first.drive)).await.expect("one may go");
         let lost = pool.tables.change(fail(last.drive)).await.map(drop);
         assert_eq!(pool.tables.tables().failure().is_some(), lost.is_err(), "nothing is written");
         (lost, last.drive.get())
@@ -517,8 +517,8 @@ fn root_from_first_drive() {
 }
 
 async fn replace_pool_root(pool: &OpenPool, bytes: Vec<u8>) {
-    let (version, _) = pool.roots.read(RootKey::Pool).await.unwrap();
-    pool.roots.replace(RootKey::Pool, version, bytes).await.unwrap();
+    let (version, _) = pool.roots.read(RootKey::Pool).await.expect("a root");
+    pool.roots.replace(RootKey::Pool, version, bytes).await.expect("a new root");
 }
 
 #[test]
