@@ -174,25 +174,21 @@ impl RedundantWorld {
 
     fn begin_with_losses(&self, rng: &mut Rng, is_last: bool) {
         self.set_lost_conditions(rng);
+        if !is_last {
+            if rng.chance(1, 8) && self.unplug(rng) {
+                return;
+            }
+            let is_one_more =
+                if self.media.spare() > 0 { rng.chance(1, 5) } else { rng.chance(1, 60) };
+            if let Some(index) = self.media.draw_sound(rng).filter(|_| is_one_more) {
+                self.media.lose(index);
+                let condition = LOST_AT_START[rng.index(LOST_AT_START.len())];
+                self.media.set_condition(index, condition, Nanos(0));
+            }
+        }
         // Where all are lost, those that are there may be of long ago: whoever goes on with them loses the rest.
-        let is_current_there = !self.media.are_all_lost();
-        self.operator.set(if is_current_there {
-            Operator::going_on()
-        } else {
-            Operator::default()
-        });
-        if is_last {
-            return;
-        }
-        if rng.chance(1, 8) && self.unplug(rng) {
-            self.operator.set(Operator::default());
-            return;
-        }
-        let is_one_more = if self.media.spare() > 0 { rng.chance(1, 5) } else { rng.chance(1, 60) };
-        if let Some(index) = self.media.draw_sound(rng).filter(|_| is_one_more) {
-            self.media.lose(index);
-            let condition = LOST_AT_START[rng.index(LOST_AT_START.len())];
-            self.media.set_condition(index, condition, Nanos(0));
+        if !self.media.are_all_lost() {
+            self.operator.set(Operator::going_on());
         }
     }
 
