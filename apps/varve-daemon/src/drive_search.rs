@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use varve_client::{Failure, Result};
 use varve_media::{DriveIdentity, Error};
-use varve_media_redundancy::DriveId;
+use varve_media_redundancy::{DriveId, most_named};
 use varve_types::PoolId;
 
 use crate::drives::{DriveEntry, is_block_device};
@@ -65,7 +65,7 @@ struct DrivePlace {
 /// When some hold drives of a pool and others do not, or not all of its drives are there.
 pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
     let read = read_all(paths); // SEARCH-1
-    let Some((first, of_pool)) = most_named(paths, &read) else {
+    let Some((first, of_pool)) = first_of_most(paths, &read) else {
         return Ok(None);
     };
     if of_pool.redundant.is_some() {
@@ -104,19 +104,14 @@ pub(super) fn pool_at(paths: &[PathBuf]) -> Result<Option<FoundPool>> {
 }
 
 /// The first drive of the pool that most of these paths hold drives of.
-fn most_named<'a>(
+fn first_of_most<'a>(
     paths: &'a [PathBuf],
     read: &[varve_media::Result<DriveIdentity>],
 ) -> Option<(&'a Path, DriveIdentity)> {
     let found = || paths.iter().zip(read).filter_map(|(path, it)| Some((path, it.as_ref().ok()?)));
-    let mut most: Option<(usize, &Path, &DriveIdentity)> = None;
-    for (path, identity) in found() {
-        let count = found().filter(|(_, other)| other.pool == identity.pool).count();
-        if most.is_none_or(|(before, _, _)| count > before) {
-            most = Some((count, path, identity));
-        }
-    }
-    most.map(|(_, path, identity)| (path, identity.clone()))
+    let pool = most_named(&found().map(|(_, identity)| identity.pool).collect::<Vec<_>>())?;
+    let (path, identity) = found().find(|(_, identity)| identity.pool == pool)?;
+    Some((path, identity.clone()))
 }
 
 /// A pool with redundancy, of which some of these paths hold drives. Others may be missing, or cannot be read, or hold

@@ -140,7 +140,7 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
             room: None,
             used_segments: 0,
             journal_tail: 0,
-            pool: None,
+            pool_segments: None,
             drives: Vec::new(),
             metrics: Vec::new(),
             health: ShardHealth::default(),

@@ -5,17 +5,6 @@ use varve_engine::ShardConfig;
 
 use crate::stack::ShardReport;
 
-/// Zones of a pool that grows and shrinks while it is served, in segments. Told by the thread that has its root.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PoolSegments {
-    /// Those that shards have or can get.
-    pub(crate) segments: u64,
-    /// Of them, those that nobody has and that are no shard's standing minimum.
-    pub(crate) spare: u64,
-    /// Segments of a zone.
-    pub(crate) of_zone: u64,
-}
-
 /// What the sizes of a pool follow from.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolSize {
@@ -42,7 +31,6 @@ impl PoolSize {
     }
 
     fn segments(&self, reports: &[ShardReport]) -> u64 {
-        let now = reports.iter().find_map(|report| report.pool);
-        now.map_or(self.segments, |pool| pool.segments)
+        reports.iter().find_map(|report| report.pool_segments).unwrap_or(self.segments)
     }
 }

@@ -70,7 +70,7 @@ mod tests {
             room,
             used_segments: 0,
             journal_tail: 0,
-            pool: None,
+            pool_segments: None,
             drives: Vec::new(),
             metrics: Vec::new(),
             health: ShardHealth::default(),

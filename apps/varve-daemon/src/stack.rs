@@ -15,7 +15,6 @@ use varve_media_redundancy::DriveNumber;
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
-use crate::pool_size::PoolSegments;
 use crate::room::ShardRoom;
 
 /// Everything below the front-ends on one shard thread.
@@ -135,8 +134,8 @@ pub(crate) struct ShardReport {
     pub(crate) drives: Vec<DriveFigures>,
     /// Where a replay of its journal would begin at the latest.
     pub(crate) journal_tail: u64,
-    /// Zones of the pool, where they may become more or fewer; told by one thread.
-    pub(crate) pool: Option<PoolSegments>,
+    /// Segments that the pool's shards have or can get, where they may become more or fewer; told by one thread.
+    pub(crate) pool_segments: Option<u64>,
     /// Counters and gauges.
     pub(crate) metrics: Vec<ShardMetric>,
     /// The oldest work under way, and failed operations on media.

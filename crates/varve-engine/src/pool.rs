@@ -278,7 +278,9 @@ impl OpenPool {
     fn count_zones(&self) {
         let root = self.root.borrow();
         self.counts.set_shares(shares_of(&root));
-        self.counts.set_zones(zones_in_use(&root).into(), self.spare_zones(&root, None));
+        let in_use = zones_in_use(&root).into();
+        assert!(self.spare_zones(&root, None) <= in_use, "what is withdrawn is not to spare"); // POOL-6
+        self.counts.set_zones(in_use);
         for (shard, lendable) in (0..).map(ShardId).zip(&self.counts.lendable) {
             let zones = self.spare_zones(&root, Some(shard));
             assert!(zones <= root.zone_owners.len() as u64, "no more can be lent than there are"); // POOL-4

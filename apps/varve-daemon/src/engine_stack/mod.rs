@@ -41,7 +41,6 @@ use varve_reactor::port::PortReceiver;
 use varve_types::{ByteCount, ShardId};
 
 use crate::pool_media::ShardMedia;
-use crate::pool_size::PoolSegments;
 use crate::room::ShardRoom;
 use crate::stack::{
     DriveFigures, PendingWork, ShardHealth, ShardReport, ShardStack, ThreadContext,
@@ -268,7 +267,10 @@ impl ShardStack for EngineStack {
             used_segments: stats.space.segments.saturating_sub(stats.space.free),
             drives: self.drives.iter().flat_map(|drives| figures_of(drives)).collect(),
             journal_tail: stats.lane.tail,
-            pool: self.pool.as_ref().filter(|pool| pool.can_shrink()).map(|pool| segments_of(pool)),
+            pool_segments: self.pool.as_ref().filter(|pool| pool.can_shrink()).map(|pool| {
+                let counts = pool.zone_counts();
+                counts.zones() * counts.zone_segments()
+            }),
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
@@ -329,14 +331,6 @@ impl ShardStack for EngineStack {
                 .hint("it is closed; the next start waits some seconds for it")
         })
     }
-}
-
-/// Zones that a pool has now.
-fn segments_of(pool: &OpenPool) -> PoolSegments {
-    let counts = pool.zone_counts();
-    let of_zone = counts.zone_segments();
-    let segments = counts.zones() * of_zone;
-    PoolSegments { segments, spare: counts.spare_zones() * of_zone, of_zone }
 }
 
 /// What the drives did for a thread.

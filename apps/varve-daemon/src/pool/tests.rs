@@ -174,7 +174,7 @@ impl ShardStack for MemoryStack {
             room: None,
             used_segments: 0,
             journal_tail: 0,
-            pool: None,
+            pool_segments: None,
             drives: Vec::new(),
             metrics: vec![ShardMetric {
                 name: "varve_engine_writes_total",

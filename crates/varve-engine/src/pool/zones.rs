@@ -46,8 +46,6 @@ pub struct ZoneCounts {
     standing_segments: AtomicU64,
     /// Zones that are not withdrawn.
     zones: AtomicU64,
-    /// Of those, zones that nobody has and no standing minimum needs.
-    spare_zones: AtomicU64,
     /// Zones that shards are to give back, as the pool is to have fewer.
     excess_zones: AtomicU64,
     /// Segments of a zone.
@@ -72,16 +70,13 @@ impl ZoneCounts {
             share_segments: AtomicU64::new(shares.share_segments),
             standing_segments: AtomicU64::new(shares.standing_segments),
             zones: AtomicU64::new(0),
-            spare_zones: AtomicU64::new(0),
             excess_zones: AtomicU64::new(0),
             zone_segments,
         }
     }
 
-    pub(super) fn set_zones(&self, zones: u64, spare_zones: u64) {
-        assert!(spare_zones <= zones, "what is withdrawn is not to spare"); // POOL-6
+    pub(super) fn set_zones(&self, zones: u64) {
         self.zones.store(zones, Ordering::Relaxed);
-        self.spare_zones.store(spare_zones, Ordering::Relaxed);
     }
 
     pub(super) fn set_excess(&self, zones: u32) {
@@ -117,12 +112,6 @@ impl ZoneCounts {
     #[must_use]
     pub fn zones(&self) -> u64 {
         self.zones.load(Ordering::Relaxed)
-    }
-
-    /// Of those, zones that nobody has and no standing minimum needs.
-    #[must_use]
-    pub fn spare_zones(&self) -> u64 {
-        self.spare_zones.load(Ordering::Relaxed)
     }
 
     /// Zones that shards are to give back, as the pool is to have fewer.

@@ -101,7 +101,7 @@ fn what_the_pool_wants_back_is_lent_for_standing_minimums_alone() {
         let standing = counts.standing_segments() / u64::from(ROOM.zone_segments);
         assert_eq!((counts.zones(), pool.is_withdrawn(ROOM.zones)), (100, true));
         assert!(!pool.is_withdrawn(ROOM.zones - 1));
-        let spare = u32::try_from(counts.spare_zones()).unwrap();
+        let spare = u32::try_from(counts.zones() - 2 * standing).unwrap();
         pool.ask_back(spare + 10);
         for shard in [ShardId(0), ShardId(1)] {
             while pool.lease(shard).await.expect("lease").is_some() {}
