@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use crate::pool::{MIB, POOL, Shape, disk_for, format, format_on, open_configured, open_media};
+use crate::pool::{CROWDED, POOL, Shape, disk_for, format, format_on, open_configured, open_media};
 use crate::versions::{index, read, write};
 use varve_engine::{BLOCK_BYTES, Damage, Error, Shard, ShardConfig, VerifyEvent};
 use varve_logstore::chain_reader::decode_summary;
@@ -24,9 +24,7 @@ use varve_media::{
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
-use varve_types::{
-    ByteOffset, ChunkId, ErrorKind, Generation, Reduction, SegmentNumber, ShardId, StreamId,
-};
+use varve_types::{ByteOffset, ChunkId, ErrorKind, Generation, SegmentNumber, ShardId, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 1500;
@@ -35,17 +33,7 @@ const BLOCKS: u64 = 1500;
 const APART: u64 = 128;
 
 /// A pool with room beside what it holds.
-const ROOMY: Shape = Shape {
-    segments: 200,
-    segment_bytes: 128 << 10,
-    lane_bytes: MIB,
-    memory_bytes: 16 * MIB,
-    checkpoint_entries: 400,
-    write_blocks_max: 1,
-    volume_percent: 50,
-    reduction: Reduction::OFF,
-    index_bytes: 1 << 10,
-};
+const ROOMY: Shape = Shape { segments: 200, segment_bytes: 128 << 10, ..CROWDED };
 
 /// A segment and its copy, as a root names them.
 type Pair = (SegmentNumber, SegmentNumber);

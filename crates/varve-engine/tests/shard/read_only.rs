@@ -3,28 +3,18 @@
 
 use std::rc::Rc;
 
-use crate::pool::{MIB, Shape, disk_for, format, open_configured, open_media};
+use crate::pool::{CROWDED, Shape, disk_for, format, open_configured, open_media};
 use crate::versions::{read, write};
 use varve_engine::{BLOCK_BYTES, Error, Shard, ShardConfig};
 use varve_reactor::SimLoop;
 use varve_stdx::AlignedBuf;
-use varve_types::{ByteOffset, ByteRange, ErrorKind, Reduction, StreamId};
+use varve_types::{ByteOffset, ByteRange, ErrorKind, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 40;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-const SMALL: Shape = Shape {
-    segments: 64,
-    segment_bytes: 128 << 10,
-    lane_bytes: MIB,
-    memory_bytes: 16 * MIB,
-    checkpoint_entries: 400,
-    write_blocks_max: 1,
-    volume_percent: 50,
-    reduction: Reduction::OFF,
-    index_bytes: 1 << 10,
-};
+const SMALL: Shape = Shape { segments: 64, segment_bytes: 128 << 10, ..CROWDED };
 
 async fn refusals(shard: &Rc<Shard>) -> Vec<Error> {
     let data = AlignedBuf::zeroed(BLOCK_BYTES).freeze();

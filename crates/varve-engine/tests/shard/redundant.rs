@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use crate::pool::{MIB, POOL, Shape, disk_for, format, open_media};
+use crate::pool::{CROWDED, POOL, Shape, disk_for, format, open_media};
 use crate::versions::{index, read, stamp, write};
 use varve_engine::{
     BLOCK_BYTES, Damage, OpenPool, Shard, ShardConfig, VerifyEvent, Zone, verify_slot,
@@ -22,7 +22,7 @@ use varve_media::{
 };
 use varve_reactor::{Notify, Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
-use varve_types::{ByteOffset, Generation, Reduction, SegmentNumber, ShardId, StreamId};
+use varve_types::{ByteOffset, Generation, SegmentNumber, ShardId, StreamId};
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 1000;
@@ -33,17 +33,7 @@ const APART: u64 = 128;
 /// Frames of the lane that can have been under way at a crash.
 const FRAMES_IN_FLIGHT: usize = varve_logstore::lane::FRAMES_IN_FLIGHT_MAX;
 
-const ROOMY: Shape = Shape {
-    segments: 200,
-    segment_bytes: 128 << 10,
-    lane_bytes: MIB,
-    memory_bytes: 16 * MIB,
-    checkpoint_entries: 400,
-    write_blocks_max: 1,
-    volume_percent: 50,
-    reduction: Reduction::OFF,
-    index_bytes: 1 << 10,
-};
+const ROOMY: Shape = Shape { segments: 200, segment_bytes: 128 << 10, ..CROWDED };
 
 /// What is wrong with the first copy of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

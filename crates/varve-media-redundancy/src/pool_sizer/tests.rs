@@ -109,9 +109,8 @@ fn open(reactor: &Reactor, view: &LayoutView, owners: Vec<Owner>) -> (Tables, Rc
     (tables, Rc::new(root))
 }
 
-/// A pool of five drives of which the first zones are a shard's, and all have rows, after one has left for a while;
-/// with its root, and how many zones it should have.
-fn shrink(owned: usize) -> (Arc<LayoutView>, Rc<MemoryRoot>, u32) {
+/// A pool of five drives all of whose zones have rows, and how many these are.
+fn full_pool() -> (TestPool, u32) {
     let units = 40 * place_units(&table(&[0; 5]), MIRROR) + 3 * 16;
     let mut pool = TestPool::new(table(&[units; 5]));
     pool.add_journal(0, &[0, 1]);
@@ -119,6 +118,13 @@ fn shrink(owned: usize) -> (Arc<LayoutView>, Rc<MemoryRoot>, u32) {
     for zone in 0..zones {
         assert!(pool.place(zone, MIRROR));
     }
+    (pool, zones)
+}
+
+/// A pool of five drives of which the first zones are a shard's, and all have rows, after one has left for a while;
+/// with its root, and how many zones it should have.
+fn shrink(owned: usize) -> (Arc<LayoutView>, Rc<MemoryRoot>, u32) {
+    let (mut pool, zones) = full_pool();
     pool.set_state(4, DriveState::Leaving);
     let fewer = PoolSizes::of_view(&pool.view).zones;
     let mut sim = SimLoop::new(3);
@@ -190,13 +196,7 @@ fn without_room(zone: u32) -> MoveProgress {
 
 #[test]
 fn rows_without_room_take_what_they_need_once_and_not_for_as_long_as_they_rest() {
-    let units = 40 * place_units(&table(&[0; 5]), MIRROR) + 3 * 16;
-    let mut pool = TestPool::new(table(&[units; 5]));
-    pool.add_journal(0, &[0, 1]);
-    let zones = PoolSizes::of_view(&pool.view).zones;
-    for zone in 0..zones {
-        assert!(pool.place(zone, MIRROR));
-    }
+    let (mut pool, zones) = full_pool();
     pool.set_state(4, DriveState::Failed);
     let mut sim = SimLoop::new(3);
     let reactor = sim.handle();
