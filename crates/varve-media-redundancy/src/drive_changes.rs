@@ -167,6 +167,13 @@ pub(crate) fn set_state(
     }
 }
 
+/// Drives that hold tables and roots, and will go on doing so.
+pub(crate) fn root_holders(table: &DriveTable) -> impl Iterator<Item = &DriveRecord> {
+    let is_one =
+        |it: &&DriveRecord| it.state == DriveState::Live && it.roles.has(DriveRoles::ROOTS);
+    table.drives.iter().filter(is_one)
+}
+
 /// Whether a drive is in a state by a table.
 pub(crate) fn is_in_state(table: &DriveTable, drive: DriveNumber, state: DriveState) -> bool {
     table.drive(drive).is_some_and(|record| record.state == state)

@@ -2,10 +2,9 @@
 //! and on threads that serve.
 
 use crate::class::units_of;
-use crate::format::{
-    DriveRecord, DriveRoles, DriveState, JournalPlaceKind, Row, RowState, StripForm,
-};
+use crate::format::{DriveRecord, DriveRoles, JournalPlaceKind, Row, RowState, StripForm};
 use crate::ids::DriveNumber;
+use crate::plan::takes_new_places;
 use crate::space::ranges_of_row;
 use crate::view::LayoutView;
 
@@ -51,7 +50,11 @@ impl DriveFills {
     /// free units were side by side.
     #[must_use]
     pub fn rooms(&self, view: &LayoutView, place_units: u32) -> Vec<u32> {
-        let drives = view.drives().drives.iter().filter(|drive| takes_strips(drive));
+        let drives = view
+            .drives()
+            .drives
+            .iter()
+            .filter(|drive| takes_new_places(drive, DriveRoles::SEGMENTS));
         let room = |drive: &DriveRecord| {
             let free = u64::from(drive.units).saturating_sub(self.taken(drive.number));
             let free = free.saturating_sub(self.journal_units.into());
@@ -80,11 +83,6 @@ impl DriveFills {
             *taken += u64::from(units);
         }
     }
-}
-
-/// Whether zones get places on a drive.
-pub(crate) fn takes_strips(drive: &DriveRecord) -> bool {
-    drive.state == DriveState::Live && drive.roles.has(DriveRoles::SEGMENTS) && !drive.is_slow
 }
 
 #[cfg(test)]

@@ -103,6 +103,13 @@ pub struct SegmentStrips {
     pub parity_wrong: Vec<StripLocation>,
 }
 
+/// The pool that most drives are of; the first one of those with as many.
+#[must_use]
+pub fn most_named(pools: &[PoolId]) -> Option<PoolId> {
+    let count = |pool: &PoolId| pools.iter().filter(|other| *other == pool).count();
+    pools.iter().rev().max_by_key(|pool| count(pool)).copied()
+}
+
 impl RedundantInspection {
     /// Opens and locks drives, in any order. What is not there, or cannot be read, is looked at by the tables of the
     /// others; of several pools it is the one that most of the drives are of. Blocks for a few reads.
@@ -120,10 +127,7 @@ impl RedundantInspection {
             }
         }
         let found = drives.iter().filter_map(|drive| Some(drive.superblock().ok()?.pool));
-        let found: Vec<PoolId> = found.collect();
-        let count = |pool: &PoolId| found.iter().filter(|other| *other == pool).count();
-        // The first one of those with as many.
-        let pool = found.iter().rev().max_by_key(|pool| count(pool)).copied();
+        let pool = most_named(&found.collect::<Vec<_>>());
         let first = || paths.first().map_or_else(String::new, |path| path.display().to_string());
         let pool = pool.ok_or_else(|| Error::NoPool { path: first() })?;
         for drive in &drives {

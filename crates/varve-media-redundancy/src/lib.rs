@@ -80,6 +80,7 @@ pub use hedge::{HEDGE_PERCENT, ReadCounts};
 pub use ids::{DriveId, DriveNumber, Epoch, HistoryId, Tenancy, UNIT_BYTES, UnitNumber, ZoneIndex};
 pub use inspect::{
     DriveSide, RedundantInspection, RedundantLook, RedundantProbe, SegmentStrips, SurveyedPool,
+    most_named,
 };
 pub use journal::{JournalPatience, MirroredJournal};
 pub use keeper::{DriveOpener, Keeper};

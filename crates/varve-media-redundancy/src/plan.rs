@@ -317,7 +317,8 @@ fn with_room<'a>(
     with_room.collect()
 }
 
-fn takes_new_places(drive: &DriveRecord, role: DriveRoles) -> bool {
+/// Whether a drive gets places for what has a role.
+pub(crate) fn takes_new_places(drive: &DriveRecord, role: DriveRoles) -> bool {
     drive.state == DriveState::Live && drive.roles.has(role) && !drive.is_slow
 }
 

@@ -20,6 +20,7 @@ use varve_reactor::Nanos;
 
 use crate::change::Change;
 use crate::class::LABEL_BYTES;
+use crate::drive_changes::root_holders;
 use crate::exposure::{Exposure, RepairQueue, is_readable, lost_without};
 use crate::format::{DriveRecord, DriveRoles, DriveState, JournalCopy, JournalRecord};
 use crate::handles::DriveHandles;
@@ -239,10 +240,7 @@ pub(crate) fn may_go_without(view: &LayoutView, drives: &[DriveNumber]) -> bool 
         let lost = queue.exposed().find(|zones| zones.exposure == Exposure::Lost);
         lost.map_or(0, |zones| zones.zones)
     };
-    let has_roots = table
-        .drives
-        .iter()
-        .any(|record| record.state == DriveState::Live && record.roles.has(DriveRoles::ROOTS));
+    let has_roots = root_holders(table).next().is_some();
     let has_journals = || view.journals().all(|journal| keeps_journal(view, &without, journal));
     let has_zones = || lost_without(view, &drives).is_none() && lost(&without) == lost(view);
     drives.len() <= usize::from(table.drops_max) && has_roots && has_journals() && has_zones()

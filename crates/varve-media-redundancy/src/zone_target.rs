@@ -4,10 +4,10 @@
 //! ZONE-TARGET-1. More zones are had only once nothing lacks strips, leaves a drive or changes its class: what protects
 //!     data gets free room first, and clients get what is left.
 
-use crate::fills::{DriveFills, takes_strips};
-use crate::format::{DriveState, DriveTable, MoveReason, Row, RowState, StripSet};
+use crate::fills::DriveFills;
+use crate::format::{DriveRoles, DriveState, DriveTable, MoveReason, Row, RowState, StripSet};
 use crate::ids::ZoneIndex;
-use crate::plan::zones_that_fit;
+use crate::plan::{takes_new_places, zones_that_fit};
 use crate::sizes::{PoolSizes, shape_of};
 use crate::view::LayoutView;
 
@@ -37,7 +37,9 @@ impl ZoneTarget {
     pub fn of(view: &LayoutView, usage: &ZoneUse<'_>) -> Self {
         let (table, shape) = (view.drives(), shape_of(view));
         let stays = Self { zones: usage.zones, is_pressing: false };
-        if table.drives.iter().filter(|drive| takes_strips(drive)).count() < shape.strips() {
+        let takers =
+            table.drives.iter().filter(|drive| takes_new_places(drive, DriveRoles::SEGMENTS));
+        if takers.count() < shape.strips() {
             return stays; // Whatever was withdrawn, no row would find other places.
         }
         let used = view.rows().filter(|(zone, _)| !(usage.is_withdrawn)(*zone));

@@ -13,10 +13,10 @@ use varve_media::{
 };
 use varve_types::PoolId;
 
-use super::membership::{has_roots, record_mut};
+use super::membership::record_mut;
 use super::{Keeper, refused};
 use crate::change::NewMember;
-use crate::drive_changes::{is_in_state, set_state};
+use crate::drive_changes::{is_in_state, root_holders, set_state};
 use crate::format::{DriveRecord, DriveRoles, DriveState, HeldUnits};
 use crate::handles::DriveHandle;
 use crate::ids::{DriveId, DriveNumber};
@@ -42,7 +42,7 @@ impl Keeper {
         let handle = handle.ok_or_else(|| refused("there is no further number for a drive"))?;
         self.prepare(&handle, &member).await?;
         let mut roles = member.roles;
-        let holders = self.table().drives.iter().filter(|record| has_roots(record)).count();
+        let holders = root_holders(self.table()).count();
         if holders >= ROOT_DRIVES_MAX {
             roles = roles.without(DriveRoles::ROOTS);
         }
@@ -230,7 +230,7 @@ impl Keeper {
 
     /// Gives a drive that is quick again what it gave up (SLOW-ROOTS-1), if not as many others have it as can.
     pub(super) async fn return_roots(&mut self, number: DriveNumber) -> Result<()> {
-        let holders = self.table().drives.iter().filter(|record| has_roots(record)).count();
+        let holders = root_holders(self.table()).count();
         let gave_up = |record: &DriveRecord| {
             record.state == DriveState::Live
                 && record.roles == DriveRoles::ALL.without(DriveRoles::ROOTS)
@@ -265,16 +265,14 @@ impl Keeper {
 
     /// Slow ones come after others, and those that leave last: they may be all that is left.
     fn next_holder(&self) -> Option<DriveNumber> {
-        let drives = &self.table().drives;
-        let holders = drives.iter().filter(|record| has_roots(record)).count();
-        if holders > usize::from(self.table().drops_max) {
+        if root_holders(self.table()).count() > usize::from(self.table().drops_max) {
             return None;
         }
         let may_have = |it: &&DriveRecord| {
             let is_there = it.state.is_readable() && self.handles.get(it.number).is_some();
             is_there && !it.roles.has(DriveRoles::ROOTS)
         };
-        let others = drives.iter().filter(may_have);
+        let others = self.table().drives.iter().filter(may_have);
         let rank = |it: &&DriveRecord| (it.state == DriveState::Leaving, it.is_slow, it.number);
         others.min_by_key(rank).map(|record| record.number)
     }

@@ -10,7 +10,7 @@ use varve_media::{Error, Result, mark_former_drive};
 
 use super::{Keeper, refused, unknown};
 use crate::class::{Class, ClassId, MediumKinds, StripeShape};
-use crate::drive_changes::{is_in_state, set_state};
+use crate::drive_changes::{is_in_state, root_holders, set_state};
 use crate::format::{DriveRecord, DriveRemoval, DriveRoles, DriveState, DriveTable};
 use crate::ids::{DriveNumber, Epoch};
 
@@ -251,11 +251,6 @@ pub(super) fn record_mut(table: &mut DriveTable, drive: DriveNumber) -> Option<&
 
 /// Whether enough others hold tables and roots for a drive to go without (SLOW-ROOTS-1).
 fn is_spare_holder(table: &DriveTable, drive: DriveNumber) -> bool {
-    let others = table.drives.iter().filter(|it| it.number != drive && has_roots(it)).count();
-    others > usize::from(table.drops_max)
-}
-
-/// Whether a drive holds tables and roots, and will go on doing so.
-pub(super) fn has_roots(record: &DriveRecord) -> bool {
-    record.state == DriveState::Live && record.roles.has(DriveRoles::ROOTS)
+    let others = root_holders(table).filter(|it| it.number != drive);
+    others.count() > usize::from(table.drops_max)
 }
