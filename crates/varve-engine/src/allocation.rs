@@ -216,7 +216,7 @@ impl Shard {
                     continue;
                 }
                 let fits = || self.takes_from(stream, bytes);
-                if !self.room_from_others(fits).await? {
+                if !self.room_from_others(fits, || true).await? {
                     return Err(self.no_space());
                 }
             }

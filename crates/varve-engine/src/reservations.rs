@@ -208,19 +208,22 @@ impl Shard {
                 break;
             }
         }
-        let (used, _) = self.spoken_for();
-        let may_be_free = self.usable_once_grown().saturating_sub(used);
-        // Zones are taken only where they help: other shards want them as well.
-        let leased = may_be_free >= needed_bytes && self.lease_zone().await?;
-        if leased || self.can_promise(needed_bytes) {
+        // Zones are taken only where they help: other shards want them as well (ZONE-MOVES-7).
+        let lease_helps = || {
+            let (used, _) = self.spoken_for();
+            used.saturating_add(needed_bytes) <= self.usable_once_grown()
+        };
+        let helped = lease_helps();
+        if (helped && self.lease_zone().await?) || self.can_promise(needed_bytes) {
             return Ok(());
         }
         self.request_space();
-        if self.room_from_others(|| self.can_promise(needed_bytes)).await? {
+        let fits = || self.can_promise(needed_bytes);
+        if self.room_from_others(fits, lease_helps).await? {
             return Ok(());
         }
         let (used, usable) = self.spoken_for();
-        let usable = if may_be_free < needed_bytes { self.usable_once_grown() } else { usable };
+        let usable = if helped { usable } else { self.usable_once_grown() };
         Err(Error::CannotReserve { needed_bytes, free_bytes: usable.saturating_sub(used) })
     }
 

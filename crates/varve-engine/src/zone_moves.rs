@@ -23,6 +23,8 @@
 //!     on any shard, for a mark pass and one more round; then it is refused. All waits are bounded.
 //! ZONE-MOVES-6. A lease or return whose outcome is unknown closes the shard: it opens again with the zones that the
 //!     pool's root says (POOL-5).
+//! ZONE-MOVES-7. Who waits for room takes only zones that help it, and none of its own goes back as idle meanwhile: else
+//!     one that wants more than there is would take zones and give them back for ever.
 
 mod state;
 
@@ -141,7 +143,8 @@ impl Shard {
         let moves = &self.zone_moves;
         assert!(moves.ended.get() <= moves.begun.get(), "rounds end after they begin");
         moves.begun.set(moves.begun.get() + 1);
-        moves.asked_round.set(moves.awaiting.get() > 0);
+        let awaits = moves.awaiting.get() > 0;
+        moves.asked_round.set(awaits);
         let now = (self.counters.writes(), self.space.borrow().stats().live_bytes);
         let rests = moves.seen.replace(now) == now && moves.seen_empty.get() != now;
         let segments = self.space.borrow().stats().segments;
@@ -151,7 +154,8 @@ impl Shard {
         let beyond =
             segments.saturating_sub(self.zone_moves.source.share_segments()) / zone_segments;
         let mut idle_zones = 0;
-        if rests && beyond > 0 {
+        if rests && beyond > 0 && !awaits {
+            // ZONE-MOVES-7
             idle_zones = spare_zones.min(beyond).min(self.count_empty_zones());
             if idle_zones == 0 {
                 moves.seen_empty.set(now); // Looking costs a walk over all segments.
@@ -159,7 +163,7 @@ impl Shard {
         }
         assert!(idle_zones <= spare_zones, "idle zones are spare ones"); // ZONE-MOVES-4
         ZoneState {
-            wanted_zones: if moves.awaiting.get() > 0 { asked } else { 0 },
+            wanted_zones: if awaits { asked } else { 0 },
             spare_zones,
             idle_zones,
             may_mark: self.mark_wish() != MarkWish::None
@@ -184,9 +188,14 @@ impl Shard {
     }
 
     /// Gets room from other shards, where a coordinator is there to ask them: zones that they spare, or what a mark
-    /// pass frees (ZONE-MOVES-5). True when it is worth looking again.
-    pub(crate) async fn room_from_others(&self, fits: impl Fn() -> bool) -> Result<bool> {
-        if self.zones_from_others(&fits).await? {
+    /// pass frees (ZONE-MOVES-5). `lease_helps` says whether a zone that nobody has would (ZONE-MOVES-7). True when it is
+    /// worth looking again.
+    pub(crate) async fn room_from_others(
+        &self,
+        fits: impl Fn() -> bool,
+        lease_helps: impl Fn() -> bool,
+    ) -> Result<bool> {
+        if self.zones_from_others(&fits, &lease_helps).await? {
             return Ok(true);
         }
         let others_may_mark = self.zone_moves.others_may_mark.get();
@@ -197,10 +206,14 @@ impl Shard {
             return Ok(false);
         }
         self.zone_moves.ask_at.set(Nanos(0));
-        self.zones_from_others(&fits).await
+        self.zones_from_others(&fits, &lease_helps).await
     }
 
-    async fn zones_from_others(&self, fits: &impl Fn() -> bool) -> Result<bool> {
+    async fn zones_from_others(
+        &self,
+        fits: &impl Fn() -> bool,
+        lease_helps: &impl Fn() -> bool,
+    ) -> Result<bool> {
         let moves = &self.zone_moves;
         let is_attended = moves.begun.get() > 0;
         if !is_attended || self.lacks_room() || self.reactor.now() < moves.ask_at.get() {
@@ -218,7 +231,8 @@ impl Shard {
             if fits() {
                 return Ok(true);
             }
-            if self.zone_moves.source.lendable_segments() > 0 && self.lease_zone().await? {
+            let is_lent = self.zone_moves.source.lendable_segments() > 0;
+            if is_lent && lease_helps() && self.lease_zone().await? {
                 return Ok(true);
             }
             if out_of_patience {

@@ -1,6 +1,6 @@
 //! Volumes with reservations over real shards, which others fill.
 
-use futures_util::future::join;
+use futures_util::future::{Either, join, select};
 use varve_dispatch::{ReservationChange, Route, StreamPlacement};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteOffset, Dedup, ErrorKind, StreamId};
@@ -11,6 +11,7 @@ use crate::{Error, Result, Volume, VolumeInfo, VolumeSpec};
 const BLOCK: u64 = 4096;
 const PIECE: u64 = 64 << 10;
 const RESERVED_BYTES: u64 = 12 * MIB;
+const SECOND_NS: u64 = 1_000_000_000;
 
 async fn create(life: &Life, name: &str, size_bytes: u64) -> Result<VolumeInfo> {
     let spec =
@@ -125,6 +126,28 @@ fn volumes_made_at_once_do_not_share_what_is_promised() {
             "nothing is left of a refused one"
         );
         assert_eq!(life.datasets().volumes().await.unwrap().len(), made.len());
+    });
+}
+
+#[test]
+fn more_than_there_is_is_refused_while_zones_go_round() {
+    Rig::new().live(async |life: Life| {
+        let reactor = life.datasets().dispatch().reactor().clone();
+        let zones = life.datasets().clone();
+        reactor.spawn(async move { zones.keep_zones().await });
+        keep_marking(&life);
+        reactor.sleep(SECOND_NS).await; // The shards know that somebody goes round.
+        let began = reactor.now();
+        let mut patience = Box::pin(reactor.sleep(60 * SECOND_NS));
+        for _ in 0..3 {
+            let huge = Box::pin(create(&life, "huge", 1 << 40));
+            let Either::Left((refused, _)) = select(huge, patience.as_mut()).await else {
+                panic!("no answer within a minute");
+            };
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::NoSpace);
+        }
+        assert!(reactor.now().0 - began.0 < 15 * SECOND_NS, "{:?} since {began:?}", reactor.now());
+        assert!(life.datasets().reservations().await.unwrap().is_empty());
     });
 }
 
