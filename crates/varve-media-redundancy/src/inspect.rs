@@ -34,7 +34,7 @@ use crate::handles::{DRIVE_PATIENCE_NANOS, DriveHandle, DriveHandles, RedundantD
 use crate::ids::{DriveNumber, HistoryId, ZoneIndex};
 use crate::journal::JournalPatience;
 use crate::keeper::{DriveOpener, Keeper};
-use crate::opening::Opening;
+use crate::opening::{Opening, TableAge};
 use crate::pool::RedundantThread;
 use crate::space::{DriveSpaces, SpaceFault};
 use crate::stripe::{StripCodes, Stripe};
@@ -70,6 +70,8 @@ pub struct SurveyedPool {
     pub errors: Vec<Error>,
     /// Drives that are there and cannot be used.
     pub unusable: Vec<UnusableDrive>,
+    /// The table that it goes by, where a drive that is missing may know a newer one (OPEN-6).
+    pub may_be_older: Option<TableAge>,
 }
 
 /// A side of a table or root on a drive.
@@ -167,8 +169,8 @@ impl RedundantInspection {
         let survey = self.take(reactor, None).await?;
         let view = survey.view().clone();
         let errors = survey.errors.clone();
-        let Opening { view: present, stale, missing, unusable, .. } = survey.look()?;
-        Ok(SurveyedPool { view, present, missing, stale, errors, unusable })
+        let Opening { view: present, stale, missing, unusable, may_be_older, .. } = survey.look()?;
+        Ok(SurveyedPool { view, present, missing, stale, errors, unusable, may_be_older })
     }
 
     /// The drives as they are, for the loop of this thread.

@@ -32,6 +32,8 @@ const CONNECT: &str =
     "connect it again, or have the daemon rebuild what it had: `varve drive replace`";
 const REPLACE: &str = "the pool goes on without it, and writes nothing to it; give it another one: `varve drive replace`";
 const CONNECT_MORE: &str = "connect as many of the missing drives as are needed; what can be read without them `varve salvage` copies";
+const CONNECT_NEWER: &str =
+    "connect the missing drives: data that were written after these drives left are on them alone";
 const NOT_READ: &str = "it is not read; it can be added as a new drive: `varve drive add`";
 const NEXT_START: &str = "the next start of the daemon brings it up";
 const CHOOSE: &str =
@@ -65,6 +67,11 @@ pub(super) fn drive_findings(pool: &SurveyedPool) -> Vec<CheckFinding> {
         let name = pool.view.drives().drive(*drive).map(|it| it.name.clone());
         let what = format!("drive {drive} ({}) is not there", name.unwrap_or_default());
         found.push(CheckFinding::warning("drive_missing", what, CONNECT));
+    }
+    if let Some(age) = pool.may_be_older {
+        let what =
+            format!("the drives that are there may be older than those that are missing: {age}");
+        found.push(CheckFinding::warning("maybe_old", what, CONNECT_NEWER));
     }
     for path in &pool.stale {
         let what = "a drive failed, left or went apart, and what it holds does not count";

@@ -149,6 +149,7 @@ fn what_is_lost_with_drives_is_said() {
     }
     pool.away("c");
     pool.assert_found(1, "error", "exposed");
+    pool.assert_found(1, "warning", "maybe_old");
     let text = pool.home.varve(&["check"]).stdout;
     assert!(text.contains("drive 1 (") && text.contains("without the drives 1, 2"), "{text}");
 }
