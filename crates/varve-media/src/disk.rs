@@ -54,7 +54,7 @@ impl DiskOperation {
     }
 }
 
-/// A byte-addressable medium of fixed size.
+/// A byte-addressable medium. It may become longer while it is open.
 pub trait Disk {
     /// What messages call it: its file, device or simulated name.
     fn path(&self) -> &str;
@@ -132,7 +132,8 @@ pub(crate) fn join_parts(mut parts: Vec<BufSlice>) -> BufSlice {
 pub struct Section {
     disk: Rc<dyn Disk>,
     start: u64,
-    size: u64,
+    /// `None` of one that ends where the disk does, also once that is longer.
+    size: Option<u64>,
 }
 
 impl Section {
@@ -150,7 +151,25 @@ impl Section {
         if need > disk.size() {
             return Err(Error::TooSmall { path: disk.path().into(), have: disk.size(), need });
         }
-        Ok(Self { disk, start, size })
+        Ok(Self { disk, start, size: Some(size) })
+    }
+
+    /// All of `disk` from `start`, at least `size` bytes now, and more once the disk has them.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`] when the disk ends before that.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn to_the_end(disk: Rc<dyn Disk>, start: u64, size: u64) -> Result<Self> {
+        Ok(Self { size: None, ..Self::new(disk, start, size)? })
+    }
+
+    /// Without a size of its own the disk says what is outside.
+    fn check(&self, offset: u64, len: u64) {
+        if let Some(size) = self.size {
+            assert_range(size, offset, len);
+        }
     }
 }
 
@@ -160,16 +179,16 @@ impl Disk for Section {
     }
 
     fn size(&self) -> u64 {
-        self.size
+        self.size.unwrap_or_else(|| self.disk.size().saturating_sub(self.start))
     }
 
     fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
-        assert_range(self.size, offset, len as u64);
+        self.check(offset, len as u64);
         self.disk.read(self.start + offset, len)
     }
 
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
-        assert_range(self.size, offset, bytes.len() as u64);
+        self.check(offset, bytes.len() as u64);
         self.disk.write(self.start + offset, bytes, persist)
     }
 
@@ -179,7 +198,7 @@ impl Disk for Section {
         parts: Vec<BufSlice>,
         persist: Persist,
     ) -> IoFuture<'_, ()> {
-        assert_range(self.size, offset, bytes_of(&parts));
+        self.check(offset, bytes_of(&parts));
         self.disk.write_gathered(self.start + offset, parts, persist)
     }
 
@@ -188,12 +207,12 @@ impl Disk for Section {
     }
 
     fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
-        assert_range(self.size, offset, len);
+        self.check(offset, len);
         self.disk.allocate(self.start + offset, len)
     }
 
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
-        assert_range(self.size, offset, len);
+        self.check(offset, len);
         self.disk.discard(self.start + offset, len)
     }
 

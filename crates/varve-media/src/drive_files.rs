@@ -26,7 +26,7 @@ use crate::pool_files::{
 };
 use crate::private;
 use crate::stats::{DiskStats, StatsDisk};
-use crate::uring::{FileAccess, UringDisk, open_error};
+use crate::uring::{FileAccess, UringDisk, open_error, size_of_file};
 use crate::{Error, Result};
 
 /// Bytes that are written at once where places of journals get their zeros.
@@ -37,7 +37,7 @@ pub struct DriveFiles {
     path: PathBuf,
     kind: DriveKind,
     access: FileAccess,
-    _lock: File,
+    lock: File,
 }
 
 /// Where the two parts of a drive end.
@@ -53,7 +53,7 @@ pub struct DriveExtent {
 pub struct DriveParts {
     /// What has the bytes before the first unit, by offsets of the drive: all of a drive that is one disk.
     pub meta: Rc<dyn Disk>,
-    /// Units; the first one is at offset 0.
+    /// Units; the first one is at offset 0, and those that the drive gets when it grows follow the others.
     pub space: Rc<dyn Disk>,
 }
 
@@ -116,7 +116,7 @@ impl DriveFiles {
             FileAccess::ReadOnly => Owner::Reader,
         };
         let lock = lock(&first, kind == DriveKind::Device, owner)?;
-        Ok(Self { path: path.to_owned(), kind, access, _lock: lock })
+        Ok(Self { path: path.to_owned(), kind, access, lock })
     }
 
     /// Finds, locks and clears the places of new drives: what may be overwritten is what [`crate::PoolFiles::create`]
@@ -137,7 +137,7 @@ impl DriveFiles {
             }
             let lock = lock(&first, kind == DriveKind::Device, Owner::Sole)?;
             let (path, access) = (drive.path.clone(), FileAccess::ReadWrite);
-            prepared.push(Self { path, kind, access, _lock: lock });
+            prepared.push(Self { path, kind, access, lock });
             places.push((kind, first));
         }
         clear_places(drives, &places, 0)?;
@@ -165,6 +165,19 @@ impl DriveFiles {
             DriveKind::Directory => Ok(None),
             DriveKind::Device | DriveKind::File => Ok(Some(BlockingDisk::open(&self.path)?.size())),
         }
+    }
+
+    /// Bytes that it has now for units, behind `meta_bytes` where it is one disk. Reads nothing from it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn space_bytes(&self, meta_bytes: u64) -> Result<u64> {
+        if self.kind != DriveKind::Directory {
+            return Ok(size_of_file(&self.lock, &self.path)?.saturating_sub(meta_bytes));
+        }
+        let path = self.path.join(SEGMENTS_FILE);
+        let found = fs::metadata(&path).map_err(|error| open_error(&path, &error))?;
+        Ok(found.len())
     }
 
     /// The disk with the superblocks, for the loop of this thread.
@@ -354,7 +367,7 @@ impl DriveFiles {
     ) -> Result<DriveParts> {
         let DriveExtent { meta_bytes, space_bytes } = extent;
         let section = |disk: &Rc<dyn Disk>, start, size| -> Result<Rc<dyn Disk>> {
-            Ok(Rc::new(Section::new(Rc::clone(disk), start, size)?))
+            Ok(Rc::new(Section::to_the_end(Rc::clone(disk), start, size)?))
         };
         if self.kind != DriveKind::Directory {
             let disk = open(&self.path)?;

@@ -195,7 +195,7 @@ impl State {
 #[derive(Clone)]
 pub struct SimMedium {
     name: Rc<str>,
-    size: u64,
+    size: Rc<Cell<u64>>,
     state: Rc<RefCell<State>>,
 }
 
@@ -203,12 +203,17 @@ impl SimMedium {
     /// `size` zero bytes.
     #[must_use]
     pub fn new(name: &str, size: u64) -> Self {
-        Self { name: name.into(), size, state: Rc::default() }
+        Self { name: name.into(), size: Rc::new(Cell::new(size)), state: Rc::default() }
+    }
+
+    /// Makes it longer, durably: what comes is zeros.
+    pub fn grow(&self, size: u64) {
+        self.size.set(self.size.get().max(size));
     }
 
     /// Has the medium be a sparse file of `host` from now on, of which nothing is written yet.
     pub fn lie_on(&self, host: &SimHost) {
-        self.state.borrow_mut().room = Some(FileRoom::new(host, self.size));
+        self.state.borrow_mut().room = Some(FileRoom::new(host, self.size.get()));
     }
 
     /// Cuts power: keeps any subset of the 512-byte sectors that were not durable. Drop the loop before.
@@ -246,7 +251,7 @@ impl SimMedium {
     /// # Panics
     /// When `offset` lies outside the medium.
     pub fn flip_bit(&self, offset: u64, bit: u8) {
-        assert!(offset < self.size, "{offset} lies outside {}", self.name);
+        assert!(offset < self.size.get(), "{offset} lies outside {}", self.name);
         flip_bit(&mut self.state.borrow_mut().durable, offset, bit);
     }
 
@@ -287,7 +292,7 @@ impl SimMedium {
             durable.write_in_page(at, part);
         }
         let state = Rc::new(RefCell::new(State { durable, ..State::default() }));
-        Self { name: Rc::clone(&self.name), size: self.size, state }
+        Self { name: Rc::clone(&self.name), size: Rc::new(Cell::new(self.size.get())), state }
     }
 
     /// Puts what `other` holds durably at `from` in the place of `to`, durably, as a write does that went astray, or an
@@ -414,11 +419,11 @@ impl Disk for SimDisk {
     }
 
     fn size(&self) -> u64 {
-        self.medium.size
+        self.medium.size.get()
     }
 
     fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
-        assert_range(self.medium.size, offset, len as u64);
+        assert_range(self.medium.size.get(), offset, len as u64);
         self.run(&self.latency.read_nanos, move |medium| {
             let state = medium.state.borrow();
             let end = offset + len as u64;
@@ -432,7 +437,7 @@ impl Disk for SimDisk {
     }
 
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
-        assert_range(self.medium.size, offset, bytes.len() as u64);
+        assert_range(self.medium.size.get(), offset, bytes.len() as u64);
         if let Err(error) = self.check_fence() {
             return Box::pin(std::future::ready(Err(error)));
         }
@@ -468,7 +473,7 @@ impl Disk for SimDisk {
     }
 
     fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
-        assert_range(self.medium.size, offset, len);
+        assert_range(self.medium.size.get(), offset, len);
         if self.medium.state.borrow().room.is_none() {
             return Box::pin(std::future::ready(Ok(())));
         }
@@ -486,7 +491,7 @@ impl Disk for SimDisk {
 
     /// Room that a file has stays with it.
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
-        assert_range(self.medium.size, offset, len);
+        assert_range(self.medium.size.get(), offset, len);
         self.run(&self.latency.write_nanos, move |medium| {
             let mut state = medium.state.borrow_mut();
             let range = offset..offset + len;

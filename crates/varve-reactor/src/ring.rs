@@ -89,8 +89,12 @@ impl RingFile {
         self.inner.fd.as_raw_fd()
     }
 
-    pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
-        // An operation under way keeps a reference: then the caller gets a duplicate.
+    /// A duplicate of the descriptor, which any thread may have.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn into_fd(self) -> io::Result<OwnedFd> {
+        // An operation under way keeps a reference to the one that is there.
         self.inner.fd.try_clone()
     }
 }
