@@ -77,6 +77,13 @@ pub enum Change {
         /// Which.
         drive: DriveNumber,
     },
+    /// A live drive has so many units, as its file or device is longer now; nothing changes where it has as many.
+    Grow {
+        /// Which.
+        drive: DriveNumber,
+        /// What it is to have.
+        units: u32,
+    },
     /// A zone without a row gets one of the class of new zones; nothing changes where it has one.
     Place {
         /// Which.

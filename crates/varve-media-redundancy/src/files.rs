@@ -33,9 +33,10 @@ use varve_reactor::Reactor;
 use varve_types::PoolId;
 
 use crate::change::{Change, NewMember};
+use crate::format::DriveRecord;
 use crate::handles::{DriveHandles, RedundantDisks};
 use crate::histories::since_unix_ms;
-use crate::ids::{DriveId, DriveNumber, HistoryId};
+use crate::ids::{DriveId, DriveNumber, HistoryId, UNIT_BYTES};
 use crate::joined_files::{FilesOpener, PoolDrives, ThreadDrives};
 use crate::journal::JournalPatience;
 use crate::keeper::Keeper;
@@ -254,6 +255,27 @@ impl RedundantFiles {
             return Err(Error::ReadOnly);
         }
         self.drives.prepare(place, id, &self.view())
+    }
+
+    /// Units that a drive has room for now, of `bytes` at most, to which its file is made longer where it is shorter.
+    /// They are its own once [`Change::Grow`] was answered. Blocks.
+    ///
+    /// # Errors
+    /// [`Error::NoPool`] of a drive that is not there, or the system's.
+    pub fn room_of(&self, number: DriveNumber, bytes: Option<u64>) -> Result<u32> {
+        if self.opened.is_read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.drives.room_of(number, bytes)
+    }
+
+    /// Bytes that the file or device of a drive has beyond its units; `None` of one that is not there. Asks the system,
+    /// and not the drive.
+    #[must_use]
+    pub fn growable_bytes(&self, record: &DriveRecord) -> Option<u64> {
+        let there = self.drives.bytes_of(record.number)?;
+        let units = (there / UNIT_BYTES).saturating_sub(record.units.into());
+        Some(units * UNIT_BYTES)
     }
 
     /// Lets go of drives that were prepared and are none of the pool's, after a change that failed. Nobody may prepare

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures_util::future::select;
 use varve_media::{
-    DiskDelay, DiskLayers, DriveFiles, Error, IoFuture, NewDrive, RedundantSpec,
+    DiskDelay, DiskLayers, DriveExtent, DriveFiles, Error, IoFuture, NewDrive, RedundantSpec,
     RedundantSuperblock, Result,
 };
 use varve_reactor::{Nanos, Reactor};
@@ -17,7 +17,7 @@ use crate::change::NewMember;
 use crate::files::{LockedDrive, extent_of, has_vanished, no_number, no_pool, report_loss};
 use crate::format::{DriveRecord, DriveState};
 use crate::handles::{DriveHandle, DriveHandles, RedundantDisks};
-use crate::ids::{DriveId, DriveNumber};
+use crate::ids::{DriveId, DriveNumber, UNIT_BYTES};
 use crate::keeper::DriveOpener;
 use crate::new_files::member_on;
 use crate::survey::FoundDrive;
@@ -85,6 +85,24 @@ impl PoolDrives {
         let mut lists = self.lock();
         lists.used.retain(|drive| stays(drive));
         lists.stale.retain(stays);
+    }
+
+    /// Units that a drive has room for now, in `bytes` at most, to which its file is made longer.
+    pub(crate) fn room_of(&self, number: DriveNumber, bytes: Option<u64>) -> Result<u32> {
+        let drive = self.find(number).ok_or_else(|| no_pool(&[]))?;
+        let meta_bytes = drive.superblock.space_offset;
+        if let Some(space_bytes) = bytes {
+            drive.files.grow(DriveExtent { meta_bytes, space_bytes })?;
+        }
+        let there = drive.files.space_bytes(meta_bytes)?;
+        let units = there.min(bytes.unwrap_or(u64::MAX)) / UNIT_BYTES;
+        Ok(u32::try_from(units).unwrap_or(u32::MAX))
+    }
+
+    /// Bytes that a drive has now for units; `None` where the system does not say.
+    pub(crate) fn bytes_of(&self, number: DriveNumber) -> Option<u64> {
+        let drive = self.find(number)?;
+        drive.files.space_bytes(drive.superblock.space_offset).ok()
     }
 
     pub(crate) fn path_of(&self, number: DriveNumber) -> Option<String> {

@@ -37,6 +37,7 @@ use crate::tables::{TableBoard, TableRequest, Tables};
 use crate::view::LayoutView;
 use crate::watch::may_go_without;
 
+mod growing;
 mod joining;
 mod late_writes;
 mod membership;
@@ -199,6 +200,7 @@ impl Keeper {
             Change::Leave { drive } => self.leave(drive).await,
             Change::Remove { drive, successor } => self.remove(drive, successor).await,
             Change::Stay { drive } => self.stay(drive).await,
+            Change::Grow { drive, units } => self.grow(drive, units).await,
             Change::Place { zone } => self.place(zone).await,
             Change::Move { zone, why, class, avoid, prefer } => {
                 self.move_zone(&rows::MoveRequest { zone, why, class, avoid, prefer }).await
@@ -388,6 +390,7 @@ fn is_of_recovery(change: &Change) -> bool {
         | Change::Leave { .. }
         | Change::Remove { .. }
         | Change::Stay { .. }
+        | Change::Grow { .. }
         | Change::Row { .. }
         | Change::Class { .. }
         | Change::LowerDrops

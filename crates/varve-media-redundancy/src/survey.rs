@@ -375,12 +375,16 @@ fn is_used(state: DriveState) -> bool {
 
 fn check_figures(table: &DriveTable, record: &DriveRecord, found: &FoundDrive) -> Result<()> {
     let superblock = &found.superblock;
+    if superblock.units < record.units {
+        // GROWING-1
+        let (has, needs) = (superblock.units, record.units);
+        return Err(mismatch(found, &format!("it has {has} units, and {needs} in the drive table")));
+    }
     let checks = [
         (
             "its number is another one in the drive table",
             superblock.number == u16::from(record.number.get()),
         ),
-        ("it has fewer units than in the drive table", superblock.units >= record.units),
         ("its segments have another size", superblock.segment_bytes == table.segment_bytes),
         (
             "it has another number of layout pages",

@@ -5,8 +5,8 @@
 //!     class has strips, and no class survives more lost drives than the drive table drops.
 //! VIEW-2. The tenancy of a zone never falls from one view to the next, and a place that comes in has one above the
 //!     row's before, so labels of an earlier row do not count again.
-//! VIEW-3. What counts up never falls from one view to the next, a drive that failed never lives again, and a class and
-//!     the sizes of zones stay what they are.
+//! VIEW-3. What counts up never falls from one view to the next, a drive that failed never lives again, no drive gets
+//!     smaller, and a class and the sizes of zones stay what they are.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -320,6 +320,9 @@ impl LayoutView {
             let before = table.drive(drive.number);
             if before.is_some_and(|before| !before.state.may_become(drive.state)) {
                 return Err(ViewFault::GivenUp { drive: drive.number });
+            }
+            if before.is_some_and(|before| drive.units < before.units) {
+                return Err(ViewFault::Smaller { drive: drive.number });
             }
         }
         Ok(())

@@ -2,18 +2,20 @@
 //! read what they went on without. Method: real files and a real loop; nothing is tested where there is no io_uring.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use varve_media::planted::{Bug, plant};
-use varve_media::{DriveFiles, DriveIdentity, Error, NewDrive, OverlayMemory, Result, RootKey};
+use varve_media::{
+    DriveFiles, DriveIdentity, Error, NewDrive, OverlayMemory, Persist, Result, RootKey,
+};
 use varve_media_redundancy::format::DriveState;
 use varve_media_redundancy::{
     Change, DriveId, DriveNumber, FilesOptions, HEDGE_PERCENT, HistoryId, Keeper,
     NewRedundantDrive, NewRedundantPool, RedundantFiles, RedundantInspection, StripeShape,
-    ZoneIndex,
+    UNIT_BYTES, ZoneIndex,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::BufSlice;
@@ -169,6 +171,49 @@ fn a_drive_that_left_is_free_at_once() {
         let others = [0, 2].map(|other| DriveNumber::new(other).unwrap());
         assert!(others.iter().all(|other| files.path_of(*other).is_some()));
         drop(parts);
+    });
+}
+
+/// GROWING-1, GROWING-2. A drive is longer than it was when its threads opened it, and they use what it got.
+#[test]
+fn a_drive_grows_while_it_is_used_and_is_never_smaller() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = paths(dir.path(), 2);
+    let (paths, drive) = (all.clone(), DriveNumber::new(1).unwrap());
+    let more = u32::try_from(2 * DRIVE_BYTES / UNIT_BYTES).unwrap();
+    on_loop(async move |reactor| {
+        new_pool(&paths).create(&reactor).await.unwrap();
+        let (files, keeper) = open(&reactor, &paths, false).await.unwrap();
+        reactor.spawn(keeper.run());
+        let parts = files.thread(&reactor).unwrap();
+        let handle = parts.handles.get(drive).unwrap();
+        let last = u64::from(more) * UNIT_BYTES - 4096;
+        let outside = handle.read(last, 4096).await;
+        assert!(matches!(outside, Err(Error::Io { .. })), "it ends before that");
+        let grow = |units| files.tables().ask(Change::Grow { drive, units });
+        assert!(grow(more).await.is_err(), "GROWING-2");
+        let growable = || files.growable_bytes(files.view().drives().drive(drive).unwrap());
+        assert_eq!(growable(), Some(0));
+        assert_eq!(files.room_of(drive, None).unwrap(), more / 2);
+        assert_eq!(files.room_of(drive, Some(2 * DRIVE_BYTES)).unwrap(), more);
+        assert_eq!(growable(), Some(DRIVE_BYTES));
+        for units in [more, more, more / 2] {
+            let view = grow(units).await.unwrap();
+            assert_eq!(view.drives().drive(drive).unwrap().units, more);
+        }
+        let bytes = BufSlice::copy_from(&[7; 4096]);
+        handle.write(last, vec![bytes], Persist::Durable).await.unwrap();
+        assert_eq!(*handle.read(last, 4096).await.unwrap(), [7; 4096]);
+    });
+    on_loop(async move |reactor| {
+        let segments = File::options().write(true).open(all[1].join("segments")).unwrap();
+        segments.set_len(DRIVE_BYTES).unwrap();
+        let refused = open(&reactor, &all, false).await.err().unwrap();
+        let Error::TooSmall { have, need, .. } = refused else { panic!("{refused}") };
+        assert_eq!((have, need), (DRIVE_BYTES, 2 * DRIVE_BYTES));
+        segments.set_len(2 * DRIVE_BYTES).unwrap();
+        let (files, _) = open(&reactor, &all, false).await.unwrap();
+        assert_eq!(files.view().drives().drive(drive).unwrap().units, more);
     });
 }
 

@@ -242,6 +242,8 @@ pub enum Bug {
     ConversionWithoutRoom,
     /// Conversion: a row is completed without segments that could not be read.
     ConversionDropsUnreadable,
+    /// Drives: one that grows has its new size in the table before its superblock has it.
+    GrownInTableFirst,
     /// Upgrade: tables come where a zone is that somebody has.
     UpgradeOverData,
     /// Upgrade: superblocks are replaced before tables and roots are there.
@@ -256,7 +258,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 124] = [
+    pub const ALL: [Self; 125] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -376,6 +378,7 @@ impl Bug {
         Self::ZoneForgotten,
         Self::ConversionWithoutRoom,
         Self::ConversionDropsUnreadable,
+        Self::GrownInTableFirst,
         Self::UpgradeOverData,
         Self::UpgradeSuperblocksFirst,
         Self::UpgradeAnew,

@@ -236,12 +236,19 @@ impl RedundantSuperblock {
         Ok(())
     }
 
-    /// The units of a drive that is one disk.
+    /// The units of a drive that is one disk, those too that it gets when it grows.
     ///
     /// # Errors
     /// [`Error::TooSmall`].
     pub fn space_of(&self, disk: &Rc<dyn Disk>) -> Result<Section> {
-        Section::new(Rc::clone(disk), self.space_offset, self.space_bytes())
+        Section::to_the_end(Rc::clone(disk), self.space_offset, self.space_bytes())
+    }
+
+    /// The same drive with more units, as its next revision.
+    #[must_use]
+    pub fn grown(&self, units: u32) -> Self {
+        let units = units.max(self.units);
+        Self { units, revision: self.revision + 1, ..self.clone() }
     }
 
     /// Bytes of all units.

@@ -216,6 +216,12 @@ impl RedundantMedia {
         }
     }
 
+    /// Has the medium of a drive be long enough for so many units.
+    pub(crate) fn grow(&self, index: usize, units: u32) {
+        let DriveUnits { medium, start } = self.drives[index].units();
+        medium.grow(start + u64::from(units) * UNIT_BYTES);
+    }
+
     /// Has nothing land on a drive of what begins from now on, until its condition is set anew.
     pub(crate) fn refuse_writes(&self, index: usize) {
         self.drives[index].media().for_each(|medium| medium.refuse_writes(true));

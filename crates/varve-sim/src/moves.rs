@@ -1,11 +1,13 @@
 //! What an operator does with the drives of a redundant pool while the machine works: has drives leave, changes the
-//! class of zones, cancels that, and has drives fail meanwhile, so that rows move.
+//! class of zones, cancels that, has drives grow, and has drives fail meanwhile, so that rows move.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use varve_media_redundancy::format::{DriveState, MoveReason};
-use varve_media_redundancy::{Change, MediumKinds, RepairControl, StripeShape, TablesHandle};
+use varve_media_redundancy::{
+    Change, DriveId, MediumKinds, RepairControl, StripeShape, TablesHandle,
+};
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
 
@@ -14,6 +16,10 @@ use crate::world::World;
 
 /// Things that are done in one life at most.
 const MOVES_MAX: u64 = 6;
+
+/// In one of so many worlds drives grow, by fewer units than this.
+const WORLDS_THAT_GROW: u64 = 3;
+const GROWTH_UNITS: u64 = 200;
 
 /// Shapes of classes by their strips of data.
 const DATA_STRIPS_MAX: u8 = 4;
@@ -33,6 +39,9 @@ pub(crate) async fn move_rows(world: Rc<World>, operator: RowOperator, mut rng: 
     let unit = world.config.latency.read_nanos.end;
     for _ in 0..1 + rng.below(MOVES_MAX) {
         operator.reactor.sleep(rng.below(3000 * unit)).await;
+        if world.config.seed.is_multiple_of(WORLDS_THAT_GROW) {
+            operator.grow(&world, &mut rng).await;
+        }
         match rng.below(4) {
             0 => operator.convert(&mut rng).await,
             1 => operator.drain(&mut rng).await,
@@ -75,6 +84,19 @@ impl RowOperator {
             self.reactor.sleep(rng.below(2000 * unit)).await;
             self.control.resume(why);
         }
+    }
+
+    /// Has a drive be longer, and the pool use that. A power cut may come at any step.
+    async fn grow(&self, world: &World, rng: &mut Rng) {
+        let media = world.redundant();
+        let Some(index) = media.draw_sound(rng) else { return };
+        let id = DriveId(media.drives()[index].superblock().drive_id);
+        let view = self.tables.view();
+        let Some(record) = view.drives().drives.iter().find(|it| it.id == id) else { return };
+        let more = 1 + u32::try_from(rng.below(GROWTH_UNITS)).expect("some units");
+        let (drive, units) = (record.number, record.units + more);
+        media.grow(index, units);
+        self.ask(Change::Grow { drive, units }).await;
     }
 
     /// Has a drive fail, so that its strips are rebuilt.

@@ -128,6 +128,12 @@ pub enum ViewFault {
         /// The drive.
         drive: DriveNumber,
     },
+    /// A drive has fewer units than before.
+    #[error("drive {drive} has fewer units than before")]
+    Smaller {
+        /// The drive.
+        drive: DriveNumber,
+    },
     /// The number that the next drive gets fell.
     #[error("the number of the next drive falls to {found}")]
     NextDrive {

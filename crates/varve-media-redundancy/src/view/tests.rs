@@ -204,6 +204,10 @@ fn a_drive_table_follows_the_one_before() {
     assert_eq!(refused(|table| table.zones_max *= 2), Some(ViewFault::Geometry));
     let fault = refused(|table| table.next_drive -= 1);
     assert_eq!(fault, Some(ViewFault::NextDrive { found: 7 }));
+    let drive = drive_number(2);
+    let fault = refused(|table| table.drives[2].units -= 1);
+    assert_eq!(fault, Some(ViewFault::Smaller { drive }));
+    assert_eq!(refused(|table| table.drives[2].units += 1), None);
     let (before, found) = (StripeShape::new(4, 2).unwrap(), StripeShape::new(4, 1).unwrap());
     let fault = refused(|table| table.classes[1].shape = StripeShape::new(4, 1).unwrap());
     assert_eq!(fault, Some(ViewFault::Shape { class: STRIPED, before, found }));

@@ -10,9 +10,10 @@ use varve_media::{
 use varve_media_redundancy::format::{DriveRoles, DriveState, MoveReason, Row, RowState};
 use varve_media_redundancy::{
     Candidate, Change, DriveNumber, FoundDrive, HistoryId, MediumKinds, Opening, OpeningOptions,
-    RedundantDisks, StripeShape, Survey, ZoneIndex, open, superblock_of,
+    RedundantDisks, StripeShape, Survey, UNIT_BYTES, ZoneIndex, open, superblock_of,
 };
 use varve_reactor::{Nanos, Reactor, SimLoop};
+use varve_stdx::Rng;
 use varve_types::PoolId;
 
 use crate::pool::{
@@ -60,6 +61,32 @@ impl Scene {
             let pool = OpenPool::start(&reactor, opening, &media);
             pool.tables.change(change).await.expect("it changes");
         });
+    }
+
+    /// Opens it with all its drives, of which there are two, and changes it until that many steps were made, when power
+    /// is cut. Whether the change was answered.
+    fn cut(&mut self, change: Change, steps: u64) -> bool {
+        self.lives += 1;
+        let mut sim = SimLoop::new(self.lives);
+        let (reactor, media) = (sim.handle(), Rc::clone(&self.media));
+        let life = async move {
+            let opening = open_some(&reactor, &media, &[0, 1], &options()).await.expect("it opens");
+            let pool = OpenPool::start(&reactor, opening, &media);
+            pool.tables.change(change).await.expect("it changes");
+        };
+        let is_answered = sim.try_run_until(life, steps).is_some();
+        drop(sim);
+        let mut rng = Rng::new(steps);
+        self.media.borrow().iter().for_each(|medium| medium.crash(&mut rng));
+        is_answered
+    }
+
+    /// Units of a drive by the tables of a pool on two drives.
+    fn units(&mut self, drive: u8) -> Result<u32, Error> {
+        self.run(async move |reactor, media| {
+            let opening = open_some(&reactor, &media, &[0, 1], &options()).await?;
+            Ok(opening.view.drives().drive(number(drive)).expect("it has it").units)
+        })
     }
 
     fn fail(&mut self, present: &[usize], drive: u8) {
@@ -134,6 +161,31 @@ fn fails_with(bug: Bug, check: impl FnOnce() -> bool) -> bool {
 fn mirror(parity: u8, kinds: u8) -> Change {
     let shape = StripeShape::new(1, parity).expect("a mirror");
     Change::Class { shape, kinds: MediumKinds::new(kinds).expect("three bits") }
+}
+
+/// GROWING-1, GROWING-2: wherever power is cut, the drive opens with the size that it had or gets, and can grow again.
+#[test]
+fn grown_in_table_first() {
+    let holds = || {
+        let before = Scene::new(2, 1).units(1).expect("it opens");
+        let units = before + 3;
+        let grow = Change::Grow { drive: number(1), units };
+        for steps in (0..).step_by(3) {
+            let mut scene = Scene::new(2, 1);
+            scene.media.borrow()[1].grow(DRIVE_BYTES + 3 * UNIT_BYTES);
+            let is_answered = scene.cut(grow.clone(), steps);
+            let Ok(found) = scene.units(1) else { return false };
+            if is_answered {
+                return found == units;
+            }
+            assert!(found == before || found == units, "{found} units");
+            scene.change(&[0, 1], options(), grow.clone());
+            assert_eq!(scene.units(1).expect("it opens"), units);
+        }
+        unreachable!("it is answered in the end")
+    };
+    assert!(holds());
+    assert!(fails_with(Bug::GrownInTableFirst, holds));
 }
 
 #[test]

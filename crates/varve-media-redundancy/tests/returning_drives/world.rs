@@ -7,7 +7,7 @@ use varve_media::{Error, RootKey, RootStore, SimMedium};
 use varve_media_redundancy::format::{DriveState, MoveReason, Row, RowState};
 use varve_media_redundancy::{
     Change, DriveId, DriveNumber, HistoryId, LayoutView, MediumKinds, Opening, OpeningOptions,
-    StripeShape, ZoneIndex, open,
+    StripeShape, UNIT_BYTES, ZoneIndex, open,
 };
 use varve_reactor::{Nanos, Reactor, SimLoop};
 use varve_stdx::Rng;
@@ -363,6 +363,7 @@ async fn change(pool: &OpenPool, state: &WorldState, rng: &mut Rng) -> Result<bo
             let change = Change::Class { shape, kinds: MediumKinds::ALL };
             ask(pool, state, change, Pending::Drives).await;
             ask(pool, state, Change::LowerDrops, Pending::Drives).await;
+            grow(pool, state).await;
         }
     }
     Ok(true)
@@ -439,6 +440,19 @@ async fn replace_root(pool: &OpenPool, state: &WorldState, rng: &mut Rng) -> Res
         Err(_) => return Ok(false),
     }
     Ok(true)
+}
+
+/// The first drive that is live becomes longer by a unit. Others would do as well: those that are drawn elsewhere stay
+/// what they are.
+async fn grow(pool: &OpenPool, state: &WorldState) {
+    let view = pool.tables.view();
+    let record = view.drives().drives.iter().find(|drive| drive.state == DriveState::Live);
+    let Some(record) = record else { return };
+    let index = state.ids.borrow().iter().position(|id| *id == record.id);
+    let (drive, units) = (record.number, record.units + 1);
+    let medium = index.and_then(|index| state.media.borrow().get(index).cloned());
+    medium.expect("it is on a medium").grow(DRIVE_BYTES + u64::from(units) * UNIT_BYTES);
+    ask(pool, state, Change::Grow { drive, units }, Pending::Drives).await;
 }
 
 async fn join(pool: &OpenPool, state: &WorldState) {
