@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use varve_access_admin::v1::{
     AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
-    DriveLight, DriveList, DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Fill, Health,
-    JournalStatus, ListenerStatus, LocateDrive, MemoryStatus, MoveVolume, Pool, PoolChange,
-    RollBack, ScrubStatus, ServiceState, ShardState, Snapshot, Space, StartScrub, Status, Volume,
-    VolumeClients, VolumeFamily, VolumeMove,
+    DriveGrowth, DriveLight, DriveList, DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Fill,
+    GrowDrive, Health, JournalStatus, ListenerStatus, LocateDrive, MemoryStatus, MoveVolume, Pool,
+    PoolChange, RollBack, ScrubStatus, ServiceState, ShardState, Snapshot, Space, StartScrub,
+    Status, Volume, VolumeClients, VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -37,8 +37,8 @@ use crate::shard_thread::ShardThread;
 use crate::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::threads::ShardThreads;
 use crate::{
-    clients, drive_changes, figures, fill, health, holdings, node_status, process_metrics,
-    protection_change, s3_figures, snapshots,
+    clients, drive_changes, drive_growth, figures, fill, health, holdings, node_status,
+    process_metrics, protection_change, s3_figures, snapshots,
 };
 
 /// Time to read the catalogue for status and metrics, which do without where drives hang.
@@ -443,6 +443,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn replace_drive(&self, old: String, new: AddDrive) -> AdminFuture<'_, DriveMoves> {
         self.with_drives(|pool| drive_changes::replace(pool, old, new))
+    }
+
+    fn grow_drive(&self, drive: String, size: GrowDrive) -> AdminFuture<'_, DriveGrowth> {
+        self.with_drives(|pool| drive_growth::grow(pool, drive, size))
     }
 
     fn change_pool(&self, change: ChangePool) -> AdminFuture<'_, PoolChange> {

@@ -336,7 +336,7 @@ fn is_to_go(record: &DriveRecord) -> bool {
 }
 
 /// The one drive that a number, a path or the beginning of an identity means.
-fn find(pool: &RedundantPool, name: &str) -> Result<DriveRecord> {
+pub(crate) fn find(pool: &RedundantPool, name: &str) -> Result<DriveRecord> {
     let view = pool.files().view();
     let there = || view.drives().drives.iter().filter(|it| it.state != RecordState::Gone);
     let digits = name.to_ascii_lowercase();
@@ -379,7 +379,7 @@ fn check_others(view: &LayoutView, drive: DriveNumber) -> Result<()> {
     Err(refusal(ErrorKind::Conflict, &what, hint))
 }
 
-fn bytes_of(record: &DriveRecord) -> u64 {
+pub(crate) fn bytes_of(record: &DriveRecord) -> u64 {
     u64::from(record.units) * UNIT_BYTES
 }
 
@@ -429,7 +429,7 @@ fn of_failure(failure: &Failure) -> Error {
 }
 
 /// What the media say, with what to do.
-fn of_media(error: &varve_media::Error) -> Error {
+pub(crate) fn of_media(error: &varve_media::Error) -> Error {
     use varve_media::Error as Media;
     let (kind, message) = (error.kind(), error.to_string());
     let hint = match error {

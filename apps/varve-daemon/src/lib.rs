@@ -12,6 +12,7 @@ mod condition;
 pub mod config;
 mod descriptors;
 mod drive_changes;
+mod drive_growth;
 mod drive_search;
 pub mod drives;
 mod engine_stack;

@@ -376,6 +376,8 @@ fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> 
         let (read_errors, write_errors) = errors_of(&path, reports);
         let free = spaces.as_ref().and_then(|spaces| spaces.drive(record.number));
         let used = free.map(|free| free.units().saturating_sub(free.total()));
+        let growing = Some(record).filter(|it| it.state == RecordState::Live);
+        let growable = growing.and_then(|record| pool.files().growable_bytes(record));
         Drive {
             size_bytes: Some(u64::from(record.units) * UNIT_BYTES),
             read_errors,
@@ -387,6 +389,7 @@ fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> 
             state: Some(state_of(record.state)),
             since_unix_ms: Some(record.since_unix_ms),
             is_slow: record.is_slow,
+            growable_bytes: growable.filter(|bytes| *bytes > 0),
             used_bytes: used.map(|units| u64::from(units) * UNIT_BYTES),
             condition: None,
             path,

@@ -11,9 +11,10 @@ use crate::objects::ObjectBackend;
 use crate::v1::{
     AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
-    DriveLight, DriveList, DriveMoves, DriveNameFault, EndReceive, ExtentPage, ExtentsWanted,
-    Health, LocateDrive, MoveVolume, Pool, PoolChange, RollBack, ScrubStatus, Snapshot, Space,
-    StartScrub, Status, Volume, VolumeClients, VolumeFamily, VolumeMove, find_drive,
+    DriveGrowth, DriveLight, DriveList, DriveMoves, DriveNameFault, EndReceive, ExtentPage,
+    ExtentsWanted, GrowDrive, Health, LocateDrive, MoveVolume, Pool, PoolChange, RollBack,
+    ScrubStatus, Snapshot, Space, StartScrub, Status, Volume, VolumeClients, VolumeFamily,
+    VolumeMove, find_drive,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -93,6 +94,13 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Has a new drive take the place of another one, which goes then. `NotFound`, and as [`Self::add_drive`].
     fn replace_drive(&self, old: String, new: AddDrive) -> AdminFuture<'_, DriveMoves> {
         let _ = (old, new);
+        no_redundancy()
+    }
+
+    /// Has the pool use what a drive has become larger by. `NotFound`; `Conflict` where it is not live, or is smaller
+    /// than what is used; `Invalid` for less than it has, `NoSpace` for more than its device has.
+    fn grow_drive(&self, drive: String, size: GrowDrive) -> AdminFuture<'_, DriveGrowth> {
+        let _ = (drive, size);
         no_redundancy()
     }
 

@@ -17,12 +17,12 @@ use crate::objects::ObjectBackend;
 use crate::v1::{
     AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckReport, CheckState,
     CheckStatus, CloneVolume, CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients,
-    DisconnectedClients, Drive, DriveCondition, DriveLight, DriveList, DriveMoves, DriveState,
-    DriveWarning, EndReceive, ExtentPage, ExtentsWanted, Fill, FillLevel, Health, HealthReason,
-    HealthState, JournalStatus, ListenerStatus, LocateDrive, MemoryStatus, MoveVolume, NodeStatus,
-    Pool, PoolChange, Reservation, RollBack, ScrubState, ScrubStatus, ServiceState, ShardState,
-    ShardStatus, Snapshot, SnapshotSpace, Space, StartScrub, Status, Volume, VolumeClient,
-    VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
+    DisconnectedClients, Drive, DriveCondition, DriveGrowth, DriveLight, DriveList, DriveMoves,
+    DriveState, DriveWarning, EndReceive, ExtentPage, ExtentsWanted, Fill, FillLevel, GrowDrive,
+    Health, HealthReason, HealthState, JournalStatus, ListenerStatus, LocateDrive, MemoryStatus,
+    MoveVolume, NodeStatus, Pool, PoolChange, Reservation, RollBack, ScrubState, ScrubStatus,
+    ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, StartScrub, Status,
+    Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -98,7 +98,9 @@ impl MemoryBackend {
             read_errors,
             ..Drive::default()
         };
-        let worn = Drive { condition: Some(worn()), ..drive(0, DriveState::Live, 0) };
+        let growable_bytes = Some(32 << 30);
+        let worn =
+            Drive { condition: Some(worn()), growable_bytes, ..drive(0, DriveState::Live, 0) };
         let drives = vec![worn, drive(1, DriveState::Failed, 3)];
         Self { drives: Some(drives), ..Self::default() }
     }
@@ -522,6 +524,20 @@ impl AdminBackend for MemoryBackend {
 
     fn replace_drive(&self, old: String, _new: AddDrive) -> AdminFuture<'_, DriveMoves> {
         self.of_drive(&old, DriveMoves::default())
+    }
+
+    fn grow_drive(&self, drive: String, size: GrowDrive) -> AdminFuture<'_, DriveGrowth> {
+        let number = drive.parse().unwrap_or_default();
+        self.of_drive(
+            &drive,
+            DriveGrowth {
+                drive: number,
+                size_bytes: size.size_bytes.unwrap_or(100 << 30),
+                size_before_bytes: 68 << 30,
+                usable_bytes: 68 << 30,
+                usable_before_bytes: 68 << 30,
+            },
+        )
     }
 
     fn change_pool(&self, change: ChangePool) -> AdminFuture<'_, PoolChange> {

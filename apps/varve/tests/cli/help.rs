@@ -74,6 +74,7 @@ const COMMANDS: &[&[&str]] = &[
     &["drive", "show"],
     &["drive", "add"],
     &["drive", "replace"],
+    &["drive", "grow"],
     &["drive", "drain"],
     &["drive", "remove"],
     &["drive", "moves"],

@@ -31,6 +31,7 @@ mod completions;
 mod df;
 mod drive_add;
 mod drive_drain;
+mod drive_grow;
 mod drive_list;
 mod drive_locate;
 mod drive_moves;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::error::Result;
 use crate::v1::conditions::{DriveLight, LocateDrive};
 use crate::v1::drives::Drive;
-use crate::v1::moves::{AddDrive, DriveMoves, ScrubStatus, StartScrub};
+use crate::v1::moves::{AddDrive, DriveGrowth, DriveMoves, GrowDrive, ScrubStatus, StartScrub};
 use crate::v1::protection::{ChangePool, PoolChange};
 use crate::v1::routes::{Api, NamePath, name_in, query_in};
 
@@ -81,6 +81,19 @@ pub(super) async fn replace(State(api): State<Api>, name: NamePath, request: Req
     let moves = api.within_limit(api.backend.replace_drive(name.clone(), new)).await?;
     tracing::info!(drive = name, path, "drive is to be replaced");
     Ok((StatusCode::ACCEPTED, Json(moves)))
+}
+
+pub(super) async fn grow(
+    State(api): State<Api>,
+    name: NamePath,
+    request: Request,
+) -> Result<Json<DriveGrowth>> {
+    let name = name_in(name)?;
+    let size: GrowDrive = api.json_body(request).await?;
+    let growth = api.within_limit(api.backend.grow_drive(name.clone(), size)).await?;
+    let DriveGrowth { size_bytes, size_before_bytes, .. } = growth;
+    tracing::info!(drive = name, size_bytes, size_before_bytes, "drive has grown");
+    Ok(Json(growth))
 }
 
 pub(super) async fn change_pool(

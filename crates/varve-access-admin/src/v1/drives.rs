@@ -43,6 +43,9 @@ pub struct Drive {
     /// Bytes of it that are given to zones and journals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
+    /// Bytes that its file or device has beyond `size_bytes`, of which the pool uses none; absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growable_bytes: Option<u64>,
     /// What it says of itself; absent where nobody asks, as in a pool on RADOS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<DriveCondition>,

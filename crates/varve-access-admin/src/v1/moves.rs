@@ -16,6 +16,31 @@ pub struct AddDrive {
     pub size_bytes: Option<u64>,
 }
 
+/// How large a drive is to be.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrowDrive {
+    /// How much of it is to hold segments, in bytes: a file, and that of a directory, are made longer for it. Without
+    /// it all that the file or device has now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+/// What became of a drive that was to grow.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct DriveGrowth {
+    /// Its number.
+    pub drive: u8,
+    /// How much of it holds segments, in bytes.
+    pub size_bytes: u64,
+    /// How much did before; as much where it had all of its file or device already.
+    pub size_before_bytes: u64,
+    /// What the pool has room for, in bytes.
+    pub usable_bytes: u64,
+    /// What it had room for before.
+    pub usable_before_bytes: u64,
+}
+
 /// What is moved between drives.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct DriveMoves {

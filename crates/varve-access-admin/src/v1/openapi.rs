@@ -20,7 +20,8 @@ use crate::v1::dedup::DedupSetting;
 use crate::v1::drives::{Drive, DriveList, DriveState, Health, HealthReason, HealthState};
 use crate::v1::encoded::Base64;
 use crate::v1::moves::{
-    AddDrive, DriveFaultCount, DriveMoves, ScrubState, ScrubStatus, StartScrub, ZoneMove,
+    AddDrive, DriveFaultCount, DriveGrowth, DriveMoves, GrowDrive, ScrubState, ScrubStatus,
+    StartScrub, ZoneMove,
 };
 use crate::v1::object_endpoints;
 use crate::v1::objects::{
@@ -73,7 +74,7 @@ const DRIVE_ERRORS: [ErrorKind; 7] = [
     ErrorKind::Unavailable,
 ];
 
-static ENDPOINTS: [Endpoint; 41] = [
+static ENDPOINTS: [Endpoint; 42] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -171,6 +172,15 @@ static ENDPOINTS: [Endpoint; 41] = [
         summary: "Adds a drive that takes the place of another one, which goes then.",
         request: Some("AddDrive"),
         success: (202, Some("DriveMoves")),
+        errors: &DRIVE_ERRORS,
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/drives/{name}/grow",
+        operation: "growDrive",
+        summary: "Has the pool use what a drive has become larger by; nothing changes where it is as large as before.",
+        request: Some("GrowDrive"),
+        success: (200, Some("DriveGrowth")),
         errors: &DRIVE_ERRORS,
     },
     Endpoint {
@@ -711,6 +721,8 @@ fn add_schemas_of_drives(all: &mut Map<String, Value>) {
     add::<DriveWarning>(all);
     add::<LocateDrive>(all);
     add::<AddDrive>(all);
+    add::<GrowDrive>(all);
+    add::<DriveGrowth>(all);
     add::<ChangePool>(all);
     add::<PoolChange>(all);
     add::<DriveFaultCount>(all);

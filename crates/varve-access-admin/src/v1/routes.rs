@@ -71,6 +71,7 @@ pub(crate) fn router(
         .route("/v1/drives/{name}/locate", post(drive_routes::locate))
         .route("/v1/drives/{name}/drain", post(drive_routes::drain).delete(drive_routes::keep))
         .route("/v1/drives/{name}/replace", post(drive_routes::replace))
+        .route("/v1/drives/{name}/grow", post(drive_routes::grow))
         .route("/v1/moves", get(drive_routes::moves))
         .route(
             "/v1/scrub",

@@ -14,6 +14,11 @@ async fn a_drive_is_shown_by_whatever_names_it() {
         let (status, drive) = server.call("GET", &format!("/v1/drives/{name}"), None).await;
         assert_eq!((status, &drive["state"]), (200, &json!("failed")), "{name}");
     }
+    let grow = |body| server.call("POST", "/v1/drives/0/grow", Some(body));
+    let (status, growth) = grow(json!({"size_bytes": 100 << 20})).await;
+    assert_eq!((status, &growth["size_bytes"]), (200, &json!(100 << 20)), "{growth}");
+    let (status, _) = grow(json!({"size": 1})).await;
+    assert_eq!(status, 400, "no such field");
     for (method, path) in
         [("GET", "/v1/drives/7"), ("POST", "/v1/drives/7/locate"), ("DELETE", "/v1/drives/7/drain")]
     {

@@ -2,6 +2,7 @@
 
 mod add;
 mod drain;
+mod grow;
 mod list;
 mod locate;
 mod moves;
@@ -33,6 +34,7 @@ pub(crate) enum DriveCommand {
     Remove(remove::DriveRemove),
     Drain(drain::DriveDrain),
     Replace(replace::DriveReplace),
+    Grow(grow::DriveGrow),
     Moves(moves::DriveMovesCommand),
     Scrub(scrub::DriveScrub),
     Locate(locate::DriveLocate),
@@ -47,6 +49,7 @@ impl DriveCommand {
             Self::Remove(command) => command.run(client),
             Self::Drain(command) => command.run(client),
             Self::Replace(command) => command.run(client),
+            Self::Grow(command) => command.run(client),
             Self::Moves(command) => command.run(client),
             Self::Scrub(command) => command.run(client),
             Self::Locate(command) => command.run(client),
@@ -92,9 +95,11 @@ pub(crate) fn condition(drive: &Drive) -> String {
     }
 }
 
-/// How large it is.
+/// How large it is, and whether it could be larger.
 pub(crate) fn size(drive: &Drive) -> String {
-    drive.size_bytes.map_or_else(|| "all".to_owned(), |bytes| ByteCount(bytes).to_string())
+    let size =
+        drive.size_bytes.map_or_else(|| "all".to_owned(), |bytes| ByteCount(bytes).to_string());
+    if drive.growable_bytes.is_some() { format!("{size}, can grow") } else { size }
 }
 
 fn number(drive: &Drive) -> String {

@@ -41,9 +41,13 @@ fn describe(drive: &Drive) -> String {
         ("since", since(drive)),
         ("size", size(drive)),
         ("used", used(drive)),
-        ("errors", errors(drive)),
-        ("condition", condition(drive)),
     ]);
+    let growable = drive.growable_bytes.zip(drive.number);
+    facts.extend(growable.map(|(bytes, number)| {
+        let bytes = ByteCount(bytes);
+        ("can grow", format!("by {bytes}: its file or device is larger; varve drive grow {number}"))
+    }));
+    facts.extend([("errors", errors(drive)), ("condition", condition(drive))]);
     let Some(condition) = &drive.condition else { return table::labelled(&facts) };
     facts.extend(of_condition(condition));
     let mut text = table::labelled(&facts);
