@@ -119,7 +119,7 @@ pub(crate) fn join_parts(mut parts: Vec<BufSlice>) -> BufSlice {
     if parts.len() == 1 {
         return parts.swap_remove(0);
     }
-    let mut joined = AlignedBuf::zeroed(parts.iter().map(|part| part.len()).sum());
+    let mut joined = AlignedBuf::scratch(parts.iter().map(|part| part.len()).sum());
     let mut at = 0;
     for part in &parts {
         joined[at..at + part.len()].copy_from_slice(part);

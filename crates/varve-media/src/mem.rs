@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::ready;
+use std::ops::Range;
 use std::rc::Rc;
 
 use varve_stdx::{AlignedBuf, BufSlice};
@@ -12,48 +13,84 @@ use crate::disk::{Disk, Persist, assert_range};
 
 const PAGE: usize = 4096;
 
-/// Bytes of which only written pages take memory; the rest reads as zeros.
+/// Pages that are looked up together.
+const GROUP: u64 = 16;
+
+/// Bytes of which only written pages take memory; the rest reads as zeros. Clones share pages until one is written.
 #[derive(Clone, Default)]
 pub(crate) struct SparseBytes {
-    pages: BTreeMap<u64, Box<[u8; PAGE]>>,
+    groups: BTreeMap<u64, Rc<PageGroup>>,
+}
+
+/// Neighbouring pages, by their place among each other.
+type PageGroup = [Option<Rc<[u8]>>; GROUP as usize];
+
+/// A page, by its number: its group, and its place there.
+fn place(number: u64) -> (u64, usize) {
+    (number / GROUP, (number % GROUP) as usize)
 }
 
 impl SparseBytes {
     /// Granularity of what takes memory.
     pub(crate) const PAGE_BYTES: usize = PAGE;
 
+    /// Pages in a range of numbers that were written.
+    fn pages(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, &Rc<[u8]>)> {
+        let groups = self.groups.range(numbers.start / GROUP..numbers.end.div_ceil(GROUP));
+        let pages = groups.flat_map(|(group, pages)| (group * GROUP..).zip(pages.iter()));
+        let written = pages.filter_map(|(number, page)| Some((number, page.as_ref()?)));
+        written.filter(move |(number, _)| numbers.contains(number))
+    }
+
+    /// Forgets pages.
+    fn forget(&mut self, numbers: Range<u64>) {
+        for (group, pages) in
+            self.groups.range_mut(numbers.start / GROUP..numbers.end.div_ceil(GROUP))
+        {
+            let pages = Rc::make_mut(pages).iter_mut();
+            let there = (group * GROUP..).zip(pages).filter(|(number, _)| numbers.contains(number));
+            there.for_each(|(_, page)| *page = None);
+        }
+    }
+
     /// Bytes of a range, both ends multiples of the page, that lie in pages that were written.
     pub(crate) fn present_bytes(&self, offset: u64, len: u64) -> u64 {
         let numbers = offset / PAGE as u64..(offset + len) / PAGE as u64;
-        self.pages.range(numbers).count() as u64 * PAGE as u64
+        self.pages(numbers).count() as u64 * PAGE as u64
     }
 
     /// Makes a range read as zeros; both ends are multiples of the page.
-    pub(crate) fn erase(&mut self, range: std::ops::Range<u64>) {
+    pub(crate) fn erase(&mut self, range: Range<u64>) {
         let page = PAGE as u64;
         assert!(range.start.is_multiple_of(page) && range.end.is_multiple_of(page), "whole pages");
-        self.pages.retain(|number, _| !(range.start / page..range.end / page).contains(number));
+        self.forget(range.start / page..range.end / page);
     }
 
     /// Bytes of all pages that were written.
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.pages.len() as u64 * PAGE as u64
+        self.groups.values().flat_map(|pages| pages.iter().flatten()).count() as u64 * PAGE as u64
     }
 
     /// Replaces what `out` holds of written pages; the rest stays.
     pub(crate) fn patch(&self, offset: u64, out: &mut [u8]) {
         let first = offset / PAGE as u64;
-        let numbers = first..first + (out.len() / PAGE) as u64;
-        for (number, page) in self.pages.range(numbers) {
+        for (number, page) in self.pages(first..first + (out.len() / PAGE) as u64) {
             let start = usize::try_from(number - first).expect("inside the range") * PAGE;
-            out[start..start + PAGE].copy_from_slice(&page[..]);
+            out[start..start + PAGE].copy_from_slice(page);
         }
     }
 
     /// Fills `out` with the bytes at `offset`, a multiple of the page.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) {
+        let mut known: Option<(u64, Option<&PageGroup>)> = None;
         for (number, part) in (offset / PAGE as u64..).zip(out.chunks_mut(PAGE)) {
-            match self.pages.get(&number) {
+            let (group, within) = place(number);
+            let pages = match known {
+                Some((same, pages)) if same == group => pages,
+                _ => self.groups.get(&group).map(|pages| &**pages),
+            };
+            known = Some((group, pages));
+            match pages.and_then(|pages| pages[within].as_ref()) {
                 Some(page) => part.copy_from_slice(&page[..part.len()]),
                 None => part.fill(0),
             }
@@ -63,8 +100,14 @@ impl SparseBytes {
     /// Stores `bytes`, which must not cross a page.
     pub(crate) fn write_in_page(&mut self, offset: u64, bytes: &[u8]) {
         let within = usize::try_from(offset % PAGE as u64).expect("below a page");
-        let page = self.pages.entry(offset / PAGE as u64).or_insert_with(|| Box::new([0; PAGE]));
-        page[within..within + bytes.len()].copy_from_slice(bytes);
+        let (group, at) = place(offset / PAGE as u64);
+        let page = &mut Rc::make_mut(self.groups.entry(group).or_default())[at];
+        if bytes.len() == PAGE && page.as_ref().is_none_or(|page| Rc::strong_count(page) > 1) {
+            *page = Some(bytes.into());
+            return;
+        }
+        let page = page.get_or_insert_with(|| [0; PAGE].as_slice().into());
+        Rc::make_mut(page)[within..within + bytes.len()].copy_from_slice(bytes);
     }
 
     /// Stores `bytes` at `offset`, a multiple of the page.
@@ -80,8 +123,7 @@ impl SparseBytes {
     pub(crate) fn discard(&mut self, offset: u64, len: u64) {
         let (first, end) = (offset.div_ceil(PAGE as u64), (offset + len) / PAGE as u64);
         if first < end {
-            let mut tail = self.pages.split_off(&first);
-            self.pages.append(&mut tail.split_off(&end));
+            self.forget(first..end);
         }
     }
 }

@@ -53,6 +53,7 @@ impl Default for SimLatency {
 }
 
 /// A write that is not durable yet.
+#[derive(Clone)]
 struct CachedWrite {
     number: u64,
     offset: u64,
@@ -68,7 +69,24 @@ impl CachedWrite {
         parts.filter(|(_, live)| **live).map(move |((index, part), _)| (at(index), part))
     }
 
+    /// Where it goes.
+    fn range(&self) -> Range<u64> {
+        self.offset..self.offset + self.bytes.len() as u64
+    }
+
+    fn touches(&self, range: &Range<u64>) -> bool {
+        let own = self.range();
+        own.start < range.end && range.start < own.end
+    }
+
+    fn is_whole(&self) -> bool {
+        self.live.iter().all(|live| *live)
+    }
+
     fn retire(&mut self, range: &Range<u64>) {
+        if !self.touches(range) {
+            return;
+        }
         for (index, live) in self.live.iter_mut().enumerate() {
             if range.contains(&(self.offset + (index * SECTOR) as u64)) {
                 *live = false;
@@ -100,7 +118,8 @@ impl State {
     fn read(&self, offset: u64, out: &mut [u8]) {
         self.durable.read(offset, out);
         let end = offset + out.len() as u64;
-        for (at, part) in self.cached.iter().flat_map(CachedWrite::sectors) {
+        let cached = self.cached.iter().filter(|extent| extent.touches(&(offset..end)));
+        for (at, part) in cached.flat_map(CachedWrite::sectors) {
             if at >= offset && at < end {
                 let start = usize::try_from(at - offset).expect("within a buffer");
                 out[start..start + part.len()].copy_from_slice(part);
@@ -132,7 +151,7 @@ impl State {
         let (Some(room), Some(extent)) = (&mut self.room, self.in_flight.get(&number)) else {
             return true;
         };
-        let range = extent.offset..extent.offset + extent.bytes.len() as u64;
+        let range = extent.range();
         room.write(&range, (persist == Persist::Cached).then_some(self.next_number))
     }
 
@@ -146,7 +165,7 @@ impl State {
     fn finish_write(&mut self, number: u64, persist: Persist) {
         let Some(mut extent) = self.in_flight.remove(&number) else { return };
         if persist == Persist::Durable {
-            let range = extent.offset..extent.offset + extent.bytes.len() as u64;
+            let range = extent.range();
             self.cached.iter_mut().for_each(|older| older.retire(&range));
             self.cached.retain(|older| older.live.iter().any(|live| *live));
             self.durable.write(extent.offset, &extent.bytes);
@@ -162,9 +181,17 @@ impl State {
             .into_iter()
             .partition(|extent: &CachedWrite| extent.number < before);
         self.cached = later;
-        now.iter().for_each(|extent: &CachedWrite| self.keep(extent, |_| true));
+        now.iter().for_each(|extent: &CachedWrite| self.keep_all(extent));
         if let Some(room) = &mut self.room {
             room.flush(before);
+        }
+    }
+
+    fn keep_all(&mut self, extent: &CachedWrite) {
+        if extent.is_whole() {
+            self.durable.write(extent.offset, &extent.bytes);
+        } else {
+            self.keep(extent, |_| true);
         }
     }
 
@@ -180,7 +207,7 @@ impl State {
     fn keep_some(&mut self, extent: &CachedWrite, rng: &mut Rng) {
         match rng.below(4) {
             0 => {}
-            1 => self.keep(extent, |_| true),
+            1 => self.keep_all(extent),
             // A prefix, as of a transfer cut short; otherwise any subset.
             2 => {
                 let end = extent.offset + rng.below(extent.bytes.len() as u64);
@@ -287,11 +314,30 @@ impl SimMedium {
     #[must_use]
     pub fn copy(&self) -> Self {
         let state = self.state.borrow();
-        let mut durable = state.durable.clone();
-        for (at, part) in state.cached.iter().flat_map(CachedWrite::sectors) {
-            durable.write_in_page(at, part);
-        }
-        let state = Rc::new(RefCell::new(State { durable, ..State::default() }));
+        let mut copy = State { durable: state.durable.clone(), ..State::default() };
+        state.cached.iter().for_each(|extent| copy.keep_all(extent));
+        let state = Rc::new(RefCell::new(copy));
+        Self { name: Rc::clone(&self.name), size: Rc::new(Cell::new(self.size.get())), state }
+    }
+
+    /// Another medium as this one is now, with what is cached and under way: what happens to either from now on does not
+    /// reach the other.
+    ///
+    /// # Panics
+    /// When it lies on a host, whose room both would have.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let state = self.state.borrow();
+        assert!(state.room.is_none(), "the room of a host is not copied");
+        let fork = State {
+            durable: state.durable.clone(),
+            cached: state.cached.clone(),
+            in_flight: state.in_flight.clone(),
+            unreadable: state.unreadable.clone(),
+            room: None,
+            ..*state
+        };
+        let state = Rc::new(RefCell::new(fork));
         Self { name: Rc::clone(&self.name), size: Rc::new(Cell::new(self.size.get())), state }
     }
 
@@ -618,6 +664,35 @@ mod tests {
         drop(sim);
         medium.crash(&mut Rng::new(1));
         assert!(medium.durable(0..512).is_some());
+    }
+
+    #[test]
+    fn a_fork_is_cut_by_itself() {
+        let medium = SimMedium::new("sim0", SIZE);
+        let mut sim = SimLoop::new(1);
+        let disk = medium.open(&sim.handle(), SimLatency::default());
+        let same = medium.clone();
+        let fork = sim.run_until(async move {
+            disk.write(0, filled(1, 4096), Persist::Durable).await.unwrap();
+            disk.write(4096, filled(2, 4096), Persist::Cached).await.unwrap();
+            let under_way = disk.write(8192, filled(3, 4096), Persist::Durable);
+            let fork = same.fork();
+            under_way.await.unwrap();
+            disk.write(0, filled(4, 4096), Persist::Durable).await.unwrap();
+            fork
+        });
+        assert!(!fork.is_settled() && fork.visible(8192..8704) == vec![0; 512]);
+        let mut kept = [false; 2];
+        for seed in 0..40 {
+            let cut = fork.fork();
+            cut.crash(&mut Rng::new(seed));
+            assert_eq!(cut.durable(0..512), Some(vec![1; 512]), "seed {seed}");
+            kept[0] |= cut.durable(4096..4608) == Some(vec![2; 512]);
+            kept[1] |= cut.durable(8192..8704) == Some(vec![3; 512]);
+        }
+        assert_eq!(kept, [true; 2], "a cut may keep what was cached, and what was under way");
+        assert_eq!(medium.visible(0..512), vec![4; 512]);
+        assert_eq!(medium.visible(8192..8704), vec![3; 512]);
     }
 
     #[test]
