@@ -11,6 +11,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 
+use crate::zero::is_zero;
+
 /// Why bytes are not the structure that was to be read. `what` is the name of the structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
@@ -376,7 +378,7 @@ impl<'a, O: ByteOrder> Reader<'a, O> {
     /// [`DecodeError::Truncated`], [`DecodeError::ReservedNotZero`].
     #[inline]
     pub fn zeros(&mut self, count: usize) -> Result<(), DecodeError> {
-        if self.bytes(count)?.iter().any(|byte| *byte != 0) {
+        if !is_zero(self.bytes(count)?) {
             return Err(DecodeError::ReservedNotZero { what: self.what });
         }
         Ok(())

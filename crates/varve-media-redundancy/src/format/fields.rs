@@ -3,7 +3,7 @@
 //! FIELDS-1. A decoder never panics: it reads through [`FieldReader`], and indexes nothing.
 //! FIELDS-2. What is decoded encodes to the same bytes: reserved bytes are zero, and each value has one form.
 
-use varve_stdx::{DecodeError, Reader, Writer, checksum64};
+use varve_stdx::{DecodeError, Reader, Writer, checksum64, is_zero};
 use varve_types::PoolId;
 
 use super::fault::FormatFault;
@@ -56,7 +56,7 @@ impl<'a> FieldReader<'a> {
 
     /// Reserved bytes (FIELDS-2).
     pub(super) fn zeros(&mut self, count: usize) -> Result<(), FormatFault> {
-        if self.reader.bytes(count)?.iter().any(|byte| *byte != 0) {
+        if !is_zero(self.reader.bytes(count)?) {
             return Err(FormatFault::Reserved);
         }
         Ok(())
