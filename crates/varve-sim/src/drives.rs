@@ -265,6 +265,11 @@ impl RedundantMedia {
         self.lost.borrow().len() == self.drives.len()
     }
 
+    /// Whether a single drive is there that was there all the time.
+    pub(crate) fn is_last_sound(&self) -> bool {
+        self.lost.borrow().len() + 1 == self.drives.len()
+    }
+
     /// How many more drives may be lost while nothing shows.
     pub(crate) fn spare(&self) -> usize {
         self.survives.saturating_sub(self.lost.borrow().len())
