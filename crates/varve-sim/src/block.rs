@@ -116,6 +116,16 @@ impl BlockModel {
         self.each(|register| register.give_up(operation, now));
     }
 
+    /// The same block after a power cut now.
+    pub(crate) fn after_cut(&self, now: u64) -> Self {
+        match self {
+            Self::Whole(register) => Self::Whole(register.after_cut(now)),
+            Self::Sectors(sectors) => {
+                Self::Sectors(sectors.iter().map(|sector| sector.after_cut(now)).collect())
+            }
+        }
+    }
+
     /// Power was cut.
     pub(crate) fn cut(&mut self, now: u64) {
         self.each(|register| register.cut(now));

@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::model::{ShardModel, ShardSnapshot};
 
@@ -37,9 +38,10 @@ pub(crate) struct TableHolder {
     pub is_dropped: bool,
 }
 
-/// The openings of a world.
+/// The openings of a world. Clones share the snapshots that there are.
+#[derive(Clone)]
 pub(crate) struct Branches {
-    snapshots: RefCell<BTreeMap<BranchPoint, Vec<ShardSnapshot>>>,
+    snapshots: RefCell<BTreeMap<BranchPoint, Rc<[ShardSnapshot]>>>,
     parts: RefCell<Vec<Part>>,
     /// What the models are, while no life has the pool open.
     current: Cell<BranchPoint>,
@@ -79,7 +81,7 @@ impl Branches {
         let is_elsewhere = from != self.current.get();
         let mut snapshots = self.snapshots.borrow_mut();
         if let (true, Some(snapshot)) = (is_elsewhere, snapshots.get(&from)) {
-            models.iter().zip(snapshot).for_each(|(model, snapshot)| model.restore(snapshot));
+            models.iter().zip(&**snapshot).for_each(|(model, snapshot)| model.restore(snapshot));
         }
         let opening = self.openings.get() + 1;
         self.openings.set(opening);
@@ -106,9 +108,8 @@ impl Branches {
             return false;
         }
         part.has_failed = true;
-        let mut then = snapshot(models);
         // What is under way lands on it, or does not.
-        then.iter_mut().for_each(|snapshot| snapshot.cut(now));
+        let then = models.iter().map(|model| model.after_cut(now)).collect();
         self.snapshots.borrow_mut().insert(BranchPoint { opening, is_end: false }, then);
         true
     }
@@ -121,7 +122,7 @@ impl Branches {
     }
 }
 
-fn snapshot(models: &[ShardModel]) -> Vec<ShardSnapshot> {
+fn snapshot(models: &[ShardModel]) -> Rc<[ShardSnapshot]> {
     models.iter().map(ShardModel::snapshot).collect()
 }
 

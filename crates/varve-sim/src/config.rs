@@ -109,6 +109,9 @@ pub struct WorldConfig {
     pub host_segments: u32,
     /// A redundant pool; none: drives are joined to one.
     pub redundancy: Option<Redundancy>,
+    /// Steps between two power cuts of copies of the machine, about, on redundant drives; 0: there are none. The lives
+    /// of the machine itself do not depend on it.
+    pub side_cut_steps: u64,
 }
 
 /// What goes wrong beside power cuts.
@@ -227,6 +230,7 @@ impl WorldConfig {
             host_policy: None,
             host_segments: 0,
             redundancy: None,
+            side_cut_steps: 0,
         }
     }
 

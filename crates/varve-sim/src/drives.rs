@@ -79,6 +79,17 @@ impl SimDrive {
         }
     }
 
+    /// Another drive as this one is now, with what is under way to it.
+    fn fork(&self) -> Self {
+        Self {
+            meta: self.meta.fork(),
+            units_file: self.units_file.as_ref().map(SimMedium::fork),
+            member: self.member.clone(),
+            superblock: self.superblock.clone(),
+            condition: self.condition.clone(),
+        }
+    }
+
     /// What messages call it.
     pub(crate) fn path(&self) -> &str {
         &self.member.path
@@ -195,6 +206,16 @@ impl RedundantMedia {
             lost: RefCell::default(),
             survives: redundancy.survives(),
             changes: Cell::new(0),
+        }
+    }
+
+    /// Other drives as these are now, with what is under way to them.
+    pub(crate) fn fork(&self) -> Self {
+        Self {
+            drives: self.drives.iter().map(SimDrive::fork).collect(),
+            lost: self.lost.clone(),
+            survives: self.survives,
+            changes: self.changes.clone(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The simulated world: the shipped storage stack under a simulated clock, simulated media and a random workload, with
 //! power cut between any two steps, and checkers that know what may be read.
 
+mod aside;
 mod block;
 mod branches;
 mod census;

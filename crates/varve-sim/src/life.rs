@@ -34,6 +34,8 @@ pub(crate) enum LifePlan {
     Open,
     /// Open, compare everything, mark, audit, close, open again.
     Inspect,
+    /// Open, compare, audit.
+    Verify,
     /// Open, or be told why not; compare what can be read.
     Damaged,
     /// Open although lanes were lost, close, open again.
@@ -45,6 +47,9 @@ const REOPENINGS_MAX: u32 = 4;
 
 /// How often it is looked whether writes wait for a mark pass, in ns.
 const MARK_LOOK_NANOS: u64 = 50_000_000;
+
+/// Of how many parts of what is known a copy of the machine is compared in one.
+const VERIFY_SAMPLE: u64 = 4;
 
 /// Pause between two rounds of zones, in ns.
 const ZONE_LOOK_NANOS: u64 = 20_000_000;
@@ -127,11 +132,12 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: LifePlan) {
         }
     }
     // What drives have lost for good is known once they were opened.
-    let is_damaged = plan == LifePlan::Inspect && world.lost_too_many();
+    let is_damaged = matches!(plan, LifePlan::Inspect | LifePlan::Verify) && world.lost_too_many();
     let plan = if is_damaged { LifePlan::Damaged } else { plan };
     match plan {
         LifePlan::Work => machine.work(clients, &mut rng).await,
         LifePlan::Open => {}
+        LifePlan::Verify => machine.verify(&clients, &mut rng).await,
         LifePlan::Inspect => machine.inspect(clients, &mut rng).await,
         LifePlan::Damaged => {
             for client in &clients {
@@ -159,7 +165,11 @@ fn judge_opening(world: &World, plan: LifePlan, error: &Error) {
         LifePlan::Damaged if world.lost_too_many() => true,
         // A shard may find the damage, and close, between its own opening and that of its shelf.
         LifePlan::Damaged => matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable),
-        LifePlan::Work | LifePlan::Open | LifePlan::Inspect | LifePlan::AcceptLoss => {
+        LifePlan::Work
+        | LifePlan::Open
+        | LifePlan::Verify
+        | LifePlan::Inspect
+        | LifePlan::AcceptLoss => {
             let may_lack_room = world.host.as_ref().is_some_and(Host::promises_nothing);
             world.faulty.get()
                 || may_lack_room && error.kind() == ErrorKind::NoSpace
@@ -469,6 +479,16 @@ impl Machine {
             self.world.record("close", client.id, &[]);
         }
         self.world.stopping.set(false);
+    }
+
+    /// A part of what was acknowledged is there, and all that may be one thing or another is one of them.
+    async fn verify(&self, clients: &[SimClient], rng: &mut Rng) {
+        for client in clients {
+            client.check_all(rng, VERIFY_SAMPLE).await;
+        }
+        if !self.world.is_violated() {
+            audit_all(clients, false).await;
+        }
     }
 
     /// Everything that was acknowledged is there, and nothing that nobody names.

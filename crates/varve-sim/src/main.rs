@@ -21,6 +21,10 @@ struct Options {
     /// Goes on until that many power cuts were made, whatever `--seeds` says
     #[arg(long)]
     cuts: Option<u64>,
+    /// In worlds on redundant drives, also cuts the power of a copy of the machine each so many steps, about, and opens
+    /// and judges what is left; the lives of a seed stay as they are
+    #[arg(long, value_name = "STEPS", default_value_t = 0)]
+    side_cuts: u64,
     /// Threads to use
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -35,13 +39,17 @@ struct Options {
 impl Options {
     /// The world of a seed.
     fn world(&self, seed: u64) -> WorldConfig {
-        self.kind.world(seed)
+        WorldConfig { side_cut_steps: self.side_cuts, ..self.kind.world(seed) }
     }
 
     /// The command that runs the world of a seed again.
     fn replay(&self, seed: u64) -> String {
         match self.kind {
             WorldKind::Seeded => format!("cargo xtask sim --seed {seed}"),
+            kind if self.side_cuts > 0 => {
+                let steps = self.side_cuts;
+                format!("cargo xtask sim --seed {seed} -- --kind {kind} --side-cuts {steps}")
+            }
             kind => format!("cargo xtask sim --seed {seed} -- --kind {kind}"),
         }
     }
@@ -51,6 +59,7 @@ impl Options {
 struct Totals {
     seeds: AtomicU64,
     cuts: AtomicU64,
+    side_cuts: AtomicU64,
     acknowledged: AtomicU64,
     bypassed: AtomicU64,
     lost_lanes: AtomicU64,
@@ -64,6 +73,7 @@ impl Totals {
     fn add(&self, outcome: &SeedOutcome) {
         self.seeds.fetch_add(1, Ordering::Relaxed);
         self.cuts.fetch_add(outcome.cuts, Ordering::Relaxed);
+        self.side_cuts.fetch_add(outcome.side_cuts, Ordering::Relaxed);
         self.acknowledged.fetch_add(outcome.acknowledged, Ordering::Relaxed);
         self.bypassed.fetch_add(u64::from(outcome.bypassed_bytes > 0), Ordering::Relaxed);
         self.steps.fetch_add(outcome.steps, Ordering::Relaxed);
@@ -71,16 +81,22 @@ impl Totals {
         self.damaged_copies.fetch_add(outcome.damaged_copies, Ordering::Relaxed);
     }
 
+    /// Power cuts of machines, and of copies.
+    fn all_cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Relaxed) + self.side_cuts.load(Ordering::Relaxed)
+    }
+
     fn print(&self, since: Duration) {
-        let (seeds, cuts) = (self.seeds.load(Ordering::Relaxed), self.cuts.load(Ordering::Relaxed));
+        let (seeds, cuts) = (self.seeds.load(Ordering::Relaxed), self.all_cuts());
         let rate = |count: u64| {
             u64::try_from(u128::from(count) * 1000 / since.as_millis().max(1)).unwrap_or(u64::MAX)
         };
         println!(
-            "{seeds} seeds ({}/s), {} with writes past the lane, {cuts} power cuts ({}/s), {} acknowledged requests, {} steps, {} lost lanes found, {} segments with pages damaged, {} s",
+            "{seeds} seeds ({}/s), {} with writes past the lane, {cuts} power cuts ({}/s), {} of them aside, {} acknowledged requests, {} steps, {} lost lanes found, {} segments with pages damaged, {} s",
             rate(seeds),
             self.bypassed.load(Ordering::Relaxed),
             rate(cuts),
+            self.side_cuts.load(Ordering::Relaxed),
             self.acknowledged.load(Ordering::Relaxed),
             self.steps.load(Ordering::Relaxed),
             self.lost_lanes.load(Ordering::Relaxed),
@@ -138,7 +154,7 @@ fn work(options: &Options, first: u64, next: &AtomicU64, totals: &Totals) {
     while !totals.stop.load(Ordering::Relaxed) {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         let enough = match options.cuts {
-            Some(cuts) => totals.cuts.load(Ordering::Relaxed) >= cuts,
+            Some(cuts) => totals.all_cuts() >= cuts,
             None => seed >= first + options.seeds.unwrap_or(1000),
         };
         if enough {

@@ -230,6 +230,12 @@ impl StreamModel {
         self.end(operation, coverage);
     }
 
+    /// The same stream after a power cut now.
+    fn after_cut(&self, now: u64) -> Self {
+        let cut = |(block, model): (&u64, &BlockModel)| (*block, model.after_cut(now));
+        Self { blocks: self.blocks.iter().map(cut).collect(), ..Self::new(self.whole_each) }
+    }
+
     /// Power was cut.
     pub(crate) fn cut(&mut self, now: u64) {
         self.exclusive.clear();
@@ -277,6 +283,7 @@ pub(crate) struct ShardSnapshot {
     keys: BTreeMap<Vec<u8>, KeyRegister>,
 }
 
+#[derive(Clone)]
 struct StreamSnapshot {
     id: StreamId,
     model: StreamModel,
@@ -284,39 +291,61 @@ struct StreamSnapshot {
     is_promised: bool,
 }
 
+impl StreamSnapshot {
+    fn new(stream: &ModelStream, model: StreamModel) -> Self {
+        let (is_dropped, is_promised) = (stream.dropped.get(), stream.is_promised.get());
+        Self { id: stream.id, model, is_dropped, is_promised }
+    }
+
+    fn into_stream(self) -> Rc<ModelStream> {
+        Rc::new(ModelStream {
+            id: self.id,
+            model: RefCell::new(self.model),
+            dropped: Cell::new(self.is_dropped),
+            is_promised: Cell::new(self.is_promised),
+            promise_changes: Cell::new(false),
+        })
+    }
+}
+
 impl ShardSnapshot {
-    /// What was under way then has happened or not.
-    pub(crate) fn cut(&mut self, now: u64) {
-        self.streams.iter_mut().for_each(|stream| stream.model.cut(now));
-        self.keys.values_mut().for_each(|register| register.cut(now));
+    /// Another model, which holds that.
+    pub(crate) fn into_model(self) -> ShardModel {
+        let streams = self.streams.into_iter().map(StreamSnapshot::into_stream).collect();
+        let (streams, keys) = (RefCell::new(streams), RefCell::new(self.keys));
+        ShardModel { streams, keys, ..ShardModel::default() }
     }
 }
 
 impl ShardModel {
     /// What it holds now: streams and keys, in a world without objects.
     pub(crate) fn snapshot(&self) -> ShardSnapshot {
+        self.snapshot_with(StreamModel::clone, KeyRegister::clone)
+    }
+
+    /// What it would hold after a power cut now: what is under way has happened or not.
+    pub(crate) fn after_cut(&self, now: u64) -> ShardSnapshot {
+        self.snapshot_with(|stream| stream.after_cut(now), |key| key.after_cut(now))
+    }
+
+    fn snapshot_with(
+        &self,
+        copy_stream: impl Fn(&StreamModel) -> StreamModel,
+        copy_key: impl Fn(&KeyRegister) -> KeyRegister,
+    ) -> ShardSnapshot {
         assert!(self.bucket.get().is_none(), "objects are not part of snapshots");
         let streams = self.streams.borrow();
-        let streams = streams.iter().map(|stream| StreamSnapshot {
-            id: stream.id,
-            model: stream.model.borrow().clone(),
-            is_dropped: stream.dropped.get(),
-            is_promised: stream.is_promised.get(),
-        });
-        ShardSnapshot { streams: streams.collect(), keys: self.keys.borrow().clone() }
+        let copy = |stream: &Rc<ModelStream>| {
+            StreamSnapshot::new(stream, copy_stream(&stream.model.borrow()))
+        };
+        let keys = self.keys.borrow();
+        let keys = keys.iter().map(|(key, register)| (key.clone(), copy_key(register)));
+        ShardSnapshot { streams: streams.iter().map(copy).collect(), keys: keys.collect() }
     }
 
     /// Has it hold what it held then.
     pub(crate) fn restore(&self, snapshot: &ShardSnapshot) {
-        let streams = snapshot.streams.iter().map(|stream| {
-            Rc::new(ModelStream {
-                id: stream.id,
-                model: RefCell::new(stream.model.clone()),
-                dropped: Cell::new(stream.is_dropped),
-                is_promised: Cell::new(stream.is_promised),
-                promise_changes: Cell::new(false),
-            })
-        });
+        let streams = snapshot.streams.iter().cloned().map(StreamSnapshot::into_stream);
         self.streams.replace(streams.collect());
         self.keys.replace(snapshot.keys.clone());
         self.copies.borrow_mut().clear();

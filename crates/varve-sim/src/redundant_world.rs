@@ -78,6 +78,21 @@ impl RedundantWorld {
         })
     }
 
+    /// Another world as this one is now, with what is under way to its drives.
+    pub(crate) fn fork(&self) -> Self {
+        Self {
+            redundancy: self.redundancy.clone(),
+            media: self.media.fork(),
+            branches: self.branches.clone(),
+            slow: self.slow.clone(),
+            operator: self.operator.clone(),
+            counted: Cell::new(0),
+            moved: Cell::new(0),
+            is_rotten: self.is_rotten.clone(),
+            is_refused_rightly: self.is_refused_rightly.clone(),
+        }
+    }
+
     /// The pool's figures.
     pub(crate) fn redundancy(&self) -> &Redundancy {
         &self.redundancy

@@ -94,18 +94,30 @@ impl<T: Clone + PartialEq> Register<T> {
         }
     }
 
-    /// Power was cut: nothing is under way any more (SIM-REGISTER-4).
+    /// Power was cut: nothing is under way any more (SIM-REGISTER-4), reads that were issued before as little.
     pub(crate) fn cut(&mut self, now: u64) {
+        self.former = VecDeque::new();
         for version in &mut self.versions {
             version.acknowledged = version.acknowledged.min(now);
         }
     }
 
+    /// The same thing after a power cut now.
+    pub(crate) fn after_cut(&self, now: u64) -> Self {
+        let mut cut = Self { versions: self.versions.clone(), former: VecDeque::new() };
+        cut.cut(now);
+        cut
+    }
+
+    /// Versions that a read issued at `issued` may return although they are over since: the last ones that are.
+    fn former_since(&self, issued: u64) -> impl Iterator<Item = &T> {
+        let first = self.former.partition_point(|(_, over)| *over <= issued);
+        self.former.range(first..).map(|(value, _)| value)
+    }
+
     /// Everything that a read issued at `issued` may have returned by now (SIM-REGISTER-2).
     pub(crate) fn possible_since(&self, issued: u64) -> impl Iterator<Item = &T> {
-        let former = self.former.iter().filter(move |(_, over)| *over > issued);
-        let former = former.map(|(value, _)| value);
-        former.chain(self.versions.iter().map(|version| &version.value))
+        self.former_since(issued).chain(self.versions.iter().map(|version| &version.value))
     }
 
     /// The value, if there is only one possible.
@@ -117,7 +129,7 @@ impl<T: Clone + PartialEq> Register<T> {
     /// A read issued at `issued` returned a value that `accept` knows. False when it must not (SIM-REGISTER-2).
     #[must_use]
     pub(crate) fn observe(&mut self, accept: impl Fn(&T) -> bool, issued: u64, now: u64) -> bool {
-        if self.former.iter().any(|(value, over)| *over > issued && accept(value)) {
+        if self.former_since(issued).any(&accept) {
             return true; // Over since: says nothing about the versions that are left.
         }
         let mut matching = self.versions.iter_mut().filter(|version| accept(&version.value));

@@ -106,22 +106,21 @@ fn flip(medium: &SimMedium, rng: &mut Rng, range: Range<u64>) {
 
 /// Damages as much as the pool survives (ROT-1); returns how many strips. `older` has the units of each drive as they
 /// were after an earlier life.
-pub(crate) fn rot(world: &World, older: Option<&[MediaPart]>) -> u64 {
-    let mut rng = Rng::new(world.config.seed ^ 0x0052_6F74);
-    world.all_media().for_each(|medium| medium.crash(&mut rng)); // ROT-2
+pub(crate) fn rot(world: &World, older: Option<&[MediaPart]>, rng: &mut Rng) -> u64 {
+    world.all_media().for_each(|medium| medium.crash(rng)); // ROT-2
     let config = &world.config;
     let media = world.redundant();
     let Some(layout) = RawLayout::read(media, config.pool(), config.shards, None) else { return 0 };
     let damage = RotDamage { world, layout: &layout, older };
     for journal in layout.view.journals() {
-        damage.rot_journal(journal, &mut rng);
+        damage.rot_journal(journal, rng);
     }
-    damage.rot_roots(&mut rng);
+    damage.rot_roots(rng);
     let mut strips = 0;
     for (_, row) in layout.view.rows() {
         let Some(set) = row.target() else { continue };
         for slot in 0..layout.view.drives().zone_segments {
-            strips += damage.rot_slot(set, slot, &mut rng);
+            strips += damage.rot_slot(set, slot, rng);
         }
     }
     strips

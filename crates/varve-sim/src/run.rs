@@ -11,6 +11,7 @@ use varve_reactor::{Nanos, Progress, SimLoop};
 use varve_stdx::Rng;
 use varve_types::ShardId;
 
+use crate::aside::{SideCuts, cut_aside};
 use crate::config::{Faults, WorldConfig};
 use crate::drives::SimDrive;
 use crate::host::Host;
@@ -39,6 +40,8 @@ pub struct SeedOutcome {
     pub seed: u64,
     /// Times the power was cut, or the process killed.
     pub cuts: u64,
+    /// Times the power of a copy of the machine was cut, and what was left was opened.
+    pub side_cuts: u64,
     /// Requests that were acknowledged.
     pub acknowledged: u64,
     /// Bytes that bypassed the lane.
@@ -63,6 +66,28 @@ pub struct SeedOutcome {
     pub failure: Option<String>,
 }
 
+impl SeedOutcome {
+    /// Of a run that has not begun.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            cuts: 0,
+            side_cuts: 0,
+            acknowledged: 0,
+            bypassed_bytes: 0,
+            zones_given: 0,
+            steps: 0,
+            trace: 0,
+            lane_loss_found: false,
+            damaged_copies: 0,
+            counted_segments: 0,
+            rows_moved: 0,
+            damaged_strips: 0,
+            failure: None,
+        }
+    }
+}
+
 /// How the harness left a life.
 enum LifeEnd {
     Finished,
@@ -85,21 +110,7 @@ pub fn run_world(config: WorldConfig) -> SeedOutcome {
     let has_floods = config.has_floods;
     let world = World::new(config);
     let mut rng = Rng::new(seed);
-    let mut outcome = SeedOutcome {
-        seed,
-        cuts: 0,
-        acknowledged: 0,
-        bypassed_bytes: 0,
-        zones_given: 0,
-        steps: 0,
-        trace: 0,
-        lane_loss_found: false,
-        damaged_copies: 0,
-        counted_segments: 0,
-        rows_moved: 0,
-        damaged_strips: 0,
-        failure: None,
-    };
+    let mut outcome = SeedOutcome::new(seed);
     cut_making(&world, &mut outcome);
     let made = {
         let (world, sim) = (Rc::clone(&world), SimLoop::new(rng.next_u64()));
@@ -108,7 +119,7 @@ pub fn run_world(config: WorldConfig) -> SeedOutcome {
         let result = Rc::clone(&slot);
         let inner = Rc::clone(&world);
         let body = async move { result.set(Some(format(inner, reactor).await)) };
-        match spend(&world, sim, body, u64::MAX, &mut outcome) {
+        match spend(&world, sim, body, u64::MAX, None, &mut outcome) {
             LifeEnd::Finished => slot.take().expect("the body finished").map_err(|e| e.to_string()),
             LifeEnd::OutOfSteps => Err("formatting takes for ever".to_owned()),
             LifeEnd::Failed(failure) => Err(failure),
@@ -206,7 +217,7 @@ fn spend_last_life(
 }
 
 /// Whether more drives failed than the pool survives, so that all that is left is to look at what can be read.
-fn has_lost_for_good(world: &World) -> bool {
+pub(crate) fn has_lost_for_good(world: &World) -> bool {
     let is_losing = |redundancy: &Redundancy| redundancy.faults.loses_drives();
     world.config.redundancy.as_ref().is_some_and(is_losing) && world.lost_too_many()
 }
@@ -218,16 +229,32 @@ fn end_on_redundant_drives(
     copy: Option<&[MediaPart]>,
     outcome: &mut SeedOutcome,
 ) {
-    if world.redundancy().faults == DriveFaults::Rotting {
-        // What a power cut tore has no strip to spare: an opening puts all of it in order.
-        if !run_life(world, rng, LifePlan::Open, u64::MAX, outcome) {
-            return;
-        }
-        outcome.damaged_strips = rot(world, copy);
-        world.on_redundant().into_iter().for_each(RedundantWorld::set_rotten);
+    let mut rot_rng = Rng::new(world.config.seed ^ 0x0052_6F74);
+    if !let_rot(world, rng, &mut rot_rng, copy, outcome) {
+        return;
     }
     let plan = if has_lost_for_good(world) { LifePlan::Damaged } else { LifePlan::Inspect };
     run_life(world, rng, plan, u64::MAX, outcome);
+}
+
+/// Damages what drives hold, in a world where they rot; false when something was wrong before.
+pub(crate) fn let_rot(
+    world: &Rc<World>,
+    rng: &mut Rng,
+    rot_rng: &mut Rng,
+    copy: Option<&[MediaPart]>,
+    outcome: &mut SeedOutcome,
+) -> bool {
+    if world.redundancy().faults != DriveFaults::Rotting {
+        return true;
+    }
+    // What a power cut tore has no strip to spare: an opening puts all of it in order.
+    if !run_life(world, rng, LifePlan::Open, u64::MAX, outcome) {
+        return false;
+    }
+    outcome.damaged_strips = rot(world, copy, rot_rng);
+    world.on_redundant().into_iter().for_each(RedundantWorld::set_rotten);
+    true
 }
 
 /// Begins to make the pool, and cuts the power meanwhile, some times over.
@@ -243,7 +270,7 @@ fn cut_making(world: &Rc<World>, outcome: &mut SeedOutcome) {
         };
         let steps_max = if rng.chance(1, 2) { 40 } else { 400 };
         let steps = rng.below(steps_max);
-        if let LifeEnd::Failed(failure) = spend(world, sim, body, steps, outcome) {
+        if let LifeEnd::Failed(failure) = spend(world, sim, body, steps, None, outcome) {
             world.violated(failure);
             return;
         }
@@ -286,7 +313,7 @@ fn steps_on_redundant_drives(rng: &mut Rng) -> u64 {
 }
 
 /// Lives once and cuts the power; false when something was wrong.
-fn run_life(
+pub(crate) fn run_life(
     world: &Rc<World>,
     rng: &mut Rng,
     plan: LifePlan,
@@ -301,7 +328,8 @@ fn run_life(
     world.stopping.set(false);
     world.shards.borrow_mut().clear();
     let body = live(Rc::clone(world), sim.handle(), plan);
-    match spend(world, sim, body, steps, outcome) {
+    let side_cuts = world.side_cuts.as_ref().filter(|_| plan == LifePlan::Work);
+    match spend(world, sim, body, steps, side_cuts, outcome) {
         LifeEnd::Failed(failure) => {
             outcome.failure = Some(failure);
             return false;
@@ -322,12 +350,13 @@ fn run_life(
     true
 }
 
-/// Runs `body` in a loop of its own for at most `steps` steps.
+/// Runs `body` in a loop of its own for at most `steps` steps, and cuts the power of copies of the machine meanwhile.
 fn spend(
     world: &Rc<World>,
     mut sim: SimLoop,
     body: impl Future<Output = ()> + 'static,
     mut steps: u64,
+    side_cuts: Option<&SideCuts>,
     outcome: &mut SeedOutcome,
 ) -> LifeEnd {
     let reactor = sim.handle();
@@ -357,6 +386,11 @@ fn spend(
         };
         if let Some(violation) = world.violation() {
             break LifeEnd::Failed(violation);
+        }
+        if progress == Progress::Ran
+            && let Some(failure) = side_cuts.and_then(|cuts| cut_aside(world, cuts, outcome))
+        {
+            break LifeEnd::Failed(format!("cut aside after step {}: {failure}", sim.steps()));
         }
         if let Some(left) = world.cut_after.take() {
             steps = steps.min(sim.steps() + left);
@@ -441,7 +475,7 @@ fn lose_lanes(world: &World, copy: Option<&[MediaPart]>) {
 /// Inverts bits of what there is several times, on one side of roots and in two copies of the superblock at most: none
 /// of it shows, and the next opening mends it. Only what is whole everywhere decays, and only while nothing is cached:
 /// after a kill a whole side may be in the cache alone, and the next power cut takes it.
-fn decay(world: &World, rng: &mut Rng) {
+pub(crate) fn decay(world: &World, rng: &mut Rng) {
     if world.on_redundant().is_some() {
         return decay_drives(world, rng);
     }

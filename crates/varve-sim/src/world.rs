@@ -8,6 +8,7 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
+use crate::aside::SideCuts;
 use crate::branches::TableHolder;
 use crate::config::{Faults, WorldConfig};
 use crate::drives::{DriveLatencies, RedundantMedia};
@@ -56,6 +57,8 @@ pub(crate) struct World {
     pub(crate) refused_lane: Cell<bool>,
     /// The open shards, to look at when nothing moves.
     pub(crate) shards: RefCell<Vec<std::rc::Weak<varve_engine::Shard>>>,
+    /// When copies of the machine are cut, where that is done.
+    pub(crate) side_cuts: Option<SideCuts>,
     rng: RefCell<Rng>,
     log: Cell<bool>,
 }
@@ -71,6 +74,7 @@ impl World {
         }
         let models: Vec<_> = (0..config.shards).map(|_| ShardModel::default()).collect();
         let rng = RefCell::new(Rng::new(config.seed ^ 0x6C69_7665));
+        let side_cuts = SideCuts::new(&config);
         let mut world = Self {
             config,
             media,
@@ -92,6 +96,7 @@ impl World {
             accepts_loss: Cell::new(false),
             refused_lane: Cell::new(false),
             shards: RefCell::default(),
+            side_cuts,
             rng,
             log: Cell::new(std::env::var_os("VARVE_SIM_LOG").is_some()),
         };
@@ -107,6 +112,40 @@ impl World {
         }
         world.on_redundant = RedundantWorld::new(&world.config, &world.models);
         Rc::new(world)
+    }
+
+    /// Another machine, as a power cut is about to find this one, on redundant drives (SIM-ASIDE-1).
+    ///
+    /// # Panics
+    /// When it has other drives.
+    pub(crate) fn fork(&self, rng: &mut Rng) -> Rc<Self> {
+        let now = self.clock.get() + 1; // Nobody here is told of it.
+        let redundant = self.expect_redundant().fork();
+        Rc::new(Self {
+            config: self.config.clone(),
+            media: Media::new(&self.config, &self.config.spec()),
+            on_redundant: Some(redundant),
+            host: None,
+            models: self.models.iter().map(|model| model.after_cut(now).into_model()).collect(),
+            clock: self.clock.clone(),
+            operations: self.operations.clone(),
+            next_stream: self.next_stream.clone(),
+            answers: Cell::new(0),
+            acknowledged: Cell::new(0),
+            faulty: self.faulty.clone(),
+            stopping: Cell::new(false),
+            trace: Cell::new(0),
+            violation: RefCell::default(),
+            openings: self.openings.clone(),
+            zones_given: Cell::new(0),
+            cut_after: Cell::new(None),
+            accepts_loss: Cell::new(false),
+            refused_lane: Cell::new(false),
+            shards: RefCell::default(),
+            side_cuts: None,
+            rng: RefCell::new(rng.split()),
+            log: self.log.clone(),
+        })
     }
 
     /// What a world on redundant drives has beside the others.
