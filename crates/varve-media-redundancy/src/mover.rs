@@ -20,6 +20,8 @@
 //!     its owner, or goes back once. Cancel is a move.
 //! MOVER-6. Nothing is written to a slot but while its owner serves, and the row is as it was taken up: both are looked
 //!     at directly before each write. After [`Mover::ended`] nothing is written at all.
+//! MOVER-7. What was put to a place that was lost while its row moved is not at the one that took it, and counts as
+//!     missing until the row is still. Tenancies say so: see [`Row::is_replaced`](crate::format::Row::is_replaced).
 //!
 //! An error leaves the row as it is; it is tried again later, and others come before. What was filled is not stored: a
 //! row that is met moving is compared strip by strip with what is read, as a label may be there without its strip.

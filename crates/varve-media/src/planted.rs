@@ -212,6 +212,8 @@ pub enum Bug {
     PutMissedByMover,
     /// Mover: a row that was turned around is left in both sets.
     CancelLeavesBoth,
+    /// Mover: a place that takes that of a lost one seems to have been there since the move began.
+    ReplacedUntold,
     /// Scrub: a strip that is wrong is written anew where it lies.
     RepairedInPlace,
     /// Reading: a slot of which too many strips are on drives that are not there counts as empty.
@@ -258,7 +260,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 125] = [
+    pub const ALL: [Self; 126] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -363,6 +365,7 @@ impl Bug {
         Self::FreedBeforeReadBack,
         Self::PutMissedByMover,
         Self::CancelLeavesBoth,
+        Self::ReplacedUntold,
         Self::RepairedInPlace,
         Self::AbsentIsEmpty,
         Self::OkWithoutWalk,

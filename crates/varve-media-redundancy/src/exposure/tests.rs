@@ -301,9 +301,32 @@ fn a_place_that_took_that_of_a_lost_one_lacks_what_was_put_before() {
     pool.set_row(0, row(2, moving(set([(0, 1), (2, 2)]))));
     let queue = RepairQueue::of(&pool.view);
     assert_eq!(queue.next(), None, "the first place is there for all that was put");
-    pool.set_row(0, row(3, moving(set([(0, 1), (3, 3)]))));
+    pool.set_row(0, row(4, moving(set([(0, 1), (3, 3)]))));
     let queue = RepairQueue::of(&pool.view);
     let exposed: Vec<_> = queue.exposed().map(|it| (it.exposure, it.zones)).collect();
     assert_eq!(exposed, [(Exposure::Survives(0), 1)]);
     assert_eq!(queue.next().unwrap().work, RepairWork::Rebuild);
+}
+
+/// A row that went back has a tenancy above those of its places: whatever moves it next is no replacement of anything.
+#[test]
+fn a_move_that_follows_one_that_went_back_lacks_nothing() {
+    let mut pool = TestPool::new(table(&[20_000; 8]));
+    let set = |places: [(u8, u32); 2]| {
+        striped(MIRROR, &places.map(|(drive, tenancy)| place(drive, tenancy, tenancy * 1000)))
+    };
+    let from = set([(0, 1), (1, 1)]);
+    let moving = |to| RowState::Moving { from: from.clone(), to, why: MoveReason::Conversion };
+    pool.set_row(0, row(1, RowState::Still(from.clone())));
+    pool.set_row(0, row(2, moving(set([(2, 2), (3, 2)]))));
+    pool.set_row(0, row(3, RowState::Still(from.clone())));
+    pool.set_row(0, row(4, moving(set([(2, 4), (3, 4)]))));
+    let queue = RepairQueue::of(&pool.view);
+    assert_eq!(queue.next(), None);
+    let exposed: Vec<_> = queue.exposed().map(|it| (it.exposure, it.zones)).collect();
+    assert_eq!(exposed, [(Exposure::Survives(1), 1)]);
+    // Of two places one is lost and replaced.
+    pool.set_row(0, row(6, moving(set([(2, 4), (4, 5)]))));
+    let item = RepairQueue::of(&pool.view).next().unwrap();
+    assert_eq!((item.work, item.exposure), (RepairWork::Rebuild, Exposure::Survives(0)));
 }

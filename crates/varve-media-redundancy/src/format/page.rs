@@ -1,6 +1,7 @@
 //! A layout page: the rows of 14 zones. A row says on which drives, and where on them, the strips of a zone's segments
 //! are.
 
+use varve_media::planted::{Bug, planted};
 use varve_stdx::Writer;
 use varve_types::PoolId;
 
@@ -131,7 +132,8 @@ pub enum RowState {
 /// The row of a zone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Raised when a place comes in, and kept while there is none: labels of an earlier row never count again.
+    /// Raised when a place comes in, and kept while there is none: labels of an earlier row never count again. While the
+    /// row moves it rises by two for places that take those of lost ones (MOVER-7).
     pub tenancy: Tenancy,
     /// The strips.
     pub state: RowState,
@@ -143,15 +145,30 @@ impl Row {
     /// That of a zone that never had one.
     pub const EMPTY: Self = Self { tenancy: Tenancy::ZERO, state: RowState::Empty };
 
-    /// Whether a place of `to` took that of another one while the row moved: what was put to that before is not at
-    /// this one. A move that follows another one that went back may say so of places that did not.
+    /// Whether a place of `to` took that of a lost one while the row moved: what was put to that before is not at this
+    /// one (MOVER-7). A move begins with places of the row's tenancy, which rises by two with each that comes in later.
     #[must_use]
     pub fn is_replaced(&self, place: &StripPlace) -> bool {
         let RowState::Moving { from, to, .. } = &self.state else { return false };
-        let newest = from.places.iter().map(|place| place.tenancy).max();
-        let first = newest.and_then(Tenancy::next);
-        let has = |set: &StripSet| set.places.contains(place);
-        has(to) && !has(from) && first.is_none_or(|first| place.tenancy > first)
+        // Of a row that was turned around, `to` has places from before.
+        let is_newer = from.places.iter().all(|other| place.tenancy > other.tenancy);
+        let came_later = !self.tenancy.get().abs_diff(place.tenancy.get()).is_multiple_of(2);
+        to.places.contains(place) && is_newer && came_later
+    }
+
+    /// The row on its way to `to`, in which the places that come in have the row's next tenancy. One that moves stays on
+    /// its way from where it came. `None` without places, or where it was moved too often.
+    pub(crate) fn moved_to(self, to: StripSet, why: MoveReason) -> Option<Self> {
+        let came_in = self.tenancy.next()?;
+        let (tenancy, from, why) = match self.state {
+            RowState::Empty => return None,
+            RowState::Still(from) => (came_in, from, why),
+            RowState::Moving { from, why, .. } if planted(Bug::ReplacedUntold) => {
+                (came_in, from, why)
+            }
+            RowState::Moving { from, why, .. } => (came_in.next()?, from, why), // MOVER-7
+        };
+        Some(Self { tenancy, state: RowState::Moving { from, to, why } })
     }
 
     /// Where puts go, and where strips will be once nothing moves.

@@ -13,7 +13,7 @@ use crate::format::{
     DriveState, JournalCopy, JournalCopyState, JournalRecord, LayoutPage, MoveReason, Row,
     RowState, StripForm, StripPlace, StripSet,
 };
-use crate::ids::{DriveNumber, Tenancy, ZoneIndex};
+use crate::ids::{DriveNumber, ZoneIndex};
 use crate::plan::{Occupancy, PlaceRequest, choose, choose_journal};
 use crate::table_store::StoredRoot;
 use crate::view::ViewFault;
@@ -46,7 +46,7 @@ impl Keeper {
         let class = *table.class_of(table.class).expect("a table has the class of new zones");
         let request = PlaceRequest { zone, class: &class, kept: &[], avoid: &[], prefer: None };
         let set = self.set_for(&request)?;
-        let tenancy = self.next_tenancy(zone)?;
+        let tenancy = self.view.row(zone).tenancy.next().ok_or_else(|| moved_too_often(zone))?;
         self.set_row(zone, Row { tenancy, state: RowState::Still(set) }).await
     }
 
@@ -75,14 +75,8 @@ impl Keeper {
         }
         let MoveRequest { zone, why, ref avoid, prefer, .. } = *request;
         let to = self.set_for(&PlaceRequest { zone, class: &class, kept: &kept, avoid, prefer })?;
-        let tenancy = self.next_tenancy(zone)?;
-        let state = match row.state {
-            // What was read from `from` still is.
-            RowState::Moving { from, why, .. } => RowState::Moving { from, to, why },
-            RowState::Still(from) => RowState::Moving { from, to, why },
-            RowState::Empty => return Err(refused("an empty row is not moved")),
-        };
-        self.set_row(zone, Row { tenancy, state }).await
+        let row = row.moved_to(to, why).ok_or_else(|| moved_too_often(zone))?;
+        self.set_row(zone, row).await
     }
 
     /// By the strip's index, places that stay: on live drives that are not to be left, where strips are of one form and
@@ -122,11 +116,6 @@ impl Keeper {
 
     fn no_room(&self) -> Error {
         Error::NoSpace { path: format!("the drives of pool {}", self.table().pool) }
-    }
-
-    fn next_tenancy(&self, zone: ZoneIndex) -> Result<Tenancy> {
-        let next = self.view.row(zone).tenancy.next();
-        next.ok_or_else(|| refused(&format!("zone {zone} was moved too often")))
     }
 
     fn check_zone(&self, zone: ZoneIndex) -> Result<()> {
@@ -242,4 +231,8 @@ impl Keeper {
         self.publish(next);
         Ok(())
     }
+}
+
+fn moved_too_often(zone: ZoneIndex) -> Error {
+    refused(&format!("zone {zone} was moved too often"))
 }

@@ -240,8 +240,8 @@ fn with_class(table: &DriveTable, row: &Row, set: &StripSet) -> Option<Row> {
 /// turned comes from the newer places.
 fn is_to_be_turned(table: &DriveTable, row: &Row, is_cancelled: bool) -> bool {
     let RowState::Moving { from, to, why } = &row.state else { return false };
-    // Of what was put before a place of `to` was lost and replaced, `to` lacks a strip: turned around, nothing would
-    // say so.
+    // MOVER-7: of what was put before a place of `to` was lost and replaced, `to` lacks a strip, and of `from` nothing
+    // would say so.
     let is_replaced = to.places.iter().any(|place| row.is_replaced(place));
     let may_turn = from.form == StripForm::Striped && drives_lost(table, from).is_empty();
     if is_turned(row) || is_replaced || !may_turn {

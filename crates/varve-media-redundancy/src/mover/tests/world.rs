@@ -517,13 +517,7 @@ impl TestKeeper {
             Change::Move { zone, why, class, avoid, prefer } => {
                 let row = self.pool.borrow().view.row(zone).clone();
                 let to = self.target(zone, &row, class, &avoid, prefer)?;
-                let from = row.source().or(row.target()).unwrap().clone();
-                let why = match row.state {
-                    RowState::Moving { why, .. } => why,
-                    RowState::Empty | RowState::Still(_) => why,
-                };
-                let tenancy = row.tenancy.next().unwrap();
-                self.set_row(zone, Row { tenancy, state: RowState::Moving { from, to, why } });
+                self.set_row(zone, row.moved_to(to, why).unwrap());
                 Ok(())
             }
             Change::Row { zone, expected, new } => {

@@ -1,5 +1,7 @@
 //! Which zone is worked on next.
 
+use varve_media::planted::plant;
+
 use super::*;
 use crate::format::tests::samples::{class_id, drive_number};
 use crate::test_pool::{MIRROR, TestPool, place_units, table};
@@ -127,28 +129,60 @@ fn a_place_that_is_lost_while_a_row_moves_is_chosen_anew() {
     assert!(!may_complete(&pool.view, row.source().unwrap(), row.target().unwrap()));
 }
 
+/// Has the first place of the target of a row that moves be lost, and another one take it, as the keeper does.
+fn replace_first(pool: &mut TestPool, zone: u32) {
+    let row = pool.view.row(ZoneIndex(zone)).clone();
+    let RowState::Moving { from, to: lost, why } = row.state.clone() else { panic!("it moves") };
+    pool.set_state(lost.places[0].drive.get(), DriveState::Failed);
+    let units = place_units(pool.view.drives(), MIRROR);
+    let mut drives = (0..6).map(drive_number);
+    let drive = drives.find(|it| !from.has_drive(*it) && !lost.has_drive(*it)).unwrap();
+    let place = pool.occupancy.spaces().drive(drive).unwrap().first_fit(units).unwrap();
+    let mut to = lost.clone();
+    to.places[0] = crate::format::StripPlace { drive, tenancy: row.tenancy.next().unwrap(), place };
+    pool.set_row(zone, row.moved_to(to, why).unwrap());
+}
+
 #[test]
 fn a_move_of_which_a_place_was_lost_and_replaced_goes_on() {
     let mut pool = pool(1);
     begin_move(&mut pool, 0, MoveReason::Rebalance);
-    let row = pool.view.row(ZoneIndex(0)).clone();
-    let (from, lost) = (row.source().unwrap().clone(), row.target().unwrap().clone());
-    pool.set_state(lost.places[0].drive.get(), DriveState::Failed);
-    let units = place_units(pool.view.drives(), MIRROR);
-    let drives = (0..6).map(drive_number);
-    let drive = drives.into_iter().find(|it| !from.has_drive(*it) && !lost.has_drive(*it)).unwrap();
-    let place = pool.occupancy.spaces().drive(drive).unwrap().first_fit(units).unwrap();
-    let tenancy = row.tenancy.next().unwrap();
-    let mut to = lost.clone();
-    to.places[0] = crate::format::StripPlace { drive, tenancy, place };
-    pool.set_row(
-        0,
-        Row { tenancy, state: RowState::Moving { from, to, why: MoveReason::Rebalance } },
-    );
+    replace_first(&mut pool, 0);
     let control = control();
     control.cancel(MoveReason::Rebalance);
     let list = WorkList::new(Arc::new(pool.view.clone()));
     let work = list.works().next().unwrap();
     // What was put to the lost place is not where it came from either.
     assert_eq!(next_step(&pool.view, &work, &control), MoveStep::Fill);
+}
+
+/// Of a move that is turned around, and then loses a place that it goes back to, which another one takes: what the zone
+/// lacks and can lose, and what comes next.
+fn turned_and_replaced() -> (Option<(RepairWork, Exposure)>, MoveStep) {
+    let mut pool = pool(1);
+    begin_move(&mut pool, 0, MoveReason::Rebalance);
+    let control = control();
+    control.cancel(MoveReason::Rebalance);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    let work = list.works().next().unwrap();
+    let MoveStep::Ask(change) = next_step(&pool.view, &work, &control) else { panic!("it turns") };
+    let Change::Row { new, .. } = *change else { panic!("both sets are exchanged") };
+    pool.set_row(0, new);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    assert_eq!(list.queue().next(), None, "it lacks nothing");
+    replace_first(&mut pool, 0);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    let step = next_step(&pool.view, &list.works().next().unwrap(), &control);
+    (list.queue().next().map(|item| (item.work, item.exposure)), step)
+}
+
+#[test]
+fn replaced_untold() {
+    let lacks = Some((RepairWork::Rebuild, Exposure::Survives(0)));
+    assert_eq!(turned_and_replaced(), (lacks, MoveStep::Fill), "MOVER-7");
+    plant(Some(Bug::ReplacedUntold));
+    let (found, step) = turned_and_replaced();
+    plant(None);
+    assert_eq!(found, None, "nothing tells of what was put to the lost place");
+    assert_ne!(step, MoveStep::Fill, "and it would be turned once more");
 }
