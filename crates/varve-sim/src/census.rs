@@ -5,7 +5,8 @@
 //! STRIP-CENSUS-1. Of every held segment as many strips are right as its class has of data, while no more drives are
 //!     lost than it survives.
 //! STRIP-CENSUS-2. Strips on drives that the pool reads and that never were out of order are all right: redundancy is
-//!     never less than the pool believes.
+//!     never less than the pool believes. While a row moves, that is what the set can lose that can lose less, each by
+//!     its own class.
 //! STRIP-CENSUS-3. Health never says that more may be lost than what was counted can lose, and never ok where a strip
 //!     lacks.
 //! STRIP-CENSUS-4. A strip of a put of this life that is on no drive is one that the put said to have left out.
@@ -16,8 +17,8 @@ use varve_logstore::format::record::payload_checksum;
 use varve_media::SegmentId;
 use varve_media_redundancy::format::StripLabel;
 use varve_media_redundancy::{
-    HealthReport, HealthState, LABEL_BYTES, LeftOutStrip, STRIPS_MAX, ShardFacts, StripLocation,
-    StripeShape, ZoneIndex,
+    HealthReport, HealthState, LABEL_BYTES, LeftOutStrip, ShardFacts, StripLocation, StripeShape,
+    ZoneIndex,
 };
 use varve_types::PoolId;
 
@@ -31,30 +32,28 @@ pub(crate) struct SegmentCount {
     pub id: SegmentId,
     /// Its zone.
     pub zone: ZoneIndex,
-    /// Its class.
-    pub shape: StripeShape,
     /// Strips of one put that are right, on drives that are in order.
-    pub right: usize,
+    pub right: PutCount,
     /// The same, on drives too that are out of order while the pool does not know it yet.
-    pub stored: usize,
-    /// Places on drives that the pool reads and that are in order; while its row moves, of the set that has fewer.
-    pub placed: usize,
+    pub stored: PutCount,
+    /// Places on drives that the pool reads and that are in order; while its row moves, of the set that can lose less.
+    pub placed: PutCount,
 }
 
 impl SegmentCount {
     /// Whether it can be read.
     pub(crate) fn is_readable(&self) -> bool {
-        self.right >= usize::from(self.shape.data())
+        self.right.spare().is_some()
     }
 
     /// Whether every strip is right that lies on a drive which the pool reads (STRIP-CENSUS-2).
     pub(crate) fn is_as_placed(&self) -> bool {
-        self.right >= self.placed
+        self.right.spare() >= self.placed.spare()
     }
 
     /// How many strips may be lost.
     pub(crate) fn survives(&self) -> Option<usize> {
-        self.stored.checked_sub(usize::from(self.shape.data()))
+        self.stored.spare()
     }
 }
 
@@ -108,12 +107,16 @@ impl StripCensus {
         };
         let forgotten = self.forgotten.clone();
         let wrong = self.segments.iter().find(is_wrong).map(|count| {
-            let SegmentCount { id, zone, shape, right, placed, .. } = count;
+            let SegmentCount { id, zone, right, placed, .. } = count;
             let SegmentId { number, generation } = id;
             format!(
-                "segment {number} generation {} of zone {zone} has {right} strips of {shape} that are \
-                 right, and {placed} places",
-                generation.get()
+                "segment {number} generation {} of zone {zone} has {} strips of {} that are right, and {} \
+                 places of {}",
+                generation.get(),
+                right.count(),
+                right.shape,
+                placed.count(),
+                placed.shape
             )
         });
         wrong.or(forgotten)
@@ -129,7 +132,7 @@ impl StripCensus {
             (Some(_), None) => true,
             (Some(promised), Some(least)) => usize::from(promised) > least,
         };
-        let lacks = self.segments.iter().find(|count| count.stored < count.shape.strips());
+        let lacks = self.segments.iter().find(|count| !count.stored.is_whole());
         let is_blind = health.state() == HealthState::Ok && lacks.is_some();
         (promises_more || is_blind).then(|| {
             let (state, promised) = (health.state(), health.survives);
@@ -153,19 +156,19 @@ impl StripCounter<'_> {
         let row = view.row(at.zone);
         let set = row.source().or(row.target());
         let class = set.map_or(view.drives().class, |set| set.class);
-        let shape = view.drives().class_of(class)?.shape;
+        let nothing = PutCount::of(view.drives().class_of(class)?.shape);
         let (mut right, mut stored) = (PutCounts::default(), PutCounts::default());
         // While a row moves, a segment is in one set or the other, or partly in each.
-        let mut placed: Option<usize> = None;
+        let mut placed: Option<PutCount> = None;
         for set in row.sets() {
-            let mut places = StripIndexes::default();
+            let mut places = PutCount::of(view.drives().class_of(set.class)?.shape);
             for location in view.locate(set, at.slot) {
                 let number = location.place.drive;
                 let Some(drive) = self.layout.any_drive(self.media, number) else { continue };
                 let is_well = self.layout.drive(self.media, number).is_some();
                 // What was put before a place took that of a lost one is not there yet.
                 if is_well && !row.is_replaced(&location.place) {
-                    places.add(location.strip);
+                    places.strips.add(location.strip);
                 }
                 let is_read = view.drives().drive(number).is_some_and(|it| is_member(it.state));
                 let label = self.label_on(drive, id, &location).filter(|_| is_read);
@@ -175,14 +178,12 @@ impl StripCounter<'_> {
                     right.add(&label);
                 }
             }
-            placed = Some(placed.map_or(places.count(), |least| least.min(places.count())));
+            placed = placed.into_iter().chain([places]).min_by_key(PutCount::spare);
         }
-        // While the class of a zone changes, a segment is of one class or the other.
-        let shape = right.best().map_or(shape, |best| best.shape);
-        let of_best = |counts: &PutCounts| counts.best().map_or(0, |best| best.strips.count());
-        let (right, stored, placed) =
-            (of_best(&right), of_best(&stored), placed.unwrap_or_default());
-        Some(SegmentCount { id, zone: at.zone, shape, right, stored, placed })
+        let best = |counts: &PutCounts| counts.best().unwrap_or(nothing);
+        let (right, stored) = (best(&right), best(&stored));
+        let placed = placed.unwrap_or(nothing);
+        Some(SegmentCount { id, zone: at.zone, right, stored, placed })
     }
 
     /// A strip of a segment of this life that is nowhere, and that no put said to have left out (STRIP-CENSUS-4).
@@ -242,31 +243,46 @@ impl StripCounter<'_> {
 #[derive(Default)]
 struct PutCounts(BTreeMap<Vec<u64>, PutCount>);
 
-/// Strips of one put.
-#[derive(Clone, Copy)]
-struct PutCount {
+/// Strips of one put, or places for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PutCount {
     shape: StripeShape,
     strips: StripIndexes,
 }
 
+impl PutCount {
+    fn of(shape: StripeShape) -> Self {
+        Self { shape, strips: StripIndexes::default() }
+    }
+
+    fn count(&self) -> usize {
+        self.strips.count()
+    }
+
+    /// How many can be lost; `None` where too few are there.
+    fn spare(&self) -> Option<usize> {
+        self.count().checked_sub(self.shape.data().into())
+    }
+
+    fn is_whole(&self) -> bool {
+        self.count() >= self.shape.strips()
+    }
+}
+
 impl PutCounts {
     fn add(&mut self, label: &StripLabel) {
-        let empty = PutCount { shape: label.shape, strips: StripIndexes::default() };
-        let put = self.0.entry(label.strip_checksums.to_vec()).or_insert(empty);
-        put.strips.add(label.strip);
+        let put = self.0.entry(label.strip_checksums.to_vec());
+        put.or_insert_with(|| PutCount::of(label.shape)).strips.add(label.strip);
     }
 
     /// The put that can lose most strips.
     fn best(&self) -> Option<PutCount> {
-        let spare = |put: &PutCount| {
-            (put.strips.count() + STRIPS_MAX).saturating_sub(usize::from(put.shape.data()))
-        };
-        self.0.values().copied().max_by_key(|put| (spare(put), put.strips.count()))
+        self.0.values().copied().max_by_key(|put| (put.spare(), put.count()))
     }
 }
 
 /// A set of indexes of strips.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Debug)]
 struct StripIndexes(u16);
 
 impl StripIndexes {

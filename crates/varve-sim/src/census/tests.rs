@@ -2,8 +2,8 @@
 
 use varve_media::{Disk, Persist, SimLatency};
 use varve_media_redundancy::format::{
-    DriveRecord, DriveRoles, DriveState, DriveTable, FeatureWords, HeldUnits, Row, RowState,
-    StripForm, StripPlace, StripSet,
+    DriveRecord, DriveRoles, DriveState, DriveTable, FeatureWords, HeldUnits, MoveReason, Row,
+    RowState, StripForm, StripPlace, StripSet,
 };
 use varve_media_redundancy::{
     Class, ClassId, DriveId, DriveNumber, Epoch, HistoryId, LayoutView, MediumKind, MediumKinds,
@@ -23,7 +23,7 @@ const STRIP_BYTES: u32 = 32 << 10;
 const SLOT: u32 = 1;
 const DRIVES: u8 = 3;
 
-/// A pool of three drives with one zone of class 2+1.
+/// A pool of three drives with one zone of class 2+1, and with class 2 of mirrors.
 struct CountedPool {
     media: RedundantMedia,
     view: LayoutView,
@@ -67,14 +67,19 @@ fn counted_pool() -> CountedPool {
     (redundancy.shape, redundancy.drive_units) = (shape(), vec![100; usize::from(DRIVES)]);
     config.segment_bytes = SEGMENT_BYTES;
     let (media, pool) = (RedundantMedia::new(&config, &redundancy), config.pool());
-    let class = ClassId::new(1).expect("not 0");
+    let [class, mirror] = [1, 2].map(|id| ClassId::new(id).expect("not 0"));
+    let kinds = MediumKinds::ALL;
+    let mirror_shape = StripeShape::new(1, 1).expect("copies");
     let table = DriveTable {
         features: FeatureWords::default(),
         pool,
         epoch: Epoch(1),
         history: HistoryId([1; 16]),
         lineage: Vec::new(),
-        classes: vec![Class { id: class, shape: shape(), kinds: MediumKinds::ALL }],
+        classes: vec![
+            Class { id: class, shape: shape(), kinds },
+            Class { id: mirror, shape: mirror_shape, kinds },
+        ],
         class,
         drives: (0..DRIVES).map(|drive| record(&media, drive)).collect(),
         drops_max: 1,
@@ -150,7 +155,7 @@ impl CountedPool {
     }
 
     fn right(&self, generation: u64) -> usize {
-        self.count(generation).segments[0].right
+        self.count(generation).segments[0].right.count()
     }
 }
 
@@ -161,8 +166,8 @@ fn all_strips_of_a_put_count() {
     assert!(pool.count(7).fault(false).is_some());
     pool.write_all(7, [1, 2]);
     let census = pool.count(7);
-    assert_eq!(census.segments[0].right, 3);
-    assert_eq!((census.segments[0].placed, census.segments[0].survives()), (3, Some(1)));
+    assert_eq!(census.segments[0].right.count(), 3);
+    assert_eq!((census.segments[0].placed.count(), census.segments[0].survives()), (3, Some(1)));
     assert_eq!(census.fault(true), None);
     assert_eq!(pool.right(8), 0, "other contents of the slot");
 }
@@ -176,7 +181,7 @@ fn a_strip_that_rots_or_is_elsewhere_does_not_count() {
     let label = units.start + geometry.slot_offset(UnitNumber(4), SLOT);
     units.medium.flip_bit(label + 5000, 3);
     let census = pool.count(7);
-    assert_eq!(census.segments[0].right, 2);
+    assert_eq!(census.segments[0].right.count(), 2);
     assert_eq!(census.fault(false), None, "two suffice");
     assert!(census.fault(true).is_some(), "three are promised");
     pool.write(0, 1, 7, [1, 2]);
@@ -204,7 +209,8 @@ fn strips_of_a_failed_drive_are_not_expected() {
     (table.drives[2].state, table.drives[2].since_epoch) = (DriveState::Failed, Epoch(2));
     pool.view = pool.view.with_drives(table).expect("a drive may fail");
     let census = pool.count(7);
-    assert_eq!((census.segments[0].right, census.segments[0].placed), (2, 2));
+    let count = &census.segments[0];
+    assert_eq!((count.right.count(), count.placed.count()), (2, 2));
     assert_eq!((census.fault(true), census.segments[0].survives()), (None, Some(0)));
 }
 
@@ -222,4 +228,23 @@ fn a_strip_that_was_left_out_is_on_a_list() {
     let place = row.target().expect("it has places").places[2];
     let left_out = [LeftOutStrip { zone: ZoneIndex(0), place }];
     assert_eq!(pool.count_stored(7, &left_out).fault(true), None);
+}
+
+#[test]
+fn while_a_class_changes_a_segment_lacks_by_that_of_its_strips() {
+    let mut pool = counted_pool();
+    let row = pool.view.row(ZoneIndex(0));
+    let to = row.target().expect("it has places").clone();
+    let (tenancy, class) = (Tenancy::new(2).expect("small"), ClassId::new(2).expect("not 0"));
+    let place = |drive| StripPlace { drive: number(drive), tenancy, place: UnitNumber(20) };
+    let from = StripSet { class, form: StripForm::Striped, places: (0..2).map(place).collect() };
+    let state = RowState::Moving { from, to, why: MoveReason::Conversion };
+    let moving = pool.view.with_row(ZoneIndex(0), Row { tenancy, state });
+    pool.view = moving.expect("places do not overlap");
+    (0..2).for_each(|strip| pool.write(strip, strip, 7, [1, 2]));
+    let census = pool.count(7);
+    assert_eq!(census.segments[0].survives(), Some(0), "as many strips as the mirror has places");
+    assert!(census.fault(true).is_some(), "both classes survive a loss");
+    pool.write(2, 2, 7, [1, 2]);
+    assert_eq!(pool.count(7).fault(true), None);
 }
