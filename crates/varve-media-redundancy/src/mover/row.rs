@@ -280,9 +280,14 @@ impl RepairThread {
         Ok(RowEnd::Done)
     }
 
-    /// Whether a zone that can lose less came up since.
+    /// Whether the row is to go back (MOVER-5), or a zone that can lose less came up since.
     fn is_preempted(&self, work: &MoveWork) -> bool {
-        if !self.follow() {
+        let is_news = self.follow();
+        let step = next_step(self.works.borrow().view(), work, &self.control);
+        if matches!(&step, MoveStep::Ask(change) if matches!(**change, Change::Row { .. })) {
+            return true;
+        }
+        if !is_news {
             return false;
         }
         self.next_work().is_some_and(|first| {

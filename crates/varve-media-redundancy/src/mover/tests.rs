@@ -309,6 +309,30 @@ fn cancel_leaves_both() {
 }
 
 #[test]
+fn a_drive_that_stays_gets_back_what_is_on_its_way() {
+    let mut turned = 0;
+    for seed in 0..10 {
+        let mut world = World::new(&spec(seed, [2, 1]));
+        world.put_some(seed, 40);
+        let before = world.drives_of(0);
+        world.start_mover();
+        world.start_client(seed, 20);
+        leave(&mut world, before[0].get());
+        let is_still = |world: &World| {
+            let view = world.tables.view();
+            matches!(view.row(ZoneIndex(0)).state, RowState::Still(_))
+        };
+        assert!(world.run_while(60, is_still), "seed {seed}: it does not begin");
+        world.change(Change::Stay { drive: before[0] });
+        assert!(world.run_while(REPAIR_SECONDS, World::has_work), "seed {seed}");
+        // What had been moved by then stays where it is.
+        turned += u32::from(world.drives_of(0) == before);
+        assert_eq!(world.misses(), None, "seed {seed}");
+    }
+    assert!(turned >= 8, "{turned} of 10");
+}
+
+#[test]
 fn a_replacement_gets_the_strips_of_the_drive_that_goes() {
     let mut world = World::new(&spec(1, [2, 1]));
     world.put_some(1, 24);
