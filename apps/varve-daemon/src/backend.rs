@@ -212,8 +212,9 @@ impl<S: ShardStack> PoolBackend<S> {
         let facts = self.facts.clone();
         let size_bytes = facts.size.size_bytes(&reports);
         let capacity_bytes = facts.size.capacity_bytes(&reports);
-        let RedundancySummary { protect, survives, unconverted_zones, usable_bytes, raw_bytes } =
-            facts.redundancy.summary(size_bytes, &reports);
+        let redundancy = facts.redundancy.summary(size_bytes, &reports);
+        let RedundancySummary { protect, survives, data_class, usable_bytes, raw_bytes, .. } =
+            redundancy;
         Ok(Pool {
             id: facts.id,
             created_unix_ms: facts.created_unix_ms,
@@ -226,7 +227,8 @@ impl<S: ShardStack> PoolBackend<S> {
             drives: self.drives_by(&reports),
             protect,
             survives,
-            unconverted_zones,
+            data_class,
+            unconverted_zones: redundancy.unconverted_zones,
             usable_bytes,
             raw_bytes,
             missing_cells: Vec::new(),

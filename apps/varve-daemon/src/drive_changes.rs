@@ -24,8 +24,8 @@ use varve_media_redundancy::format::{
     DriveRecord, DriveState as RecordState, MoveReason, Row, RowState,
 };
 use varve_media_redundancy::{
-    Change, DriveId, DriveNumber, LayoutView, MoveProgress, MoveWait, RepairCounts, RepairQueue,
-    ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES, ZoneIndex,
+    Change, DriveId, DriveNumber, LayoutView, MediumKind, MediumKinds, MoveProgress, MoveWait,
+    RepairCounts, RepairQueue, ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES, ZoneIndex,
 };
 use varve_types::{ByteCount, ErrorKind};
 
@@ -256,6 +256,9 @@ async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<D
     let path = std::path::absolute(&new.path).map_err(|error| {
         refusal(ErrorKind::Invalid, &format!("drive {}: {error}", new.path), "give another path")
     })?;
+    let kind = new.class.as_deref().map(str::parse::<MediumKind>).transpose().map_err(|fault| {
+        refusal(ErrorKind::Invalid, &fault, "give its class, or leave that to the system")
+    })?;
     let has_size =
         fs::metadata(&path).is_ok_and(|it| it.is_file() || it.file_type().is_block_device());
     let size_bytes = new.size_bytes.or((!has_size).then_some(bytes));
@@ -270,7 +273,8 @@ async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<D
     let prepared = tokio::task::spawn_blocking(move || preparing.files().prepare(&place, id)).await;
     let died =
         |_| refusal(ErrorKind::Internal, "preparing the drive panicked", "look into the log");
-    let member = prepared.map_err(died)?.map_err(|error| of_media(&error))?;
+    let mut member = prepared.map_err(died)?.map_err(|error| of_media(&error))?;
+    member.kind = kind.unwrap_or(member.kind);
     let entry = DriveEntry { path, size_bytes, file: None, id: Some(id.to_string()) };
     let remembered = pool.changes().with_data(|data| drives::add_to_list(data, entry));
     remembered.map_err(|failure| of_failure(&failure))?; // DRIVE-CHANGES-1
@@ -365,18 +369,26 @@ pub(crate) fn find(pool: &RedundantPool, name: &str) -> Result<DriveRecord> {
 /// Refuses that a drive leaves without which there are too few for the class of new zones.
 fn check_others(view: &LayoutView, drive: DriveNumber) -> Result<()> {
     let table = view.drives();
-    let is_other = |it: &&DriveRecord| it.state == RecordState::Live && it.number != drive;
-    let others = table.drives.iter().filter(is_other).count();
     let Some(class) = table.class_of(table.class) else { return Ok(()) };
-    let (shape, needed) = (class.shape, class.shape.strips());
+    let (shape, kinds, needed) = (class.shape, class.kinds, class.shape.strips());
+    let is_other = |it: &&DriveRecord| {
+        it.state == RecordState::Live && it.number != drive && kinds.has(it.kind)
+    };
+    let others = table.drives.iter().filter(is_other).count();
     if others >= needed {
         return Ok(());
     }
+    let of_class = of_class(kinds);
     let what = format!(
-        "drive {drive} cannot leave: {shape} needs {needed} drives, and {others} others are live"
+        "drive {drive} cannot leave: {shape} needs {needed} drives{of_class}, and {others} others are live"
     );
     let hint = "add a drive first, or put one in its place: `varve drive replace`";
     Err(refusal(ErrorKind::Conflict, &what, hint))
+}
+
+/// What a message says of the drives that data may lie on, where these are not any.
+pub(crate) fn of_class(kinds: MediumKinds) -> String {
+    if kinds == MediumKinds::ALL { String::new() } else { format!(" of class {kinds}") }
 }
 
 pub(crate) fn bytes_of(record: &DriveRecord) -> u64 {

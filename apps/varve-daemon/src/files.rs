@@ -164,7 +164,8 @@ fn new_drive(drive: &DriveEntry) -> NewDrive {
 /// A pool with redundancy as the settings want it on these drives.
 pub(crate) fn new_redundant(settings: &Settings, drives: &Drives) -> Result<NewRedundantPool> {
     let new = |drive: &DriveEntry| -> Result<NewRedundantDrive> {
-        Ok(NewRedundantDrive { place: new_drive(drive), id: DriveId(random_bytes()?) })
+        let (id, kind) = (DriveId(random_bytes()?), settings.redundancy.drive_class);
+        Ok(NewRedundantDrive { place: new_drive(drive), id, kind })
     };
     Ok(NewRedundantPool {
         pool: random_id()?,

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use varve_access_admin::v1::{ChangePool, PoolChange};
 use varve_access_admin::{AdminFuture, Result};
 use varve_media_redundancy::{
-    Change, ClassOutlook, LayoutView, MediumKinds, PoolSizes, Protection, StripeShape, unconverted,
+    Change, Class, ClassOutlook, LayoutView, MediumKinds, PoolSizes, Protection, StripeShape,
+    unconverted,
 };
 use varve_types::{ByteCount, ErrorKind};
 
-use crate::drive_changes::{change, refusal, to_the_end};
+use crate::drive_changes::{change, of_class, refusal, to_the_end};
 use crate::redundancy::shape_of;
 use crate::redundant_pool::RedundantPool;
 
@@ -22,45 +23,67 @@ pub(crate) fn change_pool(
     let pool = Arc::clone(pool);
     to_the_end(async move {
         let view = pool.files().view();
-        let shape = shape_for(&view, &what)?;
-        let outlook = ClassOutlook::of(&view, shape);
-        check(&view, shape, &outlook)?;
+        let asked = class_for(&view, &what)?;
+        let AskedClass { shape, kinds } = asked;
+        let outlook = ClassOutlook::of(&view, shape, kinds);
+        check(&view, asked, &outlook)?;
         if !what.dry_run {
-            let kinds = MediumKinds::ALL;
             change(&pool, Change::Class { shape, kinds }).await?;
         }
-        Ok(answer(&view, shape, &outlook, what.dry_run))
+        Ok(answer(&view, asked, &outlook, what.dry_run))
     })
 }
 
-/// The shape that is asked for.
-fn shape_for(view: &LayoutView, what: &ChangePool) -> Result<StripeShape> {
-    match (&what.protect, what.cancel) {
-        (Some(text), false) => {
-            let protection = text.parse::<Protection>().map_err(|fault| {
+/// How new data are to be kept, and on which drives.
+#[derive(Clone, Copy)]
+struct AskedClass {
+    shape: StripeShape,
+    kinds: MediumKinds,
+}
+
+/// What is asked for; what is not said stays as it is.
+fn class_for(view: &LayoutView, what: &ChangePool) -> Result<AskedClass> {
+    let table = view.drives();
+    let (shape, kinds) = (shape_of(table), table.zone_kinds());
+    match (&what.protect, &what.data_class, what.cancel) {
+        (None, None, true) => {
+            let most = unconverted(view).into_iter().next();
+            most.map(|(Class { shape, kinds, .. }, _)| AskedClass { shape, kinds }).ok_or_else(
+                || {
+                    let what = "nothing is being converted that could be cancelled";
+                    refusal(ErrorKind::Conflict, what, "`varve pool show` says how data are kept")
+                },
+            )
+        }
+        (_, _, true) | (None, None, false) => {
+            let what = "either `protect`, `data_class` or `cancel` is to be given";
+            Err(refusal(ErrorKind::Invalid, what, "give --protect, --data-class, or --cancel"))
+        }
+        (protect, data_class, false) => {
+            let protection = protect.as_ref().map(|text| text.parse::<Protection>()).transpose();
+            let protection = protection.map_err(|fault| {
                 refusal(ErrorKind::Invalid, &fault, "give none, or one as mirror:2 or ec:4+2")
             })?;
-            Ok(protection.shape())
-        }
-        (None, true) => {
-            let most = unconverted(view).into_iter().next();
-            most.map(|(shape, _)| shape).ok_or_else(|| {
-                let what = "nothing is being converted that could be cancelled";
-                refusal(ErrorKind::Conflict, what, "`varve pool show` says how data are kept")
-            })
-        }
-        (Some(_), true) | (None, false) => {
-            let what = "either `protect` or `cancel` is to be given";
-            Err(refusal(ErrorKind::Invalid, what, "give --protect CLASS, or --cancel"))
+            let named = data_class.as_ref().map(|text| text.parse::<MediumKinds>()).transpose();
+            let named = named.map_err(|fault| {
+                refusal(
+                    ErrorKind::Invalid,
+                    &fault,
+                    "`varve drive list` shows the classes of drives",
+                )
+            })?;
+            let shape = protection.map_or(shape, Protection::shape);
+            Ok(AskedClass { shape, kinds: named.unwrap_or(kinds) })
         }
     }
 }
 
 /// Refuses a class that drives are too few for, or have no room for.
-fn check(view: &LayoutView, shape: StripeShape, outlook: &ClassOutlook) -> Result<()> {
-    let (drives, needed) = (outlook.drives, shape.strips());
+fn check(view: &LayoutView, asked: AskedClass, outlook: &ClassOutlook) -> Result<()> {
+    let AskedClass { shape, kinds } = asked;
+    let (drives, needed, of_class) = (outlook.drives, shape.strips(), of_class(kinds));
     if drives < needed {
-        let what = format!("{shape} needs {needed} drives, and {drives} are live");
+        let what = format!("{shape} needs {needed} drives{of_class}, and {drives} are live");
         return Err(refusal(ErrorKind::Conflict, &what, "add drives first: `varve drive add`"));
     }
     if outlook.lacking_bytes > 0 {
@@ -68,14 +91,14 @@ fn check(view: &LayoutView, shape: StripeShape, outlook: &ClassOutlook) -> Resul
         let (held, usable) = (ByteCount(held), ByteCount(outlook.sizes.usable_bytes));
         let lacking = ByteCount(outlook.lacking_bytes);
         let what = format!(
-            "{shape} on these drives holds {usable}, and zones that are in use take {held}: {lacking} lack"
+            "{shape} on these drives{of_class} holds {usable}, and zones that are in use take {held}: {lacking} lack"
         );
         let hint = "add drives first: `varve drive add`, or choose a class that takes less";
         return Err(refusal(ErrorKind::NoSpace, &what, hint));
     }
     if !outlook.has_room_to_begin {
         let what = format!(
-            "no drive has room to begin: a zone keeps its places until it is {shape} elsewhere"
+            "no drive{of_class} has room to begin: a zone keeps its places until it is {shape} elsewhere"
         );
         return Err(refusal(ErrorKind::NoSpace, &what, "add a drive first: `varve drive add`"));
     }
@@ -89,13 +112,15 @@ fn zone_bytes(view: &LayoutView) -> u64 {
 
 fn answer(
     view: &LayoutView,
-    shape: StripeShape,
+    asked: AskedClass,
     outlook: &ClassOutlook,
     dry_run: bool,
 ) -> PoolChange {
+    let AskedClass { shape, kinds } = asked;
     PoolChange {
         protect: shape.to_string(),
         protect_before: shape_of(view.drives()).to_string(),
+        data_class: kinds.to_string(),
         survives: shape.parity(),
         usable_bytes: outlook.sizes.usable_bytes,
         usable_before_bytes: PoolSizes::of_view(view).usable_bytes,

@@ -18,7 +18,7 @@ use varve_media_redundancy::format::{
 };
 use varve_media_redundancy::{
     DriveNumber, DriveSpaces, ERRORS_MAX, Epoch, Exposure, HealthFacts, HealthReport,
-    HealthState as ReportState, LayoutView, MediumKind, Protection, RecentErrors, RepairQueue,
+    HealthState as ReportState, LayoutView, MediumKinds, Protection, RecentErrors, RepairQueue,
     ShardFacts, StripeShape, UNIT_BYTES, UnusableDrive, unconverted,
 };
 use varve_types::{ErrorKind, ShardId};
@@ -43,6 +43,7 @@ pub(crate) enum DriveRedundancy {
 pub(crate) struct RedundancySummary {
     pub(crate) protect: Option<String>,
     pub(crate) survives: Option<u8>,
+    pub(crate) data_class: Option<String>,
     pub(crate) unconverted_zones: Option<u64>,
     pub(crate) usable_bytes: Option<u64>,
     pub(crate) raw_bytes: Option<u64>,
@@ -55,6 +56,7 @@ impl DriveRedundancy {
             Self::Elsewhere => RedundancySummary {
                 protect: None,
                 survives: None,
+                data_class: None,
                 unconverted_zones: None,
                 usable_bytes: None,
                 raw_bytes: None,
@@ -62,6 +64,7 @@ impl DriveRedundancy {
             Self::None => RedundancySummary {
                 protect: Some(Protection::NONE.to_string()),
                 survives: Some(0),
+                data_class: None,
                 unconverted_zones: None,
                 usable_bytes: Some(size_bytes),
                 raw_bytes: Some(size_bytes),
@@ -72,6 +75,9 @@ impl DriveRedundancy {
                 RedundancySummary {
                     protect: Some(shape_of(view.drives()).to_string()),
                     survives: report_of(pool, reports).survives,
+                    data_class: Some(view.drives().zone_kinds())
+                        .filter(|kinds| *kinds != MediumKinds::ALL)
+                        .map(|kinds| kinds.to_string()),
                     unconverted_zones: Some(zones).filter(|zones| *zones > 0),
                     usable_bytes: Some(sizes.usable_bytes),
                     raw_bytes: Some(sizes.raw_bytes),
@@ -385,7 +391,7 @@ fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> 
             number: Some(record.number.get()),
             id: Some(id),
             name: Some(record.name.clone()),
-            kind: Some(kind_of(record.kind).to_owned()),
+            kind: Some(record.kind.word().to_owned()),
             state: Some(state_of(record.state)),
             since_unix_ms: Some(record.since_unix_ms),
             is_slow: record.is_slow,
@@ -405,14 +411,6 @@ fn path_of(pool: &RedundantPool, remembered: &[Drive], record: &DriveRecord) -> 
     let path = pool.files().path_of(record.number);
     let path = path.or_else(|| remembered().map(|drive| drive.path.clone()));
     path.unwrap_or_else(|| record.name.clone())
-}
-
-const fn kind_of(kind: MediumKind) -> &'static str {
-    match kind {
-        MediumKind::Nvme => "nvme",
-        MediumKind::Ssd => "ssd",
-        MediumKind::Hdd => "hdd",
-    }
 }
 
 const fn state_of(state: RecordState) -> DriveState {

@@ -137,6 +137,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "varve pool set --protect ec:4+2 --dry-run",
             "varve pool set --protect ec:4+2 --wait",
+            "varve pool set --data-class ssd,nvme",
             "varve pool set --cancel",
         ],
     ),
@@ -147,7 +148,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("pool keys renew", &["varve pool keys renew"]),
     ("drive list", &["varve drive list", "varve drive list --json"]),
     ("drive show", &["varve drive show 2", "varve drive show /dev/nvme0n1"]),
-    ("drive add", &["varve drive add /dev/nvme3n1", "varve drive add /srv/d=2TiB"]),
+    (
+        "drive add",
+        &[
+            "varve drive add /dev/nvme3n1",
+            "varve drive add /srv/d=2TiB",
+            "varve drive add /dev/vdc --class ssd",
+        ],
+    ),
     (
         "drive remove",
         &[

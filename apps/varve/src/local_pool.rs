@@ -7,7 +7,7 @@ use serde_json::json;
 use varve_client::{Failure, Result};
 use varve_daemon::config::{CONFIG_FILE, DriveSetting, Settings, read_data};
 use varve_daemon::{NewLocalPool, PlannedPool, create_local_pool};
-use varve_media_redundancy::Protection;
+use varve_media_redundancy::{MediumKind, Protection};
 use varve_types::ByteCount;
 
 use crate::cli::{Format, Global};
@@ -16,6 +16,7 @@ use crate::cli::{Format, Global};
 pub(crate) struct LocalPool {
     pub(crate) drives: Vec<DriveSetting>,
     pub(crate) protect: Option<Protection>,
+    pub(crate) class: Option<MediumKind>,
     pub(crate) shards: u16,
     pub(crate) lane_size: ByteCount,
     /// Whether nobody is to be asked.
@@ -37,6 +38,7 @@ impl LocalPool {
         let lane = if is_default { found.lane } else { self.lane_size };
         let mut settings = Settings { drives: self.drives, shards, lane, ..found };
         settings.redundancy.protect = self.protect.or(settings.redundancy.protect);
+        settings.redundancy.drive_class = self.class;
         let (is_agreed, is_json) = (self.is_agreed, self.format.json);
         if is_json && !is_agreed {
             return Err(Failure::misuse("a program cannot be asked whether to create the pool")

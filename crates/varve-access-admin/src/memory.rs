@@ -231,6 +231,7 @@ impl MemoryBackend {
             drives: self.drives.clone().unwrap_or_else(|| vec![embedded_drive()]),
             protect: Some(if self.drives.is_some() { "mirror:2" } else { "none" }.to_owned()),
             survives: Some(0),
+            data_class: None,
             unconverted_zones: None,
             usable_bytes: Some(68 << 30),
             raw_bytes: Some(if self.drives.is_some() { 136 << 30 } else { 68 << 30 }),
@@ -548,6 +549,7 @@ impl AdminBackend for MemoryBackend {
         self.of_drives(PoolChange {
             protect,
             protect_before: "mirror:2".to_owned(),
+            data_class: change.data_class.unwrap_or_else(|| "any".to_owned()),
             survives: 1,
             usable_bytes: 90 << 30,
             usable_before_bytes: 68 << 30,

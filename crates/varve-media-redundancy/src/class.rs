@@ -1,6 +1,7 @@
 //! Classes of redundancy, and how one of them cuts the segments of a zone into strips.
 
 use std::fmt;
+use std::str::FromStr;
 
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -120,20 +121,44 @@ pub enum MediumKind {
     Ssd,
     /// Rotating disks.
     Hdd,
+    /// Nobody says.
+    Unknown,
 }
 
 impl MediumKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Nvme, Self::Ssd, Self::Hdd];
+    pub const ALL: [Self; 4] = [Self::Nvme, Self::Ssd, Self::Hdd, Self::Unknown];
 
-    /// Its bit in stored bytes.
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Nvme => "nvme",
+            Self::Ssd => "ssd",
+            Self::Hdd => "hdd",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Its bit in stored bytes; none of an unknown one, which is in no choice but that of all.
     #[must_use]
     pub const fn bit(self) -> u8 {
         match self {
             Self::Nvme => 1,
             Self::Ssd => 2,
             Self::Hdd => 4,
+            Self::Unknown => 0,
         }
+    }
+}
+
+impl FromStr for MediumKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut named = Self::ALL.into_iter().filter(|kind| *kind != Self::Unknown);
+        let found = named.find(|kind| kind.word() == text);
+        found.ok_or_else(|| format!("{text} is not nvme, ssd or hdd"))
     }
 }
 
@@ -162,6 +187,30 @@ impl MediumKinds {
     #[must_use]
     pub const fn has(self, kind: MediumKind) -> bool {
         self.0 == 0 || self.0 & kind.bit() != 0
+    }
+}
+
+impl fmt::Display for MediumKinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::ALL {
+            return f.write_str("any");
+        }
+        let named = MediumKind::ALL.into_iter().filter(|kind| self.has(*kind));
+        f.write_str(&named.map(MediumKind::word).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl FromStr for MediumKinds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "any" {
+            return Ok(Self::ALL);
+        }
+        let kinds = text.split(',').map(str::parse::<MediumKind>);
+        let mut bits = kinds.map(|kind| kind.map(MediumKind::bit));
+        let bits = bits.try_fold(0, |all, bit| bit.map(|bit| all | bit));
+        bits.map(Self).map_err(|fault| format!("{fault}: give any, or some of them as ssd,nvme"))
     }
 }
 
@@ -235,6 +284,22 @@ mod tests {
     fn geometry(data: u8, parity: u8) -> StripGeometry {
         let shape = StripeShape::new(data, parity).unwrap();
         StripGeometry { shape, segment_bytes: 2 << 20, zone_segments: 128 }
+    }
+
+    #[test]
+    fn kinds_are_any_or_some_and_what_is_unknown_is_in_none_but_any() {
+        let kinds = |text: &str| text.parse::<MediumKinds>();
+        for text in ["any", "nvme", "ssd,hdd", "nvme,ssd,hdd"] {
+            assert_eq!(kinds(text).unwrap().to_string(), text);
+        }
+        for kind in MediumKind::ALL {
+            assert!(MediumKinds::ALL.has(kind));
+            let is_named = kind == MediumKind::Nvme || kind == MediumKind::Ssd;
+            assert_eq!(kinds("nvme,ssd").unwrap().has(kind), is_named);
+        }
+        for bad in ["", "unknown", "nvme,", "flash", "any,ssd"] {
+            assert!(kinds(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use varve_media::planted::{Bug, planted};
 
 use crate::class::{Class, ClassId, MediumKinds, StripeShape};
-use crate::format::{DriveRoles, DriveState, StripForm, StripSet};
+use crate::format::{DriveRoles, DriveState, StripForm, StripPlace, StripSet};
 use crate::ids::ZoneIndex;
 use crate::plan::{Occupancy, PlaceRequest, choose};
 use crate::sizes::PoolSizes;
@@ -30,15 +30,22 @@ pub struct ClassOutlook {
 }
 
 impl ClassOutlook {
-    /// That of a pool and a shape. O(places).
+    /// That of a pool, and of a shape on drives of some kinds. O(places).
     #[must_use]
-    pub fn of(view: &LayoutView, shape: StripeShape) -> Self {
+    pub fn of(view: &LayoutView, shape: StripeShape, kinds: MediumKinds) -> Self {
         let table = view.drives();
         let takes_strips = table.drives.iter().filter(|drive| {
-            drive.state == DriveState::Live && drive.roles.has(DriveRoles::SEGMENTS)
+            drive.state == DriveState::Live
+                && drive.roles.has(DriveRoles::SEGMENTS)
+                && kinds.has(drive.kind)
         });
-        let sizes = PoolSizes::of_live_drives(view, shape);
-        let has_other = |set: &StripSet| !has_shape(view, set, shape);
+        let sizes = PoolSizes::of_live_drives(view, shape, kinds);
+        let class = Class { id: ClassId::new(1).expect("1 is a number"), shape, kinds };
+        let is_fit = |place: &StripPlace| {
+            table.drive(place.drive).is_some_and(|drive| kinds.has(drive.kind))
+        };
+        let has_other =
+            |set: &StripSet| !has_shape(view, set, shape) || !set.places.iter().all(is_fit);
         let (mut zones, mut unconverted, mut first) = (0u32, 0u32, None);
         for (zone, row) in view.rows() {
             zones += 1;
@@ -59,27 +66,25 @@ impl ClassOutlook {
             } else {
                 lacking * zone_bytes
             },
-            has_room_to_begin: first.is_none_or(|zone| has_room(view, zone, shape)),
+            has_room_to_begin: first.is_none_or(|zone| has_room(view, zone, &class)),
         }
     }
 }
 
-/// Zones that are of another class than new ones, or on their way from one, with the shapes that they have, most of
-/// them first.
+/// Zones that are of another class than new ones, or on their way from one, by their classes, most of them first.
 #[must_use]
-pub fn unconverted(view: &LayoutView) -> Vec<(StripeShape, u32)> {
-    let class = view.drives().class;
-    let mut shapes: Vec<(StripeShape, u32)> = Vec::new();
+pub fn unconverted(view: &LayoutView) -> Vec<(Class, u32)> {
+    let new = view.drives().class;
+    let mut classes: Vec<(Class, u32)> = Vec::new();
     for (_, row) in view.rows() {
-        let Some(set) = row.sets().find(|set| set.class != class) else { continue };
-        let shape = view.class_of(set).shape;
-        match shapes.iter_mut().find(|(known, _)| *known == shape) {
+        let Some(set) = row.sets().find(|set| set.class != new) else { continue };
+        match classes.iter_mut().find(|(known, _)| known.id == set.class) {
             Some((_, zones)) => *zones += 1,
-            None => shapes.push((shape, 1)),
+            None => classes.push((*view.class_of(set), 1)),
         }
     }
-    shapes.sort_by_key(|(_, zones)| std::cmp::Reverse(*zones));
-    shapes
+    classes.sort_by_key(|(_, zones)| std::cmp::Reverse(*zones));
+    classes
 }
 
 fn has_shape(view: &LayoutView, set: &StripSet, shape: StripeShape) -> bool {
@@ -87,11 +92,9 @@ fn has_shape(view: &LayoutView, set: &StripSet, shape: StripeShape) -> bool {
 }
 
 /// CONVERSION-1
-fn has_room(view: &LayoutView, zone: ZoneIndex, shape: StripeShape) -> bool {
+fn has_room(view: &LayoutView, zone: ZoneIndex, class: &Class) -> bool {
     let Ok(occupancy) = Occupancy::of(view) else { return false };
-    let id = ClassId::new(1).expect("1 is a number");
-    let class = Class { id, shape, kinds: MediumKinds::ALL };
-    let request = PlaceRequest { zone, class: &class, kept: &[], avoid: &[], prefer: None };
+    let request = PlaceRequest { zone, class, kept: &[], avoid: &[], prefer: None };
     choose(view, &occupancy, &request).is_some()
 }
 
@@ -100,6 +103,7 @@ mod tests {
     use varve_media::planted::plant;
 
     use super::*;
+    use crate::class::MediumKind;
     use crate::format::{Row, RowState};
     use crate::test_pool::{MIRROR, STRIPED, TestPool, set_of, table};
 
@@ -125,7 +129,8 @@ mod tests {
         for zone in 0..12 {
             assert!(pool.place(zone, MIRROR));
         }
-        let outlook = |pool: &TestPool, shape| ClassOutlook::of(&pool.view, shape);
+        let outlook =
+            |pool: &TestPool, shape| ClassOutlook::of(&pool.view, shape, MediumKinds::ALL);
         let same = outlook(&pool, shape(1, 1));
         assert_eq!((same.drives, same.zones, same.unconverted), (3, 12, 0));
         assert_eq!((same.lacking_bytes, same.has_room_to_begin), (0, true));
@@ -149,7 +154,7 @@ mod tests {
         let lacking = || {
             let mut pool = pool(3, 12);
             (0..18).for_each(|zone| assert!(pool.place(zone, MIRROR)));
-            ClassOutlook::of(&pool.view, shape(1, 2)).lacking_bytes
+            ClassOutlook::of(&pool.view, shape(1, 2), MediumKinds::ALL).lacking_bytes
         };
         assert!(lacking() > 0, "CONVERSION-1");
         plant(Some(Bug::ConversionWithoutRoom));
@@ -162,14 +167,44 @@ mod tests {
     fn zones_that_move_are_not_converted_yet() {
         let mut pool = pool(7, 12);
         assert!(pool.place(0, MIRROR) && pool.place(1, STRIPED) && pool.place(2, STRIPED));
-        assert_eq!(unconverted(&pool.view), [(shape(4, 2), 2)], "new zones are mirrors");
+        let others =
+            |pool: &TestPool| unconverted(&pool.view).pop().map(|(it, zones)| (it.shape, zones));
+        assert_eq!(others(&pool), Some((shape(4, 2), 2)), "new zones are mirrors");
         let row = pool.view.row(ZoneIndex(1)).clone();
         let from = row.target().unwrap().clone();
         let to = set_of(MIRROR, pool.places_for(1, MIRROR).unwrap());
         let why = crate::format::MoveReason::Conversion;
         let tenancy = row.tenancy.next().unwrap();
         pool.set_row(1, Row { tenancy, state: RowState::Moving { from, to, why } });
-        assert_eq!(unconverted(&pool.view), [(shape(4, 2), 2)]);
-        assert_eq!(ClassOutlook::of(&pool.view, shape(1, 1)).unconverted, 1, "one is on its way");
+        assert_eq!(others(&pool), Some((shape(4, 2), 2)));
+        assert_eq!(
+            ClassOutlook::of(&pool.view, shape(1, 1), MediumKinds::ALL).unconverted,
+            1,
+            "one is on its way"
+        );
+    }
+
+    #[test]
+    fn drives_of_other_kinds_do_not_count_and_are_left() {
+        let mut pool = pool(4, 12);
+        let mut table = pool.view.drives().clone();
+        table.epoch.0 += 1;
+        table.drives[3].kind = MediumKind::Hdd;
+        table.drives[2].kind = MediumKind::Unknown;
+        pool.view = pool.view.with_drives(table).unwrap();
+        for zone in 0..6 {
+            assert!(pool.place(zone, MIRROR));
+        }
+        let nvme = MediumKinds::new(MediumKind::Nvme.bit()).unwrap();
+        let is_on = |drive: usize| {
+            let number = pool.view.drives().drives[drive].number;
+            pool.view.rows().any(|(_, row)| row.target().unwrap().has_drive(number))
+        };
+        assert!(is_on(2) || is_on(3), "any drive has zones");
+        let all = ClassOutlook::of(&pool.view, shape(1, 1), MediumKinds::ALL);
+        let some = ClassOutlook::of(&pool.view, shape(1, 1), nvme);
+        assert_eq!((all.drives, all.unconverted, some.drives), (4, 0, 2));
+        assert!(some.unconverted > 0 && some.has_room_to_begin, "{some:?}");
+        assert!(some.sizes.zones < all.sizes.zones && some.sizes.raw_bytes < all.sizes.raw_bytes);
     }
 }

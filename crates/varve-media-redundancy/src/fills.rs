@@ -2,9 +2,9 @@
 //! and on threads that serve.
 
 use crate::class::units_of;
-use crate::format::{DriveRecord, DriveRoles, JournalPlaceKind, Row, RowState, StripForm};
+use crate::format::{DriveRecord, JournalPlaceKind, Row, RowState, StripForm};
 use crate::ids::DriveNumber;
-use crate::plan::takes_new_places;
+use crate::plan::takes_new_zones;
 use crate::space::ranges_of_row;
 use crate::view::LayoutView;
 
@@ -46,15 +46,12 @@ impl DriveFills {
         self.taken.get(drive.index()).copied().unwrap_or_default()
     }
 
-    /// Places of so many units for which each drive that takes new ones has room beside a copy of a journal, as if its
+    /// Places of so many units for which each drive that takes new zones has room beside a copy of a journal, as if its
     /// free units were side by side.
     #[must_use]
     pub fn rooms(&self, view: &LayoutView, place_units: u32) -> Vec<u32> {
-        let drives = view
-            .drives()
-            .drives
-            .iter()
-            .filter(|drive| takes_new_places(drive, DriveRoles::SEGMENTS));
+        let table = view.drives();
+        let drives = table.drives.iter().filter(|drive| takes_new_zones(table, drive));
         let room = |drive: &DriveRecord| {
             let free = u64::from(drive.units).saturating_sub(self.taken(drive.number));
             let free = free.saturating_sub(self.journal_units.into());

@@ -21,7 +21,8 @@ pub(crate) struct MediumDescription {
 }
 
 impl MediumDescription {
-    /// That of a block device, or of the one under a file system. What nobody says is a flash drive named by its path.
+    /// That of a block device, or of the one under a file system. What the system does not say is unknown, and named by
+    /// its path.
     pub(crate) fn of(path: &Path) -> Self {
         let there = path.ancestors().find_map(|path| fs::metadata(path).ok());
         let number =
@@ -34,7 +35,7 @@ impl MediumDescription {
         let is_device = fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
         let named = device.as_deref().filter(|_| is_device).and_then(model_of);
         let name = named.unwrap_or_else(|| path.display().to_string());
-        Self { kind: device.as_deref().map_or(MediumKind::Ssd, kind_of), name: plain(&name) }
+        Self { kind: device.as_deref().map_or(MediumKind::Unknown, kind_of), name: plain(&name) }
     }
 }
 
@@ -49,12 +50,12 @@ fn device_of(number: u64) -> Option<PathBuf> {
 }
 
 fn kind_of(device: &Path) -> MediumKind {
-    let is_rotating = read(&device.join("queue/rotational")).is_some_and(|text| text == "1");
     let is_nvme = device.file_name().is_some_and(|it| it.to_string_lossy().starts_with("nvme"));
-    match (is_rotating, is_nvme) {
-        (true, _) => MediumKind::Hdd,
-        (false, true) => MediumKind::Nvme,
-        (false, false) => MediumKind::Ssd,
+    match (read(&device.join("queue/rotational")).as_deref(), is_nvme) {
+        (Some("1"), _) => MediumKind::Hdd,
+        (_, true) => MediumKind::Nvme,
+        (Some("0"), false) => MediumKind::Ssd,
+        (_, false) => MediumKind::Unknown,
     }
 }
 
@@ -95,6 +96,23 @@ mod tests {
     fn what_lies_on_a_file_system_is_named_by_its_path() {
         let found = MediumDescription::of(Path::new("/proc/varve-nowhere/drive"));
         assert_eq!(found.name, "/proc/varve-nowhere/drive");
-        assert_eq!(found.kind, MediumKind::Ssd, "no device is under it");
+        assert_eq!(found.kind, MediumKind::Unknown, "no device is under it");
+    }
+
+    #[test]
+    fn kinds_are_those_that_the_system_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = |name: &str, rotational: Option<&str>| {
+            let device = dir.path().join(name);
+            fs::create_dir_all(device.join("queue")).unwrap();
+            if let Some(text) = rotational {
+                fs::write(device.join("queue/rotational"), text).unwrap();
+            }
+            kind_of(&device)
+        };
+        assert_eq!(device("sda", Some("1\n")), MediumKind::Hdd);
+        assert_eq!(device("sdb", Some("0\n")), MediumKind::Ssd);
+        assert_eq!(device("nvme0n1", Some("0\n")), MediumKind::Nvme);
+        assert_eq!(device("sdc", None), MediumKind::Unknown);
     }
 }

@@ -16,7 +16,7 @@ use varve_reactor::Reactor;
 use varve_types::PoolId;
 
 use crate::change::NewMember;
-use crate::class::{MediumKinds, StripeShape, units_of};
+use crate::class::{MediumKind, MediumKinds, StripeShape, units_of};
 use crate::files::extent_of;
 use crate::format::{DriveRoles, JournalCopy, JournalPlaceKind};
 use crate::handles::RedundantDisks;
@@ -60,6 +60,8 @@ pub struct NewRedundantDrive {
     pub place: NewDrive,
     /// Its identity; random, never used before.
     pub id: DriveId,
+    /// What it is made of, where somebody says it; else what the system says.
+    pub kind: Option<MediumKind>,
 }
 
 /// What a drive has, before it is touched.
@@ -220,7 +222,7 @@ pub(crate) fn member_on(
     figures: &RedundantSpec,
 ) -> Result<(NewMember, RedundantSuperblock)> {
     let room = DriveRoom::with(files, place)?;
-    let drive = NewRedundantDrive { place: place.clone(), id };
+    let drive = NewRedundantDrive { place: place.clone(), id, kind: None };
     let number = DriveNumber::new(0).expect("the first number");
     new_drive(figures, number, &drive, &room)
 }
@@ -237,7 +239,7 @@ fn new_drive(
         id: drive.id,
         is_directory: room.is_directory,
         bytes: room.bytes,
-        kind,
+        kind: drive.kind.unwrap_or(kind),
         roles: DriveRoles::ALL,
         former: None,
         name,
@@ -275,6 +277,7 @@ mod tests {
         let drive = |(path, bytes): &(&str, u64)| NewRedundantDrive {
             place: NewDrive::directory(Path::new(path), *bytes),
             id: DriveId([1; 16]),
+            kind: None,
         };
         NewRedundantPool {
             pool: PoolId([7; 16]),

@@ -322,6 +322,11 @@ pub(crate) fn takes_new_places(drive: &DriveRecord, role: DriveRoles) -> bool {
     drive.state == DriveState::Live && drive.roles.has(role) && !drive.is_slow
 }
 
+/// Whether a drive gets places of new zones: it is of a kind that their class may use.
+pub(crate) fn takes_new_zones(table: &DriveTable, drive: &DriveRecord) -> bool {
+    takes_new_places(drive, DriveRoles::SEGMENTS) && table.zone_kinds().has(drive.kind)
+}
+
 /// Zones of `strips` strips that fit drives with room for so many places each: the largest number T with
 /// Σ min(room, T) ≥ strips x T.
 #[must_use]

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use crate::class::{StripGeometry, StripeShape, units_of};
+use crate::class::{MediumKinds, StripGeometry, StripeShape, units_of};
 use crate::format::{DriveRecord, DriveState, DriveTable};
 use crate::ids::{Epoch, UNIT_BYTES};
 use crate::plan::usable;
@@ -54,7 +54,7 @@ pub struct PoolSizes {
     pub zones: u32,
     /// Bytes of their slots.
     pub usable_bytes: u64,
-    /// Bytes of all units of all drives.
+    /// Bytes of all units of all drives that may have zones.
     pub raw_bytes: u64,
 }
 
@@ -74,17 +74,20 @@ impl PoolSizes {
     #[must_use]
     pub fn of_view(view: &LayoutView) -> Self {
         let (table, shape) = (view.drives(), shape_of(view));
+        let kinds = table.zone_kinds();
+        let counted = || counted(table).filter(move |it| kinds.has(it.kind));
         let leaving = table.drives.iter().filter(|it| it.state == DriveState::Leaving);
-        let staying = counted(table).count();
-        let leaving = leaving.filter(|_| staying < shape.strips());
-        Self::of_drives(view, counted(table).chain(leaving), shape)
+        let staying = counted().count();
+        let leaving = leaving.filter(|it| staying < shape.strips() && kinds.has(it.kind));
+        Self::of_drives(view, counted().chain(leaving), shape)
     }
 
-    /// Those that the live drives of a pool would have room for if all zones had strips of a shape.
+    /// Those that the live drives of some kinds have room for if all zones are strips of a shape on them.
     #[must_use]
-    pub fn of_live_drives(view: &LayoutView, shape: StripeShape) -> Self {
+    pub fn of_live_drives(view: &LayoutView, shape: StripeShape, kinds: MediumKinds) -> Self {
         let drives = view.drives().drives.iter();
-        Self::of_drives(view, drives.filter(|drive| drive.state == DriveState::Live), shape)
+        let live = drives.filter(|it| it.state == DriveState::Live && kinds.has(it.kind));
+        Self::of_drives(view, live, shape)
     }
 
     fn of_drives<'a>(

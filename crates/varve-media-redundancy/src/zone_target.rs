@@ -5,9 +5,9 @@
 //!     data gets free room first, and clients get what is left.
 
 use crate::fills::DriveFills;
-use crate::format::{DriveRoles, DriveState, DriveTable, MoveReason, Row, RowState, StripSet};
+use crate::format::{DriveState, DriveTable, MoveReason, Row, RowState, StripSet};
 use crate::ids::ZoneIndex;
-use crate::plan::{takes_new_places, zones_that_fit};
+use crate::plan::{takes_new_zones, zones_that_fit};
 use crate::sizes::{PoolSizes, shape_of};
 use crate::view::LayoutView;
 
@@ -37,8 +37,7 @@ impl ZoneTarget {
     pub fn of(view: &LayoutView, usage: &ZoneUse<'_>) -> Self {
         let (table, shape) = (view.drives(), shape_of(view));
         let stays = Self { zones: usage.zones, is_pressing: false };
-        let takers =
-            table.drives.iter().filter(|drive| takes_new_places(drive, DriveRoles::SEGMENTS));
+        let takers = table.drives.iter().filter(|drive| takes_new_zones(table, drive));
         if takers.count() < shape.strips() {
             return stays; // Whatever was withdrawn, no row would find other places.
         }

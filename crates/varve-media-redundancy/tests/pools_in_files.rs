@@ -31,6 +31,7 @@ fn new_pool(paths: &[PathBuf]) -> NewRedundantPool {
     let drives = (1..).zip(paths).map(|(number, path)| NewRedundantDrive {
         place: NewDrive::directory(path, DRIVE_BYTES),
         id: DriveId([number; 16]),
+        kind: None,
     });
     NewRedundantPool {
         pool: PoolId([7; 16]),

@@ -1,6 +1,6 @@
 //! Settings of pools over several drives of this machine.
 
-use varve_media_redundancy::{HEDGE_PERCENT, HistoryId, Protection};
+use varve_media_redundancy::{HEDGE_PERCENT, HistoryId, MediumKind, Protection};
 
 /// How a pool keeps data over its drives, and how long it waits for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +30,8 @@ pub struct RedundancySettings {
     pub is_read_only: bool,
     /// Which of two histories of the drives counts; only a flag, too.
     pub history: Option<HistoryId>,
+    /// What the drives of a new pool are, where somebody says it; only a flag, too.
+    pub drive_class: Option<MediumKind>,
 }
 
 impl Default for RedundancySettings {
@@ -47,6 +49,7 @@ impl Default for RedundancySettings {
             is_degraded: false,
             is_read_only: false,
             history: None,
+            drive_class: None,
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct Drive {
     /// Model and serial number, or what it was called when it joined the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `nvme`, `ssd` or `hdd`.
+    /// Its class: `nvme`, `ssd`, `hdd` or `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// What it is to the pool.

@@ -14,6 +14,9 @@ pub struct AddDrive {
     /// as much as the smallest drive of the pool has, or as the one that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
+    /// Its class, `nvme`, `ssd` or `hdd`, where the system does not know it, or is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
 }
 
 /// How large a drive is to be.

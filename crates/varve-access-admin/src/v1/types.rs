@@ -232,6 +232,9 @@ pub struct Pool {
     /// How many drives may be lost at once without loss of data, whichever they are; absent when data are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survives: Option<u8>,
+    /// Classes of the drives that new data lie on, as `ssd,nvme`; absent where these are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_class: Option<String>,
     /// Zones that are still kept in another way than `protect` says: they are being converted. Absent where
     /// there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -269,6 +269,12 @@ impl DriveTable {
         self.classes.iter().find(|class| class.id == id)
     }
 
+    /// Kinds of drives that new zones may use.
+    #[must_use]
+    pub fn zone_kinds(&self) -> MediumKinds {
+        self.class_of(self.class).map_or(MediumKinds::ALL, |class| class.kinds)
+    }
+
     /// Sizes of strips in zones of a shape.
     #[must_use]
     pub fn geometry(&self, shape: StripeShape) -> StripGeometry {

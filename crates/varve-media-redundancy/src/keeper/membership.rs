@@ -181,9 +181,10 @@ impl Keeper {
         let known = table.classes.iter().find(|it| it.shape == shape && it.kinds == kinds);
         let known = known.copied();
         let drops_max = self.view.parity_of_rows().max(shape.parity());
-        let present = table.drives.iter().filter(|it| it.state == DriveState::Live).count();
-        let needed = shape.strips().max(usize::from(drops_max) + 1);
-        if present < needed {
+        let live = || table.drives.iter().filter(|it| it.state == DriveState::Live);
+        let usable = live().filter(|it| kinds.has(it.kind)).count();
+        let checks = [(usable, shape.strips()), (live().count(), usize::from(drops_max) + 1)];
+        if let Some((present, needed)) = checks.into_iter().find(|(has, needs)| has < needs) {
             return Err(Error::TooFewDrives { zone: None, present, needed });
         }
         if known.is_some_and(|class| class.id == table.class) && table.drops_max == drops_max {

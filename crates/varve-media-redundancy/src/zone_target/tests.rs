@@ -1,6 +1,7 @@
 //! Pools of drives of many sizes, before and after drives join, leave and fail.
 
 use super::*;
+use crate::class::{MediumKind, MediumKinds};
 use crate::format::tests::samples::{class_id, drive_number, drive_record};
 use crate::format::{DriveRecord, StripPlace};
 use crate::ids::{DriveId, Epoch};
@@ -91,6 +92,30 @@ fn a_drive_that_joins_gives_as_many_zones_as_find_room_now() {
     place_all(&mut pool, zones);
     join(&mut pool, 40);
     assert_eq!(target(&pool, zones, 0).zones, promised(&pool), "equal drives keep a third free");
+}
+
+#[test]
+fn a_drive_of_another_kind_gives_no_zones() {
+    let mut pool = pool(&[40, 40, 40], MIRROR);
+    let zones = promised(&pool);
+    let mut table = pool.view.drives().clone();
+    table.epoch.0 += 1;
+    let class = table.class;
+    table.classes.iter_mut().filter(|it| it.id == class).for_each(|it| {
+        it.kinds = MediumKinds::new(MediumKind::Nvme.bit()).unwrap();
+    });
+    pool.view = pool.view.with_drives(table).unwrap();
+    assert_eq!(promised(&pool), zones, "all of them are nvme");
+    join(&mut pool, 40);
+    assert!(promised(&pool) > zones);
+    let mut table = pool.view.drives().clone();
+    table.epoch.0 += 1;
+    table.drives[3].kind = MediumKind::Hdd;
+    pool.view = pool.view.with_drives(table).unwrap();
+    assert_eq!((promised(&pool), target(&pool, zones, 0).zones), (zones, zones));
+    place_all(&mut pool, zones);
+    let hdd = pool.view.drives().drives[3].number;
+    assert!(pool.view.rows().all(|(_, row)| !row.target().unwrap().has_drive(hdd)));
 }
 
 #[test]

@@ -100,6 +100,7 @@ pub(super) fn pool(all: GatheredAnswers<Pool>) -> Pool {
         drives,
         protect: None,
         survives: None,
+        data_class: None,
         unconverted_zones: None,
         usable_bytes: None,
         raw_bytes: None,

@@ -6,7 +6,7 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
-use super::absolute_drive;
+use super::{ClassFlag, absolute_drive};
 use crate::cli::Format;
 use crate::commands::serve::drive;
 use crate::waiting::{BegunMove, WaitFlag};
@@ -20,6 +20,9 @@ pub(crate) struct DriveAdd {
     drive: DriveSetting,
 
     #[command(flatten)]
+    class: ClassFlag,
+
+    #[command(flatten)]
     wait: WaitFlag,
 
     #[command(flatten)]
@@ -28,7 +31,7 @@ pub(crate) struct DriveAdd {
 
 impl DriveAdd {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let new = absolute_drive(&self.drive)?;
+        let new = absolute_drive(&self.drive, &self.class)?;
         let answer = client.send::<DriveMoves>(Method::POST, "/v1/drives", &new)?;
         let what = format!("{} is a drive of the pool", new.path);
         let begun = BegunMove { answer, what: &what, leaves: None };

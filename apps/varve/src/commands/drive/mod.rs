@@ -11,7 +11,7 @@ mod replace;
 mod scrub;
 mod show;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use hyper::Method;
 use varve_access_admin::NO_REDUNDANCY_HINT;
 use varve_access_admin::v1::{
@@ -19,10 +19,19 @@ use varve_access_admin::v1::{
 };
 use varve_client::{Client, Failure, Result, age};
 use varve_daemon::config::DriveSetting;
+use varve_media_redundancy::MediumKind;
 use varve_types::ByteCount;
 
 use crate::cli::Format;
 use crate::waiting::{BegunMove, WaitFlag};
+
+/// What a drive is.
+#[derive(Args, Debug)]
+struct ClassFlag {
+    /// What the new drive is, where the system does not know that: nvme, ssd or hdd
+    #[arg(long)]
+    class: Option<MediumKind>,
+}
 
 /// Show and change the drives of the pool
 #[derive(Subcommand, Debug)]
@@ -115,11 +124,12 @@ fn since(drive: &Drive) -> String {
 }
 
 /// The path is that of this process, not of the daemon.
-fn absolute_drive(drive: &DriveSetting) -> Result<AddDrive> {
+fn absolute_drive(drive: &DriveSetting, class: &ClassFlag) -> Result<AddDrive> {
     let path = std::path::absolute(&drive.path)
         .map_err(|error| Failure::misuse(format!("drive {}: {error}", drive.path.display())))?;
     let size_bytes = drive.size.map(|size| size.0);
-    Ok(AddDrive { path: path.display().to_string(), size_bytes })
+    let class = class.class.map(|class| class.word().to_owned());
+    Ok(AddDrive { path: path.display().to_string(), size_bytes, class })
 }
 
 /// Has a drive stay that leaves.

@@ -6,7 +6,7 @@ use varve_access_admin::v1::DriveMoves;
 use varve_client::{Client, Result};
 use varve_daemon::config::DriveSetting;
 
-use super::{absolute_drive, keep, number_of};
+use super::{ClassFlag, absolute_drive, keep, number_of};
 use crate::cli::Format;
 use crate::commands::serve::drive;
 use crate::waiting::{BegunMove, WaitFlag};
@@ -26,6 +26,9 @@ pub(crate) struct DriveReplace {
     cancel: bool,
 
     #[command(flatten)]
+    class: ClassFlag,
+
+    #[command(flatten)]
     wait: WaitFlag,
 
     #[command(flatten)]
@@ -36,7 +39,7 @@ impl DriveReplace {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let number = number_of(client, &self.old)?;
         let new = match &self.new {
-            Some(new) if !self.cancel => absolute_drive(new)?,
+            Some(new) if !self.cancel => absolute_drive(new, &self.class)?,
             Some(_) | None => return keep(client, number, &self.wait, &self.format),
         };
         let path = format!("/v1/drives/{number}/replace");

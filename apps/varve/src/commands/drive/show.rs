@@ -34,7 +34,7 @@ impl DriveShow {
 
 fn describe(drive: &Drive) -> String {
     let mut facts = vec![("drive", number(drive)), ("path", drive.path.clone())];
-    let texts = [("identity", &drive.id), ("name", &drive.name), ("kind", &drive.kind)];
+    let texts = [("identity", &drive.id), ("name", &drive.name), ("class", &drive.kind)];
     facts.extend(texts.into_iter().filter_map(|(what, it)| Some((what, it.clone()?))));
     facts.extend([
         ("state", state(drive)),

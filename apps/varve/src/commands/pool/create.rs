@@ -6,7 +6,7 @@ use serde_json::json;
 use varve_client::{Failure, Result};
 use varve_daemon::NewRadosPool;
 use varve_daemon::config::{DriveSetting, Settings};
-use varve_media_redundancy::Protection;
+use varve_media_redundancy::{MediumKind, Protection};
 use varve_types::{ByteCount, parse_size};
 
 use super::{Journal, RadosArguments, RadosPools, journal};
@@ -33,6 +33,10 @@ pub(crate) struct PoolCreate {
     /// 4 ec:2+1, 5 ec:3+1, 6 and more ec:4+2]
     #[arg(long, value_name = "CLASS", requires = "drive")]
     protect: Option<Protection>,
+
+    /// What the drives are, where the system does not know that: nvme, ssd or hdd
+    #[arg(long, requires = "drive")]
+    class: Option<MediumKind>,
 
     /// Create it without asking
     #[arg(long, requires = "drive")]
@@ -93,8 +97,8 @@ impl PoolCreate {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         global.refuse_addr()?;
         match (self.rados, self.data_pool, self.meta_pool) {
-            (Some(_), ..) if self.protect.is_some() || self.yes => {
-                Err(Failure::misuse("--protect and --yes are for pools on drives")
+            (Some(_), ..) if self.protect.is_some() || self.class.is_some() || self.yes => {
+                Err(Failure::misuse("--protect, --class and --yes are for pools on drives")
                     .hint("name drives with --drive, or leave them out: RADOS keeps copies by the rules of its pools"))
             }
             (Some(rados), Some(data_pool), Some(meta_pool)) => {
@@ -112,6 +116,7 @@ impl PoolCreate {
             _ => LocalPool {
                 drives: self.drive,
                 protect: self.protect,
+                class: self.class,
                 shards: self.shards,
                 lane_size: self.lane_size,
                 is_agreed: self.yes,

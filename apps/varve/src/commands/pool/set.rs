@@ -6,7 +6,7 @@ use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{ChangePool, Pool, PoolChange};
 use varve_client::{Client, Failure, Result};
-use varve_media_redundancy::Protection;
+use varve_media_redundancy::{MediumKinds, Protection};
 use varve_types::ByteCount;
 
 use crate::cli::Format;
@@ -19,11 +19,15 @@ use crate::waiting::{MoveEnd, WaitFlag, wait_for_moves};
 #[derive(Args, Debug)]
 pub(crate) struct PoolSet {
     /// How data are to be kept: none, mirror:N or ec:K+M
-    #[arg(long, value_name = "CLASS", required_unless_present = "cancel")]
+    #[arg(long, value_name = "CLASS", required_unless_present_any = ["cancel", "data_class"])]
     protect: Option<Protection>,
 
+    /// Classes of the drives that data are to lie on: any, or some of nvme, ssd and hdd, as ssd,nvme
+    #[arg(long, value_name = "CLASSES")]
+    data_class: Option<MediumKinds>,
+
     /// Turn a conversion around: back to how most of what is not converted is kept
-    #[arg(long, conflicts_with = "protect")]
+    #[arg(long, conflicts_with_all = ["protect", "data_class"])]
     cancel: bool,
 
     /// Only say what would follow
@@ -41,6 +45,7 @@ impl PoolSet {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let change = ChangePool {
             protect: self.protect.map(|protect| protect.to_string()),
+            data_class: self.data_class.map(|kinds| kinds.to_string()),
             cancel: self.cancel,
             dry_run: self.dry_run,
         };
@@ -68,8 +73,12 @@ fn describe(change: &PoolChange) -> String {
         1 => "survives the loss of any drive".to_owned(),
         lost => format!("survives the loss of any {lost} drives"),
     };
+    let on = match change.data_class.as_str() {
+        "any" | "" => String::new(),
+        classes => format!(" on drives of class {classes}"),
+    };
     let mut text =
-        format!("{protect}: {usable} usable of {raw}, {lost} ({protect_before}: {before})\n");
+        format!("{protect}{on}: {usable} usable of {raw}, {lost} ({protect_before}: {before})\n");
     let zones =
         if *unconverted == 1 { "1 zone".to_owned() } else { format!("{unconverted} zones") };
     let _ = match (change.dry_run, unconverted) {
@@ -103,6 +112,7 @@ mod tests {
         let change = PoolChange {
             protect: "ec:4+2".to_owned(),
             protect_before: "mirror:2".to_owned(),
+            data_class: "any".to_owned(),
             survives: 2,
             usable_bytes: 40 << 30,
             usable_before_bytes: 30 << 30,
@@ -116,6 +126,8 @@ mod tests {
         assert!(text.starts_with(expected), "{text}");
         let dry = describe(&PoolChange { dry_run: true, unconverted: 1, ..change.clone() });
         assert!(dry.ends_with("1 zone would be converted; nothing was changed\n"), "{dry}");
+        let on = describe(&PoolChange { data_class: "ssd,nvme".to_owned(), ..change.clone() });
+        assert!(on.starts_with("ec:4+2 on drives of class ssd,nvme: 40 GiB"), "{on}");
         let none = describe(&PoolChange { unconverted: 0, survives: 0, ..change });
         assert!(none.contains("a lost drive loses the pool"), "{none}");
         assert!(none.ends_with("nothing has to be converted\n"), "{none}");

@@ -46,6 +46,7 @@ fn describe(pool: &v1::Pool) -> String {
             |drives| format!("the loss of {drives} more drives"),
         );
         facts.push(("survives", survives));
+        facts.extend(pool.data_class.clone().map(|classes| ("data class", classes)));
         if let Some(zones) = pool.unconverted_zones {
             let how = format!("{zones} zones: `varve drive moves` shows how far that is");
             facts.push(("to convert", how));
