@@ -46,8 +46,9 @@ def sealed(data, magic, length_at=None):
 def drive_table(data, pool):
     """Drives, classes and the line of the table."""
     sealed(data, b"VARVDRVS", 12)
-    for at, size in ((10, 2), (87, 1), (100, 4)):
+    for at, size in ((10, 2), (100, 4)):
         reserved(data, at, size, "drive table")
+    check(data[87] < 8, "drive table: kinds of drives for journals")
     check(number(data, 32, 8) == 0, f"drive table: unknown incompatible features {number(data, 32, 8):#x}")
     check(data[40:56] == pool, "drive table: another pool's")
     lineages, classes, class_, drives, drops_max, _ = struct.unpack_from("<H5B", data, 80)

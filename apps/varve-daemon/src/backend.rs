@@ -228,6 +228,8 @@ impl<S: ShardStack> PoolBackend<S> {
             protect,
             survives,
             data_class,
+            journal_class: redundancy.journal_class,
+            journal_class_met: redundancy.journal_class_met,
             unconverted_zones: redundancy.unconverted_zones,
             usable_bytes,
             raw_bytes,

@@ -24,11 +24,16 @@ pub(crate) fn change_pool(
     to_the_end(async move {
         let view = pool.files().view();
         let asked = class_for(&view, &what)?;
-        let AskedClass { shape, kinds } = asked;
+        let AskedClass { shape, kinds, journal_kinds } = asked;
         let outlook = ClassOutlook::of(&view, shape, kinds);
-        check(&view, asked, &outlook)?;
+        if !is_of_journals_alone(&what) {
+            check(&view, asked, &outlook)?;
+        }
         if !what.dry_run {
-            change(&pool, Change::Class { shape, kinds }).await?;
+            change(&pool, Change::JournalKinds { kinds: journal_kinds }).await?;
+            if !is_of_journals_alone(&what) {
+                change(&pool, Change::Class { shape, kinds }).await?;
+            }
         }
         Ok(answer(&view, asked, &outlook, what.dry_run))
     })
@@ -39,48 +44,56 @@ pub(crate) fn change_pool(
 struct AskedClass {
     shape: StripeShape,
     kinds: MediumKinds,
+    journal_kinds: MediumKinds,
+}
+
+/// Whether data stay as they are kept.
+fn is_of_journals_alone(what: &ChangePool) -> bool {
+    what.protect.is_none() && what.data_class.is_none() && !what.cancel
 }
 
 /// What is asked for; what is not said stays as it is.
 fn class_for(view: &LayoutView, what: &ChangePool) -> Result<AskedClass> {
     let table = view.drives();
-    let (shape, kinds) = (shape_of(table), table.zone_kinds());
-    match (&what.protect, &what.data_class, what.cancel) {
-        (None, None, true) => {
+    let (shape, kinds, journal_kinds) = (shape_of(table), table.zone_kinds(), table.journal_kinds);
+    let named = [&what.data_class, &what.journal_class];
+    match (&what.protect, named, what.cancel) {
+        (None, [None, None], true) => {
             let most = unconverted(view).into_iter().next();
-            most.map(|(Class { shape, kinds, .. }, _)| AskedClass { shape, kinds }).ok_or_else(
-                || {
+            most.map(|(Class { shape, kinds, .. }, _)| AskedClass { shape, kinds, journal_kinds })
+                .ok_or_else(|| {
                     let what = "nothing is being converted that could be cancelled";
                     refusal(ErrorKind::Conflict, what, "`varve pool show` says how data are kept")
-                },
-            )
+                })
         }
-        (_, _, true) | (None, None, false) => {
-            let what = "either `protect`, `data_class` or `cancel` is to be given";
-            Err(refusal(ErrorKind::Invalid, what, "give --protect, --data-class, or --cancel"))
+        (_, _, true) | (None, [None, None], false) => {
+            let what = "`cancel` is to be given alone, or what is to change";
+            let hint = "give --protect, --data-class or --journal-class, or --cancel";
+            Err(refusal(ErrorKind::Invalid, what, hint))
         }
-        (protect, data_class, false) => {
+        (protect, named, false) => {
             let protection = protect.as_ref().map(|text| text.parse::<Protection>()).transpose();
             let protection = protection.map_err(|fault| {
                 refusal(ErrorKind::Invalid, &fault, "give none, or one as mirror:2 or ec:4+2")
             })?;
-            let named = data_class.as_ref().map(|text| text.parse::<MediumKinds>()).transpose();
-            let named = named.map_err(|fault| {
-                refusal(
-                    ErrorKind::Invalid,
-                    &fault,
-                    "`varve drive list` shows the classes of drives",
-                )
-            })?;
+            let [data, journals] = named.map(|text| parse_kinds(text.as_deref()));
+            let (kinds, journal_kinds) =
+                (data?.unwrap_or(kinds), journals?.unwrap_or(journal_kinds));
             let shape = protection.map_or(shape, Protection::shape);
-            Ok(AskedClass { shape, kinds: named.unwrap_or(kinds) })
+            Ok(AskedClass { shape, kinds, journal_kinds })
         }
     }
 }
 
+fn parse_kinds(text: Option<&str>) -> Result<Option<MediumKinds>> {
+    text.map(str::parse::<MediumKinds>).transpose().map_err(|fault| {
+        refusal(ErrorKind::Invalid, &fault, "`varve drive list` shows the classes of drives")
+    })
+}
+
 /// Refuses a class that drives are too few for, or have no room for.
 fn check(view: &LayoutView, asked: AskedClass, outlook: &ClassOutlook) -> Result<()> {
-    let AskedClass { shape, kinds } = asked;
+    let AskedClass { shape, kinds, .. } = asked;
     let (drives, needed, of_class) = (outlook.drives, shape.strips(), of_class(kinds));
     if drives < needed {
         let what = format!("{shape} needs {needed} drives{of_class}, and {drives} are live");
@@ -116,11 +129,12 @@ fn answer(
     outlook: &ClassOutlook,
     dry_run: bool,
 ) -> PoolChange {
-    let AskedClass { shape, kinds } = asked;
+    let AskedClass { shape, kinds, journal_kinds } = asked;
     PoolChange {
         protect: shape.to_string(),
         protect_before: shape_of(view.drives()).to_string(),
         data_class: kinds.to_string(),
+        journal_class: journal_kinds.to_string(),
         survives: shape.parity(),
         usable_bytes: outlook.sizes.usable_bytes,
         usable_before_bytes: PoolSizes::of_view(view).usable_bytes,

@@ -19,7 +19,7 @@ use varve_media_redundancy::format::{
 use varve_media_redundancy::{
     DriveNumber, DriveSpaces, ERRORS_MAX, Epoch, Exposure, HealthFacts, HealthReport,
     HealthState as ReportState, LayoutView, MediumKinds, Protection, RecentErrors, RepairQueue,
-    ShardFacts, StripeShape, UNIT_BYTES, UnusableDrive, unconverted,
+    ShardFacts, StripeShape, UNIT_BYTES, UnusableDrive, journal_kinds, unconverted,
 };
 use varve_types::{ErrorKind, ShardId};
 
@@ -44,6 +44,8 @@ pub(crate) struct RedundancySummary {
     pub(crate) protect: Option<String>,
     pub(crate) survives: Option<u8>,
     pub(crate) data_class: Option<String>,
+    pub(crate) journal_class: Option<String>,
+    pub(crate) journal_class_met: Option<bool>,
     pub(crate) unconverted_zones: Option<u64>,
     pub(crate) usable_bytes: Option<u64>,
     pub(crate) raw_bytes: Option<u64>,
@@ -57,6 +59,8 @@ impl DriveRedundancy {
                 protect: None,
                 survives: None,
                 data_class: None,
+                journal_class: None,
+                journal_class_met: None,
                 unconverted_zones: None,
                 usable_bytes: None,
                 raw_bytes: None,
@@ -65,6 +69,8 @@ impl DriveRedundancy {
                 protect: Some(Protection::NONE.to_string()),
                 survives: Some(0),
                 data_class: None,
+                journal_class: None,
+                journal_class_met: None,
                 unconverted_zones: None,
                 usable_bytes: Some(size_bytes),
                 raw_bytes: Some(size_bytes),
@@ -75,9 +81,9 @@ impl DriveRedundancy {
                 RedundancySummary {
                     protect: Some(shape_of(view.drives()).to_string()),
                     survives: report_of(pool, reports).survives,
-                    data_class: Some(view.drives().zone_kinds())
-                        .filter(|kinds| *kinds != MediumKinds::ALL)
-                        .map(|kinds| kinds.to_string()),
+                    data_class: named(view.drives().zone_kinds()),
+                    journal_class: named(view.drives().journal_kinds),
+                    journal_class_met: are_journals_placed(view.drives()),
                     unconverted_zones: Some(zones).filter(|zones| *zones > 0),
                     usable_bytes: Some(sizes.usable_bytes),
                     raw_bytes: Some(sizes.raw_bytes),
@@ -112,6 +118,7 @@ impl DriveRedundancy {
                 let failure = pool.files().failure();
                 let reasons = report.reasons.iter().map(reason_of).chain(failing(pool));
                 let reasons = reasons.chain(unusable(pool, drives)).chain(reading_only(pool));
+                let reasons = reasons.chain(misplaced_journals(pool));
                 (reasons.chain(failure.map(|it| stopped(&it))).collect(), report.survives)
             }
         };
@@ -229,6 +236,35 @@ pub(crate) fn journal(pool: &RedundantPool, plain: JournalStatus) -> JournalStat
     };
     let copies = if copies == 1 { "one copy".to_owned() } else { format!("{copies} copies") };
     JournalStatus { durability: format!("{copies}: survives {lost}"), ..plain }
+}
+
+/// Kinds of drives by their names, where they are not any.
+fn named(kinds: MediumKinds) -> Option<String> {
+    (kinds != MediumKinds::ALL).then(|| kinds.to_string())
+}
+
+/// Whether as many drives of the kinds that journals are to be on are there as they have copies; `None` where they are
+/// to be on any.
+fn are_journals_placed(table: &DriveTable) -> Option<bool> {
+    let wanted = table.journal_kinds;
+    (wanted != MediumKinds::ALL).then(|| journal_kinds(table) == wanted)
+}
+
+/// Journals that are on any drives, although they are to be on some.
+fn misplaced_journals(pool: &RedundantPool) -> Option<HealthReason> {
+    let view = pool.files().view();
+    let table = view.drives();
+    let (wanted, copies) = (table.journal_kinds, usize::from(table.drops_max) + 1);
+    let is_there = |it: &&DriveRecord| it.state == RecordState::Live && wanted.has(it.kind);
+    let there = table.drives.iter().filter(is_there).count();
+    (are_journals_placed(table) == Some(false)).then(|| HealthReason {
+        state: HealthState::Attention,
+        message: format!(
+            "journals are to be on drives of class {wanted}, which need {copies} that are live and not slow, and {there} are live: they are on any"
+        ),
+        advice: "add such a drive, or have journals be on any: varve pool set --journal-class any"
+            .to_owned(),
+    })
 }
 
 /// Strips of new zones.

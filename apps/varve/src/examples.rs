@@ -138,6 +138,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "varve pool set --protect ec:4+2 --dry-run",
             "varve pool set --protect ec:4+2 --wait",
             "varve pool set --data-class ssd,nvme",
+            "varve pool set --journal-class nvme",
             "varve pool set --cancel",
         ],
     ),

@@ -139,6 +139,11 @@ pub enum Change {
         /// Drives it may use.
         kinds: MediumKinds,
     },
+    /// Kinds of drives that copies of journals are to be on, while as many take copies as there are to be.
+    JournalKinds {
+        /// Which.
+        kinds: MediumKinds,
+    },
     /// As many drives may be dropped as the class of new zones and those of all rows survive, and no more: asked for
     /// once rows of a class that survived more are none any more.
     LowerDrops,

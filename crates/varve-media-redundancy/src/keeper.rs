@@ -214,6 +214,7 @@ impl Keeper {
                 self.substitute(&request).await
             }
             Change::Class { shape, kinds } => self.set_class(shape, kinds).await,
+            Change::JournalKinds { kinds } => self.set_journal_kinds(kinds).await,
             Change::LowerDrops => self.lower_drops().await,
             Change::Loss => self.replace_drives(|table| table.loss_epoch = table.epoch).await,
             Change::Walked { began_with } => self.note_walk(began_with).await,
@@ -393,6 +394,7 @@ fn is_of_recovery(change: &Change) -> bool {
         | Change::Grow { .. }
         | Change::Row { .. }
         | Change::Class { .. }
+        | Change::JournalKinds { .. }
         | Change::LowerDrops
         | Change::Loss
         | Change::Walked { .. } => false,

@@ -89,7 +89,8 @@ pub use mover::Mover;
 pub use new_files::{NewRedundantDrive, NewRedundantPool};
 pub use opening::{Opening, TableAge, open};
 pub use plan::{
-    JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, usable, zones_that_fit,
+    JournalPlace, Occupancy, PlaceRequest, choose, choose_journal, journal_kinds, usable,
+    zones_that_fit,
 };
 pub use pool::RedundantThread;
 pub use pool_sizer::{PoolSizer, ZoneRoot};

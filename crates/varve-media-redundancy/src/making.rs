@@ -184,6 +184,7 @@ fn first_table(
         walked_epoch: Epoch(0),
         // There is no pool before it is on all drives.
         settled_epoch: FIRST_EPOCH,
+        journal_kinds: MediumKinds::ALL,
     };
     table.check().map_err(|fault| Error::TableChange { reason: fault.to_string() })?;
     Ok(table)

@@ -13,11 +13,11 @@ use std::cmp::Reverse;
 
 use varve_stdx::{Rng, checksum64_seeded};
 
-use crate::class::{Class, units_of};
+use crate::class::{Class, MediumKinds, units_of};
 use crate::exposure::is_readable;
 use crate::format::{
-    DriveRecord, DriveRoles, DriveState, JournalPlaceKind, JournalRecord, Row, RowState, StripForm,
-    StripPlace, StripSet,
+    DriveRecord, DriveRoles, DriveState, DriveTable, JournalPlaceKind, JournalRecord, Row,
+    RowState, StripForm, StripPlace, StripSet,
 };
 use crate::ids::{DriveNumber, Tenancy, UnitNumber, ZoneIndex};
 use crate::shares::SharedZones;
@@ -455,10 +455,22 @@ fn draw_by_room<'a>(eligible: &[&'a Candidate], rng: &mut Rng) -> &'a Candidate 
     drawn.expect("what is drawn is below the sum")
 }
 
-/// A place for another current copy of a journal: on a drive that has none of them, one for journals alone first, then
-/// one with few copies. It is the last one on the drive that is free: journals differ from zones in size, and among
-/// them would leave gaps that none fits. `None` where there is no room, or the record is full of copies, former ones
-/// included.
+/// Kinds of drives that copies of journals go to: those that they are to be on where as many take copies as there are
+/// to be, else any.
+#[must_use]
+pub fn journal_kinds(table: &DriveTable) -> MediumKinds {
+    let wanted = table.journal_kinds;
+    let takers = table
+        .drives
+        .iter()
+        .filter(|drive| takes_new_places(drive, DriveRoles::JOURNALS) && wanted.has(drive.kind));
+    if takers.count() > usize::from(table.drops_max) { wanted } else { MediumKinds::ALL }
+}
+
+/// A place for another current copy of a journal: on a drive that has none of them, one of the kinds that they go to
+/// first, then one for journals alone, then one with few copies. It is the last one on the drive that is free: journals
+/// differ from zones in size, and among them would leave gaps that none fits. `None` where there is no room, or the
+/// record is full of copies, former ones included.
 #[must_use]
 pub fn choose_journal(
     view: &LayoutView,
@@ -481,8 +493,10 @@ pub fn choose_journal(
             && !avoid.contains(&drive.number)
             && !has_copy(drive.number) // PLACE-2
     });
+    let kinds = journal_kinds(view.drives());
     drives.sort_by_key(|drive| {
-        (drive.roles.has(DriveRoles::SEGMENTS), copies_on(drive.number), drive.number)
+        let is_other = !kinds.has(drive.kind);
+        (is_other, drive.roles.has(DriveRoles::SEGMENTS), copies_on(drive.number), drive.number)
     });
     drives.into_iter().find_map(|drive| {
         // Only where there is one is it worth a look at all rows.

@@ -2,7 +2,7 @@
 
 use varve_types::PoolId;
 
-use crate::class::Class;
+use crate::class::{Class, MediumKinds};
 use crate::format::tests::samples::{class, class_id, drive_number, drive_record};
 use crate::format::{
     DriveRecord, DriveState, DriveTable, FeatureWords, JournalCopy, JournalCopyState,
@@ -45,6 +45,7 @@ pub(crate) fn table(units: &[u32]) -> DriveTable {
         loss_epoch: Epoch(0),
         walked_epoch: Epoch(0),
         settled_epoch: Epoch(0),
+        journal_kinds: MediumKinds::ALL,
     }
 }
 

@@ -512,6 +512,7 @@ fn first_table(
         loss_epoch: Epoch(0),
         walked_epoch: Epoch(0),
         settled_epoch: FIRST_EPOCH,
+        journal_kinds: MediumKinds::ALL,
     }
 }
 

@@ -338,7 +338,7 @@ fn member(config: &WorldConfig, index: usize, is_directory: bool, bytes: u64) ->
         id: DriveId(id),
         is_directory,
         bytes,
-        kind: MediumKind::Ssd,
+        kind: if index.is_multiple_of(2) { MediumKind::Nvme } else { MediumKind::Hdd },
         roles: DriveRoles::ALL,
         former: None,
         is_given_up: false,

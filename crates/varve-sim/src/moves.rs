@@ -1,12 +1,13 @@
 //! What an operator does with the drives of a redundant pool while the machine works: has drives leave, changes the
-//! class of zones, cancels that, has drives grow, and has drives fail meanwhile, so that rows move.
+//! class of zones, cancels that, has drives grow and journals be on drives of some kind, and has drives fail meanwhile,
+//! so that rows and copies of journals move.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use varve_media_redundancy::format::{DriveState, MoveReason};
 use varve_media_redundancy::{
-    Change, DriveId, MediumKinds, RepairControl, StripeShape, TablesHandle,
+    Change, DriveId, MediumKind, MediumKinds, RepairControl, StripeShape, TablesHandle,
 };
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
@@ -17,8 +18,8 @@ use crate::world::World;
 /// Things that are done in one life at most.
 const MOVES_MAX: u64 = 6;
 
-/// In one of so many worlds drives grow, by fewer units than this.
-const WORLDS_THAT_GROW: u64 = 3;
+/// Of so many worlds drives grow in one, by fewer units than this, and journals are moved in another.
+const SPECIAL_WORLDS: u64 = 3;
 const GROWTH_UNITS: u64 = 200;
 
 /// Shapes of classes by their strips of data.
@@ -39,8 +40,10 @@ pub(crate) async fn move_rows(world: Rc<World>, operator: RowOperator, mut rng: 
     let unit = world.config.latency.read_nanos.end;
     for _ in 0..1 + rng.below(MOVES_MAX) {
         operator.reactor.sleep(rng.below(3000 * unit)).await;
-        if world.config.seed.is_multiple_of(WORLDS_THAT_GROW) {
-            operator.grow(&world, &mut rng).await;
+        match world.config.seed % SPECIAL_WORLDS {
+            0 => operator.grow(&world, &mut rng).await,
+            1 => operator.place_journals(&mut rng).await,
+            _ => {}
         }
         match rng.below(4) {
             0 => operator.convert(&mut rng).await,
@@ -97,6 +100,13 @@ impl RowOperator {
         let (drive, units) = (record.number, record.units + more);
         media.grow(index, units);
         self.ask(Change::Grow { drive, units }).await;
+    }
+
+    /// Has journals be on drives of a kind, if enough of these are there, or on any.
+    async fn place_journals(&self, rng: &mut Rng) {
+        let kinds = [0, MediumKind::Nvme.bit(), MediumKind::Hdd.bit()];
+        let kinds = MediumKinds::new(kinds[rng.index(kinds.len())]).expect("bits of kinds");
+        self.ask(Change::JournalKinds { kinds }).await;
     }
 
     /// Has a drive fail, so that its strips are rebuilt.

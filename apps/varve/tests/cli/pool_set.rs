@@ -93,3 +93,34 @@ fn data_lie_on_drives_of_the_classes_that_are_wanted() {
     let pool = home.varve(&["pool", "show", "--json"]).json();
     assert_eq!(pool["data_class"], "ssd", "another protection leaves it");
 }
+
+#[test]
+fn journals_are_on_drives_of_the_class_that_is_wanted_or_that_is_said() {
+    let home = mixed();
+    let daemon = home.serve_remembered();
+    home.varve(&["drive", "add", "c=256MiB", "--class", "hdd"]).ok();
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let mut client = home.connect("v");
+    let shown = || home.varve(&["pool", "show", "--json"]).json();
+    home.varve(&["pool", "set", "--journal-class", "hdd"]).ok();
+    let pool = shown();
+    let found = (&pool["journal_class"], &pool["journal_class_met"]);
+    assert_eq!(found, (&"hdd".into(), &false.into()), "one is too few");
+    let said = home.varve(&["health"]).stdout;
+    assert!(said.contains("journals are to be on drives of class hdd, which need 2"), "{said}");
+    (0..16).for_each(|part| client.write(part << 20, &contents(part, 256)));
+    let text = home.varve(&["pool", "set", "--journal-class", "ssd"]).ok();
+    assert!(text.contains("journals on drives of class ssd"), "{text}");
+    assert_eq!(shown()["journal_class_met"], true);
+    (16..32).for_each(|part| client.write(part << 20, &contents(part, 256)));
+    drop(client);
+    drop(daemon);
+    let _daemon = home.serve_remembered();
+    let mut client = home.connect("v");
+    for part in 0..32 {
+        assert_eq!(client.read(part << 20, 1 << 20), contents(part, 256), "part {part}");
+    }
+    assert!(!home.varve(&["health"]).stdout.contains("journals are to be on"));
+    home.varve(&["pool", "set", "--journal-class", "any"]).ok();
+    assert_eq!(shown()["journal_class"], serde_json::Value::Null);
+}

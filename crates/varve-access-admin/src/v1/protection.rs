@@ -10,10 +10,14 @@ pub struct ChangePool {
     /// `none`, `mirror:N` or `ec:K+M`: new data are kept so, and what is stored is converted to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protect: Option<String>,
-    /// Classes of the drives that new data may lie on, as `ssd,nvme`, or `any`: what lies on others is moved. Without it
-    /// they stay what they are.
+    /// Classes of the drives that new data may lie on, as `ssd,nvme`, or `any`: what lies on others is moved. Without
+    /// it they stay what they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_class: Option<String>,
+    /// Classes of the drives that copies of journals are to be on, as `nvme`, or `any`: while enough of these are
+    /// there, they are. Without it they stay what they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_class: Option<String>,
     /// Goes back to how most of what is not converted yet is kept, in place of `protect`.
     #[serde(default)]
     pub cancel: bool,
@@ -32,6 +36,9 @@ pub struct PoolChange {
     /// Classes of the drives that new data lie on from now on, or would; `any` for all.
     #[serde(default)]
     pub data_class: String,
+    /// Classes of the drives that copies of journals are to be on; `any` for all.
+    #[serde(default)]
+    pub journal_class: String,
     /// How many lost drives data survive once all are converted.
     pub survives: u8,
     /// What the pool holds then, in bytes.

@@ -235,6 +235,13 @@ pub struct Pool {
     /// Classes of the drives that new data lie on, as `ssd,nvme`; absent where these are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_class: Option<String>,
+    /// Classes of the drives that copies of journals are to be on; absent where these are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_class: Option<String>,
+    /// Whether enough of these drives are there for the copies of a journal: else they are on any. Absent where these
+    /// are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_class_met: Option<bool>,
     /// Zones that are still kept in another way than `protect` says: they are being converted. Absent where
     /// there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

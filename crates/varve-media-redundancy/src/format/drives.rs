@@ -239,6 +239,8 @@ pub struct DriveTable {
     pub walked_epoch: Epoch,
     /// Epoch of the last table that is known to be durable on all drives that it called live, joining or leaving.
     pub settled_epoch: Epoch,
+    /// Kinds of drives that copies of journals are to be on, while enough of them are there.
+    pub journal_kinds: MediumKinds,
 }
 
 impl DriveTable {
@@ -309,7 +311,7 @@ impl DriveTable {
             w.u8(count(self.drives.len()));
             w.u8(self.drops_max);
             w.u8(self.next_drive);
-            w.u8(0);
+            w.u8(self.journal_kinds.bits());
             w.u32(self.segment_bytes);
             w.u32(self.zone_segments);
             w.u32(self.zones_max);
@@ -357,7 +359,7 @@ impl DriveTable {
         let (lineage_count, class_count) = (fields.u16()?, fields.u8()?);
         let (class, drive_count) = (read_class_id(&mut fields)?, fields.u8()?);
         let (drops_max, next_drive) = (fields.u8()?, fields.u8()?);
-        fields.zeros(1)?;
+        let journal_kinds = read_kinds(&mut fields)?;
         let (segment_bytes, zone_segments, zones_max) =
             (fields.u32()?, fields.u32()?, fields.u32()?);
         fields.zeros(4)?;
@@ -387,6 +389,7 @@ impl DriveTable {
             loss_epoch,
             walked_epoch,
             settled_epoch,
+            journal_kinds,
         };
         table.check()?;
         Ok(table)
@@ -583,12 +586,17 @@ fn read_class_id(fields: &mut FieldReader<'_>) -> Result<ClassId, FormatFault> {
 
 fn read_class(fields: &mut FieldReader<'_>) -> Result<Class, FormatFault> {
     let id = read_class_id(fields)?;
-    let (data, parity, kinds) = (fields.u8()?, fields.u8()?, fields.u8()?);
-    let bad = |field, value: u8| FormatFault::Field { field, value: value.into() };
-    let shape = StripeShape::new(data, parity).ok_or(bad("data_strips", data))?;
-    let kinds = MediumKinds::new(kinds).ok_or(bad("kinds", kinds))?;
+    let (data, parity) = (fields.u8()?, fields.u8()?);
+    let bad = FormatFault::Field { field: "data_strips", value: data.into() };
+    let shape = StripeShape::new(data, parity).ok_or(bad)?;
+    let kinds = read_kinds(fields)?;
     fields.zeros(12)?;
     Ok(Class { id, shape, kinds })
+}
+
+fn read_kinds(fields: &mut FieldReader<'_>) -> Result<MediumKinds, FormatFault> {
+    let bits = fields.u8()?;
+    MediumKinds::new(bits).ok_or(FormatFault::Field { field: "kinds", value: bits.into() })
 }
 
 fn read_earlier(fields: &mut FieldReader<'_>) -> Result<EarlierHistory, FormatFault> {

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use crate::class::MediumKinds;
+
 use super::{
     DriveRecord, DriveTable, JournalCopy, JournalCopyState, JournalPlaceKind, JournalRecord,
     LayoutPage, Row, RowState, StripForm, StripLabel, StripSet,
@@ -21,6 +23,9 @@ impl Display for DriveTable {
             write!(f, "\n  class {id:<12} {} kinds {kinds:#x}", class.shape)?;
         }
         write!(f, "\n  class of new zones {}", self.class.get())?;
+        if self.journal_kinds != MediumKinds::ALL {
+            write!(f, "\n  kinds for journals {:#x}", self.journal_kinds.bits())?;
+        }
         write!(f, "\n  drops_max          {}", self.drops_max)?;
         write!(f, "\n  next_drive         {}", self.next_drive)?;
         write!(f, "\n  segment_bytes      {}", self.segment_bytes)?;

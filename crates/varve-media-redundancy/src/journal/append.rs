@@ -22,6 +22,7 @@ use crate::format::{
 };
 use crate::handles::DriveHandle;
 use crate::ids::{DriveNumber, Epoch};
+use crate::plan::{journal_kinds, takes_new_places};
 use crate::view::LayoutView;
 
 /// Of the last 8 appends, so many late ones are too many.
@@ -104,6 +105,19 @@ struct WriterInner {
     lost: Notify,
     /// Epoch of the table for which a copy on a slow drive was looked for another drive.
     slow_asked: Cell<Epoch>,
+    /// For which tables copies were asked to go to drives of another kind.
+    kinds_asked: Cell<KindsAsked>,
+}
+
+/// How often copies were asked to go to drives of another kind.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct KindsAsked {
+    /// Epoch of the drive table.
+    table: Epoch,
+    /// Epoch of the journal's record when it was asked last.
+    record: u64,
+    /// How often, by that table.
+    count: usize,
 }
 
 /// Appends to a journal.
@@ -126,6 +140,7 @@ impl JournalWriter {
             losses_told,
             lost,
             slow_asked: Cell::default(),
+            kinds_asked: Cell::default(),
         };
         Self { inner: Rc::new(inner) }
     }
@@ -231,7 +246,9 @@ impl WriterInner {
         } else if let Some(copy) = self.copies.current().into_iter().find(|copy| {
             let drive = table.drive(copy.drive);
             drive.is_some_and(|drive| {
-                drive.state == DriveState::Leaving || self.ends_slow(&view, drive)
+                drive.state == DriveState::Leaving
+                    || self.ends_slow(&view, drive)
+                    || self.ends_misplaced(&view, drive)
             })
         }) {
             // Former, it goes once what it has is in segments, and the drive can go.
@@ -258,6 +275,30 @@ impl WriterInner {
         }
         self.slow_asked.set(epoch);
         view.drives().drives.iter().any(takes_one)
+    }
+
+    /// Whether a copy is to go as journals are to be on drives of another kind, of which one takes copies. Asked for
+    /// once for each record, and for each table as often as there are copies: those drives may have no room.
+    fn ends_misplaced(&self, view: &LayoutView, drive: &DriveRecord) -> bool {
+        let kinds = journal_kinds(view.drives());
+        let has_copy = |number| self.copies.current().iter().any(|copy| copy.drive == number);
+        let takes_one = |other: &DriveRecord| {
+            takes_new_places(other, DriveRoles::JOURNALS)
+                && kinds.has(other.kind)
+                && !has_copy(other.number)
+        };
+        if kinds.has(drive.kind) || !view.drives().drives.iter().any(takes_one) {
+            return false;
+        }
+        let (table, record) = (view.drives().epoch, self.copies.journal_epoch());
+        let before = self.kinds_asked.get();
+        let count = if before.table == table { before.count } else { 0 };
+        let is_asked = before.table == table && before.record == record;
+        if is_asked || count >= wanted_copies(view) {
+            return false;
+        }
+        self.kinds_asked.set(KindsAsked { table, record, count: count + 1 });
+        true
     }
 
     /// Where nothing is appended, copies are looked after when the journal has opened, and when tables change. Before

@@ -5,6 +5,7 @@ use varve_media::planted::{Bug, plant};
 use varve_reactor::Nanos;
 
 use super::*;
+use crate::class::{MediumKind, MediumKinds};
 use crate::format::JournalPlaceKind;
 use crate::test_drives::{TestDrives, noise};
 
@@ -119,6 +120,42 @@ fn copies_follow_how_many_drives_may_be_lost() {
     (10..160).for_each(|frame| test.append(frame).unwrap());
     test.settle_down();
     assert_eq!(test.record().copies.len(), 2);
+}
+
+#[test]
+fn copies_go_to_drives_of_the_kind_that_is_wanted_where_enough_are_there() {
+    let mut test = journal();
+    test.append(0).unwrap();
+    let wish = |test: &mut TestJournal, nvme: &[usize]| {
+        let mut pool = test.drives.pool.borrow_mut();
+        let mut table = pool.view.drives().clone();
+        table.epoch.0 += 1;
+        table.journal_kinds = MediumKinds::new(MediumKind::Nvme.bit()).unwrap();
+        for (index, drive) in table.drives.iter_mut().enumerate() {
+            drive.kind = if nvme.contains(&index) { MediumKind::Nvme } else { MediumKind::Hdd };
+        }
+        pool.view = pool.view.with_drives(table).unwrap();
+        let view = std::sync::Arc::new(pool.view.clone());
+        drop(pool);
+        test.drives.tables.tables().board().publish(view);
+    };
+    wish(&mut test, &[3]);
+    test.append(1).unwrap();
+    test.settle_down();
+    assert_eq!(test.current(), [0, 1], "one is too few for two copies");
+    wish(&mut test, &[2, 3]);
+    for frame in 2..12 {
+        test.append(frame).unwrap();
+        test.settle_down();
+    }
+    let mut drives = test.current();
+    drives.sort_unstable();
+    assert_eq!(drives, [2, 3]);
+    assert!(test.is_exposed(), "what the journal holds has a copy less");
+    test.check_copies(12);
+    (12..170).for_each(|frame| test.append(frame).unwrap());
+    test.settle_down();
+    assert_eq!(test.record().copies.len(), 2, "former copies go");
 }
 
 #[test]

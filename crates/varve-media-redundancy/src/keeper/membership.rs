@@ -222,6 +222,14 @@ impl Keeper {
         Ok(id)
     }
 
+    /// Journals hear of it by the table, and have their copies be elsewhere.
+    pub(super) async fn set_journal_kinds(&mut self, kinds: MediumKinds) -> Result<()> {
+        if self.table().journal_kinds == kinds {
+            return Ok(());
+        }
+        self.replace_drives(|table| table.journal_kinds = kinds).await
+    }
+
     /// Fewer drives may be dropped, where no class that is in use survives as many.
     pub(super) async fn lower_drops(&mut self) -> Result<()> {
         let table = self.table();

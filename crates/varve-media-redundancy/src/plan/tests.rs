@@ -473,6 +473,23 @@ fn journals_go_to_drives_of_their_own_first() {
 }
 
 #[test]
+fn journals_go_to_drives_of_a_kind_where_enough_take_them() {
+    let mut table = table(&[1000; 4]);
+    table.journal_kinds = MediumKinds::new(MediumKind::Nvme.bit()).unwrap();
+    table.drives[0].kind = MediumKind::Hdd;
+    table.drives[1].kind = MediumKind::Unknown;
+    let of = |table: &DriveTable| {
+        let mut pool = TestPool::new(table.clone());
+        pool.add_journal(0, &[3]);
+        let journal = pool.view.journals().next().unwrap();
+        choose_journal(&pool.view, &pool.occupancy, journal, &[]).map(|it| it.drive.get())
+    };
+    assert_eq!((journal_kinds(&table), of(&table)), (table.journal_kinds, Some(2)));
+    table.drives[2].is_slow = true;
+    assert_eq!((journal_kinds(&table), of(&table)), (MediumKinds::ALL, Some(0)), "one is too few");
+}
+
+#[test]
 fn a_record_that_is_full_of_copies_gets_no_other() {
     let mut pool = TestPool::new(table(&[1000; 2]));
     pool.add_journal(0, &[0]);

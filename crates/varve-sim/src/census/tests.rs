@@ -90,6 +90,7 @@ fn counted_pool() -> CountedPool {
         loss_epoch: Epoch(0),
         walked_epoch: Epoch(0),
         settled_epoch: Epoch(1),
+        journal_kinds: MediumKinds::ALL,
     };
     let tenancy = Tenancy::new(1).expect("small");
     let place = |drive| StripPlace { drive: number(drive), tenancy, place: UnitNumber(4) };

@@ -101,6 +101,8 @@ pub(super) fn pool(all: GatheredAnswers<Pool>) -> Pool {
         protect: None,
         survives: None,
         data_class: None,
+        journal_class: None,
+        journal_class_met: None,
         unconverted_zones: None,
         usable_bytes: None,
         raw_bytes: None,

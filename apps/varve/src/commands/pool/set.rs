@@ -19,15 +19,19 @@ use crate::waiting::{MoveEnd, WaitFlag, wait_for_moves};
 #[derive(Args, Debug)]
 pub(crate) struct PoolSet {
     /// How data are to be kept: none, mirror:N or ec:K+M
-    #[arg(long, value_name = "CLASS", required_unless_present_any = ["cancel", "data_class"])]
+    #[arg(long, value_name = "CLASS", required_unless_present_any = ["cancel", "data_class", "journal_class"])]
     protect: Option<Protection>,
 
     /// Classes of the drives that data are to lie on: any, or some of nvme, ssd and hdd, as ssd,nvme
     #[arg(long, value_name = "CLASSES")]
     data_class: Option<MediumKinds>,
 
+    /// Classes of the drives that copies of journals are to be on, while enough are there: any, or some, as nvme
+    #[arg(long, value_name = "CLASSES")]
+    journal_class: Option<MediumKinds>,
+
     /// Turn a conversion around: back to how most of what is not converted is kept
-    #[arg(long, conflicts_with_all = ["protect", "data_class"])]
+    #[arg(long, conflicts_with_all = ["protect", "data_class", "journal_class"])]
     cancel: bool,
 
     /// Only say what would follow
@@ -46,6 +50,7 @@ impl PoolSet {
         let change = ChangePool {
             protect: self.protect.map(|protect| protect.to_string()),
             data_class: self.data_class.map(|kinds| kinds.to_string()),
+            journal_class: self.journal_class.map(|kinds| kinds.to_string()),
             cancel: self.cancel,
             dry_run: self.dry_run,
         };
@@ -79,6 +84,9 @@ fn describe(change: &PoolChange) -> String {
     };
     let mut text =
         format!("{protect}{on}: {usable} usable of {raw}, {lost} ({protect_before}: {before})\n");
+    if !matches!(change.journal_class.as_str(), "any" | "") {
+        let _ = writeln!(text, "journals on drives of class {}", change.journal_class);
+    }
     let zones =
         if *unconverted == 1 { "1 zone".to_owned() } else { format!("{unconverted} zones") };
     let _ = match (change.dry_run, unconverted) {
@@ -113,6 +121,7 @@ mod tests {
             protect: "ec:4+2".to_owned(),
             protect_before: "mirror:2".to_owned(),
             data_class: "any".to_owned(),
+            journal_class: "nvme".to_owned(),
             survives: 2,
             usable_bytes: 40 << 30,
             usable_before_bytes: 30 << 30,
@@ -122,7 +131,7 @@ mod tests {
             dry_run: false,
         };
         let text = describe(&change);
-        let expected = "ec:4+2: 40 GiB usable of 60 GiB, survives the loss of any 2 drives (mirror:2: 30 GiB)\n9 zones are converted";
+        let expected = "ec:4+2: 40 GiB usable of 60 GiB, survives the loss of any 2 drives (mirror:2: 30 GiB)\njournals on drives of class nvme\n9 zones are converted";
         assert!(text.starts_with(expected), "{text}");
         let dry = describe(&PoolChange { dry_run: true, unconverted: 1, ..change.clone() });
         assert!(dry.ends_with("1 zone would be converted; nothing was changed\n"), "{dry}");

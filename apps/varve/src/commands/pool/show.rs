@@ -47,6 +47,13 @@ fn describe(pool: &v1::Pool) -> String {
         );
         facts.push(("survives", survives));
         facts.extend(pool.data_class.clone().map(|classes| ("data class", classes)));
+        let met = if pool.journal_class_met == Some(false) {
+            ", not met: see `varve health`"
+        } else {
+            ""
+        };
+        let journals = pool.journal_class.as_ref().map(|classes| format!("{classes}{met}"));
+        facts.extend(journals.map(|classes| ("journal class", classes)));
         if let Some(zones) = pool.unconverted_zones {
             let how = format!("{zones} zones: `varve drive moves` shows how far that is");
             facts.push(("to convert", how));

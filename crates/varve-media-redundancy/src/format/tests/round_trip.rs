@@ -122,6 +122,7 @@ prop_compose! {
             loss_epoch,
             walked_epoch: Epoch(epochs.0.min(epochs.1)),
             settled_epoch: Epoch(epochs.2),
+            journal_kinds: MediumKinds::new(next % 8).unwrap(),
         }
     }
 }

@@ -42,6 +42,7 @@ fn tables_of_drives_that_contradict_themselves_are_refused() {
         (83, &[0], "class"),
         (85, &[8], "drops_max"),
         (86, &[4], "drive"),
+        (87, &[8], "kinds"),
         (88, &4095u32.to_le_bytes(), "segment_bytes"),
         (92, &65_536u32.to_le_bytes(), "zone_segments"),
         (96, &15u32.to_le_bytes(), "zones_max"),

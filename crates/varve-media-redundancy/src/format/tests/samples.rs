@@ -76,6 +76,7 @@ pub(crate) fn drive_table() -> DriveTable {
         loss_epoch: Epoch(16),
         walked_epoch: Epoch(9),
         settled_epoch: Epoch(15),
+        journal_kinds: MediumKinds::ALL,
     }
 }
 
