@@ -1,7 +1,7 @@
 //! A drive of a pool with redundancy whose file or device has become larger: the pool uses what it has now.
 //!
-//! DRIVE-GROWTH-1. A drive never gets smaller. Whatever is cut off, it has the size that it had, or the new one, and the
-//!     same request has it grow.
+//! DRIVE-GROWTH-1. A drive never gets smaller. Whatever is cut off, it has the size that it had, or the new one, and
+//!     the same request has it grow.
 
 use std::sync::Arc;
 
@@ -52,6 +52,7 @@ fn check(record: &DriveRecord, size: &GrowDrive) -> Result<()> {
         return Err(refusal(ErrorKind::Conflict, &what, hint));
     }
     match size.size_bytes {
+        // DRIVE-GROWTH-1
         Some(bytes) if bytes < has => {
             let (has, bytes) = (ByteCount(has), ByteCount(bytes));
             let what = format!("drive {drive} has {has}, and cannot be made smaller: {bytes}");

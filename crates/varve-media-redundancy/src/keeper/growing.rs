@@ -4,9 +4,10 @@
 //!  its last block is read ─▶ superblock ─▶ drive table ─▶ places of the new units can be chosen
 //! ```
 //!
-//! GROWING-1. A superblock has as many units as the drive table says, or more: all of its copies are durable before that
-//!     table is written. Two that have them from a try that was cut off are not enough, as the next try writes over one
-//!     of them. Cut off anywhere, the drive opens with the units of the table that counts, and can be grown again.
+//! GROWING-1. A superblock has as many units as the drive table says, or more: all of its copies are durable before
+//!     that table is written. Two that have them from a try that was cut off are not enough, as the next try writes
+//!     over one of them. Cut off anywhere, the drive opens with the units of the table that counts, and can be grown
+//!     again.
 //! GROWING-2. What a drive gets is there: the last block of it was read before anything says so.
 
 use varve_media::planted::{Bug, planted};
