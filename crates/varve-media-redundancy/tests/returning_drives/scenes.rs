@@ -9,8 +9,9 @@ use varve_media::{
 };
 use varve_media_redundancy::format::{DriveRoles, DriveState, MoveReason, Row, RowState};
 use varve_media_redundancy::{
-    Candidate, Change, DriveNumber, FoundDrive, HistoryId, MediumKinds, Opening, OpeningOptions,
-    RedundantDisks, StripeShape, Survey, UNIT_BYTES, ZoneIndex, open, superblock_of,
+    Candidate, Change, DriveNumber, FoundDrive, HistoryId, MediumKind, MediumKinds, Opening,
+    OpeningOptions, RedundantDisks, StripeShape, Survey, UNIT_BYTES, ZoneIndex, open,
+    superblock_of,
 };
 use varve_reactor::{Nanos, Reactor, SimLoop};
 use varve_stdx::Rng;
@@ -226,8 +227,15 @@ fn classes_that_nobody_has_make_room_for_others() {
         let pool = OpenPool::start(&reactor, opening, &media);
         pool.tables.change(Change::Place { zone: ZoneIndex(0) }).await.expect("it changes");
         let mut counts = Vec::new();
-        for (kinds, parity) in (0..8).flat_map(|kinds| (1..4).map(move |parity| (kinds, parity))) {
-            let view = pool.tables.change(mirror(parity, kinds)).await.expect("it changes");
+        let hdd = pool.tables.change(mirror(1, MediumKind::Hdd.bit())).await;
+        assert!(matches!(hdd, Err(Error::TooFewDrives { present: 0, .. })), "all are nvme");
+        let shapes = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)];
+        let with_nvme = (0..8).filter(|kinds| *kinds == 0 || kinds & MediumKind::Nvme.bit() != 0);
+        for (kinds, (data, parity)) in with_nvme.flat_map(|kinds| shapes.map(|it| (kinds, it))) {
+            let shape = StripeShape::new(data, parity).expect("a shape of four drives");
+            let kinds = MediumKinds::new(kinds).expect("three bits");
+            let change = Change::Class { shape, kinds };
+            let view = pool.tables.change(change).await.expect("it changes");
             let table = view.drives();
             let row = view.row(ZoneIndex(0)).target().expect("it has places");
             assert!(table.class_of(row.class).is_some(), "that of a row stays");
