@@ -23,8 +23,8 @@
 //!     on any shard, for a mark pass and one more round; then it is refused. All waits are bounded.
 //! ZONE-MOVES-6. A lease or return whose outcome is unknown closes the shard: it opens again with the zones that the
 //!     pool's root says (POOL-5).
-//! ZONE-MOVES-7. Who waits for room takes only zones that help it, and none of its own goes back as idle meanwhile: else
-//!     one that wants more than there is would take zones and give them back for ever.
+//! ZONE-MOVES-7. Who waits for room takes only zones that help it, and none of its own goes back as idle meanwhile:
+//!     else one that wants more than there is would take zones and give them back for ever.
 
 mod state;
 
@@ -188,8 +188,8 @@ impl Shard {
     }
 
     /// Gets room from other shards, where a coordinator is there to ask them: zones that they spare, or what a mark
-    /// pass frees (ZONE-MOVES-5). `lease_helps` says whether a zone that nobody has would (ZONE-MOVES-7). True when it is
-    /// worth looking again.
+    /// pass frees (ZONE-MOVES-5). `lease_helps` says whether a zone that nobody has would (ZONE-MOVES-7). True when it
+    /// is worth looking again.
     pub(crate) async fn room_from_others(
         &self,
         fits: impl Fn() -> bool,

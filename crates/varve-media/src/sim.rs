@@ -320,8 +320,8 @@ impl SimMedium {
         Self { name: Rc::clone(&self.name), size: Rc::new(Cell::new(self.size.get())), state }
     }
 
-    /// Another medium as this one is now, with what is cached and under way: what happens to either from now on does not
-    /// reach the other.
+    /// Another medium as this one is now, with what is cached and under way: what happens to either from now on does
+    /// not reach the other.
     ///
     /// # Panics
     /// When it lies on a host, whose room both would have.

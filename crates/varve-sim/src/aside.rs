@@ -6,49 +6,17 @@
 //! SIM-ASIDE-2. A copy is cut as the machine itself would be at that step: of what is under way to its media any part
 //!     is kept, and what was not answered has happened or not.
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use varve_stdx::Rng;
 
-use crate::config::WorldConfig;
 use crate::life::LifePlan;
 use crate::run::{SeedOutcome, decay, has_lost_for_good, let_rot, run_life};
+use crate::side_cuts::SideCuts;
 use crate::world::World;
 
 /// Steps after which a copy is cut again, at most: mostly before it has opened, now and then at work.
 const STEPS_MAX: [u64; 4] = [300, 1000, 1000, 4000];
-
-/// When copies of a machine are cut.
-pub(crate) struct SideCuts {
-    /// Steps between two of them, about.
-    steps: u64,
-    /// Steps until the next one.
-    left: Cell<u64>,
-    rng: RefCell<Rng>,
-}
-
-impl SideCuts {
-    /// Where drives are redundant, and if it is done at all.
-    pub(crate) fn new(config: &WorldConfig) -> Option<Self> {
-        let steps = config.side_cut_steps;
-        config.redundancy.as_ref().filter(|_| steps > 0)?;
-        let mut rng = Rng::new(config.seed ^ 0x4173_6964); // SIM-ASIDE-1
-        let left = Cell::new(rng.below(2 * steps));
-        Some(Self { steps, left, rng: RefCell::new(rng) })
-    }
-
-    /// Counts a step; a generator for the copy that is to be cut after it.
-    fn is_due(&self) -> Option<Rng> {
-        if let Some(left) = self.left.get().checked_sub(1) {
-            self.left.set(left);
-            return None;
-        }
-        let mut rng = self.rng.borrow_mut();
-        self.left.set(rng.below(2 * self.steps));
-        Some(rng.split())
-    }
-}
 
 /// Counts a step of the machine. Where it is time, cuts the power of a copy, perhaps again while that opens, and judges
 /// what is left; what was wrong, if anything was.

@@ -31,6 +31,7 @@ mod redundant_world;
 mod register;
 mod rot;
 mod run;
+mod side_cuts;
 mod workload;
 mod world;
 

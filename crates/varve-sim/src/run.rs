@@ -11,7 +11,7 @@ use varve_reactor::{Nanos, Progress, SimLoop};
 use varve_stdx::Rng;
 use varve_types::ShardId;
 
-use crate::aside::{SideCuts, cut_aside};
+use crate::aside::cut_aside;
 use crate::config::{Faults, WorldConfig};
 use crate::drives::SimDrive;
 use crate::host::Host;
@@ -21,6 +21,7 @@ use crate::pages::{damage_pages, loses_both};
 use crate::redundancy::{DriveFaults, Redundancy};
 use crate::redundant_world::RedundantWorld;
 use crate::rot::{decay_drives, rot};
+use crate::side_cuts::SideCuts;
 use crate::world::World;
 
 /// Simulated time in which something has to be answered: a write waits 60 s for a mark pass, and none ends while a

@@ -8,7 +8,6 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
-use crate::aside::SideCuts;
 use crate::branches::TableHolder;
 use crate::config::{Faults, WorldConfig};
 use crate::drives::{DriveLatencies, RedundantMedia};
@@ -18,6 +17,7 @@ use crate::media::Media;
 use crate::model::{ModelStream, ShardModel, StreamModel};
 use crate::redundancy::Redundancy;
 use crate::redundant_world::RedundantWorld;
+use crate::side_cuts::SideCuts;
 
 /// What a seed makes, for all lives of the machine.
 pub(crate) struct World {

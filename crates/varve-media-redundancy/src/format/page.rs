@@ -132,8 +132,8 @@ pub enum RowState {
 /// The row of a zone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Raised when a place comes in, and kept while there is none: labels of an earlier row never count again. While the
-    /// row moves it rises by two for places that take those of lost ones (MOVER-7).
+    /// Raised when a place comes in, and kept while there is none: labels of an earlier row never count again. While
+    /// the row moves it rises by two for places that take those of lost ones (MOVER-7).
     pub tenancy: Tenancy,
     /// The strips.
     pub state: RowState,
@@ -156,8 +156,8 @@ impl Row {
         to.places.contains(place) && is_newer && came_later
     }
 
-    /// The row on its way to `to`, in which the places that come in have the row's next tenancy. One that moves stays on
-    /// its way from where it came. `None` without places, or where it was moved too often.
+    /// The row on its way to `to`, in which the places that come in have the row's next tenancy. One that moves stays
+    /// on its way from where it came. `None` without places, or where it was moved too often.
     pub(crate) fn moved_to(self, to: StripSet, why: MoveReason) -> Option<Self> {
         let came_in = self.tenancy.next()?;
         let (tenancy, from, why) = match self.state {
