@@ -296,4 +296,4 @@ impl StripIndexes {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@
 //!     Only what happens to drives while it goes on excuses another outcome, and then it is tried again.
 
 use varve_media_redundancy::format::{DriveState, DriveTable, JournalCopy, StripSet};
-use varve_media_redundancy::{DriveNumber, Epoch, HistoryId};
+use varve_media_redundancy::{DriveId, DriveNumber, Epoch, HistoryId};
 use varve_reactor::Nanos;
 
 use crate::branches::TableHolder;
@@ -68,8 +68,8 @@ impl FoundTables {
         let found = indexed.filter_map(|(index, drive)| Some((index, table_on(drive, pool)?)));
         let found: Vec<_> = found.collect();
         let newest = newest_of(&found);
-        let readers = found.iter().filter_map(|(index, table)| reader(world, *index, table));
-        let readers = readers.collect();
+        let all: Vec<_> = drives().filter_map(|drive| table_on(drive, pool)).collect();
+        let readers = found.iter().filter_map(|it| reader(world, it, &all)).collect();
         // OPEN-5: what answers with errors, or not at all, is as good as absent. Nothing is read before a flush.
         let is_unknown = |drive: &SimDrive| drive.condition() == DriveCondition::Unopenable;
         let has_unknown = drives().any(is_unknown);
@@ -128,22 +128,18 @@ fn newest_of(found: &[(usize, DriveTable)]) -> Vec<DriveTable> {
     newest
 }
 
-fn reader(world: &World, index: usize, table: &DriveTable) -> Option<FoundReader> {
-    let id = world.redundant().drives().get(index)?.superblock().drive_id;
-    let is_read = table.drives.iter().any(|it| it.id.0 == id && is_member(it.state));
+/// A drive with a table that reads it. `all` are the tables of all drives, there or not.
+fn reader(
+    world: &World,
+    (index, table): &(usize, DriveTable),
+    all: &[DriveTable],
+) -> Option<FoundReader> {
+    let id = DriveId(world.redundant().drives().get(*index)?.superblock().drive_id);
+    let is_read = table.drives.iter().any(|it| it.id == id && is_member(it.state));
     let DriveTable { history, epoch, .. } = *table;
-    let is_dropped = is_dropped_elsewhere(world, id, table);
-    let holder = TableHolder { index, is_dropped };
+    let is_dropped = world.on_redundant()?.branches().is_dropped(*index, id, all);
+    let holder = TableHolder { index: *index, is_dropped };
     is_read.then_some(FoundReader { holder, history, epoch })
-}
-
-/// Whether any drive, there or not, has a later table than a drive's that does not read that drive any more.
-fn is_dropped_elsewhere(world: &World, id: [u8; 16], own: &DriveTable) -> bool {
-    let (media, pool) = (world.redundant(), world.config.pool());
-    media.drives().iter().filter_map(|drive| table_on(drive, pool)).any(|other| {
-        let reads = other.drives.iter().any(|it| it.id.0 == id && is_member(it.state));
-        !reads && follows(&other, own)
-    })
 }
 
 /// Judges an opening before it begins.

@@ -18,6 +18,7 @@ use varve_reactor::Reactor;
 use varve_stdx::Rng;
 use varve_types::{SegmentNumber, ShardId};
 
+use crate::branches::PoolOpening;
 use crate::census::{CensusSubjects, StripCensus};
 use crate::drives::{DriveCondition, DriveLatencies, SimDrive};
 use crate::found_tables::{FoundTables, OpeningWish};
@@ -178,7 +179,9 @@ impl RedundantPool {
         let indexed = media.drives().iter().enumerate();
         let members: Vec<_> =
             indexed.filter(|(_, drive)| is_member_of(drive)).map(|(index, _)| index).collect();
-        self.world.enter_opening(&found.holders(view.drives()), &members);
+        let table = view.drives();
+        let holders = found.holders(table);
+        self.world.enter_opening(&PoolOpening { table, holders: &holders, members: &members });
     }
 
     /// Counts strips of all that the shards hold; `None` while that changes.

@@ -7,7 +7,7 @@ use varve_media::SimLatency;
 use varve_reactor::Nanos;
 use varve_stdx::Rng;
 
-use crate::branches::{Branches, TableHolder};
+use crate::branches::{Branches, PoolOpening};
 use crate::config::WorldConfig;
 use crate::drives::{DriveCondition, DriveLatencies, RedundantMedia};
 use crate::found_tables::{FoundTables, OpeningVerdict, OpeningWish};
@@ -255,19 +255,19 @@ impl RedundantWorld {
         histories.into_iter().take(tried).map(wish).collect()
     }
 
-    /// The pool is open by `members`, from the table that `holders` had.
-    pub(crate) fn enter_opening(
-        &self,
-        holders: &[TableHolder],
-        members: &[usize],
-        models: &[ShardModel],
-    ) {
+    /// What drives took part in.
+    pub(crate) fn branches(&self) -> &Branches {
+        &self.branches
+    }
+
+    /// The pool is open.
+    pub(crate) fn enter_opening(&self, opened: &PoolOpening<'_>, models: &[ShardModel]) {
         if self.redundancy.faults != DriveFaults::Returning {
             return;
         }
-        self.branches.open(holders, members, models);
+        self.branches.open(opened, models);
         let drives = 0..self.redundancy.drives();
-        self.media.set_lost(drives.filter(|index| !members.contains(index)));
+        self.media.set_lost(drives.filter(|index| !opened.members.contains(index)));
     }
 
     /// A drive fails now, of which the others must not lose anything. False when it cannot be told what it has then.

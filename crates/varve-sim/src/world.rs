@@ -8,7 +8,7 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
-use crate::branches::TableHolder;
+use crate::branches::PoolOpening;
 use crate::config::{Faults, WorldConfig};
 use crate::drives::{DriveLatencies, RedundantMedia};
 use crate::found_tables::{FoundTables, OpeningWish};
@@ -193,9 +193,9 @@ impl World {
         self.expect_redundant().judge_refusal(is_right);
     }
 
-    /// The redundant pool is open by `members`, from the table that `holders` had.
-    pub(crate) fn enter_opening(&self, holders: &[TableHolder], members: &[usize]) {
-        self.expect_redundant().enter_opening(holders, members, &self.models);
+    /// The redundant pool is open.
+    pub(crate) fn enter_opening(&self, opened: &PoolOpening<'_>) {
+        self.expect_redundant().enter_opening(opened, &self.models);
         self.faulty.set(self.lost_too_many());
     }
 

@@ -61,6 +61,11 @@ fn record(media: &RedundantMedia, drive: u8) -> DriveRecord {
     }
 }
 
+/// A drive table.
+pub(crate) fn drive_table() -> DriveTable {
+    counted_pool().view.drives().clone()
+}
+
 fn counted_pool() -> CountedPool {
     let mut config = WorldConfig::on_redundant_drives(1, DriveFaults::None);
     let mut redundancy = config.redundancy.take().expect("it has one");
