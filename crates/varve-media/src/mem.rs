@@ -14,7 +14,8 @@ use crate::disk::{Disk, Persist, assert_range};
 const PAGE: usize = 4096;
 
 /// Pages that are looked up together.
-const GROUP: u64 = 16;
+const GROUP_PAGES: usize = 16;
+const GROUP: u64 = GROUP_PAGES as u64;
 
 /// Bytes of which only written pages take memory; the rest reads as zeros. Clones share pages until one is written.
 #[derive(Clone, Default)]
@@ -23,7 +24,7 @@ pub(crate) struct SparseBytes {
 }
 
 /// Neighbouring pages, by their place among each other.
-type PageGroup = [Option<Rc<[u8]>>; GROUP as usize];
+type PageGroup = [Option<Rc<[u8]>>; GROUP_PAGES];
 
 /// A page, by its number: its group, and its place there.
 fn place(number: u64) -> (u64, usize) {

@@ -69,7 +69,8 @@ impl FoundTables {
         let found: Vec<_> = found.collect();
         let newest = newest_of(&found);
         let all: Vec<_> = drives().filter_map(|drive| table_on(drive, pool)).collect();
-        let readers = found.iter().filter_map(|it| reader(world, it, &all)).collect();
+        let read = found.iter().filter_map(|(index, table)| reader(world, *index, table, &all));
+        let readers = read.collect();
         // OPEN-5: what answers with errors, or not at all, is as good as absent. Nothing is read before a flush.
         let is_unknown = |drive: &SimDrive| drive.condition() == DriveCondition::Unopenable;
         let has_unknown = drives().any(is_unknown);
@@ -131,14 +132,15 @@ fn newest_of(found: &[(usize, DriveTable)]) -> Vec<DriveTable> {
 /// A drive with a table that reads it. `all` are the tables of all drives, there or not.
 fn reader(
     world: &World,
-    (index, table): &(usize, DriveTable),
+    index: usize,
+    table: &DriveTable,
     all: &[DriveTable],
 ) -> Option<FoundReader> {
-    let id = DriveId(world.redundant().drives().get(*index)?.superblock().drive_id);
+    let id = DriveId(world.redundant().drives().get(index)?.superblock().drive_id);
     let is_read = table.drives.iter().any(|it| it.id == id && is_member(it.state));
     let DriveTable { history, epoch, .. } = *table;
-    let is_dropped = world.on_redundant()?.branches().is_dropped(*index, id, all);
-    let holder = TableHolder { index: *index, is_dropped };
+    let is_dropped = world.on_redundant()?.branches().is_dropped(index, id, all);
+    let holder = TableHolder { index, is_dropped };
     is_read.then_some(FoundReader { holder, history, epoch })
 }
 
