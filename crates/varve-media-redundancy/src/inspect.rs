@@ -169,7 +169,8 @@ impl RedundantInspection {
         let survey = self.take(reactor, None).await?;
         let view = survey.view().clone();
         let errors = survey.errors.clone();
-        let Opening { view: present, stale, missing, unusable, may_be_older, .. } = survey.look()?;
+        let Opening { view: present, stale, missing, unusable, may_be_older, .. } =
+            survey.look()?;
         Ok(SurveyedPool { view, present, missing, stale, errors, unusable, may_be_older })
     }
 

@@ -378,7 +378,10 @@ fn check_figures(table: &DriveTable, record: &DriveRecord, found: &FoundDrive) -
     if superblock.units < record.units {
         // GROWING-1
         let (has, needs) = (superblock.units, record.units);
-        return Err(mismatch(found, &format!("it has {has} units, and {needs} in the drive table")));
+        return Err(mismatch(
+            found,
+            &format!("it has {has} units, and {needs} in the drive table"),
+        ));
     }
     let checks = [
         (
