@@ -16,10 +16,15 @@ use std::rc::Rc;
 use varve_stdx::BufSlice;
 use varve_types::{Generation, SegmentNumber, ShardId};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// An operation under way on this thread (MEDIA-4).
 pub type IoFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
+
+/// The answer to what is not begun.
+pub(crate) fn refused<'a, T: 'a>(error: Error) -> IoFuture<'a, T> {
+    Box::pin(ready(Err(error)))
+}
 
 /// Names the contents of a slot: slots are reused, ids are not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

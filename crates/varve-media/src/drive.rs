@@ -12,6 +12,7 @@ use varve_types::{PoolId, SegmentNumber, ShardId};
 
 use crate::contract::{
     Fence, IoFuture, JournalStore, Media, RootKey, SegmentGeometry, SegmentId, SegmentStore,
+    refused,
 };
 use crate::disk::{Disk, Persist};
 use crate::format::{
@@ -295,14 +296,14 @@ impl SegmentStore for Drive {
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
         match self.slot(id.number, 0, bytes.len() as u64) {
             Ok((disk, start)) => disk.write(start, bytes, Persist::Durable), // MEDIA-1
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Err(error) => refused(error),
         }
     }
 
     fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
         let (disk, start) = match self.slot(id.number, u64::from(offset), u64::from(len)) {
             Ok(slot) => slot,
-            Err(error) => return Box::pin(std::future::ready(Err(error))),
+            Err(error) => return refused(error),
         };
         let (offset, len) = (offset as usize, len as usize);
         let first = offset / MEDIA_ALIGN * MEDIA_ALIGN;
@@ -333,7 +334,7 @@ impl SegmentStore for Drive {
             // Awaited, so that no discard is under way when the slot is written again.
             Ok((disk, start)) if self.inner.options.discard => disk.discard(start, segment_bytes),
             Ok(_) => Box::pin(std::future::ready(Ok(()))),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Err(error) => refused(error),
         }
     }
 

@@ -16,7 +16,7 @@ use varve_types::SegmentNumber;
 
 use crate::contract::{
     Fence, IoFuture, JournalStore, Media, RootKey, RootStore, RootVersion, SegmentGeometry,
-    SegmentId, SegmentStore,
+    SegmentId, SegmentStore, refused,
 };
 use crate::overlay::{OverlayMemory, OverlayPages};
 use crate::{Error, Result};
@@ -93,7 +93,7 @@ impl SegmentStore for OverlaySegments {
         let written = self.written.borrow().get(&id.number).cloned();
         let Some(bytes) = written else { return self.below.get(id, offset, len) }; // OVERLAY-MEDIA-2
         if let Err(error) = self.check(id.number, u64::from(offset), u64::from(len)) {
-            return Box::pin(ready(Err(error)));
+            return refused(error);
         }
         let (offset, len) = (offset as usize, len as usize);
         let mut out = AlignedBuf::zeroed(len);

@@ -22,7 +22,7 @@ use std::rc::Rc;
 use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
 
-use crate::contract::IoFuture;
+use crate::contract::{IoFuture, refused};
 use crate::disk::{Disk, Persist, assert_range};
 use crate::mem::{SparseBytes, flip_bit};
 use crate::sim_host::{FileRoom, SimHost};
@@ -485,7 +485,7 @@ impl Disk for SimDisk {
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
         assert_range(self.medium.size.get(), offset, bytes.len() as u64);
         if let Err(error) = self.check_fence() {
-            return Box::pin(std::future::ready(Err(error)));
+            return refused(error);
         }
         let len = bytes.len() as u64;
         let number = self.medium.state.borrow_mut().begin_write(offset, bytes);

@@ -21,7 +21,7 @@ use varve_reactor::{Reactor, Ring, RingFile, WRITE_PARTS_MAX};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::limits::MEDIA_ALIGN;
 
-use crate::contract::IoFuture;
+use crate::contract::{IoFuture, refused};
 use crate::disk::{Disk, Persist, assert_range, bytes_of, join_parts};
 use crate::{Error, Result};
 
@@ -137,10 +137,6 @@ impl OpenFile {
 
 fn whole_blocks(bytes: u64) -> u64 {
     bytes / MEDIA_ALIGN as u64 * MEDIA_ALIGN as u64
-}
-
-fn refused<'a, T: 'a>(error: Error) -> IoFuture<'a, T> {
-    Box::pin(std::future::ready(Err(error)))
 }
 
 /// Bytes as O_DIRECT wants them: slices that begin within a page are copied.
