@@ -16,9 +16,11 @@ use varve_types::ErrorKind;
 use super::JournalPatience;
 use super::copies::{JournalCopies, copy_place};
 use crate::change::Change;
+use crate::class::MediumKinds;
 use crate::exposure::is_readable;
 use crate::format::{
-    DriveRecord, DriveRoles, DriveState, JournalCopy, JournalCopyState, JournalPlaceKind,
+    DriveRecord, DriveRoles, DriveState, DriveTable, JournalCopy, JournalCopyState,
+    JournalPlaceKind,
 };
 use crate::handles::DriveHandle;
 use crate::ids::{DriveNumber, Epoch};
@@ -262,35 +264,36 @@ impl WriterInner {
 
     /// Whether a copy is to go as its drive is slow: asked for once for each table, where another drive takes copies.
     fn ends_slow(&self, view: &LayoutView, drive: &DriveRecord) -> bool {
-        let has_copy = |number| self.copies.current().iter().any(|copy| copy.drive == number);
-        let takes_one = |other: &DriveRecord| {
-            other.state == DriveState::Live
-                && other.roles.has(DriveRoles::JOURNALS)
-                && !other.is_slow
-                && !has_copy(other.number)
-        };
         let epoch = view.drives().epoch;
         if !drive.is_slow || self.slow_asked.get() == epoch {
             return false;
         }
         self.slow_asked.set(epoch);
-        view.drives().drives.iter().any(takes_one)
+        self.has_taker(view.drives(), MediumKinds::ALL)
+    }
+
+    /// Whether a drive of some kinds takes a copy that has none.
+    fn has_taker(&self, table: &DriveTable, kinds: MediumKinds) -> bool {
+        let has_copy = |number| self.copies.current().iter().any(|copy| copy.drive == number);
+        table.drives.iter().any(|drive| {
+            takes_new_places(drive, DriveRoles::JOURNALS)
+                && kinds.has(drive.kind)
+                && !has_copy(drive.number)
+        })
     }
 
     /// Whether a copy is to go as journals are to be on drives of another kind, of which one takes copies. Asked for
     /// once for each record, and for each table as often as there are copies: those drives may have no room.
     fn ends_misplaced(&self, view: &LayoutView, drive: &DriveRecord) -> bool {
-        let kinds = journal_kinds(view.drives());
-        let has_copy = |number| self.copies.current().iter().any(|copy| copy.drive == number);
-        let takes_one = |other: &DriveRecord| {
-            takes_new_places(other, DriveRoles::JOURNALS)
-                && kinds.has(other.kind)
-                && !has_copy(other.number)
-        };
-        if kinds.has(drive.kind) || !view.drives().drives.iter().any(takes_one) {
+        let (drives, wanted) = (view.drives(), view.drives().journal_kinds);
+        // Nearly always the first: appends look at this.
+        if wanted.has(drive.kind)
+            || journal_kinds(drives) != wanted
+            || !self.has_taker(drives, wanted)
+        {
             return false;
         }
-        let (table, record) = (view.drives().epoch, self.copies.journal_epoch());
+        let (table, record) = (drives.epoch, self.copies.journal_epoch());
         let before = self.kinds_asked.get();
         let count = if before.table == table { before.count } else { 0 };
         let is_asked = before.table == table && before.record == record;
