@@ -246,6 +246,19 @@ pub(crate) fn to_the_end<T: Send + 'static>(
     Box::pin(async move { task.await.unwrap_or_else(|_| Err(died())) })
 }
 
+/// Does to a drive what blocks, on a thread of its own; `doing` is what that is called.
+pub(crate) async fn blocking<T: Send + 'static>(
+    doing: &'static str,
+    work: impl FnOnce() -> varve_media::Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let died = |_| {
+        let what = format!("{doing} the drive panicked");
+        refusal(ErrorKind::Internal, &what, "look into the log")
+    };
+    done.map_err(died)?.map_err(|error| of_media(&error))
+}
+
 /// Asks the keeper for a change.
 pub(crate) async fn change(pool: &RedundantPool, change: Change) -> Result<Arc<LayoutView>> {
     pool.files().tables().ask(change).await.map_err(|error| of_media(&error))
@@ -270,10 +283,8 @@ async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<D
         replace_pool: false,
     };
     let preparing = Arc::clone(pool);
-    let prepared = tokio::task::spawn_blocking(move || preparing.files().prepare(&place, id)).await;
-    let died =
-        |_| refusal(ErrorKind::Internal, "preparing the drive panicked", "look into the log");
-    let mut member = prepared.map_err(died)?.map_err(|error| of_media(&error))?;
+    let prepare = move || preparing.files().prepare(&place, id);
+    let mut member = blocking("preparing", prepare).await?;
     member.kind = kind.unwrap_or(member.kind);
     let entry = DriveEntry { path, size_bytes, file: None, id: Some(id.to_string()) };
     let remembered = pool.changes().with_data(|data| drives::add_to_list(data, entry));
@@ -441,7 +452,7 @@ fn of_failure(failure: &Failure) -> Error {
 }
 
 /// What the media say, with what to do.
-pub(crate) fn of_media(error: &varve_media::Error) -> Error {
+fn of_media(error: &varve_media::Error) -> Error {
     use varve_media::Error as Media;
     let (kind, message) = (error.kind(), error.to_string());
     let hint = match error {

@@ -11,7 +11,7 @@ use varve_media_redundancy::format::{DriveRecord, DriveState};
 use varve_media_redundancy::{Change, UNIT_BYTES};
 use varve_types::{ByteCount, ErrorKind};
 
-use crate::drive_changes::{bytes_of, change, find, of_media, refusal, to_the_end};
+use crate::drive_changes::{blocking, bytes_of, change, find, refusal, to_the_end};
 use crate::redundant_pool::RedundantPool;
 
 /// Has the pool use what a drive has become larger by.
@@ -26,11 +26,8 @@ pub(crate) fn grow(
         check(&record, &size)?;
         let (drive, usable_before_bytes) = (record.number, pool.files().sizes().usable_bytes);
         let asking = Arc::clone(&pool);
-        let room =
-            tokio::task::spawn_blocking(move || asking.files().room_of(drive, size.size_bytes));
-        let died =
-            |_| refusal(ErrorKind::Internal, "growing the drive panicked", "look into the log");
-        let units = room.await.map_err(died)?.map_err(|error| of_media(&error))?;
+        let room = move || asking.files().room_of(drive, size.size_bytes);
+        let units = blocking("growing", room).await?;
         check_room(&record, &size, u64::from(units) * UNIT_BYTES)?;
         let view = change(&pool, Change::Grow { drive, units }).await?;
         Ok(DriveGrowth {

@@ -24,6 +24,7 @@ use varve_media_redundancy::{
 use varve_types::{ErrorKind, ShardId};
 
 use crate::condition;
+use crate::drive_changes::bytes_of;
 use crate::health::{self, errors_of};
 use crate::redundant_pool::RedundantPool;
 use crate::stack::{DriveFigures, ShardReport};
@@ -254,10 +255,13 @@ fn are_journals_placed(table: &DriveTable) -> Option<bool> {
 fn misplaced_journals(pool: &RedundantPool) -> Option<HealthReason> {
     let view = pool.files().view();
     let table = view.drives();
+    if are_journals_placed(table) != Some(false) {
+        return None;
+    }
     let (wanted, copies) = (table.journal_kinds, usize::from(table.drops_max) + 1);
     let is_there = |it: &&DriveRecord| it.state == RecordState::Live && wanted.has(it.kind);
     let there = table.drives.iter().filter(is_there).count();
-    (are_journals_placed(table) == Some(false)).then(|| HealthReason {
+    Some(HealthReason {
         state: HealthState::Attention,
         message: format!(
             "journals are to be on drives of class {wanted}, which need {copies} that are live and not slow, and {there} are live: they are on any"
@@ -421,7 +425,7 @@ fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> 
         let growing = Some(record).filter(|it| it.state == RecordState::Live);
         let growable = growing.and_then(|record| pool.files().growable_bytes(record));
         Drive {
-            size_bytes: Some(u64::from(record.units) * UNIT_BYTES),
+            size_bytes: Some(bytes_of(record)),
             read_errors,
             write_errors,
             number: Some(record.number.get()),
