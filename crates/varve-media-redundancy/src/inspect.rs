@@ -47,6 +47,8 @@ pub struct RedundantInspection {
     drives: Vec<RedundantDriveInspection>,
     /// Places with nothing that can be read.
     failed: Vec<FailedPlace>,
+    /// Paths of drives that have left a pool, and have been marked since.
+    former: Vec<String>,
     pool: PoolId,
 }
 
@@ -119,10 +121,11 @@ impl RedundantInspection {
     /// # Errors
     /// [`Error::InUse`]; [`Error::NoPool`] when no drive of a redundant pool is there.
     pub fn open(paths: &[PathBuf]) -> Result<Self> {
-        let (mut drives, mut failed) = (Vec::new(), Vec::new());
+        let (mut drives, mut failed, mut former) = (Vec::new(), Vec::new(), Vec::new());
         for path in paths {
             let name = path.display().to_string();
             match RedundantDriveInspection::open(path) {
+                Ok(drive) if drive.has_left() => former.push(name),
                 Ok(drive) => drives.push(drive),
                 Err(error @ Error::InUse { .. }) => return Err(error),
                 Err(error) => failed.push(FailedPlace { path: name, error }),
@@ -141,7 +144,7 @@ impl RedundantInspection {
             };
             failed.push(FailedPlace { path, error });
         }
-        Ok(Self { drives, failed, pool })
+        Ok(Self { drives, failed, former, pool })
     }
 
     /// Its identity.
@@ -169,8 +172,9 @@ impl RedundantInspection {
         let survey = self.take(reactor, None).await?;
         let view = survey.view().clone();
         let errors = survey.errors.clone();
-        let Opening { view: present, stale, missing, unusable, may_be_older, .. } =
+        let Opening { view: present, mut stale, missing, unusable, may_be_older, .. } =
             survey.look()?;
+        stale.extend(self.former.iter().cloned());
         Ok(SurveyedPool { view, present, missing, stale, errors, unusable, may_be_older })
     }
 

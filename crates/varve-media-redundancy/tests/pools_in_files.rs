@@ -147,7 +147,8 @@ async fn move_journals(files: &RedundantFiles, drive: DriveNumber) {
 #[test]
 fn a_drive_that_left_is_free_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let paths = paths(dir.path(), 3);
+    let all = paths(dir.path(), 3);
+    let paths = all.clone();
     on_loop(async move |reactor| {
         new_pool(&paths).create(&reactor).await.unwrap();
         let (files, keeper) = open(&reactor, &paths, false).await.unwrap();
@@ -166,12 +167,22 @@ fn a_drive_that_left_is_free_at_once() {
         drop(DriveFiles::open(&paths[1]).unwrap());
         let says = DriveIdentity::read(&paths[1]);
         assert!(matches!(says, Err(Error::FormerDrive { .. })), "{says:?}");
-        let place = NewDrive::directory(&paths[1], DRIVE_BYTES);
-        files.prepare(&place, DriveId([9; 16])).unwrap();
         assert_eq!(files.path_of(drive), None);
         let others = [0, 2].map(|other| DriveNumber::new(other).unwrap());
         assert!(others.iter().all(|other| files.path_of(*other).is_some()));
         drop(parts);
+    });
+    let paths = all;
+    on_loop(async move |reactor| {
+        let inspection = RedundantInspection::open(&paths).unwrap();
+        assert_eq!(inspection.superblock_copies().count(), 2 * 4, "nothing of it is looked for");
+        let survey = inspection.survey(&reactor).await.unwrap();
+        assert_eq!(survey.stale, [paths[1].display().to_string()]);
+        assert!(survey.errors.is_empty() && survey.missing.is_empty());
+        drop(inspection);
+        let (files, _keeper) = open(&reactor, &paths, false).await.unwrap();
+        let place = NewDrive::directory(&paths[1], DRIVE_BYTES);
+        files.prepare(&place, DriveId([9; 16])).unwrap();
     });
 }
 

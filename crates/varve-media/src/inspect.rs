@@ -190,6 +190,12 @@ impl RedundantDriveInspection {
         &self.path
     }
 
+    /// Whether it has left a pool, and has the mark of that in place of superblocks.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        matches!(self.superblock, Err(Error::FormerDrive { .. }))
+    }
+
     /// Every copy of its superblock.
     #[must_use]
     pub fn superblock_copies(&self) -> &[SuperblockCopy] {
