@@ -98,6 +98,16 @@ def superblock(data):
     return found
 
 
+def is_mark_of_left(data):
+    """Whether a mark is where a superblock was, of a drive that has left a pool with redundancy."""
+    if data[:8] != b"VARVENEW":
+        return False
+    check(number(data, 8, 2) == 1 and data[10] < 2, "mark: version or kind")
+    reserved(data, 11, 5, "mark")
+    check(number(data, 32, 8) == xxh3(data[:32]), "mark: checksum")
+    return data[10] == 1
+
+
 def root_slot(data, root, pool):
     """One side of a root: version and bytes."""
     check(data[:8] == b"VARVROOT" and number(data, 8, 2) == 1, "root slot: magic or version")

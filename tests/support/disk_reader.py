@@ -72,9 +72,15 @@ def read_at(path, at, size):
 
 
 def superblock_at(path):
-    """What the superblocks of a drive agree on."""
+    """What the superblocks of a drive agree on, or None of one that has left its pool."""
     meta = os.path.join(path, "meta") if os.path.isdir(path) else path
-    return agreed(bytes(read_at(meta, copy * MIB, 4096)) for copy in range(4))
+    copies = [bytes(read_at(meta, copy * MIB, 4096)) for copy in range(4)]
+    try:
+        return agreed(copies)
+    except Damaged:
+        if any(fmt.is_mark_of_left(data) for data in copies):
+            return None
+        raise
 
 
 def agreed(copies):
@@ -140,8 +146,9 @@ class Stripes:
 
 
 def media(paths):
-    """The drives at these paths, by the kind of pool that they are of. Of a redundant one some may be missing."""
+    """The drives at these paths, by the kind of pool that they are of. Of a redundant one some may be missing, or have left."""
     found = [(path, superblock_at(path)) for path in paths if os.path.exists(path)]
+    found = [(path, superblock) for path, superblock in found if superblock]
     check(found, "no drive is there")
     if found[0][1].is_redundant:
         return Stripes([RedundantDrive(path, superblock) for path, superblock in found])
