@@ -536,7 +536,12 @@ fn zones_in_use(root: &PoolRoot) -> u32 {
 
 /// Withdraws so many of the free zones, the last ones.
 fn withdraw_last(owners: &mut [ZoneOwner], count: u32) {
-    let free = owners.iter_mut().rev().filter(|owner| **owner == ZoneOwner::Free);
+    let may_go = |owner: &ZoneOwner| match owner {
+        ZoneOwner::Free => !planted(Bug::ZoneInUseWithdrawn),
+        ZoneOwner::Shard(_) => planted(Bug::ZoneInUseWithdrawn),
+        ZoneOwner::Withdrawn => false,
+    };
+    let free = owners.iter_mut().rev().filter(|owner| may_go(owner));
     free.take(count as usize).for_each(|owner| *owner = ZoneOwner::Withdrawn);
 }
 

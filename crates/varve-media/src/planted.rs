@@ -138,6 +138,8 @@ pub enum Bug {
     ZoneGivenEarly,
     /// Zones: one is lent before the root of the pool that says so is durable.
     ZoneLentUndurable,
+    /// Zones: those that shards have are withdrawn when the pool shrinks.
+    ZoneInUseWithdrawn,
     /// Zones: rows of zones that somebody has are emptied.
     LentRowEmptied,
     /// Zones: writers go on taking segments of a zone that is about to leave.
@@ -260,7 +262,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 126] = [
+    pub const ALL: [Self; 127] = [
         Self::RootOnOneSide,
         Self::ReadUnchecked,
         Self::AckBeforeDurable,
@@ -328,6 +330,7 @@ impl Bug {
         Self::PartsUnclaimed,
         Self::ZoneGivenEarly,
         Self::ZoneLentUndurable,
+        Self::ZoneInUseWithdrawn,
         Self::LentRowEmptied,
         Self::LeavingReused,
         Self::LostLaneBelieved,

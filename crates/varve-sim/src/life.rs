@@ -9,6 +9,7 @@ use varve_engine::{
     AuditReport, Error, ForeignNames, MarkWish, OpenPool, PoolSpec, PoolZones, Result, Shard,
     ShardParts, ZoneLayout, ZoneState, plan_zone_moves,
 };
+use varve_media_redundancy::PoolSizer;
 use varve_reactor::{JoinHandle, Reactor};
 use varve_stdx::Rng;
 use varve_types::{ErrorKind, ShardId};
@@ -16,11 +17,10 @@ use varve_types::{ErrorKind, ShardId};
 use crate::config::Faults;
 use crate::host::Host;
 use crate::losses::bring_drive_faults;
-use crate::moves::move_rows;
+use crate::moves::{RowOperator, move_rows};
 use crate::objects::{audit_objects, sweeps_ended};
 use crate::peers::{Network, SimPeers};
 use crate::pool_media::PoolMedia;
-use crate::redundant_pool::RedundantPool;
 use crate::redundant_world::RedundantWorld;
 use crate::workload::SimClient;
 use crate::world::World;
@@ -72,6 +72,8 @@ struct Machine {
     media: PoolMedia,
     pool: Rc<OpenPool>,
     network: Rc<Network>,
+    /// Has a pool on redundant drives grow and shrink.
+    _sizer: Option<PoolSizer>,
 }
 
 /// Makes the pool, or goes on where that was cut off. Durable on return.
@@ -190,7 +192,15 @@ async fn open_machine(world: &Rc<World>, reactor: &Reactor) -> Result<Machine> {
     let drives = PoolMedia::open(world, reactor).await.map_err(media)?;
     let pool = OpenPool::open(&drives.media(ShardId(0)).map_err(media)?).await?;
     let network = Network::new(reactor, world);
-    Ok(Machine { world: Rc::clone(world), reactor: reactor.clone(), media: drives, pool, network })
+    let sizer = drives.redundant().and_then(|redundant| redundant.start_sizer(&pool));
+    Ok(Machine {
+        world: Rc::clone(world),
+        reactor: reactor.clone(),
+        media: drives,
+        pool,
+        network,
+        _sizer: sizer,
+    })
 }
 
 impl Machine {
@@ -236,8 +246,12 @@ impl Machine {
         Ok(client)
     }
 
+    fn operator(&self) -> Option<RowOperator> {
+        self.media.redundant().and_then(|redundant| redundant.operator(&self.pool))
+    }
+
     async fn work(&self, mut clients: Vec<SimClient>, rng: &mut Rng) {
-        if let Some(operator) = self.media.redundant().and_then(RedundantPool::operator) {
+        if let Some(operator) = self.operator() {
             let world = Rc::clone(&self.world);
             self.reactor.spawn(move_rows(world, operator, rng.split()));
         }

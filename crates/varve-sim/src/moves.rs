@@ -1,10 +1,11 @@
 //! What an operator does with the drives of a redundant pool while the machine works: has drives leave, changes the
-//! class of zones, cancels that, has drives grow and journals be on drives of some kind, and has drives fail meanwhile,
-//! so that rows and copies of journals move.
+//! class of zones, cancels that, has drives grow, zones withdrawn and journals be on drives of some kind, and has drives
+//! fail meanwhile, so that rows and copies of journals move.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+use varve_engine::OpenPool;
 use varve_media_redundancy::format::{DriveState, MoveReason};
 use varve_media_redundancy::{
     Change, DriveId, MediumKind, MediumKinds, RepairControl, StripeShape, TablesHandle,
@@ -18,8 +19,9 @@ use crate::world::World;
 /// Things that are done in one life at most.
 const MOVES_MAX: u64 = 6;
 
-/// Of so many worlds drives grow in one, by fewer units than this, and journals are moved in another.
-const SPECIAL_WORLDS: u64 = 3;
+/// Of so many worlds drives grow in one, by fewer units than this; journals are moved in another, and pools shrink in a
+/// third.
+const SPECIAL_WORLDS: u64 = 4;
 const GROWTH_UNITS: u64 = 200;
 
 /// Shapes of classes by their strips of data.
@@ -31,6 +33,8 @@ pub(crate) struct RowOperator {
     pub reactor: Reactor,
     /// The way to the keeper.
     pub tables: Rc<TablesHandle>,
+    /// The pool's root.
+    pub pool: Rc<OpenPool>,
     /// The way to the movers.
     pub control: Arc<RepairControl>,
 }
@@ -43,6 +47,7 @@ pub(crate) async fn move_rows(world: Rc<World>, operator: RowOperator, mut rng: 
         match world.config.seed % SPECIAL_WORLDS {
             0 => operator.grow(&world, &mut rng).await,
             1 => operator.place_journals(&mut rng).await,
+            2 => operator.shrink(&mut rng).await,
             _ => {}
         }
         match rng.below(4) {
@@ -107,6 +112,14 @@ impl RowOperator {
         let kinds = [0, MediumKind::Nvme.bit(), MediumKind::Hdd.bit()];
         let kinds = MediumKinds::new(kinds[rng.index(kinds.len())]).expect("bits of kinds");
         self.ask(Change::JournalKinds { kinds }).await;
+    }
+
+    /// Withdraws some zones, whose rows the sizer empties before it gives them back.
+    async fn shrink(&self, rng: &mut Rng) {
+        let zones = rng.below(u64::from(self.pool.zone_count()) + 1);
+        let zones = u32::try_from(zones).expect("as many as there are at most");
+        // A drive may have failed, and the root is read again then.
+        drop(self.pool.resize(zones).await);
     }
 
     /// Has a drive fail, so that its strips are rebuilt.

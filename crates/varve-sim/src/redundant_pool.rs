@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
+use varve_engine::OpenPool;
 use varve_media::{Error, IoFuture, Media, RedundantSuperblock, Result};
 use varve_media_redundancy::{
     Candidate, DriveHandle, DriveHandles, DriveNumber, DriveOpener, FoundDrive, HistoryId,
     JournalPatience, Keeper, LeftOutStrip, MakingSpec, MediumKinds, Mover, NewMember, NewPoolDrive,
-    OpeningOptions, RedundantDisks, RedundantThread, RepairControl, RepairMedia, StripedSegments,
-    Tables, make, open,
+    OpeningOptions, PoolSizer, RedundantDisks, RedundantThread, RepairControl, RepairMedia,
+    StripedSegments, Tables, ZoneIndex, ZoneRoot, make, open,
 };
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
@@ -214,12 +215,20 @@ impl RedundantPool {
     }
 
     /// What an operator has at hand who moves rows, in a world where that is done.
-    pub(crate) fn operator(&self) -> Option<RowOperator> {
+    pub(crate) fn operator(&self, pool: &Rc<OpenPool>) -> Option<RowOperator> {
         if self.world.redundancy().faults != DriveFaults::Moving {
             return None;
         }
         let (reactor, tables) = (self.reactor.clone(), self.tables.on(&self.reactor));
-        Some(RowOperator { reactor, tables, control: Arc::clone(self.control.as_ref()?) })
+        let (pool, control) = (Rc::clone(pool), Arc::clone(self.control.as_ref()?));
+        Some(RowOperator { reactor, tables, pool, control })
+    }
+
+    /// Has the pool grow and shrink from now on, in a world where rows are moved.
+    pub(crate) fn start_sizer(&self, pool: &Rc<OpenPool>) -> Option<PoolSizer> {
+        let (tables, control) = (self.tables.on(&self.reactor), Arc::clone(self.control.as_ref()?));
+        let root = SizedRoot { pool: Rc::clone(pool), zones_max: self.world.redundancy().zones };
+        Some(PoolSizer::start(&self.reactor, tables, Rc::new(root), control))
     }
 
     /// Where rows are moved, movers take the lists.
@@ -238,6 +247,32 @@ impl Drop for RedundantPool {
         if let (Some(control), Some(redundant)) = (&self.control, self.world.on_redundant()) {
             redundant.note_moved(control.counts().rows_moved);
         }
+    }
+}
+
+/// The pool's root as its sizer needs it. The world knows of no more zones than there were at first.
+struct SizedRoot {
+    pool: Rc<OpenPool>,
+    zones_max: u32,
+}
+
+impl ZoneRoot for SizedRoot {
+    fn zones(&self) -> u32 {
+        self.pool.zone_count()
+    }
+
+    fn is_withdrawn(&self, zone: ZoneIndex) -> bool {
+        self.pool.is_withdrawn(zone.0)
+    }
+
+    fn ask_back(&self, zones: u32) {
+        self.pool.ask_back(zones);
+    }
+
+    fn resize(&self, zones: u32) -> IoFuture<'_, u32> {
+        let failed = |error: varve_engine::Error| Error::TableChange { reason: error.to_string() };
+        let zones = zones.min(self.zones_max);
+        Box::pin(async move { self.pool.resize(zones).await.map_err(failed) })
     }
 }
 

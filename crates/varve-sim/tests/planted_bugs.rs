@@ -193,7 +193,9 @@ fn run_moving_rows(world: u64) -> SeedOutcome {
 }
 
 /// Bugs that show where rows move.
-const MOVING_ROWS: [Bug; 6] = [
+const MOVING_ROWS: [Bug; 8] = [
+    Bug::ZoneInUseWithdrawn,
+    Bug::LentRowEmptied,
     Bug::RowUnchecked,
     Bug::PutToOldPlaces,
     Bug::ParityNotRebuilt,
@@ -204,8 +206,7 @@ const MOVING_ROWS: [Bug; 6] = [
 
 /// Bugs that show in the tests of their crates: what is wrong by its owner's word stays wrong wherever it is moved, a
 /// strip that is written in place was wrong before, and for the others worlds would have to be searched for minutes.
-const SHOWN_ELSEWHERE: [Bug; 37] = [
-    Bug::LentRowEmptied,
+const SHOWN_ELSEWHERE: [Bug; 36] = [
     Bug::MovedUnverified,
     Bug::RepairedInPlace,
     Bug::AbsentIsEmpty,
@@ -490,6 +491,8 @@ planted! {
     two_parts_are_merged_over_one_version: PartsUnclaimed;
     a_zone_is_given_before_the_root_of_its_shard_is_durable: ZoneGivenEarly;
     a_zone_is_lent_before_the_root_of_the_pool_is_durable: ZoneLentUndurable;
+    a_zone_that_a_shard_has_is_withdrawn: ZoneInUseWithdrawn;
+    the_row_of_a_zone_that_a_shard_has_is_emptied: LentRowEmptied;
     a_zone_that_leaves_is_written_by_its_shard: LeavingReused;
     recovery_takes_a_lost_lane_for_an_empty_one: LostLaneBelieved;
     drives_are_joined_in_the_order_in_which_they_are_named: DrivesAsNamed;
