@@ -8,6 +8,7 @@ use varve_access_admin::v1::{Drive, JournalStatus};
 use varve_client::age::now_unix_ms;
 use varve_client::{Failure, Result};
 use varve_media::{DiskDelay, DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
+use varve_media_redundancy::format::MoveReason;
 use varve_media_redundancy::{
     DriveId, FilesOptions, HistoryId, NewRedundantDrive, NewRedundantPool, UnusableDrive,
 };
@@ -80,6 +81,9 @@ fn open_redundant(settings: &Settings, drives: &Drives) -> Result<PoolMedia> {
         Err(Ok(error)) => return Err(explain(&error, settings)),
         Err(Err(failure)) => return Err(failure),
     };
+    if !redundancy.rebalances {
+        pool.files().control().cancel(MoveReason::Rebalance);
+    }
     pool.files().control().set_scrub_days(u16::try_from(redundancy.scrub_days).unwrap_or(u16::MAX));
     let opened = pool.files().opened();
     if opened.is_read_only {

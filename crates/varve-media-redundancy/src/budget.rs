@@ -45,7 +45,7 @@ pub enum RepairUrgency {
     Exposed,
     /// Other zones that move.
     Usual,
-    /// Reading what there is: half of the usual part, for clients too.
+    /// Reading what there is, and making drives more even: half of the usual part, without clients too.
     Scrub,
 }
 

@@ -21,12 +21,27 @@ impl DriveFills {
     /// Those of a view. O(places).
     #[must_use]
     pub fn of(view: &LayoutView) -> Self {
+        Self::with_rows(view, Self::add_row)
+    }
+
+    /// Those that a view has once all that moves has moved. O(places).
+    #[must_use]
+    pub fn of_targets(view: &LayoutView) -> Self {
+        Self::with_rows(view, |fills, view, row| {
+            if let Some(set) = row.target() {
+                let state = RowState::Still(set.clone());
+                fills.add_row(view, &Row { tenancy: row.tenancy, state });
+            }
+        })
+    }
+
+    fn with_rows(view: &LayoutView, add: impl Fn(&mut Self, &LayoutView, &Row)) -> Self {
         let mut fills = Self { taken: vec![0; usize::from(DriveNumber::COUNT)], journal_units: 0 };
         for drive in &view.drives().drives {
             fills.add(drive.number, drive.held.count);
         }
         for (_, row) in view.rows() {
-            fills.add_row(view, row);
+            add(&mut fills, view, row);
         }
         for journal in view.journals() {
             let units = units_of(journal.lane_bytes);

@@ -42,6 +42,7 @@ mod plan;
 mod pool;
 mod pool_sizer;
 mod protection;
+mod rebalance;
 mod recent;
 mod repair;
 mod roots;

@@ -1,5 +1,6 @@
-//! Turns rows into others: rebuild, drain, replacement, conversion, and their way back. One task for each thread that
-//! leases zones, and one for zones that nobody has; started by whoever opens a shard, told by [`RepairControl`].
+//! Turns rows into others: rebuild, drain, replacement, conversion, rebalance, and their way back. One task for each
+//! thread that leases zones, and one for zones that nobody has; started by whoever opens a shard, told by
+//! [`RepairControl`].
 //!
 //! ```text
 //!  tables ──▶ WorkList ──next_step──▶ keeper: Move, or Row with `from` and `to` exchanged
@@ -149,7 +150,7 @@ impl RepairThread {
                 let end = self.work_on(&work).await;
                 self.note_end(&work, end);
                 self.reactor.yield_now().await;
-            } else if self.scrub_some().await {
+            } else if self.scrub_some().await || self.balance_some().await {
                 self.reactor.yield_now().await;
             } else {
                 self.rest().await;

@@ -23,6 +23,7 @@ use crate::segments::StripedSegments;
 use crate::stripe::StripCodes;
 use crate::tables::TablesHandle;
 
+mod balance;
 mod board;
 mod control;
 mod drive_notes;
@@ -35,7 +36,9 @@ pub(crate) use control::SuspectMark;
 pub use control::{MoveProgress, MoveWait, RepairControl, RepairCounts};
 pub(crate) use drive_notes::{DriveReads, FAILED_READS_MIN};
 pub use drive_notes::{ERRORS_MAX, FailingDrive, RecentErrors};
-pub(crate) use work::{MoveStep, MoveWork, WorkList, conversion_of, may_complete, next_step};
+pub(crate) use work::{
+    MoveStep, MoveWork, NOT_EXPOSED, WorkList, conversion_of, may_complete, next_step,
+};
 
 use verified::{UnverifiedSegments, VerifiedCounts};
 
@@ -134,6 +137,8 @@ pub(crate) struct RepairThread {
     /// How often room had been made when the rests for it were ended last.
     rooms_seen: Cell<u64>,
     fills: RefCell<BTreeMap<ZoneIndex, RowFill>>,
+    /// When drives may be made more even again.
+    pub(crate) balance_at: Cell<Nanos>,
     pub(crate) unverified: RefCell<UnverifiedSegments>,
     pub(crate) scrub: RefCell<Option<ScrubCursor>>,
     /// Whether segments were found damaged that no table tells of yet, and when one was told of last.
@@ -170,6 +175,7 @@ impl RepairThread {
             pauses: RefCell::default(),
             rooms_seen: Cell::new(0),
             fills: RefCell::default(),
+            balance_at: Cell::new(Nanos(0)),
             unverified: RefCell::default(),
             scrub: RefCell::default(),
             owes_loss: Cell::new(false),
@@ -265,6 +271,7 @@ impl RepairThread {
         let is_same = Arc::ptr_eq(works.view(), &view);
         if works.view().drives().epoch != view.drives().epoch {
             self.pauses.borrow_mut().clear(); // There may be room now, or other drives to read.
+            self.balance_at.set(Nanos(0));
         }
         let rooms_made = self.control.rooms_made();
         if self.rooms_seen.replace(rooms_made) != rooms_made {

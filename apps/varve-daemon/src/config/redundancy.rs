@@ -15,6 +15,8 @@ pub struct RedundancySettings {
     pub(crate) missing_wait_s: u32,
     /// Percent of what drives do that repair gets while clients use them.
     pub(crate) repair_percent: u32,
+    /// Whether strips are moved so that drives are evenly full.
+    pub(crate) rebalances: bool,
     /// Percent of reads that may be made twice, as the first one is late.
     pub(crate) hedge_percent: u32,
     /// Days between two scrubs that begin by themselves.
@@ -42,6 +44,7 @@ impl Default for RedundancySettings {
             journal_patience_ms: 300,
             missing_wait_s: 30,
             repair_percent: 40,
+            rebalances: true,
             hedge_percent: HEDGE_PERCENT.into(),
             scrub_days: 14,
             condition_s: 600,

@@ -234,6 +234,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.redundancy.repair_percent = value.count32(),
     },
     Setting {
+        key: "repair.rebalance",
+        flag: None,
+        form: ValueForm::Switch,
+        default: "true",
+        reason: "Whether data of a pool with redundancy are moved from fuller to emptier drives, as after one was added, until they differ by less than 5 percent of their sizes: when \
+                 nothing else is to be moved, at the rate of a scrub. Without it, what is under way goes back.",
+        apply: |settings, value| settings.redundancy.rebalances = value.switch(),
+    },
+    Setting {
         key: "repair.hedge_percent",
         flag: None,
         form: ValueForm::Count { min: 0, max: 20, unit: "percent" },

@@ -15,6 +15,7 @@ use crate::format::{
 };
 use crate::ids::{DriveNumber, ZoneIndex};
 use crate::plan::{Occupancy, PlaceRequest, choose, choose_journal};
+use crate::rebalance::StripMove;
 use crate::table_store::StoredRoot;
 use crate::view::ViewFault;
 
@@ -33,6 +34,12 @@ pub(super) struct SubstituteRequest {
     pub(super) expected: u64,
     pub(super) without: DriveNumber,
     pub(super) until: u64,
+}
+
+/// The strip that a move for more even drives takes from one to another.
+fn strip_move(request: &MoveRequest) -> Option<StripMove> {
+    let (MoveReason::Rebalance, [from]) = (request.why, &*request.avoid) else { return None };
+    Some(StripMove { zone: request.zone, from: *from, to: request.prefer? })
 }
 
 impl Keeper {
@@ -65,6 +72,12 @@ impl Keeper {
             // What was put to `to` would be in neither set.
             return Err(refused(&format!("zone {} is on its way to another class", request.zone)));
         }
+        let step = strip_move(request).filter(|_| !is_moving);
+        if let Some(step) = step.filter(|step| !step.is_gain(&self.view)) {
+            let key = format!("of how full drives {} and {} are", step.from, step.to);
+            let epoch = self.table().epoch.0;
+            return Err(Error::RootConflict { key, expected: epoch, found: epoch }); // REBALANCE-1
+        }
         let kept = if is_moving {
             self.readable_places(target)
         } else {
@@ -75,6 +88,9 @@ impl Keeper {
         }
         let MoveRequest { zone, why, ref avoid, prefer, .. } = *request;
         let to = self.set_for(&PlaceRequest { zone, class: &class, kept: &kept, avoid, prefer })?;
+        if step.is_some_and(|step| !to.has_drive(step.to)) {
+            return Err(self.no_room()); // Elsewhere it would gain nothing.
+        }
         let row = row.moved_to(to, why).ok_or_else(|| moved_too_often(zone))?;
         self.set_row(zone, row).await
     }

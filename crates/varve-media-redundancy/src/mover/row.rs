@@ -13,10 +13,10 @@ use varve_types::{ErrorKind, Generation, SegmentNumber};
 use super::segment::{RowMove, SegmentEnd};
 use crate::budget::RepairUrgency;
 use crate::change::Change;
-use crate::format::{Row, RowState};
+use crate::format::{MoveReason, Row, RowState};
 use crate::repair::{
-    MoveProgress, MoveStep, MoveWait, MoveWork, RepairCounts, RepairThread, conversion_of,
-    may_complete, next_step,
+    MoveProgress, MoveStep, MoveWait, MoveWork, NOT_EXPOSED, RepairCounts, RepairThread,
+    conversion_of, may_complete, next_step,
 };
 use crate::view::LayoutView;
 
@@ -151,7 +151,10 @@ impl RepairThread {
         let view = self.media.tables.view();
         let row = view.row(work.zone).clone();
         let RowState::Moving { from, to, .. } = &row.state else { return Ok(RowEnd::Again) };
-        let urgency = RepairUrgency::of(work.exposure);
+        let is_for_room = work.why == MoveReason::Rebalance && work.exposure == NOT_EXPOSED;
+        // Nobody waits for drives to be more even.
+        let urgency =
+            if is_for_room { RepairUrgency::Scrub } else { RepairUrgency::of(work.exposure) };
         let (zone, from, to) = (work.zone, from.clone(), to.clone());
         let is_fresh = self.begin_fill(zone, &to, is_fresh);
         let has_loss = Cell::new(false);

@@ -17,6 +17,9 @@ use crate::view::LayoutView;
 
 use super::control::RepairControl;
 
+/// Exposure of rows that lack nothing and move all the same.
+pub(crate) const NOT_EXPOSED: Exposure = Exposure::Survives(u8::MAX);
+
 /// A row to be worked on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MoveWork {
@@ -83,6 +86,26 @@ impl WorkList {
         self.queue.next().is_none() && self.moving.is_empty() && self.unconverted.is_empty()
     }
 
+    /// Whether nothing of the pool comes before making drives more evenly full.
+    pub(crate) fn is_only_rebalanced(&self) -> bool {
+        let mut moving = self.moving.iter();
+        self.queue.next().is_none()
+            && self.unconverted.is_empty()
+            && moving.all(|zone| self.is_rebalanced(*zone))
+    }
+
+    /// Zones whose rows move.
+    pub(crate) fn moving(&self) -> impl Iterator<Item = ZoneIndex> + '_ {
+        self.moving.iter().copied()
+    }
+
+    fn is_rebalanced(&self, zone: ZoneIndex) -> bool {
+        match &self.view.row(zone).state {
+            RowState::Moving { why, .. } => *why == MoveReason::Rebalance,
+            RowState::Empty | RowState::Still(_) => false,
+        }
+    }
+
     /// Whether each row is of the class of new zones, or on its way to it.
     pub(crate) fn is_converted(&self) -> bool {
         self.unconverted.is_empty()
@@ -126,21 +149,25 @@ impl WorkList {
     }
 
     /// All that there is to do, in order: what lacks strips, what moves, what is to leave drives, what is to get
-    /// another class, and last what has lost too much for anything to be protected.
+    /// another class, what moves for more even drives alone, and last what has lost too much for anything to be
+    /// protected.
     pub(crate) fn works(&self) -> impl Iterator<Item = MoveWork> + '_ {
         let of_kind = |kind: RepairWork| {
             let items = self.queue.items().filter(move |item| item.work == kind);
             items.map(move |item| self.work(item.zone, item.exposure, kind))
         };
-        let most = Exposure::Survives(u8::MAX);
         let others = self.moving.iter().chain(&self.unconverted);
         // A zone that the queue has is there; those of the other lists lack nothing.
-        let others = others.map(move |zone| self.work(*zone, most, RepairWork::Drain));
+        let others = others.map(move |zone| self.work(*zone, NOT_EXPOSED, RepairWork::Drain));
         let moving = others.clone().filter(move |work| self.moving.contains(&work.zone));
+        let (even, needed) = (moving.clone(), moving);
+        let even = even.filter(move |work| self.is_rebalanced(work.zone));
+        let moving = needed.filter(move |work| !self.is_rebalanced(work.zone));
         let converted = others.filter(move |work| !self.moving.contains(&work.zone));
         let lost: BTreeSet<_> = of_kind(RepairWork::Salvage).map(|work| work.zone).collect();
         let before = of_kind(RepairWork::Rebuild).chain(moving).chain(of_kind(RepairWork::Drain));
-        let before = before.chain(converted).filter(move |work| !lost.contains(&work.zone));
+        let before = before.chain(converted).chain(even);
+        let before = before.filter(move |work| !lost.contains(&work.zone));
         before.chain(of_kind(RepairWork::Salvage))
     }
 

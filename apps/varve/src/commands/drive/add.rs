@@ -13,7 +13,9 @@ use crate::waiting::{BegunMove, WaitFlag};
 
 /// Add a drive to the pool
 #[derive(Args, Debug)]
-#[command(after_help = "Zones that come later use it, and those that wait for room to be rebuilt.")]
+#[command(
+    after_help = "The pool becomes larger by it within seconds, and data move to it when nothing else moves."
+)]
 pub(crate) struct DriveAdd {
     /// Block device, file or directory, with its size where it has none of its own
     #[arg(value_name = "PATH[=SIZE]", value_parser = drive)]

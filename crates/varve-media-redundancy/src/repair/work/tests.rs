@@ -129,6 +129,41 @@ fn a_place_that_is_lost_while_a_row_moves_is_chosen_anew() {
     assert!(!may_complete(&pool.view, row.source().unwrap(), row.target().unwrap()));
 }
 
+#[test]
+fn rows_that_only_make_drives_even_come_last_and_go_back_when_that_is_cancelled() {
+    let mut pool = pool(12);
+    begin_move(&mut pool, 3, MoveReason::Rebalance);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    assert!(list.is_only_rebalanced() && !list.is_empty());
+    begin_move(&mut pool, 9, MoveReason::Conversion);
+    pool.set_state(0, DriveState::Leaving);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    assert!(!list.is_only_rebalanced());
+    let order = zones(&list);
+    assert_eq!(order.last(), Some(&3), "{order:?}");
+    assert!(order.len() > 2);
+    pool.set_state(0, DriveState::Live);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    let work = list.works().find(|work| work.zone == ZoneIndex(3)).unwrap();
+    assert_eq!((work.why, work.exposure), (MoveReason::Rebalance, NOT_EXPOSED));
+    let control = control();
+    assert_eq!(next_step(&pool.view, &work, &control), MoveStep::Fill);
+    control.cancel(MoveReason::Rebalance);
+    assert!(matches!(next_step(&pool.view, &work, &control), MoveStep::Ask(_)), "it goes back");
+}
+
+#[test]
+fn a_drive_that_is_lost_while_its_row_is_rebalanced_comes_first() {
+    let mut pool = pool(12);
+    begin_move(&mut pool, 3, MoveReason::Rebalance);
+    let lost = pool.view.row(ZoneIndex(3)).source().unwrap().places[1].drive;
+    pool.set_state(lost.get(), DriveState::Failed);
+    let list = WorkList::new(Arc::new(pool.view.clone()));
+    assert!(!list.is_only_rebalanced());
+    let work = list.works().find(|work| work.zone == ZoneIndex(3)).unwrap();
+    assert_eq!(work.exposure, Exposure::Survives(0), "and not when nothing else is to do");
+}
+
 /// Has the first place of the target of a row that moves be lost, and another one take it, as the keeper does.
 fn replace_first(pool: &mut TestPool, zone: u32) {
     let row = pool.view.row(ZoneIndex(zone)).clone();
