@@ -3,6 +3,8 @@
 //!
 //! HANDLES-1. Every operation comes to an end: what is not answered within the drive's patience is an error. It may be
 //!     carried out later all the same, so a drive that did not answer counts as failed wherever that matters.
+//! HANDLES-2. Drives are judged by reads and writes, less what their bytes take on any drive: one that is rebuilt gets
+//!     long writes while others get those of journals.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,9 @@ pub const DRIVE_PATIENCE_NANOS: u64 = 10_000_000_000;
 
 /// What takes longer is late on any drive, in ns.
 const LATE_NANOS: u64 = Nanos::millis(100);
+
+/// What a byte takes on any drive, in ns: 100 MB/s.
+const BYTE_NANOS: u64 = 10;
 
 /// So many late operations in a row, and the drive lags: its reads are answered by others.
 const LAGGING_MIN: u32 = 4;
@@ -73,12 +78,13 @@ pub struct DriveCounts {
     late_since: Cell<Nanos>,
 }
 
-/// What a drive did for this thread since the last look.
+/// What a drive did for this thread since the last look: reads and writes, whose latencies are less what their bytes take
+/// (HANDLES-2).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DriveWindow {
     pub(crate) reads: LatencyWindow,
     pub(crate) writes: LatencyWindow,
-    /// Operations that took 100 ms and more, one after the other, and when the first of them began.
+    /// Of those that took 100 ms and more, one after the other: how many, and when the first of them began.
     pub(crate) late_in_a_row: u32,
     pub(crate) late_since: Nanos,
 }
@@ -155,16 +161,22 @@ impl DriveCounts {
         }
     }
 
-    fn note_answer(&self, kind: OperationKind, began: Nanos, now: Nanos) {
+    fn note_answer(&self, note: &OperationNote, began: Nanos, now: Nanos) {
         let nanos = now.since(began);
-        match kind {
+        let beyond = nanos.saturating_sub(note.len.saturating_mul(BYTE_NANOS)); // HANDLES-2
+        match note.kind {
             OperationKind::Read => {
                 self.read_latencies.add(nanos);
+                self.read_latencies.add_to_window(beyond);
                 add_one(&self.reads);
             }
-            OperationKind::Write => self.write_latencies.add(nanos),
+            OperationKind::Write => {
+                self.write_latencies.add(nanos);
+                self.write_latencies.add_to_window(beyond);
+            }
+            OperationKind::Upkeep => return self.write_latencies.add(nanos),
         }
-        let late = if nanos < LATE_NANOS { 0 } else { self.late_in_a_row.get().saturating_add(1) };
+        let late = if beyond < LATE_NANOS { 0 } else { self.late_in_a_row.get().saturating_add(1) };
         if late == 1 {
             self.late_since.set(began);
         }
@@ -181,6 +193,8 @@ fn add_one(count: &Cell<u64>) {
 enum OperationKind {
     Read,
     Write,
+    /// A flush, or what concerns the space of a file: how long it takes depends on what was done before.
+    Upkeep,
 }
 
 /// A disk whose operations come to an end (HANDLES-1).
@@ -226,9 +240,11 @@ impl PatientDisk {
     fn note(&self, note: &OperationNote, began: Nanos, is_ok: bool) {
         self.note_unit_read(note, is_ok);
         match (note.kind, is_ok) {
-            (kind, true) => self.counts.note_answer(kind, began, self.reactor.now()),
+            (_, true) => self.counts.note_answer(note, began, self.reactor.now()),
             (OperationKind::Read, false) => add_one(&self.counts.read_errors),
-            (OperationKind::Write, false) => add_one(&self.counts.write_errors),
+            (OperationKind::Write | OperationKind::Upkeep, false) => {
+                add_one(&self.counts.write_errors);
+            }
         }
     }
 
@@ -290,7 +306,7 @@ impl Disk for PatientDisk {
 
     fn flush(&self) -> IoFuture<'_, ()> {
         let note = OperationNote {
-            kind: OperationKind::Write,
+            kind: OperationKind::Upkeep,
             name: "flush",
             offset: 0,
             len: self.size(),
@@ -299,12 +315,12 @@ impl Disk for PatientDisk {
     }
 
     fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
-        let note = OperationNote { kind: OperationKind::Write, name: "allocate", offset, len };
+        let note = OperationNote { kind: OperationKind::Upkeep, name: "allocate", offset, len };
         self.bound(note, self.disk.allocate(offset, len))
     }
 
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
-        let note = OperationNote { kind: OperationKind::Write, name: "discard", offset, len };
+        let note = OperationNote { kind: OperationKind::Upkeep, name: "discard", offset, len };
         self.bound(note, self.disk.discard(offset, len))
     }
 
@@ -559,5 +575,30 @@ impl DriveHandles {
     /// Takes a drive away; what is under way on it goes on.
     pub fn remove(&self, number: DriveNumber) {
         self.drives.borrow_mut().remove(&number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HANDLES-2.
+    #[test]
+    fn what_bytes_take_is_not_counted_against_a_drive() {
+        let counts = DriveCounts::default();
+        let note = |kind, len| OperationNote { kind, name: "write", offset: 0, len };
+        let answer = |kind, len, ms| {
+            counts.note_answer(&note(kind, len), Nanos(0), Nanos(Nanos::millis(ms)));
+        };
+        (0..8).for_each(|_| answer(OperationKind::Write, 16 << 20, 200));
+        answer(OperationKind::Upkeep, 0, 500);
+        let DriveWindow { writes, late_in_a_row, .. } = counts.take_window();
+        assert_eq!((writes.operations, late_in_a_row), (8, 0));
+        assert!(writes.median_nanos < Nanos::millis(50), "{writes:?}");
+        (0..8).for_each(|_| answer(OperationKind::Write, 4096, 200));
+        let DriveWindow { writes, late_in_a_row, .. } = counts.take_window();
+        assert_eq!((writes.operations, late_in_a_row), (8, 8));
+        assert!(writes.median_nanos >= Nanos::millis(199), "{writes:?}");
+        assert!(counts.write_latency_nanos(1000).unwrap() >= Nanos::millis(500), "all of it");
     }
 }

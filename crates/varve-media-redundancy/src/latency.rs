@@ -62,11 +62,15 @@ impl LatencyHistogram {
             counts.in_before = std::mem::take(&mut counts.in_last);
         }
         counts.in_last += 1;
-        if let (Some(last), Some(window)) =
-            (counts.last.get_mut(bucket), counts.window.get_mut(bucket))
-        {
+        if let Some(last) = counts.last.get_mut(bucket) {
             *last += 1;
-            *window = window.saturating_add(1);
+        }
+    }
+
+    /// Adds to what the next look takes.
+    pub(crate) fn add_to_window(&self, nanos: u64) {
+        if let Some(count) = self.counts.borrow_mut().window.get_mut(bucket_of(nanos)) {
+            *count = count.saturating_add(1);
         }
     }
 
@@ -79,7 +83,7 @@ impl LatencyHistogram {
         quantile(sums, u64::from(counts.in_last) + u64::from(counts.in_before), permille)
     }
 
-    /// What was added since the last call.
+    /// What was added to it since the last call.
     pub(crate) fn take_window(&self) -> LatencyWindow {
         let window = std::mem::replace(&mut self.counts.borrow_mut().window, [0; BUCKETS]);
         let operations = window.iter().copied().map(u32::from).sum();
@@ -154,9 +158,9 @@ mod tests {
     #[test]
     fn a_window_has_what_came_since_the_last_one() {
         let latencies = LatencyHistogram::default();
-        (0..1000).for_each(|_| latencies.add(100_000));
+        (0..1000).for_each(|_| latencies.add_to_window(100_000));
         assert_eq!(latencies.take_window().operations, 1000);
-        (0..5).for_each(|_| latencies.add(3_000_000));
+        (0..5).for_each(|_| latencies.add_to_window(3_000_000));
         let window = latencies.take_window();
         assert_eq!(window.operations, 5);
         assert!((3_000_000..=3_750_000).contains(&window.median_nanos));
