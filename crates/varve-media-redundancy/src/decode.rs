@@ -541,11 +541,14 @@ impl SlotReader {
     }
 
     /// Counts what is wrong against the drives that have it: of a row that is still, where all strips have been
-    /// written.
+    /// written. What is blank where a move brought the place in may be of a slot that nothing used then.
     fn blame(&self, readings: &[StripReading], group: &PutGroup) {
         for reading in readings.iter().filter(|reading| !group.has(&reading.location)) {
+            let tenancy = reading.location.place.tenancy;
+            let came_later = group.locations().any(|other| other.place.tenancy < tenancy);
             if let Err(fault) = &reading.strip
                 && fault.is_damage()
+                && !(came_later && matches!(fault, StripFault::Blank))
                 && let Some(drive) = self.handles.get(reading.location.place.drive)
             {
                 drive.counts().note_checksum_error();

@@ -5,6 +5,8 @@ use varve_media::planted::{Bug, plant};
 use varve_types::PoolId;
 
 use super::*;
+use crate::change::Change;
+use crate::format::RowState;
 use crate::ids::{Tenancy, UnitNumber};
 use crate::test_drives::{TestDrives, id, noise};
 
@@ -127,6 +129,19 @@ fn labels_that_are_zeroed_or_damaged_are_counted_against_their_drives() {
     drives.medium_of(&strips[2]).flip_bit(strips[2].offset + 20, 3);
     assert!(is_right(&mut drives, 5));
     assert_eq!([0, 1, 2].map(|strip| counted(&drives, &strips[strip])), [0, 0, 1]);
+}
+
+#[test]
+fn what_a_move_left_blank_is_not_counted_against_the_drive_that_came_in() {
+    let mut drives = pool();
+    drives.move_strip(0, 1);
+    let expected = drives.tables.view().row(ZoneIndex(0)).clone();
+    let RowState::Moving { to, .. } = expected.state.clone() else { panic!("it moves") };
+    let new = Row { tenancy: expected.tenancy, state: RowState::Still(to) };
+    drives.change(Change::Row { zone: ZoneIndex(0), expected, new }).unwrap();
+    let strips = drives.strips(0);
+    assert!(is_right(&mut drives, 5));
+    assert_eq!([0, 1, 2].map(|strip| counted(&drives, &strips[strip])), [0, 0, 0]);
 }
 
 #[test]
