@@ -340,8 +340,8 @@ impl<S: ShardStack> PoolBackend<S> {
         metrics.extend(gateway.into_iter().flat_map(|s3| s3_figures::of(&s3.gateway.figures())));
         metrics.extend(by_name(&reports));
         metrics.extend(self.daemon_metrics(&reports));
-        metrics.extend(health::metrics(&self.facts.drives, &reports));
         let drives = self.drives_by(&reports);
+        metrics.extend(health::metrics(&drives, &reports));
         metrics.extend(self.facts.redundancy.metrics(&reports, &drives));
         metrics.extend(condition::metrics(&drives));
         Ok(metrics)

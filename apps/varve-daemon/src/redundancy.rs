@@ -415,11 +415,13 @@ fn reason_of(reason: &varve_media_redundancy::HealthReason) -> HealthReason {
 /// The drives of the tables, but those that are gone.
 fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> Vec<Drive> {
     let view = pool.files().view();
-    let spaces = DriveSpaces::of(&view).ok();
+    let (spaces, sums) = (DriveSpaces::of(&view).ok(), error_sums(reports));
     let there = view.drives().drives.iter().filter(|it| it.state != RecordState::Gone);
     let drive = |record: &DriveRecord| {
         let (id, path) = (record.id.to_string(), path_of(pool, known, record));
         let (read_errors, write_errors) = errors_of(&path, reports);
+        let [_, _, checksum_errors, timeouts] =
+            sums.get(&record.number).copied().unwrap_or_default();
         let free = spaces.as_ref().and_then(|spaces| spaces.drive(record.number));
         let used = free.map(|free| free.units().saturating_sub(free.total()));
         let growing = Some(record).filter(|it| it.state == RecordState::Live);
@@ -428,6 +430,8 @@ fn of_tables(pool: &RedundantPool, known: &[Drive], reports: &[ShardReport]) -> 
             size_bytes: Some(bytes_of(record)),
             read_errors,
             write_errors,
+            checksum_errors,
+            timeouts,
             number: Some(record.number.get()),
             id: Some(id),
             name: Some(record.name.clone()),
@@ -485,11 +489,9 @@ fn copies_of(view: &LayoutView, journal: &JournalRecord) -> usize {
     journal.current().filter(|copy| is_there(copy.drive)).count()
 }
 
-fn error_metric(table: &DriveTable, reports: &[ShardReport]) -> Metric {
-    let help = "Operations that failed on the drive since the start.";
-    let mut metric = Metric::new("varve_drive_errors_total", help, MetricKind::Counter);
-    let mut sums: BTreeMap<DriveNumber, [u64; 4]> =
-        table.drives.iter().map(|drive| (drive.number, [0; 4])).collect();
+/// Reads and writes that failed, wrong checksums, and operations without an answer, of each drive on all threads.
+fn error_sums(reports: &[ShardReport]) -> BTreeMap<DriveNumber, [u64; 4]> {
+    let mut sums = BTreeMap::<_, [u64; 4]>::new();
     for errors in reports.iter().flat_map(|report| &report.drives) {
         let DriveFigures { drive, reads, writes, checksums, timeouts, .. } = *errors;
         let sum = sums.entry(drive).or_default();
@@ -497,7 +499,15 @@ fn error_metric(table: &DriveTable, reports: &[ShardReport]) -> Metric {
             *sum = sum.saturating_add(count);
         }
     }
-    for (drive, counts) in sums {
+    sums
+}
+
+fn error_metric(table: &DriveTable, reports: &[ShardReport]) -> Metric {
+    let help = "Operations that failed on the drive since the start.";
+    let mut metric = Metric::new("varve_drive_errors_total", help, MetricKind::Counter);
+    let sums = error_sums(reports);
+    for drive in table.drives.iter().map(|drive| drive.number) {
+        let counts = sums.get(&drive).copied().unwrap_or_default();
         for (kind, value) in ["read", "write", "checksum", "timeout"].into_iter().zip(counts) {
             let labels = vec![("drive", drive.to_string()), ("kind", kind.to_owned())];
             metric.samples.push(Sample { labels, value });

@@ -101,7 +101,8 @@ impl MemoryBackend {
         let growable_bytes = Some(32 << 30);
         let worn =
             Drive { condition: Some(worn()), growable_bytes, ..drive(0, DriveState::Live, 0) };
-        let drives = vec![worn, drive(1, DriveState::Failed, 3)];
+        let failed = Drive { checksum_errors: 2, ..drive(1, DriveState::Failed, 3) };
+        let drives = vec![worn, failed];
         Self { drives: Some(drives), ..Self::default() }
     }
 

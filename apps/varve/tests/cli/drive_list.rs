@@ -10,7 +10,7 @@ fn a_failed_drive_is_seen() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("DRIVE  STATE "), "{text}");
     assert!(lines[1].contains("live") && lines[1].ends_with("/srv/drive-0"), "{text}");
-    assert!(lines[2].contains("failed") && lines[2].contains("3 reads, 0 writes"), "{text}");
+    assert!(lines[2].contains("failed") && lines[2].contains("3 reads, 2 checksums"), "{text}");
 }
 
 #[test]

@@ -19,6 +19,12 @@ pub struct Drive {
     /// Failed writes and flushes since then.
     #[serde(default)]
     pub write_errors: u64,
+    /// Strips and labels since then that were not what they should have been; of pools with redundancy over drives.
+    #[serde(default)]
+    pub checksum_errors: u64,
+    /// Operations since then that it did not answer in time; of such pools.
+    #[serde(default)]
+    pub timeouts: u64,
     /// Its number in the pool. Here and below: absent where the pool has no redundancy over drives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u8>,

@@ -86,10 +86,15 @@ pub(crate) fn state(drive: &Drive) -> String {
 
 /// What failed on it.
 pub(crate) fn errors(drive: &Drive) -> String {
-    match (drive.read_errors, drive.write_errors) {
-        (0, 0) => "none".to_owned(),
-        (reads, writes) => format!("{reads} reads, {writes} writes"),
-    }
+    let counts = [
+        (drive.read_errors, "reads"),
+        (drive.write_errors, "writes"),
+        (drive.checksum_errors, "checksums"),
+        (drive.timeouts, "timeouts"),
+    ];
+    let some = counts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<_> = some.map(|(count, what)| format!("{count} {what}")).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }
 
 /// What it says of itself, in a word or two. What is not known is never called well.
