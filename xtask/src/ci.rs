@@ -16,7 +16,7 @@ use crate::test_programs::TestPrograms;
 use crate::{sim, tidy};
 
 /// How long CI fuzzes.
-const FUZZ_SECONDS: usize = 120;
+const FUZZ_SECONDS: usize = 60;
 
 /// Format, lints, tidy, tests, fresh seeds of the simulator, fuzzing, the figures of the README, and documentation.
 pub(crate) fn ci() -> Result<bool> {
