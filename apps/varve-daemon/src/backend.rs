@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{
-    AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume,
-    CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
-    DriveGrowth, DriveLight, DriveList, DriveMoves, EndReceive, ExtentPage, ExtentsWanted, Fill,
-    GrowDrive, Health, JournalStatus, ListenerStatus, LocateDrive, MemoryStatus, MoveVolume, Pool,
-    PoolChange, RollBack, ScrubStatus, ServiceState, ShardState, Snapshot, Space, StartScrub,
-    Status, Volume, VolumeClients, VolumeFamily, VolumeMove,
+    AddDrive, BeginReceive, ChangeDrive, ChangePool, ChangeSnapshot, ChangeVolume, CheckStatus,
+    CloneVolume, CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients,
+    DisconnectedClients, Drive, DriveGrowth, DriveLight, DriveList, DriveMoves, EndReceive,
+    ExtentPage, ExtentsWanted, Fill, GrowDrive, Health, JournalStatus, ListenerStatus, LocateDrive,
+    MemoryStatus, MoveVolume, Pool, PoolChange, RollBack, ScrubStatus, ServiceState, ShardState,
+    Snapshot, Space, StartScrub, Status, Volume, VolumeClients, VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -451,6 +451,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn grow_drive(&self, drive: String, size: GrowDrive) -> AdminFuture<'_, DriveGrowth> {
         self.with_drives(|pool| drive_growth::grow(pool, drive, size))
+    }
+
+    fn change_drive(&self, drive: String, change: ChangeDrive) -> AdminFuture<'_, DriveMoves> {
+        self.with_drives(|pool| protection_change::change_drive(pool, drive, change))
     }
 
     fn change_pool(&self, change: ChangePool) -> AdminFuture<'_, PoolChange> {

@@ -26,6 +26,7 @@ use varve_media_redundancy::format::{
 use varve_media_redundancy::{
     Change, DriveId, DriveNumber, LayoutView, MediumKind, MediumKinds, MoveProgress, MoveWait,
     RepairCounts, RepairQueue, ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES, ZoneIndex,
+    is_as_new,
 };
 use varve_types::{ByteCount, ErrorKind};
 
@@ -173,9 +174,8 @@ pub(crate) fn moves(pool: &RedundantPool) -> DriveMoves {
     let (control, view) = (pool.files().control(), pool.files().view());
     let RepairCounts { bytes_read, bytes_written, rows_moved, .. } = control.counts();
     let mut zones: Vec<ZoneIndex> = RepairQueue::of(&view).items().map(|it| it.zone).collect();
-    let class = view.drives().class;
     let is_moving = |row: &Row| matches!(row.state, RowState::Moving { .. });
-    let is_other = |row: &Row| row.sets().any(|set| set.class != class);
+    let is_other = |row: &Row| row.sets().any(|set| !is_as_new(view.drives(), set));
     let others = view.rows().filter(|(_, row)| is_moving(row) || is_other(row));
     zones.extend(others.map(|(zone, _)| zone));
     let unconverted = view.rows().filter(|(_, row)| is_other(row)).count() as u64;
@@ -264,14 +264,19 @@ pub(crate) async fn change(pool: &RedundantPool, change: Change) -> Result<Arc<L
     pool.files().tables().ask(change).await.map_err(|error| of_media(&error))
 }
 
+/// What a drive is, where somebody says that.
+pub(crate) fn parse_kind(class: Option<&str>) -> Result<Option<MediumKind>> {
+    class.map(str::parse::<MediumKind>).transpose().map_err(|fault| {
+        refusal(ErrorKind::Invalid, &fault, "give its class, or leave that to the system")
+    })
+}
+
 /// Adds a drive; one without a size of its own gets `bytes`.
 async fn join(pool: &Arc<RedundantPool>, new: &AddDrive, bytes: u64) -> Result<DriveNumber> {
     let path = std::path::absolute(&new.path).map_err(|error| {
         refusal(ErrorKind::Invalid, &format!("drive {}: {error}", new.path), "give another path")
     })?;
-    let kind = new.class.as_deref().map(str::parse::<MediumKind>).transpose().map_err(|fault| {
-        refusal(ErrorKind::Invalid, &fault, "give its class, or leave that to the system")
-    })?;
+    let kind = parse_kind(new.class.as_deref())?;
     let has_size =
         fs::metadata(&path).is_ok_and(|it| it.is_file() || it.file_type().is_block_device());
     let size_bytes = new.size_bytes.or((!has_size).then_some(bytes));

@@ -1,17 +1,18 @@
-//! How the pool keeps data over its drives, changed while it serves: what follows is computed and checked before
-//! anything is done, then the class of new zones is replaced, and movers convert what is stored.
+//! How the pool keeps data over its drives, and of which class each of these is, changed while it serves: what follows
+//! is computed and checked before anything is done, then the tables are replaced, and movers convert what is stored.
 
 use std::sync::Arc;
 
-use varve_access_admin::v1::{ChangePool, PoolChange};
-use varve_access_admin::{AdminFuture, Result};
+use varve_access_admin::v1::{ChangeDrive, ChangePool, DriveMoves, PoolChange};
+use varve_access_admin::{AdminFuture, Error, Result};
+use varve_media_redundancy::format::{DriveRecord, DriveState};
 use varve_media_redundancy::{
-    Change, Class, ClassOutlook, LayoutView, MediumKinds, PoolSizes, Protection, StripeShape,
-    unconverted,
+    Change, Class, ClassOutlook, LayoutView, MediumKind, MediumKinds, PoolSizes, Protection,
+    StripeShape, unconverted,
 };
 use varve_types::{ByteCount, ErrorKind};
 
-use crate::drive_changes::{change, of_class, refusal, to_the_end};
+use crate::drive_changes::{change, find, moves, of_class, parse_kind, refusal, to_the_end};
 use crate::redundancy::shape_of;
 use crate::redundant_pool::RedundantPool;
 
@@ -39,6 +40,44 @@ pub(crate) fn change_pool(
     })
 }
 
+/// Says what a drive is.
+pub(crate) fn change_drive(
+    pool: &Arc<RedundantPool>,
+    name: String,
+    what: ChangeDrive,
+) -> AdminFuture<'static, DriveMoves> {
+    let pool = Arc::clone(pool);
+    to_the_end(async move {
+        let record = find(&pool, &name)?;
+        let kind = parse_kind(what.class.as_deref())?.ok_or_else(|| {
+            let what = format!("nothing of drive {} is to change", record.number);
+            refusal(ErrorKind::Invalid, &what, "give its class: nvme, ssd or hdd")
+        })?;
+        check_kind(&pool.files().view(), &record, kind)?;
+        change(&pool, Change::Kind { drive: record.number, kind }).await?;
+        Ok(moves(&pool))
+    })
+}
+
+/// Refuses a class of a drive by which others are too few for data, or have no room for them.
+fn check_kind(view: &LayoutView, record: &DriveRecord, kind: MediumKind) -> Result<()> {
+    let table = view.drives();
+    let (kinds, drive) = (table.zone_kinds(), record.number);
+    if record.state != DriveState::Live || !kinds.has(record.kind) || kinds.has(kind) {
+        return Ok(());
+    }
+    let (shape, journal_kinds) = (shape_of(table), table.journal_kinds);
+    let outlook = ClassOutlook::with_kind(view, drive, kind);
+    check(view, AskedClass { shape, kinds, journal_kinds }, &outlook).map_err(|error| match error {
+        Error::Backend { kind: cause, message, .. } => {
+            let what = format!("drive {drive} cannot be of class {}: {message}", kind.word());
+            let hint = "add a drive first, or have data lie on drives of more classes: `varve pool set --data-class`";
+            refusal(cause, &what, hint)
+        }
+        other => other,
+    })
+}
+
 /// How new data are to be kept, and on which drives.
 #[derive(Clone, Copy)]
 struct AskedClass {
@@ -59,7 +98,9 @@ fn class_for(view: &LayoutView, what: &ChangePool) -> Result<AskedClass> {
     let named = [&what.data_class, &what.journal_class];
     match (&what.protect, named, what.cancel) {
         (None, [None, None], true) => {
-            let most = unconverted(view).into_iter().next();
+            let mut others = unconverted(view).into_iter();
+            // Those of this class are where it has none, as a drive is of another class now.
+            let most = others.find(|(class, _)| class.id != table.class);
             most.map(|(Class { shape, kinds, .. }, _)| AskedClass { shape, kinds, journal_kinds })
                 .ok_or_else(|| {
                     let what = "nothing is being converted that could be cancelled";

@@ -168,6 +168,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("drive drain", &["varve drive drain 2", "varve drive drain 2 --cancel"]),
     ("drive replace", &["varve drive replace 2 /dev/nvme4n1", "varve drive replace 2 --cancel"]),
     ("drive grow", &["varve drive grow 2", "varve drive grow 1 --size 4TiB"]),
+    (
+        "drive set",
+        &["varve drive set 2 --class ssd", "varve drive set /dev/vdc --class hdd --wait"],
+    ),
     ("drive moves", &["varve drive moves", "varve drive moves --json"]),
     (
         "drive scrub",

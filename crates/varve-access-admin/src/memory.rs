@@ -15,14 +15,14 @@ use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::objects::ObjectBackend;
 use crate::v1::{
-    AddDrive, BeginReceive, ChangePool, ChangeSnapshot, ChangeVolume, CheckReport, CheckState,
-    CheckStatus, CloneVolume, CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients,
-    DisconnectedClients, Drive, DriveCondition, DriveGrowth, DriveLight, DriveList, DriveMoves,
-    DriveState, DriveWarning, EndReceive, ExtentPage, ExtentsWanted, Fill, FillLevel, GrowDrive,
-    Health, HealthReason, HealthState, JournalStatus, ListenerStatus, LocateDrive, MemoryStatus,
-    MoveVolume, NodeStatus, Pool, PoolChange, Reservation, RollBack, ScrubState, ScrubStatus,
-    ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, StartScrub, Status,
-    Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
+    AddDrive, BeginReceive, ChangeDrive, ChangePool, ChangeSnapshot, ChangeVolume, CheckReport,
+    CheckState, CheckStatus, CloneVolume, CreateSnapshots, CreateVolume, DeleteVolume,
+    DisconnectClients, DisconnectedClients, Drive, DriveCondition, DriveGrowth, DriveLight,
+    DriveList, DriveMoves, DriveState, DriveWarning, EndReceive, ExtentPage, ExtentsWanted, Fill,
+    FillLevel, GrowDrive, Health, HealthReason, HealthState, JournalStatus, ListenerStatus,
+    LocateDrive, MemoryStatus, MoveVolume, NodeStatus, Pool, PoolChange, Reservation, RollBack,
+    ScrubState, ScrubStatus, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space,
+    StartScrub, Status, Volume, VolumeClient, VolumeClients, VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -542,6 +542,10 @@ impl AdminBackend for MemoryBackend {
                 usable_before_bytes: 68 << 30,
             },
         )
+    }
+
+    fn change_drive(&self, drive: String, _change: ChangeDrive) -> AdminFuture<'_, DriveMoves> {
+        self.of_drive(&drive, DriveMoves { zones: 3, unconverted: 3, ..DriveMoves::default() })
     }
 
     fn change_pool(&self, change: ChangePool) -> AdminFuture<'_, PoolChange> {

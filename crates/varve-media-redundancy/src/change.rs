@@ -84,6 +84,15 @@ pub enum Change {
         /// What it is to have.
         units: u32,
     },
+    /// A drive is of another kind than the table says. Rows and copies of journals that are bound to kinds follow; it
+    /// is refused where a class of new zones or of rows has too few drives then, and nothing changes where it is of
+    /// that kind.
+    Kind {
+        /// Which.
+        drive: DriveNumber,
+        /// What it is made of.
+        kind: MediumKind,
+    },
     /// A zone without a row gets one of the class of new zones; nothing changes where it has one.
     Place {
         /// Which.

@@ -5,11 +5,11 @@
 
 use varve_media::planted::{Bug, planted};
 
-use crate::class::{Class, ClassId, MediumKinds, StripeShape};
-use crate::format::{DriveRoles, DriveState, StripForm, StripPlace, StripSet};
-use crate::ids::ZoneIndex;
+use crate::class::{Class, ClassId, MediumKind, MediumKinds, StripeShape};
+use crate::format::{DriveRoles, DriveState, DriveTable, StripForm, StripPlace, StripSet};
+use crate::ids::{DriveNumber, ZoneIndex};
 use crate::plan::{Occupancy, PlaceRequest, choose};
-use crate::sizes::PoolSizes;
+use crate::sizes::{PoolSizes, shape_of};
 use crate::view::LayoutView;
 
 /// What a pool would be with another class.
@@ -41,11 +41,7 @@ impl ClassOutlook {
         });
         let sizes = PoolSizes::of_live_drives(view, shape, kinds);
         let class = Class { id: ClassId::new(1).expect("1 is a number"), shape, kinds };
-        let is_fit = |place: &StripPlace| {
-            table.drive(place.drive).is_some_and(|drive| kinds.has(drive.kind))
-        };
-        let has_other =
-            |set: &StripSet| !has_shape(view, set, shape) || !set.places.iter().all(is_fit);
+        let has_other = |set: &StripSet| !has_shape(view, set, shape) || !is_on(table, set, kinds);
         let (mut zones, mut unconverted, mut first) = (0u32, 0u32, None);
         for (zone, row) in view.rows() {
             zones += 1;
@@ -69,15 +65,33 @@ impl ClassOutlook {
             has_room_to_begin: first.is_none_or(|zone| has_room(view, zone, &class)),
         }
     }
+
+    /// That of a pool whose zones stay as they are, once a drive is of another kind. O(places).
+    #[must_use]
+    pub fn with_kind(view: &LayoutView, drive: DriveNumber, kind: MediumKind) -> Self {
+        let view = view.with_kind(drive, kind);
+        Self::of(&view, shape_of(&view), view.drives().zone_kinds())
+    }
 }
 
-/// Zones that are of another class than new ones, or on their way from one, by their classes, most of them first.
+/// Whether a zone's strips are as those of new zones: of their class, and on drives of the kinds that this has.
+#[must_use]
+pub fn is_as_new(table: &DriveTable, set: &StripSet) -> bool {
+    set.class == table.class && is_on(table, set, table.zone_kinds())
+}
+
+/// Whether all strips of a zone are on drives of some kinds.
+pub(crate) fn is_on(table: &DriveTable, set: &StripSet, kinds: MediumKinds) -> bool {
+    let fits = |place: &StripPlace| table.drive(place.drive).is_some_and(|it| kinds.has(it.kind));
+    kinds == MediumKinds::ALL || set.places.iter().all(fits)
+}
+
+/// Zones that are not as new ones, or on their way from that, by their classes, most of them first.
 #[must_use]
 pub fn unconverted(view: &LayoutView) -> Vec<(Class, u32)> {
-    let new = view.drives().class;
     let mut classes: Vec<(Class, u32)> = Vec::new();
     for (_, row) in view.rows() {
-        let Some(set) = row.sets().find(|set| set.class != new) else { continue };
+        let Some(set) = row.sets().find(|set| !is_as_new(view.drives(), set)) else { continue };
         match classes.iter_mut().find(|(known, _)| known.id == set.class) {
             Some((_, zones)) => *zones += 1,
             None => classes.push((*view.class_of(set), 1)),

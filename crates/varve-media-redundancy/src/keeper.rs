@@ -201,6 +201,7 @@ impl Keeper {
             Change::Remove { drive, successor } => self.remove(drive, successor).await,
             Change::Stay { drive } => self.stay(drive).await,
             Change::Grow { drive, units } => self.grow(drive, units).await,
+            Change::Kind { drive, kind } => self.set_kind(drive, kind).await,
             Change::Place { zone } => self.place(zone).await,
             Change::Move { zone, why, class, avoid, prefer } => {
                 self.move_zone(&rows::MoveRequest { zone, why, class, avoid, prefer }).await
@@ -392,6 +393,7 @@ fn is_of_recovery(change: &Change) -> bool {
         | Change::Remove { .. }
         | Change::Stay { .. }
         | Change::Grow { .. }
+        | Change::Kind { .. }
         | Change::Row { .. }
         | Change::Class { .. }
         | Change::JournalKinds { .. }

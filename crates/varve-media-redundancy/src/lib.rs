@@ -68,7 +68,7 @@ pub use class::{
     Class, ClassId, LABEL_BYTES, MediumKind, MediumKinds, STRIPS_MAX, StripCode, StripGeometry,
     StripeShape,
 };
-pub use conversion::{ClassOutlook, unconverted};
+pub use conversion::{ClassOutlook, is_as_new, unconverted};
 pub use decode::{LabelReading, PutIdentity, SlotContents, SlotReader, StripDefect, StripFault};
 pub use exposure::{
     ExposedZones, Exposure, RepairItem, RepairQueue, RepairWork, ZoneHoldings, is_readable,

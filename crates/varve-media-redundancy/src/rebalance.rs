@@ -3,6 +3,7 @@
 //! REBALANCE-1. A move takes a strip from a fuller drive to an emptier one, counts where rows go that move already, and
 //!     leaves the one it took from the fuller: so moves come to an end, however many threads plan at the same time.
 
+use crate::conversion::is_as_new;
 use crate::fills::DriveFills;
 use crate::format::{DriveRecord, DriveRoles, RowState, StripForm, StripSet};
 use crate::ids::{DriveNumber, ZoneIndex};
@@ -124,7 +125,7 @@ fn from_drive(
 fn movable(view: &LayoutView, zone: ZoneIndex) -> Option<&StripSet> {
     match &view.row(zone).state {
         RowState::Still(set) => {
-            let is_plain = set.form == StripForm::Striped && set.class == view.drives().class;
+            let is_plain = set.form == StripForm::Striped && is_as_new(view.drives(), set);
             is_plain.then_some(set)
         }
         RowState::Empty | RowState::Moving { .. } => None,

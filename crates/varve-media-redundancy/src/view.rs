@@ -14,7 +14,7 @@ use std::sync::Arc;
 use varve_media::planted::{Bug, planted};
 use varve_types::{PoolId, SegmentNumber};
 
-use crate::class::{Class, ClassId, StripGeometry, StripeShape};
+use crate::class::{Class, ClassId, MediumKind, StripGeometry, StripeShape};
 use crate::format::{
     DriveState, DriveTable, JournalCopy, JournalPlaceKind, JournalRecord, LayoutPage, MoveReason,
     Row, RowState, StripForm, StripLabel, StripPlace, StripSet,
@@ -223,6 +223,15 @@ impl LayoutView {
         for record in records.filter(|it| it.state.is_readable()) {
             record.state = DriveState::Failed;
         }
+        Self { drives: Arc::new(table), ..self.clone() }
+    }
+
+    /// The same as if a drive were of another kind: for what follows from that, and not to be stored.
+    #[must_use]
+    pub(crate) fn with_kind(&self, drive: DriveNumber, kind: MediumKind) -> Self {
+        let mut table = DriveTable::clone(&self.drives);
+        let records = table.drives.iter_mut().filter(|it| it.number == drive);
+        records.for_each(|record| record.kind = kind);
         Self { drives: Arc::new(table), ..self.clone() }
     }
 

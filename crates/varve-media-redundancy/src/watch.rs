@@ -20,6 +20,7 @@ use varve_reactor::Nanos;
 
 use crate::change::Change;
 use crate::class::LABEL_BYTES;
+use crate::conversion::is_as_new;
 use crate::drive_changes::root_holders;
 use crate::exposure::{Exposure, RepairQueue, is_readable, lost_without};
 use crate::format::{DriveRecord, DriveRoles, DriveState, JournalCopy, JournalRecord};
@@ -294,7 +295,7 @@ fn may_leave(view: &LayoutView, drive: DriveNumber) -> bool {
     let Some(class) = table.class_of(table.class) else { return false };
     let Ok(spaces) = DriveSpaces::of(view) else { return false };
     let mut rows = view.rows().flat_map(|(_, row)| row.sets());
-    if rows.any(|set| set.class != class.id) {
+    if rows.any(|set| !is_as_new(table, set)) {
         return false; // How much they need elsewhere is not known.
     }
     let place_units = table.geometry(class.shape).place_units();

@@ -4,6 +4,7 @@
 //! ZONE-TARGET-1. More zones are had only once nothing lacks strips, leaves a drive or changes its class: what protects
 //!     data gets free room first, and clients get what is left.
 
+use crate::conversion::is_as_new;
 use crate::fills::DriveFills;
 use crate::format::{DriveState, DriveTable, MoveReason, Row, RowState, StripSet};
 use crate::ids::ZoneIndex;
@@ -73,7 +74,7 @@ fn is_at_rest(table: &DriveTable, row: &Row) -> bool {
             table.drive(place.drive).is_some_and(|drive| drive.state == DriveState::Live)
         })
     };
-    let is_well = |set: &StripSet| set.class == table.class && is_live(set);
+    let is_well = |set: &StripSet| is_as_new(table, set) && is_live(set);
     match &row.state {
         RowState::Empty => true,
         RowState::Still(set) => is_well(set),

@@ -75,6 +75,7 @@ const COMMANDS: &[&[&str]] = &[
     &["drive", "add"],
     &["drive", "replace"],
     &["drive", "grow"],
+    &["drive", "set"],
     &["drive", "drain"],
     &["drive", "remove"],
     &["drive", "moves"],

@@ -38,6 +38,7 @@ mod drive_moves;
 mod drive_remove;
 mod drive_replace;
 mod drive_scrub;
+mod drive_set;
 mod drive_show;
 mod dump;
 mod health;

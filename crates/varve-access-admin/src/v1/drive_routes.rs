@@ -10,7 +10,9 @@ use serde::Deserialize;
 use crate::error::Result;
 use crate::v1::conditions::{DriveLight, LocateDrive};
 use crate::v1::drives::Drive;
-use crate::v1::moves::{AddDrive, DriveGrowth, DriveMoves, GrowDrive, ScrubStatus, StartScrub};
+use crate::v1::moves::{
+    AddDrive, ChangeDrive, DriveGrowth, DriveMoves, GrowDrive, ScrubStatus, StartScrub,
+};
 use crate::v1::protection::{ChangePool, PoolChange};
 use crate::v1::routes::{Api, NamePath, name_in, query_in};
 
@@ -94,6 +96,15 @@ pub(super) async fn grow(
     let DriveGrowth { size_bytes, size_before_bytes, .. } = growth;
     tracing::info!(drive = name, size_bytes, size_before_bytes, "drive has grown");
     Ok(Json(growth))
+}
+
+pub(super) async fn change(State(api): State<Api>, name: NamePath, request: Request) -> Accepted {
+    let name = name_in(name)?;
+    let change: ChangeDrive = api.json_body(request).await?;
+    let class = change.class.clone();
+    let moves = api.within_limit(api.backend.change_drive(name.clone(), change)).await?;
+    tracing::info!(drive = name, class, zones = moves.unconverted, "drive is of another class");
+    Ok((StatusCode::ACCEPTED, Json(moves)))
 }
 
 pub(super) async fn change_pool(

@@ -37,8 +37,8 @@ pub use drives::{
 };
 pub use encoded::Base64;
 pub use moves::{
-    AddDrive, DriveFaultCount, DriveGrowth, DriveMoves, GrowDrive, ScrubState, ScrubStatus,
-    StartScrub, ZoneMove,
+    AddDrive, ChangeDrive, DriveFaultCount, DriveGrowth, DriveMoves, GrowDrive, ScrubState,
+    ScrubStatus, StartScrub, ZoneMove,
 };
 pub use objects::{
     AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,

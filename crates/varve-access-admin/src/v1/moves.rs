@@ -19,6 +19,15 @@ pub struct AddDrive {
     pub class: Option<String>,
 }
 
+/// What is to change of a drive.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeDrive {
+    /// Its class, `nvme`, `ssd` or `hdd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+}
+
 /// How large a drive is to be.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

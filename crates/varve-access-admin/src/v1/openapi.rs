@@ -20,8 +20,8 @@ use crate::v1::dedup::DedupSetting;
 use crate::v1::drives::{Drive, DriveList, DriveState, Health, HealthReason, HealthState};
 use crate::v1::encoded::Base64;
 use crate::v1::moves::{
-    AddDrive, DriveFaultCount, DriveGrowth, DriveMoves, GrowDrive, ScrubState, ScrubStatus,
-    StartScrub, ZoneMove,
+    AddDrive, ChangeDrive, DriveFaultCount, DriveGrowth, DriveMoves, GrowDrive, ScrubState,
+    ScrubStatus, StartScrub, ZoneMove,
 };
 use crate::v1::object_endpoints;
 use crate::v1::objects::{
@@ -74,7 +74,7 @@ const DRIVE_ERRORS: [ErrorKind; 7] = [
     ErrorKind::Unavailable,
 ];
 
-static ENDPOINTS: [Endpoint; 42] = [
+static ENDPOINTS: [Endpoint; 43] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -137,6 +137,15 @@ static ENDPOINTS: [Endpoint; 42] = [
         request: Some("LocateDrive"),
         success: (200, Some("DriveLight")),
         errors: &[ErrorKind::NotFound, ErrorKind::Invalid, ErrorKind::Unsupported],
+    },
+    Endpoint {
+        method: "patch",
+        path: "/v1/drives/{name}",
+        operation: "changeDrive",
+        summary: "Says what a drive is, where the system says it wrongly; data and journals that are to be on drives of some classes follow.",
+        request: Some("ChangeDrive"),
+        success: (202, Some("DriveMoves")),
+        errors: &DRIVE_ERRORS,
     },
     Endpoint {
         method: "delete",
@@ -721,6 +730,7 @@ fn add_schemas_of_drives(all: &mut Map<String, Value>) {
     add::<DriveWarning>(all);
     add::<LocateDrive>(all);
     add::<AddDrive>(all);
+    add::<ChangeDrive>(all);
     add::<GrowDrive>(all);
     add::<DriveGrowth>(all);
     add::<ChangePool>(all);

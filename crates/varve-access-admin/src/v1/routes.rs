@@ -67,7 +67,10 @@ pub(crate) fn router(
         .route("/v1/status", get(status))
         .route("/v1/pool", get(pool).patch(drive_routes::change_pool))
         .route("/v1/drives", get(drives).post(drive_routes::add))
-        .route("/v1/drives/{name}", get(drive_routes::show).delete(drive_routes::remove))
+        .route(
+            "/v1/drives/{name}",
+            get(drive_routes::show).patch(drive_routes::change).delete(drive_routes::remove),
+        )
         .route("/v1/drives/{name}/locate", post(drive_routes::locate))
         .route("/v1/drives/{name}/drain", post(drive_routes::drain).delete(drive_routes::keep))
         .route("/v1/drives/{name}/replace", post(drive_routes::replace))

@@ -50,6 +50,7 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
         let body = match endpoint.operation {
             "addDrive" | "replaceDrive" => Some(json!({"path": "/srv/x", "size_bytes": 4096})),
             "changePool" => Some(json!({"protect": "ec:2+1"})),
+            "changeDrive" => Some(json!({"class": "ssd"})),
             "growDrive" => Some(json!({"size_bytes": 8192})),
             "locateDrive" => Some(json!({"on": true})),
             "startScrub" => Some(json!({"deep": true})),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use varve_media::{Error, Result, mark_former_drive};
 
 use super::{Keeper, refused, unknown};
-use crate::class::{Class, ClassId, MediumKinds, StripeShape};
+use crate::class::{Class, ClassId, MediumKind, MediumKinds, StripeShape};
 use crate::drive_changes::{is_in_state, root_holders, set_state};
 use crate::format::{DriveRecord, DriveRemoval, DriveRoles, DriveState, DriveTable};
 use crate::ids::{DriveNumber, Epoch};
@@ -201,6 +201,52 @@ impl Keeper {
         .await
     }
 
+    /// A drive is of another kind: movers and journals see that by the table.
+    pub(super) async fn set_kind(&mut self, drive: DriveNumber, kind: MediumKind) -> Result<()> {
+        let record = self.table().drive(drive).ok_or_else(|| unknown(drive))?;
+        if record.state == DriveState::Gone {
+            return Err(refused(&format!("drive {drive} has left")));
+        }
+        if record.kind == kind {
+            return Ok(());
+        }
+        self.check_kind(record, kind)?;
+        self.replace_drives(|table| {
+            if let Some(record) = record_mut(table, drive) {
+                record.kind = kind;
+            }
+        })
+        .await
+    }
+
+    /// Whether each class that is in use has drives enough without one that becomes of another kind, and that it may
+    /// not have strips on any more.
+    fn check_kind(&self, record: &DriveRecord, kind: MediumKind) -> Result<()> {
+        let (table, used) = (self.table(), self.classes_of_rows());
+        let is_live = |it: &&DriveRecord| it.state == DriveState::Live;
+        let loses = |class: &&Class| {
+            let is_used = class.id == table.class || used.contains(&class.id);
+            is_used && class.kinds.has(record.kind) && !class.kinds.has(kind)
+        };
+        if !is_live(&record) {
+            return Ok(());
+        }
+        for class in table.classes.iter().filter(loses) {
+            let others =
+                table.drives.iter().filter(is_live).filter(|it| it.number != record.number);
+            let present = others.filter(|it| class.kinds.has(it.kind)).count();
+            let needed = class.shape.strips();
+            if present < needed {
+                return Err(Error::TooFewDrives { zone: None, present, needed });
+            }
+        }
+        Ok(())
+    }
+
+    fn classes_of_rows(&self) -> BTreeSet<ClassId> {
+        self.view.rows().flat_map(|(_, row)| row.sets()).map(|set| set.class).collect()
+    }
+
     /// Adds a class under a number of its own. Where there are as many as there can be, those that nobody has go.
     fn add_class(
         &self,
@@ -211,10 +257,8 @@ impl Keeper {
         let is_free = |id: &ClassId| classes.iter().all(|class| class.id != *id);
         let id = (1..=u8::MAX).filter_map(ClassId::new).find(is_free);
         if classes.len() == DriveTable::CLASSES_MAX {
-            let of_rows = self.view.rows().flat_map(|(_, row)| row.sets()).map(|set| set.class);
-            let used: BTreeSet<u8> = of_rows.map(ClassId::get).collect();
-            let new_zones = self.table().class;
-            classes.retain(|it| it.id == new_zones || used.contains(&it.id.get()));
+            let (used, new_zones) = (self.classes_of_rows(), self.table().class);
+            classes.retain(|it| it.id == new_zones || used.contains(&it.id));
         }
         let id = id.filter(|_| classes.len() < DriveTable::CLASSES_MAX);
         let id = id.ok_or_else(|| refused("the pool has all the classes that it can have"))?;

@@ -81,7 +81,7 @@ impl Keeper {
         let kept = if is_moving {
             self.readable_places(target)
         } else {
-            self.kept_places(target, &class, &request.avoid)
+            self.kept_places(target, &class, request)
         };
         if kept.iter().all(Option::is_some) {
             return Err(refused(&format!("zone {} has nothing to be moved", request.zone)));
@@ -96,20 +96,23 @@ impl Keeper {
     }
 
     /// By the strip's index, places that stay: on live drives that are not to be left, where strips are of one form and
-    /// shape.
+    /// shape. A drive of a kind that the class does not have is left by a conversion alone: what lacks strips waits for
+    /// no room but theirs.
     fn kept_places(
         &self,
         set: &StripSet,
         class: &Class,
-        avoid: &[DriveNumber],
+        request: &MoveRequest,
     ) -> Vec<Option<StripPlace>> {
+        let may_stay = set.class == class.id && request.why != MoveReason::Conversion;
         let is_alike =
             set.form == StripForm::Striped && self.view.class_of(set).shape == class.shape;
         let stays = |place: &StripPlace| {
             let record = self.table().drive(place.drive);
-            let fits =
-                record.is_some_and(|it| it.state == DriveState::Live && class.kinds.has(it.kind));
-            is_alike && fits && !avoid.contains(&place.drive)
+            let fits = record.is_some_and(|it| {
+                it.state == DriveState::Live && (may_stay || class.kinds.has(it.kind))
+            });
+            is_alike && fits && !request.avoid.contains(&place.drive)
         };
         let places = set.places.iter().map(|place| Some(*place).filter(&stays));
         let mut kept: Vec<_> = places.collect();

@@ -8,6 +8,7 @@ use varve_media::planted::{Bug, planted};
 
 use crate::change::Change;
 use crate::class::ClassId;
+use crate::conversion::{is_as_new, is_on};
 use crate::exposure::{Exposure, RepairQueue, RepairWork, ZoneHoldings, is_readable, parity_of};
 use crate::format::{
     DriveState, DriveTable, LayoutPage, MoveReason, Row, RowState, StripForm, StripSet,
@@ -47,7 +48,7 @@ pub(crate) struct WorkList {
     view: Arc<LayoutView>,
     queue: RepairQueue,
     moving: BTreeSet<ZoneIndex>,
-    /// Rows of other classes than new zones get.
+    /// Rows that are not as those of new zones.
     unconverted: BTreeSet<ZoneIndex>,
     /// Zones of the queue whose contents were looked at.
     ranked: BTreeSet<ZoneIndex>,
@@ -81,7 +82,7 @@ impl WorkList {
         (&mut self.queue, &*self.view)
     }
 
-    /// Whether nothing moves, lacks anything, or is of another class than new zones.
+    /// Whether nothing moves, lacks anything, or is not as new zones are.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.next().is_none() && self.moving.is_empty() && self.unconverted.is_empty()
     }
@@ -106,7 +107,7 @@ impl WorkList {
         }
     }
 
-    /// Whether each row is of the class of new zones, or on its way to it.
+    /// Whether each row is as those of new zones, or on its way to that.
     pub(crate) fn is_converted(&self) -> bool {
         self.unconverted.is_empty()
     }
@@ -128,8 +129,8 @@ impl WorkList {
         for drive in changed_drives(before.drives(), next.drives()) {
             self.queue.drive_changes(&next, drive);
         }
-        if before.drives().class != next.drives().class {
-            let rows = next.rows().filter(|(_, row)| is_of_other_class(next.drives(), row));
+        if has_other_class(before.drives(), next.drives()) {
+            let rows = next.rows().filter(|(_, row)| is_to_be_converted(next.drives(), row));
             self.unconverted = rows.map(|(zone, _)| zone).collect();
         }
     }
@@ -186,7 +187,7 @@ impl WorkList {
         if matches!(row.state, RowState::Moving { .. }) {
             self.moving.insert(zone);
         }
-        if is_of_other_class(self.view.drives(), row) {
+        if is_to_be_converted(self.view.drives(), row) {
             self.unconverted.insert(zone);
         }
     }
@@ -208,7 +209,7 @@ pub(crate) fn next_step(view: &LayoutView, work: &MoveWork, control: &RepairCont
             if !avoid.is_empty() && may_leave {
                 return ask(None, work.why, avoid);
             }
-            if set.class != table.class && !control.is_cancelled(MoveReason::Conversion) {
+            if !is_as_new(table, set) && !control.is_cancelled(MoveReason::Conversion) {
                 if let Some(new) = with_class(table, row, set) {
                     let (zone, expected) = (work.zone, row.clone());
                     return MoveStep::Ask(Box::new(Change::Row { zone, expected, new }));
@@ -254,11 +255,9 @@ pub(crate) fn conversion_of(
 /// The row with the class of new zones, where its strips are and lie as that has them already.
 fn with_class(table: &DriveTable, row: &Row, set: &StripSet) -> Option<Row> {
     let (before, after) = (table.class_of(set.class)?, table.class_of(table.class)?);
-    let fits =
-        |drive: DriveNumber| table.drive(drive).is_some_and(|record| after.kinds.has(record.kind));
     let is_same = before.shape == after.shape && set.form == StripForm::Striped;
     let set = StripSet { class: after.id, ..set.clone() };
-    let all_fit = set.places.iter().all(|place| fits(place.drive));
+    let all_fit = is_on(table, &set, after.kinds);
     (is_same && all_fit).then_some(Row { tenancy: row.tenancy, state: RowState::Still(set) })
 }
 
@@ -327,8 +326,16 @@ fn leaves_drive(table: &DriveTable, row: &Row) -> bool {
     row.target().is_some_and(|set| !drives_to_leave(table, set).is_empty())
 }
 
-fn is_of_other_class(table: &DriveTable, row: &Row) -> bool {
-    row.target().is_some_and(|set| set.class != table.class)
+fn is_to_be_converted(table: &DriveTable, row: &Row) -> bool {
+    row.target().is_some_and(|set| !is_as_new(table, set))
+}
+
+/// Whether new zones get another class, or drives are of other kinds.
+fn has_other_class(before: &DriveTable, next: &DriveTable) -> bool {
+    let kind_of = |number: DriveNumber| next.drive(number).map(|drive| drive.kind);
+    let mut drives = before.drives.iter();
+    before.class != next.class
+        || drives.any(|it| kind_of(it.number).is_some_and(|kind| kind != it.kind))
 }
 
 fn changed_drives(before: &DriveTable, next: &DriveTable) -> Vec<DriveNumber> {

@@ -246,6 +246,62 @@ fn classes_that_nobody_has_make_room_for_others() {
     assert!(counts.contains(&16) && counts.iter().all(|count| *count <= 16));
 }
 
+/// What a drive is is remembered, rows that are bound to kinds leave it, and rebuilds do not wait for that.
+#[test]
+fn a_drive_is_of_another_kind_where_enough_are_left_of_the_one_that_zones_are_bound_to() {
+    let mut scene = Scene::new(4, 1);
+    let kind = |drive: u8, kind| Change::Kind { drive: number(drive), kind };
+    let (zone, nvme) = (ZoneIndex(0), MediumKind::Nvme.bit());
+    let first = scene.run(async move |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2, 3], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        pool.tables.change(kind(3, MediumKind::Hdd)).await.expect("zones are on any kind");
+        pool.tables.change(mirror(1, nvme)).await.expect("three are of it");
+        let view = pool.tables.change(Change::Place { zone }).await.expect("it has places");
+        let set = view.row(zone).target().expect("it has places").clone();
+        let (first, epoch) = (set.places[0].drive, view.drives().epoch);
+        let same = pool.tables.change(kind(first.get(), MediumKind::Nvme)).await.expect("it is");
+        assert_eq!(same.drives().epoch, epoch, "nothing changes");
+        pool.tables.change(kind(first.get(), MediumKind::Ssd)).await.expect("two are left");
+        let others = (0..3).filter(|drive| *drive != first.get());
+        for drive in others {
+            let fewer = pool.tables.change(kind(drive, MediumKind::Hdd)).await;
+            let is_refused =
+                matches!(fewer, Err(Error::TooFewDrives { present: 1, needed: 2, .. }));
+            assert!(is_refused, "{fewer:?}");
+        }
+        let unknown = pool.tables.change(kind(9, MediumKind::Ssd)).await;
+        assert!(matches!(unknown, Err(Error::TableChange { .. })));
+        let lost = set.places[1].drive;
+        let reason = "pulled".to_owned();
+        pool.tables.change(Change::DriveFailed { drive: lost, reason }).await.expect("it is lost");
+        let (why, avoid) = (MoveReason::Rebuild, vec![lost]);
+        let moves = Change::Move { zone, why, class: None, avoid, prefer: None };
+        let row = pool.tables.change(moves).await.expect("one is free").row(zone).clone();
+        let to = row.target().expect("it moves").clone();
+        assert_eq!(to.places[0], set.places[0], "a strip that is not lost waits");
+        let new = Row { tenancy: row.tenancy, state: RowState::Still(to) };
+        let still = Change::Row { zone, expected: row, new };
+        pool.tables.change(still).await.expect("it is rebuilt");
+        first
+    });
+    scene.run(async move |reactor, media| {
+        let opening = open_some(&reactor, &media, &[0, 1, 2, 3], &options()).await.unwrap();
+        let pool = OpenPool::start(&reactor, opening, &media);
+        let table = pool.tables.view().drives().clone();
+        let found = [first, number(3)].map(|drive| table.drive(drive).expect("it is there").kind);
+        assert_eq!(found, [MediumKind::Ssd, MediumKind::Hdd], "they are remembered");
+        let (why, class) = (MoveReason::Conversion, Some(table.class));
+        let moves = Change::Move { zone, why, class, avoid: Vec::new(), prefer: None };
+        let full = pool.tables.change(moves.clone()).await;
+        assert!(matches!(full, Err(Error::NoSpace { .. })), "one drive is left: {full:?}");
+        pool.tables.change(kind(3, MediumKind::Nvme)).await.expect("more may always be");
+        let view = pool.tables.change(moves).await.expect("it moves");
+        let to = view.row(zone).target().expect("it moves");
+        assert!(to.has_drive(number(3)) && !to.has_drive(first), "{to:?}");
+    });
+}
+
 #[test]
 fn a_new_pool_opens_with_all_drives_and_changes_nothing() {
     let mut scene = Scene::new(3, 1);

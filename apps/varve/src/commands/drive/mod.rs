@@ -9,6 +9,7 @@ mod moves;
 mod remove;
 mod replace;
 mod scrub;
+mod set;
 mod show;
 
 use clap::{Args, Subcommand};
@@ -44,6 +45,7 @@ pub(crate) enum DriveCommand {
     Drain(drain::DriveDrain),
     Replace(replace::DriveReplace),
     Grow(grow::DriveGrow),
+    Set(set::DriveSet),
     Moves(moves::DriveMovesCommand),
     Scrub(scrub::DriveScrub),
     Locate(locate::DriveLocate),
@@ -59,6 +61,7 @@ impl DriveCommand {
             Self::Drain(command) => command.run(client),
             Self::Replace(command) => command.run(client),
             Self::Grow(command) => command.run(client),
+            Self::Set(command) => command.run(client),
             Self::Moves(command) => command.run(client),
             Self::Scrub(command) => command.run(client),
             Self::Locate(command) => command.run(client),

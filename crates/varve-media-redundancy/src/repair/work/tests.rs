@@ -3,6 +3,7 @@
 use varve_media::planted::plant;
 
 use super::*;
+use crate::class::{MediumKind, MediumKinds};
 use crate::format::tests::samples::{class_id, drive_number};
 use crate::test_pool::{MIRROR, TestPool, place_units, table};
 
@@ -57,6 +58,43 @@ fn a_list_that_follows_is_the_one_of_the_view() {
     list.follow(Arc::new(pool.view.clone()));
     let new = WorkList::new(Arc::new(pool.view.clone()));
     assert_eq!(zones(&list), zones(&new), "all zones are of another class now");
+}
+
+#[test]
+fn rows_on_a_drive_that_is_of_another_kind_are_converted_and_lack_nothing() {
+    let mut pool = pool(30);
+    let mut list = WorkList::new(Arc::new(pool.view.clone()));
+    let change = |pool: &mut TestPool, change: &dyn Fn(&mut DriveTable)| {
+        let mut table = pool.view.drives().clone();
+        table.epoch.0 += 1;
+        change(&mut table);
+        pool.view = pool.view.with_drives(table).unwrap();
+    };
+    change(&mut pool, &|table| table.drives[2].kind = MediumKind::Hdd);
+    list.follow(Arc::new(pool.view.clone()));
+    assert!(list.is_empty(), "zones may be on any kind");
+    change(&mut pool, &|table| {
+        table.drives[2].kind = MediumKind::Nvme;
+        let class = table.classes.iter_mut().find(|class| class.id == table.class).unwrap();
+        class.kinds = MediumKinds::new(MediumKind::Nvme.bit()).unwrap();
+    });
+    list.follow(Arc::new(pool.view.clone()));
+    assert!(list.is_empty(), "all drives are of that kind");
+    change(&mut pool, &|table| table.drives[2].kind = MediumKind::Ssd);
+    list.follow(Arc::new(pool.view.clone()));
+    let is_on =
+        |zone: &u32| pool.view.row(ZoneIndex(*zone)).target().unwrap().has_drive(drive_number(2));
+    let expected: Vec<u32> = (0..30).filter(is_on).collect();
+    assert!(expected.len() > 5 && zones(&list) == expected, "{:?} of {expected:?}", zones(&list));
+    assert_eq!(zones(&WorkList::new(Arc::new(pool.view.clone()))), expected);
+    let work = list.works().next().unwrap();
+    assert_eq!((work.why, work.exposure), (MoveReason::Conversion, NOT_EXPOSED));
+    let control = control();
+    let MoveStep::Ask(asked) = next_step(&pool.view, &work, &control) else { panic!("it moves") };
+    let class = Some(pool.view.drives().class);
+    assert!(matches!(*asked, Change::Move { class: found, .. } if found == class), "{asked:?}");
+    control.cancel(MoveReason::Conversion);
+    assert_eq!(next_step(&pool.view, &work, &control), MoveStep::Nothing);
 }
 
 #[test]
