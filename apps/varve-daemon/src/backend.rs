@@ -26,10 +26,11 @@ use varve_types::ErrorKind;
 
 use crate::condition::{self, DriveConditions};
 use crate::config::Thresholds;
+use crate::drive_changes::DriveRemoval;
 use crate::fill::SpaceNow;
 use crate::objects::Objects;
 use crate::online_check::{self, OnlineCheck};
-use crate::pool_size::PoolSize;
+use crate::pool_size::{PoolSize, StoredData};
 use crate::redundancy::{DriveRedundancy, RedundancySummary};
 use crate::redundant_pool::RedundantPool;
 use crate::room::{free_bytes, used_bytes};
@@ -107,6 +108,11 @@ impl<S: ShardStack> PoolBackend<S> {
 
     fn reports_seen(&self) -> MutexGuard<'_, BTreeMap<usize, ShardReport>> {
         self.reports_seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is stored, for whoever looks whether it fits fewer drives.
+    async fn stored(&self) -> Result<StoredData> {
+        Ok(self.facts.size.stored(&self.reports().await?))
     }
 
     /// Calls a closure with the pool, where its drives can be changed.
@@ -434,15 +440,22 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
     }
 
     fn drain_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
-        self.with_drives(|pool| drive_changes::drain(pool, drive))
+        Box::pin(async move {
+            let stored = Some(self.stored().await?);
+            self.with_drives(|pool| drive_changes::drain(pool, drive, stored)).await
+        })
     }
 
     fn keep_drive(&self, drive: String) -> AdminFuture<'_, DriveMoves> {
         self.with_drives(|pool| drive_changes::keep(pool, drive))
     }
 
-    fn remove_drive(&self, drive: String, is_failed: bool) -> AdminFuture<'_, DriveMoves> {
-        self.with_drives(|pool| drive_changes::remove(pool, drive, is_failed))
+    fn remove_drive(&self, name: String, is_failed: bool) -> AdminFuture<'_, DriveMoves> {
+        Box::pin(async move {
+            let stored = self.stored().await?;
+            let removal = DriveRemoval { name, is_failed, stored };
+            self.with_drives(|pool| drive_changes::remove(pool, removal)).await
+        })
     }
 
     fn replace_drive(&self, old: String, new: AddDrive) -> AdminFuture<'_, DriveMoves> {

@@ -5,6 +5,8 @@
 //! DRIVE-CHANGES-2. What was begun goes on when whoever asked for it gives up. One drive is added at a time.
 //! DRIVE-CHANGES-3. A drive goes only once nothing names it, which the keeper says. The data directory forgets it then;
 //!     one that has failed and is to go it forgets at once, as no start needs it.
+//! DRIVE-CHANGES-4. A drive begins to leave while no other one does: each looks whether the drives that stay then have
+//!     room for what is stored.
 
 use std::convert::Infallible;
 use std::fs;
@@ -25,12 +27,13 @@ use varve_media_redundancy::format::{
 };
 use varve_media_redundancy::{
     Change, DriveId, DriveNumber, LayoutView, MediumKind, MediumKinds, MoveProgress, MoveWait,
-    RepairCounts, RepairQueue, ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES, ZoneIndex,
-    is_as_new,
+    PoolSizes, RepairCounts, RepairQueue, ScrubEnd, ScrubProgress, ScrubRequest, UNIT_BYTES,
+    ZoneIndex, is_as_new,
 };
 use varve_types::{ByteCount, ErrorKind};
 
 use crate::drives::{self, DriveEntry};
+use crate::pool_size::StoredData;
 use crate::random::random_bytes;
 use crate::redundancy::DriveRedundancy;
 use crate::redundant_pool::RedundantPool;
@@ -48,11 +51,17 @@ pub(crate) struct DriveChanges {
     data: Mutex<PathBuf>,
     /// Held while a drive is added (DRIVE-CHANGES-2).
     adding: Arc<tokio::sync::Mutex<()>>,
+    /// Held from the look at the drives that stay until the tables say that one leaves (DRIVE-CHANGES-4).
+    leaving: tokio::sync::Mutex<()>,
 }
 
 impl DriveChanges {
     pub(crate) fn new(data: &Path) -> Self {
-        Self { data: Mutex::new(data.to_owned()), adding: Arc::default() }
+        Self {
+            data: Mutex::new(data.to_owned()),
+            adding: Arc::default(),
+            leaving: tokio::sync::Mutex::default(),
+        }
     }
 
     fn begin(&self) -> Result<tokio::sync::OwnedMutexGuard<()>> {
@@ -84,25 +93,42 @@ pub(crate) fn add(pool: &Arc<RedundantPool>, new: AddDrive) -> AdminFuture<'stat
     })
 }
 
-/// Has all of a drive moved elsewhere.
-pub(crate) fn drain(pool: &Arc<RedundantPool>, name: String) -> AdminFuture<'static, DriveMoves> {
+/// Has all of a drive moved elsewhere, where `stored` fits the others; without it that is not looked at.
+pub(crate) fn drain(
+    pool: &Arc<RedundantPool>,
+    name: String,
+    stored: Option<StoredData>,
+) -> AdminFuture<'static, DriveMoves> {
     let pool = Arc::clone(pool);
     to_the_end(async move {
-        let drive = find(&pool, &name)?.number;
-        check_others(&pool.files().view(), drive)?;
+        let _leaving = pool.changes().leaving.lock().await; // DRIVE-CHANGES-4
+        let record = find(&pool, &name)?;
+        let drive = record.number;
+        check_others(&pool.files().view(), &record, stored.as_ref())?;
         change(&pool, Change::Leave { drive }).await?;
         Ok(moves(&pool))
     })
 }
 
+/// Which drive is to go, and how.
+pub(crate) struct DriveRemoval {
+    /// Its number, path, or the beginning of its identity.
+    pub(crate) name: String,
+    /// Whether it has failed.
+    pub(crate) is_failed: bool,
+    /// What the others have to hold.
+    pub(crate) stored: StoredData,
+}
+
 /// Has a drive go once all of it was moved elsewhere.
 pub(crate) fn remove(
     pool: &Arc<RedundantPool>,
-    name: String,
-    is_failed: bool,
+    removal: DriveRemoval,
 ) -> AdminFuture<'static, DriveMoves> {
+    let DriveRemoval { name, is_failed, stored } = removal;
     let pool = Arc::clone(pool);
     to_the_end(async move {
+        let _leaving = pool.changes().leaving.lock().await; // DRIVE-CHANGES-4
         let record = find(&pool, &name)?;
         let drive = record.number;
         match (record.state, is_failed) {
@@ -117,7 +143,7 @@ pub(crate) fn remove(
             }
             (RecordState::Failed | RecordState::Gone, _) => {}
             (RecordState::Live | RecordState::Joining | RecordState::Leaving, false) => {
-                check_others(&pool.files().view(), drive)?;
+                check_others(&pool.files().view(), &record, Some(&stored))?;
             }
         }
         change(&pool, Change::Remove { drive, successor: None }).await?;
@@ -382,9 +408,14 @@ pub(crate) fn find(pool: &RedundantPool, name: &str) -> Result<DriveRecord> {
     }
 }
 
-/// Refuses that a drive leaves without which there are too few for the class of new zones.
-fn check_others(view: &LayoutView, drive: DriveNumber) -> Result<()> {
-    let table = view.drives();
+/// Refuses that a drive leaves without which there are too few for the class of new zones, or without which these hold
+/// less than what is stored. One that leaves already is not asked for room again: it may be empty.
+fn check_others(
+    view: &LayoutView,
+    record: &DriveRecord,
+    stored: Option<&StoredData>,
+) -> Result<()> {
+    let (table, drive) = (view.drives(), record.number);
     let Some(class) = table.class_of(table.class) else { return Ok(()) };
     let (shape, kinds, needed) = (class.shape, class.kinds, class.shape.strips());
     let is_other = |it: &&DriveRecord| {
@@ -392,7 +423,9 @@ fn check_others(view: &LayoutView, drive: DriveNumber) -> Result<()> {
     };
     let others = table.drives.iter().filter(is_other).count();
     if others >= needed {
-        return Ok(());
+        let has_zones = record.state == RecordState::Live && kinds.has(record.kind);
+        let stored = stored.filter(|_| has_zones);
+        return stored.map_or(Ok(()), |stored| check_room(view, drive, stored));
     }
     let of_class = of_class(kinds);
     let what = format!(
@@ -400,6 +433,24 @@ fn check_others(view: &LayoutView, drive: DriveNumber) -> Result<()> {
     );
     let hint = "add a drive first, or put one in its place: `varve drive replace`";
     Err(refusal(ErrorKind::Conflict, &what, hint))
+}
+
+/// Refuses that a drive leaves where the others hold less than what is stored. Of what is less, free zones are withdrawn.
+fn check_room(view: &LayoutView, drive: DriveNumber, stored: &StoredData) -> Result<()> {
+    let zones = u64::from(PoolSizes::without(view, drive).zones);
+    let fit = stored.in_segments(zones * u64::from(view.drives().zone_segments));
+    if fit.lacking_bytes() == 0 {
+        return Ok(());
+    }
+    let (capacity, used) = (ByteCount(fit.capacity_bytes), ByteCount(fit.used_bytes));
+    let lacking = ByteCount(fit.lacking_bytes());
+    let what = format!(
+        "drive {drive} cannot leave: the others have room for {capacity}, and {used} are stored"
+    );
+    let hint = format!(
+        "add a drive first, put one in its place: `varve drive replace`, or delete {lacking}"
+    );
+    Err(refusal(ErrorKind::NoSpace, &what, &hint))
 }
 
 /// What a message says of the drives that data may lie on, where these are not any.

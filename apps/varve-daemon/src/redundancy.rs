@@ -18,8 +18,8 @@ use varve_media_redundancy::format::{
 };
 use varve_media_redundancy::{
     DriveNumber, DriveSpaces, ERRORS_MAX, Epoch, Exposure, HealthFacts, HealthReport,
-    HealthState as ReportState, LayoutView, MediumKinds, Protection, RecentErrors, RepairQueue,
-    ShardFacts, StripeShape, UNIT_BYTES, UnusableDrive, journal_kinds, unconverted,
+    HealthState as ReportState, LayoutView, MediumKinds, MoveWait, Protection, RecentErrors,
+    RepairQueue, ShardFacts, StripeShape, UNIT_BYTES, UnusableDrive, journal_kinds, unconverted,
 };
 use varve_types::{ErrorKind, ShardId};
 
@@ -119,7 +119,7 @@ impl DriveRedundancy {
                 let failure = pool.files().failure();
                 let reasons = report.reasons.iter().map(reason_of).chain(failing(pool));
                 let reasons = reasons.chain(unusable(pool, drives)).chain(reading_only(pool));
-                let reasons = reasons.chain(misplaced_journals(pool));
+                let reasons = reasons.chain(misplaced_journals(pool)).chain(without_room(pool));
                 (reasons.chain(failure.map(|it| stopped(&it))).collect(), report.survives)
             }
         };
@@ -274,6 +274,17 @@ fn misplaced_journals(pool: &RedundantPool) -> Option<HealthReason> {
 /// Strips of new zones.
 pub(crate) fn shape_of(table: &DriveTable) -> StripeShape {
     table.class_of(table.class).map_or(StripeShape::NONE, |class| class.shape)
+}
+
+/// Zones that are to move, as from a drive that leaves, and find no other place.
+fn without_room(pool: &RedundantPool) -> Option<HealthReason> {
+    let moves = pool.files().control().moves();
+    let zones = moves.iter().filter(|it| it.waits_for == Some(MoveWait::Room)).count();
+    (zones > 0).then(|| HealthReason {
+        state: HealthState::Attention,
+        message: format!("{zones} zones are to move, and no drive has room for them"),
+        advice: "add a drive: `varve drive add`, or delete data; a drive that leaves stays with `varve drive drain --cancel`, and a conversion is turned around with `varve pool set --cancel`".to_owned(),
+    })
 }
 
 /// A pool that writes nothing any more, as more drives failed than may.

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use crate::class::{MediumKinds, StripGeometry, StripeShape, units_of};
 use crate::format::{DriveRecord, DriveState, DriveTable};
-use crate::ids::{Epoch, UNIT_BYTES};
+use crate::ids::{DriveNumber, Epoch, UNIT_BYTES};
 use crate::plan::usable;
 use crate::view::LayoutView;
 
@@ -88,6 +88,17 @@ impl PoolSizes {
         let drives = view.drives().drives.iter();
         let live = drives.filter(|it| it.state == DriveState::Live && kinds.has(it.kind));
         Self::of_drives(view, live, shape)
+    }
+
+    /// Those that are left when a drive leaves. Where there are more drives than strips then, room is kept free for what
+    /// a lost one has.
+    #[must_use]
+    pub fn without(view: &LayoutView, drive: DriveNumber) -> Self {
+        let (table, shape) = (view.drives(), shape_of(view));
+        let kinds = table.zone_kinds();
+        let stays = |it: &&DriveRecord| it.state == DriveState::Live && it.number != drive;
+        let others = table.drives.iter().filter(stays).filter(|it| kinds.has(it.kind));
+        Self::of_drives(view, others, shape)
     }
 
     fn of_drives<'a>(
@@ -202,6 +213,22 @@ mod tests {
         let (three, four) = (sizes(&[1000; 3], 1, 1), sizes(&[1000; 4], 1, 1));
         assert!(three.usable_bytes < 1001 << 30, "as two drives: {}", three.usable_bytes);
         assert!(four.usable_bytes > 1450 << 30, "as three: {}", four.usable_bytes);
+    }
+
+    #[test]
+    fn a_pool_without_a_drive_is_one_of_the_others_that_stay() {
+        let units = 40 * crate::test_pool::place_units(&crate::test_pool::table(&[0; 4]), 1);
+        let pool = crate::test_pool::TestPool::new(crate::test_pool::table(&[units; 4]));
+        let without = |pool: &crate::test_pool::TestPool, drive| {
+            PoolSizes::without(&pool.view, DriveNumber::new(drive).unwrap()).zones
+        };
+        assert_eq!((PoolSizes::of_view(&pool.view).zones, without(&pool, 3)), (60, 40));
+        let mut fewer = pool.clone();
+        fewer.set_state(0, DriveState::Leaving);
+        assert_eq!((without(&fewer, 3), without(&fewer, 0)), (40, 40), "two are left, or three");
+        let mut failed = pool;
+        failed.set_state(0, DriveState::Failed);
+        assert_eq!(without(&failed, 3), 40, "nothing is read from one that failed");
     }
 
     #[test]

@@ -72,7 +72,7 @@ async fn leave(
         if left.contains_key(&number) {
             continue;
         }
-        let drained = drive_changes::drain(pool, number.to_string()).await;
+        let drained = drive_changes::drain(pool, number.to_string(), None).await;
         left.insert(number, drained.is_ok());
         match drained {
             Ok(_) => tracing::warn!(drive = number, path, why = warning.message, "a drive leaves"),
