@@ -1,6 +1,6 @@
 //! What an operator does with the drives of a redundant pool while the machine works: has drives leave, changes the
-//! class of zones, cancels that, has drives grow, zones withdrawn and journals be on drives of some kind, and has drives
-//! fail meanwhile, so that rows and copies of journals move.
+//! class of zones, cancels that, has drives grow or be of another kind, zones withdrawn and journals be on drives of some
+//! kind, and has drives fail meanwhile, so that rows and copies of journals move.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::world::World;
 /// Things that are done in one life at most.
 const MOVES_MAX: u64 = 6;
 
-/// Of so many worlds drives grow in one, by fewer units than this; journals are moved in another, and pools shrink in a
-/// third.
+/// Of so many worlds drives grow in one, by fewer units than this; journals are moved and drives get other kinds in
+/// another, and pools shrink in a third.
 const SPECIAL_WORLDS: u64 = 4;
 const GROWTH_UNITS: u64 = 200;
 
@@ -107,8 +107,16 @@ impl RowOperator {
         self.ask(Change::Grow { drive, units }).await;
     }
 
-    /// Has journals be on drives of a kind, if enough of these are there, or on any.
+    /// Has journals be on drives of a kind, if enough of these are there, or on any; or has a drive be of that kind.
     async fn place_journals(&self, rng: &mut Rng) {
+        if rng.below(3) == 0 {
+            let view = self.tables.view();
+            let drives = &view.drives().drives;
+            let kinds = [MediumKind::Nvme, MediumKind::Hdd];
+            let (drive, kind) = (drives[rng.index(drives.len())].number, kinds[rng.index(2)]);
+            self.ask(Change::Kind { drive, kind }).await;
+            return;
+        }
         let kinds = [0, MediumKind::Nvme.bit(), MediumKind::Hdd.bit()];
         let kinds = MediumKinds::new(kinds[rng.index(kinds.len())]).expect("bits of kinds");
         self.ask(Change::JournalKinds { kinds }).await;
