@@ -136,7 +136,7 @@ class Stripes:
     def __init__(self, drives):
         self.layout = Layout(drives)
         self.pool = self.layout.pool
-        self.root, self.lane = self.layout.root, self.layout.lane
+        self.root, self.lane, self.begins_lane_at = self.layout.root, self.layout.lane, self.layout.begins_lane_at
 
     def slot(self, slot, at, size):
         """Bytes of a slot of the pool."""
