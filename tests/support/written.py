@@ -38,6 +38,14 @@ class Contents:
         for _ in range(objects):
             self.put(s3, f"key-{random.randrange(12)}", random.choice(sizes))
 
+    def write_at(self, offset, length):
+        """Writes random bytes at a place."""
+        client = self.connect()
+        data = self.context.random.randbytes(length)
+        client.pwrite(data, offset)
+        self.image[offset:offset + length] = data
+        client.shutdown()
+
     def put(self, s3, key, size):
         """Puts one object of random bytes."""
         body = self.context.random.randbytes(size)
