@@ -435,7 +435,8 @@ fn check_others(
     Err(refusal(ErrorKind::Conflict, &what, hint))
 }
 
-/// Refuses that a drive leaves where the others hold less than what is stored. Of what is less, free zones are withdrawn.
+/// Refuses that a drive leaves where the others hold less than what is stored. Of what is less, free zones are
+/// withdrawn.
 fn check_room(view: &LayoutView, drive: DriveNumber, stored: &StoredData) -> Result<()> {
     let zones = u64::from(PoolSizes::without(view, drive).zones);
     let fit = stored.in_segments(zones * u64::from(view.drives().zone_segments));

@@ -78,8 +78,8 @@ pub struct DriveCounts {
     late_since: Cell<Nanos>,
 }
 
-/// What a drive did for this thread since the last look: reads and writes, whose latencies are less what their bytes take
-/// (HANDLES-2).
+/// What a drive did for this thread since the last look: reads and writes, whose latencies are less what their bytes
+/// take (HANDLES-2).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DriveWindow {
     pub(crate) reads: LatencyWindow,

@@ -90,8 +90,8 @@ impl PoolSizes {
         Self::of_drives(view, live, shape)
     }
 
-    /// Those that are left when a drive leaves. Where there are more drives than strips then, room is kept free for what
-    /// a lost one has.
+    /// Those that are left when a drive leaves. Where there are more drives than strips then, room is kept free for
+    /// what a lost one has.
     #[must_use]
     pub fn without(view: &LayoutView, drive: DriveNumber) -> Self {
         let (table, shape) = (view.drives(), shape_of(view));

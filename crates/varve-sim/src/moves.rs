@@ -1,6 +1,6 @@
 //! What an operator does with the drives of a redundant pool while the machine works: has drives leave, changes the
-//! class of zones, cancels that, has drives grow or be of another kind, zones withdrawn and journals be on drives of some
-//! kind, and has drives fail meanwhile, so that rows and copies of journals move.
+//! class of zones, cancels that, has drives grow or be of another kind, zones withdrawn and journals be on drives of
+//! some kind, and has drives fail meanwhile, so that rows and copies of journals move.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Goal: `varve drive set` says what a drive is, data that are to be on drives of a class follow, and it is refused where
-//! too few are left. Method: a memory backend behind the real API, and a daemon on three directories.
+//! Goal: `varve drive set` says what a drive is, data that are to be on drives of a class follow, and it is refused
+//! where too few are left. Method: a memory backend behind the real API, and a daemon on three directories.
 
 use varve_access_admin::MemoryBackend;
 
