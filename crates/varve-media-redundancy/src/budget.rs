@@ -73,6 +73,13 @@ pub struct BudgetRequest {
     pub now: Nanos,
 }
 
+/// What is read of a drive for a segment.
+#[derive(Clone, Copy)]
+pub(crate) struct StripRead {
+    pub(crate) drive: DriveNumber,
+    pub(crate) bytes: u64,
+}
+
 /// The buckets of a pool.
 pub struct RepairBudget {
     percent: AtomicU8,

@@ -12,7 +12,7 @@ use varve_reactor::{Nanos, Notify, Reactor};
 use varve_stdx::BufSlice;
 use varve_types::{Generation, SegmentNumber, ShardId};
 
-use crate::budget::{BudgetRequest, RepairUrgency};
+use crate::budget::{BudgetRequest, RepairUrgency, StripRead};
 use crate::exposure::ZoneHoldings;
 use crate::format::{RowState, StripSet};
 use crate::handles::DriveHandles;
@@ -260,6 +260,20 @@ impl RepairThread {
         let wait = self.control.budget().take(BudgetRequest { drive, bytes, urgency, now });
         if wait > 0 && !self.is_over() {
             select(self.reactor.sleep(wait), self.over.notified()).await;
+        }
+    }
+
+    /// Measures what drives do: strips are on their way from now on.
+    pub(crate) fn begin_reads(&self, reads: &[StripRead]) {
+        for read in reads {
+            self.control.budget().begin(read.drive, self.reactor.boot_time());
+        }
+    }
+
+    /// They have arrived, or will not.
+    pub(crate) fn end_reads(&self, reads: &[StripRead]) {
+        for StripRead { drive, bytes } in reads {
+            self.control.budget().end(*drive, *bytes, self.reactor.boot_time());
         }
     }
 

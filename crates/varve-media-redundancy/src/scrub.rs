@@ -13,7 +13,7 @@ use varve_media::planted::{Bug, planted};
 use varve_media::{HeldSegment, Persist, SegmentId};
 use varve_types::ErrorKind;
 
-use crate::budget::RepairUrgency;
+use crate::budget::{RepairUrgency, StripRead};
 use crate::change::Change;
 use crate::class::LABEL_BYTES;
 use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect};
@@ -148,9 +148,10 @@ impl RepairThread {
         let Some(_pin) = self.contents.pin(held.id) else { return SegmentFinding::Gone };
         self.pace_strips(view, view.row(zone)).await;
         let reader = self.media.segments.reader();
-        self.begin_strips(view, view.row(zone));
+        let reads = strips_to_read(view, view.row(zone));
+        self.begin_reads(&reads);
         let mut contents = reader.read_contents(view, held.id, 1).await;
-        self.end_strips(view, view.row(zone));
+        self.end_reads(&reads);
         if matches!(contents, Ok(None)) {
             // It may be that its put was under way.
             self.media.segments.puts_before_now(zone).await;
@@ -278,19 +279,6 @@ impl RepairThread {
         }
     }
 
-    /// Measures what drives do: strips are on their way from now on.
-    fn begin_strips(&self, view: &LayoutView, row: &Row) {
-        for read in strips_to_read(view, row) {
-            self.control.budget().begin(read.drive, self.reactor.boot_time());
-        }
-    }
-
-    fn end_strips(&self, view: &LayoutView, row: &Row) {
-        for StripRead { drive, bytes } in strips_to_read(view, row) {
-            self.control.budget().end(drive, bytes, self.reactor.boot_time());
-        }
-    }
-
     /// Looks at what stands in several copies beside strips; then the walk counts, if it was whole and all was right.
     async fn close_scrub(&self, view: &LayoutView, closing: ScrubClosing) {
         let CopiesCheck { faults, has_gaps } = copies::check_copies(self, view).await;
@@ -320,12 +308,6 @@ impl RepairThread {
         }
         self.control.with_scrub(|board| board.close(closing.number));
     }
-}
-
-/// A strip with its label that is read.
-struct StripRead {
-    drive: DriveNumber,
-    bytes: u64,
 }
 
 /// What is read of a segment to look at all of it, of drives that are read.

@@ -10,7 +10,7 @@ use varve_media::{Error, HeldSegment, Persist, Result, SegmentId};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::ErrorKind;
 
-use crate::budget::RepairUrgency;
+use crate::budget::{RepairUrgency, StripRead};
 use crate::class::LABEL_BYTES;
 use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect, StripFault};
 use crate::exposure::is_readable;
@@ -157,9 +157,15 @@ impl RepairThread {
     /// Contents of a slot that are whole by the word of its owner (MOVER-1).
     async fn read_whole(&self, job: &RowMove, id: SegmentId) -> Result<Option<SlotContents>> {
         let reader = self.media.segments.reader();
-        self.pace_sources(job).await;
+        let sources = sources_of(job);
+        for StripRead { drive, bytes } in &sources {
+            self.pace(*drive, *bytes, job.urgency).await;
+        }
         for attempt in 0..ATTEMPTS_MAX {
-            let contents = match reader.read_contents(&job.view, id, attempt).await {
+            self.begin_reads(&sources);
+            let read = reader.read_contents(&job.view, id, attempt).await;
+            self.end_reads(&sources);
+            let contents = match read {
                 Ok(Some(contents)) => contents,
                 // The first attempt reads no more than it must.
                 Ok(None) if attempt == 0 => continue,
@@ -339,24 +345,22 @@ impl RepairThread {
         Ok(Some((label, data.freeze())))
     }
 
-    /// Waits until the drives that a segment is read from may be used.
-    async fn pace_sources(&self, job: &RowMove) {
-        let class = job.view.class_of(&job.from);
-        let table = job.view.drives();
-        let bytes = u64::from(table.geometry(class.shape).strip_bytes());
-        let drives = job.from.places.iter().map(|place| place.drive);
-        let readable = drives.filter(|drive| is_readable(table, *drive));
-        for drive in readable.take(usize::from(class.shape.data())) {
-            self.pace(drive, bytes, job.urgency).await;
-        }
-    }
-
     fn drive(&self, number: DriveNumber) -> Result<std::rc::Rc<DriveHandle>> {
         self.media.handles.get(number).ok_or_else(|| Error::DriveFailed {
             drive: number.get(),
             reason: "this thread has not opened it".to_owned(),
         })
     }
+}
+
+/// The strips that a segment is read from, where these are right.
+fn sources_of(job: &RowMove) -> Vec<StripRead> {
+    let (class, table) = (job.view.class_of(&job.from), job.view.drives());
+    let bytes = u64::from(table.geometry(class.shape).strip_bytes());
+    let drives = job.from.places.iter().map(|place| place.drive);
+    let readable = drives.filter(|drive| is_readable(table, *drive));
+    let sources = readable.take(usize::from(class.shape.data()));
+    sources.map(|drive| StripRead { drive, bytes }).collect()
 }
 
 /// Whether a place has a label, whatever its strip is.
