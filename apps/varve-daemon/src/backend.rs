@@ -452,7 +452,8 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn remove_drive(&self, name: String, is_failed: bool) -> AdminFuture<'_, DriveMoves> {
         Box::pin(async move {
-            let stored = self.stored().await?;
+            // One that failed has nothing to be moved, and shards may wait for it.
+            let stored = if is_failed { None } else { Some(self.stored().await?) };
             let removal = DriveRemoval { name, is_failed, stored };
             self.with_drives(|pool| drive_changes::remove(pool, removal)).await
         })

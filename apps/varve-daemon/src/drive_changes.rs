@@ -116,8 +116,8 @@ pub(crate) struct DriveRemoval {
     pub(crate) name: String,
     /// Whether it has failed.
     pub(crate) is_failed: bool,
-    /// What the others have to hold.
-    pub(crate) stored: StoredData,
+    /// What the others have to hold, of one that has not failed.
+    pub(crate) stored: Option<StoredData>,
 }
 
 /// Has a drive go once all of it was moved elsewhere.
@@ -143,7 +143,7 @@ pub(crate) fn remove(
             }
             (RecordState::Failed | RecordState::Gone, _) => {}
             (RecordState::Live | RecordState::Joining | RecordState::Leaving, false) => {
-                check_others(&pool.files().view(), &record, Some(&stored))?;
+                check_others(&pool.files().view(), &record, stored.as_ref())?;
             }
         }
         change(&pool, Change::Remove { drive, successor: None }).await?;

@@ -205,11 +205,11 @@ pub(super) fn errors_of(drive: &str, reports: &[ShardReport]) -> (u64, u64) {
         .fold((0, 0), |(reads, writes), (_, errors)| (reads + errors.reads, writes + errors.writes))
 }
 
-/// Failed operations by drive, and ages of the oldest work by shard.
-pub(super) fn metrics(all: &[Drive], reports: &[ShardReport]) -> Vec<Metric> {
+/// Failed operations by drive, and ages of the oldest work by shard; `drives` have their counts.
+pub(super) fn metrics(drives: &[Drive], reports: &[ShardReport]) -> Vec<Metric> {
     let help = "Failed operations on the drive since the start, other than for lack of space.";
     let mut errors = Metric::new("varve_media_errors_total", help, MetricKind::Counter);
-    for drive in drives(all, reports) {
+    for drive in drives {
         for (operation, value) in [("read", drive.read_errors), ("write", drive.write_errors)] {
             let labels = vec![("drive", drive.path.clone()), ("operation", operation.to_owned())];
             errors.samples.push(Sample { labels, value });
