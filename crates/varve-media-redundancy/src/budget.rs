@@ -73,9 +73,9 @@ pub struct BudgetRequest {
     pub now: Nanos,
 }
 
-/// What is read of a drive for a segment.
+/// Bytes that are read from a drive, or written to it.
 #[derive(Clone, Copy)]
-pub(crate) struct StripRead {
+pub(crate) struct DriveUse {
     pub(crate) drive: DriveNumber,
     pub(crate) bytes: u64,
 }

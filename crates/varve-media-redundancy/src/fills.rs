@@ -28,10 +28,9 @@ impl DriveFills {
     #[must_use]
     pub fn of_targets(view: &LayoutView) -> Self {
         Self::with_rows(view, |fills, view, row| {
-            if let Some(set) = row.target() {
-                let state = RowState::Still(set.clone());
-                fills.add_row(view, &Row { tenancy: row.tenancy, state });
-            }
+            let RowState::Moving { to, .. } = &row.state else { return fills.add_row(view, row) };
+            let state = RowState::Still(to.clone());
+            fills.add_row(view, &Row { tenancy: row.tenancy, state });
         })
     }
 

@@ -12,7 +12,7 @@ use varve_reactor::{Nanos, Notify, Reactor};
 use varve_stdx::BufSlice;
 use varve_types::{Generation, SegmentNumber, ShardId};
 
-use crate::budget::{BudgetRequest, RepairUrgency, StripRead};
+use crate::budget::{BudgetRequest, DriveUse, RepairUrgency};
 use crate::exposure::ZoneHoldings;
 use crate::format::{RowState, StripSet};
 use crate::handles::DriveHandles;
@@ -138,7 +138,7 @@ pub(crate) struct RepairThread {
     rooms_seen: Cell<u64>,
     fills: RefCell<BTreeMap<ZoneIndex, RowFill>>,
     /// When drives may be made more even again.
-    pub(crate) balance_at: Cell<Nanos>,
+    balance_at: Cell<Nanos>,
     pub(crate) unverified: RefCell<UnverifiedSegments>,
     pub(crate) scrub: RefCell<Option<ScrubCursor>>,
     /// Whether segments were found damaged that no table tells of yet, and when one was told of last.
@@ -263,18 +263,24 @@ impl RepairThread {
         }
     }
 
-    /// Measures what drives do: strips are on their way from now on.
-    pub(crate) fn begin_reads(&self, reads: &[StripRead]) {
-        for read in reads {
-            self.control.budget().begin(read.drive, self.reactor.boot_time());
+    /// The same of several drives.
+    pub(crate) async fn pace_all(&self, uses: &[DriveUse], urgency: RepairUrgency) {
+        for DriveUse { drive, bytes } in uses {
+            self.pace(*drive, *bytes, urgency).await;
         }
     }
 
-    /// They have arrived, or will not.
-    pub(crate) fn end_reads(&self, reads: &[StripRead]) {
-        for StripRead { drive, bytes } in reads {
-            self.control.budget().end(*drive, *bytes, self.reactor.boot_time());
+    /// Measures what drives do by work that uses them.
+    pub(crate) async fn measured<T>(&self, uses: &[DriveUse], work: impl Future<Output = T>) -> T {
+        let budget = self.control.budget();
+        for one in uses {
+            budget.begin(one.drive, self.reactor.boot_time());
         }
+        let done = work.await;
+        for DriveUse { drive, bytes } in uses {
+            budget.end(*drive, *bytes, self.reactor.boot_time());
+        }
+        done
     }
 
     /// Brings the list of works up to the tables and to what puts left out; returns whether something changed.

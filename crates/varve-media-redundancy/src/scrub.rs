@@ -13,7 +13,7 @@ use varve_media::planted::{Bug, planted};
 use varve_media::{HeldSegment, Persist, SegmentId};
 use varve_types::ErrorKind;
 
-use crate::budget::{RepairUrgency, StripRead};
+use crate::budget::{DriveUse, RepairUrgency};
 use crate::change::Change;
 use crate::class::LABEL_BYTES;
 use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect};
@@ -146,12 +146,10 @@ impl RepairThread {
         has_parity: bool,
     ) -> SegmentFinding {
         let Some(_pin) = self.contents.pin(held.id) else { return SegmentFinding::Gone };
-        self.pace_strips(view, view.row(zone)).await;
+        let strips = strips_to_read(view, view.row(zone));
+        self.pace_all(&strips, RepairUrgency::Scrub).await;
         let reader = self.media.segments.reader();
-        let reads = strips_to_read(view, view.row(zone));
-        self.begin_reads(&reads);
-        let mut contents = reader.read_contents(view, held.id, 1).await;
-        self.end_reads(&reads);
+        let mut contents = self.measured(&strips, reader.read_contents(view, held.id, 1)).await;
         if matches!(contents, Ok(None)) {
             // It may be that its put was under way.
             self.media.segments.puts_before_now(zone).await;
@@ -272,13 +270,6 @@ impl RepairThread {
         }
     }
 
-    /// Waits until the drives of a row may be read.
-    async fn pace_strips(&self, view: &LayoutView, row: &Row) {
-        for StripRead { drive, bytes } in strips_to_read(view, row) {
-            self.pace(drive, bytes, RepairUrgency::Scrub).await;
-        }
-    }
-
     /// Looks at what stands in several copies beside strips; then the walk counts, if it was whole and all was right.
     async fn close_scrub(&self, view: &LayoutView, closing: ScrubClosing) {
         let CopiesCheck { faults, has_gaps } = copies::check_copies(self, view).await;
@@ -311,11 +302,11 @@ impl RepairThread {
 }
 
 /// What is read of a segment to look at all of it, of drives that are read.
-fn strips_to_read(view: &LayoutView, row: &Row) -> Vec<StripRead> {
+fn strips_to_read(view: &LayoutView, row: &Row) -> Vec<DriveUse> {
     let reads = row.sets().flat_map(|set| {
         let geometry = view.drives().geometry(view.class_of(set).shape);
         let bytes = u64::from(LABEL_BYTES) + u64::from(geometry.strip_bytes());
-        set.places.iter().map(move |place| StripRead { drive: place.drive, bytes })
+        set.places.iter().map(move |place| DriveUse { drive: place.drive, bytes })
     });
     reads.filter(|read| is_readable(view.drives(), read.drive)).collect()
 }

@@ -10,7 +10,7 @@ use varve_media::{Error, HeldSegment, Persist, Result, SegmentId};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::ErrorKind;
 
-use crate::budget::{RepairUrgency, StripRead};
+use crate::budget::{DriveUse, RepairUrgency};
 use crate::class::LABEL_BYTES;
 use crate::decode::{ATTEMPTS_MAX, SlotContents, StripDefect, StripFault};
 use crate::exposure::is_readable;
@@ -158,14 +158,10 @@ impl RepairThread {
     async fn read_whole(&self, job: &RowMove, id: SegmentId) -> Result<Option<SlotContents>> {
         let reader = self.media.segments.reader();
         let sources = sources_of(job);
-        for StripRead { drive, bytes } in &sources {
-            self.pace(*drive, *bytes, job.urgency).await;
-        }
+        self.pace_all(&sources, job.urgency).await;
         for attempt in 0..ATTEMPTS_MAX {
-            self.begin_reads(&sources);
-            let read = reader.read_contents(&job.view, id, attempt).await;
-            self.end_reads(&sources);
-            let contents = match read {
+            let read = reader.read_contents(&job.view, id, attempt);
+            let contents = match self.measured(&sources, read).await {
                 Ok(Some(contents)) => contents,
                 // The first attempt reads no more than it must.
                 Ok(None) if attempt == 0 => continue,
@@ -240,9 +236,8 @@ impl RepairThread {
         self.pace(drive.number(), bytes, job.urgency).await;
         // MOVER-6: the pin of before may be of a shard that has ended meanwhile.
         let Some(_pin) = self.pin_of_row(job, id) else { return Err(Error::Fenced) };
-        self.control.budget().begin(drive.number(), self.reactor.boot_time());
-        let written = drive.write(offset, parts, Persist::Durable).await;
-        self.control.budget().end(drive.number(), bytes, self.reactor.boot_time());
+        let uses = [DriveUse { drive: drive.number(), bytes }];
+        let written = self.measured(&uses, drive.write(offset, parts, Persist::Durable)).await;
         if let Err(error) = written {
             let (tables, number) = (&self.media.tables, drive.number());
             let reason = error.to_string();
@@ -265,9 +260,8 @@ impl RepairThread {
     ) -> bool {
         let len = LABEL_BYTES as usize + strip.len();
         self.pace(drive.number(), len as u64, job.urgency).await;
-        self.control.budget().begin(drive.number(), self.reactor.boot_time());
-        let read = drive.read(target.offset, len).await;
-        self.control.budget().end(drive.number(), len as u64, self.reactor.boot_time());
+        let uses = [DriveUse { drive: drive.number(), bytes: len as u64 }];
+        let read = self.measured(&uses, drive.read(target.offset, len)).await;
         let Ok(bytes) = read else { return false };
         let bytes_read = len as u64;
         self.control.count(RepairCounts { bytes_read, ..RepairCounts::default() });
@@ -354,13 +348,13 @@ impl RepairThread {
 }
 
 /// The strips that a segment is read from, where these are right.
-fn sources_of(job: &RowMove) -> Vec<StripRead> {
+fn sources_of(job: &RowMove) -> Vec<DriveUse> {
     let (class, table) = (job.view.class_of(&job.from), job.view.drives());
     let bytes = u64::from(table.geometry(class.shape).strip_bytes());
     let drives = job.from.places.iter().map(|place| place.drive);
     let readable = drives.filter(|drive| is_readable(table, *drive));
     let sources = readable.take(usize::from(class.shape.data()));
-    sources.map(|drive| StripRead { drive, bytes }).collect()
+    sources.map(|drive| DriveUse { drive, bytes }).collect()
 }
 
 /// Whether a place has a label, whatever its strip is.
