@@ -10,6 +10,7 @@ use crate::format::{
 };
 use crate::ids::{DriveId, DriveNumber, Epoch, HistoryId, UNIT_BYTES, UnitNumber, ZoneIndex};
 use crate::plan::{Occupancy, PlaceRequest, choose};
+use crate::sizes::PoolSizes;
 use crate::view::LayoutView;
 
 pub(crate) const MIRROR: u8 = 1;
@@ -82,6 +83,47 @@ impl TestPool {
         let view = LayoutView::new(table, [], []).unwrap();
         let occupancy = Occupancy::of(&view).unwrap();
         Self { view, occupancy }
+    }
+
+    /// One of drives with room for so many places of a class each beside journals.
+    pub(crate) fn with_rooms(rooms: &[u32], class: u8) -> Self {
+        let units = place_units(&table(&vec![0; rooms.len()]), class);
+        let units: Vec<_> = rooms.iter().map(|room| room * units + 3 * 16).collect();
+        let mut pool = Self::new(DriveTable { class: class_id(class), ..table(&units) });
+        pool.add_journal(0, &[0, 1]);
+        pool
+    }
+
+    /// Has a drive join with room for so many places of the class of new zones.
+    pub(crate) fn join(&mut self, room: u32) {
+        let mut next = self.view.drives().clone();
+        next.epoch.0 += 1;
+        let units = place_units(&next, next.class.get());
+        next.drives.push(DriveRecord {
+            id: DriveId([next.next_drive; 16]),
+            units: room * units + 3 * 16,
+            since_epoch: next.epoch,
+            ..drive_record(next.next_drive)
+        });
+        next.next_drive += 1;
+        let after = self.view.with_drives(next).unwrap();
+        self.occupancy.replace_drives(&self.view, &after).unwrap();
+        self.view = after;
+    }
+
+    /// Zones that it promises.
+    pub(crate) fn promised(&self) -> u32 {
+        PoolSizes::of_view(&self.view).zones
+    }
+
+    /// Gives rows to zones that have none, up to a number.
+    pub(crate) fn place_up_to(&mut self, zones: u32) {
+        let class = self.view.drives().class.get();
+        for zone in 0..zones {
+            if self.view.row(ZoneIndex(zone)).state == RowState::Empty {
+                assert!(self.place(zone, class), "zone {zone} of {zones} finds no room");
+            }
+        }
     }
 
     pub(crate) fn set_row(&mut self, zone: u32, row: Row) {

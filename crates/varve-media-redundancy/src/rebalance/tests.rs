@@ -3,48 +3,11 @@
 use varve_stdx::Rng;
 
 use super::*;
-use crate::format::tests::samples::{class_id, drive_number, drive_record};
-use crate::format::{DriveRecord, DriveState, MoveReason, Row};
-use crate::ids::DriveId;
+use crate::format::tests::samples::drive_number;
+use crate::format::{DriveState, MoveReason, Row};
 use crate::plan::{Occupancy, PlaceRequest, choose};
-use crate::sizes::PoolSizes;
-use crate::test_pool::{MIRROR, STRIPED, TestPool, class_of, place_units, set_of, table};
+use crate::test_pool::{MIRROR, STRIPED, TestPool, class_of, set_of, table};
 use crate::zone_target::{ZoneTarget, ZoneUse};
-
-fn pool(rooms: &[u32], class: u8) -> TestPool {
-    let units = place_units(&table(&vec![0; rooms.len()]), class);
-    let mut table = table(&rooms.iter().map(|room| room * units + 3 * 16).collect::<Vec<_>>());
-    table.class = class_id(class);
-    let mut pool = TestPool::new(table);
-    pool.add_journal(0, &[0, 1]);
-    pool
-}
-
-fn join(pool: &mut TestPool, room: u32) {
-    let mut next = pool.view.drives().clone();
-    next.epoch.0 += 1;
-    let units = place_units(&next, next.class.get());
-    next.drives.push(DriveRecord {
-        id: DriveId([next.next_drive; 16]),
-        units: room * units + 3 * 16,
-        since_epoch: next.epoch,
-        ..drive_record(next.next_drive)
-    });
-    next.next_drive += 1;
-    let after = pool.view.with_drives(next).unwrap();
-    pool.occupancy.replace_drives(&pool.view, &after).unwrap();
-    pool.view = after;
-}
-
-/// Gives rows to zones from the first without one, up to a number.
-fn place_up_to(pool: &mut TestPool, zones: u32) {
-    let class = pool.view.drives().class.get();
-    for zone in 0..zones {
-        if pool.view.row(ZoneIndex(zone)).state == RowState::Empty {
-            assert!(pool.place(zone, class), "zone {zone} of {zones} finds no room");
-        }
-    }
-}
 
 /// Begins a move as the keeper does.
 fn begin(pool: &mut TestPool, step: StripMove) {
@@ -106,19 +69,15 @@ fn unevenness(view: &LayoutView) -> u64 {
     levels.iter().max().unwrap() - levels.iter().min().unwrap()
 }
 
-fn promised(pool: &TestPool) -> u32 {
-    PoolSizes::of_view(&pool.view).zones
-}
-
 #[test]
 fn a_drive_that_joins_gets_its_part() {
     for class in [MIRROR, STRIPED] {
         for at_once in [1, 4] {
-            let mut pool = pool(&[60; 7], class);
-            let zones = promised(&pool);
-            place_up_to(&mut pool, zones);
+            let mut pool = TestPool::with_rooms(&[60; 7], class);
+            let zones = pool.promised();
+            pool.place_up_to(zones);
             assert!(unevenness(&pool.view) < 100, "{}", unevenness(&pool.view));
-            join(&mut pool, 60);
+            pool.join(60);
             let moved = rebalance(&mut pool, at_once);
             assert!(unevenness(&pool.view) < 100, "{}", unevenness(&pool.view));
             let strips = zones as usize * class_of(pool.view.drives(), class).shape.strips();
@@ -133,19 +92,19 @@ fn a_drive_that_joins_gets_its_part() {
 
 #[test]
 fn what_is_even_is_left_alone() {
-    let mut pool = pool(&[60; 6], MIRROR);
-    let zones = promised(&pool);
-    place_up_to(&mut pool, zones);
+    let mut pool = TestPool::with_rooms(&[60; 6], MIRROR);
+    let zones = pool.promised();
+    pool.place_up_to(zones);
     assert!(rebalance(&mut pool, 1) <= 12, "new zones are spread as it is");
     assert_eq!(StripMove::next(&pool.view, |_| true), None);
 }
 
 #[test]
 fn zones_that_may_not_be_moved_stay() {
-    let mut pool = pool(&[60; 6], MIRROR);
-    let zones = promised(&pool);
-    place_up_to(&mut pool, zones);
-    join(&mut pool, 60);
+    let mut pool = TestPool::with_rooms(&[60; 6], MIRROR);
+    let zones = pool.promised();
+    pool.place_up_to(zones);
+    pool.join(60);
     assert_eq!(StripMove::next(&pool.view, |_| false), None);
     let odd = StripMove::next(&pool.view, |zone| zone.0 % 2 == 1).unwrap();
     assert_eq!((odd.zone.0 % 2, odd.to), (1, drive_number(6)));
@@ -153,10 +112,10 @@ fn zones_that_may_not_be_moved_stay() {
 
 #[test]
 fn drives_that_are_slow_or_leave_get_nothing() {
-    let mut pool = pool(&[60; 6], MIRROR);
-    let zones = promised(&pool);
-    place_up_to(&mut pool, zones);
-    join(&mut pool, 60);
+    let mut pool = TestPool::with_rooms(&[60; 6], MIRROR);
+    let zones = pool.promised();
+    pool.place_up_to(zones);
+    pool.join(60);
     pool.set_slow(6, true);
     assert!(rebalance(&mut pool, 1) < 12);
     pool.set_slow(6, false);
@@ -166,11 +125,11 @@ fn drives_that_are_slow_or_leave_get_nothing() {
 
 #[test]
 fn rows_of_another_class_are_for_conversion() {
-    let mut pool = pool(&[60; 7], MIRROR);
+    let mut pool = TestPool::with_rooms(&[60; 7], MIRROR);
     for zone in 0..40 {
         assert!(pool.place(zone, STRIPED));
     }
-    join(&mut pool, 60);
+    pool.join(60);
     assert_eq!(StripMove::next(&pool.view, |_| true), None);
 }
 
@@ -185,10 +144,10 @@ fn mixed_sizes_end_even_enough_to_hold_what_is_promised() {
         let mut size = || 20 + u32::try_from(rng.below(60)).unwrap();
         let rooms: Vec<u32> = (0..drives).map(|_| size()).collect();
         let joining = size();
-        let mut pool = pool(&rooms, class);
-        let mut zones = promised(&pool);
-        place_up_to(&mut pool, zones);
-        join(&mut pool, joining);
+        let mut pool = TestPool::with_rooms(&rooms, class);
+        let mut zones = pool.promised();
+        pool.place_up_to(zones);
+        pool.join(joining);
         for _ in 0..20 {
             rebalance(&mut pool, 3);
             let is_withdrawn = |zone: ZoneIndex| zone.0 >= zones;
@@ -198,9 +157,9 @@ fn mixed_sizes_end_even_enough_to_hold_what_is_promised() {
                 break;
             }
             zones = target.zones;
-            place_up_to(&mut pool, zones);
+            pool.place_up_to(zones);
         }
-        let most = promised(&pool);
+        let most = pool.promised();
         assert!(
             zones * 100 >= most * 95,
             "seed {seed}: {zones} of {most} zones on {rooms:?} and {joining}"
