@@ -1,13 +1,11 @@
 //! What a drive is made of and called, as the system says. Asked once, when it becomes part of a pool.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use varve_media::{BlockDevice, BlockDevices};
 
 use crate::class::MediumKind;
-
-/// Where the system lists block devices by their numbers.
-const DEVICES: &str = "/sys/dev/block";
 
 /// Bytes of a name at most.
 const NAME_BYTES_MAX: usize = 64;
@@ -21,41 +19,24 @@ pub(crate) struct MediumDescription {
 }
 
 impl MediumDescription {
-    /// That of a block device, or of the one under a file system. What the system does not say is unknown, and named by
+    /// That of a block device, or of the one below a file system. What the system does not say is unknown, and named by
     /// its path.
     pub(crate) fn of(path: &Path) -> Self {
-        let there = path.ancestors().find_map(|path| fs::metadata(path).ok());
-        let number =
-            there.map(
-                |found| {
-                    if found.file_type().is_block_device() { found.rdev() } else { found.dev() }
-                },
-            );
-        let device = number.and_then(device_of);
-        let is_device = fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
-        let named = device.as_deref().filter(|_| is_device).and_then(model_of);
+        let there = path.ancestors().find(|path| fs::metadata(path).is_ok());
+        let device = there.and_then(|path| BlockDevices::of_this_machine().at(path).ok());
+        let alone = device.as_ref().filter(|it| there == Some(path) && !it.is_below_file_system);
+        let named = alone.and_then(|it| model_of(it.directory()));
         let name = named.unwrap_or_else(|| path.display().to_string());
-        Self { kind: device.as_deref().map_or(MediumKind::Unknown, kind_of), name: plain(&name) }
+        Self { kind: device.as_ref().map_or(MediumKind::Unknown, kind_of), name: plain(&name) }
     }
 }
 
-/// The directory of a device: that of the whole one, of a partition.
-fn device_of(number: u64) -> Option<PathBuf> {
-    // As the C library takes the two parts of a number apart.
-    let major = ((number >> 8) & 0xfff) | ((number >> 32) & !0xfff);
-    let minor = (number & 0xff) | ((number >> 12) & 0xffff_ff00);
-    let found = fs::canonicalize(format!("{DEVICES}/{major}:{minor}")).ok()?;
-    let is_part = found.join("partition").exists();
-    if is_part { found.parent().map(Path::to_owned) } else { Some(found) }
-}
-
-fn kind_of(device: &Path) -> MediumKind {
-    let is_nvme = device.file_name().is_some_and(|it| it.to_string_lossy().starts_with("nvme"));
-    match (read(&device.join("queue/rotational")).as_deref(), is_nvme) {
-        (Some("1"), _) => MediumKind::Hdd,
+fn kind_of(device: &BlockDevice) -> MediumKind {
+    match (device.is_rotational(), device.name.starts_with("nvme")) {
+        (Some(true), _) => MediumKind::Hdd,
         (_, true) => MediumKind::Nvme,
-        (Some("0"), false) => MediumKind::Ssd,
-        (_, false) => MediumKind::Unknown,
+        (Some(false), false) => MediumKind::Ssd,
+        (None, false) => MediumKind::Unknown,
     }
 }
 
@@ -97,22 +78,5 @@ mod tests {
         let found = MediumDescription::of(Path::new("/proc/varve-nowhere/drive"));
         assert_eq!(found.name, "/proc/varve-nowhere/drive");
         assert_eq!(found.kind, MediumKind::Unknown, "no device is under it");
-    }
-
-    #[test]
-    fn kinds_are_those_that_the_system_says() {
-        let dir = tempfile::tempdir().unwrap();
-        let device = |name: &str, rotational: Option<&str>| {
-            let device = dir.path().join(name);
-            fs::create_dir_all(device.join("queue")).unwrap();
-            if let Some(text) = rotational {
-                fs::write(device.join("queue/rotational"), text).unwrap();
-            }
-            kind_of(&device)
-        };
-        assert_eq!(device("sda", Some("1\n")), MediumKind::Hdd);
-        assert_eq!(device("sdb", Some("0\n")), MediumKind::Ssd);
-        assert_eq!(device("nvme0n1", Some("0\n")), MediumKind::Nvme);
-        assert_eq!(device("sdc", None), MediumKind::Unknown);
     }
 }

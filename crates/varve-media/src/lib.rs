@@ -1,5 +1,6 @@
 //! Where bytes are kept: four small contracts, and the drives, memory and simulated disks that fulfil them.
 
+mod block_device;
 mod blocking;
 pub mod conformance;
 mod contract;
@@ -37,6 +38,7 @@ mod superblock_copies;
 mod throttle;
 mod uring;
 
+pub use block_device::{BlockDevice, BlockDevices};
 pub use contract::{
     Fence, HeldSegment, IoFuture, JournalStore, Media, RootKey, RootStore, RootVersion,
     SegmentGeometry, SegmentId, SegmentStore, ZoneContents,

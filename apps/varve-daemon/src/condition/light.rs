@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use varve_access_admin::v1::DriveLight;
 use varve_access_admin::{Error, Result};
+use varve_media::{BlockDevice, BlockDevices};
 use varve_types::ErrorKind;
 
-use super::block_device::{BlockDevice, BlockDevices};
 use super::program::{self, ProgramFailure};
 
 /// How long `ledctl` may take.
@@ -37,9 +37,9 @@ pub(crate) async fn change(path: String, on: bool) -> Result<DriveLight> {
 }
 
 fn change_now(path: &Path, on: bool) -> Result<DriveLight> {
-    let device = BlockDevices::new().below(path);
+    let device = BlockDevices::of_this_machine().below(path);
     let device = device.map_err(|reason| refusal(ErrorKind::Unsupported, reason))?;
-    let by = match enclosure_light(Path::new("/sys/class/enclosure"), &device) {
+    let by = match enclosure_light(Path::new("/sys/class/enclosure"), &device.name) {
         Some(light) => write(&light, on)?,
         None => ledctl(&device, on)?,
     };
@@ -47,13 +47,13 @@ fn change_now(path: &Path, on: bool) -> Result<DriveLight> {
 }
 
 /// The file by which the light of a device's slot is changed.
-fn enclosure_light(enclosures: &Path, device: &BlockDevice) -> Option<PathBuf> {
+fn enclosure_light(enclosures: &Path, device: &str) -> Option<PathBuf> {
     let entries = |path: &Path| {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect::<Vec<_>>()
     };
     let slots = entries(enclosures).into_iter().flat_map(|enclosure| entries(&enclosure));
-    let of_device = slots.filter(|slot| slot.join("device/block").join(&device.name).exists());
+    let of_device = slots.filter(|slot| slot.join("device/block").join(device).exists());
     let mut lights = of_device.map(|slot| slot.join("locate"));
     lights.find(|light| light.exists())
 }
@@ -106,11 +106,11 @@ mod tests {
             fs::create_dir_all(slot.join("device/block").join(device)).unwrap();
             fs::write(slot.join("locate"), "0\n").unwrap();
         }
-        let light = |name| enclosure_light(dir.path(), &BlockDevice::named(name));
+        let light = |name| enclosure_light(dir.path(), name);
         let second = light("sdb").unwrap();
         assert!(second.ends_with("Slot 01/locate"), "{second:?}");
         assert_eq!(light("sdc"), None);
-        assert_eq!(enclosure_light(Path::new("/nowhere"), &BlockDevice::named("sda")), None);
+        assert_eq!(enclosure_light(Path::new("/nowhere"), "sda"), None);
         write(&second, true).unwrap();
         assert_eq!(fs::read_to_string(&second).unwrap(), "1");
     }

@@ -11,7 +11,6 @@
 //!     daemon. A program that does not end is killed, and not started again for the drive before it has ended.
 //! CONDITION-3. What is shown belongs to the last look; a look that is overdue makes the drive one that is not known.
 
-mod block_device;
 mod endurance;
 mod intel;
 mod light;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{Drive, DriveCondition};
 use varve_client::age::now_unix_ms;
+use varve_media::BlockDevices;
 
-use super::block_device::BlockDevices;
 use super::endurance::{DriveWear, WriteRate};
 use super::smart::SmartReport;
 use super::smartctl::Smartctl;
@@ -121,7 +121,7 @@ struct AskedDrive {
 
 impl AskedDrive {
     fn look(&mut self, path: &Path) -> DriveCondition {
-        let device = match BlockDevices::new().below(path) {
+        let device = match BlockDevices::of_this_machine().below(path) {
             Ok(device) => device,
             Err(reason) => return unknown(reason),
         };

@@ -11,42 +11,52 @@ const SECTOR_BYTES: u64 = 512;
 
 /// The devices of the system.
 #[derive(Debug)]
-pub(super) struct BlockDevices {
+pub struct BlockDevices {
     sys: PathBuf,
     mounts: PathBuf,
 }
 
 /// A whole device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct BlockDevice {
+pub struct BlockDevice {
     /// Its directory in `/sys`.
     directory: PathBuf,
     /// Its name in `/dev`.
-    pub(super) name: String,
+    pub name: String,
     /// Whether a file system is between it and the path that was looked for.
-    pub(super) is_below_file_system: bool,
+    pub is_below_file_system: bool,
 }
 
 impl BlockDevice {
-    #[cfg(test)]
-    pub(super) fn named(name: &str) -> Self {
-        let (directory, name) = (PathBuf::new(), name.to_owned());
-        Self { directory, name, is_below_file_system: false }
-    }
-
     /// Where programs find it.
-    pub(super) fn path(&self) -> PathBuf {
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
     }
 
+    /// Its directory in `/sys`.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether it turns; `None` where the system does not say.
+    #[must_use]
+    pub fn is_rotational(&self) -> Option<bool> {
+        let text = fs::read_to_string(self.directory.join("queue/rotational")).ok()?;
+        Some(text.trim() == "1")
+    }
+
     /// `write back` or `write through`.
-    pub(super) fn write_cache(&self) -> Option<String> {
+    #[must_use]
+    pub fn write_cache(&self) -> Option<String> {
         let text = fs::read_to_string(self.directory.join("queue/write_cache")).ok()?;
         Some(text.trim().to_owned())
     }
 
     /// Bytes written to it since it is there.
-    pub(super) fn written_bytes(&self) -> Option<u64> {
+    #[must_use]
+    pub fn written_bytes(&self) -> Option<u64> {
         let text = fs::read_to_string(self.directory.join("stat")).ok()?;
         let sectors: u64 = text.split_ascii_whitespace().nth(6)?.parse().ok()?;
         Some(sectors.saturating_mul(SECTOR_BYTES))
@@ -55,30 +65,47 @@ impl BlockDevice {
 
 impl BlockDevices {
     /// Those of this machine.
-    pub(super) fn new() -> Self {
+    #[must_use]
+    pub fn of_this_machine() -> Self {
         Self { sys: PathBuf::from("/sys"), mounts: PathBuf::from("/proc/self/mountinfo") }
     }
 
-    /// The one device that a path is, or lies on.
+    /// The device that a path is, or that its file system is on: one that is mapped to others is itself.
     ///
     /// # Errors
     /// Why there is none, for people.
-    pub(super) fn below(&self, path: &Path) -> Result<BlockDevice, String> {
+    pub fn at(&self, path: &Path) -> Result<BlockDevice, String> {
+        let (directory, is_below_file_system) = self.named(path)?;
+        Ok(BlockDevice { is_below_file_system, ..not_part(&directory)? })
+    }
+
+    /// The one device that a path is, or lies on, below all that are mapped to it.
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    pub fn below(&self, path: &Path) -> Result<BlockDevice, String> {
         self.search(path, DEPTH_MAX)
     }
 
     fn search(&self, path: &Path, depth: usize) -> Result<BlockDevice, String> {
+        let (directory, is_below_file_system) = self.named(path)?;
+        let device = self.whole(&directory, depth)?;
+        let is_below_file_system = is_below_file_system || device.is_below_file_system;
+        Ok(BlockDevice { is_below_file_system, ..device })
+    }
+
+    /// The directory of the device of a path, and whether a file system is between.
+    fn named(&self, path: &Path) -> Result<(PathBuf, bool), String> {
         let failed = |error| format!("{}: {error}", path.display());
         let metadata = fs::metadata(path).map_err(failed)?;
         if metadata.file_type().is_block_device() {
-            return self.whole(&self.directory(metadata.rdev()), depth);
+            return Ok((self.directory(metadata.rdev()), false));
         }
-        let mut directory = self.directory(metadata.dev());
-        if !directory.exists() {
-            directory = self.directory(self.mounted_device(path)?);
+        let directory = self.directory(metadata.dev());
+        if directory.exists() {
+            return Ok((directory, true));
         }
-        let device = self.whole(&directory, depth)?;
-        Ok(BlockDevice { is_below_file_system: true, ..device })
+        Ok((self.directory(self.mounted_device(path)?), true))
     }
 
     fn directory(&self, device: u64) -> PathBuf {
@@ -88,22 +115,17 @@ impl BlockDevices {
 
     /// The device of which a partition is, or on which a mapped one or a loop lies.
     fn whole(&self, directory: &Path, depth: usize) -> Result<BlockDevice, String> {
-        let failed = |error| format!("{}: {error}", directory.display());
-        let mut directory = fs::canonicalize(directory).map_err(failed)?;
-        if directory.join("partition").exists() {
-            directory.pop();
-        }
-        let name = directory.file_name().unwrap_or_default().to_string_lossy().replace('!', "/");
+        let device = not_part(directory)?;
         let depth = depth.checked_sub(1).ok_or("devices lie below each other without an end")?;
-        let lower = fs::read_dir(directory.join("slaves")).into_iter().flatten().flatten();
+        let lower = fs::read_dir(device.directory.join("slaves")).into_iter().flatten().flatten();
         let lower: Vec<PathBuf> = lower.map(|entry| entry.path()).collect();
         match &lower[..] {
-            [] => match fs::read_to_string(directory.join("loop/backing_file")) {
+            [] => match fs::read_to_string(device.directory.join("loop/backing_file")) {
                 Ok(file) => self.search(Path::new(file.trim_end()), depth),
-                Err(_) => Ok(BlockDevice { directory, name, is_below_file_system: false }),
+                Err(_) => Ok(device),
             },
             [one] => self.whole(one, depth),
-            several => Err(format!("/dev/{name} lies on {} devices", several.len())),
+            several => Err(format!("/dev/{} lies on {} devices", device.name, several.len())),
         }
     }
 
@@ -121,6 +143,17 @@ impl BlockDevices {
         let device = fs::metadata(&source).ok().filter(|it| it.file_type().is_block_device());
         device.map(|it| it.rdev()).ok_or_else(|| format!("it is on {kind}, which has no device"))
     }
+}
+
+/// A device by its directory: the whole one, of a partition.
+fn not_part(directory: &Path) -> Result<BlockDevice, String> {
+    let failed = |error| format!("{}: {error}", directory.display());
+    let mut directory = fs::canonicalize(directory).map_err(failed)?;
+    if directory.join("partition").exists() {
+        directory.pop();
+    }
+    let name = directory.file_name().unwrap_or_default().to_string_lossy().replace('!', "/");
+    Ok(BlockDevice { directory, name, is_below_file_system: false })
 }
 
 /// A line of `mountinfo`.
@@ -192,12 +225,15 @@ mod tests {
         let disk = partition.parent().unwrap();
         fs::create_dir(disk.join("queue")).unwrap();
         fs::write(disk.join("queue/write_cache"), "write back\n").unwrap();
+        assert_eq!(tree.devices().at(tree.0.path()).unwrap().is_rotational(), None);
+        fs::write(disk.join("queue/rotational"), "0\n").unwrap();
         fs::write(disk.join("stat"), " 9 0 80 5  70 0 4096 8 0 1 2 0\n").unwrap();
         let found = tree.devices().below(tree.0.path()).unwrap();
         assert_eq!(found.path(), Path::new("/dev/nvme0n1"));
         assert!(found.is_below_file_system);
         assert_eq!(found.write_cache().as_deref(), Some("write back"));
         assert_eq!(found.written_bytes(), Some(2 << 20));
+        assert_eq!(found.is_rotational(), Some(false));
     }
 
     #[test]
@@ -209,6 +245,8 @@ mod tests {
         fs::write(partition.join("partition"), "1\n").unwrap();
         symlink(&partition, mapped.join("slaves/sda1")).unwrap();
         let found = tree.devices().below(tree.0.path()).unwrap();
+        let itself = tree.devices().at(tree.0.path()).unwrap();
+        assert_eq!((itself.name.as_str(), itself.is_below_file_system), ("dm-0", true));
         assert_eq!(
             (found.name.as_str(), &found.directory),
             ("sda", &fs::canonicalize(disk).unwrap())
